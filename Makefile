@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# hg: two generated files, hg.h and hg.c, and one file for each transport with
+# a dependency. An application needs none of this: cc app.c hg.c -lpthread.
+# `make help` lists the targets. Everything built goes under $(BUILD).
+#
+# Knobs: CC CFLAGS PREFIX DESTDIR BUILD, V=1 (show commands and passed cases),
+#        NA="zmq ofi mpi" (transports that `lib` takes in).
+
+CFLAGS ?= -O2 -g
+PREFIX ?= /usr/local
+BUILD  ?= build
+NA     ?=
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+Q      := $(if $(filter 1,$(V)),,@)
+
+VERSION  := $(shell cat gen/VERSION)
+SONAME   := libhg.so.$(firstword $(subst ., ,$(VERSION)))
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wconversion \
+            -Wc++-compat
+HG_FLAGS := -std=c11 $(WARNINGS) -pthread -I.
+
+# What each transport adds: its define, and the package that pkg-config knows.
+zmq_DEFINE := -DHG_NA_ZMQ=1
+zmq_PKG    := libzmq
+ofi_DEFINE := -DHG_NA_OFI=1
+ofi_PKG    := libfabric
+mpi_DEFINE := -DHG_NA_MPI=1
+mpi_PKG    := ompi
+pkgs        = $(foreach na,$1,$($(na)_PKG))
+defines     = $(foreach na,$1,$($(na)_DEFINE))
+na_cflags   = $(defines) $(if $1,$(shell pkg-config --cflags $(pkgs)))
+na_libs     = $(if $1,$(shell pkg-config --libs $(pkgs)))
+
+# Tests run on every transport whose file and library are here.
+FOUND := $(strip $(foreach na,zmq ofi mpi,$(if $(wildcard hg_na_$(na).c), \
+    $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na)))))
+TRANSPORTS := self $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc)
+
+.DELETE_ON_ERROR:
+.PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage amalgamate \
+        lint format install uninstall dist clean help deps programs FORCE
+
+all: lib ## the library (the default)
+
+# ---- The pair ----
+
+PAIR := hg.h hg.c
+
+amalgamate: ## write hg.h and hg.c from gen/
+	$(Q)mkdir -p $(BUILD)
+	$(Q)for t in h c; do \
+	    LC_ALL=C awk -f gen/amalgamate.awk -v target=$$t gen/manifest \
+	        > $(BUILD)/hg.$$t.new || exit 1; \
+	    cmp -s $(BUILD)/hg.$$t.new hg.$$t || cp $(BUILD)/hg.$$t.new hg.$$t; \
+	done
+
+# ---- The library ----
+
+LIB      := $(BUILD)/lib
+LIB_OBJS := $(LIB)/hg.o $(NA:%=$(LIB)/hg_na_%.o)
+
+lib: $(LIB)/libhg.a $(LIB)/$(SONAME) ## libhg.a and libhg.so, with NA="..." in it
+
+# Objects follow their flags, so that another NA or CFLAGS builds anew.
+$(BUILD)/flags $(LIB)/flags: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)echo '$(CC) $(CFLAGS) $(NA), $(FOUND)' | cmp -s - $@ || \
+	    echo '$(CC) $(CFLAGS) $(NA), $(FOUND)' > $@
+FORCE:
+
+LIB_FLAGS = $(HG_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) \
+            $(call na_cflags,$(NA))
+
+$(LIB)/%.o: %.c hg.h $(LIB)/flags
+	$(Q)$(CC) $(LIB_FLAGS) -c -o $@ $<
+
+$(LIB)/libhg.a: $(LIB_OBJS)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(LIB)/libhg.so.$(VERSION): $(LIB_OBJS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SONAME) \
+	    -o $@ $^ $(call na_libs,$(NA))
+
+$(LIB)/$(SONAME): $(LIB)/libhg.so.$(VERSION)
+	$(Q)ln -sf $(<F) $@ && ln -sf $(@F) $(LIB)/libhg.so
+
+DEST = $(DESTDIR)$(PREFIX)
+
+install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
+	    'includedir=$${prefix}/include' '' 'Name: hg' \
+	    'Description: remote procedure calls and their bulk data' \
+	    'Version: $(VERSION)' 'Requires.private: $(call pkgs,$(NA))' \
+	    'Libs: -L$${libdir} -lhg' 'Libs.private: -pthread' \
+	    'Cflags: -I$${includedir}' > $(LIB)/hg.pc
+	$(Q)install -d $(DEST)/include $(DEST)/lib/pkgconfig
+	$(Q)install -m 644 hg.h $(DEST)/include
+	$(Q)install -m 644 $(LIB)/libhg.a $(DEST)/lib
+	$(Q)install -m 755 $(LIB)/libhg.so.$(VERSION) $(DEST)/lib
+	$(Q)ln -sf libhg.so.$(VERSION) $(DEST)/lib/$(SONAME)
+	$(Q)ln -sf $(SONAME) $(DEST)/lib/libhg.so
+	$(Q)install -m 644 $(LIB)/hg.pc $(DEST)/lib/pkgconfig
+
+uninstall: ## remove what install put there
+	$(Q)rm -f $(DEST)/include/hg.h $(DEST)/lib/libhg.a $(DEST)/lib/libhg.so \
+	    $(DEST)/lib/$(SONAME) $(DEST)/lib/libhg.so.$(VERSION) \
+	    $(DEST)/lib/pkgconfig/hg.pc
+
+# ---- Tests ----
+#
+# tests/unit/test_*.c     include "../../hg.c" and see the private rooms
+# tests/box/test_*.c      link the library and see hg.h only
+# tests/conform/test_*.c  the same, run once for each transport
+# tests/support/*.c       what several of them share, linked where it is used
+#
+# A flavour (asan, tsan, ...) is a folder under $(BUILD) with other CFLAGS.
+
+names   = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/$1/test_*.c))
+UNIT    := $(call names,unit)
+BOX     := $(call names,box)
+CONFORM := $(call names,conform)
+CASES   := $(UNIT) $(BOX) \
+           $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t))
+SCRIPTS := tests/lint tests/generator tests/selftest tests/install \
+           $(if $(wildcard README.md),tests/pair)
+RUN      = $(BUILD)/run -j $(JOBS) $(if $(Q),,-v) $(RUNFLAGS)
+WERROR  := -Werror
+
+TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(CFLAGS)
+TEST_HEADERS = hg.h $(wildcard tests/*.h tests/*/*.h)
+TEST_OBJS    = $(BUILD)/tests/harness.o \
+               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
+TEST_LIB     = $(BUILD)/libtest.a
+
+# With SPLIT=1 the rooms are compiled one by one instead of hg.c.
+ROOMS := $(shell awk '/^c .*\.c$$/ { print $$2 }' gen/manifest)
+OBJS  := $(if $(SPLIT),$(ROOMS:%.c=$(BUILD)/rooms/%.o),$(BUILD)/hg.o) \
+         $(FOUND:%=$(BUILD)/hg_na_%.o)
+
+$(BUILD)/run: tests/run.c
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $<
+
+$(BUILD)/%.o: %.c hg.h $(BUILD)/flags
+	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -c -o $@ $<
+
+$(BUILD)/rooms/%.o: gen/%.c hg.h $(wildcard gen/*/*.h) $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -DHG_SPLIT=1 -Igen \
+	    -c -o $@ $<
+
+$(TEST_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
+
+$(TEST_LIB): $(TEST_OBJS)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(UNIT): $(BUILD)/%: %.c hg.c $(TEST_LIB)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(TEST_LIB)
+
+# tests/faulty.c is what tests/selftest has the runner judge.
+$(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(TEST_LIB) $(OBJS) \
+	    $(call na_libs,$(FOUND))
+
+programs: $(UNIT) $(BOX) $(CONFORM)
+
+ASAN  := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+UBSAN := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
+TSAN  := -O1 -g -fsanitize=thread
+PORT  := -O1 -g -DHG_ENABLE_EPOLL=0 -DHG_ENABLE_CRC_SIMD=0
+export ASAN_OPTIONS  ?= detect_leaks=1:abort_on_error=0
+export UBSAN_OPTIONS ?= print_stacktrace=1
+export TSAN_OPTIONS  ?= halt_on_error=1
+export CC BUILD
+
+# $(call make_flavour,name,CFLAGS,target): build the target in that flavour.
+make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
+    CFLAGS='$2' $3
+cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
+
+# A make of its own: it sees what deps installed, and uses all cores.
+check: $(filter deps,$(MAKECMDGOALS)) ## lint and all tests, also under ASan+UBSan
+	+$(Q)$(MAKE) --no-print-directory \
+	    $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-run
+
+check-run: $(BUILD)/run $(BUILD)/tests/faulty programs check-asan-programs check-port-programs \
+        check-split-programs
+	$(Q)$(RUN) $(SCRIPTS) $(CASES) $(call cases_of,asan) \
+	    $(call cases_of,port) $(BOX:$(BUILD)/%=$(BUILD)/split/%)
+
+.PHONY: check-asan-programs check-port-programs check-split-programs
+check-asan-programs:
+	$(call make_flavour,asan,$(ASAN),programs)
+check-port-programs:
+	$(call make_flavour,port,$(PORT),programs)
+check-split-programs:
+	$(call make_flavour,split,-O0,$(BOX:$(BUILD)/%=$(BUILD)/split/%) SPLIT=1)
+
+lint: $(BUILD)/run ## only the rules of tests/lint
+	$(Q)$(RUN) tests/lint tests/generator
+
+asan: $(BUILD)/run ## all tests under AddressSanitizer and UBSan
+	$(call make_flavour,asan,$(ASAN),programs)
+	$(Q)$(RUN) $(call cases_of,asan)
+
+ubsan: $(BUILD)/run ## all tests under UBSan
+	$(call make_flavour,ubsan,$(UBSAN),programs)
+	$(Q)$(RUN) $(call cases_of,ubsan)
+
+tsan: $(BUILD)/run ## all tests under ThreadSanitizer
+	$(call make_flavour,tsan,$(TSAN),programs)
+	$(Q)$(RUN) -s 3 $(call cases_of,tsan)
+
+valgrind: $(BUILD)/run programs ## all tests under valgrind
+	$(Q)$(RUN) -s 10 -w "valgrind -q --error-exitcode=99 --leak-check=full \
+	    --trace-children=yes" $(CASES)
+
+check-full: check ## check, tsan, valgrind, and all tests built by clang
+	+$(Q)$(MAKE) --no-print-directory tsan
+	+$(Q)$(MAKE) --no-print-directory valgrind
+	$(call make_flavour,clang,-O2 -g,CC=clang programs)
+	$(Q)$(RUN) $(call cases_of,clang)
+
+coverage: $(BUILD)/run ## lines of each room that the tests reach
+	$(call make_flavour,coverage,-O0 -g --coverage -DHG_LINES,programs)
+	$(Q)$(RUN) $(call cases_of,coverage)
+	$(Q)tests/coverage $(BUILD)/coverage
+
+# ---- Upkeep ----
+
+SOURCES := $(wildcard hg_na_*.c gen/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
+             examples/*.[ch])
+
+format: ## clang-format in place: gen, tests, examples, transports
+	$(Q)clang-format-14 -i $(SOURCES)
+
+dist: $(PAIR) ## a source archive under $(BUILD)
+	$(Q)mkdir -p $(BUILD)
+	$(Q)tar --sort=name --owner=0 --group=0 --numeric-owner \
+	    --transform='s,^,hg-$(VERSION)/,' -czf $(BUILD)/hg-$(VERSION).tar.gz \
+	    $(wildcard hg.h hg.c hg_na_*.c Makefile LICENSE README.md \
+	        .clang-format gen tests examples)
+
+clean: ## remove what was built
+	$(Q)rm -rf $(BUILD)
+
+deps: ## install what check needs (Debian, Ubuntu); nothing if all is there
+	$(Q)tests/deps
+
+help: ## this list
+	$(Q)awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' \
+	    $(firstword $(MAKEFILE_LIST))

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== Bulk data ========================================================= */
+/*
+ * A bulk handle describes memory, contiguous or not, by which a peer moves
+ * it: the client creates one and sends it as an argument, the server pulls
+ * (reads) or pushes (writes) it. Offsets are logical: into the concatenation
+ * of the segments. Mercury design report, "Mercury bulk API".
+ */
+
+typedef enum hg_bulk_op {
+    HG_BULK_PUSH, /* local to origin */
+    HG_BULK_PULL  /* origin to local */
+} hg_bulk_op_t;
+
+typedef struct hg_bulk_segment {
+    void *address;
+    size_t size;
+} hg_bulk_segment_t;
+
+/* What a transfer may do to the memory, locally too. */
+enum {
+    HG_BULK_READ_ONLY = NA_MEM_READ_ONLY,   /* only the source */
+    HG_BULK_WRITE_ONLY = NA_MEM_WRITE_ONLY, /* only the destination */
+    HG_BULK_READWRITE = NA_MEM_READWRITE
+};
+
+/* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
+ * HG_Init does it with its class. HG_EXIST: done already; HG_INVALID_ARG:
+ * NULL. Who called HG_Bulk_init calls HG_Bulk_finalize, after HG_Finalize. */
+HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
+HG_EXPORT hg_return_t HG_Bulk_finalize(void);
+
+/* Describe `count` segments (arrays copied, memory borrowed until the handle
+ * is freed). With buf_ptrs NULL, or an entry of it NULL with a size, the
+ * library allocates that memory, zeroed, and frees it with the handle.
+ * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
+ * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
+ * class and does not listen. */
+HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
+    const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
+
+/* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Transfers in flight with it
+ * keep what they need; no peer touches the memory once this returned. */
+HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
+
+/* The segments behind [offset, offset + size), without a copy; at most
+ * max_count of them, the number in *actual_count. Pointers are valid as long
+ * as the handle. HG_OPNOTSUPPORT: remote memory; HG_PERMISSION: `flags` asks
+ * more than the handle allows; HG_OVERFLOW: out of range. */
+HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
+    size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
+    size_t *buf_sizes, unsigned int *actual_count);
+
+/* 0 for HG_BULK_NULL. */
+HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
+HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
+
+/* A handle as bytes, and back. HG_MSGSIZE: buf_size is too small;
+ * HG_PROTOCOL_ERROR: not a serialized handle. */
+HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
+HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
+    void *buf, size_t buf_size, hg_bulk_t handle);
+HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
+    hg_bulk_t *handle, const void *buf, size_t buf_size);
+
+/* Start moving `size` bytes between the origin's memory and local memory.
+ * origin_addr is the origin's address on the RPC class, as
+ * HG_Handler_get_addr gives it. If it is oneself the data is copied. The
+ * request is freed by HG_Bulk_wait. HG_OVERFLOW: past the end of a handle;
+ * HG_PERMISSION: its flags forbid the direction. */
+HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
+    hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
+    size_t local_offset, size_t size, hg_bulk_request_t *request);
+
+/* Wait for a transfer: its result, with *status HG_TRUE, and the request is
+ * gone; or HG_TIMEOUT (0 ms tests) or HG_INTR (a signal), and it stays. Inside
+ * a handler no other handler starts meanwhile. */
+HG_EXPORT hg_return_t HG_Bulk_wait(
+    hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
+
+/* The names of the Mercury paper (2013), Section IV-A: segments as an array of
+ * structs, a contiguous local block, reading and writing with it. */
+HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
+    const hg_bulk_segment_t *segments, size_t count, unsigned long flags,
+    hg_bulk_t *handle);
+HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
+    void *buf, size_t size, unsigned long flags, hg_bulk_block_t *block_handle);
+HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
+HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
+HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
+    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
+    size_t size, hg_bulk_request_t *request);
+HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
+    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
+    size_t size, hg_bulk_request_t *request);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== Return codes ====================================================== */
+
+/* NA and HG share the first 24 codes; they are equal in value. */
+typedef int na_return_t;
+typedef int hg_return_t;
+
+enum {
+    NA_SUCCESS = 0,
+    NA_PERMISSION = 1,      /* an operation the owner did not allow */
+    NA_NOENTRY = 2,         /* no such object, name or operation */
+    NA_INTR = 3,            /* a signal ended a wait */
+    NA_AGAIN = 4,           /* a limit was reached; try later */
+    NA_NOMEM = 5,           /* out of memory */
+    NA_ACCESS = 6,          /* refused by the operating system's rights */
+    NA_FAULT = 7,           /* the object is unusable, as after a fork */
+    NA_BUSY = 8,            /* in use, so it cannot be done now */
+    NA_EXIST = 9,           /* there is one already */
+    NA_NODEV = 10,          /* no such device or interface */
+    NA_INVALID_ARG = 11,    /* an argument is wrong */
+    NA_PROTOCOL_ERROR = 12, /* a peer spoke another or broken protocol */
+    NA_OVERFLOW = 13,       /* out of the range of an object */
+    NA_MSGSIZE = 14,        /* a buffer or message size does not fit */
+    NA_PROTONOSUPPORT = 15, /* no transport speaks this protocol */
+    NA_OPNOTSUPPORT = 16,   /* this transport or object cannot do that */
+    NA_ADDRINUSE = 17,      /* somebody listens there already */
+    NA_ADDRNOTAVAIL = 18,   /* not an address of this host */
+    NA_HOSTUNREACH = 19,    /* the peer was never reached */
+    NA_TIMEOUT = 20,        /* not (yet) in the given time */
+    NA_CANCELED = 21,       /* canceled by either side */
+    NA_IO_ERROR = 22,       /* the system or a library failed */
+    NA_DISCONNECT = 23,     /* the peer was reached once and is gone */
+    NA_RETURN_MAX = 24
+};
+
+enum {
+    HG_SUCCESS = NA_SUCCESS,
+    HG_PERMISSION = NA_PERMISSION,
+    HG_NOENTRY = NA_NOENTRY,
+    HG_INTR = NA_INTR,
+    HG_AGAIN = NA_AGAIN,
+    HG_NOMEM = NA_NOMEM,
+    HG_ACCESS = NA_ACCESS,
+    HG_FAULT = NA_FAULT,
+    HG_BUSY = NA_BUSY,
+    HG_EXIST = NA_EXIST,
+    HG_NODEV = NA_NODEV,
+    HG_INVALID_ARG = NA_INVALID_ARG,
+    HG_PROTOCOL_ERROR = NA_PROTOCOL_ERROR,
+    HG_OVERFLOW = NA_OVERFLOW,
+    HG_MSGSIZE = NA_MSGSIZE,
+    HG_PROTONOSUPPORT = NA_PROTONOSUPPORT,
+    HG_OPNOTSUPPORT = NA_OPNOTSUPPORT,
+    HG_ADDRINUSE = NA_ADDRINUSE,
+    HG_ADDRNOTAVAIL = NA_ADDRNOTAVAIL,
+    HG_HOSTUNREACH = NA_HOSTUNREACH,
+    HG_TIMEOUT = NA_TIMEOUT,
+    HG_CANCELED = NA_CANCELED,
+    HG_IO_ERROR = NA_IO_ERROR,
+    HG_DISCONNECT = NA_DISCONNECT,
+    HG_CHECKSUM_ERROR = 24, /* arguments changed on the way, or not all of
+                               them were decoded */
+    HG_NA_ERROR = 25,       /* the network layer failed without a cause */
+    HG_OTHER_ERROR = 26,    /* for applications: none of the above */
+    HG_RETURN_MAX = 27
+};
+
+/* A short text for a code, never NULL; "unknown error" for other numbers. */
+NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
+HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
+
+/* The version of the library linked, which may be newer than the header. */
+HG_EXPORT hg_return_t HG_Version_get(
+    unsigned int *major, unsigned int *minor, unsigned int *patch);
+
+/* ==== Memory and logging ================================================ */
+
+/* Replaces malloc, realloc and free for everything the library allocates.
+ * `arg` is passed through. The functions must be thread safe. */
+struct hg_allocator {
+    size_t size; /* sizeof(struct hg_allocator) */
+    void *(*malloc_fn)(size_t size, void *arg);
+    void *(*realloc_fn)(void *ptr, size_t size, void *arg);
+    void (*free_fn)(void *ptr, void *arg);
+    void *arg;
+};
+
+/* Copied. Call before anything else of the library; NULL restores the
+ * system's heap. HG_INVALID_ARG: a member is missing; HG_BUSY: memory of the
+ * former allocator is in use. */
+HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
+
+enum {
+    HG_LOG_LEVEL_NONE = 0,
+    HG_LOG_LEVEL_ERROR = 1, /* the default */
+    HG_LOG_LEVEL_WARNING = 2,
+    HG_LOG_LEVEL_INFO = 3,
+    HG_LOG_LEVEL_DEBUG = 4
+};
+
+/* "none", "error", "warning", "info" or "debug"; overrides HG_LOG_LEVEL of
+ * the environment. HG_INVALID_ARG for another word. */
+HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
+
+/* Which subsystems speak: a list like "rpc,bulk", or "~zmq" for all but one;
+ * NULL or "" for all. Overrides HG_LOG_SUBSYS. Copied. */
+HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
+
+/* Deliver lines (without newline) to `func` instead of stderr; NULL restores
+ * stderr. `func` may run on any thread, during any call, under locks of the
+ * library: it must not call the library back. */
+HG_EXPORT void HG_Set_log_func(
+    void (*func)(int level, const char *subsys, const char *line, void *arg),
+    void *arg);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== Macros ============================================================ */
+/*
+ * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
+ * without a semicolon, defines the struct type `name` and its proc function
+ * hg_proc_name. MERCURY_GEN_STRUCT_PROC does the second for a struct that
+ * exists. A field's type is any single-word type `t` with a proc function
+ * hg_proc_t, this macro's own included. Any number of fields.
+ *
+ * Mercury design report, "Generic Processor Macros".
+ */
+
+/* A field's declaration, and its step of the proc function. */
+#define HG_GEN_DECL(type) type HG_GEN_DECL_NAME
+#define HG_GEN_DECL_NAME(field) field;
+#define HG_GEN_STEP(type) \
+    if (hg_ret == HG_SUCCESS) \
+    hg_ret = hg_proc_##type HG_GEN_STEP_NAME
+#define HG_GEN_STEP_NAME(field) (proc, &hg_data->field);
+
+/* Walk a sequence: each macro handles one element and names the other, so
+ * that neither calls itself; the tail left over pastes to an empty macro. */
+#define HG_GEN_DECLS(fields) HG_GEN_END(HG_GEN_DECL_A fields)
+#define HG_GEN_DECL_A(field) HG_GEN_DECL field HG_GEN_DECL_B
+#define HG_GEN_DECL_B(field) HG_GEN_DECL field HG_GEN_DECL_A
+#define HG_GEN_DECL_A_END
+#define HG_GEN_DECL_B_END
+#define HG_GEN_STEPS(fields) HG_GEN_END(HG_GEN_STEP_A fields)
+#define HG_GEN_STEP_A(field) HG_GEN_STEP field HG_GEN_STEP_B
+#define HG_GEN_STEP_B(field) HG_GEN_STEP field HG_GEN_STEP_A
+#define HG_GEN_STEP_A_END
+#define HG_GEN_STEP_B_END
+#define HG_GEN_END(tokens) HG_GEN_PASTE_END(tokens)
+#define HG_GEN_PASTE_END(tokens) tokens##_END
+
+/* A client may never decode a type, a server never encode it. */
+#if defined(__GNUC__)
+#define HG_GEN_UNUSED __attribute__((unused))
+#else
+#define HG_GEN_UNUSED
+#endif
+
+/* hg_proc_raw refuses a NULL and logs it. */
+#define MERCURY_GEN_STRUCT_PROC(name, fields) \
+    HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
+        hg_proc_t proc, void *data) \
+    { \
+        name *hg_data = (name *) data; \
+        hg_return_t hg_ret = \
+            hg_data != NULL ? HG_SUCCESS : hg_proc_raw(proc, NULL, 1); \
+        if (hg_ret != HG_SUCCESS || hg_data == NULL) \
+            return hg_ret; \
+        HG_GEN_STEPS(fields) \
+        return hg_ret; \
+    }
+
+#define MERCURY_GEN_PROC(name, fields) \
+    typedef struct { \
+        HG_GEN_DECLS(fields) \
+    } name; \
+    MERCURY_GEN_STRUCT_PROC(name, fields)
+
+#define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
+
+/* The type `void` where there is nothing to carry. */
+#define hg_proc_void ((hg_proc_cb_t) 0)
+
+/* Register a name with its types; an expression of type hg_id_t. */
+#if HG_API_VERSION == 1
+#define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
+    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+#endif
+
+/* The names of the Mercury paper (2013), Section IV-A. */
+#define HG_REGISTER(name, in_type, out_type) \
+    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, (hg_rpc_cb_t) 0)
+#define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
+    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)

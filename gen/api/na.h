@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== NA: the network abstraction ======================================= */
+/*
+ * A class is an endpoint of one transport; a context is a place where
+ * operations complete. Every operation takes a callback that runs exactly
+ * once, inside NA_Trigger on the operation's context, never inside the call
+ * that started it. NA_Progress moves data and queues completions; NA_Trigger
+ * runs their callbacks, with no lock of the library held.
+ *
+ * Address strings: [plugin+]protocol://[host][:port] or
+ * [plugin+]protocol://name.
+ *
+ *   self://                             this process only
+ *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
+ *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
+ *
+ * NULL or "" names the default transport. No port or port 0: the system
+ * picks one; no host: loopback; 0.0.0.0, * and [::] bind every interface.
+ *
+ * Callbacks come from the Mercury design report, "Network Abstraction Layer
+ * API"; what a transport must offer, from the Nemesis Network Module API.
+ */
+
+typedef struct na_class na_class_t;
+typedef struct na_context na_context_t;
+typedef struct na_addr *na_addr_t;
+typedef struct na_mem_handle *na_mem_handle_t;
+typedef struct na_op_id *na_op_id_t; /* an index and a generation, no memory */
+typedef uint8_t na_bool_t;
+typedef uint64_t na_size_t;
+typedef uint64_t na_offset_t;
+typedef uint32_t na_tag_t;
+
+#define NA_TRUE ((na_bool_t) 1)
+#define NA_FALSE ((na_bool_t) 0)
+#define NA_ADDR_NULL ((na_addr_t) 0)
+#define NA_MEM_HANDLE_NULL ((na_mem_handle_t) 0)
+#define NA_OP_ID_NULL ((na_op_id_t) 0)
+#define NA_OP_ID_IGNORE ((na_op_id_t *) 0) /* wherever an id is returned */
+#define NA_MAX_ADDR_LEN 256                /* with the terminating NUL */
+#define NA_MAX_IDLE_TIME (3600u * 1000u)   /* an hour, in milliseconds */
+
+/* What a peer (and the local side of a transfer) may do to memory. */
+enum {
+    NA_MEM_READ_ONLY = 0x01,  /* it can only be the source of data */
+    NA_MEM_WRITE_ONLY = 0x02, /* it can only be the destination */
+    NA_MEM_READWRITE = 0x03
+};
+
+struct na_segment {
+    void *address;
+    na_size_t size;
+};
+
+typedef enum na_cb_type {
+    NA_CB_LOOKUP,
+    NA_CB_SEND_UNEXPECTED,
+    NA_CB_RECV_UNEXPECTED,
+    NA_CB_SEND_EXPECTED,
+    NA_CB_RECV_EXPECTED,
+    NA_CB_PUT,
+    NA_CB_GET,
+    NA_CB_TERMINATE
+} na_cb_type_t;
+
+/* What a callback is told. `info` holds values only when ret is NA_SUCCESS.
+ * The struct is borrowed; `lookup.addr` and `recv_unexpected.source` are
+ * references that the callback's owner frees with NA_Addr_free. */
+struct na_cb_info {
+    void *arg;
+    na_return_t ret;
+    na_cb_type_t type;
+    union {
+        struct {
+            na_addr_t addr;
+        } lookup;
+        struct {
+            na_size_t actual_buf_size;
+            na_addr_t source;
+            na_tag_t tag;
+        } recv_unexpected;
+        struct {
+            na_size_t actual_buf_size;
+        } recv_expected;
+    } info;
+};
+
+/* The return value is ignored. A callback may call anything except
+ * NA_Trigger on its own context. */
+typedef na_return_t (*na_cb_t)(const struct na_cb_info *info);
+
+/* How a context that has nothing to do waits. */
+enum {
+    NA_WAIT_ADAPTIVE = 0, /* spin or yield briefly, then sleep */
+    NA_WAIT_SPIN = 1,     /* never sleep: lowest latency, a core each */
+    NA_WAIT_BLOCK = 2     /* sleep at once: lowest use of the processor */
+};
+
+enum na_addr_format {
+    NA_ADDR_UNSPEC = 0,
+    NA_ADDR_IPV4 = 1,
+    NA_ADDR_IPV6 = 2,
+    NA_ADDR_NATIVE = 3
+};
+
+/* progress_mode; NA_NO_BLOCK is another word for NA_WAIT_SPIN. */
+enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
+
+/* Options of NA_Initialize_opt. Start from NA_INIT_INFO_INITIALIZER; 0 and
+ * NULL choose the default everywhere. The strings are copied. A member that
+ * a transport has no use for is ignored. */
+struct na_init_info {
+    size_t size; /* sizeof(struct na_init_info) */
+    /* Members with the names of Mercury 2.4. */
+    const char *ip_subnet;
+    const char *auth_key;
+    size_t max_unexpected_size; /* bytes; the transport may give less */
+    size_t max_expected_size;
+    uint8_t progress_mode; /* NA_NO_BLOCK, NA_NO_RETRY */
+    enum na_addr_format addr_format;
+    uint8_t max_contexts; /* 0: no limit of the application's */
+    uint8_t thread_mode;
+    na_bool_t request_mem_device;
+    int traffic_class;
+    /* Members of hg. */
+    uint8_t wait_mode;         /* NA_WAIT_... */
+    unsigned int spin_us;      /* adaptive: how long to stay awake */
+    na_bool_t progress_thread; /* a thread of the library serves peers'
+                                    RMA while the application computes */
+    size_t max_queue_bytes;    /* messages without a receive, per class */
+    unsigned int lookup_ms;    /* until a silent peer is unreachable */
+    unsigned int death_ms;     /* until a silent connection is dead */
+    size_t rma_frame_size;     /* emulated RMA: bytes in a frame */
+    size_t rma_window;         /* emulated RMA: bytes on their way */
+    na_bool_t force_rma_emulation;
+    const char *curve_secret_key; /* files; see the ZeroMQ transport */
+    const char *curve_server_key;
+    const char *curve_allow_dir;
+};
+
+#define NA_INIT_INFO_INITIALIZER \
+    { \
+        sizeof(struct na_init_info), NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 0, \
+            0, NA_FALSE, 0, NA_WAIT_ADAPTIVE, 0, NA_FALSE, 0, 0, 0, 0, 0, \
+            NA_FALSE, NULL, NULL, NULL \
+    }
+
+/* ---- Classes and contexts ---- */
+
+/* Open the transport that `info_string` names. With `listen` peers can look
+ * the class up; without, it can only call others (who can answer, and move
+ * its memory). NULL on failure, with the cause in the log. Repeatable. */
+NA_EXPORT na_class_t *NA_Initialize(
+    const char *info_string, na_bool_t listen) NA_WARN_UNUSED_RESULT;
+
+/* The same with options (copied, NULL for none). */
+NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
+    na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
+
+/* Close a class. NA_BUSY while the application's own contexts live. Leaked
+ * addresses and memory handles are released, with one log line. */
+NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
+
+/* "self", "zmq", ... and "self", "tcp", ...; owned by the class. NULL for
+ * a NULL class. */
+NA_EXPORT const char *NA_Get_class_name(const na_class_t *na_class);
+NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class);
+NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class);
+
+/* 1: messages and RMA operations to one peer take effect in the order they
+ * were started. */
+NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
+
+/* A place for completions. NULL on failure. */
+NA_EXPORT na_context_t *NA_Context_create(
+    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+
+/* NA_BUSY while a thread progresses it or its callbacks run. Operations still
+ * in flight are abandoned: their callbacks never run. */
+NA_EXPORT na_return_t NA_Context_destroy(
+    na_class_t *na_class, na_context_t *context);
+
+/* ---- Addresses ---- */
+
+/* Find a peer. NA_CB_LOOKUP completes with a reference to its address, or
+ * NA_HOSTUNREACH when it refuses or stays silent. `name` is copied. A
+ * malformed name is NA_INVALID_ARG at once, another transport's
+ * NA_PROTONOSUPPORT. */
+NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, const char *name,
+    na_op_id_t *op_id);
+
+/* The same, blocking for at most timeout_ms; needs no context. */
+NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
+    const char *name, unsigned int timeout_ms, na_addr_t *addr);
+
+/* Drop a reference. Operations in flight keep theirs. */
+NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr);
+
+/* A reference to the class's own address, listening or not. */
+NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr);
+
+/* Another reference. */
+NA_EXPORT na_return_t NA_Addr_dup(
+    na_class_t *na_class, na_addr_t addr, na_addr_t *new_addr);
+
+NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
+
+/* Whether both name the same peer. */
+NA_EXPORT na_bool_t NA_Addr_cmp(
+    na_class_t *na_class, na_addr_t addr1, na_addr_t addr2);
+
+/* Write the address as a string with its NUL. NA_MSGSIZE: buf_size is too
+ * small; NA_MAX_ADDR_LEN always suffices. */
+NA_EXPORT na_return_t NA_Addr_to_string(
+    na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);
+
+/* An address as bytes that another process of the same transport can turn
+ * back into one without a lookup where the transport allows; NA_OPNOTSUPPORT
+ * where it does not. */
+NA_EXPORT na_size_t NA_Addr_get_serialize_size(
+    na_class_t *na_class, na_addr_t addr);
+NA_EXPORT na_return_t NA_Addr_serialize(
+    na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr);
+NA_EXPORT na_return_t NA_Addr_deserialize(
+    na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size);
+
+/* Close the connection behind an address: sends already accepted leave
+ * first, then NA_CB_TERMINATE completes. The address may be used again (the
+ * next use connects anew where the transport can). Nemesis Network Module
+ * API, "vc_terminate". */
+NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
+    na_op_id_t *op_id);
+
+/* ---- Messages ---- */
+
+NA_EXPORT na_size_t NA_Msg_get_max_expected_size(
+    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(
+    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+NA_EXPORT na_tag_t NA_Msg_get_max_tag(
+    na_class_t *na_class) NA_WARN_UNUSED_RESULT;
+
+/* A buffer a transport can send from or receive into without registering it
+ * first. NULL: out of memory. Freed with NA_Msg_buf_free. */
+NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size);
+NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
+
+/* Send a message that the destination need not have posted a receive for.
+ * `buf` must stay until the callback. NA_MSGSIZE: larger than the maximum;
+ * NA_DISCONNECT, NA_HOSTUNREACH: the peer is known to be gone. */
+NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, const void *buf,
+    na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
+
+/* Receive an unexpected message of any source and tag. A message larger than
+ * buf_size completes the receive with NA_MSGSIZE and is lost. Several receives
+ * are served in the order they were posted. */
+NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, void *buf,
+    na_size_t buf_size, na_op_id_t *op_id);
+
+/* Send to a receive that the destination posts for this tag and source. A
+ * message that comes before its receive waits, up to the class's limit. */
+NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, const void *buf,
+    na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
+
+/* Receive the next message of `tag` from `source`; NA_DISCONNECT when the
+ * source dies first. */
+NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, void *buf,
+    na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id);
+
+/* Send the concatenation of `count` segments; the array is copied, the
+ * memory must stay until the callback. */
+NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg,
+    const struct na_segment *segments, na_size_t count, na_addr_t dest,
+    na_tag_t tag, na_op_id_t *op_id);
+NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg,
+    const struct na_segment *segments, na_size_t count, na_addr_t dest,
+    na_tag_t tag, na_op_id_t *op_id);
+
+/* ---- Remote memory ---- */
+
+/* Describe memory. It stays the application's and must outlive the handle.
+ * A buffer of size 0 is allowed. `flags` is one of NA_MEM_..., else
+ * NA_INVALID_ARG. The segments array is copied. */
+NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
+    na_size_t buf_size, unsigned long flags, na_mem_handle_t *mem_handle);
+NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
+    struct na_segment *segments, na_size_t segment_count, unsigned long flags,
+    na_mem_handle_t *mem_handle);
+
+/* Free a handle, deregistering it first if need be. NA_BUSY while a local
+ * operation uses it. */
+NA_EXPORT na_return_t NA_Mem_handle_free(
+    na_class_t *na_class, na_mem_handle_t mem_handle);
+
+/* Let peers reach the memory. Registering twice is NA_EXIST. */
+NA_EXPORT na_return_t NA_Mem_register(
+    na_class_t *na_class, na_mem_handle_t mem_handle);
+
+/* Withdraw the memory. When the call returns no peer's operation reads or
+ * writes it any more, and later ones fail with NA_NOENTRY at the peer; it may
+ * wait for data already handed to the network. */
+NA_EXPORT na_return_t NA_Mem_deregister(
+    na_class_t *na_class, na_mem_handle_t mem_handle);
+
+/* A registered handle as bytes for a peer, who deserializes it into a handle
+ * of remote memory and frees that with NA_Mem_handle_free. Nothing in the
+ * bytes is trusted: NA_PROTOCOL_ERROR when they are malformed. */
+NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
+    na_class_t *na_class, na_mem_handle_t mem_handle) NA_WARN_UNUSED_RESULT;
+NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
+    na_size_t buf_size, na_mem_handle_t mem_handle);
+NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
+    na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size);
+
+/* Copy data_size bytes from local to remote memory, or back. Offsets are
+ * logical: into the concatenation of a handle's segments. NA_OVERFLOW: past
+ * the end of a handle; NA_PERMISSION: its flags forbid it; both are found
+ * before anything is sent where the description tells, else reported by the
+ * target. A put has completed when the data is in the target's memory and
+ * visible to it before any message sent later. */
+NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
+    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
+    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
+    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
+    na_op_id_t *op_id);
+NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
+    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
+    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
+    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
+    na_op_id_t *op_id);
+
+/* ---- Progress ---- */
+
+/* Move data for at most `timeout` ms, until a completion waits for
+ * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none; 0 only tests. NA_INTR: a signal
+ * came. Serves peers' RMA and messages for other contexts on the way. One
+ * thread progresses a context at a time; a second one waits for its result. */
+NA_EXPORT na_return_t NA_Progress(
+    na_class_t *na_class, na_context_t *context, unsigned int timeout);
+
+/* Run at most max_count callbacks, waiting up to `timeout` ms for the first.
+ * NA_SUCCESS with *actual_count >= 1, or NA_TIMEOUT with 0. */
+NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
+    unsigned int max_count, unsigned int *actual_count);
+
+/* Ask an operation to end. NA_SUCCESS: its callback comes, once, with
+ * NA_CANCELED or the result that won; NA_NOENTRY: it has ended already. */
+NA_EXPORT na_return_t NA_Cancel(
+    na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
+
+/* A descriptor for an event loop: when it is readable, call NA_Progress with
+ * timeout 0. Before each sleep on it ask NA_Poll_try_wait; sleep only when
+ * that says NA_TRUE. -1 where the transport has none. Owned by the context. */
+NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
+NA_EXPORT na_bool_t NA_Poll_try_wait(
+    na_class_t *na_class, na_context_t *context);

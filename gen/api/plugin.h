@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== A transport ======================================================= */
+/*
+ * Visible with HG_NA_PLUGIN_API defined above the include. A transport is
+ * one constant `struct na_plugin`: sizes, capabilities, and slots grouped by
+ * noun. The core of NA owns every object and embeds the transport's part in
+ * it: a transport extends `struct na_addr`, say, by a struct whose first
+ * member is a struct na_addr, and names its size in the table; there is no
+ * allocation per operation. The core keeps what concerns no transport
+ * (reference counts, states, queues) in front of the object, out of sight.
+ *
+ * What a slot need not think about, because the core sees to it: arguments
+ * are checked, messages fit the maximum, addresses are alive and of this
+ * class, object parts are zeroed when created (an operation's part: when
+ * first made).
+ *
+ * Rules for every slot, unless its line says otherwise
+ *   - It does not block and may be called from any thread, with no lock of
+ *     the core held. The transport guards its own state.
+ *   - It returns a code of its own cause and has logged that cause. A slot
+ *     that starts an operation either returns an error and never completes
+ *     it, or returns NA_SUCCESS and completes it exactly once through
+ *     core->complete, from any thread, also before the slot returns.
+ *   - A slot left NULL is filled with one that returns NA_OPNOTSUPPORT, or
+ *     with the core's own way of doing it where its line names one.
+ *   - core->... functions are called without a lock that a slot takes: the
+ *     core may call any slot from inside them.
+ *
+ * The required slots are open, close, addr_lookup, msg_send and poll.
+ * Modelled on the requirements of the Nemesis Network Module API.
+ */
+#if defined(HG_NA_PLUGIN_API)
+
+#define NA_PLUGIN_ABI 1u
+
+struct na_core;
+
+/* A link of an intrusive ring; points at itself while on no list. */
+struct na_link {
+    struct na_link *prev;
+    struct na_link *next;
+};
+
+/* An entry of a context's completion queue. */
+struct na_completion {
+    struct na_completion *next;
+    void (*run)(struct na_completion *completion);
+};
+
+/* An endpoint. The transport sets what is marked (open) in its open slot. */
+struct na_class {
+    const struct na_core *core;
+    const struct na_init_info *info; /* complete: defaults filled in */
+    const char *protocol;            /* "tcp", without the plugin's name */
+    na_bool_t listen;
+    na_size_t max_unexpected_size; /* (open) */
+    na_size_t max_expected_size;   /* (open) */
+    na_tag_t max_tag;              /* (open) 2^k - 1 */
+    struct na_addr *self_addr;     /* (open) by core->addr_create */
+    uint64_t incarnation;          /* random: which life of this address */
+};
+
+struct na_context {
+    struct na_class *na_class;
+    uint8_t id; /* of the context in its class; 0 is the first */
+};
+
+/* A peer. `name` is its address string, NULL while unknown. */
+struct na_addr {
+    struct na_class *na_class;
+    const char *name;
+    na_bool_t self;
+};
+
+/* Memory described; local, or remote and deserialized. */
+struct na_mem_handle {
+    struct na_class *na_class;
+    struct na_segment *segments; /* NULL for remote memory */
+    na_size_t segment_count;
+    na_size_t size; /* of all segments */
+    unsigned long flags;
+    na_bool_t remote;
+    uint64_t key; /* for the transport: how peers name it */
+};
+
+/* Three planes of messages that never meet: the two of the NA interface,
+ * and the RPC engine's, which finds its own receiver. */
+enum na_msg_plane {
+    NA_MSG_UNEXPECTED = 0,
+    NA_MSG_EXPECTED = 1,
+    NA_MSG_RPC = 2,
+    NA_MSG_PLANE_MAX = 3
+};
+
+/* A message to send: the segments' concatenation. */
+struct na_msg {
+    struct na_addr *addr;
+    const struct na_segment *segments;
+    na_size_t segment_count;
+    na_size_t size;
+    na_tag_t tag;
+    uint8_t plane;
+    uint8_t target; /* context id at the destination */
+};
+
+/* An operation in flight. */
+struct na_op {
+    struct na_link link; /* for whoever executes it, on no list at the start */
+    struct na_context *context;
+    na_cb_type_t type;
+    struct na_addr *addr; /* destination, source or peer; a reference */
+    const char *name;     /* lookup */
+    struct na_msg msg;    /* send; its segments live as long as the op */
+    void *buf;            /* receive */
+    na_size_t buf_size;
+    struct na_mem_handle *local; /* put, get */
+    struct na_mem_handle *remote;
+    na_offset_t local_offset;
+    na_offset_t remote_offset;
+    na_size_t size;
+    /* Set before completing with NA_SUCCESS. */
+    struct na_addr *result_addr; /* lookup: a reference, handed over */
+    na_size_t result_size;       /* receive */
+    na_tag_t result_tag;         /* receive */
+};
+
+enum na_plugin_caps {
+    NA_CAP_ORDERED = 0x01,      /* NA_Get_ordering is 1 */
+    NA_CAP_HOLDS_BACK = 0x02,   /* obeys NA_AGAIN of msg_arrived */
+    NA_CAP_OWN_CONTEXTS = 0x04, /* contexts progress without a shared lock:
+                                   poll may run for several at a time */
+    NA_CAP_YIELD = 0x08         /* threads of the transport need the core: an
+                                  awake context yields instead of spinning */
+};
+
+enum { NA_POLL_FD_NONE = -1, NA_POLL_FD_IDLE = -2 };
+
+struct na_plugin {
+    uint32_t abi;                 /* NA_PLUGIN_ABI */
+    uint32_t size;                /* sizeof(struct na_plugin) */
+    const char *name;             /* "zmq" */
+    const char *const *protocols; /* "tcp", "ipc", ..., NULL */
+    uint64_t caps;
+    /* Sizes of the transport's objects with the core's part first; 0: it adds
+     * nothing. */
+    size_t class_size;
+    size_t context_size;
+    size_t addr_size;
+    size_t op_size;
+    size_t mem_size;
+
+    /* ---- life ---- */
+    /* Open the endpoint: `host` is what stands behind "://" ("" if nothing).
+     * May block briefly (name resolution). */
+    na_return_t (*open)(struct na_class *na_class, const char *host);
+    /* Close it. Every context is gone; accepted sends get until `linger_ms`
+     * to leave. Completes nothing. Blocks at most that long. */
+    void (*close)(struct na_class *na_class, unsigned linger_ms);
+    na_return_t (*context_create)(struct na_context *context);
+    void (*context_destroy)(struct na_context *context);
+
+    /* ---- addr ---- */
+    /* Start NA_CB_LOOKUP of op->name. NA_INVALID_ARG for a malformed name. */
+    na_return_t (*addr_lookup)(struct na_op *op);
+    /* The last reference is gone. */
+    void (*addr_release)(struct na_addr *addr);
+    /* Default: names are equal. */
+    na_bool_t (*addr_cmp)(
+        const struct na_addr *addr1, const struct na_addr *addr2);
+    /* Start NA_CB_TERMINATE of op->addr. */
+    na_return_t (*addr_terminate)(struct na_op *op);
+
+    /* ---- msg ---- */
+    /* Send. With op NULL: only if it can go out at once, copied, else
+     * NA_AGAIN. With op: start it, keeping order; the payload stays in place
+     * until completion. Errors: NA_DISCONNECT, NA_HOSTUNREACH, NA_NOMEM. */
+    na_return_t (*msg_send)(
+        struct na_context *context, const struct na_msg *msg, struct na_op *op);
+    /* Send a frame of emulated RMA: `header` is copied; `data`, which may be
+     * empty, is borrowed until `release` is called, exactly once and from any
+     * thread, without a lock that a slot takes; not at all on error. Release
+     * must not depend on anybody calling poll: deregistration waits for it.
+     * NA_AGAIN: not now; core->wake when it may go. Absent together with put
+     * and get: the transport has no RMA. */
+    na_return_t (*frame_send)(struct na_addr *addr, const void *header,
+        size_t header_size, const void *data, size_t size,
+        void (*release)(void *arg), void *arg);
+
+    /* ---- mem ---- default, all five: emulated over frames */
+    na_return_t (*mem_register)(struct na_mem_handle *mem);
+    /* Blocks until no peer's operation touches the memory. */
+    void (*mem_deregister)(struct na_mem_handle *mem);
+    na_size_t (*mem_serialize_size)(const struct na_mem_handle *mem);
+    void (*mem_serialize)(const struct na_mem_handle *mem, void *buf);
+    /* Fill a remote handle. NA_PROTOCOL_ERROR. */
+    na_return_t (*mem_deserialize)(
+        struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
+    /* 0: any number of segments in one handle. */
+    na_size_t max_segments;
+
+    /* ---- rma ---- default: emulated over frames */
+    na_return_t (*put)(struct na_op *op);
+    na_return_t (*get)(struct na_op *op);
+
+    /* ---- progress ---- */
+    /* Do what can be done now; the number of things done. Called by one
+     * thread at a time for a context, and for the class without
+     * NA_CAP_OWN_CONTEXTS. */
+    unsigned (*poll)(struct na_context *context);
+    /* A descriptor that turns readable when poll has work; NA_POLL_FD_NONE:
+     * there is none, the core polls once a millisecond (the default);
+     * NA_POLL_FD_IDLE: poll needs no call unless core->wake asked for it. */
+    int (*poll_fd)(struct na_context *context);
+    /* Asked before sleeping on poll_fd: NA_FALSE when there is work now. From
+     * then until wait_end the descriptor must tell. Default NA_TRUE. */
+    na_bool_t (*wait_begin)(struct na_context *context);
+    void (*wait_end)(struct na_context *context);
+    /* Take a started operation back: NA_SUCCESS when the slot completes it
+     * with NA_CANCELED, now or later; NA_NOENTRY when it cannot. It may end
+     * meanwhile: look at core->op_id again under the lock that completing
+     * takes. */
+    na_return_t (*cancel)(struct na_op *op, uint64_t op_id);
+};
+
+/* What the core offers a transport, reached through na_class->core. */
+struct na_core {
+    uint32_t size; /* sizeof(struct na_core) */
+    /* End an operation. The op must not be touched afterwards. */
+    void (*complete)(struct na_op *op, na_return_t ret);
+    /* The identifier of an operation, a different one each time it is used. */
+    uint64_t (*op_id)(const struct na_op *op);
+    /* A message came. The data is borrowed. NA_AGAIN, only with
+     * NA_CAP_HOLDS_BACK: no room, offer it again; NA_SUCCESS otherwise: the
+     * message was delivered, or queued, or dropped and counted. */
+    na_return_t (*msg_arrived)(struct na_class *na_class,
+        struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+        const void *data, na_size_t size);
+    /* A frame of emulated RMA came. Borrowed; malformed ones are counted. */
+    void (*frame_arrived)(struct na_class *na_class, struct na_addr *source,
+        const void *header, size_t header_size, const void *data, size_t size);
+    /* A new address with one reference. `name` is copied, NULL: unknown yet.
+     * NULL: out of memory (logged). */
+    struct na_addr *(*addr_create)(
+        struct na_class *na_class, const char *name, na_bool_t self);
+    na_return_t (*addr_set_name)(struct na_addr *addr, const char *name);
+    void (*addr_ref)(struct na_addr *addr);
+    void (*addr_unref)(struct na_addr *addr);
+    /* The peer is gone: fails what waits for it with `ret` (NA_DISCONNECT,
+     * NA_HOSTUNREACH) and refuses new operations. Sends that the transport
+     * holds are its own to complete. The first call counts. */
+    void (*addr_dead)(struct na_addr *addr, na_return_t ret);
+    na_bool_t (*addr_is_dead)(const struct na_addr *addr);
+    /* Wake every context of the class that sleeps. */
+    void (*wake)(struct na_class *na_class);
+    /* The allocator; free(NULL) is allowed. */
+    void *(*alloc)(size_t size);
+    void *(*realloc)(void *ptr, size_t size);
+    void (*free)(void *ptr);
+    /* One line; see HG_LOG_LEVEL_... */
+    void (*log)(int level, const char *subsys, const char *format, ...);
+    uint64_t (*now_ns)(void);
+    uint64_t (*random)(void);
+    /* Add to a named counter of the class (shown by its statistics). `name`
+     * must be a string constant. */
+    void (*count)(struct na_class *na_class, const char *name, uint64_t n);
+};
+
+/* Make a transport known under its name; a name registered again replaces
+ * the former for classes opened later. The table is borrowed for ever.
+ * NA_INVALID_ARG: wrong abi or size, or a required slot is missing. */
+NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
+
+/* The value of a counter of a class, 0 if nothing counted. For tests and
+ * tools; the names are the transports' and rooms' own. */
+NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name);
+
+#endif /* HG_NA_PLUGIN_API */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== RPC: the request model ============================================ */
+/*
+ * Functions are registered by name on both sides. A client forwards a call
+ * and waits for its request; a server runs HG_Handler_process in a loop,
+ * which runs the registered callback for each call that arrived. Mercury
+ * design report, "Mercury API (client)" and "Mercury handler API (server)".
+ *
+ * Five functions carry a number, because the callback model gives their
+ * plain names another meaning; HG_API_VERSION 1 (the default) makes the
+ * plain names mean this section.
+ */
+#ifndef HG_API_VERSION
+#define HG_API_VERSION 1
+#endif
+
+#if HG_API_VERSION == 1
+#define HG_Init HG_Init1
+#define HG_Finalize HG_Finalize1
+#define HG_Register HG_Register1
+#define HG_Forward HG_Forward1
+#define HG_Bulk_transfer HG_Bulk_transfer1
+#endif
+
+/* Executes a call. It may answer now or later, from any thread. A code other
+ * than HG_SUCCESS before the output was started goes to the caller, and the
+ * library frees the handle. */
+typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
+
+/* Limits of the RPC layer, all with defaults (0). */
+struct hg_options {
+    size_t size;                 /* sizeof(struct hg_options) */
+    unsigned int max_in_flight;  /* calls of ours; 65,536 */
+    unsigned int max_unanswered; /* calls to us, arrived and not answered;
+                                    4,096; beyond it callers get HG_AGAIN */
+    unsigned int output_hold_ms; /* how long a large output waits to be
+                                    fetched; 30,000 */
+    unsigned int drain_ms;       /* HG_Finalize: for sends to leave; 1,000 */
+    size_t max_args_size;        /* of a call's input or output; 1 GiB */
+};
+
+#define HG_OPTIONS_INITIALIZER \
+    { \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0 \
+    }
+
+/* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while
+ * initialised. */
+HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
+
+/* Start the layer on a class, which stays the application's and must outlive
+ * it. Makes a context of its own on the class; the application may make and
+ * drive others. HG_EXIST: started already; HG_INVALID_ARG: NULL. */
+HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
+
+/* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let
+ * accepted sends leave, free everything. Requests not yet freed are gone with
+ * it. HG_FAULT: not initialised; HG_BUSY: inside a handler, or another
+ * thread is in a wait. */
+HG_EXPORT hg_return_t HG_Finalize1(void);
+
+/* Register a function; both sides derive the same id from `func_name`. Procs
+ * may be NULL where nothing is carried; rpc_cb is NULL on a client. The same
+ * name again replaces the procs, and the callback unless NULL. 0: not
+ * initialised, a NULL name, or a collision with another name (logged). */
+HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
+    hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
+
+/* Start a call. `in_struct` is encoded before the function returns; it, what
+ * it points to and `addr` may be freed at once. `out_struct` (NULL: not
+ * wanted) is filled when the call completes; what decoding allocates in it
+ * lives until HG_Request_free. HG_NOENTRY: id is not registered; HG_AGAIN: too
+ * many in flight; the code of a failing in-proc. A call to oneself is queued
+ * and run by a later wait. */
+HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
+    void *out_struct, hg_request_t *request);
+
+/* Wait for a call: its own result, with *status HG_TRUE once it completed;
+ * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal) while it has not. Makes
+ * progress for the whole process and runs handlers, also inside a handler, to
+ * a depth of 16. */
+HG_EXPORT hg_return_t HG_Wait(
+    hg_request_t request, unsigned int timeout, hg_status_t *status);
+
+/* The same for several, with one timeout: the first error in array order,
+ * else HG_TIMEOUT if any is not done, else HG_SUCCESS. */
+HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
+    unsigned int timeout, hg_status_t array_of_statuses[]);
+
+/* Free a request and what decoding its output allocated; one in flight is
+ * canceled, and its out_struct is not touched afterwards. */
+HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
+
+/* ---- Handlers ---- */
+
+/* Process for at most `timeout` ms: HG_SUCCESS (*status HG_TRUE) after at
+ * least one event, HG_TIMEOUT after none, HG_INTR after a signal, HG_BUSY
+ * inside a handler. */
+HG_EXPORT hg_return_t HG_Handler_process(
+    unsigned int timeout, hg_status_t *status);
+
+/* The caller's address, freed with the handle; NA_Addr_dup keeps it. */
+HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
+
+/* The registered id of the call. */
+HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
+
+/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the
+ * bytes changed on the way, or the proc left some undecoded; HG_OVERFLOW: it
+ * wanted more than arrived. Nothing stays allocated on failure. */
+HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
+
+/* Release what decoding allocated. */
+HG_EXPORT hg_return_t HG_Handler_free_input(
+    hg_handle_t handle, void *in_struct);
+
+/* Encode the output and send it: the answer. `out_struct` may be freed at
+ * once; NULL where there is no output proc. Once only: HG_EXIST. Free the
+ * handle with HG_Handler_free, before or after the answer has left. */
+HG_EXPORT hg_return_t HG_Handler_start_output(
+    hg_handle_t handle, void *out_struct);
+
+/* The same by hand. The input as it arrived, and a zeroed buffer of *size
+ * bytes for the output (both the handle's); then start_response, which sends
+ * that buffer whole, or, with extra_buf not NULL, extra_size bytes from there
+ * (copied) instead. */
+HG_EXPORT hg_return_t HG_Handler_get_input_buf(
+    hg_handle_t handle, void **buf, size_t *size);
+HG_EXPORT hg_return_t HG_Handler_get_output_buf(
+    hg_handle_t handle, void **buf, size_t *size);
+HG_EXPORT hg_return_t HG_Handler_start_response(
+    hg_handle_t handle, void *extra_buf, size_t extra_size);
+
+/* Done with the handle. Unanswered: the caller gets HG_CANCELED. */
+HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
+
+/* ---- Counters ---- */
+
+/* What the layer has done since HG_Init. `size` is set by the caller. */
+struct hg_counters {
+    size_t size; /* sizeof(struct hg_counters) */
+    uint64_t requests_sent;
+    uint64_t responses_received; /* errors included */
+    uint64_t requests_received;
+    uint64_t responses_sent; /* errors included */
+    uint64_t errors_sent;    /* answers with a code, not an output */
+    uint64_t inputs_fetched; /* too large for a message */
+    uint64_t outputs_fetched;
+    uint64_t refused; /* malformed messages */
+    uint64_t late;    /* answers nobody waited for any more */
+    uint64_t bulk_bytes_pulled;
+    uint64_t bulk_bytes_pushed;
+    uint64_t in_flight;  /* now */
+    uint64_t unanswered; /* now */
+};
+
+HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);

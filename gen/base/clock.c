@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * clock: monotonic time in nanoseconds, and random numbers.
+ *
+ * Deadlines saturate: whatever is added, a deadline never wraps into the
+ * past. Random numbers come from the kernel on each call: they become keys
+ * and incarnations, which must not be guessed from earlier ones nor repeat
+ * in a child of fork, and none is drawn on a warm path.
+ *
+ * Locking: none; stateless.
+ */
+#include "base/clock.h"
+
+#include "base/log.h"
+
+HG_PRIVATE uint64_t hg_clock_now(void)
+{
+    struct timespec now;
+    int rc = clock_gettime(CLOCK_MONOTONIC, &now);
+
+    assert(rc == 0);
+    (void) rc;
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms)
+{
+    uint64_t now = hg_clock_now();
+    uint64_t delay = (uint64_t) ms * HG_CLOCK_MS;
+
+    return delay < HG_CLOCK_NEVER - now ? now + delay : HG_CLOCK_NEVER;
+}
+
+HG_PRIVATE int hg_clock_ms_until(uint64_t deadline)
+{
+    uint64_t now;
+    uint64_t ms;
+
+    if (deadline == HG_CLOCK_NEVER)
+        return INT_MAX;
+    now = hg_clock_now();
+    if (deadline <= now)
+        return 0;
+    ms = (deadline - now - 1) / HG_CLOCK_MS + 1;
+    return ms < INT_MAX ? (int) ms : INT_MAX;
+}
+
+/* Fill from the device, where there is no getrandom. */
+static bool hg_clock_random_device(void *buf, size_t size)
+{
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    ssize_t got;
+
+    if (fd < 0)
+        return false;
+    do
+        got = read(fd, buf, size);
+    while (got < 0 && errno == EINTR);
+    close(fd);
+    return got == (ssize_t) size;
+}
+
+HG_PRIVATE uint64_t hg_clock_random(void)
+{
+    uint64_t value;
+#ifdef __linux__
+    ssize_t got;
+
+    do
+        got = getrandom(&value, sizeof(value), 0);
+    while (got < 0 && errno == EINTR);
+    if (HG_LIKELY(got == (ssize_t) sizeof(value)))
+        return value;
+#endif
+    if (!hg_clock_random_device(&value, sizeof(value))) {
+        /* Keys that can be guessed would open memory to strangers. */
+        hg_log_error(
+            "clock", "no source of random numbers: %s", strerror(errno));
+        abort();
+    }
+    return value;
+}

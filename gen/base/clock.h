@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * clock: monotonic time in nanoseconds, and random numbers.
+ *
+ * Time is read here and nowhere else. A deadline is an absolute time of this
+ * clock; HG_CLOCK_NEVER is later than any.
+ */
+#ifndef HG_GEN_BASE_CLOCK_H
+#define HG_GEN_BASE_CLOCK_H
+
+#include "base/os.h"
+
+#define HG_CLOCK_NEVER UINT64_MAX
+#define HG_CLOCK_MS 1000000u
+
+/* Now. Any thread. */
+HG_PRIVATE uint64_t hg_clock_now(void);
+
+/* Now plus `ms` milliseconds, saturating at HG_CLOCK_NEVER. */
+HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
+
+/* Milliseconds until `deadline`, rounded up; 0 when past; INT_MAX at most,
+ * also for HG_CLOCK_NEVER. The unit poll(2) takes. */
+HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
+
+/* 64 random bits nobody else can guess (getrandom, else /dev/urandom; the
+ * process ends if there is neither). */
+HG_PRIVATE uint64_t hg_clock_random(void);
+
+/* A hint that this thread spins. */
+static inline void hg_clock_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

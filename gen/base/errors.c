@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * errors: a text for every return code, and the version.
+ *
+ * NA and HG share one table; NA knows its first part.
+ */
+#include "base/os.h"
+
+static const char *const hg_errors_texts[HG_RETURN_MAX] = {
+    "success",
+    "operation not permitted by the owner",
+    "no such entry",
+    "interrupted by a signal",
+    "limit reached, try again later",
+    "out of memory",
+    "access denied by the system",
+    "object unusable",
+    "busy",
+    "exists already",
+    "no such device",
+    "invalid argument",
+    "protocol error",
+    "out of range",
+    "size does not fit",
+    "protocol not supported",
+    "operation not supported",
+    "address in use",
+    "address not available",
+    "host unreachable",
+    "timed out",
+    "canceled",
+    "input/output error",
+    "peer disconnected",
+    "checksum error",
+    "network layer error",
+    "other error",
+};
+
+NA_EXPORT const char *NA_Error_to_string(na_return_t ret)
+{
+    if (ret < 0 || ret >= NA_RETURN_MAX)
+        return "unknown error";
+    return hg_errors_texts[ret];
+}
+
+HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
+{
+    if (ret < 0 || ret >= HG_RETURN_MAX)
+        return "unknown error";
+    return hg_errors_texts[ret];
+}
+
+HG_EXPORT hg_return_t HG_Version_get(
+    unsigned int *major, unsigned int *minor, unsigned int *patch)
+{
+    if (major == NULL || minor == NULL || patch == NULL)
+        return HG_INVALID_ARG;
+    *major = HG_VERSION_MAJOR;
+    *minor = HG_VERSION_MINOR;
+    *patch = HG_VERSION_PATCH;
+    return HG_SUCCESS;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * log: one line for each error, from whoever saw it first.
+ *
+ * A line is put together in a buffer on the stack, prefix first, and reaches
+ * stderr in a single write(2), so that lines of several threads or processes
+ * do not mix; the sink gets the text behind the prefix. Texts may quote what
+ * a peer sent: control characters become '?', so that one call is one line.
+ *
+ * Invariants: the environment is read once, before anything else counts; a
+ * setter called later wins over it. A write to a closed stderr raises no
+ * SIGPIPE, and errno survives.
+ *
+ * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
+ * hg_log_mutex, which is not held while a line is written or a sink runs.
+ * Must not know: who logs. Allocates nothing, so running out of memory can
+ * be logged.
+ */
+#include "base/log.h"
+
+/* A whole line: prefix, text and newline. */
+#define HG_LOG_LINE_MAX 1000
+/* The filter's list, with its terminator. */
+#define HG_LOG_FILTER_MAX 256
+
+typedef void hg_log_func_t(
+    int level, const char *subsys, const char *line, void *arg);
+
+static const char *const hg_log_level_names[] = {
+    "none", "error", "warning", "info", "debug"};
+
+static pthread_once_t hg_log_once = PTHREAD_ONCE_INIT;
+static atomic_int hg_log_level = -1; /* -1: the environment is not read yet */
+static pthread_mutex_t hg_log_mutex = PTHREAD_MUTEX_INITIALIZER;
+static char hg_log_filter[HG_LOG_FILTER_MAX]; /* guard: hg_log_mutex */
+static hg_log_func_t *hg_log_func;            /* guard: hg_log_mutex */
+static void *hg_log_func_arg;                 /* guard: hg_log_mutex */
+
+/* ---- Writing a line ---- */
+
+/* SIGPIPE cannot be turned off for one write(2): it is blocked on this thread
+ * meanwhile, and taken away if this write raised it. */
+static void hg_log_write(const char *line, size_t size)
+{
+    static const struct timespec at_once = {0, 0};
+    sigset_t pipe_set;
+    sigset_t old_set;
+    sigset_t pending;
+    ssize_t written;
+
+    sigemptyset(&pipe_set);
+    sigaddset(&pipe_set, SIGPIPE);
+    sigemptyset(&pending);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
+    do
+        written = write(STDERR_FILENO, line, size);
+    while (written < 0 && errno == EINTR);
+    if (written < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+        sigtimedwait(&pipe_set, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &old_set, NULL);
+}
+
+/* Format and deliver, whatever the level and the filter say. */
+static void hg_log_emit(
+    int level, const char *subsys, const char *format, va_list args)
+{
+    char line[HG_LOG_LINE_MAX + 1];
+    hg_log_func_t *func;
+    void *func_arg;
+    size_t start;
+    size_t size;
+    size_t i;
+    int n;
+
+    /* The room left for text is HG_LOG_LINE_MAX without the newline. */
+    n = snprintf(line, HG_LOG_LINE_MAX / 2,
+        "hg: %s: %s: ", hg_log_level_names[level], subsys);
+    start = n < 0 ? 0 : strlen(line);
+    n = vsnprintf(line + start, HG_LOG_LINE_MAX - start, format, args);
+    if (n < 0)
+        line[start] = '\0';
+    size = start + strlen(line + start);
+    if (n > 0 && (size_t) n > size - start)
+        memcpy(line + size - 3, "...", 3);
+    for (i = start; i < size; i++)
+        if ((unsigned char) line[i] < 0x20 || line[i] == 0x7f)
+            line[i] = '?';
+    assert(size < HG_LOG_LINE_MAX);
+
+    pthread_mutex_lock(&hg_log_mutex);
+    func = hg_log_func;
+    func_arg = hg_log_func_arg;
+    pthread_mutex_unlock(&hg_log_mutex);
+    if (func != NULL) {
+        func(level, subsys, line + start, func_arg);
+        return;
+    }
+    line[size] = '\n';
+    hg_log_write(line, size + 1);
+}
+
+HG_PRINTF_LIKE(3, 4)
+static void hg_log_emit_line(
+    int level, const char *subsys, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    hg_log_emit(level, subsys, format, args);
+    va_end(args);
+}
+
+/* ---- Levels and filter ---- */
+
+/* The level named `name`, or -1. */
+static int hg_log_level_of(const char *name)
+{
+    int level;
+
+    for (level = HG_LOG_LEVEL_NONE; level <= HG_LOG_LEVEL_DEBUG; level++)
+        if (strcmp(name, hg_log_level_names[level]) == 0)
+            return level;
+    return -1;
+}
+
+/* Whether `list` lets `subsys` speak: as it was mentioned last; if it was
+ * not, only where nothing else was switched on by name. */
+static bool hg_log_filter_admits(const char *list, const char *subsys)
+{
+    size_t subsys_size = strlen(subsys);
+    bool exclusive = false;
+    bool mentioned = false;
+    bool on = false;
+
+    while (*list != '\0') {
+        bool negated;
+        size_t size;
+
+        list += strspn(list, " ,");
+        negated = *list == '~';
+        if (negated)
+            list++;
+        size = strcspn(list, " ,");
+        if (size == subsys_size && memcmp(list, subsys, size) == 0) {
+            mentioned = true;
+            on = !negated;
+        }
+        if (size > 0 && !negated)
+            exclusive = true;
+        list += size;
+    }
+    return mentioned ? on : !exclusive;
+}
+
+static bool hg_log_filter_set(const char *list)
+{
+    size_t size = strlen(list) + 1;
+
+    if (size > HG_LOG_FILTER_MAX)
+        return false;
+    pthread_mutex_lock(&hg_log_mutex);
+    memcpy(hg_log_filter, list, size);
+    pthread_mutex_unlock(&hg_log_mutex);
+    return true;
+}
+
+/* Read the environment, once. Its mistakes are told at any level: who wrote
+ * a level wants to see lines. */
+static void hg_log_read_environment(void)
+{
+    const char *name = getenv("HG_LOG_LEVEL");
+    const char *list = getenv("HG_LOG_SUBSYS");
+    int level = HG_LOG_LEVEL_ERROR;
+
+    if (name != NULL && name[0] != '\0') {
+        level = hg_log_level_of(name);
+        if (level < 0) {
+            level = HG_LOG_LEVEL_ERROR;
+            hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
+                "HG_LOG_LEVEL: \"%s\" is none of none, error, warning, info, "
+                "debug; taking error",
+                name);
+        }
+    }
+    if (list != NULL && !hg_log_filter_set(list))
+        hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
+            "HG_LOG_SUBSYS: longer than %d characters; taking all",
+            HG_LOG_FILTER_MAX - 1);
+    atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
+}
+
+static void hg_log_init(void)
+{
+    pthread_once(&hg_log_once, hg_log_read_environment);
+}
+
+HG_PRIVATE bool hg_log_on(int level)
+{
+    int limit = atomic_load_explicit(&hg_log_level, memory_order_relaxed);
+
+    if (HG_UNLIKELY(limit < 0)) {
+        int saved_errno = errno;
+
+        hg_log_init();
+        errno = saved_errno;
+        limit = atomic_load_explicit(&hg_log_level, memory_order_relaxed);
+    }
+    return level <= limit;
+}
+
+/* ---- Lines ---- */
+
+HG_PRIVATE void hg_log_vline(
+    int level, const char *subsys, const char *format, va_list args)
+{
+    int saved_errno = errno;
+    bool admitted;
+
+    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
+    assert(subsys != NULL && format != NULL);
+
+    if (!hg_log_on(level))
+        return;
+    pthread_mutex_lock(&hg_log_mutex);
+    admitted = hg_log_filter_admits(hg_log_filter, subsys);
+    pthread_mutex_unlock(&hg_log_mutex);
+    if (admitted) {
+        errno = saved_errno; /* for %m */
+        hg_log_emit(level, subsys, format, args);
+    }
+    errno = saved_errno;
+}
+
+HG_PRIVATE void hg_log_line(
+    int level, const char *subsys, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    hg_log_vline(level, subsys, format, args);
+    va_end(args);
+}
+
+/* ---- Setters ---- */
+
+hg_return_t HG_Set_log_level(const char *level)
+{
+    int value = level != NULL ? hg_log_level_of(level) : -1;
+
+    hg_log_init();
+    if (value < 0) {
+        hg_log_error("log", "HG_Set_log_level: no level \"%s\"",
+            level != NULL ? level : "(null)");
+        return HG_INVALID_ARG;
+    }
+    atomic_store_explicit(&hg_log_level, value, memory_order_relaxed);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Set_log_subsys(const char *subsys)
+{
+    hg_log_init();
+    if (!hg_log_filter_set(subsys != NULL ? subsys : "")) {
+        hg_log_error("log", "HG_Set_log_subsys: longer than %d characters",
+            HG_LOG_FILTER_MAX - 1);
+        return HG_OVERFLOW;
+    }
+    return HG_SUCCESS;
+}
+
+void HG_Set_log_func(
+    void (*func)(int level, const char *subsys, const char *line, void *arg),
+    void *arg)
+{
+    hg_log_init();
+    pthread_mutex_lock(&hg_log_mutex);
+    hg_log_func = func;
+    hg_log_func_arg = arg;
+    pthread_mutex_unlock(&hg_log_mutex);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * log: one line for each error, from whoever saw it first.
+ *
+ * A line has a level and a subsystem ("cls", "addr", "msg", "rma", "rpc",
+ * "bulk", "proc", "zmq", ...). Quiet by default except errors; HG_LOG_LEVEL
+ * and HG_LOG_SUBSYS in the environment are read once, at the first line or
+ * the first setter. A level that is off costs one relaxed load: nothing is
+ * formatted, nor are the arguments of the macros below evaluated. Lines, of
+ * 1,000 bytes at most, go to stderr or to the sink of HG_Set_log_func.
+ *
+ * Locking: levels are atomics; the sink and the subsystem filter have a
+ * private mutex, never held while the sink runs.
+ */
+#ifndef HG_GEN_BASE_LOG_H
+#define HG_GEN_BASE_LOG_H
+
+#include "base/os.h"
+
+/* Whether a line of this level might be wanted; cheap, no lock. */
+HG_PRIVATE bool hg_log_on(int level);
+
+/* Format and deliver one line (no newline at its end). errno is kept. */
+HG_PRIVATE void hg_log_line(int level, const char *subsys, const char *format,
+    ...) HG_PRINTF_LIKE(3, 4);
+
+/* The same with a va_list, for the plugins' core table. */
+HG_PRIVATE void hg_log_vline(
+    int level, const char *subsys, const char *format, va_list args);
+
+#define HG_LOG_AT(level, ...) \
+    (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
+#define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)
+#define hg_log_warning(...) HG_LOG_AT(HG_LOG_LEVEL_WARNING, __VA_ARGS__)
+#define hg_log_info(...) HG_LOG_AT(HG_LOG_LEVEL_INFO, __VA_ARGS__)
+#define hg_log_debug(...) HG_LOG_AT(HG_LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif

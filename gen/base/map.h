@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * map: from a 64-bit number to a pointer; and slots, from an index with a
+ * generation to a pointer.
+ *
+ * A map is an open-addressing table, rebuilt when two thirds are used.
+ * Keys that a peer can choose are mixed with a secret per map, so that nobody
+ * can make it slow. Slots hand out 32-bit indices whose generation changes
+ * each time they are reused: a stale identifier is told apart from the object
+ * that lives there now.
+ *
+ * Locking: none; the owner guards both.
+ */
+#ifndef HG_GEN_BASE_MAP_H
+#define HG_GEN_BASE_MAP_H
+
+#include "base/os.h"
+
+struct hg_map_entry;
+
+struct hg_map {
+    struct hg_map_entry *entries; /* NULL until the first put */
+    size_t capacity;              /* a power of two, or 0 */
+    size_t count;                 /* live entries */
+    size_t used;                  /* live entries and tombstones */
+    uint64_t secret;
+};
+
+HG_PRIVATE void hg_map_init(struct hg_map *map);
+HG_PRIVATE void hg_map_fini(struct hg_map *map); /* values are the owner's */
+
+/* The value under `key`, or NULL. */
+HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
+
+/* Put `value` (not NULL) under `key`, replacing what was there. HG_NOMEM. */
+HG_PRIVATE hg_return_t hg_map_put(
+    struct hg_map *map, uint64_t key, void *value);
+
+/* Remove and return the value under `key`, or NULL. */
+HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key);
+
+/* Walk: start with *cursor 0; NULL at the end. The map must not grow
+ * meanwhile; removing the entry just returned is allowed. */
+HG_PRIVATE void *hg_map_next(
+    const struct hg_map *map, size_t *cursor, uint64_t *key_p);
+
+struct hg_slots {
+    struct hg_slots_entry *entries;
+    uint32_t capacity;
+    uint32_t count;
+    uint32_t free_head; /* index + 1 of the first free slot, 0: none */
+};
+
+HG_PRIVATE void hg_slots_init(struct hg_slots *slots);
+HG_PRIVATE void hg_slots_fini(struct hg_slots *slots);
+
+/* Store `value` (not NULL); its identifier, never 0, in *id_p: generation in
+ * the upper half, index + 1 in the lower. HG_NOMEM, HG_OVERFLOW past 2^24. */
+HG_PRIVATE hg_return_t hg_slots_add(
+    struct hg_slots *slots, void *value, uint64_t *id_p);
+
+/* The value of a live identifier, or NULL. */
+HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id);
+
+/* Remove a live identifier; its value, or NULL when stale. */
+HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);
+
+/* Walk as hg_map_next does. */
+HG_PRIVATE void *hg_slots_next(
+    const struct hg_slots *slots, uint32_t *cursor, uint64_t *id_p);
+
+#endif

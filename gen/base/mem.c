@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mem: the one door to the heap, and pools of equal objects.
+ *
+ * A counter of live blocks is what tells whether the allocator may still be
+ * replaced: a block must go back to the allocator it came from. It also makes
+ * the allocation paths touch one shared cache line, which is no loss where
+ * warm paths take their objects from pools.
+ *
+ * Invariants: an allocator is either complete or absent (malloc_fn NULL: the
+ * system's heap); no request of size 0 reaches it.
+ *
+ * Locking: none. hg_mem_custom changes only while no block is alive, and its
+ * caller promises that nobody else is inside the library.
+ */
+#include "base/mem.h"
+
+#include "base/log.h"
+
+static struct hg_allocator hg_mem_custom;
+static _Atomic size_t hg_mem_live;
+
+hg_return_t HG_Set_allocator(const struct hg_allocator *allocator)
+{
+    static const struct hg_allocator heap = {0, NULL, NULL, NULL, NULL};
+
+    if (allocator != NULL &&
+        (allocator->size < sizeof(*allocator) || allocator->malloc_fn == NULL ||
+            allocator->realloc_fn == NULL || allocator->free_fn == NULL)) {
+        hg_log_error("mem", "HG_Set_allocator: a member is missing");
+        return HG_INVALID_ARG;
+    }
+    if (atomic_load_explicit(&hg_mem_live, memory_order_relaxed) != 0) {
+        hg_log_error("mem",
+            "HG_Set_allocator: %zu blocks of the former allocator are in use",
+            atomic_load_explicit(&hg_mem_live, memory_order_relaxed));
+        return HG_BUSY;
+    }
+    hg_mem_custom = allocator != NULL ? *allocator : heap;
+    return HG_SUCCESS;
+}
+
+/* Count `ptr`, unless it is NULL, as alive. */
+static void *hg_mem_counted(void *ptr)
+{
+    if (HG_LIKELY(ptr != NULL))
+        atomic_fetch_add_explicit(&hg_mem_live, 1, memory_order_relaxed);
+    return ptr;
+}
+
+HG_PRIVATE void *hg_mem_alloc(size_t size)
+{
+    if (size == 0)
+        size = 1;
+    if (hg_mem_custom.malloc_fn != NULL)
+        return hg_mem_counted(hg_mem_custom.malloc_fn(size, hg_mem_custom.arg));
+    return hg_mem_counted(malloc(size));
+}
+
+HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size)
+{
+    void *ptr;
+
+    if (size != 0 && count > SIZE_MAX / size)
+        return NULL;
+    /* The system's calloc knows which pages are zero already. */
+    if (hg_mem_custom.malloc_fn == NULL)
+        return hg_mem_counted(calloc(1, count * size > 0 ? count * size : 1));
+    ptr = hg_mem_alloc(count * size);
+    if (ptr != NULL)
+        memset(ptr, 0, count * size);
+    return ptr;
+}
+
+HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size)
+{
+    if (ptr == NULL)
+        return hg_mem_alloc(size);
+    if (size == 0)
+        size = 1;
+    if (hg_mem_custom.realloc_fn != NULL)
+        return hg_mem_custom.realloc_fn(ptr, size, hg_mem_custom.arg);
+    return realloc(ptr, size);
+}
+
+HG_PRIVATE void hg_mem_free(void *ptr)
+{
+    size_t before;
+
+    if (ptr == NULL)
+        return;
+    if (hg_mem_custom.free_fn != NULL)
+        hg_mem_custom.free_fn(ptr, hg_mem_custom.arg);
+    else
+        free(ptr);
+    before = atomic_fetch_sub_explicit(&hg_mem_live, 1, memory_order_relaxed);
+    assert(before > 0);
+    (void) before;
+}
+
+HG_PRIVATE char *hg_mem_strdup(const char *str)
+{
+    size_t size = strlen(str) + 1;
+    char *copy = (char *) hg_mem_alloc(size);
+
+    if (copy != NULL)
+        memcpy(copy, str, size);
+    return copy;
+}
+
+/* ---- Pools ---- */
+
+/* Where `object` keeps the next free one. */
+static void **hg_pool_link(const struct hg_pool *pool, void *object)
+{
+    return (void **) (void *) ((char *) object + pool->link_offset);
+}
+
+static void hg_pool_release(const struct hg_pool *pool, void *object)
+{
+    if (pool->fini != NULL)
+        pool->fini(object);
+    hg_mem_free(object);
+}
+
+HG_PRIVATE void hg_pool_init(struct hg_pool *pool, size_t object_size,
+    size_t link_offset, unsigned max_free, void (*fini)(void *object))
+{
+    assert(link_offset % sizeof(void *) == 0);
+    assert(link_offset + sizeof(void *) <= object_size);
+
+    pool->object_size = object_size;
+    pool->link_offset = link_offset;
+    pool->free_count = 0;
+    pool->max_free = max_free;
+    pool->free_list = NULL;
+    pool->fini = fini;
+}
+
+HG_PRIVATE void hg_pool_fini(struct hg_pool *pool)
+{
+    while (pool->free_list != NULL) {
+        void *object = pool->free_list;
+
+        pool->free_list = *hg_pool_link(pool, object);
+        pool->free_count--;
+        hg_pool_release(pool, object);
+    }
+    assert(pool->free_count == 0);
+}
+
+HG_PRIVATE void *hg_pool_get(struct hg_pool *pool, bool *fresh_p)
+{
+    void *object = pool->free_list;
+
+    if (object != NULL) {
+        assert(pool->free_count > 0);
+        pool->free_list = *hg_pool_link(pool, object);
+        pool->free_count--;
+        *fresh_p = false;
+        return object;
+    }
+    object = hg_mem_calloc(1, pool->object_size);
+    if (object != NULL)
+        *fresh_p = true;
+    return object;
+}
+
+HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object)
+{
+    assert(object != NULL);
+    assert(object != pool->free_list);
+
+    if (pool->free_count >= pool->max_free) {
+        hg_pool_release(pool, object);
+        return;
+    }
+    *hg_pool_link(pool, object) = pool->free_list;
+    pool->free_list = object;
+    pool->free_count++;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os: what the operating system and the compiler offer, asked once.
+ *
+ * The first room of the house. It selects the feature macros, includes every
+ * system header the private rooms use, and defaults the configuration macros,
+ * each 0 or 1 and tested with #if. Nothing else in the house asks which
+ * system it is on.
+ *
+ * HG_PRIVATE marks a function that other rooms call: static when all rooms
+ * are pasted into hg.c, hidden from the linker when they are compiled one by
+ * one (HG_SPLIT).
+ */
+#ifndef HG_GEN_BASE_OS_H
+#define HG_GEN_BASE_OS_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Rooms compiled one by one instead of pasted into hg.c. */
+#ifndef HG_SPLIT
+#define HG_SPLIT 0
+#endif
+
+/* Sleep on epoll and eventfd; 0 falls back to poll and a pipe. */
+#ifndef HG_ENABLE_EPOLL
+#ifdef __linux__
+#define HG_ENABLE_EPOLL 1
+#else
+#define HG_ENABLE_EPOLL 0
+#endif
+#endif
+
+/* Carry-less multiplication for CRC64 and the CRC-32C instruction, used
+ * where the processor has them; 0 leaves the tables alone. */
+#ifndef HG_ENABLE_CRC_SIMD
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HG_ENABLE_CRC_SIMD 1
+#else
+#define HG_ENABLE_CRC_SIMD 0
+#endif
+#endif
+
+/* Transports compiled into this copy besides the built-in ones. */
+#ifndef HG_NA_ZMQ
+#define HG_NA_ZMQ 0
+#endif
+#ifndef HG_NA_OFI
+#define HG_NA_OFI 0
+#endif
+#ifndef HG_NA_MPI
+#define HG_NA_MPI 0
+#endif
+
+#if HG_ENABLE_EPOLL
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#endif
+#ifdef __linux__
+#include <sys/random.h>
+#endif
+#if HG_ENABLE_CRC_SIMD
+#include <nmmintrin.h>
+#include <wmmintrin.h>
+#endif
+
+#ifndef HG_NA_PLUGIN_API
+#define HG_NA_PLUGIN_API 1
+#endif
+#include "hg.h"
+
+#if HG_SPLIT
+#define HG_PRIVATE __attribute__((visibility("hidden")))
+#else
+#define HG_PRIVATE static
+#endif
+
+#if defined(__GNUC__)
+#define HG_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
+#else
+#define HG_LIKELY(x) (x)
+#define HG_UNLIKELY(x) (x)
+#define HG_PRINTF_LIKE(f, a)
+#endif
+
+/* The object of type `type` whose `member` is at `ptr`. */
+#define HG_CONTAINER_OF(ptr, type, member) \
+    ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
+
+#endif

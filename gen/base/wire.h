@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire: bytes in an agreed order, read and written with bounds.
+ *
+ * Everything on the wire is little-endian, written field by field: no struct
+ * is ever copied. A cursor (struct hg_wire) knows where its buffer ends. A
+ * read or write that does not fit does nothing, yields 0 and exhausts the
+ * cursor, which stays failed: a decoder may read a whole record and ask once
+ * at the end whether all of it was there.
+ *
+ * All inline: compilers turn the byte shifts into single moves on machines
+ * of that byte order. Locking: none, a cursor belongs to one thread.
+ */
+#ifndef HG_GEN_BASE_WIRE_H
+#define HG_GEN_BASE_WIRE_H
+
+#include "base/os.h"
+
+struct hg_wire {
+    unsigned char *data; /* reading never writes through it */
+    size_t pos;          /* at most size */
+    size_t size;
+    bool failed;
+};
+
+/* ---- Numbers at an address, aligned or not, without bounds ---- */
+
+static inline uint16_t hg_wire_load16(const void *ptr)
+{
+    const unsigned char *p = (const unsigned char *) ptr;
+
+    return (uint16_t) (p[0] | (unsigned) p[1] << 8);
+}
+
+static inline uint32_t hg_wire_load32(const void *ptr)
+{
+    const unsigned char *p = (const unsigned char *) ptr;
+
+    return (uint32_t) p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 |
+        (uint32_t) p[3] << 24;
+}
+
+static inline uint64_t hg_wire_load64(const void *ptr)
+{
+    const unsigned char *p = (const unsigned char *) ptr;
+
+    return (uint64_t) p[0] | (uint64_t) p[1] << 8 | (uint64_t) p[2] << 16 |
+        (uint64_t) p[3] << 24 | (uint64_t) p[4] << 32 | (uint64_t) p[5] << 40 |
+        (uint64_t) p[6] << 48 | (uint64_t) p[7] << 56;
+}
+
+static inline void hg_wire_store16(void *ptr, uint16_t value)
+{
+    unsigned char *p = (unsigned char *) ptr;
+
+    p[0] = (unsigned char) value;
+    p[1] = (unsigned char) (value >> 8);
+}
+
+static inline void hg_wire_store32(void *ptr, uint32_t value)
+{
+    unsigned char *p = (unsigned char *) ptr;
+
+    p[0] = (unsigned char) value;
+    p[1] = (unsigned char) (value >> 8);
+    p[2] = (unsigned char) (value >> 16);
+    p[3] = (unsigned char) (value >> 24);
+}
+
+static inline void hg_wire_store64(void *ptr, uint64_t value)
+{
+    unsigned char *p = (unsigned char *) ptr;
+
+    p[0] = (unsigned char) value;
+    p[1] = (unsigned char) (value >> 8);
+    p[2] = (unsigned char) (value >> 16);
+    p[3] = (unsigned char) (value >> 24);
+    p[4] = (unsigned char) (value >> 32);
+    p[5] = (unsigned char) (value >> 40);
+    p[6] = (unsigned char) (value >> 48);
+    p[7] = (unsigned char) (value >> 56);
+}
+
+/* ---- Cursors ---- */
+
+/* Begin at `buf`, which is borrowed while the cursor is used. NULL is
+ * allowed where `size` is 0. */
+static inline struct hg_wire hg_wire_writer(void *buf, size_t size)
+{
+    struct hg_wire wire;
+
+    assert(buf != NULL || size == 0);
+    wire.data = (unsigned char *) buf;
+    wire.pos = 0;
+    wire.size = size;
+    wire.failed = false;
+    return wire;
+}
+
+static inline struct hg_wire hg_wire_reader(const void *buf, size_t size)
+{
+    return hg_wire_writer((void *) (uintptr_t) buf, size);
+}
+
+/* Bytes that may still be read or written; 0 once failed. */
+static inline size_t hg_wire_left(const struct hg_wire *wire)
+{
+    return wire->size - wire->pos;
+}
+
+/* Pass over `size` bytes, more than 0, and return where they begin; NULL
+ * when there are not as many: the cursor has failed. */
+static inline unsigned char *hg_wire_take(struct hg_wire *wire, size_t size)
+{
+    size_t start = wire->pos;
+
+    assert(size > 0);
+    if (HG_UNLIKELY(size > wire->size - start)) {
+        wire->pos = wire->size;
+        wire->failed = true;
+        return NULL;
+    }
+    wire->pos = start + size;
+    return wire->data + start;
+}
+
+static inline void hg_wire_skip(struct hg_wire *wire, size_t size)
+{
+    if (size > 0)
+        (void) hg_wire_take(wire, size);
+}
+
+/* ---- Reading ---- */
+
+static inline uint8_t hg_wire_get8(struct hg_wire *wire)
+{
+    const unsigned char *p = hg_wire_take(wire, 1);
+
+    return p != NULL ? p[0] : 0;
+}
+
+static inline uint16_t hg_wire_get16(struct hg_wire *wire)
+{
+    const unsigned char *p = hg_wire_take(wire, 2);
+
+    return p != NULL ? hg_wire_load16(p) : 0;
+}
+
+static inline uint32_t hg_wire_get32(struct hg_wire *wire)
+{
+    const unsigned char *p = hg_wire_take(wire, 4);
+
+    return p != NULL ? hg_wire_load32(p) : 0;
+}
+
+static inline uint64_t hg_wire_get64(struct hg_wire *wire)
+{
+    const unsigned char *p = hg_wire_take(wire, 8);
+
+    return p != NULL ? hg_wire_load64(p) : 0;
+}
+
+/* The next `size` bytes, in place; NULL when there are not as many, or when
+ * `size` is 0 (which does not fail). */
+static inline const void *hg_wire_get_bytes(struct hg_wire *wire, size_t size)
+{
+    return size > 0 ? hg_wire_take(wire, size) : NULL;
+}
+
+/* ---- Writing ---- */
+
+static inline void hg_wire_put8(struct hg_wire *wire, uint8_t value)
+{
+    unsigned char *p = hg_wire_take(wire, 1);
+
+    if (p != NULL)
+        p[0] = value;
+}
+
+static inline void hg_wire_put16(struct hg_wire *wire, uint16_t value)
+{
+    unsigned char *p = hg_wire_take(wire, 2);
+
+    if (p != NULL)
+        hg_wire_store16(p, value);
+}
+
+static inline void hg_wire_put32(struct hg_wire *wire, uint32_t value)
+{
+    unsigned char *p = hg_wire_take(wire, 4);
+
+    if (p != NULL)
+        hg_wire_store32(p, value);
+}
+
+static inline void hg_wire_put64(struct hg_wire *wire, uint64_t value)
+{
+    unsigned char *p = hg_wire_take(wire, 8);
+
+    if (p != NULL)
+        hg_wire_store64(p, value);
+}
+
+/* Copy `size` bytes in; `ptr` may be NULL where `size` is 0. */
+static inline void hg_wire_put_bytes(
+    struct hg_wire *wire, const void *ptr, size_t size)
+{
+    unsigned char *p = size > 0 ? hg_wire_take(wire, size) : NULL;
+
+    if (p != NULL)
+        memcpy(p, ptr, size);
+}
+
+#endif

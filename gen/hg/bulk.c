@@ -1,0 +1,731 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bulk: see bulk.h. */
+#include "hg/bulk.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/wire.h"
+#include "hg/proc.h"
+#include "na/addr.h"
+#include "na/context.h"
+
+#define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
+#define HG_BULK_VERSION 1
+#define HG_BULK_FIXED 44
+#define HG_BULK_MEM_FIXED 12
+
+struct hg_bulk_peer {
+    struct na_link link;
+    struct na_addr *addr;
+    char name[];
+};
+
+static _Atomic(struct hg_bulk_layer *) hg_bulk_layer_current;
+
+HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void)
+{
+    return atomic_load_explicit(&hg_bulk_layer_current, memory_order_acquire);
+}
+
+HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer)
+{
+    atomic_store(&hg_bulk_layer_current, layer);
+}
+
+/* ---- The layer ---- */
+
+HG_PRIVATE hg_return_t hg_bulk_layer_create(
+    struct na_class *na_class, struct hg_bulk_layer **layer_p)
+{
+    struct hg_bulk_layer *layer =
+        (struct hg_bulk_layer *) hg_mem_calloc(1, sizeof(*layer));
+    hg_return_t ret = HG_NOMEM;
+
+    if (layer == NULL) {
+        hg_log_error("bulk", "no memory for the bulk layer");
+        return HG_NOMEM;
+    }
+    ret = hg_lock_init(&layer->lock);
+    if (ret != HG_SUCCESS)
+        goto free_layer;
+    layer->context = na_context_create(na_class, true);
+    if (layer->context == NULL) {
+        ret = HG_NOMEM;
+        goto destroy_lock;
+    }
+    layer->na_class = na_class;
+    layer->incarnation = hg_clock_random() | 1;
+    hg_list_init(&layer->handles);
+    hg_list_init(&layer->peers);
+    hg_map_init(&layer->ids);
+    *layer_p = layer;
+    return HG_SUCCESS;
+
+destroy_lock:
+    pthread_mutex_destroy(&layer->lock);
+free_layer:
+    hg_mem_free(layer);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(struct hg_bulk_layer *layer)
+{
+    if (!layer->na_class->listen)
+        return HG_OPNOTSUPPORT;
+    return NA_Addr_to_string(layer->na_class, layer->owner,
+        sizeof(layer->owner), layer->na_class->self_addr);
+}
+
+/* Free the memory handles of a bulk handle, withdrawing them. */
+static void hg_bulk_drop_mems(struct hg_bulk *bulk)
+{
+    size_t i;
+
+    for (i = 0; i < bulk->mem_count; i++)
+        (void) NA_Mem_handle_free(bulk->mems[i]->na_class, bulk->mems[i]);
+    bulk->mem_count = 0;
+}
+
+HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
+{
+    struct na_link *link;
+    unsigned left = 0;
+
+    while ((link = hg_list_pop(&layer->handles)) != NULL) {
+        struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
+
+        hg_bulk_drop_mems(bulk);
+        bulk->layer = NULL;
+        left++;
+    }
+    if (left > 0)
+        hg_log_warning("bulk", "%u bulk handles outlive the layer", left);
+    while ((link = hg_list_pop(&layer->peers)) != NULL) {
+        struct hg_bulk_peer *peer =
+            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
+
+        na_addr_unref(peer->addr);
+        hg_mem_free(peer);
+    }
+    hg_map_fini(&layer->ids);
+    if (na_context_destroy(layer->context) != NA_SUCCESS)
+        hg_log_error("bulk", "the bulk layer's context is in use");
+    pthread_mutex_destroy(&layer->lock);
+    hg_mem_free(layer);
+}
+
+/* ---- Making handles ---- */
+
+static void hg_bulk_delete(struct hg_bulk *bulk)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+
+    hg_bulk_withdraw(bulk);
+    hg_bulk_drop_mems(bulk);
+    if (layer != NULL) {
+        hg_lock(&layer->lock);
+        hg_list_remove(&bulk->link);
+        hg_unlock(&layer->lock);
+    }
+    hg_mem_free(bulk->mems);
+    hg_mem_free(bulk->segments);
+    hg_mem_free(bulk->memory);
+    hg_mem_free(bulk->owner);
+    hg_mem_free(bulk);
+}
+
+HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk)
+{
+    uint32_t before =
+        atomic_fetch_add_explicit(&bulk->refs, 1, memory_order_relaxed);
+
+    assert(before > 0);
+    (void) before;
+}
+
+HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
+{
+    uint32_t before =
+        atomic_fetch_sub_explicit(&bulk->refs, 1, memory_order_acq_rel);
+
+    assert(before > 0);
+    if (before == 1)
+        hg_bulk_delete(bulk);
+}
+
+/* An empty handle with one reference, in the layer's list. */
+static struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
+{
+    struct hg_bulk *bulk = (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk));
+
+    if (bulk == NULL) {
+        hg_log_error("bulk", "no memory for a bulk handle");
+        return NULL;
+    }
+    atomic_init(&bulk->refs, 1);
+    bulk->layer = layer;
+    hg_lock(&layer->lock);
+    hg_list_push(&layer->handles, &bulk->link);
+    hg_unlock(&layer->lock);
+    return bulk;
+}
+
+/* Copy the description, and sum up what the library is to allocate. */
+static hg_return_t hg_bulk_describe(struct hg_bulk *bulk, size_t count,
+    void *const *buf_ptrs, const size_t *buf_sizes, size_t *own_size_p)
+{
+    size_t own = 0;
+    size_t i;
+
+    if (count > SIZE_MAX / sizeof(struct na_segment))
+        goto no_memory;
+    bulk->segments =
+        (struct na_segment *) hg_mem_alloc(count * sizeof(struct na_segment));
+    if (bulk->segments == NULL)
+        goto no_memory;
+    bulk->segment_count = count;
+    for (i = 0; i < count; i++) {
+        void *address = buf_ptrs != NULL ? buf_ptrs[i] : NULL;
+
+        if (buf_sizes[i] > SIZE_MAX - bulk->size) {
+            hg_log_error("bulk", "the segments' sizes overflow");
+            return HG_INVALID_ARG;
+        }
+        bulk->segments[i].address = address;
+        bulk->segments[i].size = buf_sizes[i];
+        bulk->size += buf_sizes[i];
+        if (address == NULL)
+            own += buf_sizes[i];
+    }
+    *own_size_p = own;
+    return HG_SUCCESS;
+
+no_memory:
+    hg_log_error("bulk", "no memory for %zu segments", count);
+    return HG_NOMEM;
+}
+
+/* Allocate what was given without an address, as one block. */
+static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk, size_t own_size)
+{
+    size_t used = 0;
+    size_t i;
+
+    if (own_size == 0)
+        return HG_SUCCESS;
+    bulk->memory = hg_mem_calloc(1, own_size);
+    if (bulk->memory == NULL) {
+        hg_log_error("bulk", "no memory for %zu bytes of bulk data", own_size);
+        return HG_NOMEM;
+    }
+    for (i = 0; i < bulk->segment_count; i++) {
+        if (bulk->segments[i].address != NULL)
+            continue;
+        bulk->segments[i].address = (char *) bulk->memory + used;
+        used += (size_t) bulk->segments[i].size;
+    }
+    assert(used == own_size);
+    return HG_SUCCESS;
+}
+
+/* Describe the segments to the transport, in as few memory handles as it
+ * takes. */
+static hg_return_t hg_bulk_make_mems(struct hg_bulk *bulk)
+{
+    struct na_class *na_class = bulk->layer->na_class;
+    size_t most = (size_t) na_class_ops(na_class)->max_segments;
+    size_t count = bulk->segment_count;
+    size_t mems;
+    size_t done = 0;
+
+    if (most == 0)
+        most = count;
+    mems = (count + most - 1) / most;
+    bulk->mems =
+        (struct na_mem_handle **) hg_mem_calloc(mems, sizeof(bulk->mems[0]));
+    if (bulk->mems == NULL) {
+        hg_log_error("bulk", "no memory for %zu memory handles", mems);
+        return HG_NOMEM;
+    }
+    while (done < count) {
+        size_t step = count - done < most ? count - done : most;
+        hg_return_t ret =
+            NA_Mem_handle_create_segments(na_class, bulk->segments + done, step,
+                bulk->flags, &bulk->mems[bulk->mem_count]);
+
+        if (ret != HG_SUCCESS)
+            return ret;
+        bulk->mem_count++;
+        done += step;
+    }
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
+    void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
+    struct hg_bulk **bulk_p)
+{
+    struct hg_bulk *bulk;
+    size_t own_size = 0;
+    hg_return_t ret;
+
+    if (count == 0 || buf_sizes == NULL ||
+        (flags != HG_BULK_READ_ONLY && flags != HG_BULK_WRITE_ONLY &&
+            flags != HG_BULK_READWRITE)) {
+        hg_log_error("bulk", "a bulk handle %s",
+            count == 0              ? "needs a segment"
+                : buf_sizes == NULL ? "needs the sizes of its segments"
+                                    : "has unknown flags");
+        return HG_INVALID_ARG;
+    }
+    bulk = hg_bulk_new(layer);
+    if (bulk == NULL)
+        return HG_NOMEM;
+    bulk->flags = flags;
+    ret = hg_bulk_describe(bulk, count, buf_ptrs, buf_sizes, &own_size);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_allocate(bulk, own_size);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_make_mems(bulk);
+    if (ret != HG_SUCCESS) {
+        hg_bulk_unref(bulk);
+        return ret;
+    }
+    *bulk_p = bulk;
+    return HG_SUCCESS;
+}
+
+/* ---- Publishing ---- */
+
+/* Register the memory and give the handle an id. */
+static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    hg_return_t ret = HG_SUCCESS;
+    size_t i;
+
+    hg_lock(&layer->lock);
+    if (bulk->published)
+        goto unlock;
+    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++)
+        ret = NA_Mem_register(layer->na_class, bulk->mems[i]);
+    if (ret == HG_SUCCESS) {
+        do {
+            bulk->id = hg_clock_random();
+        } while (hg_map_get(&layer->ids, bulk->id) != NULL);
+        ret = hg_map_put(&layer->ids, bulk->id, bulk);
+    } else {
+        i--; /* this one refused */
+    }
+    bulk->published = ret == HG_SUCCESS;
+    while (ret != HG_SUCCESS && i > 0)
+        (void) NA_Mem_deregister(layer->na_class, bulk->mems[--i]);
+unlock:
+    hg_unlock(&layer->lock);
+    return ret;
+}
+
+HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    bool was = false;
+    size_t i;
+
+    if (layer == NULL)
+        return;
+    hg_lock(&layer->lock);
+    was = bulk->published;
+    bulk->published = false;
+    if (was)
+        (void) hg_map_remove(&layer->ids, bulk->id);
+    hg_unlock(&layer->lock);
+    for (i = 0; was && i < bulk->mem_count; i++)
+        (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
+}
+
+HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    const char *owner = bulk->remote ? bulk->owner : layer->owner;
+    size_t size = HG_BULK_FIXED + (owner != NULL ? strlen(owner) : 0);
+    size_t i;
+
+    for (i = 0; i < bulk->mem_count; i++)
+        size += HG_BULK_MEM_FIXED +
+            (size_t) NA_Mem_handle_get_serialize_size(
+                layer->na_class, bulk->mems[i]);
+    return size;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_serialize(
+    struct hg_bulk *bulk, void *buf, size_t buf_size)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    struct hg_wire wire = hg_wire_writer(buf, buf_size);
+    size_t owner_size = strlen(layer->owner);
+    hg_return_t ret;
+    size_t i;
+
+    if (bulk->remote) {
+        hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
+        return HG_OPNOTSUPPORT;
+    }
+    if (buf_size < hg_bulk_serialize_size(bulk)) {
+        hg_log_error(
+            "bulk", "%zu bytes are too few for the bulk handle", buf_size);
+        return HG_MSGSIZE;
+    }
+    ret = hg_bulk_publish(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_wire_put32(&wire, HG_BULK_MAGIC);
+    hg_wire_put8(&wire, HG_BULK_VERSION);
+    hg_wire_put8(&wire, (uint8_t) bulk->flags);
+    hg_wire_put16(&wire, (uint16_t) owner_size);
+    hg_wire_put64(&wire, bulk->size);
+    hg_wire_put64(&wire, bulk->segment_count);
+    hg_wire_put64(&wire, layer->incarnation);
+    hg_wire_put64(&wire, bulk->id);
+    hg_wire_put32(&wire, (uint32_t) bulk->mem_count);
+    hg_wire_put_bytes(&wire, layer->owner, owner_size);
+    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
+        size_t size = (size_t) NA_Mem_handle_get_serialize_size(
+            layer->na_class, bulk->mems[i]);
+
+        hg_wire_put64(&wire, bulk->mems[i]->size);
+        hg_wire_put32(&wire, (uint32_t) size);
+        ret = NA_Mem_handle_serialize(
+            layer->na_class, hg_wire_take(&wire, size), size, bulk->mems[i]);
+    }
+    assert(ret != HG_SUCCESS || !wire.failed);
+    return ret;
+}
+
+/* ---- Descriptions from peers ---- */
+
+/* Read the memory handles behind the fixed part. */
+static hg_return_t hg_bulk_read_mems(
+    struct hg_bulk *bulk, struct hg_wire *wire, uint32_t count)
+{
+    struct na_class *na_class = bulk->layer->na_class;
+    uint64_t total = 0;
+
+    if (count == 0 || count > hg_wire_left(wire) / HG_BULK_MEM_FIXED)
+        return HG_PROTOCOL_ERROR;
+    bulk->mems =
+        (struct na_mem_handle **) hg_mem_calloc(count, sizeof(bulk->mems[0]));
+    if (bulk->mems == NULL) {
+        hg_log_error("bulk", "no memory for %" PRIu32 " handles", count);
+        return HG_NOMEM;
+    }
+    while (bulk->mem_count < count) {
+        uint64_t size = hg_wire_get64(wire);
+        uint32_t length = hg_wire_get32(wire);
+        const void *bytes = hg_wire_get_bytes(wire, length);
+        hg_return_t ret;
+
+        if (wire->failed || length == 0)
+            return HG_PROTOCOL_ERROR;
+        ret = NA_Mem_handle_deserialize(
+            na_class, &bulk->mems[bulk->mem_count], bytes, length);
+        if (ret != HG_SUCCESS)
+            return ret;
+        bulk->mem_count++;
+        if (bulk->mems[bulk->mem_count - 1]->size != size ||
+            size > bulk->size - total)
+            return HG_PROTOCOL_ERROR;
+        total += size;
+    }
+    return total == bulk->size && hg_wire_left(wire) == 0 ? HG_SUCCESS
+                                                          : HG_PROTOCOL_ERROR;
+}
+
+/* A reference, unless the last one is just going away. */
+static bool hg_bulk_ref_living(struct hg_bulk *bulk)
+{
+    uint32_t refs = atomic_load(&bulk->refs);
+
+    while (refs != 0) {
+        if (atomic_compare_exchange_weak(&bulk->refs, &refs, refs + 1))
+            return true;
+    }
+    return false;
+}
+
+/* Our own description came back: the handle itself. */
+static hg_return_t hg_bulk_find_own(
+    struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
+{
+    struct hg_bulk *bulk;
+
+    hg_lock(&layer->lock);
+    bulk = (struct hg_bulk *) hg_map_get(&layer->ids, id);
+    if (bulk != NULL && !hg_bulk_ref_living(bulk))
+        bulk = NULL;
+    hg_unlock(&layer->lock);
+    if (bulk == NULL) {
+        hg_log_error("bulk", "a bulk handle of this process was freed");
+        return HG_NOENTRY;
+    }
+    *bulk_p = bulk;
+    return HG_SUCCESS;
+}
+
+/* The owner's address, a string without NUL on the wire. */
+static hg_return_t hg_bulk_read_owner(
+    struct hg_bulk *bulk, struct hg_wire *wire, size_t size)
+{
+    const void *bytes = hg_wire_get_bytes(wire, size);
+
+    if (wire->failed || size >= NA_MAX_ADDR_LEN ||
+        (size > 0 && memchr(bytes, '\0', size) != NULL))
+        return HG_PROTOCOL_ERROR;
+    if (size == 0)
+        return HG_SUCCESS;
+    bulk->owner = (char *) hg_mem_calloc(1, size + 1);
+    if (bulk->owner == NULL) {
+        hg_log_error("bulk", "no memory for an owner's address");
+        return HG_NOMEM;
+    }
+    memcpy(bulk->owner, bytes, size);
+    return HG_SUCCESS;
+}
+
+/* Fill a new handle from a description whose start was checked. */
+static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
+    struct hg_wire *wire, size_t owner_size, uint32_t mems)
+{
+    hg_return_t ret = hg_bulk_read_owner(bulk, wire, owner_size);
+
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_read_mems(bulk, wire, mems);
+    if (ret == HG_PROTOCOL_ERROR)
+        hg_log_error("bulk", "a malformed bulk handle");
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
+    const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
+{
+    struct hg_wire wire = hg_wire_reader(buf, buf_size);
+    uint32_t magic = hg_wire_get32(&wire);
+    uint8_t version = hg_wire_get8(&wire);
+    uint8_t flags = hg_wire_get8(&wire);
+    uint16_t owner_size = hg_wire_get16(&wire);
+    uint64_t size = hg_wire_get64(&wire);
+    uint64_t segments = hg_wire_get64(&wire);
+    uint64_t incarnation = hg_wire_get64(&wire);
+    uint64_t id = hg_wire_get64(&wire);
+    uint32_t mems = hg_wire_get32(&wire);
+    struct hg_bulk *bulk;
+    hg_return_t ret;
+
+    if (wire.failed || magic != HG_BULK_MAGIC || version != HG_BULK_VERSION ||
+        flags < HG_BULK_READ_ONLY || flags > HG_BULK_READWRITE ||
+        size > SIZE_MAX || segments > SIZE_MAX || segments == 0) {
+        hg_log_error("bulk", "these bytes are no bulk handle");
+        return HG_PROTOCOL_ERROR;
+    }
+    if (incarnation == layer->incarnation)
+        return hg_bulk_find_own(layer, id, bulk_p);
+    bulk = hg_bulk_new(layer);
+    if (bulk == NULL)
+        return HG_NOMEM;
+    bulk->remote = true;
+    bulk->flags = flags;
+    bulk->size = (size_t) size;
+    bulk->segment_count = (size_t) segments;
+    bulk->id = id;
+    ret = hg_bulk_read_remote(bulk, &wire, owner_size, mems);
+    if (ret != HG_SUCCESS) {
+        hg_bulk_unref(bulk);
+        return ret;
+    }
+    *bulk_p = bulk;
+    return HG_SUCCESS;
+}
+
+/* ---- Owners ---- */
+
+HG_PRIVATE struct na_addr *hg_bulk_find_peer(
+    struct hg_bulk_layer *layer, const char *name)
+{
+    struct na_addr *addr = NULL;
+    struct na_addr *stale = NULL;
+    struct na_link *link;
+
+    hg_lock(&layer->lock);
+    for (link = layer->peers.next; link != &layer->peers; link = link->next) {
+        struct hg_bulk_peer *peer =
+            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
+
+        if (strcmp(peer->name, name) != 0)
+            continue;
+        addr = peer->addr;
+        if (na_addr_is_dead(addr)) { /* to be looked up again */
+            hg_list_remove(&peer->link);
+            hg_mem_free(peer);
+            stale = addr;
+            addr = NULL;
+        } else {
+            na_addr_ref(addr);
+        }
+        break;
+    }
+    hg_unlock(&layer->lock);
+    if (stale != NULL)
+        na_addr_unref(stale);
+    return addr;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_add_peer(
+    struct hg_bulk_layer *layer, const char *name, struct na_addr *addr)
+{
+    size_t size = strlen(name) + 1;
+    struct hg_bulk_peer *peer =
+        (struct hg_bulk_peer *) hg_mem_alloc(sizeof(*peer) + size);
+
+    if (peer == NULL) {
+        hg_log_error("bulk", "no memory for the peer %s", name);
+        return HG_NOMEM;
+    }
+    memcpy(peer->name, name, size);
+    hg_list_init(&peer->link);
+    na_addr_ref(addr);
+    peer->addr = addr;
+    hg_lock(&layer->lock);
+    hg_list_push(&layer->peers, &peer->link);
+    hg_unlock(&layer->lock);
+    return HG_SUCCESS;
+}
+
+/* ---- Access ---- */
+
+HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
+    size_t size, unsigned long flags, unsigned max_count, void **buf_ptrs,
+    size_t *buf_sizes, unsigned *actual_count)
+{
+    unsigned n = 0;
+    size_t i;
+
+    if (bulk->remote || (flags & ~bulk->flags) != 0 || offset > bulk->size ||
+        size > bulk->size - offset) {
+        hg_log_error("bulk", "access: %s",
+            bulk->remote                      ? "the memory is a peer's"
+                : (flags & ~bulk->flags) != 0 ? "the flags ask for more"
+                                              : "out of range");
+        return bulk->remote               ? HG_OPNOTSUPPORT
+            : (flags & ~bulk->flags) != 0 ? HG_PERMISSION
+                                          : HG_OVERFLOW;
+    }
+    for (i = 0; i < bulk->segment_count && n < max_count && size > 0; i++) {
+        size_t length = (size_t) bulk->segments[i].size;
+
+        if (offset >= length) {
+            offset -= length;
+            continue;
+        }
+        length -= offset;
+        if (length > size)
+            length = size;
+        buf_ptrs[n] = (char *) bulk->segments[i].address + offset;
+        buf_sizes[n] = length;
+        size -= length;
+        offset = 0;
+        n++;
+    }
+    *actual_count = n;
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE size_t hg_bulk_find_mem(
+    const struct hg_bulk *bulk, size_t offset, size_t *within_p)
+{
+    size_t i = 0;
+
+    while (i + 1 < bulk->mem_count && offset >= bulk->mems[i]->size) {
+        offset -= (size_t) bulk->mems[i]->size;
+        i++;
+    }
+    *within_p = offset;
+    return i;
+}
+
+/* ---- As an argument ---- */
+
+static void hg_bulk_unkeep(void *object)
+{
+    hg_bulk_unref((struct hg_bulk *) object);
+}
+
+static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
+{
+    uint32_t length = 0;
+    unsigned char *bytes;
+    hg_return_t ret;
+    size_t size;
+
+    if (bulk == NULL)
+        return hg_proc_uint32_t(proc, &length);
+    if (bulk->layer == NULL) {
+        hg_log_error("bulk", "the bulk layer of a handle has ended");
+        return hg_proc_fail(proc, HG_FAULT);
+    }
+    size = hg_bulk_serialize_size(bulk);
+    length = (uint32_t) size;
+    ret = hg_proc_uint32_t(proc, &length);
+    if (ret != HG_SUCCESS)
+        return ret;
+    bytes = hg_proc_step(proc, size);
+    if (bytes == NULL)
+        return proc->error;
+    ret = hg_bulk_serialize(bulk, bytes, size);
+    return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
+}
+
+static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
+{
+    struct hg_bulk_layer *layer = hg_bulk_current();
+    struct hg_bulk *bulk = NULL;
+    const unsigned char *bytes;
+    uint32_t length = 0;
+    hg_return_t ret;
+
+    *bulk_p = NULL;
+    ret = hg_proc_uint32_t(proc, &length);
+    if (ret != HG_SUCCESS || length == 0)
+        return ret;
+    bytes = hg_proc_step(proc, length);
+    if (bytes == NULL)
+        return proc->error;
+    if (layer == NULL) {
+        hg_log_error("bulk", "a bulk handle, but no bulk layer");
+        return hg_proc_fail(proc, HG_FAULT);
+    }
+    ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
+    if (ret == HG_SUCCESS)
+        ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
+    if (ret != HG_SUCCESS)
+        return hg_proc_fail(proc, ret);
+    *bulk_p = bulk;
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
+{
+    hg_bulk_t *bulk = (hg_bulk_t *) data;
+
+    if (proc == NULL || data == NULL)
+        return hg_proc_refuse(proc);
+    switch (proc->op) {
+    case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
+    case HG_DECODE: return hg_bulk_decode(proc, bulk);
+    default:
+        if (*bulk != NULL)
+            hg_bulk_unref(*bulk);
+        *bulk = NULL;
+        return HG_SUCCESS;
+    }
+}

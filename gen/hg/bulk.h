@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk: memory that others may move.
+ *
+ * A bulk handle is memory of this process or a description of somebody
+ * else's. Handles are counted: a transfer in flight keeps those it uses. A
+ * local handle is published when it is first serialized: its memory is
+ * registered and it gets a random id, by which a description that comes back
+ * to this process turns into the handle itself.
+ *
+ *      serialized handle
+ *      0     4   5   6      8      16        24            32    40      44
+ *      +-----+---+---+------+------+---------+-------------+-----+-------+
+ *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
+ *      +-----+---+---+------+------+---------+-------------+-----+-------+
+ *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
+ *      +-------------------------------+------------------------------------+
+ *
+ * `owner` is empty unless bulk runs on a class of its own. `mems` is 1 where
+ * the transport takes all segments in one memory handle.
+ *
+ * Locking: the layer's lock guards its list, ids and publication; counts are
+ * atomics; everything else of a handle is constant.
+ */
+#ifndef HG_GEN_HG_BULK_H
+#define HG_GEN_HG_BULK_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "na/core.h"
+
+struct hg_bulk_peer;
+
+/* Bulk transfers on one NA class. */
+struct hg_bulk_layer {
+    struct na_class *na_class;
+    struct na_context *context; /* where transfers run */
+    pthread_mutex_t lock;
+    struct na_link handles;
+    struct na_link peers;        /* owners' addresses, looked up once */
+    struct hg_map ids;           /* published handles by id */
+    uint64_t incarnation;        /* random: this life of the layer */
+    char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
+    _Atomic uint32_t transfers;  /* in flight */
+    _Atomic uint64_t bytes_pulled;
+    _Atomic uint64_t bytes_pushed;
+};
+
+struct hg_bulk {
+    struct na_link link;
+    struct hg_bulk_layer *layer; /* NULL once the layer ended */
+    _Atomic uint32_t refs;
+    unsigned long flags;
+    bool remote;
+    bool published;
+    uint64_t id;
+    size_t size;
+    size_t segment_count;
+    struct na_segment *segments; /* local */
+    void *memory;                /* allocated by the library, or NULL */
+    struct na_mem_handle **mems;
+    size_t mem_count;
+    char *owner; /* remote: its bulk address, or NULL */
+};
+
+/* Makes a context of its own on the class, which its user progresses. */
+HG_PRIVATE hg_return_t hg_bulk_layer_create(
+    struct na_class *na_class, struct hg_bulk_layer **layer_p);
+
+/* Withdraw every handle's memory; handles left are the application's to
+ * free. No transfer is in flight. */
+HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
+
+/* The RPC layer runs on another class: descriptions carry the owner's
+ * address. HG_OPNOTSUPPORT at creation where the class does not listen. */
+HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(struct hg_bulk_layer *layer);
+
+/* See HG_Bulk_handle_create. */
+HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
+    void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
+    struct hg_bulk **bulk_p);
+
+HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk);
+HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
+
+/* Withdraw from peers' reach; what HG_Bulk_handle_free does first. */
+HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
+
+HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
+HG_PRIVATE hg_return_t hg_bulk_serialize(
+    struct hg_bulk *bulk, void *buf, size_t buf_size);
+HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
+    const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
+
+/* See HG_Bulk_handle_access. */
+HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
+    size_t size, unsigned long flags, unsigned max_count, void **buf_ptrs,
+    size_t *buf_sizes, unsigned *actual_count);
+
+/* The memory handle that holds logical `offset`, which is in range or at the
+ * end, and where in it. */
+HG_PRIVATE size_t hg_bulk_find_mem(
+    const struct hg_bulk *bulk, size_t offset, size_t *within_p);
+
+/* The address of an owner that was looked up before, with a reference; NULL:
+ * it was not, or is dead. And remember one (a reference is taken). */
+HG_PRIVATE struct na_addr *hg_bulk_find_peer(
+    struct hg_bulk_layer *layer, const char *name);
+HG_PRIVATE hg_return_t hg_bulk_add_peer(
+    struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
+
+/* The layer that handles are made and decoded in; there is one at a time. */
+HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
+HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bulk_transfer: see bulk_transfer.h. */
+#include "hg/bulk_transfer.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "na/addr.h"
+#include "na/lookup.h"
+#include "na/rma.h"
+
+/* Pieces on their way at a time. */
+#define HG_TRANSFER_WINDOW 64
+
+struct hg_transfer {
+    struct na_completion done;
+    struct na_queue *queue;
+    struct hg_transfer_args args; /* with references */
+    struct na_addr *owner;        /* of the memory, on the bulk class */
+    pthread_mutex_t lock;
+    /* Guarded by lock. */
+    size_t started;    /* bytes */
+    size_t origin_mem; /* where the next piece starts */
+    size_t origin_within;
+    size_t local_mem;
+    size_t local_within;
+    unsigned pieces; /* on their way, and 1 while being started */
+    hg_return_t ret;
+    void (*callback)(hg_return_t ret, void *arg);
+    void *arg;
+};
+
+static void hg_transfer_delete(struct hg_transfer *transfer)
+{
+    if (transfer->owner != NULL)
+        na_addr_unref(transfer->owner);
+    atomic_fetch_sub(&transfer->args.local->layer->transfers, 1);
+    hg_bulk_unref(transfer->args.origin);
+    hg_bulk_unref(transfer->args.local);
+    pthread_mutex_destroy(&transfer->lock);
+    hg_mem_free(transfer);
+}
+
+/* Entry of the queue: the result stands. */
+static void hg_transfer_run(struct na_completion *done)
+{
+    struct hg_transfer *transfer =
+        HG_CONTAINER_OF(done, struct hg_transfer, done);
+    struct hg_bulk_layer *layer = transfer->args.local->layer;
+
+    if (transfer->ret == HG_SUCCESS)
+        atomic_fetch_add(transfer->args.op == HG_BULK_PULL
+                ? &layer->bytes_pulled
+                : &layer->bytes_pushed,
+            transfer->args.size);
+    transfer->callback(transfer->ret, transfer->arg);
+    hg_transfer_delete(transfer);
+}
+
+static void hg_transfer_finish(struct hg_transfer *transfer)
+{
+    transfer->done.run = hg_transfer_run;
+    na_queue_push(transfer->queue, NA_LANE_DONE, &transfer->done);
+}
+
+/* One of the counted parts ended; the last one ends the transfer. */
+static void hg_transfer_drop_piece(
+    struct hg_transfer *transfer, hg_return_t ret)
+{
+    bool last;
+
+    hg_lock(&transfer->lock);
+    if (transfer->ret == HG_SUCCESS)
+        transfer->ret = ret;
+    assert(transfer->pieces > 0);
+    last = --transfer->pieces == 0;
+    hg_unlock(&transfer->lock);
+    if (last)
+        hg_transfer_finish(transfer);
+}
+
+/* ---- Pieces ---- */
+
+struct hg_transfer_piece {
+    struct na_mem_handle *origin;
+    struct na_mem_handle *local;
+    size_t origin_offset;
+    size_t local_offset;
+    size_t size;
+};
+
+/* Pass a side's empty rest, so that there is a byte where it stands. */
+static void hg_transfer_skip_ended(
+    const struct hg_bulk *bulk, size_t *mem, size_t *within)
+{
+    while (*within == bulk->mems[*mem]->size && *mem + 1 < bulk->mem_count) {
+        *mem += 1;
+        *within = 0;
+    }
+}
+
+/* Cut the next piece off, if one may start now. */
+static bool hg_transfer_next(
+    struct hg_transfer *transfer, struct hg_transfer_piece *piece)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+    size_t left;
+    bool some;
+
+    hg_lock(&transfer->lock);
+    left = args->size - transfer->started;
+    some = left > 0 && transfer->ret == HG_SUCCESS &&
+        transfer->pieces <= HG_TRANSFER_WINDOW;
+    if (some) {
+        hg_transfer_skip_ended(
+            args->origin, &transfer->origin_mem, &transfer->origin_within);
+        hg_transfer_skip_ended(
+            args->local, &transfer->local_mem, &transfer->local_within);
+        piece->origin = args->origin->mems[transfer->origin_mem];
+        piece->local = args->local->mems[transfer->local_mem];
+        piece->origin_offset = transfer->origin_within;
+        piece->local_offset = transfer->local_within;
+        piece->size = left;
+        if (piece->size > piece->origin->size - piece->origin_offset)
+            piece->size = (size_t) (piece->origin->size - piece->origin_offset);
+        if (piece->size > piece->local->size - piece->local_offset)
+            piece->size = (size_t) (piece->local->size - piece->local_offset);
+        assert(piece->size > 0);
+        transfer->started += piece->size;
+        transfer->origin_within += piece->size;
+        transfer->local_within += piece->size;
+        transfer->pieces++;
+    }
+    hg_unlock(&transfer->lock);
+    return some;
+}
+
+static void hg_transfer_issue(struct hg_transfer *transfer);
+
+static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
+{
+    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
+
+    /* This piece keeps the transfer alive while others start in its place. */
+    hg_lock(&transfer->lock);
+    if (transfer->ret == HG_SUCCESS)
+        transfer->ret = info->ret;
+    hg_unlock(&transfer->lock);
+    hg_transfer_issue(transfer);
+    hg_transfer_drop_piece(transfer, info->ret);
+    return NA_SUCCESS;
+}
+
+/* Start pieces up to the window. The caller holds one of the counts. */
+static void hg_transfer_issue(struct hg_transfer *transfer)
+{
+    struct na_context *context = transfer->args.local->layer->context;
+    struct hg_transfer_piece piece;
+
+    while (hg_transfer_next(transfer, &piece)) {
+        hg_return_t ret = na_rma_start(context,
+            transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
+            NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece.local,
+            piece.local_offset, piece.origin, piece.origin_offset, piece.size,
+            transfer->owner, NA_OP_ID_IGNORE);
+
+        if (ret != HG_SUCCESS)
+            hg_transfer_drop_piece(transfer, ret);
+    }
+}
+
+/* ---- The owner's address ---- */
+
+static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
+{
+    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
+
+    if (info->ret == NA_SUCCESS) {
+        transfer->owner = info->info.lookup.addr;
+        (void) hg_bulk_add_peer(transfer->args.local->layer,
+            transfer->args.origin->owner, transfer->owner);
+        hg_transfer_issue(transfer);
+    }
+    hg_transfer_drop_piece(transfer, info->ret);
+    return NA_SUCCESS;
+}
+
+/* Find out whom to ask, and begin. The caller's count is handed over. */
+static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
+{
+    struct hg_bulk *origin = transfer->args.origin;
+    struct hg_bulk_layer *layer = transfer->args.local->layer;
+
+    if (origin->owner == NULL) {
+        if (transfer->args.addr->na_class != layer->na_class) {
+            hg_log_error("bulk",
+                "the handle does not tell its owner's "
+                "address on the bulk class");
+            return HG_PROTOCOL_ERROR;
+        }
+        na_addr_ref(transfer->args.addr);
+        transfer->owner = transfer->args.addr;
+    } else {
+        transfer->owner = hg_bulk_find_peer(layer, origin->owner);
+        if (transfer->owner == NULL)
+            return na_lookup_start(layer->context, NA_LANE_INTERNAL,
+                hg_transfer_looked_up, transfer, origin->owner,
+                NA_OP_ID_IGNORE);
+    }
+    hg_transfer_issue(transfer);
+    hg_transfer_drop_piece(transfer, HG_SUCCESS);
+    return HG_SUCCESS;
+}
+
+/* ---- Memory of this process ---- */
+
+static void hg_transfer_copy(struct hg_transfer *transfer)
+{
+    bool pull = transfer->args.op == HG_BULK_PULL;
+    struct hg_transfer_piece piece;
+
+    while (hg_transfer_next(transfer, &piece)) {
+        if (pull)
+            na_rma_copy(piece.local, piece.local_offset, piece.origin,
+                piece.origin_offset, piece.size);
+        else
+            na_rma_copy(piece.origin, piece.origin_offset, piece.local,
+                piece.local_offset, piece.size);
+        hg_transfer_drop_piece(transfer, HG_SUCCESS);
+    }
+    hg_transfer_drop_piece(transfer, HG_SUCCESS);
+}
+
+/* ---- Starting ---- */
+
+static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
+{
+    bool pull = args->op == HG_BULK_PULL;
+    const struct hg_bulk *from = pull ? args->origin : args->local;
+    const struct hg_bulk *to = pull ? args->local : args->origin;
+
+    if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH) {
+        hg_log_error(
+            "bulk", "transfer operation %d is unknown", (int) args->op);
+        return HG_INVALID_ARG;
+    }
+    if (args->local->layer == NULL || args->origin->layer == NULL) {
+        hg_log_error("bulk", "the bulk layer of a handle has ended");
+        return HG_FAULT;
+    }
+    if (args->local->remote || (args->origin->remote && args->addr->self)) {
+        hg_log_error("bulk",
+            args->local->remote ? "the local handle is of a peer's memory"
+                                : "the origin's memory is not this process's");
+        return HG_INVALID_ARG;
+    }
+    if (args->origin_offset > args->origin->size ||
+        args->size > args->origin->size - args->origin_offset ||
+        args->local_offset > args->local->size ||
+        args->size > args->local->size - args->local_offset) {
+        hg_log_error("bulk",
+            "%zu bytes at %zu (origin, of %zu) and %zu (local, of %zu) are "
+            "out of range",
+            args->size, args->origin_offset, args->origin->size,
+            args->local_offset, args->local->size);
+        return HG_OVERFLOW;
+    }
+    if ((from->flags & HG_BULK_READ_ONLY) == 0 ||
+        (to->flags & HG_BULK_WRITE_ONLY) == 0) {
+        hg_log_error("bulk", "the %s may not be %s",
+            ((from->flags & HG_BULK_READ_ONLY) == 0) == pull ? "origin"
+                                                             : "local memory",
+            (from->flags & HG_BULK_READ_ONLY) == 0 ? "read" : "written");
+        return HG_PERMISSION;
+    }
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
+    const struct hg_transfer_args *args,
+    void (*callback)(hg_return_t ret, void *arg), void *arg)
+{
+    struct hg_transfer *transfer;
+    hg_return_t ret = hg_transfer_check(args);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    transfer = (struct hg_transfer *) hg_mem_calloc(1, sizeof(*transfer));
+    if (transfer == NULL || hg_lock_init(&transfer->lock) != HG_SUCCESS) {
+        hg_mem_free(transfer);
+        hg_log_error("bulk", "no memory for a transfer");
+        return HG_NOMEM;
+    }
+    transfer->queue = queue;
+    transfer->args = *args;
+    hg_bulk_ref(args->origin);
+    hg_bulk_ref(args->local);
+    atomic_fetch_add(&args->local->layer->transfers, 1);
+    transfer->pieces = 1;
+    transfer->callback = callback;
+    transfer->arg = arg;
+    transfer->origin_mem = hg_bulk_find_mem(
+        args->origin, args->origin_offset, &transfer->origin_within);
+    transfer->local_mem = hg_bulk_find_mem(
+        args->local, args->local_offset, &transfer->local_within);
+    if (!args->origin->remote) {
+        hg_transfer_copy(transfer);
+        return HG_SUCCESS;
+    }
+    ret = hg_transfer_begin(transfer);
+    if (ret != HG_SUCCESS)
+        hg_transfer_delete(transfer);
+    return ret;
+}

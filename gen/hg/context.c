@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* context: see context.h. */
+#include "hg/context.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "hg/forward.h"
+#include "hg/serve.h"
+#include "na/addr.h"
+#include "na/context.h"
+#include "na/msg.h"
+#include "na/progress.h"
+
+/* ---- Messages in ---- */
+
+/* The RPC plane's sink. Only files what came: answers and refusals leave from
+ * the internal lane. */
+static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
+    na_tag_t tag, const void *data, na_size_t size)
+{
+    struct hg_context *context = (struct hg_context *) arg;
+    struct hg_header header;
+    bool answerable;
+    hg_return_t ret;
+
+    (void) tag;
+    ret = hg_header_decode(&header, data, (size_t) size, &answerable);
+    if (ret != HG_SUCCESS) {
+        hg_handle_count(&context->hg_class->refused);
+        hg_log_warning("rpc",
+            "a malformed message of %" PRIu64 " bytes from %s", size,
+            source->name != NULL ? source->name : "a peer");
+        if (!answerable)
+            return NA_SUCCESS;
+    }
+    if (header.type == HG_HEADER_RESPONSE)
+        hg_forward_answer(context, source, &header, ret, data, (size_t) size);
+    else if (header.type == HG_HEADER_REQUEST && ret == HG_SUCCESS)
+        hg_serve_request(context, source, &header, data, (size_t) size);
+    else if (header.type == HG_HEADER_REQUEST)
+        hg_serve_refuse(context, source, &header, ret);
+    else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
+        hg_serve_acknowledged(context, source, &header);
+    else if (ret == HG_SUCCESS)
+        hg_handle_count(&context->hg_class->refused);
+    return NA_SUCCESS;
+}
+
+static void hg_context_peer_dead(
+    void *arg, struct na_addr *addr, na_return_t ret)
+{
+    struct hg_context *context = (struct hg_context *) arg;
+
+    hg_forward_end_all(context, addr, ret);
+    hg_serve_release_held(context, addr);
+}
+
+/* ---- Time ---- */
+
+/* Run the timers that expired; when the next one does. */
+static uint64_t hg_context_run_timers(struct hg_context *context)
+{
+    uint64_t next;
+
+    for (;;) {
+        struct hg_handle *handle = NULL;
+        struct hg_timer *timer = NULL;
+
+        hg_lock(&context->lock);
+        if (context->deadline.count > 0)
+            timer = hg_deadline_pop(&context->deadline, hg_clock_now());
+        if (timer != NULL) {
+            handle = HG_CONTAINER_OF(timer, struct hg_handle, timer);
+            hg_handle_ref(handle);
+        }
+        next = hg_deadline_next(&context->deadline);
+        hg_unlock(&context->lock);
+        if (handle == NULL)
+            return next;
+        hg_serve_expired(handle);
+        hg_handle_unref(handle);
+    }
+}
+
+/* ---- Progress ---- */
+
+/* Sleep on the descriptors of both NA contexts. */
+static hg_return_t hg_context_sleep(
+    struct hg_context *context, uint64_t deadline)
+{
+    struct na_context *contexts[2];
+    struct pollfd fds[2];
+    int timeout = hg_clock_ms_until(deadline);
+    int count = 0;
+    int i;
+
+    contexts[0] = context->na_context;
+    contexts[1] = context->layer->context;
+    for (i = 0; i < 2; i++) {
+        int fd = NA_Poll_get_fd(contexts[i]->na_class, contexts[i]);
+
+        if (!NA_Poll_try_wait(contexts[i]->na_class, contexts[i]))
+            return HG_SUCCESS;
+        if (fd < 0 && timeout > 1)
+            timeout = 1; /* polled once a millisecond */
+        if (fd >= 0) {
+            fds[count].fd = fd;
+            fds[count].events = POLLIN;
+            fds[count].revents = 0;
+            count++;
+        }
+    }
+    if (poll(fds, (nfds_t) count, timeout) < 0 && errno == EINTR)
+        return HG_INTR;
+    return HG_SUCCESS;
+}
+
+/* Calls and bulk on classes of their own: turn both wheels. */
+static hg_return_t hg_context_progress_both(
+    struct hg_context *context, unsigned lanes, uint64_t deadline)
+{
+    const struct na_init_info *info = context->hg_class->na_class->info;
+    uint64_t window =
+        info->wait_mode == NA_WAIT_BLOCK ? 0 : (uint64_t) info->spin_us * 1000;
+    uint64_t awake_until = hg_clock_now() + window;
+
+    for (;;) {
+        uint64_t now;
+        hg_return_t ret;
+
+        (void) na_progress(context->layer->context, 0, 0);
+        ret = na_progress(context->na_context, lanes, 0);
+        if (ret != HG_TIMEOUT)
+            return ret;
+        if (deadline == 0)
+            return HG_TIMEOUT;
+        now = hg_clock_now();
+        if (now >= deadline)
+            return HG_TIMEOUT;
+        if (now < awake_until || info->wait_mode == NA_WAIT_SPIN) {
+            (void) sched_yield();
+            continue;
+        }
+        ret = hg_context_sleep(context, deadline);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+}
+
+HG_PRIVATE hg_return_t hg_context_progress(
+    struct hg_context *context, unsigned lanes, uint64_t deadline)
+{
+    for (;;) {
+        uint64_t next = hg_context_run_timers(context);
+        uint64_t until = next < deadline ? next : deadline;
+        hg_return_t ret;
+
+        if (context->layer->context == context->na_context)
+            ret = na_progress(context->na_context, lanes, until);
+        else
+            ret = hg_context_progress_both(context, lanes, until);
+        if (ret != HG_TIMEOUT || until == deadline)
+            return ret;
+    }
+}
+
+/* ---- Life ---- */
+
+static void hg_context_set_options(
+    struct hg_class *hg_class, const struct hg_options *options)
+{
+    struct hg_options *mine = &hg_class->options;
+
+    *mine = *options;
+    if (mine->max_in_flight == 0)
+        mine->max_in_flight = 65536;
+    if (mine->max_unanswered == 0)
+        mine->max_unanswered = 4096;
+    if (mine->output_hold_ms == 0)
+        mine->output_hold_ms = 30000;
+    if (mine->drain_ms == 0)
+        mine->drain_ms = 1000;
+    if (mine->max_args_size == 0)
+        mine->max_args_size = (size_t) 1 << 30;
+}
+
+static hg_return_t hg_context_create_class(struct na_class *na_class,
+    const struct hg_options *options, struct hg_class **hg_class_p)
+{
+    struct hg_class *hg_class =
+        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
+    hg_return_t ret;
+
+    if (hg_class == NULL) {
+        hg_log_error("cls", "no memory for the RPC layer");
+        return HG_NOMEM;
+    }
+    hg_class->na_class = na_class;
+    hg_context_set_options(hg_class, options);
+    atomic_init(&hg_class->trace_next, hg_clock_random());
+    ret = hg_registry_init(&hg_class->registry);
+    if (ret != HG_SUCCESS) {
+        hg_mem_free(hg_class);
+        return ret;
+    }
+    *hg_class_p = hg_class;
+    return HG_SUCCESS;
+}
+
+static void hg_context_delete_class(struct hg_class *hg_class)
+{
+    hg_registry_fini(&hg_class->registry);
+    hg_mem_free(hg_class);
+}
+
+/* The NA context of the calls: the bulk layer's, or one of their own. */
+static hg_return_t hg_context_set_na(struct hg_context *context)
+{
+    struct na_class *na_class = context->hg_class->na_class;
+    hg_return_t ret;
+
+    context->na_context = context->layer->context;
+    if (context->layer->na_class != na_class) {
+        ret = hg_bulk_layer_set_separate(context->layer);
+        if (ret != HG_SUCCESS && ret != HG_OPNOTSUPPORT)
+            return ret;
+        context->na_context = na_context_create(na_class, true);
+        if (context->na_context == NULL)
+            return HG_NOMEM;
+    }
+    context->queue = &na_context_core_of(context->na_context)->queue;
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
+    struct hg_bulk_layer *layer, const struct hg_options *options,
+    struct hg_context **context_p)
+{
+    struct hg_context *context;
+    hg_return_t ret = HG_NOMEM;
+
+    context = (struct hg_context *) hg_mem_calloc(1, sizeof(*context));
+    if (context == NULL) {
+        hg_log_error("ctx", "no memory for a context");
+        return HG_NOMEM;
+    }
+    ret = hg_context_create_class(na_class, options, &context->hg_class);
+    if (ret != HG_SUCCESS)
+        goto free_context;
+    ret = hg_lock_init(&context->lock);
+    if (ret != HG_SUCCESS)
+        goto delete_class;
+    hg_list_init(&context->pool);
+    hg_list_init(&context->origins);
+    hg_list_init(&context->targets);
+    hg_slots_init(&context->sequences);
+    hg_slots_init(&context->held);
+    hg_deadline_init(&context->deadline);
+    context->arrived = hg_context_arrived;
+    context->layer = layer;
+    ret = hg_context_set_na(context);
+    if (ret != HG_SUCCESS)
+        goto destroy_lock;
+    na_msg_set_sink(
+        context->na_context, hg_context_arrived, hg_context_peer_dead, context);
+    *context_p = context;
+    return HG_SUCCESS;
+
+destroy_lock:
+    pthread_mutex_destroy(&context->lock);
+delete_class:
+    hg_context_delete_class(context->hg_class);
+free_context:
+    hg_mem_free(context);
+    return ret;
+}
+
+/* Whether handles or transfers are still somewhere. */
+static bool hg_context_is_quiet(struct hg_context *context)
+{
+    bool quiet;
+
+    hg_lock(&context->lock);
+    quiet = context->live == 0 && context->sending == 0;
+    hg_unlock(&context->lock);
+    return quiet && atomic_load(&context->layer->transfers) == 0;
+}
+
+/* Turn the wheel until everything came home or time is up. */
+static bool hg_context_drain(struct hg_context *context, unsigned ms)
+{
+    uint64_t deadline = hg_clock_after_ms(ms);
+
+    while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+        (void) hg_context_progress(
+            context, NA_LANES_ALL, hg_clock_after_ms(10));
+        (void) na_context_run(context->na_context, NA_LANES_ALL, UINT_MAX);
+        hg_serve_end_all(context);
+    }
+    return hg_context_is_quiet(context);
+}
+
+HG_PRIVATE void hg_context_destroy(struct hg_context *context)
+{
+    struct hg_class *hg_class = context->hg_class;
+
+    hg_lock(&context->lock);
+    context->closing = true;
+    hg_unlock(&context->lock);
+    hg_forward_end_all(context, NULL, HG_CANCELED);
+    hg_serve_end_all(context);
+    /* First what can leave by itself, then what has to be taken back. */
+    if (!hg_context_drain(context, hg_class->options.drain_ms)) {
+        hg_serve_release_held(context, NULL);
+        na_context_cancel_all(context->layer->context);
+        na_context_cancel_all(context->na_context);
+        if (!hg_context_drain(context, hg_class->options.drain_ms))
+            hg_log_error("ctx", "%" PRIu32 " calls did not end", context->live);
+    }
+    na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    if (context->na_context != context->layer->context)
+        (void) na_context_destroy(context->na_context);
+    hg_handle_drop_pool(context);
+    hg_slots_fini(&context->sequences);
+    hg_slots_fini(&context->held);
+    hg_deadline_fini(&context->deadline);
+    pthread_mutex_destroy(&context->lock);
+    hg_context_delete_class(hg_class);
+    hg_mem_free(context);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context: where messages come in and time passes.
+ *
+ * Takes what the RPC plane delivers, reads its header and gives it to the
+ * side it concerns. Progress drives the NA context of the calls and, where
+ * bulk has a class of its own, that one's too, and runs timers.
+ *
+ * Locking: the context's lock guards the timers. The sink runs on whatever
+ * thread delivers and takes that lock for moments only.
+ */
+#ifndef HG_GEN_HG_CONTEXT_H
+#define HG_GEN_HG_CONTEXT_H
+
+#include "hg/bulk.h"
+#include "hg/handle.h"
+
+/* A class on `na_class` and its one context. `layer` is the bulk layer, whose
+ * NA context serves the calls too if it is of the same class. */
+HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
+    struct hg_bulk_layer *layer, const struct hg_options *options,
+    struct hg_context **context_p);
+
+/* Cancel and answer what is left, let accepted sends leave for at most
+ * drain_ms, free everything. */
+HG_PRIVATE void hg_context_destroy(struct hg_context *context);
+
+/* Progress until one of `lanes` of the context's queue has an entry
+ * (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0 tests) or a signal comes
+ * (HG_INTR). One thread at a time. */
+HG_PRIVATE hg_return_t hg_context_progress(
+    struct hg_context *context, unsigned lanes, uint64_t deadline);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* forward: see forward.h. */
+#include "hg/forward.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "hg/overflow.h"
+#include "na/addr.h"
+
+HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
+    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
+{
+    struct hg_handle *handle;
+    struct hg_rpc rpc;
+    hg_return_t ret;
+
+    ret = hg_registry_find(&context->hg_class->registry, id, &rpc);
+    if (ret != HG_SUCCESS) {
+        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+        return ret;
+    }
+    handle = hg_handle_get(context);
+    if (handle == NULL)
+        return HG_NOMEM;
+    handle->rpc = rpc;
+    hg_handle_set_addr(handle, addr);
+    *handle_p = handle;
+    return HG_SUCCESS;
+}
+
+/* ---- The table of calls in flight ---- */
+
+static hg_return_t hg_forward_enter(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
+    hg_lock(&context->lock);
+    if (context->in_flight >= context->hg_class->options.max_in_flight) {
+        ret = HG_AGAIN;
+    } else {
+        ret = hg_slots_add(&context->sequences, handle, &handle->sequence);
+    }
+    if (ret == HG_SUCCESS) {
+        context->in_flight++;
+        handle->state = HG_HANDLE_SENT;
+        hg_list_push(&context->origins, &handle->link);
+    }
+    hg_unlock(&context->lock);
+    if (ret == HG_AGAIN)
+        hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
+            context->hg_class->options.max_in_flight);
+    return ret;
+}
+
+/* Take a call out; the lock is held. Who gets true ends it. */
+static bool hg_forward_take(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    if (handle->state != HG_HANDLE_SENT)
+        return false;
+    (void) hg_slots_remove(&context->sequences, handle->sequence);
+    hg_list_remove(&handle->link);
+    handle->state = HG_HANDLE_ENDED;
+    assert(context->in_flight > 0);
+    context->in_flight--;
+    return true;
+}
+
+/* Entry of the queue: the result stands. */
+static void hg_forward_run(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+
+    assert(handle->state == HG_HANDLE_ENDED);
+    hg_overflow_end(&handle->in_large);
+    handle->callback(handle, handle->arg);
+    hg_handle_unref(handle);
+}
+
+/* Tell the result of a call that was taken out. */
+static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
+{
+    handle->ret = ret;
+    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+}
+
+/* ---- Starting ---- */
+
+/* Encode the arguments and write the header, or offer what is too large. */
+static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
+    const void **message_p, size_t *size_p)
+{
+    struct hg_context *context = handle->context;
+    struct hg_class *hg_class = context->hg_class;
+    struct hg_header header;
+    hg_return_t ret;
+
+    ret = hg_handle_encode(
+        context, &handle->in, handle->rpc.in_proc, data, &handle->in_args);
+    if (ret != HG_SUCCESS)
+        return ret;
+    memset(&header, 0, sizeof(header));
+    header.type = HG_HEADER_REQUEST;
+    header.origin_context = context->na_context->id;
+    header.rpc_id = handle->rpc.id;
+    header.sequence = handle->sequence;
+    header.incarnation = hg_class->na_class->incarnation;
+    header.trace_id = atomic_fetch_add_explicit(
+        &hg_class->trace_next, 1, memory_order_relaxed);
+    header.args_crc = handle->in_args.crc;
+    if (!handle->addr->self &&
+        HG_HEADER_MIN + handle->in_args.size >
+            hg_class->na_class->max_unexpected_size)
+        return hg_overflow_offer(handle, &handle->in_large, &handle->in,
+            &header, &handle->in_args, 0, message_p, size_p);
+    header.payload_size = handle->in_args.size;
+    hg_header_encode(&header, handle->in.data);
+    *message_p = handle->in.data;
+    *size_p = HG_HEADER_MIN + handle->in_args.size;
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
+    void (*callback)(struct hg_handle *handle, void *arg), void *arg)
+{
+    const void *message = NULL;
+    size_t size = 0;
+    hg_return_t ret;
+
+    assert(!handle->target);
+    ret = na_addr_state(handle->addr);
+    if (ret != HG_SUCCESS) {
+        hg_log_error("rpc", "the peer %s is gone: %s",
+            handle->addr->name != NULL ? handle->addr->name : "(unnamed)",
+            HG_Error_to_string(ret));
+        return ret;
+    }
+    ret = hg_forward_enter(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->callback = callback;
+    handle->arg = arg;
+    hg_handle_ref(handle); /* until the callback ran */
+    ret = hg_forward_prepare(handle, data, &message, &size);
+    if (ret != HG_SUCCESS)
+        goto take_back;
+    ret = hg_handle_send(handle, message, size, 0);
+    if (ret != HG_SUCCESS)
+        goto take_back;
+    hg_handle_count(&handle->context->hg_class->requests_sent);
+    return HG_SUCCESS;
+
+take_back:
+    hg_lock(&handle->context->lock);
+    if (!hg_forward_take(handle))
+        ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
+    else
+        handle->state = HG_HANDLE_IDLE;
+    hg_unlock(&handle->context->lock);
+    if (ret != HG_SUCCESS) {
+        hg_overflow_end(&handle->in_large);
+        hg_handle_unref(handle);
+    }
+    return ret;
+}
+
+/* ---- Ending ---- */
+
+HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    bool fetching;
+    bool taken;
+
+    hg_lock(&context->lock);
+    fetching = handle->state == HG_HANDLE_FETCHING;
+    if (fetching)
+        handle->canceled = true;
+    taken = hg_forward_take(handle);
+    hg_unlock(&context->lock);
+    if (fetching)
+        hg_overflow_cancel(handle, &handle->out_large);
+    if (taken)
+        hg_forward_finish(handle, HG_CANCELED);
+    return taken || fetching ? HG_SUCCESS : HG_NOENTRY;
+}
+
+HG_PRIVATE void hg_forward_end_all(
+    struct hg_context *context, const struct na_addr *addr, hg_return_t ret)
+{
+    struct na_link ended;
+    struct na_link *link;
+
+    hg_list_init(&ended);
+    hg_lock(&context->lock);
+    link = context->origins.next;
+    while (link != &context->origins) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        link = link->next;
+        if ((addr == NULL || handle->addr == addr) && hg_forward_take(handle))
+            hg_list_push(&ended, &handle->link);
+    }
+    hg_unlock(&context->lock);
+    while ((link = hg_list_pop(&ended)) != NULL)
+        hg_forward_finish(HG_CONTAINER_OF(link, struct hg_handle, link), ret);
+}
+
+/* ---- Answers ---- */
+
+/* Tell the target that its output was fetched. */
+static void hg_forward_acknowledge(struct hg_handle *handle)
+{
+    struct hg_header header;
+
+    memset(&header, 0, sizeof(header));
+    header.type = HG_HEADER_ACK;
+    header.sequence = handle->held_id;
+    header.rpc_id = handle->rpc.id;
+    hg_handle_send_control(
+        handle->context, handle->addr, &header, handle->peer_context);
+}
+
+/* The fetch of a large output ended. */
+static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(handle->state == HG_HANDLE_FETCHING);
+    handle->state = HG_HANDLE_ENDED;
+    if (handle->canceled)
+        ret = HG_CANCELED;
+    hg_unlock(&context->lock);
+    if (handle->held_id != 0 && !na_addr_is_dead(handle->addr))
+        hg_forward_acknowledge(handle);
+    if (ret == HG_SUCCESS) {
+        handle->out_args.data = handle->out_large.data;
+        handle->out_args.size = handle->out_large.size;
+        hg_handle_count(&context->hg_class->outputs_fetched);
+    }
+    hg_forward_finish(handle, ret);
+}
+
+/* Step from the internal lane: the sink may not start a transfer. */
+static void hg_forward_fetch(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+
+    hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
+        handle->out_args.size, hg_forward_fetched);
+}
+
+/* The call this answers, taken out of the table; NULL: nobody waits. */
+static struct hg_handle *hg_forward_match(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header, bool large)
+{
+    struct hg_handle *handle;
+
+    hg_lock(&context->lock);
+    handle = (struct hg_handle *) hg_slots_get(
+        &context->sequences, header->sequence);
+    if (handle != NULL &&
+        (handle->rpc.id != header->rpc_id ||
+            !na_addr_same(handle->addr, source)))
+        handle = NULL;
+    if (handle != NULL && !hg_forward_take(handle))
+        handle = NULL;
+    if (handle != NULL && large)
+        handle->state = HG_HANDLE_FETCHING;
+    hg_unlock(&context->lock);
+    return handle;
+}
+
+HG_PRIVATE void hg_forward_answer(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
+    const void *message, size_t size)
+{
+    bool large = damaged == HG_SUCCESS && header->code == HG_SUCCESS &&
+        (header->flags & HG_HEADER_LARGE) != 0;
+    struct hg_handle *handle = hg_forward_match(context, source, header, large);
+    hg_return_t ret = damaged;
+
+    if (handle == NULL) {
+        hg_handle_count(&context->hg_class->late);
+        return;
+    }
+    hg_handle_count(&context->hg_class->responses_received);
+    if (damaged != HG_SUCCESS) {
+        hg_log_error("rpc", "a damaged answer came, or one of another version");
+        goto finish;
+    }
+    ret = hg_buf_reserve(&handle->out, size, size);
+    if (ret != HG_SUCCESS)
+        goto finish;
+    memcpy(handle->out.data, message, size);
+    handle->out_args.data = handle->out.data + header->size;
+    handle->out_args.size = (size_t) header->payload_size;
+    handle->out_args.crc = header->args_crc;
+    handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
+    handle->peer_context = header->origin_context;
+    ret = header->code;
+    if (ret < 0 || ret >= HG_RETURN_MAX)
+        ret = HG_OTHER_ERROR;
+    if (!large)
+        goto finish;
+    handle->held_id =
+        hg_overflow_held_id(handle->out_args.data, handle->out_args.size);
+    hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
+    return;
+
+finish:
+    if (large) {
+        hg_lock(&context->lock);
+        handle->state = HG_HANDLE_ENDED;
+        hg_unlock(&context->lock);
+    }
+    hg_forward_finish(handle, ret);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * forward: the origin's side of a call.
+ *
+ * A call ends in one place: whoever takes it out of the table of calls in
+ * flight (the answer, a cancel, the peer's death, the end of the layer) sets
+ * its result and queues its callback. Nobody else can, so it comes once.
+ *
+ * Locking: the context's lock around the table; nothing is sent, called or
+ * allocated under it.
+ */
+#ifndef HG_GEN_HG_FORWARD_H
+#define HG_GEN_HG_FORWARD_H
+
+#include "hg/handle.h"
+
+/* A handle to call `id` at `addr`. HG_NOENTRY: not registered. */
+HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
+    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
+
+/* Encode and send. `callback` runs once, from the queue's DONE lane, with a
+ * reference of the handle that it may keep the handle beyond by its own. On
+ * an error it never runs. */
+HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
+    void (*callback)(struct hg_handle *handle, void *arg), void *arg);
+
+/* Take a call back: its callback comes with HG_CANCELED, or with the result
+ * that won. HG_NOENTRY: it ended already. */
+HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle);
+
+/* An answer came; borrowed. `damaged` is the code of a header that could be
+ * read only in part. */
+HG_PRIVATE void hg_forward_answer(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
+    const void *message, size_t size);
+
+/* End every call to `addr`, or to anybody when NULL, with `ret`. */
+HG_PRIVATE void hg_forward_end_all(
+    struct hg_context *context, const struct na_addr *addr, hg_return_t ret);
+
+#endif

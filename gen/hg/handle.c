@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* handle: see handle.h. */
+#include "hg/handle.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "na/addr.h"
+#include "na/msg.h"
+
+/* Free handles kept, and the largest buffer one keeps. */
+#define HG_HANDLE_POOL_MAX 1024
+#define HG_HANDLE_BUF_MAX ((size_t) 64 << 10)
+
+static struct hg_handle *hg_handle_new(struct hg_context *context)
+{
+    struct hg_handle *handle =
+        (struct hg_handle *) hg_mem_calloc(1, sizeof(*handle));
+
+    if (handle == NULL) {
+        hg_log_error("rpc", "no memory for a call");
+        return NULL;
+    }
+    handle->context = context;
+    hg_list_init(&handle->link);
+    return handle;
+}
+
+HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context)
+{
+    struct hg_handle *handle = NULL;
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    link = hg_list_pop(&context->pool);
+    if (link != NULL) {
+        context->pool_count--;
+        handle = HG_CONTAINER_OF(link, struct hg_handle, link);
+    }
+    context->live++;
+    hg_unlock(&context->lock);
+    if (handle == NULL)
+        handle = hg_handle_new(context);
+    if (handle == NULL) {
+        hg_lock(&context->lock);
+        context->live--;
+        hg_unlock(&context->lock);
+        return NULL;
+    }
+    assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
+    atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
+    return handle;
+}
+
+HG_PRIVATE void hg_handle_ref(struct hg_handle *handle)
+{
+    uint32_t before =
+        atomic_fetch_add_explicit(&handle->refs, 1, memory_order_relaxed);
+
+    assert(before > 0);
+    (void) before;
+}
+
+static void hg_handle_trim(struct hg_buf *buf)
+{
+    if (buf->capacity > HG_HANDLE_BUF_MAX)
+        hg_buf_fini(buf);
+}
+
+static void hg_handle_delete(struct hg_handle *handle)
+{
+    hg_buf_fini(&handle->in);
+    hg_buf_fini(&handle->out);
+    hg_mem_free(handle);
+}
+
+/* Back to what hg_handle_new made, but for the buffers. */
+static void hg_handle_clear(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    struct hg_buf in;
+    struct hg_buf out;
+
+    assert(handle->timer.index == 0 && hg_list_is_empty(&handle->link));
+    assert(handle->in_large.mem == NULL && handle->in_large.data == NULL);
+    assert(handle->out_large.mem == NULL && handle->out_large.data == NULL);
+    hg_handle_trim(&handle->in);
+    hg_handle_trim(&handle->out);
+    in = handle->in;
+    out = handle->out;
+    memset(handle, 0, sizeof(*handle));
+    hg_list_init(&handle->link);
+    handle->context = context;
+    handle->in = in;
+    handle->out = out;
+}
+
+HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    uint32_t before =
+        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
+    bool keep;
+
+    assert(before > 0);
+    if (before > 1)
+        return;
+    if (handle->addr != NULL)
+        na_addr_unref(handle->addr);
+    hg_handle_clear(handle);
+    hg_lock(&context->lock);
+    assert(context->live > 0);
+    context->live--;
+    keep = context->pool_count < HG_HANDLE_POOL_MAX;
+    if (keep) {
+        hg_list_push(&context->pool, &handle->link);
+        context->pool_count++;
+    }
+    hg_unlock(&context->lock);
+    if (!keep)
+        hg_handle_delete(handle);
+}
+
+HG_PRIVATE void hg_handle_set_addr(
+    struct hg_handle *handle, struct na_addr *addr)
+{
+    assert(handle->addr == NULL);
+    na_addr_ref(addr);
+    handle->addr = addr;
+}
+
+HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
+{
+    struct na_link *link;
+
+    while ((link = hg_list_pop(&context->pool)) != NULL)
+        hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
+    context->pool_count = 0;
+}
+
+HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
+    void (*run)(struct na_completion *done))
+{
+    handle->done.run = run;
+    na_queue_push(handle->context->queue, lane, &handle->done);
+}
+
+/* ---- Sending ---- */
+
+static void hg_handle_count_sending(struct hg_context *context, int delta)
+{
+    hg_lock(&context->lock);
+    context->sending += (uint32_t) delta;
+    hg_unlock(&context->lock);
+}
+
+/* A send that could not leave at once has left, or failed. A failed request
+ * ends through its peer's death; a failed answer is the caller's loss. */
+static na_return_t hg_handle_sent(const struct na_cb_info *info)
+{
+    struct hg_handle *handle = (struct hg_handle *) info->arg;
+
+    if (info->ret != NA_SUCCESS)
+        hg_log_debug(
+            "rpc", "a message was not sent: %s", NA_Error_to_string(info->ret));
+    hg_handle_count_sending(handle->context, -1);
+    hg_handle_unref(handle);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_handle_send(
+    struct hg_handle *handle, const void *data, size_t size, uint8_t target)
+{
+    struct hg_context *context = handle->context;
+    struct na_segment segment;
+    struct na_msg msg;
+    bool done = true;
+    hg_return_t ret;
+
+    if (handle->addr->self)
+        return context->arrived(context, handle->addr, 0, data, size);
+    segment.address = (void *) (uintptr_t) data;
+    segment.size = size;
+    memset(&msg, 0, sizeof(msg));
+    msg.addr = handle->addr;
+    msg.segments = &segment;
+    msg.segment_count = 1;
+    msg.size = size;
+    msg.plane = NA_MSG_RPC;
+    msg.target = target;
+    hg_handle_ref(handle);
+    hg_handle_count_sending(context, 1);
+    ret = na_msg_send_rpc(
+        context->na_context, &msg, hg_handle_sent, handle, &done);
+    if (ret != HG_SUCCESS || done) {
+        hg_handle_count_sending(context, -1);
+        hg_handle_unref(handle);
+    }
+    return ret;
+}
+
+HG_PRIVATE void hg_handle_send_control(struct hg_context *context,
+    struct na_addr *addr, struct hg_header *header, uint8_t target)
+{
+    struct hg_handle *handle = hg_handle_get(context);
+    size_t size = hg_header_size(header);
+    hg_return_t ret = HG_NOMEM;
+
+    if (handle == NULL)
+        goto lost;
+    hg_handle_set_addr(handle, addr);
+    ret = hg_buf_reserve(&handle->out, size, size);
+    if (ret != HG_SUCCESS)
+        goto unref_handle;
+    header->incarnation = context->hg_class->na_class->incarnation;
+    header->origin_context = context->na_context->id;
+    header->target_context = target;
+    hg_header_encode(header, handle->out.data);
+    ret = hg_handle_send(handle, handle->out.data, size, target);
+unref_handle:
+    hg_handle_unref(handle);
+lost:
+    if (ret != HG_SUCCESS)
+        hg_log_warning("rpc", "could not tell %s about a call: %s",
+            addr->name != NULL ? addr->name : "a peer",
+            HG_Error_to_string(ret));
+}
+
+/* ---- Arguments ---- */
+
+HG_PRIVATE hg_return_t hg_handle_decode(
+    const struct hg_args *args, hg_proc_cb_t proc_cb, void *data)
+{
+    struct hg_proc proc;
+    hg_return_t ret;
+
+    hg_proc_init_decode(&proc, args->data, args->size);
+    ret = proc_cb(&proc, data);
+    if (ret == HG_SUCCESS && args->raw)
+        ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
+    return hg_proc_finish_decode(&proc, ret, args->crc);
+}
+
+HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
+{
+    struct hg_proc proc;
+
+    hg_proc_init_free(&proc);
+    return proc_cb(&proc, data);
+}
+
+HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
+    struct hg_buf *buf, hg_proc_cb_t proc_cb, void *data,
+    struct hg_args *args_p)
+{
+    struct hg_proc proc;
+    hg_return_t ret;
+
+    ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
+        HG_HEADER_MIN + context->hg_class->options.max_args_size);
+    if (ret == HG_SUCCESS && proc_cb != NULL)
+        ret = proc_cb(&proc, data);
+    ret = hg_proc_finish_encode(&proc, ret, &args_p->size, &args_p->crc);
+    if (ret == HG_SUCCESS)
+        args_p->data = buf->data + HG_HEADER_MIN;
+    return ret;
+}

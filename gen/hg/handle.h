@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handle: one call, at its origin or at its target.
+ *
+ * The origin's handle and the target's are the same struct in two roles. A
+ * handle owns the bytes of both messages; it is counted, and whoever uses it
+ * across a call holds a reference: the application, a send under way, an
+ * overflow transfer, the table of calls in flight. The last one returns it,
+ * buffers and all, to its context's pool.
+ *
+ *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
+ *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
+ *
+ * Locking: the context's lock guards states, the tables and the pool. The
+ * buffers belong to whoever drives the current state.
+ */
+#ifndef HG_GEN_HG_HANDLE_H
+#define HG_GEN_HG_HANDLE_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "hg/deadline.h"
+#include "hg/header.h"
+#include "hg/proc.h"
+#include "hg/registry.h"
+#include "na/core.h"
+
+struct hg_bulk_layer;
+struct hg_context;
+
+enum hg_handle_state {
+    HG_HANDLE_IDLE = 0,
+    HG_HANDLE_SENT,     /* origin: waits for the answer */
+    HG_HANDLE_FETCHING, /* pulls arguments too large for a message */
+    HG_HANDLE_ENDED,    /* origin: the result stands */
+    HG_HANDLE_QUEUED,   /* target: an entry of the queue */
+    HG_HANDLE_ARRIVED,  /* target: with its handler */
+    HG_HANDLE_ANSWERED  /* target */
+};
+
+/* Arguments that travel outside a message. */
+struct hg_overflow {
+    struct na_mem_handle *mem;    /* ours, registered: a peer fetches it */
+    struct na_mem_handle *remote; /* theirs: being fetched */
+    unsigned char *data;          /* fetched bytes */
+    size_t size;
+    na_op_id_t op_id; /* of the fetch */
+    void (*fetched)(struct hg_handle *handle, hg_return_t ret);
+};
+
+/* Encoded arguments, wherever they are. */
+struct hg_args {
+    const unsigned char *data;
+    size_t size;
+    uint64_t crc;
+    bool raw; /* need not be decoded to the end */
+};
+
+struct hg_handle {
+    struct na_completion done; /* a step or a callback of it, queued */
+    struct na_link link;       /* in flight or unanswered; the pool */
+    struct hg_context *context;
+    _Atomic uint32_t refs;
+    enum hg_handle_state state; /* context lock */
+    bool target;
+    bool freed;    /* target: the application let go; context lock */
+    bool canceled; /* origin: taken back while fetching; context lock */
+    struct na_addr *addr;
+    struct hg_rpc rpc;
+    uint64_t sequence; /* of the call, as its origin numbers it */
+    uint64_t held_id;  /* target: of a large output; 0: none */
+    uint8_t peer_context;
+    hg_return_t ret;
+    struct hg_buf in;  /* the request message */
+    struct hg_buf out; /* the response message */
+    struct hg_args in_args;
+    struct hg_args out_args;
+    size_t raw_size; /* target: of the buffer given for raw output */
+    struct hg_overflow in_large;
+    struct hg_overflow out_large;
+    struct hg_timer timer;
+    void (*callback)(struct hg_handle *handle, void *arg);
+    void *arg;
+};
+
+/* A class is what is registered, a context where it happens. */
+struct hg_class {
+    struct na_class *na_class;
+    struct hg_options options; /* defaults filled in */
+    struct hg_registry registry;
+    _Atomic uint64_t trace_next;
+    /* Counters, by the members of struct hg_counters. */
+    _Atomic uint64_t requests_sent;
+    _Atomic uint64_t responses_received;
+    _Atomic uint64_t requests_received;
+    _Atomic uint64_t responses_sent;
+    _Atomic uint64_t errors_sent;
+    _Atomic uint64_t inputs_fetched;
+    _Atomic uint64_t outputs_fetched;
+    _Atomic uint64_t refused;
+    _Atomic uint64_t late;
+};
+
+struct hg_context {
+    struct hg_class *hg_class;
+    struct na_context *na_context;
+    struct na_queue *queue; /* of na_context: the one queue */
+    struct hg_bulk_layer *layer;
+    pthread_mutex_t lock;
+    struct na_link pool; /* free handles */
+    unsigned pool_count;
+    struct na_link origins;    /* calls of ours in flight */
+    struct na_link targets;    /* calls to us not answered yet */
+    struct hg_slots sequences; /* origins by sequence */
+    struct hg_slots held;      /* targets whose output waits to be fetched */
+    struct hg_deadline deadline;
+    uint32_t in_flight;
+    uint32_t unanswered;
+    uint32_t live;    /* handles out of the pool */
+    uint32_t sending; /* sends under way */
+    bool closing;     /* refuses what arrives */
+    /* Takes a message in, from the network or from ourselves. */
+    na_rpc_cb_t arrived;
+};
+
+static inline void hg_handle_count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* A handle with one reference, idle, without an address. NULL: no memory
+ * (logged). */
+HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
+HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
+
+/* Set the peer; takes a reference of the address. */
+HG_PRIVATE void hg_handle_set_addr(
+    struct hg_handle *handle, struct na_addr *addr);
+
+/* Release the pool. Every handle is back. */
+HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
+
+/* Send `size` bytes at `data`, which the handle owns, to a context of the
+ * peer; to oneself, hand them over. Holds a reference until they have left. */
+HG_PRIVATE hg_return_t hg_handle_send(
+    struct hg_handle *handle, const void *data, size_t size, uint8_t target);
+
+/* Send a message without arguments: an acknowledgement, a refusal. `header`
+ * needs type, sequence and code; a failure is logged and counted. */
+HG_PRIVATE void hg_handle_send_control(struct hg_context *context,
+    struct na_addr *addr, struct hg_header *header, uint8_t target);
+
+/* Queue a step of the library's own: `run` gets the handle's completion. */
+HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
+    void (*run)(struct na_completion *done));
+
+static inline struct hg_handle *hg_handle_of(struct na_completion *done)
+{
+    return HG_CONTAINER_OF(done, struct hg_handle, done);
+}
+
+/* Decode arguments with `proc_cb` into `data`. Codes as HG_Handler_get_input;
+ * nothing stays allocated on failure. */
+HG_PRIVATE hg_return_t hg_handle_decode(
+    const struct hg_args *args, hg_proc_cb_t proc_cb, void *data);
+
+/* Release what decoding allocated. */
+HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
+
+/* Encode arguments into `buf` behind room for a header. */
+HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
+    struct hg_buf *buf, hg_proc_cb_t proc_cb, void *data,
+    struct hg_args *args_p);
+
+#endif

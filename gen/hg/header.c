@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* header: see header.h. */
+#include "hg/header.h"
+
+#include "base/crc64.h"
+#include "base/wire.h"
+
+HG_PRIVATE size_t hg_header_size(const struct hg_header *header)
+{
+    assert(header->text_size <= HG_HEADER_TEXT_MAX);
+    return HG_HEADER_MIN + (header->text_size > 0 ? 4 + header->text_size : 0);
+}
+
+/* The fixed part has its place for every field, so it is written and read
+ * without a cursor; what follows needs one. */
+HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf)
+{
+    size_t size = hg_header_size(header);
+    unsigned char *p = (unsigned char *) buf;
+
+    hg_wire_store32(p, HG_HEADER_MAGIC);
+    p[4] = HG_HEADER_MAJOR;
+    p[5] = HG_HEADER_MINOR;
+    p[6] = header->type;
+    p[7] = header->flags;
+    hg_wire_store16(p + 8, (uint16_t) size);
+    p[10] = header->origin_context;
+    p[11] = header->target_context;
+    hg_wire_store32(p + 12, (uint32_t) header->code);
+    hg_wire_store64(p + 16, header->rpc_id);
+    hg_wire_store64(p + 24, header->sequence);
+    hg_wire_store64(p + 32, header->incarnation);
+    hg_wire_store64(p + 40, header->trace_id);
+    hg_wire_store32(p + 48, header->time_left);
+    hg_wire_store32(p + 52, 0);
+    hg_wire_store64(p + 56, header->payload_size);
+    hg_wire_store64(p + 64, header->args_crc);
+    if (header->text_size > 0) {
+        hg_wire_store16(p + HG_HEADER_FIXED, HG_HEADER_OPTION_TEXT);
+        hg_wire_store16(p + HG_HEADER_FIXED + 2, (uint16_t) header->text_size);
+        memcpy(p + HG_HEADER_FIXED + 4, header->text, header->text_size);
+    }
+    hg_wire_store32(p + size - 4, hg_crc32c_update(0, p, size - 4));
+}
+
+/* Read the options, which fill `wire` to its end. */
+static bool hg_header_get_options(
+    struct hg_header *header, struct hg_wire *wire)
+{
+    while (hg_wire_left(wire) > 0) {
+        uint16_t kind = hg_wire_get16(wire);
+        uint16_t length = hg_wire_get16(wire);
+        const void *bytes = hg_wire_get_bytes(wire, length);
+
+        if (wire->failed)
+            return false;
+        if (kind == HG_HEADER_OPTION_TEXT && length <= HG_HEADER_TEXT_MAX) {
+            header->text = (const char *) bytes;
+            header->text_size = length;
+        }
+    }
+    return true;
+}
+
+/* What every version shares: enough to tell the sender. */
+static void hg_header_get_stable(
+    struct hg_header *header, const unsigned char *p)
+{
+    header->type = p[6];
+    header->flags = p[7];
+    header->size = hg_wire_load16(p + 8);
+    header->origin_context = p[10];
+    header->target_context = p[11];
+    header->code = (int32_t) hg_wire_load32(p + 12);
+    header->rpc_id = hg_wire_load64(p + 16);
+    header->sequence = hg_wire_load64(p + 24);
+}
+
+HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
+    const void *message, size_t size, bool *answerable_p)
+{
+    const unsigned char *p = (const unsigned char *) message;
+    struct hg_wire options;
+
+    memset(header, 0, sizeof(*header));
+    *answerable_p = false;
+    if (size < HG_HEADER_STABLE || hg_wire_load32(p) != HG_HEADER_MAGIC)
+        return HG_PROTOCOL_ERROR;
+    hg_header_get_stable(header, p);
+    *answerable_p = true;
+    /* Minor versions, p[5], understand each other. */
+    if (p[4] != HG_HEADER_MAJOR || header->size < HG_HEADER_MIN ||
+        header->size > size ||
+        hg_wire_load32(p + header->size - 4) !=
+            hg_crc32c_update(0, p, header->size - 4))
+        return HG_PROTOCOL_ERROR;
+    header->incarnation = hg_wire_load64(p + 32);
+    header->trace_id = hg_wire_load64(p + 40);
+    header->time_left = hg_wire_load32(p + 48);
+    header->payload_size = hg_wire_load64(p + 56);
+    header->args_crc = hg_wire_load64(p + 64);
+    options =
+        hg_wire_reader(p + HG_HEADER_FIXED, header->size - HG_HEADER_FIXED - 4);
+    if (!hg_header_get_options(header, &options) ||
+        header->payload_size != size - header->size)
+        return HG_PROTOCOL_ERROR;
+    header->payload = p + header->size;
+    return HG_SUCCESS;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * header: what stands in front of every message of the RPC layer.
+ *
+ *      0      4   5   6   7   8     10  11  12      16              24
+ *      +------+---+---+---+---+-----+---+---+-------+---------------+
+ *      | magic|maj|min|typ|flg| size|org|tgt| code  | RPC id        |
+ *      +------+---+---+---+---+-----+---+---+-------+---------------+
+ *     24              32              40              48    52      56
+ *      +---------------+---------------+---------------+-----+-------+
+ *      | sequence      | incarnation   | trace id      |time | zero  |
+ *      +---------------+---------------+---------------+-----+-------+
+ *     56              64              72           size-4  size
+ *      +---------------+---------------+---------------+-----+----------
+ *      | payload size  | CRC64 of args | options ...   |CRC32| payload
+ *      +---------------+---------------+---------------+-----+----------
+ *
+ * Little-endian throughout. `size` is that of the whole header; its last four
+ * bytes are the CRC-32C of all before. `org` and `tgt` are context ids at
+ * the sender and at the destination of an answer. `time` is what is left of
+ * the call's deadline in milliseconds, 0: none. An option is a u16 kind, a
+ * u16 length and that many bytes; unknown kinds are skipped. A peer of
+ * another major version shares bytes 0 to 31, so that it can be told so.
+ *
+ * Decoding trusts nothing: sizes are compared with what arrived. No state.
+ */
+#ifndef HG_GEN_HG_HEADER_H
+#define HG_GEN_HG_HEADER_H
+
+#include "base/os.h"
+
+#define HG_HEADER_MAGIC 0x31524748u /* "HGR1" */
+#define HG_HEADER_MAJOR 1
+#define HG_HEADER_MINOR 0
+#define HG_HEADER_FIXED 72 /* bytes before the options */
+#define HG_HEADER_MIN (HG_HEADER_FIXED + 4)
+#define HG_HEADER_STABLE 32    /* bytes every version shares */
+#define HG_HEADER_TEXT_MAX 240 /* of an error text */
+
+enum hg_header_type {
+    HG_HEADER_REQUEST = 1,
+    HG_HEADER_RESPONSE = 2,
+    HG_HEADER_CANCEL = 3, /* of the request with this sequence */
+    HG_HEADER_ACK = 4     /* the output held under this sequence was fetched */
+};
+
+enum hg_header_flags {
+    HG_HEADER_LARGE = 0x01,   /* the payload describes where the args are */
+    HG_HEADER_ONE_WAY = 0x02, /* nobody waits for an answer */
+    HG_HEADER_RAW = 0x04      /* args of a fixed size: a proc may leave some */
+};
+
+enum hg_header_option {
+    HG_HEADER_OPTION_TEXT = 1 /* of an error, without NUL */
+};
+
+struct hg_header {
+    uint8_t type;
+    uint8_t flags;
+    uint8_t origin_context;
+    uint8_t target_context;
+    int32_t code; /* of a response */
+    uint64_t rpc_id;
+    uint64_t sequence;    /* the origin's identifier of the call */
+    uint64_t incarnation; /* of the sender */
+    uint64_t trace_id;
+    uint32_t time_left; /* ms; 0: no deadline */
+    uint64_t payload_size;
+    uint64_t args_crc;
+    const char *text; /* borrowed from the message; NULL: none */
+    size_t text_size;
+    /* Set by decoding. */
+    size_t size; /* of the header: where the payload starts */
+    const unsigned char *payload;
+};
+
+/* Bytes the encoded header takes. */
+HG_PRIVATE size_t hg_header_size(const struct hg_header *header);
+
+/* Write the header into `buf`, which has room for it. */
+HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf);
+
+/* Read a message of `size` bytes. HG_PROTOCOL_ERROR: not a message of this
+ * major version, damaged, or cut; *answerable_p then tells whether type and
+ * sequence could be read, so that its sender can be told. No logging: the
+ * caller knows whom it came from. */
+HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
+    const void *message, size_t size, bool *answerable_p);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * overflow: arguments too large for a message.
+ *
+ * They stay where they were encoded. The message carries a description
+ * instead, and the receiver's library fetches them before anybody sees the
+ * call. The sender withdraws the memory when the call ends (a request), or
+ * when the fetch was acknowledged, the peer died or time ran out (an answer).
+ *
+ *      payload of a message with HG_HEADER_LARGE
+ *      0          8             16       20
+ *      +----------+-------------+--------+----------------------+
+ *      | held id  | args size   | length | memory handle        |
+ *      +----------+-------------+--------+----------------------+
+ *
+ * The size is the peer's word: it is checked against max_args_size before
+ * anything is allocated. Locking: none of its own; an overflow belongs to
+ * whoever drives its handle's state.
+ */
+#ifndef HG_GEN_HG_OVERFLOW_H
+#define HG_GEN_HG_OVERFLOW_H
+
+#include "hg/handle.h"
+
+/* Let the peer fetch `args`, which lie in `buf`: appends header and
+ * description behind them. The message is *message_p, *size_p. */
+HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
+    struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
+    const struct hg_args *args, uint64_t held_id, const void **message_p,
+    size_t *size_p);
+
+/* Start fetching what a payload describes into `large`; `fetched` is called
+ * once, from the internal lane, also on errors found at once. Takes a
+ * reference of the handle until then. */
+HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
+    struct hg_overflow *large, const unsigned char *payload, size_t size,
+    void (*fetched)(struct hg_handle *handle, hg_return_t ret));
+
+/* The held id of a payload, 0 when it is malformed. */
+HG_PRIVATE uint64_t hg_overflow_held_id(
+    const unsigned char *payload, size_t size);
+
+/* Withdraw or free everything; nothing when there is nothing. A fetch must
+ * have ended. */
+HG_PRIVATE void hg_overflow_end(struct hg_overflow *large);
+
+/* Ask a fetch to end early. */
+HG_PRIVATE void hg_overflow_cancel(
+    struct hg_handle *handle, struct hg_overflow *large);
+
+#endif

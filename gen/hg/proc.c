@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proc: where encoded bytes go and decoded bytes come from.
+ *
+ * A CRC64 goes with all arguments. The Mercury design report updates it as
+ * each proc runs; here it is computed when the proc has run, over the same
+ * bytes, which lie in one piece: the value is the same, and the checksum
+ * runs at its full speed instead of a few bytes at a time.
+ *
+ * What a failure means: HG_OVERFLOW, a decoder wants more than arrived, or an
+ * encoder more than the user's buffer holds; HG_MSGSIZE, arguments grow past
+ * the caller's limit; HG_NOMEM; HG_PROTOCOL_ERROR, bytes that no encoder
+ * writes; HG_INVALID_ARG, a NULL.
+ *
+ * Locking: none, see proc.h.
+ */
+#include "hg/proc.h"
+
+#include "base/crc64.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+/* Enough for most arguments and a header. */
+#define HG_BUF_FIRST_CAPACITY 512
+
+/* ---- The buffer ---- */
+
+HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
+{
+    hg_mem_free(buf->data);
+    buf->data = NULL;
+    buf->capacity = 0;
+}
+
+HG_PRIVATE hg_return_t hg_buf_reserve(
+    struct hg_buf *buf, size_t capacity, size_t limit)
+{
+    size_t larger = buf->capacity <= limit / 2 ? buf->capacity * 2 : limit;
+    unsigned char *data;
+
+    assert((buf->data == NULL) == (buf->capacity == 0));
+    if (capacity <= buf->capacity)
+        return HG_SUCCESS;
+    if (capacity > limit) {
+        hg_log_error("proc", "a message of %zu bytes exceeds the limit of %zu",
+            capacity, limit);
+        return HG_MSGSIZE;
+    }
+    if (larger < HG_BUF_FIRST_CAPACITY && HG_BUF_FIRST_CAPACITY <= limit)
+        larger = HG_BUF_FIRST_CAPACITY;
+    if (larger < capacity)
+        larger = capacity;
+    data = (unsigned char *) hg_mem_realloc(buf->data, larger);
+    if (data == NULL) {
+        hg_log_error("proc", "no memory for a message of %zu bytes", larger);
+        return HG_NOMEM;
+    }
+    buf->data = data;
+    buf->capacity = larger;
+    return HG_SUCCESS;
+}
+
+/* ---- Life ---- */
+
+static void hg_proc_init(
+    struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size)
+{
+    assert(data != NULL || size == 0);
+
+    proc->data = data;
+    proc->pos = 0;
+    proc->end = size;
+    proc->limit = size;
+    proc->op = op;
+    proc->error = HG_SUCCESS;
+    proc->buf = NULL;
+    proc->reserve = 0;
+    proc->kept = NULL;
+    proc->kept_count = 0;
+    proc->kept_capacity = HG_PROC_KEPT_FIRST;
+}
+
+/* After the buffer has grown, perhaps moved: where the proc stands in it. */
+static void hg_proc_attach(struct hg_proc *proc)
+{
+    size_t room = proc->buf->capacity - proc->reserve;
+
+    assert(proc->buf->capacity >= proc->reserve);
+    proc->data = proc->buf->data + proc->reserve;
+    proc->end = room < proc->limit ? room : proc->limit;
+    assert(proc->pos <= proc->end);
+}
+
+HG_PRIVATE hg_return_t hg_proc_init_encode(
+    struct hg_proc *proc, struct hg_buf *buf, size_t reserve, size_t limit)
+{
+    /* A buffer without a byte would have no address. */
+    hg_return_t ret = hg_buf_reserve(buf, reserve > 0 ? reserve : 1, limit);
+
+    assert(reserve <= limit);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_proc_init(proc, HG_ENCODE, NULL, 0);
+    proc->buf = buf;
+    proc->reserve = reserve;
+    proc->limit = limit - reserve;
+    hg_proc_attach(proc);
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_proc_init_decode(
+    struct hg_proc *proc, const void *data, size_t size)
+{
+    hg_proc_init(proc, HG_DECODE, (unsigned char *) (uintptr_t) data, size);
+    proc->kept = proc->kept_first;
+}
+
+HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
+{
+    hg_proc_init(proc, HG_FREE, NULL, 0);
+}
+
+HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
+    hg_return_t ret, size_t *size_p, uint64_t *crc_p)
+{
+    if (ret != HG_SUCCESS)
+        return ret;
+    assert(proc->op == HG_ENCODE);
+    if (proc->error != HG_SUCCESS)
+        return proc->error;
+    *size_p = proc->pos;
+    *crc_p = hg_crc64_update(0, proc->data, proc->pos);
+    return HG_SUCCESS;
+}
+
+/* What hg_proc_finish_decode returns. */
+static hg_return_t hg_proc_judge(
+    const struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+{
+    /* A failed step moved the end; the limit is where it was. */
+    uint64_t got = hg_crc64_update(0, proc->data, proc->limit);
+
+    if (got != crc) {
+        hg_log_error("proc",
+            "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
+            " instead of %016" PRIx64,
+            proc->limit, got, crc);
+        return HG_CHECKSUM_ERROR;
+    }
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (proc->error != HG_SUCCESS)
+        return proc->error;
+    if (proc->pos < proc->end) {
+        hg_log_error("proc",
+            "the proc left %zu of %zu bytes of arguments undecoded",
+            proc->end - proc->pos, proc->end);
+        return HG_CHECKSUM_ERROR;
+    }
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_proc_finish_decode(
+    struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+{
+    assert(proc->op == HG_DECODE && proc->kept != NULL);
+
+    ret = hg_proc_judge(proc, ret, crc);
+    while (ret != HG_SUCCESS && proc->kept_count > 0) {
+        struct hg_proc_kept *last = &proc->kept[--proc->kept_count];
+
+        last->release(last->object);
+    }
+    if (proc->kept != proc->kept_first)
+        hg_mem_free(proc->kept);
+    proc->kept = NULL;
+    return ret;
+}
+
+/* ---- What decoding made ---- */
+
+/* Room for twice as many. */
+static hg_return_t hg_proc_keep_more(struct hg_proc *proc)
+{
+    bool first = proc->kept == proc->kept_first;
+    size_t size = proc->kept_capacity * sizeof(*proc->kept);
+    struct hg_proc_kept *kept = (struct hg_proc_kept *) hg_mem_realloc(
+        first ? NULL : proc->kept, size * 2);
+
+    if (kept == NULL) {
+        hg_log_error("proc", "no memory to keep %zu decoded values",
+            proc->kept_capacity * 2);
+        return HG_NOMEM;
+    }
+    if (first)
+        memcpy(kept, proc->kept_first, size);
+    proc->kept = kept;
+    proc->kept_capacity *= 2;
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_proc_keep(
+    struct hg_proc *proc, void *object, void (*release)(void *object))
+{
+    struct hg_proc_kept *next;
+
+    assert(object != NULL && proc->kept_count <= proc->kept_capacity);
+    /* Procs of the application keep nothing: it frees with HG_FREE. */
+    if (proc->kept == NULL)
+        return HG_SUCCESS;
+    if (proc->kept_count == proc->kept_capacity &&
+        hg_proc_keep_more(proc) != HG_SUCCESS) {
+        release(object);
+        return hg_proc_fail(proc, HG_NOMEM);
+    }
+    next = &proc->kept[proc->kept_count++];
+    next->object = object;
+    next->release = release;
+    return HG_SUCCESS;
+}
+
+/* What a proc function itself released. It looks among the latest first. */
+static void hg_proc_forget(struct hg_proc *proc, const void *object)
+{
+    size_t i = proc->kept_count;
+
+    while (i > 0 && proc->kept[i - 1].object != object)
+        i--;
+    if (i > 0)
+        proc->kept[i - 1] = proc->kept[--proc->kept_count];
+}
+
+/* ---- Steps ---- */
+
+HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
+{
+    assert(ret != HG_SUCCESS);
+
+    /* Freeing goes on, or what comes next would leak. */
+    if (proc->op == HG_FREE)
+        return ret;
+    if (proc->error == HG_SUCCESS)
+        proc->error = ret;
+    proc->end = proc->pos;
+    return proc->error;
+}
+
+HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
+{
+    if (proc != NULL && proc->error != HG_SUCCESS)
+        return proc->error;
+    hg_log_error(
+        "proc", proc == NULL ? "the proc is NULL" : "a proc's data is NULL");
+    return proc == NULL ? HG_INVALID_ARG : hg_proc_fail(proc, HG_INVALID_ARG);
+}
+
+/* Make room for `size` bytes more in a buffer that grows. */
+static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
+{
+    hg_return_t ret;
+
+    if (size > proc->limit - proc->pos) {
+        hg_log_error("proc",
+            "arguments of %zu bytes and %zu more exceed the limit of %zu",
+            proc->pos, size, proc->limit);
+        return HG_MSGSIZE;
+    }
+    ret = hg_buf_reserve(proc->buf, proc->reserve + proc->pos + size,
+        proc->reserve + proc->limit);
+    if (ret == HG_SUCCESS)
+        hg_proc_attach(proc);
+    return ret;
+}
+
+HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
+{
+    hg_return_t ret = HG_OVERFLOW;
+    unsigned char *bytes;
+
+    assert(size > proc->end - proc->pos);
+    if (proc->op == HG_FREE || proc->error != HG_SUCCESS)
+        return NULL;
+    if (proc->buf != NULL)
+        ret = hg_proc_grow(proc, size);
+    else
+        hg_log_error("proc", "%s needs %zu bytes, and %zu of %zu are left",
+            proc->op == HG_DECODE ? "decoding" : "encoding", size,
+            proc->end - proc->pos, proc->end);
+    if (ret != HG_SUCCESS) {
+        (void) hg_proc_fail(proc, ret);
+        return NULL;
+    }
+    assert(size <= proc->end - proc->pos);
+    bytes = proc->data + proc->pos;
+    proc->pos += size;
+    return bytes;
+}
+
+/* ---- What hg.h offers ---- */
+
+hg_return_t hg_proc_create(
+    void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
+{
+    hg_proc_t made;
+
+    if (proc == NULL || (buf == NULL && size > 0 && op != HG_FREE) ||
+        (op != HG_ENCODE && op != HG_DECODE && op != HG_FREE)) {
+        hg_log_error("proc", "hg_proc_create: a NULL, or an unknown operation");
+        return HG_INVALID_ARG;
+    }
+    made = (hg_proc_t) hg_mem_alloc(sizeof(*made));
+    if (made == NULL) {
+        hg_log_error("proc", "no memory for a proc");
+        return HG_NOMEM;
+    }
+    if (op == HG_FREE)
+        hg_proc_init_free(made);
+    else
+        hg_proc_init(made, op, (unsigned char *) buf, size);
+    *proc = made;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_free(hg_proc_t proc)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    hg_mem_free(proc);
+    return HG_SUCCESS;
+}
+
+hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
+{
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return HG_ENCODE;
+    }
+    return proc->op;
+}
+
+size_t hg_proc_get_size_used(hg_proc_t proc)
+{
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return 0;
+    }
+    return proc->pos;
+}
+
+size_t hg_proc_get_size_left(hg_proc_t proc)
+{
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return 0;
+    }
+    if (proc->buf != NULL && proc->error == HG_SUCCESS)
+        return proc->limit - proc->pos;
+    return proc->end - proc->pos;
+}
+
+void *hg_proc_alloc(hg_proc_t proc, size_t size)
+{
+    void *ptr = hg_mem_calloc(1, size);
+
+    if (ptr == NULL) {
+        hg_log_error("proc", "no memory for a value of %zu bytes", size);
+        if (proc != NULL)
+            (void) hg_proc_fail(proc, HG_NOMEM);
+        return NULL;
+    }
+    if (proc != NULL && hg_proc_keep(proc, ptr, hg_mem_free) != HG_SUCCESS)
+        return NULL;
+    return ptr;
+}
+
+void hg_proc_release(hg_proc_t proc, void *ptr)
+{
+    if (ptr == NULL)
+        return;
+    if (proc != NULL)
+        hg_proc_forget(proc, ptr);
+    hg_mem_free(ptr);
+}

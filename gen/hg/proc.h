@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proc: the object that a proc function encodes into, decodes from or frees
+ * with.
+ *
+ * All steps of a proc go through hg_proc_step, which hands out the next bytes
+ * of the buffer, to write or to read: a compare and an add while there is
+ * room. Whatever does not fit takes the slow path, which grows the buffer
+ * of an encoder or fails. A failed proc keeps its code and has no room left,
+ * so that every later step takes the slow path and gets the same code: a
+ * user's proc that ignores a result can neither write nor read out of place.
+ *
+ * Invariants: pos <= end; a proc that frees, or has failed, has pos == end;
+ * error is HG_SUCCESS while it has not failed; one that frees never fails.
+ *
+ * The engine cannot clear the user's struct before it decodes, whose size it
+ * does not know; so after a failure nobody can tell from the struct what
+ * was allocated. The proc itself keeps count of what decoding makes.
+ *
+ * Locking: none, a proc belongs to one thread at a time. What calls it knows
+ * of messages and checksums in headers; this room does not.
+ */
+#ifndef HG_GEN_HG_PROC_H
+#define HG_GEN_HG_PROC_H
+
+#include "base/os.h"
+
+/* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
+ * empty one. */
+struct hg_buf {
+    unsigned char *data; /* NULL while capacity is 0 */
+    size_t capacity;
+};
+
+/* Free the memory; the buffer is empty. */
+HG_PRIVATE void hg_buf_fini(struct hg_buf *buf);
+
+/* Make the capacity `capacity` at least, perhaps more, up to `limit`; what is
+ * in the buffer stays, `data` may move. HG_MSGSIZE: the limit is smaller;
+ * HG_NOMEM (both logged): the buffer is as before. */
+HG_PRIVATE hg_return_t hg_buf_reserve(
+    struct hg_buf *buf, size_t capacity, size_t limit);
+
+/* Something that decoding made, and how a failure unmakes it. */
+struct hg_proc_kept {
+    void *object;
+    void (*release)(void *object);
+};
+
+#define HG_PROC_KEPT_FIRST 4
+
+struct hg_proc {
+    unsigned char *data; /* the first byte; decoding never writes there */
+    size_t pos;          /* bytes encoded or decoded so far */
+    size_t end;          /* bytes there are, or room there is */
+    size_t limit;        /* what `end` may grow to, or was at first */
+    hg_proc_op_t op;
+    hg_return_t error;         /* what the first failed step returned */
+    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;            /* bytes of *buf in front of `data` */
+    struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
+    size_t kept_count;
+    size_t kept_capacity;
+    struct hg_proc_kept kept_first[HG_PROC_KEPT_FIRST];
+};
+
+/* ---- A proc's life: the struct is the caller's, and stays in place ---- */
+
+/* Encode into `buf` (borrowed while the proc is used), behind the first
+ * `reserve` bytes and up to `limit` bytes with those (at least `reserve`), past
+ * which steps fail with HG_MSGSIZE. On success buf->data has `reserve` bytes
+ * at least, though it may move with each step. HG_NOMEM, HG_MSGSIZE
+ * (logged). */
+HG_PRIVATE hg_return_t hg_proc_init_encode(
+    struct hg_proc *proc, struct hg_buf *buf, size_t reserve, size_t limit);
+
+/* Decode `size` bytes at `data` (borrowed while the proc is used; may be NULL
+ * where size is 0). hg_proc_finish_decode must follow. */
+HG_PRIVATE void hg_proc_init_decode(
+    struct hg_proc *proc, const void *data, size_t size);
+
+/* Free what decoding made. Nothing follows. */
+HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
+
+/* ---- Its end ---- */
+
+/* `ret` is what hg_proc_init_encode or the proc function returned, and is
+ * returned again unless HG_SUCCESS; next comes a failure that the function
+ * kept silent about; else how many bytes were encoded, and their CRC64. */
+HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
+    hg_return_t ret, size_t *size_p, uint64_t *crc_p);
+
+/* `ret` is what the proc function returned. HG_CHECKSUM_ERROR (logged) if the
+ * CRC64 of all bytes is not `crc`, which explains whatever else went wrong;
+ * else `ret` unless HG_SUCCESS; else a failure that the function kept silent
+ * about; else HG_CHECKSUM_ERROR (logged) if bytes were left undecoded. On
+ * failure all that decoding made is unmade, and the struct decoded into has no
+ * meaning: it need not have been zeroed, and must not be freed. */
+HG_PRIVATE hg_return_t hg_proc_finish_decode(
+    struct hg_proc *proc, hg_return_t ret, uint64_t crc);
+
+/* ---- What decoding made ---- */
+
+/* From now on a failed decoding calls `release` on `object`. HG_NOMEM
+ * (logged): the proc has failed, and the object is released already. */
+HG_PRIVATE hg_return_t hg_proc_keep(
+    struct hg_proc *proc, void *object, void (*release)(void *object));
+
+/* ---- Steps ---- */
+
+/* The first failure is what counts: keep `ret`, not HG_SUCCESS, and leave no
+ * room. Returns the code to hand up. The caller has logged it. */
+HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret);
+
+/* A step was called with a NULL: fails with HG_INVALID_ARG (logged). `proc`
+ * may be the NULL. */
+HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc);
+
+/* hg_proc_step where there is no room. */
+HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size);
+
+/* The next `size` bytes, more than 0: to be written when encoding (valid until
+ * the next step), to be read when decoding. NULL: return proc->error, which is
+ * HG_SUCCESS when freeing. */
+static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
+{
+    unsigned char *bytes;
+
+    assert(size > 0);
+    if (HG_UNLIKELY(size > proc->end - proc->pos))
+        return hg_proc_step_slow(proc, size);
+    bytes = proc->data + proc->pos;
+    proc->pos += size;
+    return bytes;
+}
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proc_types: the procs of the basic types.
+ *
+ * On the wire, without padding between fields:
+ *
+ *     int8_t .. uint64_t     1, 2, 4, 8 bytes, little-endian, two's complement
+ *     float, double          the IEEE 754 bits as a uint32_t, a uint64_t
+ *     hg_bool_t              one byte, 0 or 1
+ *     raw, ignore            the bytes as they are; zeros
+ *     hg_string_t            NULL:  | 0 |
+ *                            else:  | 1 | length, uint64_t | bytes |
+ *
+ * The length counts the bytes, which hold no NUL; none ends them. A decoder
+ * compares it with what arrived before it allocates. Any other first byte
+ * of a bool or a string is refused with HG_PROTOCOL_ERROR.
+ *
+ * Locking: none, see proc.h.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/wire.h"
+#include "hg/proc.h"
+
+_Static_assert(sizeof(float) == 4 && sizeof(double) == 8,
+    "float and double travel as IEEE 754 single and double");
+
+/* ---- Numbers ---- */
+
+hg_return_t hg_proc_uint8_t(hg_proc_t proc, void *data)
+{
+    unsigned char *bytes;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    bytes = hg_proc_step(proc, 1);
+    if (bytes == NULL)
+        return proc->error;
+    if (proc->op == HG_ENCODE)
+        bytes[0] = *(const uint8_t *) data;
+    else
+        *(uint8_t *) data = bytes[0];
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_uint16_t(hg_proc_t proc, void *data)
+{
+    unsigned char *bytes;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    bytes = hg_proc_step(proc, 2);
+    if (bytes == NULL)
+        return proc->error;
+    if (proc->op == HG_ENCODE)
+        hg_wire_store16(bytes, *(const uint16_t *) data);
+    else
+        *(uint16_t *) data = hg_wire_load16(bytes);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data)
+{
+    unsigned char *bytes;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    bytes = hg_proc_step(proc, 4);
+    if (bytes == NULL)
+        return proc->error;
+    if (proc->op == HG_ENCODE)
+        hg_wire_store32(bytes, *(const uint32_t *) data);
+    else
+        *(uint32_t *) data = hg_wire_load32(bytes);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
+{
+    unsigned char *bytes;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    bytes = hg_proc_step(proc, 8);
+    if (bytes == NULL)
+        return proc->error;
+    if (proc->op == HG_ENCODE)
+        hg_wire_store64(bytes, *(const uint64_t *) data);
+    else
+        *(uint64_t *) data = hg_wire_load64(bytes);
+    return HG_SUCCESS;
+}
+
+/* C allows the unsigned access to a signed object, and both are two's
+ * complement. */
+hg_return_t hg_proc_int8_t(hg_proc_t proc, void *data)
+{
+    return hg_proc_uint8_t(proc, data);
+}
+
+hg_return_t hg_proc_int16_t(hg_proc_t proc, void *data)
+{
+    return hg_proc_uint16_t(proc, data);
+}
+
+hg_return_t hg_proc_int32_t(hg_proc_t proc, void *data)
+{
+    return hg_proc_uint32_t(proc, data);
+}
+
+hg_return_t hg_proc_int64_t(hg_proc_t proc, void *data)
+{
+    return hg_proc_uint64_t(proc, data);
+}
+
+hg_return_t hg_proc_float(hg_proc_t proc, void *data)
+{
+    uint32_t bits;
+    hg_return_t ret;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    memcpy(&bits, data, sizeof(bits));
+    ret = hg_proc_uint32_t(proc, &bits);
+    if (ret == HG_SUCCESS && proc->op == HG_DECODE)
+        memcpy(data, &bits, sizeof(bits));
+    return ret;
+}
+
+hg_return_t hg_proc_double(hg_proc_t proc, void *data)
+{
+    uint64_t bits;
+    hg_return_t ret;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    memcpy(&bits, data, sizeof(bits));
+    ret = hg_proc_uint64_t(proc, &bits);
+    if (ret == HG_SUCCESS && proc->op == HG_DECODE)
+        memcpy(data, &bits, sizeof(bits));
+    return ret;
+}
+
+hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data)
+{
+    unsigned char *bytes;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    bytes = hg_proc_step(proc, 1);
+    if (bytes == NULL)
+        return proc->error;
+    if (proc->op == HG_ENCODE) {
+        bytes[0] = *(const hg_bool_t *) data != HG_FALSE;
+        return HG_SUCCESS;
+    }
+    if (bytes[0] > 1) {
+        hg_log_error("proc", "a bool is the byte %u", bytes[0]);
+        return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
+    }
+    *(hg_bool_t *) data = bytes[0];
+    return HG_SUCCESS;
+}
+
+/* ---- Bytes ---- */
+
+hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size)
+{
+    unsigned char *bytes;
+
+    if (HG_UNLIKELY(proc == NULL))
+        return hg_proc_refuse(proc);
+    /* Of an array that was never decoded there is nothing to free. */
+    if (size == 0 || proc->op == HG_FREE)
+        return proc->error;
+    if (HG_UNLIKELY(buf == NULL))
+        return hg_proc_refuse(proc);
+    bytes = hg_proc_step(proc, size);
+    if (bytes == NULL)
+        return proc->error;
+    if (proc->op == HG_ENCODE)
+        memcpy(bytes, buf, size);
+    else
+        memcpy(buf, bytes, size);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size)
+{
+    unsigned char *bytes;
+
+    if (HG_UNLIKELY(proc == NULL))
+        return hg_proc_refuse(proc);
+    if (size == 0)
+        return proc->error;
+    bytes = hg_proc_step(proc, size);
+    if (bytes == NULL)
+        return proc->error;
+    if (proc->op == HG_ENCODE)
+        memset(bytes, 0, size);
+    return HG_SUCCESS;
+}
+
+/* ---- Strings ---- */
+
+static hg_return_t hg_proc_string_encode(hg_proc_t proc, const char *str)
+{
+    size_t length = str != NULL ? strlen(str) : 0;
+    unsigned char *bytes;
+
+    if (str == NULL) {
+        bytes = hg_proc_step(proc, 1);
+        if (bytes == NULL)
+            return proc->error;
+        bytes[0] = 0;
+        return HG_SUCCESS;
+    }
+    bytes = hg_proc_step(proc, 1 + 8 + length);
+    if (bytes == NULL)
+        return proc->error;
+    bytes[0] = 1;
+    hg_wire_store64(bytes + 1, length);
+    memcpy(bytes + 1 + 8, str, length);
+    return HG_SUCCESS;
+}
+
+/* The `length` bytes of a string, checked and copied into *str. */
+static hg_return_t hg_proc_string_copy(
+    hg_proc_t proc, uint64_t length, char **str)
+{
+    const unsigned char *bytes;
+    char *copy;
+
+    if (length > proc->end - proc->pos) {
+        hg_log_error("proc",
+            "a string claims %" PRIu64 " bytes, and %zu of %zu are left",
+            length, proc->end - proc->pos, proc->end);
+        return hg_proc_fail(proc, HG_OVERFLOW);
+    }
+    bytes = proc->data + proc->pos;
+    if (length > 0 && memchr(bytes, 0, (size_t) length) != NULL) {
+        hg_log_error("proc", "a string has a NUL inside");
+        return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
+    }
+    copy = (char *) hg_mem_alloc((size_t) length + 1);
+    if (copy == NULL) {
+        hg_log_error(
+            "proc", "no memory for a string of %" PRIu64 " bytes", length);
+        return hg_proc_fail(proc, HG_NOMEM);
+    }
+    if (hg_proc_keep(proc, copy, hg_mem_free) != HG_SUCCESS)
+        return proc->error;
+    memcpy(copy, bytes, (size_t) length);
+    copy[length] = '\0';
+    proc->pos += (size_t) length;
+    *str = copy;
+    return HG_SUCCESS;
+}
+
+/* *str becomes a string of its own, or NULL, as in every failure. */
+static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
+{
+    const unsigned char *bytes;
+    unsigned present;
+
+    *str = NULL;
+    bytes = hg_proc_step(proc, 1);
+    if (bytes == NULL)
+        return proc->error;
+    present = bytes[0];
+    if (present == 0)
+        return HG_SUCCESS;
+    if (present != 1) {
+        hg_log_error("proc", "a string begins with the byte %u", present);
+        return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
+    }
+    bytes = hg_proc_step(proc, 8);
+    if (bytes == NULL)
+        return proc->error;
+    return hg_proc_string_copy(proc, hg_wire_load64(bytes), str);
+}
+
+/* Two objects of different types, though alike: each is accessed as what it
+ * is. */
+hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
+{
+    hg_string_t *str = (hg_string_t *) data;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    switch (proc->op) {
+    case HG_ENCODE: return hg_proc_string_encode(proc, *str);
+    case HG_DECODE: return hg_proc_string_decode(proc, str);
+    case HG_FREE: break;
+    }
+    hg_mem_free(*str);
+    *str = NULL;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
+{
+    hg_const_string_t *str = (hg_const_string_t *) data;
+    hg_return_t ret;
+    char *copy;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    switch (proc->op) {
+    case HG_ENCODE: return hg_proc_string_encode(proc, *str);
+    case HG_DECODE:
+        ret = hg_proc_string_decode(proc, &copy);
+        *str = copy;
+        return ret;
+    case HG_FREE: break;
+    }
+    hg_mem_free((char *) (uintptr_t) *str);
+    *str = NULL;
+    return HG_SUCCESS;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * registry: functions by name.
+ *
+ * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides derive
+ * the same one whatever the order of registration. Two names with one id are
+ * an error of the second registration, and the names are kept to notice.
+ * Entries live as long as the registry and change only as a whole.
+ *
+ * Locking: a reader-writer lock; calls only read.
+ */
+#ifndef HG_GEN_HG_REGISTRY_H
+#define HG_GEN_HG_REGISTRY_H
+
+#include "base/map.h"
+
+/* What is known of a function; copied out, so that a change while a call is
+ * under way does not tear it. */
+struct hg_rpc {
+    hg_id_t id;
+    hg_proc_cb_t in_proc;
+    hg_proc_cb_t out_proc;
+    hg_rpc_cb_t callback; /* NULL: this process does not execute it */
+};
+
+struct hg_registry {
+    pthread_rwlock_t lock;
+    struct hg_map map; /* id to struct hg_registry_entry */
+};
+
+HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry);
+HG_PRIVATE void hg_registry_fini(struct hg_registry *registry);
+
+/* The id of a name. */
+HG_PRIVATE hg_id_t hg_registry_id(const char *name);
+
+/* Register or replace; the id, or 0 (logged). A NULL callback leaves one that
+ * is there. */
+HG_PRIVATE hg_id_t hg_registry_add(
+    struct hg_registry *registry, const char *name, const struct hg_rpc *rpc);
+
+/* Copy an entry out. HG_NOENTRY. */
+HG_PRIVATE hg_return_t hg_registry_find(
+    struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
+
+#endif

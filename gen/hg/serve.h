@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * serve: the target's side of a call.
+ *
+ * A request that arrived is checked, fetched if it is large, and queued for
+ * whoever runs handlers. Every request whose header could be read gets an
+ * answer: an output, a handler's code, or why it was not executed.
+ *
+ * A handle is the application's from the start of the handler until
+ * HG_Handler_free, or until the handler fails without having answered.
+ *
+ * Locking: as forward.
+ */
+#ifndef HG_GEN_HG_SERVE_H
+#define HG_GEN_HG_SERVE_H
+
+#include "hg/handle.h"
+
+/* A request came; borrowed. */
+HG_PRIVATE void hg_serve_request(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header, const void *message,
+    size_t size);
+
+/* Tell the sender of a request that it will not be executed, from the
+ * internal lane. */
+HG_PRIVATE void hg_serve_refuse(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header, hg_return_t code);
+
+/* A large output was fetched. */
+HG_PRIVATE void hg_serve_acknowledged(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header);
+
+/* Answer with the encoded output in handle->out, or with a code alone.
+ * HG_EXIST: answered already. */
+HG_PRIVATE hg_return_t hg_serve_respond(
+    struct hg_handle *handle, hg_return_t code, void *data);
+HG_PRIVATE hg_return_t hg_serve_respond_raw(
+    struct hg_handle *handle, const void *extra, size_t extra_size);
+
+/* A buffer for an output encoded by hand. */
+HG_PRIVATE hg_return_t hg_serve_output_buf(
+    struct hg_handle *handle, void **buf_p, size_t *size_p);
+
+/* The application is done with the handle; HG_INVALID_ARG: it was before. */
+HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
+
+/* Let go of outputs held for `addr`, or for everybody when NULL. */
+HG_PRIVATE void hg_serve_release_held(
+    struct hg_context *context, const struct na_addr *addr);
+
+/* A held output's time ran out. */
+HG_PRIVATE void hg_serve_expired(struct hg_handle *handle);
+
+/* Free every handle the application has, as it should have done itself. */
+HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
+
+#endif

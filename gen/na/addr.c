@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* addr: see addr.h. */
+#include "na/addr.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+HG_PRIVATE struct na_addr *na_addr_create(
+    struct na_class *na_class, const char *name, na_bool_t self)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_addr_core *addr;
+    size_t part = core->ops.addr_size;
+
+    if (part < sizeof(struct na_addr))
+        part = sizeof(struct na_addr);
+    addr = (struct na_addr_core *) hg_mem_calloc(
+        1, offsetof(struct na_addr_core, pub) + part);
+    if (addr == NULL)
+        goto no_memory;
+    if (name != NULL) {
+        addr->name = hg_mem_strdup(name);
+        if (addr->name == NULL)
+            goto free_addr;
+    }
+    atomic_init(&addr->refs, 1);
+    atomic_init(&addr->dead, NA_SUCCESS);
+    addr->pub.na_class = na_class;
+    addr->pub.name = addr->name;
+    addr->pub.self = self;
+    hg_lock(&core->lock);
+    hg_list_push(&core->addrs, &addr->link);
+    hg_unlock(&core->lock);
+    return &addr->pub;
+
+free_addr:
+    hg_mem_free(addr);
+no_memory:
+    hg_log_error("addr", "no memory for the address %s",
+        name != NULL ? name : "of a new peer");
+    return NULL;
+}
+
+HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_addr_core *addr_core = na_addr_core_of(addr);
+    char *copy = hg_mem_strdup(name);
+
+    if (copy == NULL) {
+        hg_log_error("addr", "no memory for the name %s", name);
+        return NA_NOMEM;
+    }
+    hg_lock(&core->lock);
+    if (addr_core->name == NULL) {
+        addr_core->name = copy;
+        addr->name = copy;
+        copy = NULL;
+    }
+    hg_unlock(&core->lock);
+    hg_mem_free(copy); /* it had one already, which stands */
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_addr_ref(struct na_addr *addr)
+{
+    uint32_t before = atomic_fetch_add_explicit(
+        &na_addr_core_of(addr)->refs, 1, memory_order_relaxed);
+
+    assert(before > 0);
+    (void) before;
+}
+
+/* Unlink, tell the transport, free. */
+static void na_addr_destroy(struct na_addr *addr)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct na_addr_core *addr_core = na_addr_core_of(addr);
+
+    hg_lock(&core->lock);
+    hg_list_remove(&addr_core->link);
+    hg_unlock(&core->lock);
+    core->ops.addr_release(addr);
+    hg_mem_free(addr_core->name);
+    hg_mem_free(addr_core);
+}
+
+HG_PRIVATE void na_addr_unref(struct na_addr *addr)
+{
+    uint32_t before = atomic_fetch_sub_explicit(
+        &na_addr_core_of(addr)->refs, 1, memory_order_acq_rel);
+
+    assert(before > 0);
+    if (before == 1)
+        na_addr_destroy(addr);
+}
+
+HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret)
+{
+    int alive = NA_SUCCESS;
+
+    assert(ret != NA_SUCCESS);
+    return atomic_compare_exchange_strong(
+        &na_addr_core_of(addr)->dead, &alive, ret);
+}
+
+HG_PRIVATE na_return_t na_addr_state(const struct na_addr *addr)
+{
+    return atomic_load_explicit(
+        &na_addr_core_of(addr)->dead, memory_order_acquire);
+}
+
+HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr)
+{
+    return na_addr_state(addr) != NA_SUCCESS ? NA_TRUE : NA_FALSE;
+}
+
+HG_PRIVATE bool na_addr_same(
+    const struct na_addr *addr1, const struct na_addr *addr2)
+{
+    if (addr1 == addr2)
+        return true;
+    if (addr1->self != addr2->self)
+        return false;
+    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
+}
+
+HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
+    const struct na_addr *addr, const char *function)
+{
+    if (na_class != NULL && addr != NULL && addr->na_class == na_class)
+        return NA_SUCCESS;
+    hg_log_error("addr", "%s: %s", function,
+        na_class == NULL   ? "the class is NULL"
+            : addr == NULL ? "the address is NULL"
+                           : "the address is of another class");
+    return NA_INVALID_ARG;
+}
+
+HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned n = 0;
+
+    for (;;) {
+        struct na_link *link;
+
+        hg_lock(&core->lock);
+        link = core->addrs.next;
+        hg_unlock(&core->lock);
+        if (link == &core->addrs)
+            return n;
+        na_addr_destroy(&HG_CONTAINER_OF(link, struct na_addr_core, link)->pub);
+        n++;
+    }
+}
+
+NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
+{
+    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_free");
+
+    if (ret == NA_SUCCESS)
+        na_addr_unref(addr);
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr)
+{
+    if (na_class == NULL || addr == NULL) {
+        hg_log_error("addr", "NA_Addr_self: an argument is NULL");
+        return NA_INVALID_ARG;
+    }
+    na_addr_ref(na_class->self_addr);
+    *addr = na_class->self_addr;
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_return_t NA_Addr_dup(
+    na_class_t *na_class, na_addr_t addr, na_addr_t *new_addr)
+{
+    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_dup");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (new_addr == NULL) {
+        hg_log_error("addr", "NA_Addr_dup: new_addr is NULL");
+        return NA_INVALID_ARG;
+    }
+    na_addr_ref(addr);
+    *new_addr = addr;
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr)
+{
+    if (na_addr_check(na_class, addr, "NA_Addr_is_self") != NA_SUCCESS)
+        return NA_FALSE;
+    return addr->self;
+}
+
+NA_EXPORT na_bool_t NA_Addr_cmp(
+    na_class_t *na_class, na_addr_t addr1, na_addr_t addr2)
+{
+    if (na_addr_check(na_class, addr1, "NA_Addr_cmp") != NA_SUCCESS ||
+        na_addr_check(na_class, addr2, "NA_Addr_cmp") != NA_SUCCESS)
+        return NA_FALSE;
+    return na_addr_same(addr1, addr2) ? NA_TRUE : NA_FALSE;
+}
+
+/* The name of an address; a peer that told none is known by its number. */
+static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    int n;
+
+    hg_lock(&core->lock);
+    if (addr->name != NULL)
+        n = snprintf(buf, size, "%s", addr->name);
+    else
+        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
+            core->pub.protocol, (const void *) addr);
+    hg_unlock(&core->lock);
+    return n < 0 ? 0 : (size_t) n;
+}
+
+NA_EXPORT na_return_t NA_Addr_to_string(
+    na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr)
+{
+    char name[NA_MAX_ADDR_LEN];
+    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_to_string");
+    size_t size;
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (buf == NULL) {
+        hg_log_error("addr", "NA_Addr_to_string: buf is NULL");
+        return NA_INVALID_ARG;
+    }
+    size = na_addr_print(addr, name, sizeof(name));
+    if (size >= sizeof(name) || size >= buf_size) {
+        hg_log_error("addr",
+            "NA_Addr_to_string: %zu bytes do not fit into %" PRIu64, size + 1,
+            buf_size);
+        return NA_MSGSIZE;
+    }
+    memcpy(buf, name, size + 1);
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_size_t NA_Addr_get_serialize_size(
+    na_class_t *na_class, na_addr_t addr)
+{
+    char name[NA_MAX_ADDR_LEN];
+
+    if (na_addr_check(na_class, addr, "NA_Addr_get_serialize_size") !=
+        NA_SUCCESS)
+        return 0;
+    return na_addr_print(addr, name, sizeof(name)) + 1;
+}
+
+NA_EXPORT na_return_t NA_Addr_serialize(
+    na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr)
+{
+    return NA_Addr_to_string(na_class, (char *) buf, buf_size, addr);
+}

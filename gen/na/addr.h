@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * addr: peers, counted.
+ *
+ * An address is created by the transport, lives as long as anybody holds a
+ * reference (an operation in flight does) and dies at most once: death is a
+ * mark that makes new operations fail, and it fails those that wait.
+ *
+ * Locking: counts and the mark are atomics; the class lock guards the list
+ * of a class's addresses and the setting of a name.
+ */
+#ifndef HG_GEN_NA_ADDR_H
+#define HG_GEN_NA_ADDR_H
+
+#include "na/core.h"
+
+/* The functions of struct na_core; see hg.h. */
+HG_PRIVATE struct na_addr *na_addr_create(
+    struct na_class *na_class, const char *name, na_bool_t self);
+HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name);
+HG_PRIVATE void na_addr_ref(struct na_addr *addr);
+HG_PRIVATE void na_addr_unref(struct na_addr *addr);
+HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
+
+/* Mark an address as dead; false when it is already. Its mourners are the
+ * class's to tell. */
+HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret);
+
+/* NA_SUCCESS while alive, else how it died. */
+HG_PRIVATE na_return_t na_addr_state(const struct na_addr *addr);
+
+/* Whether two addresses of one class name the same peer. */
+HG_PRIVATE bool na_addr_same(
+    const struct na_addr *addr1, const struct na_addr *addr2);
+
+/* Check the arguments of a function that takes an address: NA_INVALID_ARG,
+ * logged with the function's name. */
+HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
+    const struct na_addr *addr, const char *function);
+
+/* Release what the application leaked; the number. The class is closing. */
+HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
+
+#endif

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* class: see class.h. */
+#include "na/class.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "na/addr.h"
+#include "na/context.h"
+#include "na/emul.h"
+#include "na/msg.h"
+#include "na/op.h"
+#include "na/plugins.h"
+#include "na/progress.h"
+#include "na/rma.h"
+#include "na/uri.h"
+
+#define NA_CLASS_LINGER_MS 1000
+
+static pthread_mutex_t na_class_registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct na_link na_class_live = {&na_class_live, &na_class_live};
+
+/* ---- What the core offers a transport ---- */
+
+static void na_class_log(int level, const char *subsys, const char *format, ...)
+    HG_PRINTF_LIKE(3, 4);
+
+static void na_class_log(int level, const char *subsys, const char *format, ...)
+{
+    va_list args;
+
+    if (!hg_log_on(level))
+        return;
+    va_start(args, format);
+    hg_log_vline(level, subsys, format, args);
+    va_end(args);
+}
+
+/* The counter of that name, or the first free one; NULL when all are taken. */
+static struct na_counter *na_class_counter(
+    struct na_class_core *core, const char *name)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_CORE_COUNTERS; i++) {
+        const char *none = NULL;
+        const char *there =
+            atomic_load_explicit(&core->counters[i].name, memory_order_acquire);
+
+        if (there == NULL &&
+            atomic_compare_exchange_strong(
+                &core->counters[i].name, &none, name))
+            return &core->counters[i];
+        if (there == NULL)
+            there = none;
+        if (there == name || strcmp(there, name) == 0)
+            return &core->counters[i];
+    }
+    return NULL;
+}
+
+static void na_class_count(
+    struct na_class *na_class, const char *name, uint64_t n)
+{
+    struct na_counter *counter =
+        na_class_counter(na_class_core_of(na_class), name);
+
+    assert(counter != NULL);
+    if (counter != NULL)
+        atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+}
+
+/* core->addr_dead: mark it, then fail what waits for it. */
+static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+
+    if (!na_addr_mark_dead(addr, ret))
+        return;
+    na_addr_ref(addr);
+    na_msg_addr_dead(addr, ret);
+    if (core->emul != NULL)
+        na_emul_addr_dead(addr, ret);
+    na_addr_unref(addr);
+}
+
+static const struct na_core na_class_core_table = {
+    sizeof(struct na_core),
+    na_op_complete,
+    na_op_id_of,
+    na_msg_arrived,
+    na_emul_frame_arrived,
+    na_addr_create,
+    na_addr_set_name,
+    na_addr_ref,
+    na_addr_unref,
+    na_class_addr_dead,
+    na_addr_is_dead,
+    na_progress_wake,
+    hg_mem_alloc,
+    hg_mem_realloc,
+    hg_mem_free,
+    na_class_log,
+    hg_clock_now,
+    hg_clock_random,
+    na_class_count,
+};
+
+NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
+{
+    struct na_class_core *core;
+    unsigned i;
+
+    if (na_class == NULL || name == NULL)
+        return 0;
+    core = na_class_core_of(na_class);
+    for (i = 0; i < NA_CORE_COUNTERS; i++) {
+        const char *there = atomic_load(&core->counters[i].name);
+
+        if (there != NULL && strcmp(there, name) == 0)
+            return atomic_load(&core->counters[i].value);
+    }
+    return 0;
+}
+
+/* ---- Options ---- */
+
+static const char *na_class_keep(
+    struct na_class_core *core, unsigned slot, const char *string)
+{
+    if (string == NULL)
+        return NULL;
+    core->strings[slot] = hg_mem_strdup(string);
+    return core->strings[slot];
+}
+
+/* Copy the application's options and fill in the defaults. */
+static na_return_t na_class_set_info(
+    struct na_class_core *core, const struct na_init_info *given)
+{
+    struct na_init_info *info = &core->info;
+
+    if (given != NULL) {
+        if (given->size < offsetof(struct na_init_info, wait_mode) ||
+            given->size > sizeof(*given)) {
+            hg_log_error("cls",
+                "na_init_info of %zu bytes, not of %zu: start "
+                "from NA_INIT_INFO_INITIALIZER",
+                given->size, sizeof(*given));
+            return NA_INVALID_ARG;
+        }
+        memcpy(info, given, given->size);
+    }
+    info->size = sizeof(*info);
+    if (info->wait_mode > NA_WAIT_BLOCK) {
+        hg_log_error("cls", "wait_mode %u is unknown", info->wait_mode);
+        return NA_INVALID_ARG;
+    }
+    info->ip_subnet = na_class_keep(core, 0, info->ip_subnet);
+    info->auth_key = na_class_keep(core, 1, info->auth_key);
+    info->curve_secret_key = na_class_keep(core, 2, info->curve_secret_key);
+    info->curve_server_key = na_class_keep(core, 3, info->curve_server_key);
+    info->curve_allow_dir = na_class_keep(core, 4, info->curve_allow_dir);
+    if ((info->progress_mode & NA_NO_BLOCK) != 0)
+        info->wait_mode = NA_WAIT_SPIN;
+    if (info->spin_us == 0)
+        info->spin_us = (core->ops.caps & NA_CAP_YIELD) != 0 ? 200 : 50;
+    if (info->max_queue_bytes == 0)
+        info->max_queue_bytes = (size_t) 64 << 20;
+    if (info->lookup_ms == 0)
+        info->lookup_ms = 5000;
+    if (info->death_ms == 0)
+        info->death_ms = 5000;
+    if (info->rma_frame_size == 0)
+        info->rma_frame_size = (size_t) 1 << 20;
+    if (info->rma_window == 0)
+        info->rma_window = 4 * info->rma_frame_size;
+    return NA_SUCCESS;
+}
+
+/* ---- Life ---- */
+
+static na_return_t na_class_init_locks(struct na_class_core *core)
+{
+    na_return_t ret = hg_lock_init(&core->lock);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = hg_lock_init(&core->context_lock);
+    if (ret != NA_SUCCESS)
+        goto destroy_lock;
+    ret = hg_lock_init(&core->poll_lock);
+    if (ret != NA_SUCCESS)
+        goto destroy_context_lock;
+    ret = na_msg_match_init(&core->match);
+    if (ret != NA_SUCCESS)
+        goto destroy_poll_lock;
+    return NA_SUCCESS;
+
+destroy_poll_lock:
+    pthread_mutex_destroy(&core->poll_lock);
+destroy_context_lock:
+    pthread_mutex_destroy(&core->context_lock);
+destroy_lock:
+    pthread_mutex_destroy(&core->lock);
+    return ret;
+}
+
+static void na_class_free(struct na_class_core *core)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_CORE_STRINGS; i++)
+        hg_mem_free(core->strings[i]);
+    hg_mem_free(core);
+}
+
+/* A class of `plugin` with everything but the transport. */
+static struct na_class_core *na_class_new(const struct na_plugin *plugin,
+    const char *protocol, na_bool_t listen, const struct na_init_info *info)
+{
+    struct na_class_core *core;
+    size_t part = plugin->class_size;
+
+    if (part < sizeof(struct na_class))
+        part = sizeof(struct na_class);
+    core = (struct na_class_core *) hg_mem_calloc(
+        1, offsetof(struct na_class_core, pub) + part);
+    if (core == NULL) {
+        hg_log_error("cls", "no memory for a class");
+        return NULL;
+    }
+    na_plugins_fill(plugin, &core->ops);
+    hg_list_init(&core->addrs);
+    hg_list_init(&core->mems);
+    hg_list_init(&core->live);
+    if (na_class_set_info(core, info) != NA_SUCCESS)
+        goto free_core;
+    core->pub.core = &na_class_core_table;
+    core->pub.info = &core->info;
+    core->pub.protocol = na_class_keep(core, 5, protocol);
+    core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
+    core->pub.incarnation = hg_clock_random() | 1;
+    if (core->pub.protocol == NULL || na_class_init_locks(core) != NA_SUCCESS)
+        goto free_core;
+    if (core->info.force_rma_emulation || core->ops.put == NULL) {
+        if (core->ops.frame_send == NULL && core->info.force_rma_emulation) {
+            hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
+            goto fini_locks;
+        }
+        if (core->ops.frame_send != NULL) {
+            core->emul = na_emul_create(&core->pub);
+            if (core->emul == NULL)
+                goto fini_locks;
+        }
+        na_plugins_emulate(&core->ops);
+    }
+    return core;
+
+fini_locks:
+    na_msg_match_fini(&core->match);
+    pthread_mutex_destroy(&core->poll_lock);
+    pthread_mutex_destroy(&core->context_lock);
+    pthread_mutex_destroy(&core->lock);
+free_core:
+    na_class_free(core);
+    return NULL;
+}
+
+/* Release everything but the transport, which is closed. */
+static void na_class_delete(struct na_class_core *core)
+{
+    if (core->emul != NULL)
+        na_emul_destroy(core->emul);
+    na_msg_match_fini(&core->match);
+    pthread_mutex_destroy(&core->poll_lock);
+    pthread_mutex_destroy(&core->context_lock);
+    pthread_mutex_destroy(&core->lock);
+    na_class_free(core);
+}
+
+/* Body of the optional progress thread: serves peers' RMA while the
+ * application computes, and messages for its contexts. */
+static void *na_class_thread(void *arg)
+{
+    struct na_class_core *core = (struct na_class_core *) arg;
+
+    /* The one thing ever queued here is the entry that ends the thread. */
+    while (na_progress(core->thread_context, NA_LANES_DONE, HG_CLOCK_NEVER) !=
+        NA_SUCCESS)
+        continue;
+    return NULL;
+}
+
+static void na_class_thread_stopped(struct na_completion *stop)
+{
+    (void) stop;
+}
+
+static na_return_t na_class_start_thread(struct na_class_core *core)
+{
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    if (!core->info.progress_thread)
+        return NA_SUCCESS;
+    core->thread_context = na_context_create(&core->pub, true);
+    if (core->thread_context == NULL)
+        return NA_NOMEM;
+    /* Signals are for the application's threads. */
+    (void) sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&core->thread, NULL, na_class_thread, core);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0) {
+        hg_log_error("cls", "no progress thread: %s", strerror(rc));
+        (void) na_context_destroy(core->thread_context);
+        return NA_AGAIN;
+    }
+    core->thread_runs = true;
+    return NA_SUCCESS;
+}
+
+static void na_class_stop_thread(struct na_class_core *core)
+{
+    if (!core->thread_runs)
+        return;
+    core->thread_stop.run = na_class_thread_stopped;
+    na_queue_push(&na_context_core_of(core->thread_context)->queue,
+        NA_LANE_DONE, &core->thread_stop);
+    (void) pthread_join(core->thread, NULL);
+    core->thread_runs = false;
+    (void) na_context_destroy(core->thread_context);
+}
+
+/* Close the transport and release what the application leaked. */
+static void na_class_close(struct na_class_core *core)
+{
+    unsigned addrs;
+    unsigned mems;
+
+    na_class_stop_thread(core);
+    mems = na_rma_release_all(&core->pub);
+    core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
+    na_msg_match_drop(&core->match);
+    na_addr_unref(core->pub.self_addr);
+    addrs = na_addr_release_all(&core->pub);
+    if (addrs > 0 || mems > 0)
+        hg_log_warning("cls",
+            "%u addresses and %u memory handles were not freed", addrs, mems);
+}
+
+NA_EXPORT na_class_t *NA_Initialize_opt(
+    const char *info_string, na_bool_t listen, const struct na_init_info *info)
+{
+    struct na_class_core *core;
+    const struct na_plugin *plugin;
+    struct na_uri uri;
+    na_return_t ret;
+
+    if (info_string == NULL || info_string[0] == '\0')
+        info_string = na_plugins_default();
+    if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
+        return NULL;
+    plugin = na_plugins_find(&uri);
+    if (plugin == NULL)
+        return NULL;
+    core = na_class_new(plugin, uri.protocol, listen, info);
+    if (core == NULL)
+        return NULL;
+    ret = core->ops.open(&core->pub, uri.rest);
+    if (ret != NA_SUCCESS) {
+        hg_log_error(
+            "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
+        na_class_delete(core);
+        return NULL;
+    }
+    assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
+    if (na_class_start_thread(core) != NA_SUCCESS) {
+        na_class_close(core);
+        na_class_delete(core);
+        return NULL;
+    }
+    hg_lock(&na_class_registry_lock);
+    hg_list_push(&na_class_live, &core->live);
+    hg_unlock(&na_class_registry_lock);
+    return &core->pub;
+}
+
+NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
+{
+    return NA_Initialize_opt(info_string, listen, NULL);
+}
+
+HG_PRIVATE bool na_class_is_live(const struct na_class *na_class)
+{
+    const struct na_link *link;
+    bool live = false;
+
+    hg_lock(&na_class_registry_lock);
+    for (link = na_class_live.next; link != &na_class_live && !live;
+         link = link->next)
+        live =
+            &HG_CONTAINER_OF(link, struct na_class_core, live)->pub == na_class;
+    hg_unlock(&na_class_registry_lock);
+    return live;
+}
+
+NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
+{
+    struct na_class_core *core;
+
+    if (!na_class_is_live(na_class)) {
+        hg_log_error("cls", "NA_Finalize: %s",
+            na_class == NULL ? "the class is NULL" : "no such class is open");
+        return NA_INVALID_ARG;
+    }
+    core = na_class_core_of(na_class);
+    if (na_context_count(na_class) > 0) {
+        hg_log_error("cls", "NA_Finalize: %u contexts are alive",
+            na_context_count(na_class));
+        return NA_BUSY;
+    }
+    hg_lock(&na_class_registry_lock);
+    hg_list_remove(&core->live);
+    hg_unlock(&na_class_registry_lock);
+    na_class_close(core);
+    na_class_delete(core);
+    return NA_SUCCESS;
+}
+
+NA_EXPORT const char *NA_Get_class_name(const na_class_t *na_class)
+{
+    return na_class != NULL ? na_class_ops(na_class)->name : NULL;
+}
+
+NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class)
+{
+    return na_class != NULL ? na_class->protocol : NULL;
+}
+
+NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class)
+{
+    return na_class != NULL ? na_class->listen : NA_FALSE;
+}
+
+NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
+{
+    return na_class != NULL &&
+        (na_class_ops(na_class)->caps & NA_CAP_ORDERED) != 0;
+}

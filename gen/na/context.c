@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* context: see context.h. */
+#include "na/context.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "na/emul.h"
+#include "na/msg.h"
+#include "na/op.h"
+#include "na/progress.h"
+
+/* How long destruction polls for operations that were asked to end. */
+#define NA_CONTEXT_DRAIN_MS 2000
+
+/* Enter it into its class under the first free id. */
+static na_return_t na_context_enter(
+    struct na_class_core *core, struct na_context_core *context)
+{
+    unsigned limit = core->info.max_contexts;
+    unsigned others = 0;
+    unsigned i;
+
+    hg_lock(&core->context_lock);
+    for (i = 0; i < NA_CORE_CONTEXTS; i++)
+        others += core->contexts[i] != NULL && !core->contexts[i]->own;
+    for (i = 0; i < NA_CORE_CONTEXTS && core->contexts[i] != NULL; i++)
+        continue;
+    if (i < NA_CORE_CONTEXTS &&
+        (context->own || limit == 0 || others < limit)) {
+        context->pub.id = (uint8_t) i;
+        core->contexts[i] = context;
+    } else {
+        i = NA_CORE_CONTEXTS;
+    }
+    hg_unlock(&core->context_lock);
+    if (i < NA_CORE_CONTEXTS)
+        return NA_SUCCESS;
+    hg_log_error("ctx", "no more than %u contexts in this class",
+        limit != 0 ? limit : NA_CORE_CONTEXTS);
+    return NA_AGAIN;
+}
+
+static void na_context_remove(struct na_context_core *context)
+{
+    struct na_class_core *core = na_class_core_of(context->pub.na_class);
+
+    hg_lock(&core->context_lock);
+    assert(core->contexts[context->pub.id] == context);
+    core->contexts[context->pub.id] = NULL;
+    hg_unlock(&core->context_lock);
+}
+
+HG_PRIVATE struct na_context *na_context_create(
+    struct na_class *na_class, bool own)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_context_core *context;
+    size_t part = core->ops.context_size;
+
+    if (part < sizeof(struct na_context))
+        part = sizeof(struct na_context);
+    context = (struct na_context_core *) hg_mem_calloc(
+        1, offsetof(struct na_context_core, pub) + part);
+    if (context == NULL)
+        goto failed;
+    context->own = own;
+    context->epoll_fd = -1;
+    context->pub.na_class = na_class;
+    hg_list_init(&context->recv_unexpected);
+    if (na_queue_init(&context->queue) != NA_SUCCESS)
+        goto free_context;
+    if (na_op_table_init(context) != NA_SUCCESS)
+        goto fini_queue;
+    if (hg_lock_init(&context->sink_lock) != NA_SUCCESS)
+        goto fini_table;
+    if (na_context_enter(core, context) != NA_SUCCESS)
+        goto destroy_sink_lock;
+    if (core->ops.context_create(&context->pub) != NA_SUCCESS)
+        goto remove_context;
+    return &context->pub;
+
+remove_context:
+    na_context_remove(context);
+destroy_sink_lock:
+    pthread_mutex_destroy(&context->sink_lock);
+fini_table:
+    na_op_table_fini(context);
+fini_queue:
+    na_queue_fini(&context->queue);
+free_context:
+    hg_mem_free(context);
+failed:
+    hg_log_error("ctx", "the context could not be created");
+    return NULL;
+}
+
+HG_PRIVATE void na_context_cancel_all(struct na_context *context)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    uint32_t i;
+
+    for (i = 0; i < core->op_count; i++) {
+        struct na_op_core *op = core->ops[i];
+
+        if (atomic_load(&op->state) == NA_OP_PENDING)
+            (void) na_context_cancel(context, na_op_public_id(op));
+    }
+}
+
+/* Recycle what ended, without telling anybody. */
+static void na_context_discard(struct na_context_core *context)
+{
+    uint32_t i;
+
+    for (i = 0; i < context->op_count; i++) {
+        struct na_op_core *op = context->ops[i];
+
+        if (atomic_load(&op->state) == NA_OP_DONE)
+            na_op_put(op);
+    }
+}
+
+/* Turn the wheel until nothing is pending. */
+static void na_context_drain(struct na_context_core *context)
+{
+    uint64_t deadline = hg_clock_after_ms(NA_CONTEXT_DRAIN_MS);
+
+    na_context_cancel_all(&context->pub);
+    while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline) {
+        (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
+    }
+    if (na_class_emul(context->pub.na_class) != NULL)
+        na_emul_context_gone(&context->pub);
+    if (atomic_load(&context->op_pending) > 0)
+        hg_log_error("ctx",
+            "%" PRIu32 " operations did not end with their context",
+            atomic_load(&context->op_pending));
+}
+
+/* Whether a thread is inside; marks it as progressing otherwise, so that no
+ * thread gets in any more. */
+static bool na_context_is_busy(struct na_context_core *context)
+{
+    bool busy;
+
+    hg_lock(&context->queue.lock);
+    busy = context->progressing || context->running > 0 ||
+        context->queue.waiters > 0;
+    hg_unlock(&context->queue.lock);
+    return busy;
+}
+
+HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
+{
+    struct na_context_core *core = na_context_core_of(context);
+
+    if (na_context_is_busy(core)) {
+        hg_log_error("ctx", "the context is in use by a thread or a callback");
+        return NA_BUSY;
+    }
+    na_msg_set_sink(context, NULL, NULL, NULL);
+    na_context_drain(core);
+    if (core->poll_armed) {
+        na_class_ops(context->na_class)->wait_end(context);
+        hg_waker_disarm(&core->queue.waker);
+    }
+    na_class_ops(context->na_class)->context_destroy(context);
+    na_context_remove(core);
+    na_context_discard(core);
+    if (core->epoll_fd >= 0)
+        (void) close(core->epoll_fd);
+    pthread_mutex_destroy(&core->sink_lock);
+    na_queue_fini(&core->queue);
+    na_op_table_fini(core);
+    hg_mem_free(core);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE unsigned na_context_count(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned n = 0;
+    unsigned i;
+
+    hg_lock(&core->context_lock);
+    for (i = 0; i < NA_CORE_CONTEXTS; i++)
+        n += core->contexts[i] != NULL && !core->contexts[i]->own;
+    hg_unlock(&core->context_lock);
+    return n;
+}
+
+HG_PRIVATE unsigned na_context_run(
+    struct na_context *context, unsigned lanes, unsigned max)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    unsigned n;
+
+    if (!na_queue_has(&core->queue, lanes))
+        return 0;
+    hg_lock(&core->queue.lock);
+    core->running++;
+    hg_unlock(&core->queue.lock);
+    n = na_queue_run(&core->queue, lanes, max);
+    hg_lock(&core->queue.lock);
+    core->running--;
+    hg_unlock(&core->queue.lock);
+    return n;
+}
+
+HG_PRIVATE na_return_t na_context_cancel(
+    struct na_context *context, na_op_id_t op_id)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    struct na_op_core *op = na_op_find(core, op_id);
+    uint64_t id;
+
+    if (op == NULL)
+        return NA_NOENTRY;
+    id = na_op_id_of(&op->pub);
+    if (na_op_public_id(op) != op_id)
+        return NA_NOENTRY;
+    switch (op->pub.type) {
+    case NA_CB_RECV_UNEXPECTED:
+    case NA_CB_RECV_EXPECTED: return na_msg_cancel_recv(op, id);
+    case NA_CB_PUT:
+    case NA_CB_GET:
+        if (na_class_emul(context->na_class) != NULL)
+            return na_emul_cancel(&op->pub, id);
+        break;
+    default: break;
+    }
+    return na_class_ops(context->na_class)->cancel(&op->pub, id);
+}
+
+NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)
+{
+    if (na_class == NULL) {
+        hg_log_error("ctx", "NA_Context_create: the class is NULL");
+        return NULL;
+    }
+    return na_context_create(na_class, false);
+}
+
+NA_EXPORT na_return_t NA_Context_destroy(
+    na_class_t *na_class, na_context_t *context)
+{
+    if (na_class == NULL || context == NULL || context->na_class != na_class) {
+        hg_log_error("ctx", "NA_Context_destroy: %s",
+            context == NULL || na_class == NULL
+                ? "an argument is NULL"
+                : "the context is of another class");
+        return NA_INVALID_ARG;
+    }
+    return na_context_destroy(context);
+}
+
+NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
+    unsigned int max_count, unsigned int *actual_count)
+{
+    struct na_context_core *core;
+    unsigned n;
+
+    if (context == NULL) {
+        hg_log_error("ctx", "NA_Trigger: the context is NULL");
+        return NA_INVALID_ARG;
+    }
+    core = na_context_core_of(context);
+    n = na_context_run(context, NA_LANES_ALL, max_count);
+    if (n == 0 && timeout > 0 && max_count > 0) {
+        uint64_t deadline = hg_clock_after_ms(timeout);
+
+        while (n == 0 && na_queue_wait(&core->queue, NA_LANES_ALL, deadline))
+            n = na_context_run(context, NA_LANES_ALL, max_count);
+    }
+    if (actual_count != NULL)
+        *actual_count = n;
+    return n > 0 || max_count == 0 ? NA_SUCCESS : NA_TIMEOUT;
+}
+
+NA_EXPORT na_return_t NA_Cancel(
+    na_class_t *na_class, na_context_t *context, na_op_id_t op_id)
+{
+    if (na_class == NULL || context == NULL || context->na_class != na_class) {
+        hg_log_error("ctx", "NA_Cancel: the class or context is wrong");
+        return NA_INVALID_ARG;
+    }
+    return na_context_cancel(context, op_id);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context: places where operations complete.
+ *
+ * A context is the application's or the library's own (the RPC engine's, a
+ * blocking lookup's, the progress thread's); only the former keep their class
+ * from closing. Destroying one takes its pending operations back and
+ * abandons their callbacks.
+ *
+ * Locking: context_lock of the class guards the table of contexts.
+ */
+#ifndef HG_GEN_NA_CONTEXT_H
+#define HG_GEN_NA_CONTEXT_H
+
+#include "na/core.h"
+
+/* NULL: out of memory, descriptors or ids (logged). */
+HG_PRIVATE struct na_context *na_context_create(
+    struct na_class *na_class, bool own);
+
+/* NA_BUSY, logged, while a thread is inside. */
+HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
+
+/* Contexts of the application's. */
+HG_PRIVATE unsigned na_context_count(struct na_class *na_class);
+
+/* Run up to `max` entries of `lanes`; destruction waits for it to end. */
+HG_PRIVATE unsigned na_context_run(
+    struct na_context *context, unsigned lanes, unsigned max);
+
+/* Ask every pending operation of a context to end. */
+HG_PRIVATE void na_context_cancel_all(struct na_context *context);
+
+/* NA_Cancel, and the same for the rooms above. */
+HG_PRIVATE na_return_t na_context_cancel(
+    struct na_context *context, na_op_id_t op_id);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * core: the hidden halves of NA's objects.
+ *
+ * A transport sees struct na_class, na_context, na_addr, na_mem_handle and
+ * na_op and may extend each. In front of every one lies the core's own half,
+ * which only the rooms of gen/na know: reference counts, states, queues.
+ *
+ *     +--------------------+-------------------+--------------------------+
+ *     | struct na_X_core   | struct na_X (pub) | the transport's own part |
+ *     +--------------------+-------------------+--------------------------+
+ *                          ^ what everybody else has a pointer to
+ *
+ * Who guards what stands behind each member. Order of locks, outermost first:
+ * match lock, context list, context's sink; and class lock, context's
+ * operation lock, queue lock, each innermost: nothing is locked inside.
+ */
+#ifndef HG_GEN_NA_CORE_H
+#define HG_GEN_NA_CORE_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "na/queue.h"
+
+struct na_emul;
+
+#define NA_CORE_COUNTERS 64 /* named counters of a class */
+#define NA_CORE_INLINE_SEGMENTS 4
+#define NA_CORE_CONTEXTS 256 /* ids are a byte */
+#define NA_CORE_STRINGS 6
+
+enum na_op_state {
+    NA_OP_FREE = 0, /* in the pool */
+    NA_OP_PENDING,  /* with the transport, the emulation or a match table */
+    NA_OP_DONE      /* ended; its callback waits or runs */
+};
+
+struct na_op_core {
+    struct na_completion done; /* entry of the context's queue */
+    _Atomic uint64_t id;       /* generation << 32 | index + 1; 0 while free */
+    _Atomic int state;
+    enum na_lane lane;
+    na_cb_t callback; /* NULL: nobody wants to hear */
+    void *arg;
+    na_return_t ret;
+    struct na_op_core *next_free; /* guarded by the context's op lock */
+    struct na_segment inline_segments[NA_CORE_INLINE_SEGMENTS];
+    struct na_segment *segments; /* a longer copy, or NULL */
+    char *name;                  /* lookup: copied */
+    _Alignas(max_align_t) struct na_op pub;
+};
+
+struct na_addr_core {
+    struct na_link link; /* class's list; guarded by the class lock */
+    _Atomic uint32_t refs;
+    _Atomic int dead; /* NA_SUCCESS while alive */
+    char *name;       /* guarded by the class lock until set, then constant */
+    _Alignas(max_align_t) struct na_addr pub;
+};
+
+struct na_mem_core {
+    struct na_link link;    /* class's list; guarded by the class lock */
+    _Atomic uint32_t users; /* local operations in flight */
+    _Atomic bool registered;
+    na_offset_t *starts; /* logical offset of each segment, for searching */
+    _Alignas(max_align_t) struct na_mem_handle pub;
+};
+
+/* Receives the RPC plane of a context. Called with no lock that a slot
+ * takes, by one thread at a time; must only file the message (borrowed). */
+typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
+    na_tag_t tag, const void *data, na_size_t size);
+
+/* Told that a peer died, under the same rules. */
+typedef void (*na_rpc_dead_cb_t)(
+    void *arg, struct na_addr *addr, na_return_t ret);
+
+struct na_context_core {
+    struct na_queue queue;
+    bool own; /* the library's own, not the application's */
+    /* Guarded by queue.lock. */
+    bool progressing;   /* a thread has the role */
+    bool poll_armed;    /* the application sleeps on our descriptor */
+    uint32_t running;   /* callbacks being run */
+    _Atomic bool poked; /* progress is to return; na_progress_poke */
+    int epoll_fd;       /* for NA_Poll_get_fd; -1 until asked */
+    /* Guarded by op_lock. */
+    pthread_mutex_t op_lock;
+    struct na_op_core **ops; /* by index; type-stable until destruction */
+    uint32_t op_count;
+    uint32_t op_capacity;
+    struct na_op_core *op_free;
+    _Atomic uint32_t op_pending; /* neither free nor done */
+    /* Guarded by the class's match lock. */
+    struct na_link recv_unexpected; /* posted, in order */
+    /* Guarded by sink_lock, which is held while the sink runs. */
+    pthread_mutex_t sink_lock;
+    na_rpc_cb_t sink;
+    na_rpc_dead_cb_t sink_dead;
+    void *sink_arg;
+    _Alignas(max_align_t) struct na_context pub;
+};
+
+/* Messages without a receive, and receives without a message. */
+struct na_match {
+    pthread_mutex_t lock;
+    struct na_link unexpected; /* waiting messages */
+    struct na_link rpc;        /* waiting for an RPC engine */
+    struct na_link *receives;  /* expected: buckets of posted operations */
+    struct na_link *messages;  /* expected: buckets of waiting messages */
+    size_t buckets;            /* a power of two; 0 until first used */
+    size_t entries;            /* in all buckets */
+    uint64_t queued_bytes;     /* in all waiting messages */
+};
+
+struct na_counter {
+    _Atomic(const char *) name;
+    _Atomic uint64_t value;
+};
+
+struct na_class_core {
+    struct na_plugin ops; /* every slot filled */
+    struct na_init_info info;
+    struct na_emul *emul; /* NULL: the transport moves memory itself */
+    struct na_link live;  /* registry of classes */
+    pthread_mutex_t lock;
+    struct na_link addrs; /* guarded by lock */
+    struct na_link mems;  /* guarded by lock */
+    pthread_mutex_t context_lock;
+    struct na_context_core *contexts[NA_CORE_CONTEXTS]; /* context_lock */
+    pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
+                                  contexts share the transport's progress */
+    _Atomic uint32_t poll_skipped; /* somebody found it taken */
+    struct na_match match;
+    struct na_counter counters[NA_CORE_COUNTERS];
+    pthread_t thread; /* the optional progress thread */
+    bool thread_runs;
+    struct na_completion thread_stop; /* queued to end the thread */
+    struct na_context *thread_context;
+    char *strings[NA_CORE_STRINGS]; /* copies: info's and the protocol */
+    _Alignas(max_align_t) struct na_class pub;
+};
+
+static inline struct na_op_core *na_op_core_of(const struct na_op *op)
+{
+    return HG_CONTAINER_OF(op, struct na_op_core, pub);
+}
+
+static inline struct na_addr_core *na_addr_core_of(const struct na_addr *addr)
+{
+    return HG_CONTAINER_OF(addr, struct na_addr_core, pub);
+}
+
+static inline struct na_mem_core *na_mem_core_of(
+    const struct na_mem_handle *mem)
+{
+    return HG_CONTAINER_OF(mem, struct na_mem_core, pub);
+}
+
+static inline struct na_context_core *na_context_core_of(
+    const struct na_context *context)
+{
+    return HG_CONTAINER_OF(context, struct na_context_core, pub);
+}
+
+static inline struct na_class_core *na_class_core_of(
+    const struct na_class *na_class)
+{
+    return HG_CONTAINER_OF(na_class, struct na_class_core, pub);
+}
+
+/* The filled slot table of a class. */
+static inline const struct na_plugin *na_class_ops(
+    const struct na_class *na_class)
+{
+    return &na_class_core_of(na_class)->ops;
+}
+
+static inline struct na_emul *na_class_emul(const struct na_class *na_class)
+{
+    return na_class_core_of(na_class)->emul;
+}
+
+/* Identifier of an operation, generation included; stable while pending. */
+static inline uint64_t na_op_id_of(const struct na_op *op)
+{
+    return atomic_load_explicit(&na_op_core_of(op)->id, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * emul: see emul.h. The slots, and what comes in.
+ *
+ * Everything a peer sends is judged here, under the lock, before it has any
+ * effect. What is wrong is counted, not logged, so that nobody can flood the
+ * log of another process:
+ *
+ *     rma_malformed   not a frame, or one that no correct peer sends
+ *     rma_refused     a request answered with an error
+ *     rma_stale       of a transfer that is not (or no longer) here
+ *     rma_dropped     a refusal that the transport could not take
+ */
+#include "na/emul.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "na/addr.h"
+#include "na/emul_send.h"
+#include "na/emul_wire.h"
+#include "na/emul_xfer.h"
+
+#define NA_EMUL_DEATH_MS 5000u /* when info names none */
+
+/* ---- Life ---- */
+
+HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
+{
+    const struct na_init_info *info = na_class->info;
+    struct na_emul *emul = (struct na_emul *) hg_mem_calloc(1, sizeof(*emul));
+    size_t frame = NA_EMUL_FRAME_DEFAULT;
+    uint64_t window;
+
+    if (emul == NULL)
+        goto no_memory;
+    if (hg_lock_init(&emul->lock) != HG_SUCCESS)
+        goto free_emul;
+    if (hg_lock_cond_init(&emul->cond) != HG_SUCCESS)
+        goto destroy_lock;
+    if (info->rma_frame_size != 0)
+        frame = info->rma_frame_size;
+    if (frame < NA_EMUL_FRAME_MIN)
+        frame = NA_EMUL_FRAME_MIN;
+    if (frame > NA_EMUL_FRAME_MAX)
+        frame = NA_EMUL_FRAME_MAX;
+    window = info->rma_window;
+    if (window == 0)
+        window = (uint64_t) frame * NA_EMUL_WINDOW_FRAMES;
+    if (window < frame)
+        window = frame;
+    if (window > NA_EMUL_WINDOW_MAX)
+        window = NA_EMUL_WINDOW_MAX;
+    emul->na_class = na_class;
+    emul->frame_size = frame;
+    emul->gather_size = frame < NA_EMUL_GATHER_MAX ? frame : NA_EMUL_GATHER_MAX;
+    emul->window = window;
+    na_emul_xfer_setup(emul);
+    return emul;
+
+destroy_lock:
+    pthread_mutex_destroy(&emul->lock);
+free_emul:
+    hg_mem_free(emul);
+no_memory:
+    hg_log_error("rma", "no memory for the emulation of remote access");
+    return NULL;
+}
+
+HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
+{
+    struct na_emul_reg *reg;
+    size_t cursor = 0;
+    uint64_t key;
+
+    assert(emul->waiters == 0 && emul->completing == 0);
+    while ((reg = (struct na_emul_reg *) hg_map_next(
+                &emul->regs, &cursor, &key)) != NULL) {
+        assert(reg->pins == 0);
+        while (hg_list_pop(&reg->xfers) != NULL)
+            continue;
+        hg_mem_free(reg);
+    }
+    na_emul_xfer_teardown(emul);
+    pthread_cond_destroy(&emul->cond);
+    pthread_mutex_destroy(&emul->lock);
+    hg_mem_free(emul);
+}
+
+/* Release the lock; wake progress when there is something for it to send. */
+static void na_emul_leave(struct na_emul *emul)
+{
+    bool work = !hg_list_is_empty(&emul->ready);
+
+    (void) na_emul_xfer_leave(emul);
+    if (work)
+        emul->na_class->core->wake(emul->na_class);
+}
+
+/* ---- Registrations ---- */
+
+HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_reg *reg =
+        (struct na_emul_reg *) hg_mem_calloc(1, sizeof(*reg));
+    uint64_t key;
+    hg_return_t ret;
+
+    if (reg == NULL)
+        goto no_memory;
+    reg->mem = mem;
+    hg_list_init(&reg->xfers);
+    hg_lock(&emul->lock);
+    do
+        key = hg_clock_random();
+    while (key == 0 || hg_map_get(&emul->regs, key) != NULL);
+    ret = hg_map_put(&emul->regs, key, reg);
+    hg_unlock(&emul->lock);
+    if (ret != HG_SUCCESS)
+        goto free_reg;
+    mem->key = key;
+    return NA_SUCCESS;
+
+free_reg:
+    hg_mem_free(reg);
+no_memory:
+    hg_log_error("rma", "no memory to register memory");
+    return NA_NOMEM;
+}
+
+/* Wait, releasing the lock, for frames and copies to end; a line in the log
+ * when it takes longer than a dead peer may. */
+static void na_emul_await(
+    struct na_emul *emul, uint64_t *deadline, const char *what)
+{
+    unsigned ms = emul->na_class->info->death_ms;
+
+    if (ms == 0)
+        ms = NA_EMUL_DEATH_MS;
+    if (*deadline == 0)
+        *deadline = hg_clock_after_ms(2 * ms + 1000);
+    if (!na_emul_xfer_wait(emul, *deadline) && *deadline != HG_CLOCK_NEVER) {
+        hg_log_error("rma",
+            "%s still waits for the transport to give memory "
+            "back",
+            what);
+        *deadline = HG_CLOCK_NEVER;
+    }
+}
+
+HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_reg *reg;
+    uint64_t deadline = 0;
+
+    hg_lock(&emul->lock);
+    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
+    assert(reg != NULL && reg->mem == mem);
+    while (!hg_list_is_empty(&reg->xfers))
+        na_emul_xfer_fail(
+            HG_CONTAINER_OF(reg->xfers.next, struct na_emul_xfer, in_reg),
+            NA_NOENTRY);
+    while (reg->pins > 0)
+        na_emul_await(emul, &deadline, "deregistering memory");
+    na_emul_leave(emul);
+    mem->key = 0;
+    hg_mem_free(reg);
+}
+
+HG_PRIVATE na_size_t na_emul_mem_serialize_size(const struct na_mem_handle *mem)
+{
+    (void) mem;
+    return NA_EMUL_WIRE_HANDLE_SIZE;
+}
+
+HG_PRIVATE void na_emul_mem_serialize(
+    const struct na_mem_handle *mem, void *buf)
+{
+    na_emul_wire_put_handle(mem, buf);
+}
+
+HG_PRIVATE na_return_t na_emul_mem_deserialize(
+    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
+{
+    return na_emul_wire_get_handle(mem, buf, buf_size);
+}
+
+/* ---- Operations ---- */
+
+/* Start an operation. Once there is a transfer for it, every end is told by
+ * completing it. The first frame leaves from here. */
+static na_return_t na_emul_start(struct na_op *op, bool sends)
+{
+    struct na_emul *emul = na_class_emul(op->context->na_class);
+    struct na_emul_xfer *xfer;
+    na_return_t ret;
+
+    hg_lock(&emul->lock);
+    /* Under the lock, as na_emul_addr_dead comes after the death. */
+    ret = na_addr_state(op->addr);
+    if (ret != NA_SUCCESS) {
+        hg_unlock(&emul->lock);
+        return ret;
+    }
+    xfer = na_emul_xfer_new(emul, op->addr, true, sends, op->size, 0);
+    if (xfer == NULL) {
+        hg_unlock(&emul->lock);
+        hg_log_error("rma", "no memory for a transfer");
+        return NA_NOMEM;
+    }
+    xfer->op = op;
+    xfer->context = op->context;
+    na_cursor_init(&xfer->cursor, op->local, op->local_offset);
+    na_emul_xfer_start(xfer);
+    if (xfer->started) {
+        hg_list_remove(&xfer->link);
+        (void) na_emul_send_one(xfer);
+    }
+    na_emul_leave(emul);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_emul_put(struct na_op *op)
+{
+    return na_emul_start(op, true);
+}
+
+HG_PRIVATE na_return_t na_emul_get(struct na_op *op)
+{
+    return na_emul_start(op, false);
+}
+
+HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
+{
+    struct na_emul *emul = na_class_emul(op->context->na_class);
+    na_return_t ret = NA_NOENTRY;
+    uint32_t cursor = 0;
+    uint64_t id;
+    struct na_emul_xfer *xfer;
+
+    hg_lock(&emul->lock);
+    while ((xfer = (struct na_emul_xfer *) hg_slots_next(
+                &emul->origins, &cursor, &id)) != NULL) {
+        if (xfer->op == op && na_op_id_of(op) == op_id) {
+            na_emul_xfer_fail(xfer, NA_CANCELED);
+            ret = NA_SUCCESS;
+            break;
+        }
+    }
+    na_emul_leave(emul);
+    return ret;
+}
+
+/* Whether something of the context is in the hands of the transport or of a
+ * thread that copies; with `forget`, ends its transfers first. */
+static bool na_emul_context_busy(
+    struct na_emul *emul, const struct na_context *context, bool forget)
+{
+    bool busy = false;
+    size_t i;
+
+    for (i = 0; i < NA_EMUL_BUCKETS; i++) {
+        struct na_link *at;
+
+        for (at = emul->peers[i].next; at != &emul->peers[i]; at = at->next) {
+            struct na_link *xfers =
+                &HG_CONTAINER_OF(at, struct na_emul_peer, link)->xfers;
+            struct na_link *link;
+
+            for (link = xfers->next; link != xfers; link = link->next) {
+                struct na_emul_xfer *xfer =
+                    HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer);
+
+                if (xfer->context != context)
+                    continue;
+                if (forget) {
+                    xfer->op = NULL;
+                    na_emul_xfer_fail(xfer, NA_CANCELED);
+                }
+                if (xfer->frames > 0 || xfer->copies > 0)
+                    busy = true;
+            }
+        }
+    }
+    return busy;
+}
+
+HG_PRIVATE void na_emul_context_gone(struct na_context *context)
+{
+    struct na_emul *emul = na_class_emul(context->na_class);
+    uint64_t deadline = 0;
+    bool busy;
+
+    hg_lock(&emul->lock);
+    busy = na_emul_context_busy(emul, context, true);
+    while (busy || emul->completing > 0) {
+        na_emul_await(emul, &deadline, "destroying a context");
+        busy = na_emul_context_busy(emul, context, false);
+    }
+    na_emul_leave(emul);
+}
+
+HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
+{
+    struct na_emul *emul = na_class_emul(addr->na_class);
+    struct na_emul_peer *peer;
+    struct na_link *link;
+
+    hg_lock(&emul->lock);
+    peer = na_emul_xfer_find_peer(emul, addr);
+    for (link = peer != NULL ? peer->xfers.next : NULL;
+         link != NULL && link != &peer->xfers; link = link->next) {
+        struct na_emul_xfer *xfer =
+            HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer);
+
+        na_emul_xfer_end(xfer, ret, 0);
+        hg_list_remove(&xfer->link); /* nothing more is sent */
+        xfer->todo = 0;
+        na_emul_xfer_check(xfer);
+    }
+    na_emul_leave(emul);
+}
+
+/* ---- What comes in: each returns what to count, or NULL ---- */
+
+/* Data that is in sequence and in range goes where it belongs. */
+static const char *na_emul_receive(struct na_emul_xfer *xfer,
+    const struct na_emul_wire *wire, const void *data, size_t size)
+{
+    struct na_emul *emul = xfer->emul;
+    struct na_emul_reg *reg = xfer->reg;
+    bool want_ack = (wire->flags & NA_EMUL_WIRE_WANT_ACK) != 0;
+
+    assert(!xfer->sends && xfer->copies == 0);
+    assert(size <= xfer->length - xfer->moved);
+    if (size > 0) {
+        na_emul_xfer_copy_begin(xfer);
+        hg_unlock(&emul->lock);
+        na_cursor_scatter(&xfer->cursor, data, size);
+        hg_lock(&emul->lock);
+        na_emul_xfer_copy_end(xfer, reg);
+        if (xfer->ended) {
+            na_emul_xfer_check(xfer);
+            return NULL;
+        }
+        xfer->moved += size;
+    }
+    if (xfer->moved == xfer->length) {
+        unsigned last = want_ack ? NA_EMUL_TODO_ACK : 0;
+
+        na_emul_xfer_end(
+            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_TODO_DONE);
+    } else if (want_ack) {
+        xfer->todo |= NA_EMUL_TODO_ACK;
+        na_emul_xfer_kick(xfer);
+    }
+    return NULL;
+}
+
+/* What no correct peer sends: the transfer ends, and the peer hears of it. */
+static const char *na_emul_violation(struct na_emul_xfer *xfer)
+{
+    if (xfer->origin)
+        hg_log_warning("rma",
+            "%s broke the protocol of a transfer of %" PRIu64 " bytes",
+            xfer->peer->addr->name != NULL ? xfer->peer->addr->name : "a peer",
+            xfer->length);
+    na_emul_xfer_fail(xfer, NA_PROTOCOL_ERROR);
+    return "rma_malformed";
+}
+
+static const char *na_emul_data_arrived(struct na_emul_xfer *xfer,
+    const struct na_emul_wire *wire, const void *data, size_t size)
+{
+    if (xfer->sends || size == 0 || wire->offset != xfer->moved ||
+        size > xfer->length - xfer->moved)
+        return na_emul_violation(xfer);
+    return na_emul_receive(xfer, wire, data, size);
+}
+
+static const char *na_emul_ack_arrived(
+    struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
+{
+    struct na_emul_peer *peer = xfer->peer;
+
+    if (!xfer->sends || !xfer->windowed || wire->offset > xfer->moved ||
+        wire->offset < xfer->acked)
+        return na_emul_violation(xfer);
+    peer->outstanding -= wire->offset - xfer->acked;
+    xfer->acked = wire->offset;
+    if (!xfer->origin && xfer->acked == xfer->length)
+        na_emul_xfer_end(xfer, NA_SUCCESS, 0);
+    na_emul_xfer_unpark(peer);
+    return NULL;
+}
+
+/* The target's verdict on an operation. */
+static const char *na_emul_done_arrived(
+    struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
+{
+    switch (wire->status) {
+    case NA_SUCCESS:
+        if (xfer->moved < xfer->length)
+            return na_emul_violation(xfer);
+        break;
+    case NA_PERMISSION:
+    case NA_NOENTRY:
+    case NA_AGAIN:
+    case NA_NOMEM:
+    case NA_OVERFLOW:
+    case NA_PROTOCOL_ERROR:
+        hg_log_debug(
+            "rma", "refused by the peer: %s", NA_Error_to_string(wire->status));
+        break;
+    default: return na_emul_violation(xfer);
+    }
+    na_emul_xfer_end(xfer, wire->status, 0);
+    return NULL;
+}
+
+/* A frame about an operation of ours. */
+static const char *na_emul_to_origin(struct na_emul *emul,
+    const struct na_addr *source, const struct na_emul_wire *wire,
+    const void *data, size_t size)
+{
+    struct na_emul_xfer *xfer =
+        (struct na_emul_xfer *) hg_slots_get(&emul->origins, wire->id);
+
+    if (xfer == NULL)
+        return "rma_stale";
+    if (xfer->peer->addr != source || (xfer->todo & NA_EMUL_TODO_REQ) != 0)
+        return "rma_malformed"; /* somebody guesses */
+    if (wire->type == NA_EMUL_WIRE_DONE)
+        return na_emul_done_arrived(xfer, wire);
+    if (wire->type == NA_EMUL_WIRE_PUT_ACK)
+        return na_emul_ack_arrived(xfer, wire);
+    return na_emul_data_arrived(xfer, wire, data, size);
+}
+
+/* Whether a request may be served, and from which memory. */
+static na_return_t na_emul_judge(const struct na_emul *emul,
+    const struct na_emul_wire *wire, size_t size, struct na_emul_reg **reg_p)
+{
+    struct na_emul_reg *reg =
+        (struct na_emul_reg *) hg_map_get(&emul->regs, wire->key);
+    unsigned long needs = wire->type == NA_EMUL_WIRE_GET_REQ
+        ? NA_MEM_READ_ONLY
+        : NA_MEM_WRITE_ONLY;
+
+    if (wire->window < NA_EMUL_FRAME_MIN || size > wire->length)
+        return NA_PROTOCOL_ERROR;
+    if (reg == NULL)
+        return NA_NOENTRY;
+    if ((reg->mem->flags & needs) == 0)
+        return NA_PERMISSION;
+    if (wire->offset > reg->mem->size ||
+        wire->length > reg->mem->size - wire->offset)
+        return NA_OVERFLOW;
+    *reg_p = reg;
+    return NA_SUCCESS;
+}
+
+/* A request that gets no transfer of its own. */
+static const char *na_emul_turn_away(
+    struct na_emul *emul, struct na_addr *source, uint64_t id, na_return_t ret)
+{
+    bool sent;
+
+    hg_unlock(&emul->lock);
+    sent = na_emul_send_refusal(emul, source, id, ret);
+    hg_lock(&emul->lock);
+    return sent ? "rma_refused" : "rma_dropped";
+}
+
+static const char *na_emul_requested(struct na_emul *emul,
+    struct na_addr *source, const struct na_emul_wire *wire, const void *data,
+    size_t size)
+{
+    struct na_emul_peer *peer = na_emul_xfer_find_peer(emul, source);
+    struct na_emul_reg *reg = NULL;
+    bool sends = wire->type == NA_EMUL_WIRE_GET_REQ;
+    struct na_emul_xfer *xfer;
+    na_return_t ret;
+
+    if (na_addr_state(source) != NA_SUCCESS)
+        return "rma_stale"; /* it died on the way here */
+    if (peer != NULL && na_emul_xfer_find_target(peer, wire->id) != NULL)
+        return "rma_malformed";
+    if (peer != NULL && peer->target_count >= NA_EMUL_TARGETS_MAX)
+        return na_emul_turn_away(emul, source, wire->id, NA_AGAIN);
+    xfer = na_emul_xfer_new(emul, source, false, sends, wire->length, wire->id);
+    if (xfer == NULL)
+        return na_emul_turn_away(emul, source, wire->id, NA_NOMEM);
+    ret = na_emul_judge(emul, wire, size, &reg);
+    if (ret != NA_SUCCESS) {
+        hg_log_debug(
+            "rma", "refused a peer's request: %s", NA_Error_to_string(ret));
+        na_emul_xfer_fail(xfer, ret);
+        return ret == NA_PROTOCOL_ERROR ? "rma_malformed" : "rma_refused";
+    }
+    na_emul_xfer_bind(xfer, reg, wire->offset);
+    if (wire->window < xfer->window)
+        xfer->window = wire->window;
+    if (wire->length == 0)
+        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_TODO_DONE);
+    else if (sends)
+        na_emul_xfer_kick(xfer);
+    else
+        return na_emul_receive(xfer, wire, data, size);
+    return NULL;
+}
+
+/* A frame about a transfer that the source started. */
+static const char *na_emul_to_target(struct na_emul *emul,
+    struct na_addr *source, const struct na_emul_wire *wire, const void *data,
+    size_t size)
+{
+    struct na_emul_peer *peer;
+    struct na_emul_xfer *xfer = NULL;
+
+    if (wire->type == NA_EMUL_WIRE_GET_REQ ||
+        wire->type == NA_EMUL_WIRE_PUT_REQ)
+        return na_emul_requested(emul, source, wire, data, size);
+    peer = na_emul_xfer_find_peer(emul, source);
+    if (peer != NULL)
+        xfer = na_emul_xfer_find_target(peer, wire->id);
+    if (xfer == NULL)
+        return "rma_stale";
+    if (wire->type == NA_EMUL_WIRE_GET_ACK)
+        return na_emul_ack_arrived(xfer, wire);
+    if (wire->type == NA_EMUL_WIRE_PUT_DATA)
+        return na_emul_data_arrived(xfer, wire, data, size);
+    assert(wire->type == NA_EMUL_WIRE_ABORT);
+    na_emul_xfer_end(xfer, NA_CANCELED, 0);
+    return NULL;
+}
+
+HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
+    struct na_addr *source, const void *header, size_t header_size,
+    const void *data, size_t size)
+{
+    struct na_emul *emul = na_class_emul(na_class);
+    struct na_emul_wire wire;
+    const char *wrong;
+
+    if (na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS) {
+        na_class->core->count(na_class, "rma_malformed", 1);
+        return;
+    }
+    hg_lock(&emul->lock);
+    switch (wire.type) {
+    case NA_EMUL_WIRE_GET_DATA:
+    case NA_EMUL_WIRE_PUT_ACK:
+    case NA_EMUL_WIRE_DONE:
+        wrong = na_emul_to_origin(emul, source, &wire, data, size);
+        break;
+    default: wrong = na_emul_to_target(emul, source, &wire, data, size); break;
+    }
+    (void) na_emul_xfer_leave(emul);
+    if (wrong != NULL)
+        na_class->core->count(na_class, wrong, 1);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lookup: see lookup.h. */
+#include "na/lookup.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "na/addr.h"
+#include "na/context.h"
+#include "na/op.h"
+#include "na/plugins.h"
+#include "na/progress.h"
+#include "na/uri.h"
+
+HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
+    enum na_lane lane, na_cb_t callback, void *arg, const char *name,
+    na_op_id_t *op_id)
+{
+    const struct na_plugin *ops = na_class_ops(context->na_class);
+    struct na_op_core *op;
+    struct na_uri uri;
+    na_return_t ret = na_uri_parse(name, &uri);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (!na_plugins_speaks(ops, &uri)) {
+        hg_log_error(
+            "addr", "'%s' is not for the transport %s", name, ops->name);
+        return NA_PROTONOSUPPORT;
+    }
+    op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg);
+    if (op == NULL)
+        return NA_NOMEM;
+    op->name = hg_mem_strdup(name);
+    if (op->name == NULL) {
+        hg_log_error("addr", "no memory for the name '%s'", name);
+        ret = NA_NOMEM;
+        goto put_op;
+    }
+    op->pub.name = op->name;
+    if (op_id != NA_OP_ID_IGNORE)
+        *op_id = na_op_public_id(op);
+    ret = ops->addr_lookup(&op->pub);
+    if (ret != NA_SUCCESS)
+        goto put_op;
+    return NA_SUCCESS;
+
+put_op:
+    na_op_put(op);
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, const char *name,
+    na_op_id_t *op_id)
+{
+    if (na_class == NULL || context == NULL || name == NULL ||
+        context->na_class != na_class) {
+        hg_log_error("addr",
+            "NA_Addr_lookup: an argument is NULL, or the "
+            "context is of another class");
+        return NA_INVALID_ARG;
+    }
+    return na_lookup_start(context, NA_LANE_DONE, callback, arg, name, op_id);
+}
+
+struct na_lookup_waiter {
+    bool done;
+    na_return_t ret;
+    struct na_addr *addr;
+};
+
+static na_return_t na_lookup_done(const struct na_cb_info *info)
+{
+    struct na_lookup_waiter *waiter = (struct na_lookup_waiter *) info->arg;
+
+    waiter->done = true;
+    waiter->ret = info->ret;
+    if (info->ret == NA_SUCCESS)
+        waiter->addr = info->info.lookup.addr;
+    return NA_SUCCESS;
+}
+
+/* Turn the context's wheel until the lookup ended or was taken back. */
+static void na_lookup_drive(struct na_context *context,
+    struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
+{
+    uint64_t deadline = hg_clock_after_ms(timeout_ms);
+    bool canceled = false;
+
+    while (!waiter->done) {
+        na_return_t ret = na_progress(context, NA_LANES_ALL, deadline);
+
+        (void) na_context_run(context, NA_LANES_ALL, 1);
+        if (waiter->done || canceled || (ret != NA_TIMEOUT && ret != NA_INTR))
+            continue;
+        canceled = true;
+        deadline = HG_CLOCK_NEVER;
+        waiter->ret = ret;
+        if (na_context_cancel(context, op_id) != NA_SUCCESS)
+            continue; /* it ended meanwhile, or ends by itself */
+    }
+}
+
+NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
+    const char *name, unsigned int timeout_ms, na_addr_t *addr)
+{
+    struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
+    struct na_context *context;
+    na_op_id_t op_id = NA_OP_ID_NULL;
+    na_return_t ret;
+
+    if (na_class == NULL || name == NULL || addr == NULL) {
+        hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
+        return NA_INVALID_ARG;
+    }
+    context = na_context_create(na_class, true);
+    if (context == NULL)
+        return NA_NOMEM;
+    ret = na_lookup_start(
+        context, NA_LANE_DONE, na_lookup_done, &waiter, name, &op_id);
+    if (ret == NA_SUCCESS) {
+        na_lookup_drive(context, &waiter, op_id, timeout_ms);
+        ret = waiter.ret == NA_CANCELED ? NA_TIMEOUT : waiter.ret;
+    }
+    (void) na_context_destroy(context);
+    if (ret == NA_SUCCESS)
+        *addr = waiter.addr;
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Addr_deserialize(
+    na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size)
+{
+    if (na_class == NULL || addr == NULL || buf == NULL ||
+        memchr(buf, '\0', (size_t) buf_size) == NULL) {
+        hg_log_error("addr", "NA_Addr_deserialize: %s",
+            na_class == NULL || addr == NULL || buf == NULL
+                ? "an argument is NULL"
+                : "the bytes are no address");
+        return na_class == NULL || addr == NULL || buf == NULL
+            ? NA_INVALID_ARG
+            : NA_PROTOCOL_ERROR;
+    }
+    return NA_Addr_lookup_wait(
+        na_class, (const char *) buf, na_class->info->lookup_ms, addr);
+}
+
+NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
+    na_op_id_t *op_id)
+{
+    struct na_op_core *op;
+    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (context == NULL || context->na_class != na_class) {
+        hg_log_error("addr",
+            "NA_Addr_terminate: the context is NULL or of "
+            "another class");
+        return NA_INVALID_ARG;
+    }
+    op = na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg);
+    if (op == NULL)
+        return NA_NOMEM;
+    if (op_id != NA_OP_ID_IGNORE)
+        *op_id = na_op_public_id(op);
+    na_op_set_addr(op, addr);
+    ret = na_class_ops(na_class)->addr_terminate(&op->pub);
+    if (ret != NA_SUCCESS)
+        na_op_put(op);
+    return ret;
+}

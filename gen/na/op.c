@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* op: see op.h. */
+#include "na/op.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "na/addr.h"
+
+#define NA_OP_TABLE_MAX (1u << 24)
+
+HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context)
+{
+    return hg_lock_init(&context->op_lock);
+}
+
+HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
+{
+    uint32_t i;
+
+    for (i = 0; i < context->op_count; i++)
+        hg_mem_free(context->ops[i]);
+    hg_mem_free(context->ops);
+    pthread_mutex_destroy(&context->op_lock);
+}
+
+/* A new operation at the end of the table; op_lock is held. */
+static struct na_op_core *na_op_grow(struct na_context_core *context)
+{
+    const struct na_plugin *ops = na_class_ops(context->pub.na_class);
+    struct na_op_core *op;
+    size_t part = ops->op_size;
+
+    if (context->op_count >= NA_OP_TABLE_MAX)
+        return NULL;
+    if (context->op_count == context->op_capacity) {
+        uint32_t capacity =
+            context->op_capacity == 0 ? 16 : 2 * context->op_capacity;
+        void *grown =
+            hg_mem_realloc(context->ops, capacity * sizeof(context->ops[0]));
+
+        if (grown == NULL)
+            return NULL;
+        context->ops = (struct na_op_core **) grown;
+        context->op_capacity = capacity;
+    }
+    if (part < sizeof(struct na_op))
+        part = sizeof(struct na_op);
+    op = (struct na_op_core *) hg_mem_calloc(
+        1, offsetof(struct na_op_core, pub) + part);
+    if (op == NULL)
+        return NULL;
+    context->ops[context->op_count] = op;
+    atomic_init(&op->id, (uint64_t) context->op_count + 1);
+    context->op_count++;
+    return op;
+}
+
+/* Build what the callback is told. */
+static void na_op_fill_info(
+    const struct na_op_core *op, struct na_cb_info *info)
+{
+    memset(info, 0, sizeof(*info));
+    info->arg = op->arg;
+    info->ret = op->ret;
+    info->type = op->pub.type;
+    if (op->ret != NA_SUCCESS)
+        return;
+    switch (op->pub.type) {
+    case NA_CB_LOOKUP: info->info.lookup.addr = op->pub.result_addr; break;
+    case NA_CB_RECV_UNEXPECTED:
+        info->info.recv_unexpected.actual_buf_size = op->pub.result_size;
+        info->info.recv_unexpected.source = op->pub.result_addr;
+        info->info.recv_unexpected.tag = op->pub.result_tag;
+        break;
+    case NA_CB_RECV_EXPECTED:
+        info->info.recv_expected.actual_buf_size = op->pub.result_size;
+        break;
+    default: break;
+    }
+}
+
+/* Entry of the completion queue: tell the callback, then recycle. */
+static void na_op_run(struct na_completion *done)
+{
+    struct na_op_core *op = HG_CONTAINER_OF(done, struct na_op_core, done);
+    struct na_cb_info info;
+
+    assert(atomic_load(&op->state) == NA_OP_DONE);
+    na_op_fill_info(op, &info);
+    op->pub.result_addr = NULL; /* the callback's now */
+    (void) op->callback(&info);
+    na_op_put(op);
+}
+
+HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
+    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    struct na_op_core *op;
+
+    hg_lock(&core->op_lock);
+    op = core->op_free;
+    if (op != NULL)
+        core->op_free = op->next_free;
+    else
+        op = na_op_grow(core);
+    hg_unlock(&core->op_lock);
+    if (op == NULL) {
+        hg_log_error("op", "no memory for an operation");
+        return NULL;
+    }
+    op->done.run = na_op_run;
+    op->lane = lane;
+    op->callback = callback;
+    op->arg = arg;
+    op->next_free = NULL;
+    hg_list_init(&op->pub.link);
+    op->pub.context = context;
+    op->pub.type = type;
+    op->pub.addr = NULL;
+    op->pub.local = NULL;
+    op->pub.remote = NULL;
+    op->pub.result_addr = NULL;
+    op->pub.result_size = 0;
+    atomic_store_explicit(&op->state, NA_OP_PENDING, memory_order_release);
+    atomic_fetch_add_explicit(&core->op_pending, 1, memory_order_relaxed);
+    return op;
+}
+
+/* The handles of a put or get are free again. */
+static void na_op_drop_mems(struct na_op *op)
+{
+    uint32_t before;
+
+    if (op->local == NULL)
+        return;
+    before = atomic_fetch_sub(&na_mem_core_of(op->local)->users, 1);
+    assert(before > 0);
+    before = atomic_fetch_sub(&na_mem_core_of(op->remote)->users, 1);
+    assert(before > 0);
+    (void) before;
+    op->local = NULL;
+    op->remote = NULL;
+}
+
+HG_PRIVATE void na_op_put(struct na_op_core *op)
+{
+    struct na_context_core *core = na_context_core_of(op->pub.context);
+
+    if (atomic_load_explicit(&op->state, memory_order_relaxed) == NA_OP_PENDING)
+        atomic_fetch_sub_explicit(&core->op_pending, 1, memory_order_relaxed);
+    na_op_drop_mems(&op->pub);
+    if (op->pub.addr != NULL)
+        na_addr_unref(op->pub.addr);
+    if (op->pub.result_addr != NULL)
+        na_addr_unref(op->pub.result_addr);
+    if (op->segments != NULL) {
+        hg_mem_free(op->segments);
+        op->segments = NULL;
+    }
+    if (op->name != NULL) {
+        hg_mem_free(op->name);
+        op->name = NULL;
+    }
+    assert(hg_list_is_empty(&op->pub.link));
+    hg_lock(&core->op_lock);
+    atomic_store_explicit(&op->state, NA_OP_FREE, memory_order_relaxed);
+    /* The next generation: identifiers handed out so far are stale. */
+    atomic_fetch_add_explicit(&op->id, UINT64_C(1) << 32, memory_order_relaxed);
+    op->next_free = core->op_free;
+    core->op_free = op;
+    hg_unlock(&core->op_lock);
+}
+
+HG_PRIVATE na_return_t na_op_set_msg(
+    struct na_op_core *op, const struct na_msg *msg)
+{
+    struct na_segment *copy = op->inline_segments;
+    size_t size = msg->segment_count * sizeof(*copy);
+
+    if (msg->segment_count > NA_CORE_INLINE_SEGMENTS) {
+        op->segments = (struct na_segment *) hg_mem_alloc(size);
+        if (op->segments == NULL) {
+            hg_log_error("msg", "no memory for %" PRIu64 " segments",
+                msg->segment_count);
+            return NA_NOMEM;
+        }
+        copy = op->segments;
+    }
+    memcpy(copy, msg->segments, size);
+    op->pub.msg = *msg;
+    op->pub.msg.segments = copy;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_op_set_addr(struct na_op_core *op, struct na_addr *addr)
+{
+    assert(op->pub.addr == NULL);
+    na_addr_ref(addr);
+    op->pub.addr = addr;
+}
+
+HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
+    struct na_mem_handle *local, struct na_mem_handle *remote)
+{
+    op->pub.local = local;
+    op->pub.remote = remote;
+    atomic_fetch_add(&na_mem_core_of(local)->users, 1);
+    atomic_fetch_add(&na_mem_core_of(remote)->users, 1);
+}
+
+HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
+{
+    uint64_t id = atomic_load_explicit(&op->id, memory_order_relaxed);
+
+#if UINTPTR_MAX > 0xffffffffu
+    return (na_op_id_t) (uintptr_t) id;
+#else
+    /* 24 bits of index leave 8 of the generation on a small machine. */
+    return (na_op_id_t) (uintptr_t) ((id >> 32 << 24) | (id & 0xffffff));
+#endif
+}
+
+HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
+{
+    struct na_op_core *core = na_op_core_of(op);
+    struct na_context_core *context = na_context_core_of(op->context);
+
+    assert(atomic_load(&core->state) == NA_OP_PENDING);
+    core->ret = ret;
+    na_op_drop_mems(op);
+    if (ret != NA_SUCCESS && op->result_addr != NULL) {
+        na_addr_unref(op->result_addr);
+        op->result_addr = NULL;
+    }
+    if (core->callback == NULL) {
+        na_op_put(core);
+        return;
+    }
+    atomic_store_explicit(&core->state, NA_OP_DONE, memory_order_release);
+    atomic_fetch_sub_explicit(&context->op_pending, 1, memory_order_relaxed);
+    na_queue_push(&context->queue, core->lane, &core->done);
+}
+
+HG_PRIVATE struct na_op_core *na_op_find(
+    struct na_context_core *context, na_op_id_t op_id)
+{
+    struct na_op_core *op = NULL;
+    uint32_t index;
+
+#if UINTPTR_MAX > 0xffffffffu
+    index = (uint32_t) (uintptr_t) op_id;
+#else
+    index = (uint32_t) (uintptr_t) op_id & 0xffffff;
+#endif
+    hg_lock(&context->op_lock);
+    if (index >= 1 && index <= context->op_count)
+        op = context->ops[index - 1];
+    hg_unlock(&context->op_lock);
+    if (op == NULL || na_op_public_id(op) != op_id ||
+        atomic_load_explicit(&op->state, memory_order_acquire) != NA_OP_PENDING)
+        return NULL;
+    return op;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * op: an operation from its start to its callback.
+ *
+ *     FREE --get--> PENDING --complete--> DONE --callback ran--> FREE
+ *
+ * Every way an operation can end (success, error, cancel, death) is the one
+ * arrow `complete`, and whoever executes the operation draws it exactly once.
+ * Operations live in their context's table for ever and are reused; their
+ * identifier is index and generation, so that a stale one names nothing.
+ *
+ * Locking: the context's op_lock guards the table and the free list. Who
+ * executes a pending operation owns its fields.
+ */
+#ifndef HG_GEN_NA_OP_H
+#define HG_GEN_NA_OP_H
+
+#include "na/core.h"
+
+/* A pending operation whose end is told to `callback` in `lane`, with
+ * references to nothing yet. NULL: out of memory (logged). */
+HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
+    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg);
+
+/* Give back an operation that was never started: no callback. */
+HG_PRIVATE void na_op_put(struct na_op_core *op);
+
+/* Remember what to send. The array of segments is copied. NA_NOMEM. */
+HG_PRIVATE na_return_t na_op_set_msg(
+    struct na_op_core *op, const struct na_msg *msg);
+
+/* Take a reference of `addr` for the operation. */
+HG_PRIVATE void na_op_set_addr(struct na_op_core *op, struct na_addr *addr);
+
+/* Mark both handles as used until the operation ends. */
+HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
+    struct na_mem_handle *local, struct na_mem_handle *remote);
+
+/* The public identifier. */
+HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
+
+/* core->complete: the operation ended. Any thread, at most the queue's lock
+ * is taken. */
+HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
+
+/* The pending operation behind a public identifier, or NULL. It may end at
+ * any moment: whoever owns it looks at its identifier again under the lock
+ * that completion needs. */
+HG_PRIVATE struct na_op_core *na_op_find(
+    struct na_context_core *context, na_op_id_t op_id);
+
+/* The table of a context. */
+HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context);
+HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugins: see plugins.h. */
+#include "na/plugins.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "na/emul.h"
+#include "na/self.h"
+
+#define NA_PLUGINS_MAX 32
+
+#if HG_NA_ZMQ
+extern const struct na_plugin hg_na_zmq_plugin;
+#endif
+#if HG_NA_OFI
+extern const struct na_plugin hg_na_ofi_plugin;
+#endif
+#if HG_NA_MPI
+extern const struct na_plugin hg_na_mpi_plugin;
+#endif
+
+static pthread_mutex_t na_plugins_lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct na_plugin *na_plugins_registered[NA_PLUGINS_MAX];
+static unsigned na_plugins_count;
+
+/* The i-th transport compiled in, in order of preference; NULL past the
+ * last. */
+static const struct na_plugin *na_plugins_builtin(unsigned i)
+{
+    const struct na_plugin *const tables[] = {
+        na_self_table(),
+#if HG_NA_ZMQ
+        &hg_na_zmq_plugin,
+#endif
+#if HG_NA_OFI
+        &hg_na_ofi_plugin,
+#endif
+#if HG_NA_MPI
+        &hg_na_mpi_plugin,
+#endif
+        NULL,
+    };
+
+    return tables[i];
+}
+
+HG_PRIVATE const char *na_plugins_default(void)
+{
+    return "self://";
+}
+
+HG_PRIVATE bool na_plugins_speaks(
+    const struct na_plugin *plugin, const struct na_uri *uri)
+{
+    const char *const *protocol;
+
+    if (uri->plugin[0] != '\0' && strcmp(uri->plugin, plugin->name) != 0)
+        return false;
+    for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
+        if (strcmp(uri->protocol, *protocol) == 0)
+            return true;
+    }
+    return false;
+}
+
+HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
+{
+    const struct na_plugin *found = NULL;
+    unsigned i;
+
+    hg_lock(&na_plugins_lock);
+    for (i = na_plugins_count; i > 0 && found == NULL; i--) {
+        if (na_plugins_speaks(na_plugins_registered[i - 1], uri))
+            found = na_plugins_registered[i - 1];
+    }
+    hg_unlock(&na_plugins_lock);
+    for (i = 0; found == NULL && na_plugins_builtin(i) != NULL; i++) {
+        if (na_plugins_speaks(na_plugins_builtin(i), uri))
+            found = na_plugins_builtin(i);
+    }
+    if (found == NULL)
+        hg_log_error("cls", "%s: no transport here speaks %s%s%s",
+            NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
+            uri->plugin[0] != '\0' ? "+" : "", uri->protocol);
+    return found;
+}
+
+NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    if (plugin == NULL || plugin->abi != NA_PLUGIN_ABI ||
+        plugin->size < offsetof(struct na_plugin, poll_fd) ||
+        plugin->name == NULL || plugin->protocols == NULL ||
+        plugin->open == NULL || plugin->close == NULL ||
+        plugin->addr_lookup == NULL || plugin->msg_send == NULL ||
+        plugin->poll == NULL ||
+        (plugin->put == NULL) != (plugin->get == NULL)) {
+        hg_log_error("cls",
+            "NA_Register_plugin: not a table of this version, "
+            "or a required slot is missing");
+        return NA_INVALID_ARG;
+    }
+    hg_lock(&na_plugins_lock);
+    if (na_plugins_count < NA_PLUGINS_MAX)
+        na_plugins_registered[na_plugins_count++] = plugin;
+    else
+        ret = NA_AGAIN;
+    hg_unlock(&na_plugins_lock);
+    if (ret != NA_SUCCESS)
+        hg_log_error("cls", "no more than %d transports can be registered",
+            NA_PLUGINS_MAX);
+    return ret;
+}
+
+/* ---- What stands in empty slots ---- */
+
+static na_return_t na_plugins_context_create(struct na_context *context)
+{
+    (void) context;
+    return NA_SUCCESS;
+}
+
+static void na_plugins_context_ignore(struct na_context *context)
+{
+    (void) context;
+}
+
+static void na_plugins_addr_release(struct na_addr *addr)
+{
+    (void) addr;
+}
+
+static na_bool_t na_plugins_addr_cmp(
+    const struct na_addr *addr1, const struct na_addr *addr2)
+{
+    if (addr1->self && addr2->self)
+        return NA_TRUE;
+    return addr1->name != NULL && addr2->name != NULL &&
+            strcmp(addr1->name, addr2->name) == 0
+        ? NA_TRUE
+        : NA_FALSE;
+}
+
+static na_return_t na_plugins_op_refuse(struct na_op *op)
+{
+    hg_log_error("cls", "the transport %s cannot do that",
+        na_class_ops(op->context->na_class)->name);
+    return NA_OPNOTSUPPORT;
+}
+
+static na_return_t na_plugins_mem_refuse(struct na_mem_handle *mem)
+{
+    hg_log_error("rma", "the transport %s has no remote memory access",
+        na_class_ops(mem->na_class)->name);
+    return NA_OPNOTSUPPORT;
+}
+
+static void na_plugins_mem_ignore(struct na_mem_handle *mem)
+{
+    (void) mem;
+}
+
+static na_size_t na_plugins_mem_no_size(const struct na_mem_handle *mem)
+{
+    (void) mem;
+    return 0;
+}
+
+static void na_plugins_mem_no_bytes(const struct na_mem_handle *mem, void *buf)
+{
+    (void) mem;
+    (void) buf;
+}
+
+static na_return_t na_plugins_mem_no_handle(
+    struct na_mem_handle *mem, const void *buf, na_size_t buf_size)
+{
+    (void) buf;
+    (void) buf_size;
+    return na_plugins_mem_refuse(mem);
+}
+
+static int na_plugins_poll_fd(struct na_context *context)
+{
+    (void) context;
+    return NA_POLL_FD_NONE;
+}
+
+static na_bool_t na_plugins_wait_begin(struct na_context *context)
+{
+    (void) context;
+    return NA_TRUE;
+}
+
+static na_return_t na_plugins_cancel(struct na_op *op, uint64_t op_id)
+{
+    (void) op;
+    (void) op_id;
+    return NA_NOENTRY;
+}
+
+HG_PRIVATE void na_plugins_fill(
+    const struct na_plugin *plugin, struct na_plugin *ops_p)
+{
+    size_t size = plugin->size;
+
+    if (size > sizeof(*ops_p))
+        size = sizeof(*ops_p);
+    memset(ops_p, 0, sizeof(*ops_p));
+    memcpy(ops_p, plugin, size);
+    if (ops_p->context_create == NULL)
+        ops_p->context_create = na_plugins_context_create;
+    if (ops_p->context_destroy == NULL)
+        ops_p->context_destroy = na_plugins_context_ignore;
+    if (ops_p->addr_release == NULL)
+        ops_p->addr_release = na_plugins_addr_release;
+    if (ops_p->addr_cmp == NULL)
+        ops_p->addr_cmp = na_plugins_addr_cmp;
+    if (ops_p->addr_terminate == NULL)
+        ops_p->addr_terminate = na_plugins_op_refuse;
+    if (ops_p->poll_fd == NULL)
+        ops_p->poll_fd = na_plugins_poll_fd;
+    if (ops_p->wait_begin == NULL)
+        ops_p->wait_begin = na_plugins_wait_begin;
+    if (ops_p->wait_end == NULL)
+        ops_p->wait_end = na_plugins_context_ignore;
+    if (ops_p->cancel == NULL)
+        ops_p->cancel = na_plugins_cancel;
+}
+
+HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
+{
+    bool frames = ops->frame_send != NULL;
+
+    ops->max_segments = 0;
+    ops->mem_register = frames ? na_emul_mem_register : na_plugins_mem_refuse;
+    ops->mem_deregister =
+        frames ? na_emul_mem_deregister : na_plugins_mem_ignore;
+    ops->mem_serialize_size =
+        frames ? na_emul_mem_serialize_size : na_plugins_mem_no_size;
+    ops->mem_serialize =
+        frames ? na_emul_mem_serialize : na_plugins_mem_no_bytes;
+    ops->mem_deserialize =
+        frames ? na_emul_mem_deserialize : na_plugins_mem_no_handle;
+    ops->put = frames ? na_emul_put : na_plugins_op_refuse;
+    ops->get = frames ? na_emul_get : na_plugins_op_refuse;
+}

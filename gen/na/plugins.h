@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugins: the transports this program has, by name and protocol.
+ *
+ * First those registered at run time (latest first), then those compiled in.
+ * An address that names no plugin gets the first that speaks its protocol.
+ *
+ * Locking: a private mutex guards the list of registered tables.
+ */
+#ifndef HG_GEN_NA_PLUGINS_H
+#define HG_GEN_NA_PLUGINS_H
+
+#include "na/core.h"
+#include "na/uri.h"
+
+/* The address string of the default transport. */
+HG_PRIVATE const char *na_plugins_default(void);
+
+/* NULL: nobody speaks that (logged). */
+HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
+
+/* Whether an address string of `uri` is of the class's transport. */
+HG_PRIVATE bool na_plugins_speaks(
+    const struct na_plugin *plugin, const struct na_uri *uri);
+
+/* Copy a table, filling every slot it leaves empty but those of RMA, which
+ * stay NULL together when put is. */
+HG_PRIVATE void na_plugins_fill(
+    const struct na_plugin *plugin, struct na_plugin *ops_p);
+
+/* Give RMA to a table without it: emulated, or refused where there is no
+ * frame_send. */
+HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* progress: see progress.h. */
+#include "na/progress.h"
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "na/emul.h"
+
+/* Turns between two looks at the clock while spinning. */
+#define NA_PROGRESS_SPINS 16
+
+HG_PRIVATE void na_progress_wake(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned i;
+
+    hg_lock(&core->context_lock);
+    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+        if (core->contexts[i] != NULL)
+            hg_waker_ring(&core->contexts[i]->queue.waker);
+    }
+    hg_unlock(&core->context_lock);
+}
+
+HG_PRIVATE void na_progress_poke(struct na_context *context)
+{
+    struct na_context_core *core = na_context_core_of(context);
+
+    atomic_store(&core->poked, true);
+    hg_waker_ring(&core->queue.waker);
+}
+
+/* Take the context's role. False: it was not to be had before `deadline`, or
+ * whoever has it queued something for `lanes` meanwhile. */
+static bool na_progress_enter(
+    struct na_context_core *context, unsigned lanes, uint64_t deadline)
+{
+    struct na_queue *queue = &context->queue;
+    bool was_armed = false;
+    bool entered;
+
+    hg_lock(&queue->lock);
+    queue->waiters++;
+    while (context->progressing && !na_queue_has(queue, lanes) &&
+        hg_clock_now() < deadline)
+        (void) hg_lock_wait_until(&queue->cond, &queue->lock, deadline);
+    queue->waiters--;
+    entered = !context->progressing;
+    if (entered)
+        context->progressing = true;
+    if (entered) {
+        was_armed = context->poll_armed;
+        context->poll_armed = false;
+    }
+    hg_unlock(&queue->lock);
+    if (was_armed) { /* the application slept on our descriptor */
+        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+        hg_waker_disarm(&queue->waker);
+    }
+    return entered;
+}
+
+static void na_progress_leave(struct na_context_core *context)
+{
+    struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    struct na_queue *queue = &context->queue;
+
+    hg_lock(&queue->lock);
+    assert(context->progressing);
+    context->progressing = false;
+    if (queue->waiters > 0)
+        pthread_cond_broadcast(&queue->cond);
+    hg_unlock(&queue->lock);
+    if (atomic_load_explicit(&core->poll_skipped, memory_order_relaxed) != 0 &&
+        atomic_exchange(&core->poll_skipped, 0) != 0)
+        na_progress_wake(&core->pub);
+}
+
+/* Poll the transport. False: another context's thread is inside. */
+static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
+{
+    struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    bool shared =
+        (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
+
+    if (shared && pthread_mutex_trylock(&core->poll_lock) != 0) {
+        /* Who is inside looks at this mark when it leaves; if it left before
+         * the mark was up, the lock is free now. */
+        atomic_store(&core->poll_skipped, 1);
+        if (pthread_mutex_trylock(&core->poll_lock) != 0)
+            return false;
+    }
+    *n_p += core->ops.poll(&context->pub);
+    if (core->emul != NULL)
+        *n_p += na_emul_poll(core->emul);
+    if (shared)
+        hg_unlock(&core->poll_lock);
+    return true;
+}
+
+/* One turn. `polled` tells whether the transport was asked. */
+static unsigned na_progress_turn(
+    struct na_context_core *context, bool *polled_p)
+{
+    unsigned n = 0;
+
+    *polled_p = na_progress_poll(context, &n);
+    n += na_queue_run_internal(&context->queue);
+    return n;
+}
+
+/* Whether there is something to do, or to tell, before sleeping. */
+static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
+{
+    return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL));
+}
+
+/* Whether a turn that may poll would find nothing; from here on whatever
+ * changes that makes a descriptor readable. */
+static bool na_progress_may_sleep(struct na_context_core *context)
+{
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+
+    if (core->emul != NULL && na_emul_has_work(core->emul))
+        return false;
+    return core->ops.wait_begin(&context->pub) != NA_FALSE;
+}
+
+/* Sleep until something happens or `deadline`. */
+static na_return_t na_progress_sleep(struct na_context_core *context,
+    unsigned lanes, bool polled, uint64_t deadline)
+{
+    const struct na_plugin *ops = na_class_ops(context->pub.na_class);
+    struct hg_waker *waker = &context->queue.waker;
+    na_return_t ret = NA_SUCCESS;
+    int fd = NA_POLL_FD_IDLE;
+
+    if (polled)
+        fd = ops->poll_fd(&context->pub);
+    if (fd == NA_POLL_FD_NONE) {
+        uint64_t soon = hg_clock_now() + HG_CLOCK_MS;
+
+        if (soon < deadline)
+            deadline = soon;
+    }
+    hg_waker_arm(waker);
+    if (!na_progress_ready(context, lanes) &&
+        (!polled || na_progress_may_sleep(context))) {
+        ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
+        if (polled)
+            ops->wait_end(&context->pub);
+    }
+    hg_waker_disarm(waker);
+    return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
+}
+
+/* How long to stay awake with nothing to do. */
+static uint64_t na_progress_window(const struct na_class_core *core)
+{
+    if (core->info.wait_mode == NA_WAIT_BLOCK)
+        return 0;
+    if (core->info.wait_mode == NA_WAIT_SPIN)
+        return HG_CLOCK_NEVER / 2;
+    return (uint64_t) core->info.spin_us * 1000;
+}
+
+static void na_progress_pause(const struct na_class_core *core)
+{
+    unsigned i;
+
+    if ((core->ops.caps & NA_CAP_YIELD) != 0) {
+        (void) sched_yield();
+        return;
+    }
+    for (i = 0; i < NA_PROGRESS_SPINS; i++)
+        hg_clock_relax();
+}
+
+/* The role is ours. */
+static na_return_t na_progress_run(
+    struct na_context_core *context, unsigned lanes, uint64_t deadline)
+{
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    uint64_t window = na_progress_window(core);
+    uint64_t awake_until = 0; /* not looked at the clock yet */
+    bool polled;
+
+    for (;;) {
+        unsigned n = na_progress_turn(context, &polled);
+        uint64_t now;
+        na_return_t ret;
+
+        if (na_queue_has(&context->queue, lanes))
+            return NA_SUCCESS;
+        if (atomic_load_explicit(&context->poked, memory_order_relaxed) &&
+            atomic_exchange(&context->poked, false))
+            return NA_SUCCESS;
+        if (deadline == 0)
+            return NA_TIMEOUT;
+        now = hg_clock_now();
+        if (now >= deadline)
+            return NA_TIMEOUT;
+        if (n > 0 || awake_until == 0)
+            awake_until = now + window;
+        if (now < awake_until) {
+            na_progress_pause(core);
+            continue;
+        }
+        ret = na_progress_sleep(context, lanes, polled, deadline);
+        if (ret != NA_SUCCESS)
+            return ret;
+    }
+}
+
+HG_PRIVATE na_return_t na_progress(
+    struct na_context *context, unsigned lanes, uint64_t deadline)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    na_return_t ret;
+
+    if (!na_progress_enter(core, lanes, deadline))
+        return na_queue_has(&core->queue, lanes) ? NA_SUCCESS : NA_TIMEOUT;
+    ret = na_progress_run(core, lanes, deadline);
+    na_progress_leave(core);
+    return ret;
+}
+
+static na_return_t na_progress_check(const struct na_class *na_class,
+    const struct na_context *context, const char *function)
+{
+    if (context != NULL && na_class != NULL && context->na_class == na_class)
+        return NA_SUCCESS;
+    hg_log_error("ctx", "%s: %s", function,
+        na_class == NULL      ? "the class is NULL"
+            : context == NULL ? "the context is NULL"
+                              : "the context is of another class");
+    return NA_INVALID_ARG;
+}
+
+NA_EXPORT na_return_t NA_Progress(
+    na_class_t *na_class, na_context_t *context, unsigned int timeout)
+{
+    na_return_t ret = na_progress_check(na_class, context, "NA_Progress");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_progress(
+        context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+}
+
+#if HG_ENABLE_EPOLL
+/* One descriptor for two: an epoll over the waker's and the transport's. */
+static int na_progress_join_fds(int first, int second)
+{
+    struct epoll_event event;
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+
+    if (fd < 0)
+        goto failed;
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    event.data.fd = first;
+    if (epoll_ctl(fd, EPOLL_CTL_ADD, first, &event) != 0)
+        goto close_fd;
+    event.data.fd = second;
+    if (epoll_ctl(fd, EPOLL_CTL_ADD, second, &event) != 0)
+        goto close_fd;
+    return fd;
+
+close_fd:
+    (void) close(fd);
+failed:
+    hg_log_error("ctx", "no descriptor to poll: %s", strerror(errno));
+    return -1;
+}
+#else
+/* Without epoll there is no descriptor that stands for two. */
+static int na_progress_join_fds(int first, int second)
+{
+    (void) first;
+    (void) second;
+    return -1;
+}
+#endif
+
+NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
+{
+    struct na_context_core *core;
+    int fd;
+
+    if (na_progress_check(na_class, context, "NA_Poll_get_fd") != NA_SUCCESS)
+        return -1;
+    core = na_context_core_of(context);
+    fd = na_class_ops(na_class)->poll_fd(context);
+    if (fd == NA_POLL_FD_NONE)
+        return -1;
+    if (fd == NA_POLL_FD_IDLE)
+        return core->queue.waker.read_fd;
+    hg_lock(&core->queue.lock);
+    if (core->epoll_fd < 0)
+        core->epoll_fd = na_progress_join_fds(core->queue.waker.read_fd, fd);
+    fd = core->epoll_fd;
+    hg_unlock(&core->queue.lock);
+    return fd;
+}
+
+NA_EXPORT na_bool_t NA_Poll_try_wait(
+    na_class_t *na_class, na_context_t *context)
+{
+    struct na_context_core *core;
+    na_bool_t idle = NA_TRUE;
+
+    if (na_progress_check(na_class, context, "NA_Poll_try_wait") != NA_SUCCESS)
+        return NA_FALSE;
+    core = na_context_core_of(context);
+    hg_lock(&core->queue.lock);
+    if (!core->poll_armed) {
+        core->poll_armed = true;
+        hg_waker_arm(&core->queue.waker);
+        idle = na_progress_may_sleep(core) ? NA_TRUE : NA_FALSE;
+    }
+    hg_unlock(&core->queue.lock);
+    /* Stays armed until the next progress, so that a ring makes the
+     * descriptor readable while the application sleeps on it. */
+    return na_progress_ready(core, NA_LANES_ALL) ? NA_FALSE : idle;
+}

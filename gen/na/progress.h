@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * progress: one turn of the wheel, and what to do between turns.
+ *
+ * A turn polls the transport, lets the emulation send, and runs the
+ * library's own steps. Between turns with nothing to do a context stays awake
+ * for a while (spinning, or yielding where the transport's threads need the
+ * core), then arms its waker, looks once more, and sleeps on the waker and
+ * the transport's descriptor.
+ *
+ * Locking: one thread at a time has a context's progress role (queue.lock
+ * guards who). For transports whose contexts share progress, poll_lock lets
+ * one thread into poll; who finds it taken sleeps on its waker and is rung
+ * when the other leaves.
+ */
+#ifndef HG_GEN_NA_PROGRESS_H
+#define HG_GEN_NA_PROGRESS_H
+
+#include "na/core.h"
+
+/* Progress until one of `lanes` has an entry or somebody poked (NA_SUCCESS),
+ * `deadline` passes (NA_TIMEOUT, after at least one turn) or a signal comes
+ * (NA_INTR). */
+HG_PRIVATE na_return_t na_progress(
+    struct na_context *context, unsigned lanes, uint64_t deadline);
+
+/* Make the thread that progresses a context, or the next one that does,
+ * return soon. */
+HG_PRIVATE void na_progress_poke(struct na_context *context);
+
+/* Wake every context of a class that sleeps: core->wake. */
+HG_PRIVATE void na_progress_wake(struct na_class *na_class);
+
+#endif

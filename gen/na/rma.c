@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rma: see rma.h. */
+#include "na/rma.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "na/addr.h"
+#include "na/op.h"
+
+/* ---- Segments ---- */
+
+HG_PRIVATE na_size_t na_rma_find_segment(
+    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
+{
+    const na_offset_t *starts = na_mem_core_of(mem)->starts;
+    na_size_t low = 0;
+    na_size_t high = mem->segment_count;
+
+    assert(offset < mem->size);
+    /* The last segment that starts at or before the offset; of several that
+     * start there (empty ones) the last is the one with bytes. */
+    while (high - low > 1) {
+        na_size_t middle = low + (high - low) / 2;
+
+        if (starts[middle] <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    *within_p = offset - starts[low];
+    assert(*within_p < mem->segments[low].size);
+    return low;
+}
+
+HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
+    na_offset_t to_offset, const struct na_mem_handle *from,
+    na_offset_t from_offset, na_size_t size)
+{
+    na_size_t to_index;
+    na_size_t from_index;
+    na_size_t to_within;
+    na_size_t from_within;
+
+    if (size == 0)
+        return;
+    to_index = na_rma_find_segment(to, to_offset, &to_within);
+    from_index = na_rma_find_segment(from, from_offset, &from_within);
+    while (size > 0) {
+        na_size_t to_left = to->segments[to_index].size - to_within;
+        na_size_t from_left = from->segments[from_index].size - from_within;
+        na_size_t step = to_left < from_left ? to_left : from_left;
+
+        if (step > size)
+            step = size;
+        if (step > 0)
+            memmove((char *) to->segments[to_index].address + to_within,
+                (const char *) from->segments[from_index].address + from_within,
+                (size_t) step);
+        size -= step;
+        to_within += step;
+        from_within += step;
+        if (to_within == to->segments[to_index].size) {
+            to_index++;
+            to_within = 0;
+        }
+        if (from_within == from->segments[from_index].size) {
+            from_index++;
+            from_within = 0;
+        }
+    }
+}
+
+/* ---- Handles ---- */
+
+/* A handle of `count` segments, none filled in; in the class's list. */
+static struct na_mem_core *na_rma_new(
+    struct na_class *na_class, na_size_t count)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_mem_core *mem;
+    size_t part = core->ops.mem_size;
+
+    if (count > SIZE_MAX / sizeof(struct na_segment) / 2)
+        goto no_memory;
+    if (part < sizeof(struct na_mem_handle))
+        part = sizeof(struct na_mem_handle);
+    mem = (struct na_mem_core *) hg_mem_calloc(
+        1, offsetof(struct na_mem_core, pub) + part);
+    if (mem == NULL)
+        goto no_memory;
+    if (count > 0) {
+        mem->pub.segments = (struct na_segment *) hg_mem_alloc(
+            (size_t) count * sizeof(struct na_segment));
+        mem->starts =
+            (na_offset_t *) hg_mem_alloc((size_t) count * sizeof(na_offset_t));
+        if (mem->pub.segments == NULL || mem->starts == NULL)
+            goto free_mem;
+    }
+    mem->pub.na_class = na_class;
+    mem->pub.segment_count = count;
+    hg_lock(&core->lock);
+    hg_list_push(&core->mems, &mem->link);
+    hg_unlock(&core->lock);
+    return mem;
+
+free_mem:
+    hg_mem_free(mem->pub.segments);
+    hg_mem_free(mem->starts);
+    hg_mem_free(mem);
+no_memory:
+    hg_log_error(
+        "rma", "no memory for a handle of %" PRIu64 " segments", count);
+    return NULL;
+}
+
+static void na_rma_destroy(struct na_mem_core *mem)
+{
+    struct na_class_core *core = na_class_core_of(mem->pub.na_class);
+
+    if (atomic_exchange(&mem->registered, false))
+        core->ops.mem_deregister(&mem->pub);
+    hg_lock(&core->lock);
+    hg_list_remove(&mem->link);
+    hg_unlock(&core->lock);
+    hg_mem_free(mem->pub.segments);
+    hg_mem_free(mem->starts);
+    hg_mem_free(mem);
+}
+
+HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned n = 0;
+
+    while (!hg_list_is_empty(&core->mems)) {
+        na_rma_destroy(
+            HG_CONTAINER_OF(core->mems.next, struct na_mem_core, link));
+        n++;
+    }
+    return n;
+}
+
+static na_return_t na_rma_check_class(
+    const struct na_class *na_class, const void *other, const char *function)
+{
+    if (na_class != NULL && other != NULL)
+        return NA_SUCCESS;
+    hg_log_error("rma", "%s: %s is NULL", function,
+        na_class == NULL ? "the class" : "an argument");
+    return NA_INVALID_ARG;
+}
+
+static na_return_t na_rma_check_mem(const struct na_class *na_class,
+    const struct na_mem_handle *mem, const char *function)
+{
+    na_return_t ret = na_rma_check_class(na_class, mem, function);
+
+    if (ret == NA_SUCCESS && mem->na_class != na_class) {
+        hg_log_error("rma", "%s: the handle is of another class", function);
+        return NA_INVALID_ARG;
+    }
+    return ret;
+}
+
+/* Check what a handle is to describe. */
+static na_return_t na_rma_check_segments(const struct na_segment *segments,
+    na_size_t count, unsigned long flags, na_size_t max_segments)
+{
+    na_size_t total = 0;
+    na_size_t i;
+
+    if (flags != NA_MEM_READ_ONLY && flags != NA_MEM_WRITE_ONLY &&
+        flags != NA_MEM_READWRITE) {
+        hg_log_error("rma", "memory flags 0x%lx are unknown", flags);
+        return NA_INVALID_ARG;
+    }
+    if (segments == NULL || count == 0) {
+        hg_log_error("rma", "a memory handle needs a segment");
+        return NA_INVALID_ARG;
+    }
+    if (max_segments > 0 && count > max_segments) {
+        hg_log_error("rma",
+            "this transport takes %" PRIu64 " segments in a handle",
+            max_segments);
+        return NA_OPNOTSUPPORT;
+    }
+    for (i = 0; i < count; i++) {
+        if ((segments[i].address == NULL && segments[i].size > 0) ||
+            segments[i].size > UINT64_MAX - total) {
+            hg_log_error("rma", "segment %" PRIu64 " %s", i,
+                segments[i].address == NULL ? "is NULL"
+                                            : "overflows the total size");
+            return NA_INVALID_ARG;
+        }
+        total += segments[i].size;
+    }
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
+    struct na_segment *segments, na_size_t segment_count, unsigned long flags,
+    na_mem_handle_t *mem_handle)
+{
+    struct na_mem_core *mem;
+    na_size_t i;
+    na_return_t ret = na_rma_check_class(
+        na_class, mem_handle, "NA_Mem_handle_create_segments");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_rma_check_segments(
+        segments, segment_count, flags, na_class_ops(na_class)->max_segments);
+    if (ret != NA_SUCCESS)
+        return ret;
+    mem = na_rma_new(na_class, segment_count);
+    if (mem == NULL)
+        return NA_NOMEM;
+    for (i = 0; i < segment_count; i++) {
+        mem->pub.segments[i] = segments[i];
+        mem->starts[i] = mem->pub.size;
+        mem->pub.size += segments[i].size;
+    }
+    mem->pub.flags = flags;
+    *mem_handle = &mem->pub;
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
+    na_size_t buf_size, unsigned long flags, na_mem_handle_t *mem_handle)
+{
+    struct na_segment segment;
+
+    segment.address = buf;
+    segment.size = buf_size;
+    return NA_Mem_handle_create_segments(
+        na_class, &segment, 1, flags, mem_handle);
+}
+
+NA_EXPORT na_return_t NA_Mem_handle_free(
+    na_class_t *na_class, na_mem_handle_t mem_handle)
+{
+    na_return_t ret =
+        na_rma_check_mem(na_class, mem_handle, "NA_Mem_handle_free");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (atomic_load(&na_mem_core_of(mem_handle)->users) > 0) {
+        hg_log_error("rma", "NA_Mem_handle_free: a transfer uses the handle");
+        return NA_BUSY;
+    }
+    na_rma_destroy(na_mem_core_of(mem_handle));
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_return_t NA_Mem_register(
+    na_class_t *na_class, na_mem_handle_t mem_handle)
+{
+    struct na_mem_core *mem;
+    na_return_t ret = na_rma_check_mem(na_class, mem_handle, "NA_Mem_register");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    mem = na_mem_core_of(mem_handle);
+    if (mem_handle->remote || atomic_exchange(&mem->registered, true)) {
+        hg_log_error("rma", "NA_Mem_register: the memory is %s",
+            mem_handle->remote ? "a peer's" : "registered already");
+        return mem_handle->remote ? NA_INVALID_ARG : NA_EXIST;
+    }
+    ret = na_class_ops(na_class)->mem_register(mem_handle);
+    if (ret != NA_SUCCESS)
+        atomic_store(&mem->registered, false);
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Mem_deregister(
+    na_class_t *na_class, na_mem_handle_t mem_handle)
+{
+    na_return_t ret =
+        na_rma_check_mem(na_class, mem_handle, "NA_Mem_deregister");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (!atomic_exchange(&na_mem_core_of(mem_handle)->registered, false)) {
+        hg_log_error("rma", "NA_Mem_deregister: it is not registered");
+        return NA_NOENTRY;
+    }
+    na_class_ops(na_class)->mem_deregister(mem_handle);
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
+    na_class_t *na_class, na_mem_handle_t mem_handle)
+{
+    if (na_rma_check_mem(na_class, mem_handle,
+            "NA_Mem_handle_get_serialize_size") != NA_SUCCESS)
+        return 0;
+    return na_class_ops(na_class)->mem_serialize_size(mem_handle);
+}
+
+NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
+    na_size_t buf_size, na_mem_handle_t mem_handle)
+{
+    na_size_t size;
+    na_return_t ret =
+        na_rma_check_mem(na_class, mem_handle, "NA_Mem_handle_serialize");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    size = na_class_ops(na_class)->mem_serialize_size(mem_handle);
+    if (buf == NULL || buf_size < size ||
+        !atomic_load(&na_mem_core_of(mem_handle)->registered)) {
+        hg_log_error("rma", "NA_Mem_handle_serialize: %s",
+            buf == NULL           ? "buf is NULL"
+                : buf_size < size ? "the buffer is too small"
+                                  : "the handle is not registered");
+        return buf != NULL && buf_size < size ? NA_MSGSIZE : NA_INVALID_ARG;
+    }
+    na_class_ops(na_class)->mem_serialize(mem_handle, buf);
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
+    na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
+{
+    struct na_mem_core *mem;
+    na_return_t ret =
+        na_rma_check_class(na_class, mem_handle, "NA_Mem_handle_deserialize");
+
+    if (ret == NA_SUCCESS)
+        ret = na_rma_check_class(na_class, buf, "NA_Mem_handle_deserialize");
+    if (ret != NA_SUCCESS)
+        return ret;
+    mem = na_rma_new(na_class, 0);
+    if (mem == NULL)
+        return NA_NOMEM;
+    mem->pub.remote = NA_TRUE;
+    ret = na_class_ops(na_class)->mem_deserialize(&mem->pub, buf, buf_size);
+    if (ret != NA_SUCCESS) {
+        hg_log_error(
+            "rma", "these %" PRIu64 " bytes are no memory handle", buf_size);
+        na_rma_destroy(mem);
+        return ret;
+    }
+    *mem_handle = &mem->pub;
+    return NA_SUCCESS;
+}
+
+/* ---- Transfers ---- */
+
+static bool na_rma_in_range(
+    const struct na_mem_handle *mem, na_offset_t offset, na_size_t size)
+{
+    return offset <= mem->size && size <= mem->size - offset;
+}
+
+static na_return_t na_rma_check_transfer(bool put,
+    const struct na_mem_handle *local, na_offset_t local_offset,
+    const struct na_mem_handle *remote, na_offset_t remote_offset,
+    na_size_t size)
+{
+    const struct na_mem_handle *source = put ? local : remote;
+    const struct na_mem_handle *sink = put ? remote : local;
+
+    if (local->remote || !remote->remote) {
+        hg_log_error("rma", "%s",
+            local->remote ? "the local handle is of remote memory"
+                          : "the remote handle was not deserialized");
+        return NA_INVALID_ARG;
+    }
+    if (!na_rma_in_range(local, local_offset, size) ||
+        !na_rma_in_range(remote, remote_offset, size)) {
+        hg_log_error("rma",
+            "%" PRIu64 " bytes at %" PRIu64 " (local, of %" PRIu64
+            ") and %" PRIu64 " (remote, of %" PRIu64 ") are out of range",
+            size, local_offset, local->size, remote_offset, remote->size);
+        return NA_OVERFLOW;
+    }
+    if ((source->flags & NA_MEM_READ_ONLY) == 0 ||
+        (sink->flags & NA_MEM_WRITE_ONLY) == 0) {
+        hg_log_error("rma", "the %s memory may not be %s",
+            ((source->flags & NA_MEM_READ_ONLY) == 0) == put ? "local"
+                                                             : "remote",
+            (source->flags & NA_MEM_READ_ONLY) == 0 ? "read" : "written");
+        return NA_PERMISSION;
+    }
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
+    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
+    struct na_mem_handle *local, na_offset_t local_offset,
+    struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
+    struct na_addr *addr, na_op_id_t *op_id)
+{
+    const struct na_plugin *ops = na_class_ops(context->na_class);
+    struct na_op_core *op;
+    na_return_t ret = na_rma_check_transfer(
+        type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_addr_state(addr);
+    if (ret != NA_SUCCESS) {
+        hg_log_error("rma", "the peer %s is gone: %s",
+            addr->name != NULL ? addr->name : "(unnamed)",
+            NA_Error_to_string(ret));
+        return ret;
+    }
+    op = na_op_get(context, type, lane, callback, arg);
+    if (op == NULL)
+        return NA_NOMEM;
+    na_op_set_addr(op, addr);
+    na_op_set_mems(op, local, remote);
+    op->pub.local_offset = local_offset;
+    op->pub.remote_offset = remote_offset;
+    op->pub.size = size;
+    if (op_id != NA_OP_ID_IGNORE)
+        *op_id = na_op_public_id(op);
+    ret = type == NA_CB_PUT ? ops->put(&op->pub) : ops->get(&op->pub);
+    if (ret != NA_SUCCESS)
+        na_op_put(op);
+    return ret;
+}
+
+static na_return_t na_rma_check_call(const struct na_class *na_class,
+    const struct na_context *context, const struct na_mem_handle *local,
+    const struct na_mem_handle *remote, const struct na_addr *addr,
+    const char *function)
+{
+    na_return_t ret = na_rma_check_mem(na_class, local, function);
+
+    if (ret == NA_SUCCESS)
+        ret = na_rma_check_mem(na_class, remote, function);
+    if (ret == NA_SUCCESS)
+        ret = na_addr_check(na_class, addr, function);
+    if (ret == NA_SUCCESS &&
+        (context == NULL || context->na_class != na_class)) {
+        hg_log_error(
+            "rma", "%s: the context is NULL or of another class", function);
+        ret = NA_INVALID_ARG;
+    }
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
+    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
+    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
+    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
+    na_op_id_t *op_id)
+{
+    na_return_t ret = na_rma_check_call(na_class, context, local_mem_handle,
+        remote_mem_handle, remote_addr, "NA_Put");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_rma_start(context, NA_CB_PUT, NA_LANE_DONE, callback, arg,
+        local_mem_handle, local_offset, remote_mem_handle, remote_offset,
+        data_size, remote_addr, op_id);
+}
+
+NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
+    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
+    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
+    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
+    na_op_id_t *op_id)
+{
+    na_return_t ret = na_rma_check_call(na_class, context, local_mem_handle,
+        remote_mem_handle, remote_addr, "NA_Get");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_rma_start(context, NA_CB_GET, NA_LANE_DONE, callback, arg,
+        local_mem_handle, local_offset, remote_mem_handle, remote_offset,
+        data_size, remote_addr, op_id);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rma: memory handles, and the checks before data moves.
+ *
+ * A handle describes memory by segments; everything else speaks of logical
+ * offsets into their concatenation. Bounds and permissions of both sides are
+ * checked here as far as the descriptions tell; the target checks its own
+ * side again, because a description came over the wire.
+ *
+ * Locking: the class lock guards the list of handles; use and registration
+ * are atomics of the handle.
+ */
+#ifndef HG_GEN_NA_RMA_H
+#define HG_GEN_NA_RMA_H
+
+#include "na/core.h"
+
+/* The segment that holds logical `offset` (less than the size of `mem`),
+ * and where in it: a binary search. */
+HG_PRIVATE na_size_t na_rma_find_segment(
+    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p);
+
+/* Copy between two local descriptions; ranges are checked already. */
+HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
+    na_offset_t to_offset, const struct na_mem_handle *from,
+    na_offset_t from_offset, na_size_t size);
+
+/* Start a put or get whose end goes to `lane`; NA_Put and NA_Get, and the
+ * bulk room, end here. Checked arguments: none of them NULL. */
+HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
+    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
+    struct na_mem_handle *local, na_offset_t local_offset,
+    struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
+    struct na_addr *addr, na_op_id_t *op_id);
+
+/* Release leaked handles; the number. The class is closing. */
+HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uri: see uri.h. The grammar is small enough to read from left to right. */
+#include "na/uri.h"
+
+#include "base/log.h"
+
+/* Copy a scheme part: letters, digits, '-', '_', '.', 1 to 31 of them. */
+static bool na_uri_take(const char *from, size_t size, char *to)
+{
+    size_t i;
+
+    if (size == 0 || size >= NA_URI_NAME_MAX)
+        return false;
+    for (i = 0; i < size; i++) {
+        char c = from[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
+            return false;
+        to[i] = c;
+    }
+    to[size] = '\0';
+    return true;
+}
+
+static bool na_uri_printable(const char *string)
+{
+    size_t i;
+
+    for (i = 0; string[i] != '\0'; i++) {
+        if ((unsigned char) string[i] < 0x20 || string[i] == 0x7f ||
+            i + 1 >= NA_MAX_ADDR_LEN)
+            return false;
+    }
+    return true;
+}
+
+HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri)
+{
+    const char *mark;
+    const char *plus;
+    const char *protocol = string;
+    size_t scheme_size;
+
+    memset(uri, 0, sizeof(*uri));
+    if (!na_uri_printable(string)) {
+        hg_log_error("addr",
+            "address string with control characters, or of "
+            "%d bytes and more",
+            NA_MAX_ADDR_LEN);
+        return NA_INVALID_ARG;
+    }
+    mark = strstr(string, "://");
+    scheme_size = mark != NULL ? (size_t) (mark - string) : strlen(string);
+    uri->rest = mark != NULL ? mark + 3 : string + scheme_size;
+    plus = (const char *) memchr(string, '+', scheme_size);
+    if (plus != NULL) {
+        if (!na_uri_take(string, (size_t) (plus - string), uri->plugin))
+            goto malformed;
+        protocol = plus + 1;
+        scheme_size -= (size_t) (protocol - string);
+    }
+    if (!na_uri_take(protocol, scheme_size, uri->protocol))
+        goto malformed;
+    return NA_SUCCESS;
+
+malformed:
+    hg_log_error("addr", "'%s' is not [plugin+]protocol://...", string);
+    return NA_INVALID_ARG;
+}

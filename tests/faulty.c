@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * faulty: cases that go wrong in every way the runner and the harness must
+ * see, and a few that go right. tests/selftest runs each and knows what has
+ * to come of it.
+ */
+#define _GNU_SOURCE 1
+#include "harness.h"
+#include "hg.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+HG_TEST(passes)
+{
+    HG_CHECK(1 + 1 == 2);
+    HG_CHECK_EQ_INT(-1, -1);
+    HG_CHECK_EQ_U64(UINT64_MAX, UINT64_MAX);
+    HG_CHECK_EQ_STR("a", "a");
+    HG_CHECK_EQ_STR(NULL, NULL);
+    HG_CHECK_EQ_MEM("abc", "abd", 2);
+    HG_CHECK_OK(HG_SUCCESS);
+    HG_CHECK(hg_test_seed() == hg_test_seed());
+    HG_CHECK(hg_test_fd_count() >= 3);
+}
+
+HG_TEST(check_fails)
+{
+    int one = 1;
+
+    HG_CHECK_EQ_INT(one, 2);
+}
+
+HG_TEST(string_differs)
+{
+    HG_CHECK_EQ_STR("a", "b");
+}
+
+HG_TEST(memory_differs)
+{
+    HG_CHECK_EQ_MEM("ab", "ac", 2);
+}
+
+HG_TEST(code_differs)
+{
+    HG_CHECK_RET(HG_SUCCESS, HG_NOMEM);
+}
+
+HG_TEST(skips)
+{
+    hg_test_skip("the moon is %s", "full");
+}
+
+HG_TEST(dies_of_a_signal)
+{
+    raise(SIGSEGV);
+}
+
+HG_TEST(hangs)
+{
+    HG_CHECK(true);
+    for (;;)
+        pause();
+}
+
+HG_TEST(ignores_sigterm)
+{
+    const char *path = getenv("FAULTY_PID_FILE");
+    FILE *file = path != NULL ? fopen(path, "w") : NULL;
+
+    signal(SIGTERM, SIG_IGN);
+    if (file != NULL) {
+        fprintf(file, "%ld", (long) getpid());
+        fclose(file);
+    }
+    for (;;)
+        pause();
+}
+
+/* A child that outlives the case, in its group or in a session of its own. */
+static void faulty_leave(bool session)
+{
+    int ready[2];
+    char byte = 0;
+
+    HG_CHECK(pipe(ready) == 0);
+    if (fork() == 0) {
+        if (session)
+            setsid();
+        if (write(ready[1], &byte, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    HG_CHECK(read(ready[0], &byte, 1) == 1);
+}
+
+HG_TEST(leaves_a_process)
+{
+    faulty_leave(false);
+}
+
+HG_TEST(leaves_a_session)
+{
+    faulty_leave(true);
+}
+
+/* A call that fails, and so logs one error line. */
+static void faulty_log(void)
+{
+    HG_CHECK_RET(HG_Set_log_level("very loud"), HG_INVALID_ARG);
+}
+
+HG_TEST(logs_the_unexpected)
+{
+    faulty_log();
+}
+
+HG_TEST(logs_to_stderr)
+{
+    HG_Set_log_func(NULL, NULL);
+    faulty_log();
+}
+
+HG_TEST(expects_a_log)
+{
+    hg_test_expect_log("very loud");
+    faulty_log();
+    faulty_log();
+    HG_CHECK_EQ_U64(hg_test_log_count("very loud"), 2);
+}
+
+HG_TEST(expects_a_missing_log)
+{
+    hg_test_expect_log("something else");
+    hg_test_allow_log("very loud");
+    faulty_log();
+}
+
+HG_TEST_ROLE(echo)
+{
+    char *line;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    HG_CHECK_EQ_STR(argv[1], "second word");
+    while ((line = hg_test_hear_parent()) != NULL) {
+        hg_test_say_parent(line);
+        free(line);
+    }
+}
+
+HG_TEST_ROLE(bad)
+{
+    HG_CHECK(argc == 1);
+    if (!strcmp(argv[0], "fail"))
+        HG_CHECK_EQ_INT(1, 2);
+    if (!strcmp(argv[0], "crash"))
+        raise(SIGSEGV);
+    if (!strcmp(argv[0], "log"))
+        faulty_log();
+}
+
+HG_TEST(peer_answers)
+{
+    struct hg_test_peer *peer =
+        hg_test_spawn("echo", "first", "second word", (char *) NULL);
+    struct hg_test_peer *killed =
+        hg_test_spawn("echo", "first", "second word", (char *) NULL);
+    char *line;
+
+    hg_test_say(peer, "hello");
+    hg_test_say(peer, "again");
+    line = hg_test_hear(peer);
+    HG_CHECK_EQ_STR(line, "hello");
+    free(line);
+    line = hg_test_hear(peer);
+    HG_CHECK_EQ_STR(line, "again");
+    free(line);
+    hg_test_stop(peer);
+    hg_test_signal(killed, SIGKILL);
+    HG_CHECK_EQ_INT(hg_test_wait(killed), SIGKILL);
+}
+
+HG_TEST(peer_fails)
+{
+    hg_test_spawn("bad", "fail", (char *) NULL);
+}
+
+HG_TEST(peer_crashes)
+{
+    hg_test_stop(hg_test_spawn("bad", "crash", (char *) NULL));
+}
+
+HG_TEST(peer_is_silent)
+{
+    free(hg_test_hear(hg_test_spawn("bad", "nothing", (char *) NULL)));
+}
+
+HG_TEST(peer_logs_an_error)
+{
+    hg_test_spawn("bad", "log", (char *) NULL);
+}
+
+/* Two blocks; `leak` forgets the first when there is no second. */
+static int faulty_two_blocks(void *leak)
+{
+    const struct hg_allocator *heap = hg_test_allocator();
+    void *one = heap->malloc_fn(10, heap->arg);
+    void *two = one != NULL ? heap->malloc_fn(10, heap->arg) : NULL;
+
+    heap->free_fn(two, heap->arg);
+    if (two != NULL || leak == NULL)
+        heap->free_fn(one, heap->arg);
+    return two != NULL ? 0 : 1;
+}
+
+HG_TEST(oom_loop_clean)
+{
+    hg_test_alloc_install();
+    HG_CHECK_EQ_U64(hg_test_oom_loop(faulty_two_blocks, NULL), 2);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+HG_TEST(oom_loop_leaks)
+{
+    int leak;
+
+    hg_test_alloc_install();
+    hg_test_oom_loop(faulty_two_blocks, &leak);
+}

@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * harness: main, checks, log expectations, peers and the failing allocator.
+ *
+ * It knows of the library only the public hg.h, so that it can be linked
+ * with any test program, whether that includes hg.c or links hg.o.
+ *
+ * Checks, log lines and allocations may come from any thread: expectations
+ * have a mutex, the counters are atomics. Cases, peers and the rest belong to
+ * the main thread.
+ */
+#define _GNU_SOURCE 1
+#include "harness.h"
+
+#include "hg.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEST_CHANNEL 3   /* a role's end of the channel to its parent */
+#define TEST_MAX_FD 4096 /* descriptors a role closes after fork */
+#define TEST_MAX_PEERS 64
+#define TEST_MAX_EXPECTS 64
+
+struct hg_test_peer {
+    pid_t pid;
+    int channel; /* -1 once closed */
+    const char *role;
+};
+
+struct test_expect {
+    const char *part;
+    bool required;
+    unsigned count;
+};
+
+static struct hg_test_case *test_cases;
+static struct hg_test_case **test_cases_tail = &test_cases;
+static struct hg_test_role *test_roles;
+static const char *test_program; /* argv[0], for exec */
+static const char *test_running; /* the case or role */
+static _Atomic(const char *) test_place = "(start)";
+
+static struct hg_test_peer *test_peers[TEST_MAX_PEERS];
+
+static pthread_mutex_t test_log_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct test_expect test_expects[TEST_MAX_EXPECTS];
+static unsigned test_expect_count;
+static unsigned test_unexpected_logs;
+
+static atomic_int_fast64_t test_alloc_live;
+static atomic_uint_fast64_t test_alloc_countdown;
+static atomic_bool test_alloc_has_failed;
+
+/* ---- Cases ---- */
+
+void hg_test_add_case(struct hg_test_case *entry)
+{
+    *test_cases_tail = entry;
+    test_cases_tail = &entry->next;
+}
+
+void hg_test_add_role(struct hg_test_role *entry)
+{
+    entry->next = test_roles;
+    test_roles = entry;
+}
+
+void hg_test_at(const char *here)
+{
+    atomic_store_explicit(&test_place, here, memory_order_relaxed);
+}
+
+void hg_test_fail(const char *here, const char *format, ...)
+{
+    va_list args;
+
+    flockfile(stderr);
+    fprintf(stderr, "%s: %s: check failed: ", here, test_running);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    fflush(stderr);
+    _exit(1);
+}
+
+void hg_test_skip(const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "skip: ");
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    fflush(stderr);
+    _exit(77);
+}
+
+void hg_test_eq_int(
+    const char *here, const char *text, intmax_t got, intmax_t want)
+{
+    hg_test_at(here);
+    if (got != want)
+        hg_test_fail(
+            here, "%s is %" PRIdMAX ", want %" PRIdMAX, text, got, want);
+}
+
+void hg_test_eq_u64(
+    const char *here, const char *text, uint64_t got, uint64_t want)
+{
+    hg_test_at(here);
+    if (got != want)
+        hg_test_fail(here,
+            "%s is %" PRIu64 " (0x%" PRIx64 "), want %" PRIu64 " (0x%" PRIx64
+            ")",
+            text, got, got, want, want);
+}
+
+void hg_test_eq_str(
+    const char *here, const char *text, const char *got, const char *want)
+{
+    hg_test_at(here);
+    if (got == want || (got != NULL && want != NULL && !strcmp(got, want)))
+        return;
+    hg_test_fail(here, "%s is \"%s\", want \"%s\"", text,
+        got != NULL ? got : "(NULL)", want != NULL ? want : "(NULL)");
+}
+
+void hg_test_eq_mem(const char *here, const char *text, const void *got,
+    const void *want, size_t size)
+{
+    const unsigned char *g = (const unsigned char *) got;
+    const unsigned char *w = (const unsigned char *) want;
+    size_t i = 0;
+
+    hg_test_at(here);
+    while (i < size && g[i] == w[i])
+        i++;
+    if (i < size)
+        hg_test_fail(here, "%s: byte %zu of %zu is 0x%02x, want 0x%02x", text,
+            i, size, g[i], w[i]);
+}
+
+void hg_test_eq_ret(const char *here, const char *text, int got, int want)
+{
+    hg_test_at(here);
+    if (got != want)
+        hg_test_fail(here, "%s is %d (%s), want %d (%s)", text, got,
+            HG_Error_to_string(got), want, HG_Error_to_string(want));
+}
+
+/* ---- Logs ---- */
+
+static void test_add_expect(const char *part, bool required)
+{
+    pthread_mutex_lock(&test_log_mutex);
+    if (test_expect_count < TEST_MAX_EXPECTS)
+        test_expects[test_expect_count++] =
+            (struct test_expect){part, required, 0};
+    else
+        hg_test_fail(HG_TEST_HERE, "too many log expectations");
+    pthread_mutex_unlock(&test_log_mutex);
+}
+
+void hg_test_expect_log(const char *part)
+{
+    test_add_expect(part, true);
+}
+
+void hg_test_allow_log(const char *part)
+{
+    test_add_expect(part, false);
+}
+
+unsigned hg_test_log_count(const char *part)
+{
+    unsigned i, count = 0;
+
+    pthread_mutex_lock(&test_log_mutex);
+    for (i = 0; i < test_expect_count; i++)
+        if (!strcmp(test_expects[i].part, part))
+            count = test_expects[i].count;
+    pthread_mutex_unlock(&test_log_mutex);
+    return count;
+}
+
+/* The library's sink: every line is shown, errors are judged. */
+static void test_log_sink(
+    int level, const char *subsys, const char *line, void *arg)
+{
+    bool expected = level != HG_LOG_LEVEL_ERROR;
+    unsigned i;
+
+    (void) arg;
+    pthread_mutex_lock(&test_log_mutex);
+    for (i = 0; i < test_expect_count && !expected; i++)
+        if (strstr(line, test_expects[i].part) != NULL) {
+            test_expects[i].count++;
+            expected = true;
+        }
+    if (!expected)
+        test_unexpected_logs++;
+    fprintf(stderr, "%s: logged%s: %s: %s\n", test_running,
+        expected ? "" : " an unexpected error", subsys, line);
+    pthread_mutex_unlock(&test_log_mutex);
+}
+
+static void test_judge_logs(void)
+{
+    unsigned i;
+
+    pthread_mutex_lock(&test_log_mutex);
+    if (test_unexpected_logs != 0)
+        hg_test_fail("at its end", "%u unexpected error line(s) were logged",
+            test_unexpected_logs);
+    for (i = 0; i < test_expect_count; i++)
+        if (test_expects[i].required && test_expects[i].count == 0)
+            hg_test_fail("at its end", "no error line with \"%s\" was logged",
+                test_expects[i].part);
+    pthread_mutex_unlock(&test_log_mutex);
+}
+
+/* ---- Randomness, names, descriptors ---- */
+
+uint64_t hg_test_seed(void)
+{
+    static uint64_t seed;
+    const char *text = getenv("HG_TEST_SEED");
+    struct timespec now;
+
+    if (seed != 0)
+        return seed;
+    if (text != NULL)
+        seed = strtoull(text, NULL, 0);
+    if (seed == 0) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        seed = (uint64_t) now.tv_sec ^ (uint64_t) now.tv_nsec << 20 ^
+            (uint64_t) getpid() << 48;
+        hg_test_random(&seed);
+    }
+    fprintf(stderr, "%s: HG_TEST_SEED=0x%" PRIx64 "\n", test_running, seed);
+    return seed;
+}
+
+/* SplitMix64, after Steele, Lea and Flood (2014). */
+uint64_t hg_test_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+const char *hg_test_transport(void)
+{
+    const char *transport = getenv("HG_TEST_TRANSPORT");
+
+    return transport != NULL && *transport != '\0' ? transport : "self";
+}
+
+const char *hg_test_dir(void)
+{
+    const char *dir = getenv("HG_TEST_DIR");
+
+    return dir != NULL ? dir : "/tmp";
+}
+
+char *hg_test_listen_string(void)
+{
+    static unsigned serial;
+    const char *transport = hg_test_transport();
+    size_t length = strlen(transport);
+    char *string = NULL;
+    int n;
+
+    if (length >= 3 && !strcmp(transport + length - 3, "ipc"))
+        n = asprintf(&string, "%s://%s/%ld-%u", transport, hg_test_dir(),
+            (long) getpid(), serial++);
+    else if (length >= 3 && !strcmp(transport + length - 3, "tcp"))
+        n = asprintf(&string, "%s://127.0.0.1:0", transport);
+    else
+        n = asprintf(&string, "%s://hg-test-%ld-%u", transport, (long) getpid(),
+            serial++);
+    HG_CHECK(n > 0);
+    return string;
+}
+
+unsigned hg_test_fd_count(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    HG_CHECK(dir != NULL);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count - 3; /* ".", ".." and the directory's own */
+}
+
+/* ---- Peers ---- */
+
+/* Only async-signal-safe calls: other threads may hold any lock. */
+static void test_become(int channel, char **argv)
+{
+    int fd;
+
+    if (channel != TEST_CHANNEL)
+        dup2(channel, TEST_CHANNEL);
+    else
+        fcntl(channel, F_SETFD, 0);
+    for (fd = TEST_CHANNEL + 1; fd < TEST_MAX_FD; fd++)
+        close(fd);
+    execv(test_program, argv);
+    _exit(127);
+}
+
+struct hg_test_peer *hg_test_spawn(const char *role, ...)
+{
+    static char role_option[] = "--role";
+    char *argv[32] = {(char *) (uintptr_t) test_program, role_option,
+        (char *) (uintptr_t) role};
+    struct hg_test_peer *peer = (struct hg_test_peer *) calloc(1, sizeof *peer);
+    int ends[2];
+    unsigned slot = 0, argc = 3;
+    va_list args;
+
+    HG_CHECK(peer != NULL);
+    while (slot < TEST_MAX_PEERS && test_peers[slot] != NULL)
+        slot++;
+    HG_CHECK(slot < TEST_MAX_PEERS);
+    va_start(args, role);
+    while ((argv[argc] = va_arg(args, char *)) != NULL) {
+        argc++;
+        HG_CHECK(argc < sizeof argv / sizeof argv[0]);
+    }
+    va_end(args);
+    HG_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+    peer->pid = fork();
+    HG_CHECK(peer->pid >= 0);
+    if (peer->pid == 0)
+        test_become(ends[1], argv);
+    close(ends[1]);
+    peer->channel = ends[0];
+    peer->role = role;
+    test_peers[slot] = peer;
+    return peer;
+}
+
+pid_t hg_test_peer_pid(const struct hg_test_peer *peer)
+{
+    return peer->pid;
+}
+
+/* One line, read byte by byte: nothing of the next is taken. */
+static char *test_read_line(int channel)
+{
+    char *line = NULL;
+    size_t length = 0;
+    ssize_t n;
+
+    for (;;) {
+        line = (char *) realloc(line, length + 1);
+        HG_CHECK(line != NULL);
+        do
+            n = read(channel, line + length, 1);
+        while (n < 0 && errno == EINTR);
+        if (n <= 0) {
+            free(line);
+            return NULL;
+        }
+        if (line[length] == '\n') {
+            line[length] = '\0';
+            return line;
+        }
+        length++;
+    }
+}
+
+static void test_write_line(int channel, const char *line)
+{
+    char *text = NULL;
+    size_t done = 0, size;
+    ssize_t n = 0;
+    int length = asprintf(&text, "%s\n", line);
+
+    HG_CHECK(length > 0);
+    size = (size_t) length;
+    while (done < size && (n >= 0 || errno == EINTR)) {
+        n = send(channel, text + done, size - done, MSG_NOSIGNAL);
+        if (n > 0)
+            done += (size_t) n;
+    }
+    free(text);
+}
+
+char *hg_test_hear(struct hg_test_peer *peer)
+{
+    char *line = test_read_line(peer->channel);
+
+    if (line == NULL)
+        hg_test_fail(
+            "hg_test_hear", "peer %s ended without a word", peer->role);
+    return line;
+}
+
+void hg_test_say(struct hg_test_peer *peer, const char *line)
+{
+    test_write_line(peer->channel, line);
+}
+
+char *hg_test_hear_parent(void)
+{
+    return test_read_line(TEST_CHANNEL);
+}
+
+void hg_test_say_parent(const char *line)
+{
+    test_write_line(TEST_CHANNEL, line);
+}
+
+void hg_test_signal(struct hg_test_peer *peer, int signal_number)
+{
+    HG_CHECK(!kill(peer->pid, signal_number));
+}
+
+int hg_test_wait(struct hg_test_peer *peer)
+{
+    unsigned slot = 0;
+    int status = 0;
+
+    while (waitpid(peer->pid, &status, 0) < 0)
+        HG_CHECK(errno == EINTR);
+    while (test_peers[slot] != peer)
+        slot++;
+    test_peers[slot] = NULL;
+    close(peer->channel);
+    free(peer);
+    return status;
+}
+
+void hg_test_stop(struct hg_test_peer *peer)
+{
+    const char *role = peer->role;
+    int status;
+
+    shutdown(peer->channel, SHUT_WR);
+    status = hg_test_wait(peer);
+    if (WIFSIGNALED(status))
+        hg_test_fail("hg_test_stop", "peer %s was killed by signal %d", role,
+            WTERMSIG(status));
+    if (WEXITSTATUS(status) != 0)
+        hg_test_fail("hg_test_stop", "peer %s ended with status %d", role,
+            WEXITSTATUS(status));
+}
+
+/* ---- Memory that runs out ---- */
+
+/* Counts one allocation; true when it is the one to fail. */
+static bool test_alloc_fails(void)
+{
+    uint_fast64_t left = atomic_load(&test_alloc_countdown);
+
+    while (left != 0)
+        if (atomic_compare_exchange_weak(
+                &test_alloc_countdown, &left, left - 1)) {
+            if (left == 1)
+                atomic_store(&test_alloc_has_failed, true);
+            return left == 1;
+        }
+    return false;
+}
+
+static void *test_malloc(size_t size, void *arg)
+{
+    void *ptr = NULL;
+
+    (void) arg;
+    if (!test_alloc_fails())
+        ptr = malloc(size);
+    if (ptr != NULL)
+        atomic_fetch_add(&test_alloc_live, 1);
+    return ptr;
+}
+
+static void *test_realloc(void *old, size_t size, void *arg)
+{
+    void *ptr = NULL;
+
+    (void) arg;
+    if (!test_alloc_fails())
+        ptr = realloc(old, size);
+    if (ptr != NULL && old == NULL)
+        atomic_fetch_add(&test_alloc_live, 1);
+    return ptr;
+}
+
+static void test_free(void *ptr, void *arg)
+{
+    (void) arg;
+    if (ptr != NULL)
+        atomic_fetch_sub(&test_alloc_live, 1);
+    free(ptr);
+}
+
+const struct hg_allocator *hg_test_allocator(void)
+{
+    static const struct hg_allocator allocator = {
+        sizeof allocator, test_malloc, test_realloc, test_free, NULL};
+
+    return &allocator;
+}
+
+void hg_test_alloc_install(void)
+{
+    HG_CHECK_OK(HG_Set_allocator(hg_test_allocator()));
+}
+
+void hg_test_alloc_fail_at(uint64_t nth)
+{
+    atomic_store(&test_alloc_has_failed, false);
+    atomic_store(&test_alloc_countdown, nth);
+}
+
+bool hg_test_alloc_failed(void)
+{
+    return atomic_load(&test_alloc_has_failed);
+}
+
+int64_t hg_test_alloc_live(void)
+{
+    return atomic_load(&test_alloc_live);
+}
+
+unsigned hg_test_oom_loop(int (*body)(void *arg), void *arg)
+{
+    int64_t live;
+    unsigned round;
+    int ret;
+
+    HG_CHECK_EQ_INT(body(arg), 0);
+    hg_test_allow_log("");
+    live = hg_test_alloc_live();
+    for (round = 1;; round++) {
+        hg_test_alloc_fail_at(round);
+        ret = body(arg);
+        if (hg_test_alloc_live() != live)
+            hg_test_fail("hg_test_oom_loop",
+                "%" PRId64 " block(s) leak when allocation %u fails",
+                hg_test_alloc_live() - live, round);
+        if (!hg_test_alloc_failed())
+            break;
+    }
+    hg_test_alloc_fail_at(0);
+    if (ret != 0)
+        hg_test_fail("hg_test_oom_loop", "body fails by itself: %d", ret);
+    return round - 1;
+}
+
+/* ---- main ---- */
+
+/* The runner's patience is at its end: say where we were. */
+static void test_on_term(int signal_number)
+{
+    static const char text[] = "watchdog: the last place reached is ";
+    const char *place = atomic_load_explicit(&test_place, memory_order_relaxed);
+
+    (void) signal_number;
+    if (write(2, text, sizeof text - 1) < 0 ||
+        write(2, place, strlen(place)) < 0 || write(2, "\n", 1) < 0)
+        _exit(2);
+    _exit(1);
+}
+
+static int test_run_case(const char *name)
+{
+    const struct hg_test_case *entry = test_cases;
+    unsigned i;
+
+    while (entry != NULL && strcmp(entry->name, name) != 0)
+        entry = entry->next;
+    if (entry == NULL) {
+        fprintf(stderr, "%s: no case %s\n", test_program, name);
+        return 2;
+    }
+    entry->run();
+    for (i = 0; i < TEST_MAX_PEERS; i++)
+        if (test_peers[i] != NULL)
+            hg_test_stop(test_peers[i]);
+    test_judge_logs();
+    return 0;
+}
+
+static int test_run_role(const char *name, int argc, char **argv)
+{
+    const struct hg_test_role *entry = test_roles;
+
+    while (entry != NULL && strcmp(entry->name, name) != 0)
+        entry = entry->next;
+    if (entry == NULL) {
+        fprintf(stderr, "%s: no role %s\n", test_program, name);
+        return 2;
+    }
+    entry->run(argc, argv);
+    test_judge_logs();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct hg_test_case *entry;
+
+    test_program = argv[0];
+    if (argc == 2 && !strcmp(argv[1], "--list")) {
+        for (entry = test_cases; entry != NULL; entry = entry->next)
+            printf("%s %u\n", entry->name, entry->seconds);
+        return 0;
+    }
+    if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--role") != 0)) {
+        fprintf(stderr, "usage: %s --list | CASE\n", argv[0]);
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    signal(SIGTERM, test_on_term);
+    HG_Set_log_func(test_log_sink, NULL);
+    if (argc >= 3 && !strcmp(argv[1], "--role")) {
+        test_running = argv[2];
+        return test_run_role(argv[2], argc - 3, argv + 3);
+    }
+    test_running = argv[1];
+    return test_run_case(argv[1]);
+}

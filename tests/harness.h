@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * harness: what every test program is written with.
+ *
+ * A program holds several cases:
+ *
+ *     HG_TEST(map_finds_what_it_stored)
+ *     {
+ *         HG_CHECK_EQ_INT(1 + 1, 2);
+ *     }
+ *
+ * harness.c has main: `prog --list` names the cases, `prog NAME` runs one,
+ * in this process; tests/run gives each its own process and a watchdog. A
+ * check that fails prints its place and values and ends the process at once.
+ * When a case returns, the harness sees to it that every peer it spawned has
+ * ended well and that the library logged no error the case did not expect.
+ *
+ * Tests wait for events, never for time: a test that would hang is ended by
+ * the watchdog, which prints the last place that was reached.
+ */
+#ifndef HG_TESTS_HARNESS_H
+#define HG_TESTS_HARNESS_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+/* ---- Cases and roles ---- */
+
+struct hg_allocator;
+
+struct hg_test_case {
+    const char *name;
+    void (*run)(void);
+    unsigned seconds; /* the watchdog's patience; 0: the default */
+    struct hg_test_case *next;
+};
+
+struct hg_test_role {
+    const char *name;
+    void (*run)(int argc, char **argv);
+    struct hg_test_role *next;
+};
+
+void hg_test_add_case(struct hg_test_case *entry);
+void hg_test_add_role(struct hg_test_role *entry);
+
+#define HG_TEST(name) HG_TEST_SECONDS(name, 0)
+
+/* A case whose watchdog waits longer (or shorter) than the default 20 s. */
+#define HG_TEST_SECONDS(name, seconds) \
+    static void hg_test_run_##name(void); \
+    static struct hg_test_case hg_test_case_##name = { \
+        #name, hg_test_run_##name, seconds, NULL}; \
+    __attribute__((constructor)) static void hg_test_enter_##name(void) \
+    { \
+        hg_test_add_case(&hg_test_case_##name); \
+    } \
+    static void hg_test_run_##name(void)
+
+/* What hg_test_spawn("name", ...) runs in a process of its own; `argc` and
+ * `argv` are the strings given there. Returning is success. */
+#define HG_TEST_ROLE(name) \
+    static void hg_test_role_run_##name(int argc, char **argv); \
+    static struct hg_test_role hg_test_role_##name = { \
+        #name, hg_test_role_run_##name, NULL}; \
+    __attribute__((constructor)) static void hg_test_role_enter_##name(void) \
+    { \
+        hg_test_add_role(&hg_test_role_##name); \
+    } \
+    static void hg_test_role_run_##name(int argc, char **argv)
+
+/* ---- Checks: (what was got, what was wanted) ---- */
+
+#define HG_TEST_TEXT_(x) #x
+#define HG_TEST_TEXT(x) HG_TEST_TEXT_(x)
+#define HG_TEST_HERE __FILE__ ":" HG_TEST_TEXT(__LINE__)
+
+#define HG_CHECK(cond) \
+    (hg_test_at(HG_TEST_HERE), \
+        (cond) ? (void) 0 : hg_test_fail(HG_TEST_HERE, "%s", #cond))
+#define HG_CHECK_EQ_INT(got, want) \
+    hg_test_eq_int(HG_TEST_HERE, #got, (got), (want))
+#define HG_CHECK_EQ_U64(got, want) \
+    hg_test_eq_u64(HG_TEST_HERE, #got, (got), (want))
+#define HG_CHECK_EQ_STR(got, want) \
+    hg_test_eq_str(HG_TEST_HERE, #got, (got), (want))
+#define HG_CHECK_EQ_MEM(got, want, size) \
+    hg_test_eq_mem(HG_TEST_HERE, #got, (got), (want), (size))
+/* Two return codes of hg.h, printed with their texts. */
+#define HG_CHECK_RET(got, want) \
+    hg_test_eq_ret(HG_TEST_HERE, #got, (got), (want))
+#define HG_CHECK_OK(got) HG_CHECK_RET(got, 0)
+
+void hg_test_at(const char *here);
+__attribute__((noreturn, format(printf, 2, 3))) void hg_test_fail(
+    const char *here, const char *format, ...);
+void hg_test_eq_int(
+    const char *here, const char *text, intmax_t got, intmax_t want);
+void hg_test_eq_u64(
+    const char *here, const char *text, uint64_t got, uint64_t want);
+void hg_test_eq_str(
+    const char *here, const char *text, const char *got, const char *want);
+void hg_test_eq_mem(const char *here, const char *text, const void *got,
+    const void *want, size_t size);
+void hg_test_eq_ret(const char *here, const char *text, int got, int want);
+
+/* End the case as skipped; the reason is printed. */
+__attribute__((noreturn, format(printf, 1, 2))) void hg_test_skip(
+    const char *format, ...);
+
+/* ---- What the library logs ---- */
+
+/* An error line containing `part` is to come, at least once, before the case
+ * (or role) ends; without it, an error line fails the case. Borrowed: string
+ * literals. */
+void hg_test_expect_log(const char *part);
+
+/* The same, but the line need not come. */
+void hg_test_allow_log(const char *part);
+
+/* How many error lines met the expectation that was given as `part`. */
+unsigned hg_test_log_count(const char *part);
+
+/* ---- Randomness, names, descriptors ---- */
+
+/* The case's seed: HG_TEST_SEED, else fresh; printed on first use. */
+uint64_t hg_test_seed(void);
+
+/* The next number of a generator whose state is the caller's. */
+uint64_t hg_test_random(uint64_t *state);
+
+/* The scheme that a conformance or black-box test runs on, such as "self" or
+ * "zmq+tcp": HG_TEST_TRANSPORT, else "self". */
+const char *hg_test_transport(void);
+
+/* An info string for a listening class on hg_test_transport(), never given
+ * twice: port 0, or a name with the process id. The caller frees it. */
+char *hg_test_listen_string(void);
+
+/* A directory for this case's files; the runner removes it. */
+const char *hg_test_dir(void);
+
+/* Open descriptors of this process. */
+unsigned hg_test_fd_count(void);
+
+/* ---- Other processes of the same program ---- */
+
+struct hg_test_peer; /* freed by hg_test_wait and hg_test_stop */
+
+/* Start `role` (a HG_TEST_ROLE of this program) with the strings up to NULL,
+ * by fork and exec. Nothing but stdio and one channel is inherited. */
+struct hg_test_peer *hg_test_spawn(const char *role, ...);
+
+pid_t hg_test_peer_pid(const struct hg_test_peer *peer);
+
+/* The next line a peer says, without its newline; fails the case when the
+ * peer ends instead. The caller frees it. */
+char *hg_test_hear(struct hg_test_peer *peer);
+
+/* Say a line to a peer; it may be dead. */
+void hg_test_say(struct hg_test_peer *peer, const char *line);
+
+/* Send a signal to a peer. */
+void hg_test_signal(struct hg_test_peer *peer, int signal_number);
+
+/* Wait until the peer ends by itself; its wait status. */
+int hg_test_wait(struct hg_test_peer *peer);
+
+/* Close the channel, so that the peer hears NULL, and wait; the case fails
+ * unless the peer succeeds. */
+void hg_test_stop(struct hg_test_peer *peer);
+
+/* In a role: the same channel's other end. NULL: the parent stopped us. */
+char *hg_test_hear_parent(void);
+void hg_test_say_parent(const char *line);
+
+/* ---- Memory that runs out ---- */
+
+/* Give the library the counting allocator. Call before its first use. */
+void hg_test_alloc_install(void);
+
+/* The counting allocator itself. */
+const struct hg_allocator *hg_test_allocator(void);
+
+/* Make the `nth` allocation from now fail, 1 being the next; 0: none. */
+void hg_test_alloc_fail_at(uint64_t nth);
+
+/* Whether the allocation chosen last was reached, and so failed. */
+bool hg_test_alloc_failed(void);
+
+/* Blocks the library holds now. */
+int64_t hg_test_alloc_live(void);
+
+/* Run `body` once as it is (it must return 0), then with its first, second,
+ * ... allocation failing, until it runs through. In every round what it
+ * allocated must be freed when it returns; error lines are allowed. Returns
+ * the number of rounds in which an allocation failed. */
+unsigned hg_test_oom_loop(int (*body)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * run: the test runner.
+ *
+ *     run [-j jobs] [-s scale] [-t seconds] [-w wrapper] [-k part] [-v]
+ *         program[@transport]...
+ *
+ * A program, compiled or script, answers `--list` with its cases, one a line,
+ * each with the seconds it may take (0 or none: the default), and runs the
+ * case it is given as its argument: status 0 is passed, 77 skipped, anything
+ * else failed. A wrapper (such as valgrind) goes before compiled programs.
+ *
+ * Each case has a supervisor, a process which leads nobody's group, has a
+ * directory for the case's files and starts the case in a process group of
+ * its own. It adopts orphans, so whatever the case leaves behind is found,
+ * reported and killed, as is the whole group when its time is up. Only
+ * processes started here are ever signalled. The case writes into one file,
+ * which is shown only when it fails.
+ *
+ * The last line is `N passed, N failed, N skipped`.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+#define RUN_SKIPPED 77
+#define RUN_MAX_JOBS 64
+#define RUN_MAX_WORDS 32
+#define RUN_GRACE_SECS 2 /* between SIGTERM and SIGKILL */
+
+struct run_case {
+    const char *program;
+    const char *transport; /* NULL: none given */
+    char *name;
+    unsigned seconds;
+};
+
+struct run_slot {
+    const struct run_case *entry; /* NULL: idle */
+    pid_t supervisor;
+    FILE *output;
+    double started;
+};
+
+static struct {
+    unsigned jobs, scale, seconds;
+    const char *wrapper, *part;
+    bool verbose;
+} run_options = {0, 1, 20, NULL, NULL, false};
+
+static struct run_case *run_cases;
+static size_t run_case_count;
+static struct run_slot run_slots[RUN_MAX_JOBS];
+static unsigned run_passed, run_failed, run_skipped;
+
+static double run_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
+}
+
+static void run_die(const char *what)
+{
+    fprintf(stderr, "run: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+/* ---- The supervisor of one case ---- */
+
+static void run_exec_case(const struct run_case *entry)
+{
+    char *argv[RUN_MAX_WORDS + 3], *word = NULL;
+    unsigned argc = 0;
+
+    if (run_options.wrapper != NULL)
+        word = strdup(run_options.wrapper);
+    while (word != NULL && *word != '\0' && argc < RUN_MAX_WORDS) {
+        argv[argc++] = word;
+        word += strcspn(word, " ");
+        while (*word == ' ')
+            *word++ = '\0';
+    }
+    argv[argc++] = strdup(entry->program);
+    argv[argc++] = entry->name;
+    argv[argc] = NULL;
+    if (entry->transport != NULL)
+        setenv("HG_TEST_TRANSPORT", entry->transport, 1);
+    execvp(argv[0], argv);
+    fprintf(stderr, "run: %s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+/* Waits until `pid` ends (true), or somebody wants us to stop or the time
+ * comes (false). The signals are blocked. */
+static bool run_wait_until(
+    pid_t pid, const sigset_t *signals, double end, int *status_p)
+{
+    struct timespec left;
+    double seconds;
+    int got;
+
+    for (;;) {
+        if (waitpid(pid, status_p, WNOHANG) == pid)
+            return true;
+        seconds = end - run_now();
+        if (seconds <= 0)
+            return false;
+        left.tv_sec = (time_t) seconds;
+        left.tv_nsec = (long) ((seconds - (double) left.tv_sec) * 1e9);
+        got = sigtimedwait(signals, NULL, &left);
+        if (got == SIGTERM || got == SIGINT)
+            return false;
+    }
+}
+
+/* Kills every child of ours, all orphans of the case, and reaps them.
+ * Returns how many there were. */
+static unsigned run_kill_children(void)
+{
+    char path[64], command[64];
+    FILE *children, *comm;
+    unsigned count = 0;
+    long pid;
+
+    snprintf(
+        path, sizeof path, "/proc/self/task/%ld/children", (long) getpid());
+    children = fopen(path, "r");
+    while (children != NULL && fscanf(children, "%ld", &pid) == 1) {
+        snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+        comm = fopen(path, "r");
+        if (comm == NULL || fscanf(comm, "%63s", command) != 1)
+            snprintf(command, sizeof command, "(unknown)");
+        if (comm != NULL)
+            fclose(comm);
+        fprintf(stderr, "run: left a process behind: %ld %s\n", pid, command);
+        kill((pid_t) pid, SIGKILL);
+        count++;
+    }
+    if (children != NULL)
+        fclose(children);
+    for (pid = 0; pid < (long) count; pid++)
+        waitpid(-1, NULL, 0);
+    return count;
+}
+
+/* Reaps what is dead, kills what lives, until nothing is left. */
+static unsigned run_clear_orphans(void)
+{
+    unsigned count = 0, killed;
+    pid_t pid;
+
+    for (;;) {
+        do
+            pid = waitpid(-1, NULL, WNOHANG);
+        while (pid > 0);
+        if (pid < 0)
+            return count;
+        killed = run_kill_children();
+        count += killed;
+        if (killed == 0)
+            return count + 1; /* one lives, and the system hides it */
+    }
+}
+
+static void run_remove_dir(const char *dir)
+{
+    pid_t pid;
+
+    if (rmdir(dir) == 0)
+        return;
+    pid = fork();
+    if (pid == 0) {
+        execlp("rm", "rm", "-rf", dir, (char *) NULL);
+        _exit(127);
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+}
+
+/* The case's verdict from its wait status. */
+static int run_judge(int status)
+{
+    if (WIFSIGNALED(status)) {
+        fprintf(stderr, "run: killed by signal %d (%s)\n", WTERMSIG(status),
+            strsignal(WTERMSIG(status)));
+        return 1;
+    }
+    if (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == RUN_SKIPPED)
+        return WEXITSTATUS(status);
+    fprintf(stderr, "run: ended with status %d\n", WEXITSTATUS(status));
+    return 1;
+}
+
+/* Runs in a process of its own, whose stderr is the case's output file.
+ * Returns the status to exit with: 0, 1 or RUN_SKIPPED. */
+static int run_supervise(const struct run_case *entry)
+{
+    unsigned seconds =
+        entry->seconds != 0 ? entry->seconds : run_options.seconds;
+    char dir[] = "/tmp/hg-test-XXXXXX";
+    sigset_t signals, before;
+    int status = 0, verdict;
+    pid_t pid;
+
+#ifdef __linux__
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+#endif
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    if (mkdtemp(dir) == NULL)
+        run_die(dir);
+    setenv("HG_TEST_DIR", dir, 1);
+    pid = fork();
+    if (pid < 0)
+        run_die("fork");
+    if (pid == 0) {
+        setpgid(0, 0);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        run_exec_case(entry);
+    }
+    setpgid(pid, pid);
+    if (run_wait_until(pid, &signals,
+            run_now() + (double) (seconds * run_options.scale), &status)) {
+        verdict = run_judge(status);
+    } else {
+        fprintf(
+            stderr, "run: stopped after %u s\n", seconds * run_options.scale);
+        kill(pid, SIGTERM);
+        if (!run_wait_until(
+                pid, &signals, run_now() + RUN_GRACE_SECS, &status)) {
+            kill(-pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+        }
+        verdict = 1;
+    }
+    if (run_clear_orphans() != 0)
+        verdict = 1;
+    run_remove_dir(dir);
+    return verdict;
+}
+
+/* ---- The runner ---- */
+
+/* The line by which the library's own stderr sink, which no harness judges,
+ * reports an error. */
+static bool run_is_error_line(const char *line)
+{
+    return !strncmp(line, "hg: error: ", 11);
+}
+
+/* Looks through a case's output: shows it when asked; otherwise keeps the
+ * reason of a skip. True when it holds an error line nobody judged. */
+static bool run_read_output(FILE *output, bool show, char *reason, size_t size)
+{
+    bool error = false;
+    char line[1024];
+
+    rewind(output);
+    while (fgets(line, sizeof line, output) != NULL) {
+        if (run_is_error_line(line))
+            error = true;
+        if (show)
+            printf("    %s", line);
+        if (!strncmp(line, "skip: ", 6))
+            snprintf(reason, size, "%.*s", (int) size - 1, line + 6);
+    }
+    reason[strcspn(reason, "\n")] = '\0';
+    return error;
+}
+
+static void run_report(struct run_slot *slot, int status)
+{
+    const struct run_case *entry = slot->entry;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    char reason[256] = "no reason given";
+    const char *verdict = "FAIL";
+
+    if (run_read_output(slot->output, false, reason, sizeof reason) &&
+        code == 0)
+        code = 1;
+    if (code == 0) {
+        run_passed++;
+        verdict = "ok";
+    } else if (code == RUN_SKIPPED) {
+        run_skipped++;
+        verdict = "skip";
+    } else
+        run_failed++;
+    if (code != 0 || run_options.verbose)
+        printf("%-4s %s%s%s %s (%.2f s)%s%s\n", verdict, entry->program,
+            entry->transport != NULL ? "@" : "",
+            entry->transport != NULL ? entry->transport : "", entry->name,
+            run_now() - slot->started, code == RUN_SKIPPED ? ": " : "",
+            code == RUN_SKIPPED ? reason : "");
+    if (code != 0 && code != RUN_SKIPPED)
+        run_read_output(slot->output, true, reason, sizeof reason);
+    fflush(stdout);
+    fclose(slot->output);
+    slot->entry = NULL;
+}
+
+static void run_start(struct run_slot *slot, const struct run_case *entry)
+{
+    int null, out;
+
+    slot->output = tmpfile();
+    if (slot->output == NULL)
+        run_die("tmpfile");
+    slot->entry = entry;
+    slot->started = run_now();
+    slot->supervisor = fork();
+    if (slot->supervisor < 0)
+        run_die("fork");
+    if (slot->supervisor != 0)
+        return;
+    null = open("/dev/null", O_RDONLY);
+    out = fileno(slot->output);
+    if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        _exit(2);
+    /* The file's position is shared: both streams append to it. */
+    fcntl(out, F_SETFL, O_APPEND);
+    setvbuf(stderr, NULL, _IOLBF, 0);
+    _exit(run_supervise(entry));
+}
+
+/* Waits for one supervisor and reports its case. */
+static void run_finish_one(void)
+{
+    unsigned i;
+    int status;
+    pid_t pid = wait(&status);
+
+    if (pid < 0 && errno != EINTR)
+        run_die("wait");
+    for (i = 0; i < run_options.jobs; i++)
+        if (run_slots[i].entry != NULL && run_slots[i].supervisor == pid)
+            run_report(&run_slots[i], status);
+}
+
+static void run_all(void)
+{
+    size_t next = 0;
+    unsigned i, busy;
+
+    do {
+        busy = 0;
+        for (i = 0; i < run_options.jobs; i++) {
+            if (run_slots[i].entry == NULL && next < run_case_count)
+                run_start(&run_slots[i], &run_cases[next++]);
+            if (run_slots[i].entry != NULL)
+                busy++;
+        }
+        if (busy != 0)
+            run_finish_one();
+    } while (busy != 0);
+}
+
+/* Asks one program for its cases. */
+static void run_list(const char *program, const char *transport)
+{
+    char command[512], line[256], name[200];
+    struct run_case *grown;
+    unsigned seconds;
+    FILE *list;
+
+    snprintf(command, sizeof command, "'%s' --list", program);
+    list = popen(command, "r");
+    if (list == NULL)
+        run_die(program);
+    while (fgets(line, sizeof line, list) != NULL) {
+        seconds = 0;
+        if (sscanf(line, "%199s %u", name, &seconds) < 1 ||
+            (run_options.part != NULL &&
+                strstr(program, run_options.part) == NULL &&
+                strstr(name, run_options.part) == NULL))
+            continue;
+        grown = (struct run_case *) realloc(
+            run_cases, (run_case_count + 1) * sizeof run_cases[0]);
+        if (grown == NULL)
+            run_die(program);
+        run_cases = grown;
+        run_cases[run_case_count++] =
+            (struct run_case){program, transport, strdup(name), seconds};
+    }
+    if (pclose(list) != 0) {
+        fprintf(stderr, "run: %s --list fails\n", program);
+        exit(2);
+    }
+}
+
+static void run_usage(void)
+{
+    fprintf(stderr,
+        "usage: run [-j jobs] [-s scale] [-t seconds] "
+        "[-w wrapper] [-k part] [-v] program[@transport]...\n");
+    exit(2);
+}
+
+static unsigned run_number(const char *text)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*end != '\0' || value == 0 || value > 100000)
+        run_usage();
+    return (unsigned) value;
+}
+
+static void run_parse(int argc, char **argv)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int option;
+
+    while ((option = getopt(argc, argv, "j:s:t:w:k:v")) != -1)
+        switch (option) {
+        case 'j': run_options.jobs = run_number(optarg); break;
+        case 's': run_options.scale = run_number(optarg); break;
+        case 't': run_options.seconds = run_number(optarg); break;
+        case 'w': run_options.wrapper = optarg; break;
+        case 'k': run_options.part = optarg; break;
+        case 'v': run_options.verbose = true; break;
+        default: run_usage();
+        }
+    if (run_options.jobs == 0)
+        run_options.jobs = cores > 0 ? (unsigned) cores : 1;
+    if (run_options.jobs > RUN_MAX_JOBS)
+        run_options.jobs = RUN_MAX_JOBS;
+}
+
+/* An interrupted run ends its supervisors, and they their cases. */
+static void run_on_signal(int signal_number)
+{
+    unsigned i;
+
+    for (i = 0; i < run_options.jobs; i++)
+        if (run_slots[i].entry != NULL)
+            kill(run_slots[i].supervisor, SIGTERM);
+    _exit(128 + signal_number);
+}
+
+int main(int argc, char **argv)
+{
+    char *at;
+    int i;
+
+    run_parse(argc, argv);
+    for (i = optind; i < argc; i++) {
+        at = strchr(argv[i], '@');
+        if (at != NULL)
+            *at++ = '\0';
+        run_list(argv[i], at);
+    }
+    signal(SIGINT, run_on_signal);
+    signal(SIGTERM, run_on_signal);
+    run_all();
+    printf("%u passed, %u failed, %u skipped\n", run_passed, run_failed,
+        run_skipped);
+    return run_failed != 0 || run_case_count == 0;
+}

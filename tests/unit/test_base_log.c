@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The room log: levels, filter, sink, the form of a line on stderr, the
+ * environment.
+ */
+#include "../../hg.c"
+
+#include "harness.h"
+
+#include <sys/socket.h>
+
+struct log_seen {
+    unsigned count;
+    int level;
+    char subsys[32];
+    char line[1200];
+};
+
+static void log_sink(int level, const char *subsys, const char *line, void *arg)
+{
+    struct log_seen *seen = (struct log_seen *) arg;
+
+    seen->count++;
+    seen->level = level;
+    snprintf(seen->subsys, sizeof(seen->subsys), "%s", subsys);
+    snprintf(seen->line, sizeof(seen->line), "%s", line);
+    errno = EDOM; /* a sink may spoil it */
+}
+
+static int log_evaluated(unsigned *count)
+{
+    return (int) ++*count;
+}
+
+HG_TEST(log_levels_are_obeyed)
+{
+    static const char *const names[] = {
+        "none", "error", "warning", "info", "debug"};
+    struct log_seen seen = {0};
+    unsigned evaluated = 0;
+    unsigned i;
+
+    HG_Set_log_func(log_sink, &seen);
+    for (i = 0; i < 5; i++) {
+        HG_CHECK_OK(HG_Set_log_level(names[i]));
+        seen.count = 0;
+        evaluated = 0;
+        hg_log_error("rpc", "%d", log_evaluated(&evaluated));
+        hg_log_warning("rpc", "%d", log_evaluated(&evaluated));
+        hg_log_info("rpc", "%d", log_evaluated(&evaluated));
+        hg_log_debug("rpc", "%d", log_evaluated(&evaluated));
+        HG_CHECK_EQ_U64(seen.count, i);
+        /* What is off costs not even its arguments. */
+        HG_CHECK_EQ_U64(evaluated, i);
+        /* The plugins' way in asks too. */
+        seen.count = 0;
+        hg_log_line(HG_LOG_LEVEL_DEBUG, "rpc", "late");
+        HG_CHECK_EQ_U64(seen.count, i == 4);
+    }
+    HG_CHECK_EQ_INT(seen.level, HG_LOG_LEVEL_DEBUG);
+    HG_CHECK_EQ_STR(seen.subsys, "rpc");
+    HG_CHECK_EQ_STR(seen.line, "late");
+}
+
+HG_TEST(log_default_is_errors)
+{
+    struct log_seen seen = {0};
+
+    HG_Set_log_func(log_sink, &seen);
+    hg_log_warning("rpc", "no");
+    HG_CHECK_EQ_U64(seen.count, 0);
+    hg_log_error("rpc", "%s %d", "yes", 42);
+    HG_CHECK_EQ_U64(seen.count, 1);
+    HG_CHECK_EQ_STR(seen.line, "yes 42");
+}
+
+HG_TEST(log_setter_refuses_unknown_levels)
+{
+    struct log_seen seen = {0};
+
+    HG_Set_log_func(log_sink, &seen);
+    HG_CHECK_OK(HG_Set_log_level("info"));
+    HG_CHECK_RET(HG_Set_log_level("loud"), HG_INVALID_ARG);
+    HG_CHECK_EQ_STR(seen.line, "HG_Set_log_level: no level \"loud\"");
+    HG_CHECK_RET(HG_Set_log_level(""), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Set_log_level(NULL), HG_INVALID_ARG);
+    HG_CHECK_EQ_U64(seen.count, 3);
+    hg_log_info("rpc", "the level stands");
+    HG_CHECK_EQ_U64(seen.count, 4);
+}
+
+/* Whether `subsys` speaks under the filter `list`. */
+static bool log_admits(const char *list, const char *subsys)
+{
+    struct log_seen seen = {0};
+
+    HG_Set_log_func(log_sink, &seen);
+    HG_CHECK_OK(HG_Set_log_subsys(list));
+    hg_log_error(subsys, "heard");
+    return seen.count == 1;
+}
+
+HG_TEST(log_filter_chooses_subsystems)
+{
+    char list[300];
+
+    HG_CHECK(log_admits(NULL, "rpc"));
+    HG_CHECK(log_admits("", "rpc"));
+    HG_CHECK(log_admits(",", "rpc"));
+    HG_CHECK(log_admits("rpc", "rpc"));
+    HG_CHECK(!log_admits("rpc", "bulk"));
+    HG_CHECK(log_admits("cls, bulk,rpc", "bulk"));
+    HG_CHECK(!log_admits("rpcx", "rpc"));
+    HG_CHECK(!log_admits("rp", "rpc"));
+    HG_CHECK(!log_admits("~zmq", "zmq"));
+    HG_CHECK(log_admits("~zmq", "rpc"));
+    HG_CHECK(!log_admits("~zmq,~rpc", "rpc"));
+    HG_CHECK(!log_admits("rpc,~zmq", "bulk"));
+    HG_CHECK(!log_admits("rpc,~rpc", "rpc"));
+    HG_CHECK(log_admits("~rpc,rpc", "rpc"));
+    HG_CHECK(log_admits("~", "rpc"));
+
+    HG_CHECK(!log_admits("bulk", "rpc"));
+    memset(list, 'x', sizeof(list));
+    list[256] = '\0';
+    HG_CHECK_RET(HG_Set_log_subsys(list), HG_OVERFLOW);
+    list[255] = '\0';
+    HG_CHECK_OK(HG_Set_log_subsys(list));
+}
+
+HG_TEST(log_keeps_errno)
+{
+    struct log_seen seen = {0};
+
+    HG_Set_log_func(log_sink, &seen);
+    errno = ENOTTY;
+    hg_log_error("rpc", "%s", strerror(errno));
+    HG_CHECK_EQ_INT(errno, ENOTTY);
+    HG_CHECK_EQ_STR(seen.line, strerror(ENOTTY));
+    HG_CHECK_OK(HG_Set_log_subsys("bulk"));
+    errno = ENOTTY;
+    hg_log_error("rpc", "filtered");
+    HG_CHECK_EQ_INT(errno, ENOTTY);
+    HG_CHECK_EQ_U64(seen.count, 1);
+}
+
+HG_TEST(log_call_is_one_line)
+{
+    struct log_seen seen = {0};
+
+    HG_Set_log_func(log_sink, &seen);
+    hg_log_error("rpc", "name \"%s\"", "a\nhg: error: rpc: forged\x7f\x1b[2J");
+    HG_CHECK_EQ_STR(seen.line, "name \"a?hg: error: rpc: forged??[2J\"");
+}
+
+/* ---- On stderr ---- */
+
+/* Let stderr be `fd` and the sink be the default; gives the old one. */
+static int log_redirect(int fd)
+{
+    int old = dup(STDERR_FILENO);
+
+    HG_CHECK(old >= 0);
+    HG_CHECK(dup2(fd, STDERR_FILENO) == STDERR_FILENO);
+    HG_Set_log_func(NULL, NULL);
+    return old;
+}
+
+static void log_restore(int old)
+{
+    dup2(old, STDERR_FILENO);
+    close(old);
+}
+
+/* Log once with stderr a datagram socket: what one write brought. */
+static size_t log_capture(const char *text, char *buf, size_t size)
+{
+    int ends[2];
+    ssize_t got;
+    int old;
+
+    HG_CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+    old = log_redirect(ends[1]);
+    hg_log_error("rpc", "%s", text);
+    log_restore(old);
+    got = recv(ends[0], buf, size - 1, MSG_DONTWAIT);
+    HG_CHECK(got > 0);
+    buf[got] = '\0';
+    HG_CHECK(recv(ends[0], buf + got, 1, MSG_DONTWAIT) < 0);
+    close(ends[0]);
+    close(ends[1]);
+    return (size_t) got;
+}
+
+HG_TEST(log_line_is_a_single_write)
+{
+    char buf[2000];
+
+    log_capture("text", buf, sizeof(buf));
+    HG_CHECK_EQ_STR(buf, "hg: error: rpc: text\n");
+}
+
+HG_TEST(log_lines_are_cut_at_1000_bytes)
+{
+    static const size_t prefix = sizeof("hg: error: rpc: ") - 1;
+    char text[1500];
+    char buf[2000];
+
+    memset(text, 'x', sizeof(text));
+    text[999 - prefix] = '\0';
+    HG_CHECK_EQ_U64(log_capture(text, buf, sizeof(buf)), 1000);
+    HG_CHECK_EQ_STR(buf + 995, "xxxx\n");
+    text[999 - prefix] = 'x';
+    text[1000 - prefix] = '\0';
+    HG_CHECK_EQ_U64(log_capture(text, buf, sizeof(buf)), 1000);
+    HG_CHECK_EQ_STR(buf + 995, "x...\n");
+    text[1000 - prefix] = 'x';
+    text[sizeof(text) - 1] = '\0';
+    HG_CHECK_EQ_U64(log_capture(text, buf, sizeof(buf)), 1000);
+    HG_CHECK_EQ_STR(buf + 995, "x...\n");
+}
+
+HG_TEST(log_survives_a_closed_stderr)
+{
+    sigset_t pending;
+    sigset_t mask;
+    int ends[2];
+    int old;
+
+    HG_CHECK(pipe(ends) == 0);
+    close(ends[0]);
+    old = log_redirect(ends[1]);
+    close(ends[1]);
+    errno = ENOTTY;
+    hg_log_error("rpc", "nobody reads");
+    log_restore(old);
+    HG_CHECK_EQ_INT(errno, ENOTTY);
+    HG_CHECK(sigpending(&pending) == 0);
+    HG_CHECK(!sigismember(&pending, SIGPIPE));
+    HG_CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0);
+    HG_CHECK(!sigismember(&mask, SIGPIPE));
+}
+
+/* ---- The environment ---- */
+
+/* Says how many lines of error, warning and debug level come through. */
+HG_TEST_ROLE(log_counter)
+{
+    struct log_seen seen = {0};
+    char text[32];
+
+    (void) argc;
+    (void) argv;
+    HG_Set_log_func(log_sink, &seen);
+    hg_log_error("rpc", "e");
+    hg_log_warning("rpc", "w");
+    hg_log_debug("bulk", "d");
+    snprintf(text, sizeof(text), "%u", seen.count);
+    hg_test_say_parent(text);
+}
+
+/* The count of lines of a process with this environment, and what it wrote
+ * to stderr by itself. */
+static unsigned log_run(
+    const char *level, const char *subsys, char *err, size_t size)
+{
+    struct hg_test_peer *peer;
+    char *said;
+    unsigned count;
+    int ends[2];
+    ssize_t got;
+    int old;
+
+    HG_CHECK(setenv("HG_LOG_LEVEL", level, 1) == 0);
+    HG_CHECK(setenv("HG_LOG_SUBSYS", subsys, 1) == 0);
+    HG_CHECK(pipe(ends) == 0);
+    old = dup(STDERR_FILENO);
+    HG_CHECK(old >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+    close(ends[1]);
+    peer = hg_test_spawn("log_counter", (char *) NULL);
+    log_restore(old);
+    said = hg_test_hear(peer);
+    count = (unsigned) strtoul(said, NULL, 10);
+    free(said);
+    hg_test_stop(peer);
+    got = read(ends[0], err, size - 1);
+    HG_CHECK(got >= 0);
+    err[got] = '\0';
+    close(ends[0]);
+    return count;
+}
+
+HG_TEST(log_reads_the_environment)
+{
+    char err[500];
+
+    HG_CHECK_EQ_U64(log_run("", "", err, sizeof(err)), 1);
+    HG_CHECK_EQ_STR(err, "");
+    HG_CHECK_EQ_U64(log_run("none", "", err, sizeof(err)), 0);
+    HG_CHECK_EQ_U64(log_run("debug", "", err, sizeof(err)), 3);
+    HG_CHECK_EQ_U64(log_run("debug", "bulk", err, sizeof(err)), 1);
+    HG_CHECK_EQ_U64(log_run("debug", "~bulk", err, sizeof(err)), 2);
+    HG_CHECK_EQ_STR(err, "");
+}
+
+HG_TEST(log_warns_once_of_a_bad_environment)
+{
+    char list[300];
+    char err[500];
+
+    HG_CHECK_EQ_U64(log_run("shout", "", err, sizeof(err)), 1);
+    HG_CHECK_EQ_STR(err,
+        "hg: warning: log: HG_LOG_LEVEL: \"shout\" is none of none, error, "
+        "warning, info, debug; taking error\n");
+    memset(list, 'x', sizeof(list));
+    list[sizeof(list) - 1] = '\0';
+    HG_CHECK_EQ_U64(log_run("debug", list, err, sizeof(err)), 3);
+    HG_CHECK_EQ_STR(err,
+        "hg: warning: log: HG_LOG_SUBSYS: longer than 255 characters; taking "
+        "all\n");
+}
