@@ -5,7 +5,8 @@
 # `make help` lists the targets. Everything built goes under $(BUILD).
 #
 # Knobs: CC CFLAGS PREFIX DESTDIR BUILD, V=1 (show commands and passed cases),
-#        NA="zmq ofi mpi" (transports that `lib` takes in).
+#        NA="zmq ofi mpi" (transports that `lib` takes in),
+#        TRANSPORT FILE SIZE (of demo).
 
 CFLAGS ?= -O2 -g
 PREFIX ?= /usr/local
@@ -35,11 +36,11 @@ na_libs     = $(if $1,$(shell pkg-config --libs $(pkgs)))
 # Tests run on every transport whose file and library are here.
 FOUND := $(strip $(foreach na,zmq ofi mpi,$(if $(wildcard hg_na_$(na).c), \
     $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na)))))
-TRANSPORTS := self $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc)
+TRANSPORTS := self self-emul $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc)
 
 .DELETE_ON_ERROR:
 .PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage amalgamate \
-        lint format install uninstall dist clean help deps programs FORCE
+        lint format install uninstall dist clean help deps programs demo bench FORCE
 
 all: lib ## the library (the default)
 
@@ -47,12 +48,13 @@ all: lib ## the library (the default)
 
 PAIR := hg.h hg.c
 
-amalgamate: ## write hg.h and hg.c from gen/
+amalgamate: ## write hg.h, hg.c and hg_na_zmq.c from gen/
 	$(Q)mkdir -p $(BUILD)
-	$(Q)for t in h c; do \
-	    LC_ALL=C awk -f gen/amalgamate.awk -v target=$$t gen/manifest \
-	        > $(BUILD)/hg.$$t.new || exit 1; \
-	    cmp -s $(BUILD)/hg.$$t.new hg.$$t || cp $(BUILD)/hg.$$t.new hg.$$t; \
+	$(Q)for t in h:hg.h c:hg.c zmq:hg_na_zmq.c; do \
+	    file=$${t#*:}; \
+	    LC_ALL=C awk -f gen/amalgamate.awk -v target=$${t%:*} gen/manifest \
+	        > $(BUILD)/$$file.new || exit 1; \
+	    cmp -s $(BUILD)/$$file.new $$file || cp $(BUILD)/$$file.new $$file; \
 	done
 
 # ---- The library ----
@@ -122,7 +124,7 @@ BOX     := $(call names,box)
 CONFORM := $(call names,conform)
 CASES   := $(UNIT) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t))
-SCRIPTS := tests/lint tests/generator tests/selftest tests/install \
+SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/demo \
            $(if $(wildcard README.md),tests/pair)
 RUN      = $(BUILD)/run -j $(JOBS) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
@@ -167,12 +169,58 @@ $(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(TEST_LIB) $(OBJS) \
 	    $(call na_libs,$(FOUND))
 
-programs: $(UNIT) $(BOX) $(CONFORM)
+# ---- Examples ----
 
-ASAN  := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+SHIPS        := hello array write demo_server demo_client
+EXAMPLES     := $(SHIPS:%=$(BUILD)/examples/%)
+EXAMPLE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out \
+    $(SHIPS:%=examples/%.c),$(wildcard examples/*.c)))
+
+$(EXAMPLE_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard examples/*.h) $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
+
+$(EXAMPLES): $(BUILD)/%: %.c $(EXAMPLE_OBJS) $(OBJS)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(EXAMPLE_OBJS) $(OBJS) \
+	    $(call na_libs,$(FOUND))
+
+# This one includes sources of the demo.
+$(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])
+
+# Knobs of demo: where the server listens, the file shipped, or its size.
+TRANSPORT = $(if $(filter zmq,$(FOUND)),zmq+tcp://127.0.0.1)
+FILE      =
+SIZE      = 256M
+
+# Who only looks is not stopped by a warning of a newer compiler.
+demo: WERROR :=
+demo: $(EXAMPLES) ## ship a file to a server and back: TRANSPORT=, FILE=, SIZE=
+	$(Q)examples/demo $(BUILD)/examples '$(TRANSPORT)' '$(FILE)' '$(SIZE)'
+
+# ---- Figures ----
+
+# The raw program is compared with where the library has its transport.
+PERF_SOURCES := $(wildcard tests/perf/hg_perf*.c) \
+                $(if $(filter zmq,$(FOUND)),tests/perf/raw_zmq.c)
+PERF_OBJS    := $(PERF_SOURCES:%.c=$(BUILD)/%.o)
+
+$(PERF_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard tests/perf/*.h) $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -c -o $@ $<
+
+$(BUILD)/tests/perf/hg_perf: $(PERF_OBJS) $(OBJS)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
+
+bench: $(BUILD)/tests/perf/hg_perf ## the figures, about two minutes; BENCHFLAGS=
+	$(Q)$< $(BENCHFLAGS)
+
+programs: $(UNIT) $(BOX) $(CONFORM) $(EXAMPLES)
+
+ASAN  := -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 UBSAN := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 TSAN  := -O1 -g -fsanitize=thread
-PORT  := -O1 -g -DHG_ENABLE_EPOLL=0 -DHG_ENABLE_CRC_SIMD=0
+PORT  := -O0 -g -DHG_ENABLE_EPOLL=0 -DHG_ENABLE_CRC_SIMD=0
 export ASAN_OPTIONS  ?= detect_leaks=1:abort_on_error=0
 export UBSAN_OPTIONS ?= print_stacktrace=1
 export TSAN_OPTIONS  ?= halt_on_error=1

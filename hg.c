@@ -2623,6 +2623,7 @@ struct na_emul;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
+#define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -2670,6 +2671,13 @@ typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
+/* How much arrives between two moments of idleness; see na_progress_is_much. */
+struct na_load {
+    uint64_t since;   /* the last idle moment that something came before */
+    uint64_t arrived; /* na_class_core.arrived then */
+    uint64_t batch;   /* what came before such moments, smoothed */
+};
+
 struct na_context_core {
     struct na_queue queue;
     bool own; /* the library's own, not the application's */
@@ -2679,6 +2687,7 @@ struct na_context_core {
     uint32_t running;   /* callbacks being run */
     _Atomic bool poked; /* progress is to return; na_progress_poke */
     int epoll_fd;       /* for NA_Poll_get_fd; -1 until asked */
+    struct na_load load;
     /* Guarded by op_lock. */
     pthread_mutex_t op_lock;
     struct na_op_core **ops; /* by index; type-stable until destruction */
@@ -2706,6 +2715,8 @@ struct na_match {
     size_t buckets;            /* a power of two; 0 until first used */
     size_t entries;            /* in all buckets */
     uint64_t queued_bytes;     /* in all waiting messages */
+    bool held;                 /* a message was held back: NA_AGAIN */
+    _Atomic bool retry; /* ... and may find room now; cleared by progress */
 };
 
 struct na_counter {
@@ -2727,6 +2738,7 @@ struct na_class_core {
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
     struct na_match match;
+    _Atomic uint64_t arrived; /* bytes, and NA_CORE_MESSAGE_WEIGHT a message */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
@@ -2774,6 +2786,14 @@ static inline const struct na_plugin *na_class_ops(
 static inline struct na_emul *na_class_emul(const struct na_class *na_class)
 {
     return na_class_core_of(na_class)->emul;
+}
+
+/* Take note that a message or frame came, for how to wait. */
+static inline void na_class_note_arrival(
+    struct na_class *na_class, na_size_t size)
+{
+    atomic_fetch_add_explicit(&na_class_core_of(na_class)->arrived,
+        size + NA_CORE_MESSAGE_WEIGHT, memory_order_relaxed);
 }
 
 /* Identifier of an operation, generation included; stable while pending. */
@@ -3153,11 +3173,11 @@ HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
  * is taken. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 
-/* The pending operation behind a public identifier, or NULL. It may end at
- * any moment: whoever owns it looks at its identifier again under the lock
- * that completion needs. */
+/* The pending operation behind a public identifier and its type, or NULL. It
+ * may end, and be used again, at any moment: whoever owns it looks at its
+ * identifier again under the lock that completion needs. */
 HG_PRIVATE struct na_op_core *na_op_find(
-    struct na_context_core *context, na_op_id_t op_id);
+    struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p);
 
 /* The table of a context. */
 HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context);
@@ -3276,6 +3296,8 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         core->op_free = op->next_free;
     else
         op = na_op_grow(core);
+    if (op != NULL)
+        op->pub.type = type; /* na_op_find may look at it */
     hg_unlock(&core->op_lock);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
@@ -3288,7 +3310,6 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->next_free = NULL;
     hg_list_init(&op->pub.link);
     op->pub.context = context;
-    op->pub.type = type;
     op->pub.addr = NULL;
     op->pub.local = NULL;
     op->pub.remote = NULL;
@@ -3359,7 +3380,8 @@ HG_PRIVATE na_return_t na_op_set_msg(
         }
         copy = op->segments;
     }
-    memcpy(copy, msg->segments, size);
+    if (size > 0)
+        memcpy(copy, msg->segments, size);
     op->pub.msg = *msg;
     op->pub.msg.segments = copy;
     return NA_SUCCESS;
@@ -3415,7 +3437,7 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
 }
 
 HG_PRIVATE struct na_op_core *na_op_find(
-    struct na_context_core *context, na_op_id_t op_id)
+    struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p)
 {
     struct na_op_core *op = NULL;
     uint32_t index;
@@ -3428,10 +3450,14 @@ HG_PRIVATE struct na_op_core *na_op_find(
     hg_lock(&context->op_lock);
     if (index >= 1 && index <= context->op_count)
         op = context->ops[index - 1];
+    if (op != NULL &&
+        (na_op_public_id(op) != op_id ||
+            atomic_load_explicit(&op->state, memory_order_acquire) !=
+                NA_OP_PENDING))
+        op = NULL;
+    if (op != NULL)
+        *type_p = op->pub.type;
     hg_unlock(&context->op_lock);
-    if (op == NULL || na_op_public_id(op) != op_id ||
-        atomic_load_explicit(&op->state, memory_order_acquire) != NA_OP_PENDING)
-        return NULL;
     return op;
 }
 
@@ -3480,9 +3506,10 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 /* Fail the receives that wait for this peer, and tell the RPC engines. */
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 
-/* Take a posted receive back: NA_SUCCESS, and it completes with NA_CANCELED;
+/* Take a posted receive of the context back: NA_SUCCESS, and it completes with NA_CANCELED;
  * NA_NOENTRY when it is no longer posted under this identifier. */
-HG_PRIVATE na_return_t na_msg_cancel_recv(struct na_op_core *op, uint64_t id);
+HG_PRIVATE na_return_t na_msg_cancel_recv(
+    struct na_context *context, struct na_op_core *op, uint64_t id);
 
 /* Give the RPC plane of a context to `sink`, with what waited for it, and tell
  * `dead` of peers that die; NULL takes it back, and no call of either is under
@@ -3584,6 +3611,18 @@ HG_PRIVATE void na_msg_match_fini(struct na_match *match)
     hg_mem_free(match->receives);
     hg_mem_free(match->messages);
     pthread_mutex_destroy(&match->lock);
+}
+
+/* A receive or sink is new: what was held back may be offered again, once the
+ * caller has released the match lock and woken the class. Whether to. */
+static bool na_msg_let_go(struct na_match *match)
+{
+    bool held = match->held;
+
+    match->held = false;
+    if (held)
+        atomic_store(&match->retry, true);
+    return held;
 }
 
 /* ---- The table of expected messages ---- */
@@ -3774,8 +3813,11 @@ static na_return_t na_msg_keep(struct na_class_core *core,
     struct na_match *match = &core->match;
     struct na_msg_waiting *waiting;
 
-    if (match->queued_bytes + na_msg_weight(size) > core->info.max_queue_bytes)
+    if (match->queued_bytes + na_msg_weight(size) >
+        core->info.max_queue_bytes) {
+        match->held = (core->ops.caps & NA_CAP_HOLDS_BACK) != 0;
         return NA_AGAIN;
+    }
     if (plane == NA_MSG_EXPECTED && na_msg_make_room(match) != NA_SUCCESS)
         return NA_NOMEM;
     waiting = (struct na_msg_waiting *) hg_mem_alloc(
@@ -3886,6 +3928,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     na_return_t ret;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    na_class_note_arrival(na_class, size);
     do {
         ret = NA_NOENTRY;
         if (plane == NA_MSG_RPC)
@@ -3963,20 +4006,25 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
     na_msg_tell_sinks(addr, ret);
 }
 
-HG_PRIVATE na_return_t na_msg_cancel_recv(struct na_op_core *op, uint64_t id)
+HG_PRIVATE na_return_t na_msg_cancel_recv(
+    struct na_context *context, struct na_op_core *op, uint64_t id)
 {
-    struct na_match *match =
-        &na_class_core_of(op->pub.context->na_class)->match;
+    struct na_context_core *core = na_context_core_of(context);
+    struct na_match *match = &na_class_core_of(context->na_class)->match;
+    bool posted;
 
     hg_lock(&match->lock);
-    if (atomic_load(&op->id) != id || hg_list_is_empty(&op->pub.link)) {
-        hg_unlock(&match->lock);
-        return NA_NOENTRY;
+    hg_lock(&core->op_lock); /* it is not used for another meanwhile */
+    posted = atomic_load(&op->id) == id && !hg_list_is_empty(&op->pub.link);
+    if (posted) {
+        hg_list_remove(&op->pub.link);
+        if (op->pub.type == NA_CB_RECV_EXPECTED)
+            match->entries--;
     }
-    hg_list_remove(&op->pub.link);
-    if (op->pub.type == NA_CB_RECV_EXPECTED)
-        match->entries--;
+    hg_unlock(&core->op_lock);
     hg_unlock(&match->lock);
+    if (!posted)
+        return NA_NOENTRY;
     na_op_complete(&op->pub, NA_CANCELED);
     return NA_SUCCESS;
 }
@@ -3990,6 +4038,7 @@ HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
     struct na_match *match = &na_class_core_of(context->na_class)->match;
     struct na_link mine;
     struct na_link *link;
+    bool wake;
 
     hg_lock(&core->sink_lock);
     core->sink = sink;
@@ -4012,7 +4061,10 @@ HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
         (void) na_msg_unlink(match, waiting);
         hg_list_push(&mine, &waiting->link);
     }
+    wake = na_msg_let_go(match);
     hg_unlock(&match->lock);
+    if (wake)
+        context->na_class->core->wake(context->na_class);
     hg_lock(&core->sink_lock);
     for (link = mine.next; link != &mine && core->sink != NULL;
          link = link->next) {
@@ -4235,8 +4287,10 @@ static na_return_t na_msg_post(struct na_op_core *op)
     struct na_context_core *context = na_context_core_of(op->pub.context);
     struct na_match *match =
         &na_class_core_of(op->pub.context->na_class)->match;
+    struct na_class *na_class = op->pub.context->na_class;
     bool expected = op->pub.type == NA_CB_RECV_EXPECTED;
     struct na_msg_waiting *waiting = NULL;
+    bool wake = false;
     na_return_t ret = NA_SUCCESS;
 
     hg_lock(&match->lock);
@@ -4262,8 +4316,11 @@ static na_return_t na_msg_post(struct na_op_core *op)
     } else {
         hg_list_push(&context->recv_unexpected, &op->pub.link);
     }
+    wake = na_msg_let_go(match);
 unlock:
     hg_unlock(&match->lock);
+    if (wake)
+        na_class->core->wake(na_class);
     if (waiting != NULL) {
         na_op_complete(&op->pub,
             na_msg_fill(&op->pub, waiting->source, waiting->tag, waiting->data,
@@ -5118,8 +5175,9 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
  * with it ends with `ret`. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
-/* A context is being destroyed: forget its operations without completing
- * them. On return nothing touches them or their memory any more. */
+/* A context is being destroyed: its operations complete with NA_CANCELED (or
+ * the result they already have) before this returns, and nothing touches
+ * their memory any more. Waits as deregistering does. */
 HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 
 /* Send what windows and the transport allow now, a bounded number of frames;
@@ -5496,9 +5554,8 @@ struct na_emul_xfer {
     struct na_link in_done;   /* emul->done */
     struct na_emul *emul;
     struct na_emul_peer *peer;
-    struct na_emul_reg *reg;    /* target: until ended */
-    struct na_op *op;           /* initiator: until completed */
-    struct na_context *context; /* initiator */
+    struct na_emul_reg *reg; /* target: until ended */
+    struct na_op *op;        /* initiator: until completed */
     uint64_t id;
     struct na_cursor cursor;
     na_size_t length;
@@ -6457,6 +6514,7 @@ HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
 /* #include "na/emul_xfer.h" */
 
 #define NA_EMUL_DEATH_MS 5000u /* when info names none */
+#define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
 
 /* ---- Life ---- */
 
@@ -6565,23 +6623,30 @@ no_memory:
 }
 
 /* Wait, releasing the lock, for frames and copies to end; a line in the log
- * when it takes longer than a dead peer may. */
+ * when it takes longer than a dead peer may. Perhaps nobody polls meanwhile,
+ * so the transport is asked to look after its dead. */
 static void na_emul_await(
     struct na_emul *emul, uint64_t *deadline, const char *what)
 {
+    uint64_t soon = hg_clock_after_ms(NA_EMUL_RECLAIM_MS);
     unsigned ms = emul->na_class->info->death_ms;
 
     if (ms == 0)
         ms = NA_EMUL_DEATH_MS;
     if (*deadline == 0)
         *deadline = hg_clock_after_ms(2 * ms + 1000);
-    if (!na_emul_xfer_wait(emul, *deadline) && *deadline != HG_CLOCK_NEVER) {
+    if (na_emul_xfer_wait(emul, soon))
+        return;
+    if (soon > *deadline) {
         hg_log_error("rma",
             "%s still waits for the transport to give memory "
             "back",
             what);
         *deadline = HG_CLOCK_NEVER;
     }
+    hg_unlock(&emul->lock);
+    na_class_ops(emul->na_class)->reclaim(emul->na_class);
+    hg_lock(&emul->lock);
 }
 
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
@@ -6646,7 +6711,6 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
         return NA_NOMEM;
     }
     xfer->op = op;
-    xfer->context = op->context;
     na_cursor_init(&xfer->cursor, op->local, op->local_offset);
     na_emul_xfer_start(xfer);
     if (xfer->started) {
@@ -6688,10 +6752,10 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
     return ret;
 }
 
-/* Whether something of the context is in the hands of the transport or of a
- * thread that copies; with `forget`, ends its transfers first. */
+/* Whether an operation of the context has not drained yet; with `cancel`,
+ * ends its transfer first. */
 static bool na_emul_context_busy(
-    struct na_emul *emul, const struct na_context *context, bool forget)
+    struct na_emul *emul, const struct na_context *context, bool cancel)
 {
     bool busy = false;
     size_t i;
@@ -6708,13 +6772,11 @@ static bool na_emul_context_busy(
                 struct na_emul_xfer *xfer =
                     HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer);
 
-                if (xfer->context != context)
+                if (xfer->op == NULL || xfer->op->context != context)
                     continue;
-                if (forget) {
-                    xfer->op = NULL;
+                if (cancel)
                     na_emul_xfer_fail(xfer, NA_CANCELED);
-                }
-                if (xfer->frames > 0 || xfer->copies > 0)
+                if (hg_list_is_empty(&xfer->in_done))
                     busy = true;
             }
         }
@@ -6980,6 +7042,7 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_emul_wire wire;
     const char *wrong;
 
+    assert(emul != NULL && source->na_class == na_class);
     if (na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS) {
         na_class->core->count(na_class, "rma_malformed", 1);
         return;
@@ -7049,6 +7112,12 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "na/emul.h" */
+
+/* "Much" arrives: on average so many messages, or the like in bytes, at a
+ * time. A pause makes that forgotten. Found by measuring. */
+#define NA_PROGRESS_MUCH (3u * NA_CORE_MESSAGE_WEIGHT)
+#define NA_PROGRESS_MUCH_MAX (16u * NA_CORE_MESSAGE_WEIGHT)
+#define NA_PROGRESS_PAUSE (3u * HG_CLOCK_MS)
 
 /* Turns between two looks at the clock while spinning. */
 #define NA_PROGRESS_SPINS 16
@@ -7134,6 +7203,8 @@ static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
         if (pthread_mutex_trylock(&core->poll_lock) != 0)
             return false;
     }
+    if (atomic_load_explicit(&core->match.retry, memory_order_relaxed))
+        atomic_store(&core->match.retry, false);
     *n_p += core->ops.poll(&context->pub);
     if (core->emul != NULL)
         *n_p += na_emul_poll(core->emul);
@@ -7159,15 +7230,15 @@ static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
     return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL));
 }
 
-/* Whether a turn that may poll would find nothing; from here on whatever
- * changes that makes a descriptor readable. */
+/* Whether a turn that may poll would find nothing; from here on, until
+ * wait_end, whatever changes that makes a descriptor readable. */
 static bool na_progress_may_sleep(struct na_context_core *context)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    bool idle = core->ops.wait_begin(&context->pub) != NA_FALSE;
 
-    if (core->emul != NULL && na_emul_has_work(core->emul))
-        return false;
-    return core->ops.wait_begin(&context->pub) != NA_FALSE;
+    return idle && !atomic_load(&core->match.retry) &&
+        (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
 /* Sleep until something happens or `deadline`. */
@@ -7188,14 +7259,37 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
             deadline = soon;
     }
     hg_waker_arm(waker);
-    if (!na_progress_ready(context, lanes) &&
-        (!polled || na_progress_may_sleep(context))) {
-        ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
+    if (!na_progress_ready(context, lanes)) {
+        if (!polled || na_progress_may_sleep(context))
+            ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
         if (polled)
             ops->wait_end(&context->pub);
     }
     hg_waker_disarm(waker);
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
+}
+
+/* Whether so much comes in that a sleeper will find a batch on waking. Then
+ * the transport's own threads make better use of the processor than a thread
+ * that stays awake for the next message. Asked in idle moments. */
+static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
+{
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    struct na_load *load = &context->load;
+    uint64_t arrived =
+        atomic_load_explicit(&core->arrived, memory_order_relaxed);
+    uint64_t came = arrived - load->arrived;
+
+    if (now - load->since > NA_PROGRESS_PAUSE)
+        load->batch = 0;
+    if (came > 0) {
+        if (came > NA_PROGRESS_MUCH_MAX)
+            came = NA_PROGRESS_MUCH_MAX;
+        load->batch = (7 * load->batch + came) / 8;
+        load->arrived = arrived;
+        load->since = now;
+    }
+    return load->batch > NA_PROGRESS_MUCH;
 }
 
 /* How long to stay awake with nothing to do. */
@@ -7227,6 +7321,8 @@ static na_return_t na_progress_run(
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     uint64_t window = na_progress_window(core);
     uint64_t awake_until = 0; /* not looked at the clock yet */
+    bool follows = (core->ops.caps & NA_CAP_YIELD) != 0 &&
+        core->info.wait_mode == NA_WAIT_ADAPTIVE;
     bool polled;
 
     for (;;) {
@@ -7246,7 +7342,8 @@ static na_return_t na_progress_run(
             return NA_TIMEOUT;
         if (n > 0 || awake_until == 0)
             awake_until = now + window;
-        if (now < awake_until) {
+        if (now < awake_until &&
+            !(follows && na_progress_is_much(context, now))) {
             na_progress_pause(core);
             continue;
         }
@@ -7557,8 +7654,8 @@ static void na_context_drain(struct na_context_core *context)
             atomic_load(&context->op_pending));
 }
 
-/* Whether a thread is inside; marks it as progressing otherwise, so that no
- * thread gets in any more. */
+/* Whether a thread is inside now. Keeping others out from here on is the
+ * application's part, as with any object it destroys. */
 static bool na_context_is_busy(struct na_context_core *context)
 {
     bool busy;
@@ -7631,7 +7728,8 @@ HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id)
 {
     struct na_context_core *core = na_context_core_of(context);
-    struct na_op_core *op = na_op_find(core, op_id);
+    na_cb_type_t type = NA_CB_LOOKUP;
+    struct na_op_core *op = na_op_find(core, op_id, &type);
     uint64_t id;
 
     if (op == NULL)
@@ -7639,9 +7737,9 @@ HG_PRIVATE na_return_t na_context_cancel(
     id = na_op_id_of(&op->pub);
     if (na_op_public_id(op) != op_id)
         return NA_NOENTRY;
-    switch (op->pub.type) {
+    switch (type) {
     case NA_CB_RECV_UNEXPECTED:
-    case NA_CB_RECV_EXPECTED: return na_msg_cancel_recv(op, id);
+    case NA_CB_RECV_EXPECTED: return na_msg_cancel_recv(context, op, id);
     case NA_CB_PUT:
     case NA_CB_GET:
         if (na_class_emul(context->na_class) != NULL)
@@ -7761,6 +7859,8 @@ struct na_self_class {
     struct na_class base;
     pthread_mutex_t lock;
     struct na_link sends;     /* operations that met a full queue */
+    struct na_op *offered;    /* one of them, offered again; guarded by lock */
+    bool offer_canceled;      /* it is to end if nobody takes it; lock */
     struct na_link frames;    /* of the emulation, on their way to ourselves */
     _Atomic unsigned waiting; /* elements of both lists */
     pthread_rwlock_t memory;
@@ -7929,26 +8029,35 @@ static na_return_t na_self_send(
     return NA_SUCCESS;
 }
 
-/* Offer the first waiting send again; whether it left. */
+/* Offer the first waiting send again; whether it left. One thread at a time
+ * offers, so that the sends keep their order. */
 static bool na_self_retry(struct na_self_class *self)
 {
-    struct na_link *link;
+    struct na_link *link = NULL;
     struct na_op *op;
     na_return_t ret;
 
     hg_lock(&self->lock);
-    link = hg_list_pop(&self->sends);
+    if (self->offered == NULL)
+        link = hg_list_pop(&self->sends);
+    if (link != NULL) {
+        self->offered = HG_CONTAINER_OF(link, struct na_op, link);
+        self->offer_canceled = false;
+    }
     hg_unlock(&self->lock);
     if (link == NULL)
         return false;
     op = HG_CONTAINER_OF(link, struct na_op, link);
     ret = na_self_deliver(&self->base, &op->msg);
-    if (ret == NA_AGAIN) {
-        hg_lock(&self->lock);
-        hg_list_push(&self->sends, &op->link);
-        hg_unlock(&self->lock);
+    hg_lock(&self->lock);
+    self->offered = NULL;
+    if (ret == NA_AGAIN && self->offer_canceled)
+        ret = NA_CANCELED;
+    if (ret == NA_AGAIN) /* in front of the others, where it was */
+        hg_list_push(self->sends.next, link);
+    hg_unlock(&self->lock);
+    if (ret == NA_AGAIN)
         return false;
-    }
     atomic_fetch_sub(&self->waiting, 1);
     self->base.core->complete(op, ret);
     return true;
@@ -7958,15 +8067,28 @@ static na_return_t na_self_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_class *na_class = op->context->na_class;
     struct na_self_class *self = na_self_of(na_class);
+    const struct na_link *link;
+    bool offered;
     bool found;
 
+    /* While it is here its identifier does not change; so look for it first:
+     * elsewhere the operation may be in use for something else by now. */
     hg_lock(&self->lock);
-    found = na_class->core->op_id(op) == op_id && !hg_list_is_empty(&op->link);
-    if (found)
+    link = self->sends.next;
+    while (link != &self->sends && link != &op->link)
+        link = link->next;
+    offered = op == self->offered;
+    found =
+        (offered || link != &self->sends) && na_class->core->op_id(op) == op_id;
+    if (found && offered)
+        self->offer_canceled = true;
+    else if (found)
         hg_list_remove(&op->link);
     hg_unlock(&self->lock);
     if (!found)
         return NA_NOENTRY;
+    if (offered)
+        return NA_SUCCESS;
     atomic_fetch_sub(&self->waiting, 1);
     na_class->core->complete(op, NA_CANCELED);
     return NA_SUCCESS;
@@ -8107,9 +8229,20 @@ static unsigned na_self_poll(struct na_context *context)
 
 static int na_self_poll_fd(struct na_context *context)
 {
-    struct na_self_class *self = na_self_of(context->na_class);
+    (void) context;
+    return NA_POLL_FD_IDLE;
+}
 
-    return atomic_load(&self->waiting) > 0 ? NA_POLL_FD_NONE : NA_POLL_FD_IDLE;
+/* Frames can always be delivered; the core wakes us when a send can. */
+static na_bool_t na_self_wait_begin(struct na_context *context)
+{
+    struct na_self_class *self = na_self_of(context->na_class);
+    bool idle;
+
+    hg_lock(&self->lock);
+    idle = hg_list_is_empty(&self->frames);
+    hg_unlock(&self->lock);
+    return idle ? NA_TRUE : NA_FALSE;
 }
 
 static const char *const na_self_protocols[] = {"self", NULL};
@@ -8136,6 +8269,7 @@ static const struct na_plugin na_self_plugin = {
     .get = na_self_transfer,
     .poll = na_self_poll,
     .poll_fd = na_self_poll_fd,
+    .wait_begin = na_self_wait_begin,
     .cancel = na_self_cancel,
 };
 
@@ -8383,6 +8517,11 @@ static na_bool_t na_plugins_wait_begin(struct na_context *context)
     return NA_TRUE;
 }
 
+static void na_plugins_reclaim(struct na_class *na_class)
+{
+    (void) na_class;
+}
+
 static na_return_t na_plugins_cancel(struct na_op *op, uint64_t op_id)
 {
     (void) op;
@@ -8417,6 +8556,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->wait_end = na_plugins_context_ignore;
     if (ops_p->cancel == NULL)
         ops_p->cancel = na_plugins_cancel;
+    if (ops_p->reclaim == NULL)
+        ops_p->reclaim = na_plugins_reclaim;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
@@ -8797,13 +8938,19 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
 
 /* ---- Options ---- */
 
-static const char *na_class_keep(
-    struct na_class_core *core, unsigned slot, const char *string)
+/* Replace a string (or NULL) by a copy that lives as long as the class. */
+static na_return_t na_class_keep(
+    struct na_class_core *core, unsigned slot, const char **string_p)
 {
-    if (string == NULL)
-        return NULL;
-    core->strings[slot] = hg_mem_strdup(string);
-    return core->strings[slot];
+    if (*string_p == NULL)
+        return NA_SUCCESS;
+    core->strings[slot] = hg_mem_strdup(*string_p);
+    if (core->strings[slot] == NULL) {
+        hg_log_error("cls", "no memory for the option '%s'", *string_p);
+        return NA_NOMEM;
+    }
+    *string_p = core->strings[slot];
+    return NA_SUCCESS;
 }
 
 /* Copy the application's options and fill in the defaults. */
@@ -8828,15 +8975,16 @@ static na_return_t na_class_set_info(
         hg_log_error("cls", "wait_mode %u is unknown", info->wait_mode);
         return NA_INVALID_ARG;
     }
-    info->ip_subnet = na_class_keep(core, 0, info->ip_subnet);
-    info->auth_key = na_class_keep(core, 1, info->auth_key);
-    info->curve_secret_key = na_class_keep(core, 2, info->curve_secret_key);
-    info->curve_server_key = na_class_keep(core, 3, info->curve_server_key);
-    info->curve_allow_dir = na_class_keep(core, 4, info->curve_allow_dir);
+    if (na_class_keep(core, 0, &info->ip_subnet) != NA_SUCCESS ||
+        na_class_keep(core, 1, &info->auth_key) != NA_SUCCESS ||
+        na_class_keep(core, 2, &info->curve_secret_key) != NA_SUCCESS ||
+        na_class_keep(core, 3, &info->curve_server_key) != NA_SUCCESS ||
+        na_class_keep(core, 4, &info->curve_allow_dir) != NA_SUCCESS)
+        return NA_NOMEM;
     if ((info->progress_mode & NA_NO_BLOCK) != 0)
         info->wait_mode = NA_WAIT_SPIN;
     if (info->spin_us == 0)
-        info->spin_us = (core->ops.caps & NA_CAP_YIELD) != 0 ? 200 : 50;
+        info->spin_us = (core->ops.caps & NA_CAP_YIELD) != 0 ? 300 : 50;
     if (info->max_queue_bytes == 0)
         info->max_queue_bytes = (size_t) 64 << 20;
     if (info->lookup_ms == 0)
@@ -8910,10 +9058,11 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         goto free_core;
     core->pub.core = &na_class_core_table;
     core->pub.info = &core->info;
-    core->pub.protocol = na_class_keep(core, 5, protocol);
+    core->pub.protocol = protocol;
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
-    if (core->pub.protocol == NULL || na_class_init_locks(core) != NA_SUCCESS)
+    if (na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
+        na_class_init_locks(core) != NA_SUCCESS)
         goto free_core;
     if (core->info.force_rma_emulation || core->ops.put == NULL) {
         if (core->ops.frame_send == NULL && core->info.force_rma_emulation) {
@@ -9015,6 +9164,10 @@ static void na_class_close(struct na_class_core *core)
     na_class_stop_thread(core);
     mems = na_rma_release_all(&core->pub);
     core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
+    if (core->emul != NULL) {
+        na_emul_destroy(core->emul); /* it holds references of addresses */
+        core->emul = NULL;
+    }
     na_msg_match_drop(&core->match);
     na_addr_unref(core->pub.self_addr);
     addrs = na_addr_release_all(&core->pub);
@@ -9065,40 +9218,58 @@ NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
     return NA_Initialize_opt(info_string, listen, NULL);
 }
 
-HG_PRIVATE bool na_class_is_live(const struct na_class *na_class)
+/* The registry's mutex is held. */
+static bool na_class_find(const struct na_class *na_class)
 {
     const struct na_link *link;
-    bool live = false;
+
+    for (link = na_class_live.next; link != &na_class_live; link = link->next) {
+        if (&HG_CONTAINER_OF(link, struct na_class_core, live)->pub == na_class)
+            return true;
+    }
+    return false;
+}
+
+HG_PRIVATE bool na_class_is_live(const struct na_class *na_class)
+{
+    bool live;
 
     hg_lock(&na_class_registry_lock);
-    for (link = na_class_live.next; link != &na_class_live && !live;
-         link = link->next)
-        live =
-            &HG_CONTAINER_OF(link, struct na_class_core, live)->pub == na_class;
+    live = na_class_find(na_class);
     hg_unlock(&na_class_registry_lock);
     return live;
 }
 
+/* Take a class out of the registry, so that one thread closes it. */
+static na_return_t na_class_retire(struct na_class *na_class)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&na_class_registry_lock);
+    if (!na_class_find(na_class))
+        ret = NA_INVALID_ARG;
+    else if (na_context_count(na_class) > 0)
+        ret = NA_BUSY;
+    else
+        hg_list_remove(&na_class_core_of(na_class)->live);
+    hg_unlock(&na_class_registry_lock);
+    return ret;
+}
+
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 {
-    struct na_class_core *core;
+    na_return_t ret = na_class_retire(na_class);
 
-    if (!na_class_is_live(na_class)) {
-        hg_log_error("cls", "NA_Finalize: %s",
-            na_class == NULL ? "the class is NULL" : "no such class is open");
-        return NA_INVALID_ARG;
-    }
-    core = na_class_core_of(na_class);
-    if (na_context_count(na_class) > 0) {
+    if (ret == NA_BUSY)
         hg_log_error("cls", "NA_Finalize: %u contexts are alive",
             na_context_count(na_class));
-        return NA_BUSY;
-    }
-    hg_lock(&na_class_registry_lock);
-    hg_list_remove(&core->live);
-    hg_unlock(&na_class_registry_lock);
-    na_class_close(core);
-    na_class_delete(core);
+    else if (ret != NA_SUCCESS)
+        hg_log_error("cls", "NA_Finalize: %s",
+            na_class == NULL ? "the class is NULL" : "no such class is open");
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_class_close(na_class_core_of(na_class));
+    na_class_delete(na_class_core_of(na_class));
     return NA_SUCCESS;
 }
 
@@ -9119,7 +9290,8 @@ NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class)
 
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 {
-    return na_class != NULL &&
+    /* Emulated transfers take turns, so they may overtake each other. */
+    return na_class != NULL && na_class_emul(na_class) == NULL &&
         (na_class_ops(na_class)->caps & NA_CAP_ORDERED) != 0;
 }
 
@@ -9418,6 +9590,9 @@ static hg_return_t hg_proc_judge(
             proc->limit, got, crc);
         return HG_CHECKSUM_ERROR;
     }
+    if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
+        hg_log_error("proc", "the proc function refuses the arguments: %s",
+            HG_Error_to_string(ret));
     if (ret != HG_SUCCESS)
         return ret;
     if (proc->error != HG_SUCCESS)
@@ -9898,7 +10073,8 @@ static hg_return_t hg_proc_string_copy(
     }
     bytes = proc->data + proc->pos;
     if (length > 0 && memchr(bytes, 0, (size_t) length) != NULL) {
-        hg_log_error("proc", "a string has a NUL inside");
+        hg_log_error(
+            "proc", "a string of %" PRIu64 " bytes has a NUL inside", length);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     copy = (char *) hg_mem_alloc((size_t) length + 1);
@@ -10664,7 +10840,8 @@ struct hg_bulk_layer {
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
-    _Atomic uint32_t transfers;  /* in flight */
+    bool mute; /* it must travel, but there is none: nothing is exposed */
+    _Atomic uint32_t transfers; /* in flight */
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
 };
@@ -10694,9 +10871,11 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
  * free. No transfer is in flight. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
-/* The RPC layer runs on another class: descriptions carry the owner's
- * address. HG_OPNOTSUPPORT at creation where the class does not listen. */
-HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(struct hg_bulk_layer *layer);
+/* Whether the RPC layer runs on another class: then descriptions carry the
+ * owner's address. Where the class does not listen, so that there is none,
+ * making or serializing a handle of our memory is HG_OPNOTSUPPORT. */
+HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
+    struct hg_bulk_layer *layer, bool separate);
 
 /* See HG_Bulk_handle_create. */
 HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
@@ -10814,12 +10993,25 @@ free_layer:
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(struct hg_bulk_layer *layer)
+HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
+    struct hg_bulk_layer *layer, bool separate)
 {
-    if (!layer->na_class->listen)
-        return HG_OPNOTSUPPORT;
+    layer->owner[0] = '\0';
+    layer->mute = separate && !layer->na_class->listen;
+    if (!separate || layer->mute)
+        return HG_SUCCESS;
     return NA_Addr_to_string(layer->na_class, layer->owner,
         sizeof(layer->owner), layer->na_class->self_addr);
+}
+
+static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
+{
+    if (!layer->mute)
+        return HG_SUCCESS;
+    hg_log_error("bulk",
+        "the bulk class is not the RPC class and does not listen: nobody "
+        "could reach the memory");
+    return HG_OPNOTSUPPORT;
 }
 
 /* Free the memory handles of a bulk handle, withdrawing them. */
@@ -11024,6 +11216,9 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
                                     : "has unknown flags");
         return HG_INVALID_ARG;
     }
+    ret = hg_bulk_check_mute(layer);
+    if (ret != HG_SUCCESS)
+        return ret;
     bulk = hg_bulk_new(layer);
     if (bulk == NULL)
         return HG_NOMEM;
@@ -11121,7 +11316,9 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
         return HG_MSGSIZE;
     }
-    ret = hg_bulk_publish(bulk);
+    ret = hg_bulk_check_mute(layer);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_publish(bulk);
     if (ret != HG_SUCCESS)
         return ret;
     hg_wire_put32(&wire, HG_BULK_MAGIC);
@@ -11886,7 +12083,7 @@ enum hg_handle_state {
 struct hg_overflow {
     struct na_mem_handle *mem;    /* ours, registered: a peer fetches it */
     struct na_mem_handle *remote; /* theirs: being fetched */
-    unsigned char *data;          /* fetched bytes */
+    unsigned char *data;          /* fetched bytes, for the handle's life */
     size_t size;
     na_op_id_t op_id; /* of the fetch */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
@@ -11908,6 +12105,7 @@ struct hg_handle {
     enum hg_handle_state state; /* context lock */
     bool target;
     bool freed;    /* target: the application let go; context lock */
+    bool held;     /* target: a large output waits; context lock */
     bool canceled; /* origin: taken back while fetching; context lock */
     struct na_addr *addr;
     struct hg_rpc rpc;
@@ -11923,6 +12121,8 @@ struct hg_handle {
     struct hg_overflow in_large;
     struct hg_overflow out_large;
     struct hg_timer timer;
+    /* Its message could not be sent after all; NULL: nobody minds. */
+    void (*unsent)(struct hg_handle *handle, hg_return_t ret);
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
 };
@@ -12106,8 +12306,10 @@ static void hg_handle_clear(struct hg_handle *handle)
     struct hg_buf out;
 
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->link));
-    assert(handle->in_large.mem == NULL && handle->in_large.data == NULL);
-    assert(handle->out_large.mem == NULL && handle->out_large.data == NULL);
+    assert(handle->in_large.mem == NULL && handle->in_large.remote == NULL);
+    assert(handle->out_large.mem == NULL && handle->out_large.remote == NULL);
+    hg_mem_free(handle->in_large.data);
+    hg_mem_free(handle->out_large.data);
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     in = handle->in;
@@ -12178,15 +12380,13 @@ static void hg_handle_count_sending(struct hg_context *context, int delta)
     hg_unlock(&context->lock);
 }
 
-/* A send that could not leave at once has left, or failed. A failed request
- * ends through its peer's death; a failed answer is the caller's loss. */
+/* A send that could not leave at once has left, or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
 
-    if (info->ret != NA_SUCCESS)
-        hg_log_debug(
-            "rpc", "a message was not sent: %s", NA_Error_to_string(info->ret));
+    if (info->ret != NA_SUCCESS && handle->unsent != NULL)
+        handle->unsent(handle, info->ret);
     hg_handle_count_sending(handle->context, -1);
     hg_handle_unref(handle);
     return NA_SUCCESS;
@@ -12460,7 +12660,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
-    if (wire.failed || mem_size != hg_wire_left(&wire)) {
+    if (wire.failed || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
         hg_log_error("rpc", "malformed description of large arguments");
         return HG_PROTOCOL_ERROR;
     }
@@ -12488,26 +12688,42 @@ HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size,
     void (*fetched)(struct hg_handle *handle, hg_return_t ret))
 {
+    struct hg_context *context = handle->context;
+    na_op_id_t op_id = NA_OP_ID_NULL;
     hg_return_t ret;
 
     large->fetched = fetched;
-    hg_handle_ref(handle);
+    hg_handle_ref(handle); /* for the fetch */
+    hg_handle_ref(handle); /* for this function, which may outlast it */
     ret = hg_overflow_prepare(handle, large, payload, size);
     if (ret == HG_SUCCESS)
-        ret = na_rma_start(handle->context->na_context, NA_CB_GET,
-            NA_LANE_INTERNAL, hg_overflow_got, handle, large->mem, 0,
-            large->remote, 0, large->size, handle->addr, &large->op_id);
-    if (ret == HG_SUCCESS)
-        return;
-    fetched(handle, ret);
+        ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
+            hg_overflow_got, handle, large->mem, 0, large->remote, 0,
+            large->size, handle->addr, &op_id);
+    if (ret == HG_SUCCESS) {
+        hg_lock(&context->lock);
+        large->op_id = op_id;
+        hg_unlock(&context->lock);
+    } else {
+        hg_overflow_end(large);
+        fetched(handle, ret);
+        hg_handle_unref(handle);
+    }
     hg_handle_unref(handle);
 }
 
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large)
 {
-    if (large->remote != NULL)
-        (void) na_context_cancel(handle->context->na_context, large->op_id);
+    struct hg_context *context = handle->context;
+    na_op_id_t op_id;
+
+    hg_lock(&context->lock);
+    op_id = large->op_id;
+    hg_unlock(&context->lock);
+    /* Stale once the fetch ended, and not yet known before it started: then
+     * it runs to its end, whose result the caller ignores. */
+    (void) na_context_cancel(context->na_context, op_id);
 }
 
 /* ==== gen/hg/forward.h ==== */
@@ -12593,7 +12809,8 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
 
 /* ---- The table of calls in flight ---- */
 
-static hg_return_t hg_forward_enter(struct hg_handle *handle)
+/* Reserve a place, which numbers the call. Nobody can end it yet. */
+static hg_return_t hg_forward_reserve(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret;
@@ -12604,11 +12821,8 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     } else {
         ret = hg_slots_add(&context->sequences, handle, &handle->sequence);
     }
-    if (ret == HG_SUCCESS) {
+    if (ret == HG_SUCCESS)
         context->in_flight++;
-        handle->state = HG_HANDLE_SENT;
-        hg_list_push(&context->origins, &handle->link);
-    }
     hg_unlock(&context->lock);
     if (ret == HG_AGAIN)
         hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
@@ -12616,18 +12830,36 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     return ret;
 }
 
-/* Take a call out; the lock is held. Who gets true ends it. */
-static bool hg_forward_take(struct hg_handle *handle)
+/* Give the place back; the lock is held. */
+static void hg_forward_leave(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    if (handle->state != HG_HANDLE_SENT)
-        return false;
     (void) hg_slots_remove(&context->sequences, handle->sequence);
-    hg_list_remove(&handle->link);
-    handle->state = HG_HANDLE_ENDED;
     assert(context->in_flight > 0);
     context->in_flight--;
+}
+
+/* The call begins: from now on anything may end it. */
+static void hg_forward_enter(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(handle->state == HG_HANDLE_IDLE);
+    handle->state = HG_HANDLE_SENT;
+    hg_list_push(&context->origins, &handle->link);
+    hg_unlock(&context->lock);
+}
+
+/* Take a call out; the lock is held. Who gets true ends it. */
+static bool hg_forward_take(struct hg_handle *handle)
+{
+    if (handle->state != HG_HANDLE_SENT)
+        return false;
+    hg_forward_leave(handle);
+    hg_list_remove(&handle->link);
+    handle->state = HG_HANDLE_ENDED;
     return true;
 }
 
@@ -12685,6 +12917,18 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     return HG_SUCCESS;
 }
 
+/* The request never left: end the call, unless that happened already. */
+static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
+{
+    bool taken;
+
+    hg_lock(&handle->context->lock);
+    taken = hg_forward_take(handle);
+    hg_unlock(&handle->context->lock);
+    if (taken)
+        hg_forward_finish(handle, ret);
+}
+
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg)
 {
@@ -12700,15 +12944,18 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
             HG_Error_to_string(ret));
         return ret;
     }
-    ret = hg_forward_enter(handle);
+    ret = hg_forward_reserve(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    handle->callback = callback;
-    handle->arg = arg;
-    hg_handle_ref(handle); /* until the callback ran */
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
-        goto take_back;
+        goto leave;
+    handle->callback = callback;
+    handle->arg = arg;
+    handle->unsent = hg_forward_unsent;
+    hg_handle_ref(handle); /* until the callback ran */
+    hg_forward_enter(handle);
+    /* A peer that died before that fails the send. */
     ret = hg_handle_send(handle, message, size, 0);
     if (ret != HG_SUCCESS)
         goto take_back;
@@ -12726,6 +12973,12 @@ take_back:
         hg_overflow_end(&handle->in_large);
         hg_handle_unref(handle);
     }
+    return ret;
+
+leave:
+    hg_lock(&handle->context->lock);
+    hg_forward_leave(handle);
+    hg_unlock(&handle->context->lock);
     return ret;
 }
 
@@ -13159,6 +13412,18 @@ static bool hg_serve_take(struct hg_handle *handle)
     return taken;
 }
 
+/* A number for a large output. Nobody can let go of it yet. */
+static hg_return_t hg_serve_number(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
+    hg_lock(&context->lock);
+    ret = hg_slots_add(&context->held, handle, &handle->held_id);
+    hg_unlock(&context->lock);
+    return ret;
+}
+
 /* Keep a large output until it is fetched: a reference and a timer. */
 static hg_return_t hg_serve_hold(struct hg_handle *handle)
 {
@@ -13168,15 +13433,11 @@ static hg_return_t hg_serve_hold(struct hg_handle *handle)
     hg_return_t ret;
 
     hg_lock(&context->lock);
-    ret = hg_slots_add(&context->held, handle, &handle->held_id);
-    if (ret == HG_SUCCESS) {
-        ret = hg_deadline_add(&context->deadline, &handle->timer, until);
-        if (ret != HG_SUCCESS)
-            (void) hg_slots_remove(&context->held, handle->held_id);
-    }
-    hg_unlock(&context->lock);
-    if (ret == HG_SUCCESS)
+    ret = hg_deadline_add(&context->deadline, &handle->timer, until);
+    handle->held = ret == HG_SUCCESS;
+    if (handle->held)
         hg_handle_ref(handle);
+    hg_unlock(&context->lock);
     return ret;
 }
 
@@ -13197,8 +13458,10 @@ static bool hg_serve_take_held(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    if (hg_slots_remove(&context->held, handle->held_id) == NULL)
+    if (!handle->held)
         return false;
+    handle->held = false;
+    (void) hg_slots_remove(&context->held, handle->held_id);
     hg_deadline_remove(&context->deadline, &handle->timer);
     return true;
 }
@@ -13216,6 +13479,52 @@ static void hg_serve_fill_header(
     header->incarnation = handle->context->hg_class->na_class->incarnation;
 }
 
+/* Take a held output back that could not be sent. */
+static void hg_serve_take_back(struct hg_handle *handle)
+{
+    bool taken;
+
+    hg_lock(&handle->context->lock);
+    taken = hg_serve_take_held(handle);
+    hg_unlock(&handle->context->lock);
+    if (taken)
+        hg_serve_let_go(handle);
+}
+
+static void hg_serve_unsent(struct hg_handle *handle, hg_return_t ret)
+{
+    (void) ret;
+    hg_serve_take_back(handle);
+}
+
+/* Let the origin fetch an output too large for a message, and hold it. */
+static hg_return_t hg_serve_offer(struct hg_handle *handle,
+    struct hg_header *header, const void **message_p, size_t *size_p)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = hg_serve_number(handle);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out, header,
+        &handle->out_args, handle->held_id, message_p, size_p);
+    if (ret != HG_SUCCESS)
+        goto drop_number;
+    ret = hg_serve_hold(handle);
+    if (ret != HG_SUCCESS)
+        goto end_large;
+    handle->unsent = hg_serve_unsent;
+    return HG_SUCCESS;
+
+end_large:
+    hg_overflow_end(&handle->out_large);
+drop_number:
+    hg_lock(&context->lock);
+    (void) hg_slots_remove(&context->held, handle->held_id);
+    hg_unlock(&context->lock);
+    return ret;
+}
+
 /* Send what stands in handle->out behind the header's place. */
 static hg_return_t hg_serve_send_output(struct hg_handle *handle)
 {
@@ -13226,32 +13535,22 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     size_t size = HG_HEADER_MIN + args->size;
     bool large = !handle->addr->self &&
         size > context->hg_class->na_class->max_expected_size;
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
 
     hg_serve_fill_header(handle, &header, HG_SUCCESS);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
     if (large) {
-        ret = hg_serve_hold(handle);
+        ret = hg_serve_offer(handle, &header, &message, &size);
         if (ret != HG_SUCCESS)
             return ret;
-        ret = hg_overflow_offer(handle, &handle->out_large, &handle->out,
-            &header, args, handle->held_id, &message, &size);
     } else {
         header.payload_size = args->size;
         hg_header_encode(&header, handle->out.data);
     }
-    if (ret == HG_SUCCESS)
-        ret = hg_handle_send(handle, message, size, handle->peer_context);
-    if (ret != HG_SUCCESS && large) {
-        bool taken;
-
-        hg_lock(&context->lock);
-        taken = hg_serve_take_held(handle);
-        hg_unlock(&context->lock);
-        if (taken)
-            hg_serve_let_go(handle);
-    }
+    ret = hg_handle_send(handle, message, size, handle->peer_context);
+    if (ret != HG_SUCCESS && large)
+        hg_serve_take_back(handle);
     return ret;
 }
 
@@ -13345,10 +13644,14 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     bool unanswered;
 
     hg_lock(&context->lock);
-    again = handle->freed;
-    handle->freed = true;
-    hg_list_remove(&handle->link);
     unanswered = handle->state == HG_HANDLE_ARRIVED;
+    /* One that is back in the pool, or reused, has another state. */
+    again =
+        handle->freed || (!unanswered && handle->state != HG_HANDLE_ANSWERED);
+    if (!again) {
+        handle->freed = true;
+        hg_list_remove(&handle->link);
+    }
     hg_unlock(&context->lock);
     if (again) {
         hg_log_error("rpc", "a handle was freed twice");
@@ -13405,8 +13708,8 @@ HG_PRIVATE void hg_serve_release_held(
                 &context->held, &cursor, &id)) != NULL) {
         if (addr != NULL && handle->addr != addr)
             continue;
-        (void) hg_serve_take_held(handle);
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
+        if (hg_serve_take_held(handle))
+            hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
     }
     hg_unlock(&context->lock);
 }
@@ -13706,13 +14009,14 @@ static void hg_context_delete_class(struct hg_class *hg_class)
 static hg_return_t hg_context_set_na(struct hg_context *context)
 {
     struct na_class *na_class = context->hg_class->na_class;
+    bool separate = context->layer->na_class != na_class;
     hg_return_t ret;
 
+    ret = hg_bulk_layer_set_separate(context->layer, separate);
+    if (ret != HG_SUCCESS)
+        return ret;
     context->na_context = context->layer->context;
-    if (context->layer->na_class != na_class) {
-        ret = hg_bulk_layer_set_separate(context->layer);
-        if (ret != HG_SUCCESS && ret != HG_OPNOTSUPPORT)
-            return ret;
+    if (separate) {
         context->na_context = na_context_create(na_class, true);
         if (context->na_context == NULL)
             return HG_NOMEM;
@@ -13905,11 +14209,11 @@ struct hg_request_layer {
     pthread_mutex_t lock;
     struct hg_context *context; /* NULL: not initialised */
     struct hg_bulk_layer *layer;
-    bool own_layer;   /* made by HG_Init */
-    bool driving;     /* a thread has the role */
-    bool watching;    /* and returns from progress for queued calls */
-    unsigned servers; /* sleepers that run handlers */
-    unsigned inside;  /* threads in a wait */
+    bool own_layer;          /* made by HG_Init */
+    bool driving;            /* a thread has the role */
+    bool watching;           /* and returns from progress for queued calls */
+    unsigned servers;        /* sleepers that run handlers */
+    _Atomic unsigned inside; /* threads in a wait; raised with the lock */
     struct na_link waiters;
     struct na_link requests;
     struct na_link bulk_requests;
@@ -13958,6 +14262,32 @@ static struct hg_context *hg_request_context(const char *function)
     return context;
 }
 
+/* The same for a function that waits: until hg_request_leave, HG_Finalize
+ * leaves the context alone. */
+static struct hg_context *hg_request_enter(const char *function)
+{
+    struct hg_context *context;
+
+    hg_request_lock();
+    context = hg_request_layer.context;
+    if (context != NULL)
+        atomic_fetch_add(&hg_request_layer.inside, 1);
+    hg_request_unlock();
+    if (context == NULL)
+        hg_log_error("rpc", "%s: HG_Init was not called", function);
+    return context;
+}
+
+/* Hands `ret` through. */
+static hg_return_t hg_request_leave(hg_return_t ret)
+{
+    unsigned before = atomic_fetch_sub(&hg_request_layer.inside, 1);
+
+    assert(before > 0);
+    (void) before;
+    return ret;
+}
+
 static hg_return_t hg_request_refuse(const char *function, const char *what)
 {
     hg_log_error("rpc", "%s: %s", function, what);
@@ -13982,13 +14312,14 @@ static void hg_request_complete(bool *done)
     }
 }
 
-/* The role is free: wake one sleeper, who takes it over. Lock held. */
+/* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
+ * wait does this too: it may have been woken for the role, and not need it
+ * any more. Lock held. */
 static void hg_request_hand_on(void)
 {
     struct na_link *first = hg_request_layer.waiters.next;
 
-    hg_request_layer.driving = false;
-    if (first != &hg_request_layer.waiters)
+    if (!hg_request_layer.driving && first != &hg_request_layer.waiters)
         pthread_cond_signal(
             &HG_CONTAINER_OF(first, struct hg_request_waiter, link)->cond);
 }
@@ -14071,6 +14402,7 @@ static hg_return_t hg_request_drive(struct hg_context *context, bool calls,
     hg_request_lock();
     if (!calls && na_queue_has(context->queue, 1u << NA_LANE_CALL))
         hg_request_wake_server();
+    hg_request_layer.driving = false;
     hg_request_hand_on();
     return ret;
 }
@@ -14084,7 +14416,6 @@ static hg_return_t hg_request_wait(
     unsigned events = 0;
 
     hg_request_lock();
-    hg_request_layer.inside++;
     for (;;) {
         if (done != NULL ? *done : events > 0) {
             ret = HG_SUCCESS;
@@ -14104,7 +14435,7 @@ static hg_return_t hg_request_wait(
         else if (!hg_request_sleep(context, done, calls, deadline))
             ret = HG_TIMEOUT;
     }
-    hg_request_layer.inside--;
+    hg_request_hand_on();
     hg_request_unlock();
     return ret;
 }
@@ -14259,7 +14590,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     context = hg_request_layer.context;
     if (context == NULL)
         ret = HG_FAULT;
-    else if (hg_request_depth > 0 || hg_request_layer.inside > 0)
+    else if (hg_request_depth > 0 || atomic_load(&hg_request_layer.inside) > 0)
         ret = HG_BUSY;
     else
         hg_request_layer.context = NULL;
@@ -14359,6 +14690,11 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     ret = hg_forward_create(context, addr, id, &made->handle);
     if (ret != HG_SUCCESS)
         goto free_request;
+    if (in_struct == NULL && made->handle->rpc.in_proc != NULL) {
+        ret = hg_request_refuse(
+            "HG_Forward", "the function has an input, but in_struct is NULL");
+        goto unref_handle;
+    }
     hg_request_lock();
     hg_list_push(&hg_request_layer.requests, &made->link);
     hg_request_unlock();
@@ -14372,6 +14708,7 @@ unlist_request:
     hg_request_lock();
     hg_list_remove(&made->link);
     hg_request_unlock();
+unref_handle:
     hg_handle_unref(made->handle);
 free_request:
     hg_mem_free(made);
@@ -14381,54 +14718,67 @@ free_request:
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_context("HG_Wait");
+    struct hg_context *context = hg_request_enter("HG_Wait");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (request == NULL)
-        return hg_request_refuse("HG_Wait", "request is NULL");
+        return hg_request_leave(
+            hg_request_refuse("HG_Wait", "request is NULL"));
     ret = hg_request_wait(context, &request->done,
         hg_request_depth < HG_REQUEST_DEPTH_MAX, hg_request_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return ret == HG_SUCCESS ? request->ret : ret;
+    return hg_request_leave(ret == HG_SUCCESS ? request->ret : ret);
 }
 
-HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
-    unsigned int timeout, hg_status_t array_of_statuses[])
+/* HG_Wait_all with arguments that were checked. */
+static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
+    hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
 {
-    struct hg_context *context = hg_request_context("HG_Wait_all");
-    uint64_t deadline = hg_request_deadline(timeout);
     hg_return_t first = HG_SUCCESS;
     bool waiting = false;
     int i;
 
-    if (context == NULL)
-        return HG_FAULT;
-    if (count < 0 || (count > 0 && array_of_requests == NULL))
-        return hg_request_refuse("HG_Wait_all",
-            "the array is NULL, or the "
-            "count negative");
     for (i = 0; i < count; i++) {
-        if (array_of_requests[i] == NULL)
-            return hg_request_refuse("HG_Wait_all", "a request is NULL");
-    }
-    for (i = 0; i < count; i++) {
-        hg_request_t request = array_of_requests[i];
-        hg_return_t ret = hg_request_wait(context, &request->done,
+        hg_return_t ret = hg_request_wait(context, &requests[i]->done,
             hg_request_depth < HG_REQUEST_DEPTH_MAX, deadline);
 
-        if (array_of_statuses != NULL)
-            array_of_statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
+        if (statuses != NULL)
+            statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
         if (ret == HG_TIMEOUT)
             waiting = true;
         else if (first == HG_SUCCESS)
-            first = request->ret;
+            first = requests[i]->ret;
     }
     return first == HG_SUCCESS && waiting ? HG_TIMEOUT : first;
+}
+
+HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
+    unsigned int timeout, hg_status_t array_of_statuses[])
+{
+    struct hg_context *context = hg_request_enter("HG_Wait_all");
+    uint64_t deadline = hg_request_deadline(timeout);
+    const char *wrong = NULL;
+    int i;
+
+    if (context == NULL)
+        return HG_FAULT;
+    if (count < 0 || (count > 0 && array_of_requests == NULL))
+        wrong = "the array is NULL, or the count negative";
+    for (i = 0; wrong == NULL && i < count; i++) {
+        if (array_of_requests[i] == NULL)
+            wrong = "a request is NULL";
+    }
+    if (wrong != NULL)
+        return hg_request_leave(hg_request_refuse("HG_Wait_all", wrong));
+    for (i = 0; array_of_statuses != NULL && i < count; i++)
+        array_of_statuses[i] = HG_FALSE;
+    return hg_request_leave(hg_request_wait_all(
+        context, count, array_of_requests, deadline, array_of_statuses));
 }
 
 /* Free a request in whatever state; one in flight is taken back. */
@@ -14611,26 +14961,27 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_context("HG_Bulk_wait");
+    struct hg_context *context = hg_request_enter("HG_Bulk_wait");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (request == NULL)
-        return hg_request_refuse("HG_Bulk_wait", "request is NULL");
+        return hg_request_leave(
+            hg_request_refuse("HG_Bulk_wait", "request is NULL"));
     /* A wait that starts no handler, inside one or not. */
     ret = hg_request_wait(
         context, &request->done, false, hg_request_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     if (ret != HG_SUCCESS)
-        return ret;
+        return hg_request_leave(ret);
     ret = request->ret;
     hg_request_lock();
     hg_list_remove(&request->link);
     hg_request_unlock();
     hg_mem_free(request);
-    return ret;
+    return hg_request_leave(ret);
 }
 
 /* ---- The names of the paper ---- */
@@ -14702,19 +15053,19 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_context("HG_Handler_process");
+    struct hg_context *context = hg_request_enter("HG_Handler_process");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (hg_request_depth > 0) {
         hg_log_error("rpc", "HG_Handler_process inside a handler");
-        return HG_BUSY;
+        return hg_request_leave(HG_BUSY);
     }
     ret = hg_request_wait(context, NULL, true, hg_request_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return ret;
+    return hg_request_leave(ret);
 }
 
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)

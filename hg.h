@@ -349,7 +349,8 @@ NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class);
 NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class);
 
 /* 1: messages and RMA operations to one peer take effect in the order they
- * were started. */
+ * were started. 0: RMA operations in flight together may overtake each other;
+ * messages of one plane and one tag keep their order all the same. */
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
 
 /* A place for completions. NULL on failure. */
@@ -528,7 +529,8 @@ NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
 /* Run at most max_count callbacks, waiting up to `timeout` ms for the first.
- * NA_SUCCESS with *actual_count >= 1, or NA_TIMEOUT with 0. */
+ * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT
+ * with 0. */
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
 
@@ -975,16 +977,15 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #define HG_GEN_UNUSED
 #endif
 
-/* hg_proc_raw refuses a NULL and logs it. */
+/* hg_proc_raw refuses a NULL, with a log line, unless freeing. */
 #define MERCURY_GEN_STRUCT_PROC(name, fields) \
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
         hg_proc_t proc, void *data) \
     { \
         name *hg_data = (name *) data; \
-        hg_return_t hg_ret = \
-            hg_data != NULL ? HG_SUCCESS : hg_proc_raw(proc, NULL, 1); \
-        if (hg_ret != HG_SUCCESS || hg_data == NULL) \
-            return hg_ret; \
+        hg_return_t hg_ret = HG_SUCCESS; \
+        if (hg_data == NULL) \
+            return hg_proc_raw(proc, NULL, 1); \
         HG_GEN_STEPS(fields) \
         return hg_ret; \
     }
@@ -1143,7 +1144,7 @@ struct na_op {
 };
 
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,      /* NA_Get_ordering is 1 */
+    NA_CAP_ORDERED = 0x01,      /* keeps the order of what it is given */
     NA_CAP_HOLDS_BACK = 0x02,   /* obeys NA_AGAIN of msg_arrived */
     NA_CAP_OWN_CONTEXTS = 0x04, /* contexts progress without a shared lock:
                                    poll may run for several at a time */
@@ -1197,7 +1198,10 @@ struct na_plugin {
     /* Send a frame of emulated RMA: `header` is copied; `data`, which may be
      * empty, is borrowed until `release` is called, exactly once and from any
      * thread, without a lock that a slot takes; not at all on error. Release
-     * must not depend on anybody calling poll: deregistration waits for it.
+     * must not depend on anybody calling poll: deregistration waits for it,
+     * calling reclaim.
+     * Frames between two addresses keep their order and are delivered one at
+     * a time, and answers come from the address object that was asked.
      * NA_AGAIN: not now; core->wake when it may go. Absent together with put
      * and get: the transport has no RMA. */
     na_return_t (*frame_send)(struct na_addr *addr, const void *header,
@@ -1238,6 +1242,10 @@ struct na_plugin {
      * meanwhile: look at core->op_id again under the lock that completing
      * takes. */
     na_return_t (*cancel)(struct na_op *op, uint64_t op_id);
+    /* Called now and then by a thread that waits for borrowed frames, while
+     * poll may run or not: let go of those of peers that are dead. Completes
+     * and delivers nothing. Default: nothing. */
+    void (*reclaim)(struct na_class *na_class);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

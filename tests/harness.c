@@ -267,7 +267,16 @@ const char *hg_test_transport(void)
 {
     const char *transport = getenv("HG_TEST_TRANSPORT");
 
-    return transport != NULL && *transport != '\0' ? transport : "self";
+    if (transport == NULL || *transport == '\0' || hg_test_emulated())
+        return "self";
+    return transport;
+}
+
+bool hg_test_emulated(void)
+{
+    const char *transport = getenv("HG_TEST_TRANSPORT");
+
+    return transport != NULL && !strcmp(transport, "self-emul");
 }
 
 const char *hg_test_dir(void)
@@ -290,6 +299,8 @@ char *hg_test_listen_string(void)
             (long) getpid(), serial++);
     else if (length >= 3 && !strcmp(transport + length - 3, "tcp"))
         n = asprintf(&string, "%s://127.0.0.1:0", transport);
+    else if (!strcmp(transport, "self"))
+        n = asprintf(&string, "self://"); /* takes no name */
     else
         n = asprintf(&string, "%s://hg-test-%ld-%u", transport, (long) getpid(),
             serial++);

@@ -139,6 +139,10 @@ uint64_t hg_test_random(uint64_t *state);
  * "zmq+tcp": HG_TEST_TRANSPORT, else "self". */
 const char *hg_test_transport(void);
 
+/* Whether remote memory is to be emulated (force_rma_emulation): the transport
+ * called "self-emul" is "self" with that option. */
+bool hg_test_emulated(void);
+
 /* An info string for a listening class on hg_test_transport(), never given
  * twice: port 0, or a name with the process id. The caller frees it. */
 char *hg_test_listen_string(void);

@@ -40,16 +40,15 @@
 #define HG_GEN_UNUSED
 #endif
 
-/* hg_proc_raw refuses a NULL and logs it. */
+/* hg_proc_raw refuses a NULL, with a log line, unless freeing. */
 #define MERCURY_GEN_STRUCT_PROC(name, fields) \
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
         hg_proc_t proc, void *data) \
     { \
         name *hg_data = (name *) data; \
-        hg_return_t hg_ret = \
-            hg_data != NULL ? HG_SUCCESS : hg_proc_raw(proc, NULL, 1); \
-        if (hg_ret != HG_SUCCESS || hg_data == NULL) \
-            return hg_ret; \
+        hg_return_t hg_ret = HG_SUCCESS; \
+        if (hg_data == NULL) \
+            return hg_proc_raw(proc, NULL, 1); \
         HG_GEN_STEPS(fields) \
         return hg_ret; \
     }

@@ -168,7 +168,8 @@ NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class);
 NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class);
 
 /* 1: messages and RMA operations to one peer take effect in the order they
- * were started. */
+ * were started. 0: RMA operations in flight together may overtake each other;
+ * messages of one plane and one tag keep their order all the same. */
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
 
 /* A place for completions. NULL on failure. */
@@ -347,7 +348,8 @@ NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
 /* Run at most max_count callbacks, waiting up to `timeout` ms for the first.
- * NA_SUCCESS with *actual_count >= 1, or NA_TIMEOUT with 0. */
+ * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT
+ * with 0. */
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
 

@@ -125,7 +125,7 @@ struct na_op {
 };
 
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,      /* NA_Get_ordering is 1 */
+    NA_CAP_ORDERED = 0x01,      /* keeps the order of what it is given */
     NA_CAP_HOLDS_BACK = 0x02,   /* obeys NA_AGAIN of msg_arrived */
     NA_CAP_OWN_CONTEXTS = 0x04, /* contexts progress without a shared lock:
                                    poll may run for several at a time */
@@ -179,7 +179,10 @@ struct na_plugin {
     /* Send a frame of emulated RMA: `header` is copied; `data`, which may be
      * empty, is borrowed until `release` is called, exactly once and from any
      * thread, without a lock that a slot takes; not at all on error. Release
-     * must not depend on anybody calling poll: deregistration waits for it.
+     * must not depend on anybody calling poll: deregistration waits for it,
+     * calling reclaim.
+     * Frames between two addresses keep their order and are delivered one at
+     * a time, and answers come from the address object that was asked.
      * NA_AGAIN: not now; core->wake when it may go. Absent together with put
      * and get: the transport has no RMA. */
     na_return_t (*frame_send)(struct na_addr *addr, const void *header,
@@ -220,6 +223,10 @@ struct na_plugin {
      * meanwhile: look at core->op_id again under the lock that completing
      * takes. */
     na_return_t (*cancel)(struct na_op *op, uint64_t op_id);
+    /* Called now and then by a thread that waits for borrowed frames, while
+     * poll may run or not: let go of those of peers that are dead. Completes
+     * and delivers nothing. Default: nothing. */
+    void (*reclaim)(struct na_class *na_class);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

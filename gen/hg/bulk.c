@@ -70,12 +70,25 @@ free_layer:
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(struct hg_bulk_layer *layer)
+HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
+    struct hg_bulk_layer *layer, bool separate)
 {
-    if (!layer->na_class->listen)
-        return HG_OPNOTSUPPORT;
+    layer->owner[0] = '\0';
+    layer->mute = separate && !layer->na_class->listen;
+    if (!separate || layer->mute)
+        return HG_SUCCESS;
     return NA_Addr_to_string(layer->na_class, layer->owner,
         sizeof(layer->owner), layer->na_class->self_addr);
+}
+
+static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
+{
+    if (!layer->mute)
+        return HG_SUCCESS;
+    hg_log_error("bulk",
+        "the bulk class is not the RPC class and does not listen: nobody "
+        "could reach the memory");
+    return HG_OPNOTSUPPORT;
 }
 
 /* Free the memory handles of a bulk handle, withdrawing them. */
@@ -280,6 +293,9 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
                                     : "has unknown flags");
         return HG_INVALID_ARG;
     }
+    ret = hg_bulk_check_mute(layer);
+    if (ret != HG_SUCCESS)
+        return ret;
     bulk = hg_bulk_new(layer);
     if (bulk == NULL)
         return HG_NOMEM;
@@ -377,7 +393,9 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
         return HG_MSGSIZE;
     }
-    ret = hg_bulk_publish(bulk);
+    ret = hg_bulk_check_mute(layer);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_publish(bulk);
     if (ret != HG_SUCCESS)
         return ret;
     hg_wire_put32(&wire, HG_BULK_MAGIC);

@@ -41,7 +41,8 @@ struct hg_bulk_layer {
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
-    _Atomic uint32_t transfers;  /* in flight */
+    bool mute; /* it must travel, but there is none: nothing is exposed */
+    _Atomic uint32_t transfers; /* in flight */
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
 };
@@ -71,9 +72,11 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
  * free. No transfer is in flight. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
-/* The RPC layer runs on another class: descriptions carry the owner's
- * address. HG_OPNOTSUPPORT at creation where the class does not listen. */
-HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(struct hg_bulk_layer *layer);
+/* Whether the RPC layer runs on another class: then descriptions carry the
+ * owner's address. Where the class does not listen, so that there is none,
+ * making or serializing a handle of our memory is HG_OPNOTSUPPORT. */
+HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
+    struct hg_bulk_layer *layer, bool separate);
 
 /* See HG_Bulk_handle_create. */
 HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,

@@ -218,13 +218,14 @@ static void hg_context_delete_class(struct hg_class *hg_class)
 static hg_return_t hg_context_set_na(struct hg_context *context)
 {
     struct na_class *na_class = context->hg_class->na_class;
+    bool separate = context->layer->na_class != na_class;
     hg_return_t ret;
 
+    ret = hg_bulk_layer_set_separate(context->layer, separate);
+    if (ret != HG_SUCCESS)
+        return ret;
     context->na_context = context->layer->context;
-    if (context->layer->na_class != na_class) {
-        ret = hg_bulk_layer_set_separate(context->layer);
-        if (ret != HG_SUCCESS && ret != HG_OPNOTSUPPORT)
-            return ret;
+    if (separate) {
         context->na_context = na_context_create(na_class, true);
         if (context->na_context == NULL)
             return HG_NOMEM;

@@ -31,7 +31,8 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
 
 /* ---- The table of calls in flight ---- */
 
-static hg_return_t hg_forward_enter(struct hg_handle *handle)
+/* Reserve a place, which numbers the call. Nobody can end it yet. */
+static hg_return_t hg_forward_reserve(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret;
@@ -42,11 +43,8 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     } else {
         ret = hg_slots_add(&context->sequences, handle, &handle->sequence);
     }
-    if (ret == HG_SUCCESS) {
+    if (ret == HG_SUCCESS)
         context->in_flight++;
-        handle->state = HG_HANDLE_SENT;
-        hg_list_push(&context->origins, &handle->link);
-    }
     hg_unlock(&context->lock);
     if (ret == HG_AGAIN)
         hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
@@ -54,18 +52,36 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     return ret;
 }
 
-/* Take a call out; the lock is held. Who gets true ends it. */
-static bool hg_forward_take(struct hg_handle *handle)
+/* Give the place back; the lock is held. */
+static void hg_forward_leave(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    if (handle->state != HG_HANDLE_SENT)
-        return false;
     (void) hg_slots_remove(&context->sequences, handle->sequence);
-    hg_list_remove(&handle->link);
-    handle->state = HG_HANDLE_ENDED;
     assert(context->in_flight > 0);
     context->in_flight--;
+}
+
+/* The call begins: from now on anything may end it. */
+static void hg_forward_enter(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(handle->state == HG_HANDLE_IDLE);
+    handle->state = HG_HANDLE_SENT;
+    hg_list_push(&context->origins, &handle->link);
+    hg_unlock(&context->lock);
+}
+
+/* Take a call out; the lock is held. Who gets true ends it. */
+static bool hg_forward_take(struct hg_handle *handle)
+{
+    if (handle->state != HG_HANDLE_SENT)
+        return false;
+    hg_forward_leave(handle);
+    hg_list_remove(&handle->link);
+    handle->state = HG_HANDLE_ENDED;
     return true;
 }
 
@@ -123,6 +139,18 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     return HG_SUCCESS;
 }
 
+/* The request never left: end the call, unless that happened already. */
+static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
+{
+    bool taken;
+
+    hg_lock(&handle->context->lock);
+    taken = hg_forward_take(handle);
+    hg_unlock(&handle->context->lock);
+    if (taken)
+        hg_forward_finish(handle, ret);
+}
+
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg)
 {
@@ -138,15 +166,18 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
             HG_Error_to_string(ret));
         return ret;
     }
-    ret = hg_forward_enter(handle);
+    ret = hg_forward_reserve(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    handle->callback = callback;
-    handle->arg = arg;
-    hg_handle_ref(handle); /* until the callback ran */
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
-        goto take_back;
+        goto leave;
+    handle->callback = callback;
+    handle->arg = arg;
+    handle->unsent = hg_forward_unsent;
+    hg_handle_ref(handle); /* until the callback ran */
+    hg_forward_enter(handle);
+    /* A peer that died before that fails the send. */
     ret = hg_handle_send(handle, message, size, 0);
     if (ret != HG_SUCCESS)
         goto take_back;
@@ -164,6 +195,12 @@ take_back:
         hg_overflow_end(&handle->in_large);
         hg_handle_unref(handle);
     }
+    return ret;
+
+leave:
+    hg_lock(&handle->context->lock);
+    hg_forward_leave(handle);
+    hg_unlock(&handle->context->lock);
     return ret;
 }
 

@@ -81,8 +81,10 @@ static void hg_handle_clear(struct hg_handle *handle)
     struct hg_buf out;
 
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->link));
-    assert(handle->in_large.mem == NULL && handle->in_large.data == NULL);
-    assert(handle->out_large.mem == NULL && handle->out_large.data == NULL);
+    assert(handle->in_large.mem == NULL && handle->in_large.remote == NULL);
+    assert(handle->out_large.mem == NULL && handle->out_large.remote == NULL);
+    hg_mem_free(handle->in_large.data);
+    hg_mem_free(handle->out_large.data);
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     in = handle->in;
@@ -153,15 +155,13 @@ static void hg_handle_count_sending(struct hg_context *context, int delta)
     hg_unlock(&context->lock);
 }
 
-/* A send that could not leave at once has left, or failed. A failed request
- * ends through its peer's death; a failed answer is the caller's loss. */
+/* A send that could not leave at once has left, or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
 
-    if (info->ret != NA_SUCCESS)
-        hg_log_debug(
-            "rpc", "a message was not sent: %s", NA_Error_to_string(info->ret));
+    if (info->ret != NA_SUCCESS && handle->unsent != NULL)
+        handle->unsent(handle, info->ret);
     hg_handle_count_sending(handle->context, -1);
     hg_handle_unref(handle);
     return NA_SUCCESS;

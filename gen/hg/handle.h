@@ -43,7 +43,7 @@ enum hg_handle_state {
 struct hg_overflow {
     struct na_mem_handle *mem;    /* ours, registered: a peer fetches it */
     struct na_mem_handle *remote; /* theirs: being fetched */
-    unsigned char *data;          /* fetched bytes */
+    unsigned char *data;          /* fetched bytes, for the handle's life */
     size_t size;
     na_op_id_t op_id; /* of the fetch */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
@@ -65,6 +65,7 @@ struct hg_handle {
     enum hg_handle_state state; /* context lock */
     bool target;
     bool freed;    /* target: the application let go; context lock */
+    bool held;     /* target: a large output waits; context lock */
     bool canceled; /* origin: taken back while fetching; context lock */
     struct na_addr *addr;
     struct hg_rpc rpc;
@@ -80,6 +81,8 @@ struct hg_handle {
     struct hg_overflow in_large;
     struct hg_overflow out_large;
     struct hg_timer timer;
+    /* Its message could not be sent after all; NULL: nobody minds. */
+    void (*unsent)(struct hg_handle *handle, hg_return_t ret);
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
 };

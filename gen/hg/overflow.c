@@ -108,7 +108,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
-    if (wire.failed || mem_size != hg_wire_left(&wire)) {
+    if (wire.failed || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
         hg_log_error("rpc", "malformed description of large arguments");
         return HG_PROTOCOL_ERROR;
     }
@@ -136,24 +136,40 @@ HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size,
     void (*fetched)(struct hg_handle *handle, hg_return_t ret))
 {
+    struct hg_context *context = handle->context;
+    na_op_id_t op_id = NA_OP_ID_NULL;
     hg_return_t ret;
 
     large->fetched = fetched;
-    hg_handle_ref(handle);
+    hg_handle_ref(handle); /* for the fetch */
+    hg_handle_ref(handle); /* for this function, which may outlast it */
     ret = hg_overflow_prepare(handle, large, payload, size);
     if (ret == HG_SUCCESS)
-        ret = na_rma_start(handle->context->na_context, NA_CB_GET,
-            NA_LANE_INTERNAL, hg_overflow_got, handle, large->mem, 0,
-            large->remote, 0, large->size, handle->addr, &large->op_id);
-    if (ret == HG_SUCCESS)
-        return;
-    fetched(handle, ret);
+        ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
+            hg_overflow_got, handle, large->mem, 0, large->remote, 0,
+            large->size, handle->addr, &op_id);
+    if (ret == HG_SUCCESS) {
+        hg_lock(&context->lock);
+        large->op_id = op_id;
+        hg_unlock(&context->lock);
+    } else {
+        hg_overflow_end(large);
+        fetched(handle, ret);
+        hg_handle_unref(handle);
+    }
     hg_handle_unref(handle);
 }
 
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large)
 {
-    if (large->remote != NULL)
-        (void) na_context_cancel(handle->context->na_context, large->op_id);
+    struct hg_context *context = handle->context;
+    na_op_id_t op_id;
+
+    hg_lock(&context->lock);
+    op_id = large->op_id;
+    hg_unlock(&context->lock);
+    /* Stale once the fetch ended, and not yet known before it started: then
+     * it runs to its end, whose result the caller ignores. */
+    (void) na_context_cancel(context->na_context, op_id);
 }

@@ -147,6 +147,9 @@ static hg_return_t hg_proc_judge(
             proc->limit, got, crc);
         return HG_CHECKSUM_ERROR;
     }
+    if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
+        hg_log_error("proc", "the proc function refuses the arguments: %s",
+            HG_Error_to_string(ret));
     if (ret != HG_SUCCESS)
         return ret;
     if (proc->error != HG_SUCCESS)

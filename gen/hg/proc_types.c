@@ -239,7 +239,8 @@ static hg_return_t hg_proc_string_copy(
     }
     bytes = proc->data + proc->pos;
     if (length > 0 && memchr(bytes, 0, (size_t) length) != NULL) {
-        hg_log_error("proc", "a string has a NUL inside");
+        hg_log_error(
+            "proc", "a string of %" PRIu64 " bytes has a NUL inside", length);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     copy = (char *) hg_mem_alloc((size_t) length + 1);

@@ -81,11 +81,11 @@ struct hg_request_layer {
     pthread_mutex_t lock;
     struct hg_context *context; /* NULL: not initialised */
     struct hg_bulk_layer *layer;
-    bool own_layer;   /* made by HG_Init */
-    bool driving;     /* a thread has the role */
-    bool watching;    /* and returns from progress for queued calls */
-    unsigned servers; /* sleepers that run handlers */
-    unsigned inside;  /* threads in a wait */
+    bool own_layer;          /* made by HG_Init */
+    bool driving;            /* a thread has the role */
+    bool watching;           /* and returns from progress for queued calls */
+    unsigned servers;        /* sleepers that run handlers */
+    _Atomic unsigned inside; /* threads in a wait; raised with the lock */
     struct na_link waiters;
     struct na_link requests;
     struct na_link bulk_requests;
@@ -134,6 +134,32 @@ static struct hg_context *hg_request_context(const char *function)
     return context;
 }
 
+/* The same for a function that waits: until hg_request_leave, HG_Finalize
+ * leaves the context alone. */
+static struct hg_context *hg_request_enter(const char *function)
+{
+    struct hg_context *context;
+
+    hg_request_lock();
+    context = hg_request_layer.context;
+    if (context != NULL)
+        atomic_fetch_add(&hg_request_layer.inside, 1);
+    hg_request_unlock();
+    if (context == NULL)
+        hg_log_error("rpc", "%s: HG_Init was not called", function);
+    return context;
+}
+
+/* Hands `ret` through. */
+static hg_return_t hg_request_leave(hg_return_t ret)
+{
+    unsigned before = atomic_fetch_sub(&hg_request_layer.inside, 1);
+
+    assert(before > 0);
+    (void) before;
+    return ret;
+}
+
 static hg_return_t hg_request_refuse(const char *function, const char *what)
 {
     hg_log_error("rpc", "%s: %s", function, what);
@@ -158,13 +184,14 @@ static void hg_request_complete(bool *done)
     }
 }
 
-/* The role is free: wake one sleeper, who takes it over. Lock held. */
+/* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
+ * wait does this too: it may have been woken for the role, and not need it
+ * any more. Lock held. */
 static void hg_request_hand_on(void)
 {
     struct na_link *first = hg_request_layer.waiters.next;
 
-    hg_request_layer.driving = false;
-    if (first != &hg_request_layer.waiters)
+    if (!hg_request_layer.driving && first != &hg_request_layer.waiters)
         pthread_cond_signal(
             &HG_CONTAINER_OF(first, struct hg_request_waiter, link)->cond);
 }
@@ -247,6 +274,7 @@ static hg_return_t hg_request_drive(struct hg_context *context, bool calls,
     hg_request_lock();
     if (!calls && na_queue_has(context->queue, 1u << NA_LANE_CALL))
         hg_request_wake_server();
+    hg_request_layer.driving = false;
     hg_request_hand_on();
     return ret;
 }
@@ -260,7 +288,6 @@ static hg_return_t hg_request_wait(
     unsigned events = 0;
 
     hg_request_lock();
-    hg_request_layer.inside++;
     for (;;) {
         if (done != NULL ? *done : events > 0) {
             ret = HG_SUCCESS;
@@ -280,7 +307,7 @@ static hg_return_t hg_request_wait(
         else if (!hg_request_sleep(context, done, calls, deadline))
             ret = HG_TIMEOUT;
     }
-    hg_request_layer.inside--;
+    hg_request_hand_on();
     hg_request_unlock();
     return ret;
 }
@@ -435,7 +462,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     context = hg_request_layer.context;
     if (context == NULL)
         ret = HG_FAULT;
-    else if (hg_request_depth > 0 || hg_request_layer.inside > 0)
+    else if (hg_request_depth > 0 || atomic_load(&hg_request_layer.inside) > 0)
         ret = HG_BUSY;
     else
         hg_request_layer.context = NULL;
@@ -535,6 +562,11 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     ret = hg_forward_create(context, addr, id, &made->handle);
     if (ret != HG_SUCCESS)
         goto free_request;
+    if (in_struct == NULL && made->handle->rpc.in_proc != NULL) {
+        ret = hg_request_refuse(
+            "HG_Forward", "the function has an input, but in_struct is NULL");
+        goto unref_handle;
+    }
     hg_request_lock();
     hg_list_push(&hg_request_layer.requests, &made->link);
     hg_request_unlock();
@@ -548,6 +580,7 @@ unlist_request:
     hg_request_lock();
     hg_list_remove(&made->link);
     hg_request_unlock();
+unref_handle:
     hg_handle_unref(made->handle);
 free_request:
     hg_mem_free(made);
@@ -557,54 +590,67 @@ free_request:
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_context("HG_Wait");
+    struct hg_context *context = hg_request_enter("HG_Wait");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (request == NULL)
-        return hg_request_refuse("HG_Wait", "request is NULL");
+        return hg_request_leave(
+            hg_request_refuse("HG_Wait", "request is NULL"));
     ret = hg_request_wait(context, &request->done,
         hg_request_depth < HG_REQUEST_DEPTH_MAX, hg_request_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return ret == HG_SUCCESS ? request->ret : ret;
+    return hg_request_leave(ret == HG_SUCCESS ? request->ret : ret);
 }
 
-HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
-    unsigned int timeout, hg_status_t array_of_statuses[])
+/* HG_Wait_all with arguments that were checked. */
+static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
+    hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
 {
-    struct hg_context *context = hg_request_context("HG_Wait_all");
-    uint64_t deadline = hg_request_deadline(timeout);
     hg_return_t first = HG_SUCCESS;
     bool waiting = false;
     int i;
 
-    if (context == NULL)
-        return HG_FAULT;
-    if (count < 0 || (count > 0 && array_of_requests == NULL))
-        return hg_request_refuse("HG_Wait_all",
-            "the array is NULL, or the "
-            "count negative");
     for (i = 0; i < count; i++) {
-        if (array_of_requests[i] == NULL)
-            return hg_request_refuse("HG_Wait_all", "a request is NULL");
-    }
-    for (i = 0; i < count; i++) {
-        hg_request_t request = array_of_requests[i];
-        hg_return_t ret = hg_request_wait(context, &request->done,
+        hg_return_t ret = hg_request_wait(context, &requests[i]->done,
             hg_request_depth < HG_REQUEST_DEPTH_MAX, deadline);
 
-        if (array_of_statuses != NULL)
-            array_of_statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
+        if (statuses != NULL)
+            statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
         if (ret == HG_TIMEOUT)
             waiting = true;
         else if (first == HG_SUCCESS)
-            first = request->ret;
+            first = requests[i]->ret;
     }
     return first == HG_SUCCESS && waiting ? HG_TIMEOUT : first;
+}
+
+HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
+    unsigned int timeout, hg_status_t array_of_statuses[])
+{
+    struct hg_context *context = hg_request_enter("HG_Wait_all");
+    uint64_t deadline = hg_request_deadline(timeout);
+    const char *wrong = NULL;
+    int i;
+
+    if (context == NULL)
+        return HG_FAULT;
+    if (count < 0 || (count > 0 && array_of_requests == NULL))
+        wrong = "the array is NULL, or the count negative";
+    for (i = 0; wrong == NULL && i < count; i++) {
+        if (array_of_requests[i] == NULL)
+            wrong = "a request is NULL";
+    }
+    if (wrong != NULL)
+        return hg_request_leave(hg_request_refuse("HG_Wait_all", wrong));
+    for (i = 0; array_of_statuses != NULL && i < count; i++)
+        array_of_statuses[i] = HG_FALSE;
+    return hg_request_leave(hg_request_wait_all(
+        context, count, array_of_requests, deadline, array_of_statuses));
 }
 
 /* Free a request in whatever state; one in flight is taken back. */
@@ -787,26 +833,27 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_context("HG_Bulk_wait");
+    struct hg_context *context = hg_request_enter("HG_Bulk_wait");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (request == NULL)
-        return hg_request_refuse("HG_Bulk_wait", "request is NULL");
+        return hg_request_leave(
+            hg_request_refuse("HG_Bulk_wait", "request is NULL"));
     /* A wait that starts no handler, inside one or not. */
     ret = hg_request_wait(
         context, &request->done, false, hg_request_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     if (ret != HG_SUCCESS)
-        return ret;
+        return hg_request_leave(ret);
     ret = request->ret;
     hg_request_lock();
     hg_list_remove(&request->link);
     hg_request_unlock();
     hg_mem_free(request);
-    return ret;
+    return hg_request_leave(ret);
 }
 
 /* ---- The names of the paper ---- */
@@ -878,19 +925,19 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_context("HG_Handler_process");
+    struct hg_context *context = hg_request_enter("HG_Handler_process");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (hg_request_depth > 0) {
         hg_log_error("rpc", "HG_Handler_process inside a handler");
-        return HG_BUSY;
+        return hg_request_leave(HG_BUSY);
     }
     ret = hg_request_wait(context, NULL, true, hg_request_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return ret;
+    return hg_request_leave(ret);
 }
 
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)

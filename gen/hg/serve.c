@@ -207,6 +207,18 @@ static bool hg_serve_take(struct hg_handle *handle)
     return taken;
 }
 
+/* A number for a large output. Nobody can let go of it yet. */
+static hg_return_t hg_serve_number(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
+    hg_lock(&context->lock);
+    ret = hg_slots_add(&context->held, handle, &handle->held_id);
+    hg_unlock(&context->lock);
+    return ret;
+}
+
 /* Keep a large output until it is fetched: a reference and a timer. */
 static hg_return_t hg_serve_hold(struct hg_handle *handle)
 {
@@ -216,15 +228,11 @@ static hg_return_t hg_serve_hold(struct hg_handle *handle)
     hg_return_t ret;
 
     hg_lock(&context->lock);
-    ret = hg_slots_add(&context->held, handle, &handle->held_id);
-    if (ret == HG_SUCCESS) {
-        ret = hg_deadline_add(&context->deadline, &handle->timer, until);
-        if (ret != HG_SUCCESS)
-            (void) hg_slots_remove(&context->held, handle->held_id);
-    }
-    hg_unlock(&context->lock);
-    if (ret == HG_SUCCESS)
+    ret = hg_deadline_add(&context->deadline, &handle->timer, until);
+    handle->held = ret == HG_SUCCESS;
+    if (handle->held)
         hg_handle_ref(handle);
+    hg_unlock(&context->lock);
     return ret;
 }
 
@@ -245,8 +253,10 @@ static bool hg_serve_take_held(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    if (hg_slots_remove(&context->held, handle->held_id) == NULL)
+    if (!handle->held)
         return false;
+    handle->held = false;
+    (void) hg_slots_remove(&context->held, handle->held_id);
     hg_deadline_remove(&context->deadline, &handle->timer);
     return true;
 }
@@ -264,6 +274,52 @@ static void hg_serve_fill_header(
     header->incarnation = handle->context->hg_class->na_class->incarnation;
 }
 
+/* Take a held output back that could not be sent. */
+static void hg_serve_take_back(struct hg_handle *handle)
+{
+    bool taken;
+
+    hg_lock(&handle->context->lock);
+    taken = hg_serve_take_held(handle);
+    hg_unlock(&handle->context->lock);
+    if (taken)
+        hg_serve_let_go(handle);
+}
+
+static void hg_serve_unsent(struct hg_handle *handle, hg_return_t ret)
+{
+    (void) ret;
+    hg_serve_take_back(handle);
+}
+
+/* Let the origin fetch an output too large for a message, and hold it. */
+static hg_return_t hg_serve_offer(struct hg_handle *handle,
+    struct hg_header *header, const void **message_p, size_t *size_p)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = hg_serve_number(handle);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out, header,
+        &handle->out_args, handle->held_id, message_p, size_p);
+    if (ret != HG_SUCCESS)
+        goto drop_number;
+    ret = hg_serve_hold(handle);
+    if (ret != HG_SUCCESS)
+        goto end_large;
+    handle->unsent = hg_serve_unsent;
+    return HG_SUCCESS;
+
+end_large:
+    hg_overflow_end(&handle->out_large);
+drop_number:
+    hg_lock(&context->lock);
+    (void) hg_slots_remove(&context->held, handle->held_id);
+    hg_unlock(&context->lock);
+    return ret;
+}
+
 /* Send what stands in handle->out behind the header's place. */
 static hg_return_t hg_serve_send_output(struct hg_handle *handle)
 {
@@ -274,32 +330,22 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     size_t size = HG_HEADER_MIN + args->size;
     bool large = !handle->addr->self &&
         size > context->hg_class->na_class->max_expected_size;
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
 
     hg_serve_fill_header(handle, &header, HG_SUCCESS);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
     if (large) {
-        ret = hg_serve_hold(handle);
+        ret = hg_serve_offer(handle, &header, &message, &size);
         if (ret != HG_SUCCESS)
             return ret;
-        ret = hg_overflow_offer(handle, &handle->out_large, &handle->out,
-            &header, args, handle->held_id, &message, &size);
     } else {
         header.payload_size = args->size;
         hg_header_encode(&header, handle->out.data);
     }
-    if (ret == HG_SUCCESS)
-        ret = hg_handle_send(handle, message, size, handle->peer_context);
-    if (ret != HG_SUCCESS && large) {
-        bool taken;
-
-        hg_lock(&context->lock);
-        taken = hg_serve_take_held(handle);
-        hg_unlock(&context->lock);
-        if (taken)
-            hg_serve_let_go(handle);
-    }
+    ret = hg_handle_send(handle, message, size, handle->peer_context);
+    if (ret != HG_SUCCESS && large)
+        hg_serve_take_back(handle);
     return ret;
 }
 
@@ -393,10 +439,14 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     bool unanswered;
 
     hg_lock(&context->lock);
-    again = handle->freed;
-    handle->freed = true;
-    hg_list_remove(&handle->link);
     unanswered = handle->state == HG_HANDLE_ARRIVED;
+    /* One that is back in the pool, or reused, has another state. */
+    again =
+        handle->freed || (!unanswered && handle->state != HG_HANDLE_ANSWERED);
+    if (!again) {
+        handle->freed = true;
+        hg_list_remove(&handle->link);
+    }
     hg_unlock(&context->lock);
     if (again) {
         hg_log_error("rpc", "a handle was freed twice");
@@ -453,8 +503,8 @@ HG_PRIVATE void hg_serve_release_held(
                 &context->held, &cursor, &id)) != NULL) {
         if (addr != NULL && handle->addr != addr)
             continue;
-        (void) hg_serve_take_held(handle);
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
+        if (hg_serve_take_held(handle))
+            hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
     }
     hg_unlock(&context->lock);
 }

@@ -126,13 +126,19 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
 
 /* ---- Options ---- */
 
-static const char *na_class_keep(
-    struct na_class_core *core, unsigned slot, const char *string)
+/* Replace a string (or NULL) by a copy that lives as long as the class. */
+static na_return_t na_class_keep(
+    struct na_class_core *core, unsigned slot, const char **string_p)
 {
-    if (string == NULL)
-        return NULL;
-    core->strings[slot] = hg_mem_strdup(string);
-    return core->strings[slot];
+    if (*string_p == NULL)
+        return NA_SUCCESS;
+    core->strings[slot] = hg_mem_strdup(*string_p);
+    if (core->strings[slot] == NULL) {
+        hg_log_error("cls", "no memory for the option '%s'", *string_p);
+        return NA_NOMEM;
+    }
+    *string_p = core->strings[slot];
+    return NA_SUCCESS;
 }
 
 /* Copy the application's options and fill in the defaults. */
@@ -157,15 +163,16 @@ static na_return_t na_class_set_info(
         hg_log_error("cls", "wait_mode %u is unknown", info->wait_mode);
         return NA_INVALID_ARG;
     }
-    info->ip_subnet = na_class_keep(core, 0, info->ip_subnet);
-    info->auth_key = na_class_keep(core, 1, info->auth_key);
-    info->curve_secret_key = na_class_keep(core, 2, info->curve_secret_key);
-    info->curve_server_key = na_class_keep(core, 3, info->curve_server_key);
-    info->curve_allow_dir = na_class_keep(core, 4, info->curve_allow_dir);
+    if (na_class_keep(core, 0, &info->ip_subnet) != NA_SUCCESS ||
+        na_class_keep(core, 1, &info->auth_key) != NA_SUCCESS ||
+        na_class_keep(core, 2, &info->curve_secret_key) != NA_SUCCESS ||
+        na_class_keep(core, 3, &info->curve_server_key) != NA_SUCCESS ||
+        na_class_keep(core, 4, &info->curve_allow_dir) != NA_SUCCESS)
+        return NA_NOMEM;
     if ((info->progress_mode & NA_NO_BLOCK) != 0)
         info->wait_mode = NA_WAIT_SPIN;
     if (info->spin_us == 0)
-        info->spin_us = (core->ops.caps & NA_CAP_YIELD) != 0 ? 200 : 50;
+        info->spin_us = (core->ops.caps & NA_CAP_YIELD) != 0 ? 300 : 50;
     if (info->max_queue_bytes == 0)
         info->max_queue_bytes = (size_t) 64 << 20;
     if (info->lookup_ms == 0)
@@ -239,10 +246,11 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         goto free_core;
     core->pub.core = &na_class_core_table;
     core->pub.info = &core->info;
-    core->pub.protocol = na_class_keep(core, 5, protocol);
+    core->pub.protocol = protocol;
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
-    if (core->pub.protocol == NULL || na_class_init_locks(core) != NA_SUCCESS)
+    if (na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
+        na_class_init_locks(core) != NA_SUCCESS)
         goto free_core;
     if (core->info.force_rma_emulation || core->ops.put == NULL) {
         if (core->ops.frame_send == NULL && core->info.force_rma_emulation) {
@@ -344,6 +352,10 @@ static void na_class_close(struct na_class_core *core)
     na_class_stop_thread(core);
     mems = na_rma_release_all(&core->pub);
     core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
+    if (core->emul != NULL) {
+        na_emul_destroy(core->emul); /* it holds references of addresses */
+        core->emul = NULL;
+    }
     na_msg_match_drop(&core->match);
     na_addr_unref(core->pub.self_addr);
     addrs = na_addr_release_all(&core->pub);
@@ -394,40 +406,58 @@ NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
     return NA_Initialize_opt(info_string, listen, NULL);
 }
 
-HG_PRIVATE bool na_class_is_live(const struct na_class *na_class)
+/* The registry's mutex is held. */
+static bool na_class_find(const struct na_class *na_class)
 {
     const struct na_link *link;
-    bool live = false;
+
+    for (link = na_class_live.next; link != &na_class_live; link = link->next) {
+        if (&HG_CONTAINER_OF(link, struct na_class_core, live)->pub == na_class)
+            return true;
+    }
+    return false;
+}
+
+HG_PRIVATE bool na_class_is_live(const struct na_class *na_class)
+{
+    bool live;
 
     hg_lock(&na_class_registry_lock);
-    for (link = na_class_live.next; link != &na_class_live && !live;
-         link = link->next)
-        live =
-            &HG_CONTAINER_OF(link, struct na_class_core, live)->pub == na_class;
+    live = na_class_find(na_class);
     hg_unlock(&na_class_registry_lock);
     return live;
 }
 
+/* Take a class out of the registry, so that one thread closes it. */
+static na_return_t na_class_retire(struct na_class *na_class)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&na_class_registry_lock);
+    if (!na_class_find(na_class))
+        ret = NA_INVALID_ARG;
+    else if (na_context_count(na_class) > 0)
+        ret = NA_BUSY;
+    else
+        hg_list_remove(&na_class_core_of(na_class)->live);
+    hg_unlock(&na_class_registry_lock);
+    return ret;
+}
+
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 {
-    struct na_class_core *core;
+    na_return_t ret = na_class_retire(na_class);
 
-    if (!na_class_is_live(na_class)) {
-        hg_log_error("cls", "NA_Finalize: %s",
-            na_class == NULL ? "the class is NULL" : "no such class is open");
-        return NA_INVALID_ARG;
-    }
-    core = na_class_core_of(na_class);
-    if (na_context_count(na_class) > 0) {
+    if (ret == NA_BUSY)
         hg_log_error("cls", "NA_Finalize: %u contexts are alive",
             na_context_count(na_class));
-        return NA_BUSY;
-    }
-    hg_lock(&na_class_registry_lock);
-    hg_list_remove(&core->live);
-    hg_unlock(&na_class_registry_lock);
-    na_class_close(core);
-    na_class_delete(core);
+    else if (ret != NA_SUCCESS)
+        hg_log_error("cls", "NA_Finalize: %s",
+            na_class == NULL ? "the class is NULL" : "no such class is open");
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_class_close(na_class_core_of(na_class));
+    na_class_delete(na_class_core_of(na_class));
     return NA_SUCCESS;
 }
 
@@ -448,6 +478,7 @@ NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class)
 
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 {
-    return na_class != NULL &&
+    /* Emulated transfers take turns, so they may overtake each other. */
+    return na_class != NULL && na_class_emul(na_class) == NULL &&
         (na_class_ops(na_class)->caps & NA_CAP_ORDERED) != 0;
 }

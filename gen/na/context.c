@@ -139,8 +139,8 @@ static void na_context_drain(struct na_context_core *context)
             atomic_load(&context->op_pending));
 }
 
-/* Whether a thread is inside; marks it as progressing otherwise, so that no
- * thread gets in any more. */
+/* Whether a thread is inside now. Keeping others out from here on is the
+ * application's part, as with any object it destroys. */
 static bool na_context_is_busy(struct na_context_core *context)
 {
     bool busy;
@@ -213,7 +213,8 @@ HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id)
 {
     struct na_context_core *core = na_context_core_of(context);
-    struct na_op_core *op = na_op_find(core, op_id);
+    na_cb_type_t type = NA_CB_LOOKUP;
+    struct na_op_core *op = na_op_find(core, op_id, &type);
     uint64_t id;
 
     if (op == NULL)
@@ -221,9 +222,9 @@ HG_PRIVATE na_return_t na_context_cancel(
     id = na_op_id_of(&op->pub);
     if (na_op_public_id(op) != op_id)
         return NA_NOENTRY;
-    switch (op->pub.type) {
+    switch (type) {
     case NA_CB_RECV_UNEXPECTED:
-    case NA_CB_RECV_EXPECTED: return na_msg_cancel_recv(op, id);
+    case NA_CB_RECV_EXPECTED: return na_msg_cancel_recv(context, op, id);
     case NA_CB_PUT:
     case NA_CB_GET:
         if (na_class_emul(context->na_class) != NULL)

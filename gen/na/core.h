@@ -28,6 +28,7 @@ struct na_emul;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
+#define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -75,6 +76,13 @@ typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
+/* How much arrives between two moments of idleness; see na_progress_is_much. */
+struct na_load {
+    uint64_t since;   /* the last idle moment that something came before */
+    uint64_t arrived; /* na_class_core.arrived then */
+    uint64_t batch;   /* what came before such moments, smoothed */
+};
+
 struct na_context_core {
     struct na_queue queue;
     bool own; /* the library's own, not the application's */
@@ -84,6 +92,7 @@ struct na_context_core {
     uint32_t running;   /* callbacks being run */
     _Atomic bool poked; /* progress is to return; na_progress_poke */
     int epoll_fd;       /* for NA_Poll_get_fd; -1 until asked */
+    struct na_load load;
     /* Guarded by op_lock. */
     pthread_mutex_t op_lock;
     struct na_op_core **ops; /* by index; type-stable until destruction */
@@ -111,6 +120,8 @@ struct na_match {
     size_t buckets;            /* a power of two; 0 until first used */
     size_t entries;            /* in all buckets */
     uint64_t queued_bytes;     /* in all waiting messages */
+    bool held;                 /* a message was held back: NA_AGAIN */
+    _Atomic bool retry; /* ... and may find room now; cleared by progress */
 };
 
 struct na_counter {
@@ -132,6 +143,7 @@ struct na_class_core {
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
     struct na_match match;
+    _Atomic uint64_t arrived; /* bytes, and NA_CORE_MESSAGE_WEIGHT a message */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
@@ -179,6 +191,14 @@ static inline const struct na_plugin *na_class_ops(
 static inline struct na_emul *na_class_emul(const struct na_class *na_class)
 {
     return na_class_core_of(na_class)->emul;
+}
+
+/* Take note that a message or frame came, for how to wait. */
+static inline void na_class_note_arrival(
+    struct na_class *na_class, na_size_t size)
+{
+    atomic_fetch_add_explicit(&na_class_core_of(na_class)->arrived,
+        size + NA_CORE_MESSAGE_WEIGHT, memory_order_relaxed);
 }
 
 /* Identifier of an operation, generation included; stable while pending. */

@@ -22,6 +22,7 @@
 #include "na/emul_xfer.h"
 
 #define NA_EMUL_DEATH_MS 5000u /* when info names none */
+#define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
 
 /* ---- Life ---- */
 
@@ -130,23 +131,30 @@ no_memory:
 }
 
 /* Wait, releasing the lock, for frames and copies to end; a line in the log
- * when it takes longer than a dead peer may. */
+ * when it takes longer than a dead peer may. Perhaps nobody polls meanwhile,
+ * so the transport is asked to look after its dead. */
 static void na_emul_await(
     struct na_emul *emul, uint64_t *deadline, const char *what)
 {
+    uint64_t soon = hg_clock_after_ms(NA_EMUL_RECLAIM_MS);
     unsigned ms = emul->na_class->info->death_ms;
 
     if (ms == 0)
         ms = NA_EMUL_DEATH_MS;
     if (*deadline == 0)
         *deadline = hg_clock_after_ms(2 * ms + 1000);
-    if (!na_emul_xfer_wait(emul, *deadline) && *deadline != HG_CLOCK_NEVER) {
+    if (na_emul_xfer_wait(emul, soon))
+        return;
+    if (soon > *deadline) {
         hg_log_error("rma",
             "%s still waits for the transport to give memory "
             "back",
             what);
         *deadline = HG_CLOCK_NEVER;
     }
+    hg_unlock(&emul->lock);
+    na_class_ops(emul->na_class)->reclaim(emul->na_class);
+    hg_lock(&emul->lock);
 }
 
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
@@ -211,7 +219,6 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
         return NA_NOMEM;
     }
     xfer->op = op;
-    xfer->context = op->context;
     na_cursor_init(&xfer->cursor, op->local, op->local_offset);
     na_emul_xfer_start(xfer);
     if (xfer->started) {
@@ -253,10 +260,10 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
     return ret;
 }
 
-/* Whether something of the context is in the hands of the transport or of a
- * thread that copies; with `forget`, ends its transfers first. */
+/* Whether an operation of the context has not drained yet; with `cancel`,
+ * ends its transfer first. */
 static bool na_emul_context_busy(
-    struct na_emul *emul, const struct na_context *context, bool forget)
+    struct na_emul *emul, const struct na_context *context, bool cancel)
 {
     bool busy = false;
     size_t i;
@@ -273,13 +280,11 @@ static bool na_emul_context_busy(
                 struct na_emul_xfer *xfer =
                     HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer);
 
-                if (xfer->context != context)
+                if (xfer->op == NULL || xfer->op->context != context)
                     continue;
-                if (forget) {
-                    xfer->op = NULL;
+                if (cancel)
                     na_emul_xfer_fail(xfer, NA_CANCELED);
-                }
-                if (xfer->frames > 0 || xfer->copies > 0)
+                if (hg_list_is_empty(&xfer->in_done))
                     busy = true;
             }
         }
@@ -545,6 +550,7 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_emul_wire wire;
     const char *wrong;
 
+    assert(emul != NULL && source->na_class == na_class);
     if (na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS) {
         na_class->core->count(na_class, "rma_malformed", 1);
         return;

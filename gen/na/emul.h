@@ -79,8 +79,9 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
  * with it ends with `ret`. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
-/* A context is being destroyed: forget its operations without completing
- * them. On return nothing touches them or their memory any more. */
+/* A context is being destroyed: its operations complete with NA_CANCELED (or
+ * the result they already have) before this returns, and nothing touches
+ * their memory any more. Waits as deregistering does. */
 HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 
 /* Send what windows and the transport allow now, a bounded number of frames;

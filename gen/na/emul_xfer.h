@@ -116,9 +116,8 @@ struct na_emul_xfer {
     struct na_link in_done;   /* emul->done */
     struct na_emul *emul;
     struct na_emul_peer *peer;
-    struct na_emul_reg *reg;    /* target: until ended */
-    struct na_op *op;           /* initiator: until completed */
-    struct na_context *context; /* initiator */
+    struct na_emul_reg *reg; /* target: until ended */
+    struct na_op *op;        /* initiator: until completed */
     uint64_t id;
     struct na_cursor cursor;
     na_size_t length;

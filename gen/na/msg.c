@@ -82,6 +82,18 @@ HG_PRIVATE void na_msg_match_fini(struct na_match *match)
     pthread_mutex_destroy(&match->lock);
 }
 
+/* A receive or sink is new: what was held back may be offered again, once the
+ * caller has released the match lock and woken the class. Whether to. */
+static bool na_msg_let_go(struct na_match *match)
+{
+    bool held = match->held;
+
+    match->held = false;
+    if (held)
+        atomic_store(&match->retry, true);
+    return held;
+}
+
 /* ---- The table of expected messages ---- */
 
 static size_t na_msg_bucket(const struct na_match *match, na_tag_t tag)
@@ -270,8 +282,11 @@ static na_return_t na_msg_keep(struct na_class_core *core,
     struct na_match *match = &core->match;
     struct na_msg_waiting *waiting;
 
-    if (match->queued_bytes + na_msg_weight(size) > core->info.max_queue_bytes)
+    if (match->queued_bytes + na_msg_weight(size) >
+        core->info.max_queue_bytes) {
+        match->held = (core->ops.caps & NA_CAP_HOLDS_BACK) != 0;
         return NA_AGAIN;
+    }
     if (plane == NA_MSG_EXPECTED && na_msg_make_room(match) != NA_SUCCESS)
         return NA_NOMEM;
     waiting = (struct na_msg_waiting *) hg_mem_alloc(
@@ -382,6 +397,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     na_return_t ret;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    na_class_note_arrival(na_class, size);
     do {
         ret = NA_NOENTRY;
         if (plane == NA_MSG_RPC)
@@ -459,20 +475,25 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
     na_msg_tell_sinks(addr, ret);
 }
 
-HG_PRIVATE na_return_t na_msg_cancel_recv(struct na_op_core *op, uint64_t id)
+HG_PRIVATE na_return_t na_msg_cancel_recv(
+    struct na_context *context, struct na_op_core *op, uint64_t id)
 {
-    struct na_match *match =
-        &na_class_core_of(op->pub.context->na_class)->match;
+    struct na_context_core *core = na_context_core_of(context);
+    struct na_match *match = &na_class_core_of(context->na_class)->match;
+    bool posted;
 
     hg_lock(&match->lock);
-    if (atomic_load(&op->id) != id || hg_list_is_empty(&op->pub.link)) {
-        hg_unlock(&match->lock);
-        return NA_NOENTRY;
+    hg_lock(&core->op_lock); /* it is not used for another meanwhile */
+    posted = atomic_load(&op->id) == id && !hg_list_is_empty(&op->pub.link);
+    if (posted) {
+        hg_list_remove(&op->pub.link);
+        if (op->pub.type == NA_CB_RECV_EXPECTED)
+            match->entries--;
     }
-    hg_list_remove(&op->pub.link);
-    if (op->pub.type == NA_CB_RECV_EXPECTED)
-        match->entries--;
+    hg_unlock(&core->op_lock);
     hg_unlock(&match->lock);
+    if (!posted)
+        return NA_NOENTRY;
     na_op_complete(&op->pub, NA_CANCELED);
     return NA_SUCCESS;
 }
@@ -486,6 +507,7 @@ HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
     struct na_match *match = &na_class_core_of(context->na_class)->match;
     struct na_link mine;
     struct na_link *link;
+    bool wake;
 
     hg_lock(&core->sink_lock);
     core->sink = sink;
@@ -508,7 +530,10 @@ HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
         (void) na_msg_unlink(match, waiting);
         hg_list_push(&mine, &waiting->link);
     }
+    wake = na_msg_let_go(match);
     hg_unlock(&match->lock);
+    if (wake)
+        context->na_class->core->wake(context->na_class);
     hg_lock(&core->sink_lock);
     for (link = mine.next; link != &mine && core->sink != NULL;
          link = link->next) {
@@ -731,8 +756,10 @@ static na_return_t na_msg_post(struct na_op_core *op)
     struct na_context_core *context = na_context_core_of(op->pub.context);
     struct na_match *match =
         &na_class_core_of(op->pub.context->na_class)->match;
+    struct na_class *na_class = op->pub.context->na_class;
     bool expected = op->pub.type == NA_CB_RECV_EXPECTED;
     struct na_msg_waiting *waiting = NULL;
+    bool wake = false;
     na_return_t ret = NA_SUCCESS;
 
     hg_lock(&match->lock);
@@ -758,8 +785,11 @@ static na_return_t na_msg_post(struct na_op_core *op)
     } else {
         hg_list_push(&context->recv_unexpected, &op->pub.link);
     }
+    wake = na_msg_let_go(match);
 unlock:
     hg_unlock(&match->lock);
+    if (wake)
+        na_class->core->wake(na_class);
     if (waiting != NULL) {
         na_op_complete(&op->pub,
             na_msg_fill(&op->pub, waiting->source, waiting->tag, waiting->data,

@@ -39,9 +39,10 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 /* Fail the receives that wait for this peer, and tell the RPC engines. */
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 
-/* Take a posted receive back: NA_SUCCESS, and it completes with NA_CANCELED;
+/* Take a posted receive of the context back: NA_SUCCESS, and it completes with NA_CANCELED;
  * NA_NOENTRY when it is no longer posted under this identifier. */
-HG_PRIVATE na_return_t na_msg_cancel_recv(struct na_op_core *op, uint64_t id);
+HG_PRIVATE na_return_t na_msg_cancel_recv(
+    struct na_context *context, struct na_op_core *op, uint64_t id);
 
 /* Give the RPC plane of a context to `sink`, with what waited for it, and tell
  * `dead` of peers that die; NULL takes it back, and no call of either is under

@@ -105,6 +105,8 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         core->op_free = op->next_free;
     else
         op = na_op_grow(core);
+    if (op != NULL)
+        op->pub.type = type; /* na_op_find may look at it */
     hg_unlock(&core->op_lock);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
@@ -117,7 +119,6 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->next_free = NULL;
     hg_list_init(&op->pub.link);
     op->pub.context = context;
-    op->pub.type = type;
     op->pub.addr = NULL;
     op->pub.local = NULL;
     op->pub.remote = NULL;
@@ -188,7 +189,8 @@ HG_PRIVATE na_return_t na_op_set_msg(
         }
         copy = op->segments;
     }
-    memcpy(copy, msg->segments, size);
+    if (size > 0)
+        memcpy(copy, msg->segments, size);
     op->pub.msg = *msg;
     op->pub.msg.segments = copy;
     return NA_SUCCESS;
@@ -244,7 +246,7 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
 }
 
 HG_PRIVATE struct na_op_core *na_op_find(
-    struct na_context_core *context, na_op_id_t op_id)
+    struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p)
 {
     struct na_op_core *op = NULL;
     uint32_t index;
@@ -257,9 +259,13 @@ HG_PRIVATE struct na_op_core *na_op_find(
     hg_lock(&context->op_lock);
     if (index >= 1 && index <= context->op_count)
         op = context->ops[index - 1];
+    if (op != NULL &&
+        (na_op_public_id(op) != op_id ||
+            atomic_load_explicit(&op->state, memory_order_acquire) !=
+                NA_OP_PENDING))
+        op = NULL;
+    if (op != NULL)
+        *type_p = op->pub.type;
     hg_unlock(&context->op_lock);
-    if (op == NULL || na_op_public_id(op) != op_id ||
-        atomic_load_explicit(&op->state, memory_order_acquire) != NA_OP_PENDING)
-        return NULL;
     return op;
 }

@@ -43,11 +43,11 @@ HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
  * is taken. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 
-/* The pending operation behind a public identifier, or NULL. It may end at
- * any moment: whoever owns it looks at its identifier again under the lock
- * that completion needs. */
+/* The pending operation behind a public identifier and its type, or NULL. It
+ * may end, and be used again, at any moment: whoever owns it looks at its
+ * identifier again under the lock that completion needs. */
 HG_PRIVATE struct na_op_core *na_op_find(
-    struct na_context_core *context, na_op_id_t op_id);
+    struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p);
 
 /* The table of a context. */
 HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context);

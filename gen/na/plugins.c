@@ -193,6 +193,11 @@ static na_bool_t na_plugins_wait_begin(struct na_context *context)
     return NA_TRUE;
 }
 
+static void na_plugins_reclaim(struct na_class *na_class)
+{
+    (void) na_class;
+}
+
 static na_return_t na_plugins_cancel(struct na_op *op, uint64_t op_id)
 {
     (void) op;
@@ -227,6 +232,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->wait_end = na_plugins_context_ignore;
     if (ops_p->cancel == NULL)
         ops_p->cancel = na_plugins_cancel;
+    if (ops_p->reclaim == NULL)
+        ops_p->reclaim = na_plugins_reclaim;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)

@@ -7,6 +7,12 @@
 #include "base/log.h"
 #include "na/emul.h"
 
+/* "Much" arrives: on average so many messages, or the like in bytes, at a
+ * time. A pause makes that forgotten. Found by measuring. */
+#define NA_PROGRESS_MUCH (3u * NA_CORE_MESSAGE_WEIGHT)
+#define NA_PROGRESS_MUCH_MAX (16u * NA_CORE_MESSAGE_WEIGHT)
+#define NA_PROGRESS_PAUSE (3u * HG_CLOCK_MS)
+
 /* Turns between two looks at the clock while spinning. */
 #define NA_PROGRESS_SPINS 16
 
@@ -91,6 +97,8 @@ static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
         if (pthread_mutex_trylock(&core->poll_lock) != 0)
             return false;
     }
+    if (atomic_load_explicit(&core->match.retry, memory_order_relaxed))
+        atomic_store(&core->match.retry, false);
     *n_p += core->ops.poll(&context->pub);
     if (core->emul != NULL)
         *n_p += na_emul_poll(core->emul);
@@ -116,15 +124,15 @@ static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
     return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL));
 }
 
-/* Whether a turn that may poll would find nothing; from here on whatever
- * changes that makes a descriptor readable. */
+/* Whether a turn that may poll would find nothing; from here on, until
+ * wait_end, whatever changes that makes a descriptor readable. */
 static bool na_progress_may_sleep(struct na_context_core *context)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    bool idle = core->ops.wait_begin(&context->pub) != NA_FALSE;
 
-    if (core->emul != NULL && na_emul_has_work(core->emul))
-        return false;
-    return core->ops.wait_begin(&context->pub) != NA_FALSE;
+    return idle && !atomic_load(&core->match.retry) &&
+        (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
 /* Sleep until something happens or `deadline`. */
@@ -145,14 +153,37 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
             deadline = soon;
     }
     hg_waker_arm(waker);
-    if (!na_progress_ready(context, lanes) &&
-        (!polled || na_progress_may_sleep(context))) {
-        ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
+    if (!na_progress_ready(context, lanes)) {
+        if (!polled || na_progress_may_sleep(context))
+            ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
         if (polled)
             ops->wait_end(&context->pub);
     }
     hg_waker_disarm(waker);
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
+}
+
+/* Whether so much comes in that a sleeper will find a batch on waking. Then
+ * the transport's own threads make better use of the processor than a thread
+ * that stays awake for the next message. Asked in idle moments. */
+static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
+{
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    struct na_load *load = &context->load;
+    uint64_t arrived =
+        atomic_load_explicit(&core->arrived, memory_order_relaxed);
+    uint64_t came = arrived - load->arrived;
+
+    if (now - load->since > NA_PROGRESS_PAUSE)
+        load->batch = 0;
+    if (came > 0) {
+        if (came > NA_PROGRESS_MUCH_MAX)
+            came = NA_PROGRESS_MUCH_MAX;
+        load->batch = (7 * load->batch + came) / 8;
+        load->arrived = arrived;
+        load->since = now;
+    }
+    return load->batch > NA_PROGRESS_MUCH;
 }
 
 /* How long to stay awake with nothing to do. */
@@ -184,6 +215,8 @@ static na_return_t na_progress_run(
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     uint64_t window = na_progress_window(core);
     uint64_t awake_until = 0; /* not looked at the clock yet */
+    bool follows = (core->ops.caps & NA_CAP_YIELD) != 0 &&
+        core->info.wait_mode == NA_WAIT_ADAPTIVE;
     bool polled;
 
     for (;;) {
@@ -203,7 +236,8 @@ static na_return_t na_progress_run(
             return NA_TIMEOUT;
         if (n > 0 || awake_until == 0)
             awake_until = now + window;
-        if (now < awake_until) {
+        if (now < awake_until &&
+            !(follows && na_progress_is_much(context, now))) {
             na_progress_pause(core);
             continue;
         }

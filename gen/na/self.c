@@ -24,6 +24,8 @@ struct na_self_class {
     struct na_class base;
     pthread_mutex_t lock;
     struct na_link sends;     /* operations that met a full queue */
+    struct na_op *offered;    /* one of them, offered again; guarded by lock */
+    bool offer_canceled;      /* it is to end if nobody takes it; lock */
     struct na_link frames;    /* of the emulation, on their way to ourselves */
     _Atomic unsigned waiting; /* elements of both lists */
     pthread_rwlock_t memory;
@@ -192,26 +194,35 @@ static na_return_t na_self_send(
     return NA_SUCCESS;
 }
 
-/* Offer the first waiting send again; whether it left. */
+/* Offer the first waiting send again; whether it left. One thread at a time
+ * offers, so that the sends keep their order. */
 static bool na_self_retry(struct na_self_class *self)
 {
-    struct na_link *link;
+    struct na_link *link = NULL;
     struct na_op *op;
     na_return_t ret;
 
     hg_lock(&self->lock);
-    link = hg_list_pop(&self->sends);
+    if (self->offered == NULL)
+        link = hg_list_pop(&self->sends);
+    if (link != NULL) {
+        self->offered = HG_CONTAINER_OF(link, struct na_op, link);
+        self->offer_canceled = false;
+    }
     hg_unlock(&self->lock);
     if (link == NULL)
         return false;
     op = HG_CONTAINER_OF(link, struct na_op, link);
     ret = na_self_deliver(&self->base, &op->msg);
-    if (ret == NA_AGAIN) {
-        hg_lock(&self->lock);
-        hg_list_push(&self->sends, &op->link);
-        hg_unlock(&self->lock);
+    hg_lock(&self->lock);
+    self->offered = NULL;
+    if (ret == NA_AGAIN && self->offer_canceled)
+        ret = NA_CANCELED;
+    if (ret == NA_AGAIN) /* in front of the others, where it was */
+        hg_list_push(self->sends.next, link);
+    hg_unlock(&self->lock);
+    if (ret == NA_AGAIN)
         return false;
-    }
     atomic_fetch_sub(&self->waiting, 1);
     self->base.core->complete(op, ret);
     return true;
@@ -221,15 +232,28 @@ static na_return_t na_self_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_class *na_class = op->context->na_class;
     struct na_self_class *self = na_self_of(na_class);
+    const struct na_link *link;
+    bool offered;
     bool found;
 
+    /* While it is here its identifier does not change; so look for it first:
+     * elsewhere the operation may be in use for something else by now. */
     hg_lock(&self->lock);
-    found = na_class->core->op_id(op) == op_id && !hg_list_is_empty(&op->link);
-    if (found)
+    link = self->sends.next;
+    while (link != &self->sends && link != &op->link)
+        link = link->next;
+    offered = op == self->offered;
+    found =
+        (offered || link != &self->sends) && na_class->core->op_id(op) == op_id;
+    if (found && offered)
+        self->offer_canceled = true;
+    else if (found)
         hg_list_remove(&op->link);
     hg_unlock(&self->lock);
     if (!found)
         return NA_NOENTRY;
+    if (offered)
+        return NA_SUCCESS;
     atomic_fetch_sub(&self->waiting, 1);
     na_class->core->complete(op, NA_CANCELED);
     return NA_SUCCESS;
@@ -370,9 +394,20 @@ static unsigned na_self_poll(struct na_context *context)
 
 static int na_self_poll_fd(struct na_context *context)
 {
-    struct na_self_class *self = na_self_of(context->na_class);
+    (void) context;
+    return NA_POLL_FD_IDLE;
+}
 
-    return atomic_load(&self->waiting) > 0 ? NA_POLL_FD_NONE : NA_POLL_FD_IDLE;
+/* Frames can always be delivered; the core wakes us when a send can. */
+static na_bool_t na_self_wait_begin(struct na_context *context)
+{
+    struct na_self_class *self = na_self_of(context->na_class);
+    bool idle;
+
+    hg_lock(&self->lock);
+    idle = hg_list_is_empty(&self->frames);
+    hg_unlock(&self->lock);
+    return idle ? NA_TRUE : NA_FALSE;
 }
 
 static const char *const na_self_protocols[] = {"self", NULL};
@@ -399,6 +434,7 @@ static const struct na_plugin na_self_plugin = {
     .get = na_self_transfer,
     .poll = na_self_poll,
     .poll_fd = na_self_poll_fd,
+    .wait_begin = na_self_wait_begin,
     .cancel = na_self_cancel,
 };
 

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * demo_client: ships a file to the demo's server, or fetches one.
+ *
+ *     demo_client ADDRESS put FILE NAME     FILE becomes NAME at the server
+ *     demo_client ADDRESS get NAME FILE     and the other way round
+ *
+ * ADDRESS is what the server printed. With self://FOLDER there is no other
+ * process: the client serves the files of that folder to itself.
+ *
+ * A file travels in pieces, several of them in flight. Each has a slot: a
+ * buffer, described to the library once, and the call that moves it.
+ */
+#define _POSIX_C_SOURCE 200809L
+#define _FILE_OFFSET_BITS 64
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "demo_serve.h"
+#include "peer.h"
+#include "stop.h"
+
+#define CLIENT_SLOTS 4       /* pieces in flight */
+#define CLIENT_CLOSE_MS 2000 /* closing goes on after Ctrl-C, but not long */
+#define CLIENT_BAR 40
+
+struct client {
+    struct peer peer;
+    bool alone; /* its own server */
+    hg_id_t open_id, write_id, read_id, stat_id, close_id, counts_id;
+};
+
+struct slot {
+    void *data;
+    hg_bulk_t memory;
+    hg_request_t request; /* HG_REQUEST_NULL: free */
+    uint64_t offset;
+    uint64_t size;
+    demo_move_out_t out;
+};
+
+/* A file on its way. */
+struct ship {
+    struct client *client;
+    bool put;
+    int fd; /* here */
+    const char *path;
+    uint64_t file; /* there */
+    uint64_t size;
+    uint64_t done;
+    double started;
+    struct slot slots[CLIENT_SLOTS];
+};
+
+/* ---- Calls ---- */
+
+static bool client_register(struct client *client)
+{
+    client->open_id =
+        MERCURY_REGISTER("demo.open", demo_open_in_t, demo_open_out_t, NULL);
+    client->write_id =
+        MERCURY_REGISTER("demo.write", demo_move_in_t, demo_move_out_t, NULL);
+    client->read_id =
+        MERCURY_REGISTER("demo.read", demo_move_in_t, demo_move_out_t, NULL);
+    client->stat_id =
+        MERCURY_REGISTER("demo.stat", demo_stat_in_t, demo_stat_out_t, NULL);
+    client->close_id =
+        MERCURY_REGISTER("demo.close", demo_close_in_t, demo_close_out_t, NULL);
+    client->counts_id =
+        MERCURY_REGISTER("demo.counts", void, demo_counts_t, NULL);
+    return client->open_id != 0 && client->write_id != 0 &&
+        client->read_id != 0 && client->stat_id != 0 && client->close_id != 0 &&
+        client->counts_id != 0;
+}
+
+/* One call from start to end. Outputs of the demo hold no pointers, so they
+ * outlive the request. */
+static hg_return_t client_call(
+    struct client *client, hg_id_t id, void *in, void *out)
+{
+    hg_request_t request;
+    hg_return_t ret;
+
+    ret = HG_Forward(client->peer.addr, id, in, out, &request);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = stop_wait(request);
+    (void) HG_Request_free(request);
+    return ret;
+}
+
+/* What the server's file system said, as our code. */
+static hg_return_t client_answer(const char *what, int error)
+{
+    if (error == 0)
+        return HG_SUCCESS;
+    (void) fprintf(stderr, "the server's %s: %s\n", what, strerror(error));
+    return HG_IO_ERROR;
+}
+
+static hg_return_t client_open(
+    struct client *client, const char *name, uint32_t mode, uint64_t *file)
+{
+    demo_open_in_t in = {name, mode};
+    demo_open_out_t out = {0, 0};
+    hg_return_t ret = client_call(client, client->open_id, &in, &out);
+
+    if (ret == HG_SUCCESS)
+        ret = client_answer("open", out.error);
+    if (ret == HG_SUCCESS)
+        *file = out.file;
+    return ret;
+}
+
+static hg_return_t client_stat(
+    struct client *client, const char *name, uint64_t *size)
+{
+    demo_stat_in_t in = {name};
+    demo_stat_out_t out = {0, 0};
+    hg_return_t ret = client_call(client, client->stat_id, &in, &out);
+
+    if (ret == HG_SUCCESS)
+        ret = client_answer("stat", out.error);
+    if (ret == HG_SUCCESS)
+        *size = out.size;
+    return ret;
+}
+
+/* Also after Ctrl-C, so that the server is left tidy. */
+static hg_return_t client_close(struct client *client, uint64_t file)
+{
+    demo_close_in_t in = {file};
+    demo_close_out_t out = {0};
+    hg_request_t request;
+    hg_return_t ret;
+
+    ret = HG_Forward(client->peer.addr, client->close_id, &in, &out, &request);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE);
+    (void) HG_Request_free(request);
+    return ret != HG_SUCCESS ? ret : client_answer("close", out.error);
+}
+
+/* ---- What the user sees ---- */
+
+static double client_now(void)
+{
+    struct timespec now;
+
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0)
+        return 0;
+    return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
+}
+
+/* A bar on a terminal; nothing elsewhere. */
+static void ship_show(const struct ship *ship)
+{
+    int filled = ship->size == 0 ? CLIENT_BAR
+                                 : (int) (ship->done * CLIENT_BAR / ship->size);
+    char bar[CLIENT_BAR + 1];
+
+    if (!isatty(STDERR_FILENO))
+        return;
+    memset(bar, '.', CLIENT_BAR);
+    memset(bar, '#', (size_t) filled);
+    bar[CLIENT_BAR] = '\0';
+    (void) fprintf(stderr, "\r%s [%s] %3d%%%s",
+        ship->put ? "writing" : "reading", bar, filled * 100 / CLIENT_BAR,
+        ship->done == ship->size ? "\n" : "");
+    (void) fflush(stderr);
+}
+
+static void ship_report(const struct ship *ship)
+{
+    double seconds = client_now() - ship->started;
+    double mib = (double) ship->size / (1 << 20);
+
+    printf("%s %.1f MiB in %.3f s: %.0f MiB/s (pieces of %zu MiB, %d in "
+           "flight)\n",
+        ship->put ? "wrote" : "read", mib, seconds,
+        seconds > 0 ? mib / seconds : 0, DEMO_PIECE >> 20, CLIENT_SLOTS);
+}
+
+static hg_return_t client_report_counts(struct client *client)
+{
+    demo_counts_t counts;
+    hg_return_t ret;
+
+    memset(&counts, 0, sizeof(counts));
+    ret = client_call(client, client->counts_id, NULL, &counts);
+    if (ret != HG_SUCCESS)
+        return ret;
+    printf("server: %" PRIu64 " open, %" PRIu64 " write, %" PRIu64
+           " read, %" PRIu64 " stat, %" PRIu64 " close; %" PRIu64
+           " bytes in, %" PRIu64 " bytes out\n",
+        counts.opens, counts.writes, counts.reads, counts.stats, counts.closes,
+        counts.bytes_in, counts.bytes_out);
+    printf("server's library: %" PRIu64 " calls, %" PRIu64 " errors, %" PRIu64
+           " bytes pulled, %" PRIu64 " bytes pushed\n",
+        counts.requests, counts.errors, counts.bulk_in, counts.bulk_out);
+    return HG_SUCCESS;
+}
+
+/* ---- Shipping ---- */
+
+/* Complain about the file here. */
+static hg_return_t ship_fail(const struct ship *ship, const char *why)
+{
+    (void) fprintf(stderr, "%s: %s\n", ship->path, why);
+    return HG_IO_ERROR;
+}
+
+/* Move a whole piece between a slot and the file here. */
+static hg_return_t ship_file_piece(struct ship *ship, struct slot *slot)
+{
+    uint64_t done = 0;
+
+    while (done < slot->size) {
+        char *data = (char *) slot->data + done;
+        size_t size = (size_t) (slot->size - done);
+        off_t at = (off_t) (slot->offset + done);
+        ssize_t n = ship->put ? pread(ship->fd, data, size, at)
+                              : pwrite(ship->fd, data, size, at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return ship_fail(ship, strerror(errno));
+        if (n == 0)
+            return ship_fail(ship, "the file is changing");
+        done += (uint64_t) n;
+    }
+    return HG_SUCCESS;
+}
+
+/* Start the call that moves the piece at `offset`. */
+static hg_return_t ship_start(
+    struct ship *ship, struct slot *slot, uint64_t offset)
+{
+    struct client *client = ship->client;
+    demo_move_in_t in;
+
+    slot->offset = offset;
+    slot->size =
+        ship->size - offset < DEMO_PIECE ? ship->size - offset : DEMO_PIECE;
+    if (ship->put) {
+        hg_return_t ret = ship_file_piece(ship, slot);
+
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    in.file = ship->file;
+    in.offset = slot->offset;
+    in.size = slot->size;
+    in.memory = slot->memory;
+    return HG_Forward(client->peer.addr,
+        ship->put ? client->write_id : client->read_id, &in, &slot->out,
+        &slot->request);
+}
+
+/* Wait for a slot's call and see what came of it. */
+static hg_return_t ship_finish(struct ship *ship, struct slot *slot)
+{
+    hg_return_t ret = stop_wait(slot->request);
+
+    (void) HG_Request_free(slot->request);
+    slot->request = HG_REQUEST_NULL;
+    if (ret == HG_SUCCESS)
+        ret = client_answer(ship->put ? "write" : "read", slot->out.error);
+    if (ret == HG_SUCCESS && slot->out.moved != slot->size)
+        ret = ship_fail(ship, "the server moved less than a piece");
+    if (ret == HG_SUCCESS && !ship->put)
+        ret = ship_file_piece(ship, slot);
+    if (ret == HG_SUCCESS) {
+        ship->done += slot->size;
+        ship_show(ship);
+    }
+    return ret;
+}
+
+/* All pieces, in order, each in the next slot. */
+static hg_return_t ship_pieces(struct ship *ship)
+{
+    hg_return_t ret = HG_SUCCESS;
+    uint64_t offset;
+    size_t next = 0;
+    size_t i;
+
+    for (offset = 0; offset < ship->size && ret == HG_SUCCESS;
+         offset += DEMO_PIECE) {
+        struct slot *slot = &ship->slots[next];
+
+        if (slot->request != HG_REQUEST_NULL)
+            ret = ship_finish(ship, slot);
+        if (ret == HG_SUCCESS)
+            ret = ship_start(ship, slot, offset);
+        next = (next + 1) % CLIENT_SLOTS;
+    }
+    for (i = 0; i < CLIENT_SLOTS && ret == HG_SUCCESS; i++) {
+        struct slot *slot = &ship->slots[(next + i) % CLIENT_SLOTS];
+
+        if (slot->request != HG_REQUEST_NULL)
+            ret = ship_finish(ship, slot);
+    }
+    return ret;
+}
+
+static hg_return_t ship_slots_create(struct ship *ship)
+{
+    size_t size = DEMO_PIECE;
+    hg_return_t ret;
+    int i;
+
+    for (i = 0; i < CLIENT_SLOTS; i++) {
+        struct slot *slot = &ship->slots[i];
+
+        slot->data = malloc(size);
+        if (slot->data == NULL)
+            return HG_NOMEM;
+        ret = HG_Bulk_handle_create(1, &slot->data, &size,
+            ship->put ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY, &slot->memory);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    return HG_SUCCESS;
+}
+
+/* Freeing a request takes its call back; after freeing the handle the server
+ * does not touch the memory any more; only then may that go. */
+static void ship_slots_destroy(struct ship *ship)
+{
+    int i;
+
+    for (i = 0; i < CLIENT_SLOTS; i++) {
+        struct slot *slot = &ship->slots[i];
+
+        if (slot->request != HG_REQUEST_NULL)
+            (void) HG_Request_free(slot->request);
+        if (slot->memory != HG_BULK_NULL)
+            (void) HG_Bulk_handle_free(slot->memory);
+        free(slot->data);
+    }
+}
+
+/* Everything between opening and closing the file there. */
+static hg_return_t ship_all(struct ship *ship, const char *name)
+{
+    hg_return_t close_ret;
+    hg_return_t ret;
+
+    ret = client_open(ship->client, name,
+        ship->put ? DEMO_MODE_WRITE : DEMO_MODE_READ, &ship->file);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = ship_slots_create(ship);
+    ship->started = client_now();
+    if (ret == HG_SUCCESS)
+        ret = ship_pieces(ship);
+    ship_slots_destroy(ship);
+    close_ret = client_close(ship->client, ship->file);
+    return ret != HG_SUCCESS ? ret : close_ret;
+}
+
+static hg_return_t client_put(
+    struct client *client, const char *path, const char *name)
+{
+    struct ship ship = {0};
+    struct stat status;
+    hg_return_t ret;
+    uint64_t size;
+
+    ship.client = client;
+    ship.put = true;
+    ship.path = path;
+    ship.fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (ship.fd < 0)
+        return ship_fail(&ship, strerror(errno));
+    if (fstat(ship.fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        ret = ship_fail(&ship, "not a regular file");
+        goto close_file;
+    }
+    ship.size = (uint64_t) status.st_size;
+    ret = ship_all(&ship, name);
+    if (ret == HG_SUCCESS)
+        ret = client_stat(client, name, &size);
+    if (ret == HG_SUCCESS && size != ship.size)
+        ret = ship_fail(&ship, "the server's file has another size");
+    if (ret == HG_SUCCESS)
+        ship_report(&ship);
+close_file:
+    (void) close(ship.fd);
+    return ret;
+}
+
+static hg_return_t client_get(
+    struct client *client, const char *name, const char *path)
+{
+    struct ship ship = {0};
+    hg_return_t ret;
+
+    ship.client = client;
+    ship.path = path;
+    ret = client_stat(client, name, &ship.size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ship.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (ship.fd < 0)
+        return ship_fail(&ship, strerror(errno));
+    ret = ship_all(&ship, name);
+    if (close(ship.fd) != 0 && ret == HG_SUCCESS)
+        ret = ship_fail(&ship, strerror(errno));
+    if (ret == HG_SUCCESS)
+        ship_report(&ship);
+    else
+        (void) unlink(path); /* no half of a file is left */
+    return ret;
+}
+
+/* ---- Life ---- */
+
+static hg_return_t client_begin(struct client *client, const char *address)
+{
+    static const char self[] = "self://";
+    hg_return_t ret;
+
+    memset(client, 0, sizeof(*client));
+    client->alone = strncmp(address, self, strlen(self)) == 0;
+    ret = client->alone ? peer_listen(&client->peer, self)
+                        : peer_connect(&client->peer, address);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (client->alone)
+        ret = demo_serve_begin(client->peer.na_class, address + strlen(self));
+    if (ret != HG_SUCCESS)
+        goto close_peer;
+    if (client_register(client))
+        return HG_SUCCESS;
+    ret = HG_OTHER_ERROR;
+    if (client->alone)
+        demo_serve_end();
+close_peer:
+    peer_close(&client->peer);
+    return ret;
+}
+
+static void client_end(struct client *client)
+{
+    if (client->alone)
+        demo_serve_end();
+    peer_close(&client->peer);
+}
+
+int main(int argc, char *argv[])
+{
+    bool put = argc == 5 && strcmp(argv[2], "put") == 0;
+    bool get = argc == 5 && strcmp(argv[2], "get") == 0;
+    struct client client;
+    hg_return_t ret;
+
+    if (!put && !get) {
+        (void) fprintf(stderr,
+            "usage: demo_client ADDRESS put FILE NAME\n"
+            "       demo_client ADDRESS get NAME FILE\n");
+        return 2;
+    }
+    stop_on_signals();
+    ret = client_begin(&client, argv[1]);
+    if (ret == HG_SUCCESS) {
+        ret = put ? client_put(&client, argv[3], argv[4])
+                  : client_get(&client, argv[3], argv[4]);
+        if (ret == HG_SUCCESS)
+            ret = client_report_counts(&client);
+        client_end(&client);
+    }
+    if (ret != HG_SUCCESS)
+        peer_complain("demo_client", ret);
+    return ret != HG_SUCCESS;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* demo_serve: see demo_serve.h. */
+#define _POSIX_C_SOURCE 200809L
+#define _FILE_OFFSET_BITS 64
+#include "demo_serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline.h"
+
+#define DEMO_FILES 64
+#define DEMO_IDLE_SECONDS 60
+#define DEMO_BUFFERS 4
+#define DEMO_BUFFER_SIZE ((size_t) 1 << 20)
+
+struct demo_file {
+    uint64_t number; /* as the client knows it; 0: this entry is free */
+    int fd;
+    na_addr_t owner;
+    time_t used;
+};
+
+struct demo_server {
+    na_class_t *na_class;
+    int folder;
+    uint64_t numbers; /* given so far */
+    struct demo_file files[DEMO_FILES];
+    struct pipeline pipeline;
+    demo_counts_t counts;
+};
+
+static struct demo_server demo_server;
+
+/* A read or a write on its way through the pipeline. */
+struct demo_job {
+    int fd;
+    uint64_t offset; /* of the whole in the file */
+    uint64_t moved;
+    int error;
+};
+
+/* ---- The table of files ---- */
+
+static time_t demo_now(void)
+{
+    struct timespec now;
+
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? now.tv_sec : 0;
+}
+
+static void demo_file_close(struct demo_file *file)
+{
+    (void) NA_Addr_free(demo_server.na_class, file->owner);
+    memset(file, 0, sizeof(*file));
+}
+
+/* The caller's file of that number, or NULL. */
+static struct demo_file *demo_file_find(hg_handle_t handle, uint64_t number)
+{
+    na_addr_t caller = HG_Handler_get_addr(handle);
+    int i;
+
+    for (i = 0; i < DEMO_FILES; i++) {
+        struct demo_file *file = &demo_server.files[i];
+
+        if (number != 0 && file->number == number &&
+            NA_Addr_cmp(demo_server.na_class, file->owner, caller)) {
+            file->used = demo_now();
+            return file;
+        }
+    }
+    return NULL;
+}
+
+/* An entry nobody uses: a free one, or that of the file longest out of use.
+ * NULL: every file is busy. */
+static struct demo_file *demo_file_entry(void)
+{
+    struct demo_file *oldest = &demo_server.files[0];
+    int i;
+
+    for (i = 0; i < DEMO_FILES; i++) {
+        struct demo_file *file = &demo_server.files[i];
+
+        if (file->number == 0)
+            return file;
+        if (file->used < oldest->used)
+            oldest = file;
+    }
+    if (demo_now() - oldest->used < DEMO_IDLE_SECONDS)
+        return NULL;
+    (void) close(oldest->fd);
+    demo_file_close(oldest);
+    return oldest;
+}
+
+/* ---- open, stat, close ---- */
+
+/* Whether a name stays inside the folder: no slash, no hidden file. */
+static bool demo_name_is_good(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-";
+
+    return name != NULL && name[0] != '\0' && name[0] != '.' &&
+        strlen(name) <= DEMO_NAME_MAX && strspn(name, allowed) == strlen(name);
+}
+
+/* Open a file of the folder: its descriptor, or minus an errno. */
+static int demo_open_name(const char *name, uint32_t mode)
+{
+    int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    struct stat status;
+    int fd;
+
+    if (mode > DEMO_MODE_WRITE || !demo_name_is_good(name))
+        return -EINVAL;
+    flags |= mode == DEMO_MODE_WRITE ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
+    fd = openat(demo_server.folder, name, flags, 0600);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+        return fd;
+    (void) close(fd);
+    return -EINVAL;
+}
+
+/* Enter an open file for the caller; 0 or an errno. */
+static int demo_open_enter(hg_handle_t handle, int fd, uint64_t *number)
+{
+    struct demo_file *file = demo_file_entry();
+
+    if (file == NULL)
+        return EMFILE;
+    if (NA_Addr_dup(demo_server.na_class, HG_Handler_get_addr(handle),
+            &file->owner) != NA_SUCCESS)
+        return ENOMEM;
+    file->fd = fd;
+    file->used = demo_now();
+    file->number = ++demo_server.numbers;
+    *number = file->number;
+    return 0;
+}
+
+static hg_return_t demo_serve_open(hg_handle_t handle)
+{
+    demo_open_in_t in;
+    demo_open_out_t out = {0, 0};
+    hg_return_t ret;
+    int fd;
+
+    ret = HG_Handler_get_input(handle, &in);
+    if (ret != HG_SUCCESS)
+        return ret;
+    fd = demo_open_name(in.name, in.mode);
+    if (fd < 0) {
+        out.error = -fd;
+    } else {
+        out.error = demo_open_enter(handle, fd, &out.file);
+        if (out.error != 0)
+            (void) close(fd);
+    }
+    demo_server.counts.opens++;
+    (void) HG_Handler_free_input(handle, &in);
+    (void) HG_Handler_start_output(handle, &out);
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t demo_serve_stat(hg_handle_t handle)
+{
+    demo_stat_in_t in;
+    demo_stat_out_t out = {0, 0};
+    struct stat status;
+    hg_return_t ret;
+
+    ret = HG_Handler_get_input(handle, &in);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!demo_name_is_good(in.name))
+        out.error = EINVAL;
+    else if (fstatat(demo_server.folder, in.name, &status,
+                 AT_SYMLINK_NOFOLLOW) != 0)
+        out.error = errno;
+    else if (!S_ISREG(status.st_mode))
+        out.error = EINVAL;
+    else
+        out.size = (uint64_t) status.st_size;
+    demo_server.counts.stats++;
+    (void) HG_Handler_free_input(handle, &in);
+    (void) HG_Handler_start_output(handle, &out);
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t demo_serve_close(hg_handle_t handle)
+{
+    demo_close_in_t in;
+    demo_close_out_t out = {0};
+    struct demo_file *file;
+    hg_return_t ret;
+
+    ret = HG_Handler_get_input(handle, &in);
+    if (ret != HG_SUCCESS)
+        return ret;
+    file = demo_file_find(handle, in.file);
+    if (file == NULL) {
+        out.error = EBADF;
+    } else {
+        out.error = close(file->fd) == 0 ? 0 : errno;
+        demo_file_close(file);
+    }
+    demo_server.counts.closes++;
+    (void) HG_Handler_free_input(handle, &in);
+    (void) HG_Handler_start_output(handle, &out);
+    return HG_Handler_free(handle);
+}
+
+/* ---- write, read ---- */
+
+/* Work of the pipeline: a piece came from the client. */
+static hg_return_t demo_write_piece(
+    void *arg, void *data, size_t size, uint64_t offset)
+{
+    struct demo_job *job = (struct demo_job *) arg;
+    size_t done = 0;
+
+    while (done < size) {
+        ssize_t n = pwrite(job->fd, (const char *) data + done, size - done,
+            (off_t) (job->offset + offset + done));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            job->error = errno;
+            return HG_IO_ERROR;
+        }
+        done += (size_t) n;
+        job->moved += (size_t) n;
+    }
+    return HG_SUCCESS;
+}
+
+/* Work of the pipeline: fill a piece for the client. */
+static hg_return_t demo_read_piece(
+    void *arg, void *data, size_t size, uint64_t offset)
+{
+    struct demo_job *job = (struct demo_job *) arg;
+    size_t done = 0;
+
+    while (done < size) {
+        ssize_t n = pread(job->fd, (char *) data + done, size - done,
+            (off_t) (job->offset + offset + done));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) { /* 0: the file has shrunk since it was measured */
+            job->error = n < 0 ? errno : EIO;
+            return HG_IO_ERROR;
+        }
+        done += (size_t) n;
+        job->moved += (size_t) n;
+    }
+    return HG_SUCCESS;
+}
+
+/* What is wrong with the sizes a client sent; 0: nothing. */
+static int demo_move_check(const demo_move_in_t *in)
+{
+    if (in->size > HG_Bulk_handle_get_size(in->memory))
+        return EINVAL;
+    if (in->size > DEMO_PIECE_MAX)
+        return EMSGSIZE;
+    if (in->offset > DEMO_FILE_MAX - in->size)
+        return EFBIG;
+    return 0;
+}
+
+/* How much of `size` bytes at `offset` the file has. */
+static uint64_t demo_read_size(int fd, uint64_t offset, uint64_t size)
+{
+    struct stat status;
+    uint64_t end;
+
+    if (fstat(fd, &status) != 0 || status.st_size < 0)
+        return 0;
+    end = (uint64_t) status.st_size;
+    if (offset >= end)
+        return 0;
+    return end - offset < size ? end - offset : size;
+}
+
+/* Both directions: find the file, check, move, answer. */
+static hg_return_t demo_move(hg_handle_t handle, hg_bulk_op_t op)
+{
+    na_addr_t caller = HG_Handler_get_addr(handle);
+    struct pipeline *pipeline = &demo_server.pipeline;
+    demo_move_in_t in;
+    demo_move_out_t out = {0, 0};
+    struct demo_job job = {-1, 0, 0, 0};
+    struct demo_file *file;
+    hg_return_t ret;
+
+    ret = HG_Handler_get_input(handle, &in);
+    if (ret != HG_SUCCESS)
+        return ret;
+    file = demo_file_find(handle, in.file);
+    job.error = file == NULL ? EBADF : demo_move_check(&in);
+    if (job.error == 0) {
+        job.fd = file->fd;
+        job.offset = in.offset;
+        if (op == HG_BULK_PULL)
+            ret = pipeline_pull(
+                pipeline, caller, in.memory, in.size, demo_write_piece, &job);
+        else
+            ret = pipeline_push(pipeline, caller, in.memory,
+                demo_read_size(job.fd, in.offset, in.size), demo_read_piece,
+                &job);
+    }
+    (void) HG_Handler_free_input(handle, &in);
+    if (ret != HG_SUCCESS && job.error == 0)
+        return ret; /* the transfer failed: the caller gets its code */
+    out.error = job.error;
+    out.moved = job.moved;
+    if (op == HG_BULK_PULL)
+        demo_server.counts.bytes_in += job.moved;
+    else
+        demo_server.counts.bytes_out += job.moved;
+    (void) HG_Handler_start_output(handle, &out);
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t demo_serve_write(hg_handle_t handle)
+{
+    demo_server.counts.writes++;
+    return demo_move(handle, HG_BULK_PULL);
+}
+
+static hg_return_t demo_serve_read(hg_handle_t handle)
+{
+    demo_server.counts.reads++;
+    return demo_move(handle, HG_BULK_PUSH);
+}
+
+/* ---- counts ---- */
+
+static hg_return_t demo_serve_counts(hg_handle_t handle)
+{
+    struct hg_counters counters = {0};
+    demo_counts_t out = demo_server.counts;
+    hg_return_t ret;
+
+    counters.size = sizeof(counters);
+    ret = HG_Get_counters(&counters);
+    if (ret != HG_SUCCESS)
+        return ret;
+    out.requests = counters.requests_received;
+    out.errors = counters.errors_sent;
+    out.bulk_in = counters.bulk_bytes_pulled;
+    out.bulk_out = counters.bulk_bytes_pushed;
+    (void) HG_Handler_start_output(handle, &out);
+    return HG_Handler_free(handle);
+}
+
+/* ---- Life ---- */
+
+static bool demo_serve_register(void)
+{
+    return MERCURY_REGISTER("demo.open", demo_open_in_t, demo_open_out_t,
+               demo_serve_open) != 0 &&
+        MERCURY_REGISTER("demo.write", demo_move_in_t, demo_move_out_t,
+            demo_serve_write) != 0 &&
+        MERCURY_REGISTER("demo.read", demo_move_in_t, demo_move_out_t,
+            demo_serve_read) != 0 &&
+        MERCURY_REGISTER("demo.stat", demo_stat_in_t, demo_stat_out_t,
+            demo_serve_stat) != 0 &&
+        MERCURY_REGISTER("demo.close", demo_close_in_t, demo_close_out_t,
+            demo_serve_close) != 0 &&
+        MERCURY_REGISTER(
+            "demo.counts", void, demo_counts_t, demo_serve_counts) != 0;
+}
+
+hg_return_t demo_serve_begin(na_class_t *na_class, const char *folder)
+{
+    hg_return_t ret;
+
+    memset(&demo_server, 0, sizeof(demo_server));
+    demo_server.na_class = na_class;
+    demo_server.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (demo_server.folder < 0) {
+        (void) fprintf(stderr, "%s: %s\n", folder, strerror(errno));
+        return HG_IO_ERROR;
+    }
+    ret = pipeline_init(&demo_server.pipeline, DEMO_BUFFERS, DEMO_BUFFER_SIZE);
+    if (ret == HG_SUCCESS && !demo_serve_register())
+        ret = HG_OTHER_ERROR;
+    if (ret != HG_SUCCESS)
+        demo_serve_end();
+    return ret;
+}
+
+void demo_serve_end(void)
+{
+    int i;
+
+    for (i = 0; i < DEMO_FILES; i++) {
+        if (demo_server.files[i].number == 0)
+            continue;
+        (void) close(demo_server.files[i].fd);
+        demo_file_close(&demo_server.files[i]);
+    }
+    pipeline_fini(&demo_server.pipeline);
+    (void) close(demo_server.folder);
+}

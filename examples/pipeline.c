@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pipeline: see pipeline.h. */
+#include "pipeline.h"
+
+#include <string.h>
+
+hg_return_t pipeline_init(
+    struct pipeline *pipeline, size_t count, size_t buffer_size)
+{
+    memset(pipeline, 0, sizeof(*pipeline));
+    if (count == 0 || count > PIPELINE_BUFFERS_MAX || buffer_size == 0)
+        return HG_INVALID_ARG;
+    pipeline->buffer_size = buffer_size;
+    while (pipeline->count < count) {
+        struct pipeline_buffer *buffer = &pipeline->buffers[pipeline->count];
+        unsigned int segments = 0;
+        size_t got = 0;
+        hg_return_t ret;
+
+        /* Without a pointer the library allocates: memory that some
+         * transports reach faster than any other. */
+        ret = HG_Bulk_handle_create(
+            1, NULL, &buffer_size, HG_BULK_READWRITE, &buffer->block);
+        if (ret == HG_SUCCESS) {
+            pipeline->count++;
+            ret = HG_Bulk_handle_access(buffer->block, 0, buffer_size,
+                HG_BULK_READWRITE, 1, &buffer->data, &got, &segments);
+        }
+        if (ret != HG_SUCCESS) {
+            pipeline_fini(pipeline);
+            return ret;
+        }
+    }
+    return HG_SUCCESS;
+}
+
+void pipeline_fini(struct pipeline *pipeline)
+{
+    while (pipeline->count > 0)
+        (void) HG_Bulk_block_handle_free(
+            pipeline->buffers[--pipeline->count].block);
+}
+
+/* Wait for a buffer's transfer. A signal does not take one back: it goes on
+ * until it ended, or its peer did. */
+static hg_return_t pipeline_wait(struct pipeline_buffer *buffer)
+{
+    hg_return_t ret;
+    hg_status_t done = HG_FALSE;
+
+    do {
+        ret = HG_Bulk_wait(buffer->request, HG_MAX_IDLE_TIME, &done);
+    } while (!done && (ret == HG_TIMEOUT || ret == HG_INTR));
+    buffer->size = 0;
+    return ret;
+}
+
+/* Wait for whatever is in flight; the first error, or `ret` if it is one. */
+static hg_return_t pipeline_drain(struct pipeline *pipeline, hg_return_t ret)
+{
+    size_t i;
+
+    for (i = 0; i < pipeline->count; i++) {
+        hg_return_t late = HG_SUCCESS;
+
+        if (pipeline->buffers[i].size > 0)
+            late = pipeline_wait(&pipeline->buffers[i]);
+        if (ret == HG_SUCCESS)
+            ret = late;
+    }
+    return ret;
+}
+
+/* The size of the piece at `offset`: what remains may be less than a buffer,
+ * or nothing. */
+static size_t pipeline_piece(
+    const struct pipeline *pipeline, uint64_t offset, uint64_t size)
+{
+    if (offset >= size)
+        return 0;
+    return size - offset < pipeline->buffer_size ? (size_t) (size - offset)
+                                                 : pipeline->buffer_size;
+}
+
+/* Start moving the piece at `offset`; past the end, nothing. */
+static hg_return_t pipeline_start(struct pipeline *pipeline,
+    struct pipeline_buffer *buffer, hg_bulk_op_t op, na_addr_t addr,
+    hg_bulk_t origin, uint64_t offset, uint64_t size)
+{
+    size_t piece = pipeline_piece(pipeline, offset, size);
+    hg_return_t ret;
+
+    if (piece == 0)
+        return HG_SUCCESS;
+    ret = HG_Bulk_transfer(op, addr, origin, (size_t) offset, buffer->block, 0,
+        piece, &buffer->request);
+    if (ret != HG_SUCCESS)
+        return ret;
+    buffer->size = piece;
+    buffer->offset = offset;
+    return HG_SUCCESS;
+}
+
+hg_return_t pipeline_pull(struct pipeline *pipeline, na_addr_t addr,
+    hg_bulk_t origin, uint64_t size, pipeline_work_t work, void *arg)
+{
+    uint64_t ahead = pipeline->count * (uint64_t) pipeline->buffer_size;
+    hg_return_t ret = HG_SUCCESS;
+    size_t i;
+
+    for (i = 0; i < pipeline->count && ret == HG_SUCCESS; i++)
+        ret = pipeline_start(pipeline, &pipeline->buffers[i], HG_BULK_PULL,
+            addr, origin, i * (uint64_t) pipeline->buffer_size, size);
+    for (i = 0; ret == HG_SUCCESS; i = (i + 1) % pipeline->count) {
+        struct pipeline_buffer *buffer = &pipeline->buffers[i];
+        size_t piece = buffer->size;
+
+        if (piece == 0)
+            break; /* pieces are in order: this was the last */
+        ret = pipeline_wait(buffer);
+        if (ret == HG_SUCCESS)
+            ret = work(arg, buffer->data, piece, buffer->offset);
+        if (ret == HG_SUCCESS)
+            ret = pipeline_start(pipeline, buffer, HG_BULK_PULL, addr, origin,
+                buffer->offset + ahead, size);
+    }
+    return pipeline_drain(pipeline, ret);
+}
+
+hg_return_t pipeline_push(struct pipeline *pipeline, na_addr_t addr,
+    hg_bulk_t origin, uint64_t size, pipeline_work_t work, void *arg)
+{
+    hg_return_t ret = HG_SUCCESS;
+    uint64_t offset = 0;
+    size_t i;
+
+    for (i = 0; ret == HG_SUCCESS && offset < size;
+         i = (i + 1) % pipeline->count) {
+        struct pipeline_buffer *buffer = &pipeline->buffers[i];
+        size_t piece = pipeline_piece(pipeline, offset, size);
+
+        if (buffer->size > 0)
+            ret = pipeline_wait(buffer);
+        if (ret == HG_SUCCESS)
+            ret = work(arg, buffer->data, piece, offset);
+        if (ret == HG_SUCCESS)
+            ret = pipeline_start(
+                pipeline, buffer, HG_BULK_PUSH, addr, origin, offset, size);
+        offset += piece;
+    }
+    return pipeline_drain(pipeline, ret);
+}

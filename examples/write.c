@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * write: the program of the Mercury paper (2013), Section IV-A, as a real one:
+ * a remote write() of memory that is not contiguous, through a pipeline of
+ * buffers at the server.
+ *
+ *     write                        both in this process, over self://
+ *     write server ADDRESS FILE    listens, prints its address, appends what
+ *                                  clients write to FILE, till Ctrl-C
+ *     write client ADDRESS         writes a matrix without its border
+ *
+ * The client describes the rows of the matrix's inside, one segment each, and
+ * sends the description; the server pulls the bytes piece by piece and writes
+ * each while others are on their way. Where server and client are one
+ * process, the file is compared with the matrix at the end.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hg.h"
+#include "peer.h"
+#include "pipeline.h"
+#include "stop.h"
+
+#define ROWS 1000
+#define COLUMNS 1021 /* so that the last piece is a short one */
+#define PIPELINE_SIZE 4
+#define PIPELINE_BUFFER_SIZE ((size_t) 64 << 10)
+#define WRITE_MAX ((uint64_t) 1 << 30) /* of one call */
+
+MERCURY_GEN_PROC(write_in_t, ((hg_bulk_t) (bulk_handle)))
+MERCURY_GEN_PROC(write_out_t, ((int32_t) (error))((uint64_t) (written)))
+
+/* ---- Server ---- */
+
+/* A handler gets its handle and nothing else: what it works on stands here. */
+static struct write_server {
+    int fd;
+    struct pipeline pipeline;
+} write_server = {-1, {0, 0, {{NULL, NULL, NULL, 0, 0}}}};
+
+/* Write all of a piece, however many calls it takes; 0 or an errno. */
+static int write_all(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, data, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        data += n;
+        size -= (size_t) n;
+    }
+    return 0;
+}
+
+static hg_return_t write_piece(
+    void *arg, void *data, size_t size, uint64_t offset)
+{
+    write_out_t *out = (write_out_t *) arg;
+
+    (void) offset; /* pieces come in order */
+    out->error = write_all(write_server.fd, (const char *) data, size);
+    if (out->error != 0)
+        return HG_IO_ERROR;
+    out->written += size;
+    return HG_SUCCESS;
+}
+
+static hg_return_t rpc_write(hg_handle_t handle)
+{
+    write_in_t in;
+    write_out_t out = {0, 0};
+    hg_return_t ret;
+    uint64_t size;
+
+    ret = HG_Handler_get_input(handle, &in);
+    if (ret != HG_SUCCESS)
+        return ret;
+    size = HG_Bulk_handle_get_size(in.bulk_handle);
+    if (size > WRITE_MAX)
+        ret = HG_MSGSIZE;
+    else if (size > 0)
+        ret = pipeline_pull(&write_server.pipeline, HG_Handler_get_addr(handle),
+            in.bulk_handle, size, write_piece, &out);
+    (void) HG_Handler_free_input(handle, &in);
+    /* A failing disk is an answer, a failing transfer is an error. */
+    if (ret != HG_SUCCESS && out.error == 0)
+        return ret;
+    (void) HG_Handler_start_output(handle, &out);
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t write_serve(const struct peer *peer)
+{
+    hg_return_t ret;
+
+    if (HG_HANDLER_REGISTER("write", rpc_write, write_in_t, write_out_t) == 0)
+        return HG_OTHER_ERROR;
+    ret = pipeline_init(
+        &write_server.pipeline, PIPELINE_SIZE, PIPELINE_BUFFER_SIZE);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = peer_announce(peer);
+    if (ret == HG_SUCCESS)
+        ret = stop_serve();
+    pipeline_fini(&write_server.pipeline);
+    return ret;
+}
+
+/* ---- Client ---- */
+
+typedef int matrix_t[ROWS + 2][COLUMNS + 2];
+
+static void write_fill(matrix_t matrix)
+{
+    int i, j;
+
+    for (i = 0; i < ROWS + 2; i++)
+        for (j = 0; j < COLUMNS + 2; j++)
+            matrix[i][j] = i * 10000 + j;
+}
+
+/* Ship the call and wait for its answer. */
+static hg_return_t write_forward(na_addr_t server, hg_bulk_t bulk)
+{
+    hg_id_t id = HG_REGISTER("write", write_in_t, write_out_t);
+    write_in_t in = {bulk};
+    write_out_t out;
+    hg_request_t request;
+    hg_return_t ret;
+
+    if (id == 0)
+        return HG_OTHER_ERROR;
+    ret = HG_Forward(server, id, &in, &out, &request);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = stop_wait(request);
+    (void) HG_Request_free(request);
+    if (ret != HG_SUCCESS)
+        return ret;
+    printf("%" PRIu64 " of %zu bytes written\n", out.written,
+        HG_Bulk_handle_get_size(bulk));
+    if (out.error == 0)
+        return HG_SUCCESS;
+    (void) fprintf(stderr, "the server's write: %s\n", strerror(out.error));
+    return HG_IO_ERROR;
+}
+
+/* Describe the inside of the matrix, and have it written. */
+static hg_return_t write_matrix(na_addr_t server, matrix_t matrix)
+{
+    hg_bulk_segment_t segments[ROWS];
+    hg_bulk_t bulk = HG_BULK_NULL;
+    hg_return_t ret;
+    int i;
+
+    for (i = 0; i < ROWS; i++) {
+        segments[i].address = &matrix[i + 1][1];
+        segments[i].size = COLUMNS * sizeof(int);
+    }
+    ret = HG_Bulk_handle_create_segments(
+        segments, ROWS, HG_BULK_READ_ONLY, &bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = write_forward(server, bulk);
+    (void) HG_Bulk_handle_free(bulk);
+    return ret;
+}
+
+/* ---- Both in one ---- */
+
+/* Whether the file holds the inside of the matrix. */
+static bool write_arrived(FILE *file, matrix_t matrix)
+{
+    int row[COLUMNS];
+    int i;
+
+    rewind(file);
+    for (i = 0; i < ROWS; i++) {
+        if (fread(row, sizeof(row), 1, file) != 1 ||
+            memcmp(row, &matrix[i + 1][1], sizeof(row)) != 0)
+            return false;
+    }
+    return fgetc(file) == EOF;
+}
+
+static hg_return_t write_alone(const struct peer *peer, matrix_t matrix)
+{
+    FILE *file = tmpfile(); /* has no name, so that nothing is left behind */
+    hg_return_t ret;
+
+    if (file == NULL)
+        return HG_IO_ERROR;
+    write_server.fd = fileno(file);
+    ret = pipeline_init(
+        &write_server.pipeline, PIPELINE_SIZE, PIPELINE_BUFFER_SIZE);
+    if (ret != HG_SUCCESS)
+        goto close_file;
+    if (HG_HANDLER_REGISTER("write", rpc_write, write_in_t, write_out_t) == 0)
+        ret = HG_OTHER_ERROR;
+    else
+        ret = write_matrix(peer->addr, matrix);
+    if (ret == HG_SUCCESS && !write_arrived(file, matrix))
+        ret = HG_CHECKSUM_ERROR;
+    pipeline_fini(&write_server.pipeline);
+close_file:
+    (void) fclose(file);
+    return ret;
+}
+
+static hg_return_t write_client(const struct peer *peer, bool alone)
+{
+    matrix_t *matrix = (matrix_t *) malloc(sizeof(*matrix));
+    hg_return_t ret;
+
+    if (matrix == NULL)
+        return HG_NOMEM;
+    write_fill(*matrix);
+    ret =
+        alone ? write_alone(peer, *matrix) : write_matrix(peer->addr, *matrix);
+    free(matrix);
+    return ret;
+}
+
+int main(int argc, char *argv[])
+{
+    bool server = argc == 4 && strcmp(argv[1], "server") == 0;
+    bool client = argc == 3 && strcmp(argv[1], "client") == 0;
+    struct peer peer;
+    hg_return_t ret;
+
+    if (argc != 1 && !client && !server) {
+        (void) fprintf(
+            stderr, "usage: write [server ADDRESS FILE | client ADDRESS]\n");
+        return 2;
+    }
+    stop_on_signals();
+    if (server) {
+        write_server.fd = open(argv[3], O_WRONLY | O_CREAT | O_APPEND, 0666);
+        if (write_server.fd < 0) {
+            (void) fprintf(stderr, "%s: %s\n", argv[3], strerror(errno));
+            return 1;
+        }
+    }
+    ret = client ? peer_connect(&peer, argv[2])
+                 : peer_listen(&peer, server ? argv[2] : "self://");
+    if (ret == HG_SUCCESS) {
+        ret = server ? write_serve(&peer) : write_client(&peer, !client);
+        peer_close(&peer);
+    }
+    if (ret != HG_SUCCESS)
+        peer_complain("write", ret);
+    if (server && close(write_server.fd) != 0) {
+        (void) fprintf(stderr, "%s: %s\n", argv[3], strerror(errno));
+        return 1;
+    }
+    return ret != HG_SUCCESS;
+}

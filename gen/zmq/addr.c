@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses: made, found, counted, moved from state to state.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+/* ---- Addresses ---- */
+
+/* A new address; without the lock. NULL: out of memory. */
+static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
+    const char *name, na_bool_t is_self, const char *endpoint)
+{
+    const struct na_core *core = self->base.core;
+    struct na_addr *base = core->addr_create(&self->base, name, is_self);
+    struct na_zmq_addr *addr;
+
+    if (base == NULL)
+        return NULL;
+    addr = na_zmq_addr_of(base);
+    na_zmq_list_init(&addr->link);
+    na_zmq_list_init(&addr->dying);
+    na_zmq_list_init(&addr->lookups);
+    na_zmq_list_init(&addr->late);
+    na_zmq_list_init(&addr->sends);
+    na_zmq_list_init(&addr->closers);
+    addr->fd = -1;
+    if (endpoint != NULL) {
+        size_t size = strlen(endpoint) + 1;
+
+        addr->endpoint = (char *) core->alloc(size);
+        if (addr->endpoint == NULL) {
+            core->addr_unref(base);
+            return NULL;
+        }
+        memcpy(addr->endpoint, endpoint, size);
+    }
+    return addr;
+}
+
+/* Takes no lock, so that references may be dropped anywhere. */
+static void na_zmq_addr_release(struct na_addr *base)
+{
+    struct na_zmq_addr *addr = na_zmq_addr_of(base);
+
+    assert(atomic_load(&addr->flight) == 0);
+    base->na_class->core->free(addr->endpoint);
+    addr->endpoint = NULL;
+}
+
+/* The same process is the same peer, whichever connection stands for it. */
+static na_bool_t na_zmq_addr_cmp(
+    const struct na_addr *base1, const struct na_addr *base2)
+{
+    uint64_t one = atomic_load_explicit(
+        &na_zmq_addr_of(base1)->incarnation, memory_order_relaxed);
+    uint64_t two = atomic_load_explicit(
+        &na_zmq_addr_of(base2)->incarnation, memory_order_relaxed);
+
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+}
+
+/* A name for a peer that told none. */
+static void na_zmq_unique_name(
+    struct na_zmq_class *self, char name[NA_MAX_ADDR_LEN])
+{
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+%s://peer-%016" PRIx64,
+        self->base.protocol, self->base.core->random());
+}
+
+/* The connection is gone, or is no good: the address will be buried when its
+ * messages are read. */
+static void na_zmq_lose(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
+{
+    if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
+        return;
+    addr->closing = addr->state == NA_ZMQ_CLOSING;
+    addr->state = NA_ZMQ_DYING;
+    addr->fate = fate;
+    addr->round = self->round;
+    na_zmq_list_push(&self->dying, &addr->dying);
+}
+
+/* Whether libzmq has a message for us. Lets it process its commands. */
+static bool na_zmq_readable(struct na_zmq_class *self)
+{
+    int events = 0;
+    size_t size = sizeof(events);
+
+    while (zmq_getsockopt(self->socket, ZMQ_EVENTS, &events, &size) != 0) {
+        if (errno != EINTR)
+            return false;
+    }
+    self->touched = (events & ZMQ_POLLIN) != 0;
+    return self->touched;
+}
+
+/* Close our side of a connection. What libzmq holds for it is dropped. */
+static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
+        self->fds[addr->fd].owner = NULL;
+        if (addr->dialled) /* libzmq tells nothing of its own closing */
+            self->fds[addr->fd].live = false;
+    }
+    addr->fd = -1;
+    if (!addr->dialled)
+        return;
+    addr->dialled = false;
+    (void) zmq_disconnect(self->socket, addr->endpoint);
+    (void) na_zmq_readable(self);
+}
+
+/* ---- Leaving the lock ---- */
+
+static bool na_zmq_has_work(struct na_zmq_class *self)
+{
+    return !na_zmq_list_empty(&self->inbox) || atomic_load(&self->relieved) ||
+        !na_zmq_list_empty(&self->dying) ||
+        (self->touched && na_zmq_readable(self));
+}
+
+/* Unlock after touching the socket. A call on it may have consumed what its
+ * descriptor would have told a sleeper, who is rung instead. */
+static void na_zmq_unlock(struct na_zmq_class *self)
+{
+    bool wake = self->sleepers > 0 &&
+        (self->tick < self->timer || na_zmq_has_work(self));
+    int rc = pthread_mutex_unlock(&self->lock);
+
+    assert(rc == 0);
+    (void) rc;
+    if (wake)
+        self->base.core->wake(&self->base);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Burying the dead: what is left of a peer when its last message was heard.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+/* A dying address whose messages have all been delivered, or NULL; the lock is
+ * held. Events are read after messages, so its last message came in a round
+ * after that of its death. */
+static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
+{
+    struct na_link *link;
+
+    for (link = self->dying.next; link != &self->dying; link = link->next) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
+
+        if (self->drained > addr->round ||
+            self->round > addr->round + NA_ZMQ_BATCH)
+            return addr;
+    }
+    return NULL;
+}
+
+/* End a dead connection, and its address unless that can be used again. */
+static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    na_return_t ret = addr->reached ? NA_DISCONNECT : addr->fate;
+    bool again;
+    struct na_link lookups, late, sends, closers;
+
+    na_zmq_list_init(&lookups);
+    na_zmq_list_init(&late);
+    na_zmq_list_init(&sends);
+    na_zmq_list_init(&closers);
+    na_zmq_lock(self);
+    na_zmq_hang_up(self, addr);
+    na_zmq_list_remove(&addr->dying);
+    na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
+    addr->open = false;
+    again = addr->closing && addr->endpoint != NULL;
+    na_zmq_list_move(&closers, &addr->closers);
+    if (again) {
+        addr->state = NA_ZMQ_IDLE;
+        na_zmq_list_move(&addr->lookups, &addr->late);
+        if (!na_zmq_list_empty(&addr->lookups) ||
+            !na_zmq_list_empty(&addr->sends))
+            (void) na_zmq_dial(self, addr);
+    } else {
+        addr->state = NA_ZMQ_DEAD;
+        if (addr->endpoint != NULL)
+            na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
+        na_zmq_list_remove(&addr->link);
+        na_zmq_list_move(&lookups, &addr->lookups);
+        na_zmq_list_move(&late, &addr->late);
+        na_zmq_list_move(&sends, &addr->sends);
+    }
+    na_zmq_unlock(self);
+    na_zmq_complete_all(self, &closers, NA_SUCCESS, NULL);
+    if (again)
+        return;
+    if (addr->reached)
+        core->log(
+            HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
+    else if (!na_zmq_list_empty(&lookups) && ret == NA_HOSTUNREACH)
+        core->log(
+            HG_LOG_LEVEL_ERROR, "zmq", "%s cannot be reached", addr->base.name);
+    na_zmq_complete_all(self, &lookups, addr->fate, NULL);
+    na_zmq_complete_all(self, &sends, ret, NULL);
+    core->addr_dead(&addr->base, ret);
+    while (!na_zmq_list_empty(&late)) {
+        struct na_op *op =
+            NA_ZMQ_OF(na_zmq_list_pop(&late), struct na_op, link);
+        na_return_t found = na_zmq_find_peer(op, addr->endpoint);
+
+        if (found != NA_SUCCESS)
+            core->complete(op, found);
+    }
+    core->addr_unref(&addr->base);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Dialling, and what the monitor tells of connections.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+static bool na_zmq_set(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
+}
+
+/* Connect and say hello. On failure the address is dying. */
+HG_PRIVATE na_return_t na_zmq_dial(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    unsigned char body[16 + NA_MAX_ADDR_LEN];
+    size_t size = 16;
+    na_return_t ret;
+
+    assert(addr->endpoint != NULL && !addr->dialled && addr->fd < 0);
+    addr->state = NA_ZMQ_DIALLING;
+    if (self->protocol == NA_ZMQ_INPROC) {
+        atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
+        addr->deadline = NA_ZMQ_NEVER; /* busy, perhaps, but there */
+        if (atomic_load(&addr->incarnation) == 0) {
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+            return NA_HOSTUNREACH;
+        }
+    } else /* libzmq gives up a little earlier, and says why */
+        addr->deadline =
+            core->now_ns() + (self->base.info->lookup_ms + 500) * NA_ZMQ_MS;
+    if (addr->deadline < self->tick)
+        self->tick = addr->deadline;
+    /* Fresh each time, and not to be guessed: whoever else came with this id
+     * would be taken for the peer, or be fatal to libzmq. */
+    na_zmq_put64(addr->id, core->random());
+    na_zmq_put64(addr->id + 8, core->random());
+    addr->id[0] |= 1; /* ids that begin with 0 are libzmq's */
+    addr->id_size = NA_ZMQ_ID;
+    addr->nonce = core->random();
+    if (!na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
+        zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
+            addr->id_size) != 0 ||
+        zmq_connect(self->socket, addr->endpoint) != 0) {
+        ret = na_zmq_failed(self, "cannot connect to", addr->endpoint);
+        addr->id_size = 0;
+        na_zmq_lose(self, addr, NA_HOSTUNREACH);
+        return ret;
+    }
+    addr->dialled = true;
+    self->touched = true;
+    na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
+    na_zmq_put64(body, self->base.incarnation);
+    na_zmq_put64(body + 8, addr->nonce);
+    if (self->base.listen) {
+        size_t name_size = strlen(self->base.self_addr->name);
+
+        memcpy(body + size, self->base.self_addr->name, name_size);
+        size += name_size;
+    }
+    ret = na_zmq_control(self, addr, NA_ZMQ_HELLO, body, size);
+    if (ret != NA_SUCCESS)
+        na_zmq_lose(self, addr, NA_HOSTUNREACH);
+    return ret;
+}
+
+/* The record of a descriptor; NULL: out of memory. */
+static struct na_zmq_fd *na_zmq_fd_of(struct na_zmq_class *self, int fd)
+{
+    size_t count = self->fd_count;
+    struct na_zmq_fd *fds;
+
+    if (fd < 0)
+        return NULL;
+    if ((size_t) fd < count)
+        return &self->fds[fd];
+    count = (size_t) fd + 64;
+    fds = (struct na_zmq_fd *) self->base.core->realloc(
+        self->fds, count * sizeof(*fds));
+    if (fds == NULL)
+        return NULL;
+    memset(fds + self->fd_count, 0, (count - self->fd_count) * sizeof(*fds));
+    self->fds = fds;
+    self->fd_count = count;
+    return &fds[fd];
+}
+
+/* A descriptor's connection is gone, with all who claim to be its. */
+static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
+{
+    struct na_zmq_fd *record = &self->fds[fd];
+    struct na_link *link;
+
+    if (record->owner != NULL)
+        na_zmq_lose(self, record->owner, NA_HOSTUNREACH);
+    for (link = self->addrs.next; record->claimed && link != &self->addrs;
+         link = link->next) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
+
+        if (addr->fd == fd && addr->state == NA_ZMQ_ACCEPTED)
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+    }
+    record->live = false;
+    record->claimed = false;
+    record->owner = NULL;
+}
+
+/* A descriptor has a new connection. */
+static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
+{
+    struct na_zmq_fd *record = na_zmq_fd_of(self, fd);
+
+    if (record == NULL)
+        return NULL;
+    na_zmq_fd_ended(self, fd);
+    record->generation++;
+    record->live = true;
+    return record;
+}
+
+/* A dial got through. libzmq would connect anew after a loss, but only after
+ * days: before that the loss is seen here, and hung up. */
+static void na_zmq_connected(
+    struct na_zmq_class *self, const char *endpoint, int fd)
+{
+    struct na_zmq_addr *addr =
+        na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+    struct na_zmq_fd *record = na_zmq_fd_began(self, fd);
+
+    if (addr == NULL || addr->state != NA_ZMQ_DIALLING || record == NULL) {
+        (void) zmq_disconnect(self->socket, endpoint);
+        return;
+    }
+    addr->fd = fd;
+    record->owner = addr;
+}
+
+static void na_zmq_monitored(
+    struct na_zmq_class *self, unsigned event, int value, const char *endpoint)
+{
+    struct na_zmq_addr *addr;
+
+    switch (event) {
+    case ZMQ_EVENT_ACCEPTED:
+        (void) na_zmq_fd_began(self, value); /* or its hello gets no answer */
+        break;
+    case ZMQ_EVENT_CONNECTED: na_zmq_connected(self, endpoint, value); break;
+    case ZMQ_EVENT_CLOSED:
+        addr =
+            na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+        if (addr != NULL && addr->fd < 0 && addr->state == NA_ZMQ_DIALLING)
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+        break;
+    case ZMQ_EVENT_DISCONNECTED:
+        if (na_zmq_fd_of(self, value) != NULL)
+            na_zmq_fd_ended(self, value);
+        break;
+    case ZMQ_EVENT_ACCEPT_FAILED:
+        self->base.core->count(&self->base, "zmq_accept_failed", 1);
+        errno = value;
+        if (!self->accept_failed)
+            (void) na_zmq_failed(self, "cannot accept a peer at", endpoint);
+        self->accept_failed = true;
+        break;
+    default:
+        self->base.core->log(
+            HG_LOG_LEVEL_DEBUG, "zmq", "event 0x%x at %s", event, endpoint);
+        break;
+    }
+}
+
+/* Read all events. */
+static void na_zmq_read_monitor(struct na_zmq_class *self)
+{
+    unsigned char number[6];
+    char endpoint[NA_MAX_ADDR_LEN];
+
+    if (self->monitor == NULL)
+        return;
+    for (;;) {
+        uint16_t event;
+        int32_t value;
+        int size =
+            zmq_recv(self->monitor, number, sizeof(number), ZMQ_DONTWAIT);
+
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size != (int) sizeof(number))
+            return;
+        do
+            size = zmq_recv(
+                self->monitor, endpoint, sizeof(endpoint) - 1, ZMQ_DONTWAIT);
+        while (size < 0 && errno == EINTR);
+        if (size < 0)
+            return;
+        endpoint[(size_t) size < sizeof(endpoint) ? (size_t) size
+                                                  : sizeof(endpoint) - 1] =
+            '\0';
+        memcpy(&event, number, sizeof(event));
+        memcpy(&value, number + 2, sizeof(value));
+        na_zmq_monitored(self, event, value, endpoint);
+    }
+}

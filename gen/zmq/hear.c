@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What messages say: the polling thread, without the lock.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+static void na_zmq_complete_all(const struct na_zmq_class *self,
+    struct na_link *ops, na_return_t ret, struct na_addr *result)
+{
+    struct na_link *link;
+
+    while ((link = na_zmq_list_pop(ops)) != NULL) {
+        struct na_op *op = NA_ZMQ_OF(link, struct na_op, link);
+
+        if (result != NULL) {
+            self->base.core->addr_ref(result);
+            op->result_addr = result;
+        }
+        self->base.core->complete(op, ret);
+    }
+}
+
+/* A name that a peer may have: one of this protocol, printable. */
+static bool na_zmq_name_ok(
+    const struct na_zmq_class *self, const char *name, size_t size)
+{
+    char prefix[32];
+    int length =
+        snprintf(prefix, sizeof(prefix), "zmq+%s://", self->base.protocol);
+    size_t i;
+
+    if (size >= NA_MAX_ADDR_LEN || size <= (size_t) length ||
+        memcmp(name, prefix, (size_t) length) != 0)
+        return false;
+    for (i = 0; i < size; i++) {
+        if ((unsigned char) name[i] < 0x21 || (unsigned char) name[i] > 0x7e)
+            return false;
+    }
+    return true;
+}
+
+/* A stranger's hello: make an address, and ask for the proof. */
+static bool na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
+    const unsigned char *body, size_t size)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct na_zmq_addr *addr;
+    unsigned char answer[24];
+    struct na_zmq_fd *record = NULL;
+    bool fresh;
+
+    if (in->addr != NULL || in->count != 1 || size < 16 || in->id_size == 0)
+        return false;
+    if (size > 16) {
+        if (!na_zmq_name_ok(self, (const char *) body + 16, size - 16))
+            return false;
+        memcpy(name, body + 16, size - 16);
+        name[size - 16] = '\0';
+    } else
+        na_zmq_unique_name(self, name);
+    addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
+    if (addr == NULL)
+        return true; /* the dialler will wait, and give up */
+    addr->fd = in->fd;
+    addr->nonce = self->base.core->random();
+    atomic_store(&addr->incarnation, na_zmq_get64(body));
+    memcpy(addr->id, in->id, in->id_size);
+    addr->id_size = in->id_size;
+    na_zmq_put64(answer, self->base.incarnation);
+    na_zmq_put64(answer + 8, na_zmq_get64(body + 8));
+    na_zmq_put64(answer + 16, addr->nonce);
+    na_zmq_lock(self);
+    fresh = na_zmq_find(self, NA_ZMQ_BY_ID, in->id, in->id_size) == NULL;
+    if (self->protocol != NA_ZMQ_INPROC) {
+        record = na_zmq_fd_of(self, in->fd);
+        fresh = fresh && record != NULL && record->live;
+    }
+    if (fresh) {
+        addr->state = NA_ZMQ_ACCEPTED;
+        if (record != NULL) {
+            addr->fd_generation = record->generation;
+            record->claimed = true;
+        }
+        na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
+        na_zmq_list_push(&self->addrs, &addr->link);
+        if (na_zmq_control(self, addr, NA_ZMQ_WELCOME, answer,
+                sizeof(answer)) != NA_SUCCESS)
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+    }
+    na_zmq_unlock(self);
+    if (!fresh) {
+        addr->state = NA_ZMQ_DEAD;
+        self->base.core->addr_unref(&addr->base);
+    }
+    return true;
+}
+
+/* Send what waited for the connection; the lock is held. What left goes to
+ * `sent`. */
+static void na_zmq_flush(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_link *sent)
+{
+    while (addr->state == NA_ZMQ_READY && !na_zmq_list_empty(&addr->sends)) {
+        struct na_op *op = NA_ZMQ_OF(addr->sends.next, struct na_op, link);
+        zmq_msg_t part;
+
+        if (na_zmq_gather(self, &op->msg, &part) != NA_SUCCESS ||
+            na_zmq_put(self, addr, &part, 1) != NA_SUCCESS) {
+            na_zmq_lose(self, addr, NA_DISCONNECT);
+            return; /* they fail with the connection */
+        }
+        na_zmq_list_remove(&op->link);
+        na_zmq_list_push(sent, &op->link);
+    }
+    if (addr->state == NA_ZMQ_READY && !na_zmq_list_empty(&addr->closers)) {
+        addr->state = NA_ZMQ_CLOSING;
+        (void) na_zmq_control(self, addr, NA_ZMQ_BYE, NULL, 0);
+    }
+}
+
+/* Our dial is answered. */
+static bool na_zmq_welcome(struct na_zmq_class *self, struct na_zmq_in *in,
+    const unsigned char *body, size_t size)
+{
+    struct na_zmq_addr *addr = in->addr;
+    struct na_addr *result;
+    struct na_link lookups;
+    struct na_link sent;
+    unsigned char nonce[8];
+    bool good;
+
+    if (addr == NULL || in->count != 1 || size != 24)
+        return false;
+    na_zmq_list_init(&lookups);
+    na_zmq_list_init(&sent);
+    result = &addr->base;
+    na_zmq_lock(self);
+    good =
+        addr->state == NA_ZMQ_DIALLING && na_zmq_get64(body + 8) == addr->nonce;
+    if (good)
+        na_zmq_list_move(&lookups, &addr->lookups);
+    if (good && na_zmq_get64(body) == self->base.incarnation) {
+        result = self->base.self_addr; /* we have called ourselves */
+        na_zmq_lose(self, addr, NA_CANCELED);
+    } else if (good) {
+        atomic_store(&addr->incarnation, na_zmq_get64(body));
+        addr->state = NA_ZMQ_READY;
+        addr->reached = true;
+        addr->open = true;
+        na_zmq_put64(nonce, na_zmq_get64(body + 16));
+        (void) na_zmq_control(self, addr, NA_ZMQ_CONFIRM, nonce, sizeof(nonce));
+        na_zmq_flush(self, addr, &sent);
+    }
+    na_zmq_unlock(self);
+    na_zmq_complete_all(self, &lookups, NA_SUCCESS, result);
+    na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
+    return good;
+}
+
+/* The proof: this connection lived after its hello was read. */
+static bool na_zmq_confirm(struct na_zmq_class *self, struct na_zmq_in *in,
+    const unsigned char *body, size_t size)
+{
+    struct na_zmq_addr *addr = in->addr;
+    bool good;
+
+    if (addr == NULL || in->count != 1 || size != 8)
+        return false;
+    na_zmq_lock(self);
+    good = addr->state == NA_ZMQ_ACCEPTED && na_zmq_get64(body) == addr->nonce;
+    if (good && self->protocol != NA_ZMQ_INPROC) {
+        struct na_zmq_fd *record = &self->fds[addr->fd];
+
+        assert(record->live && record->generation == addr->fd_generation);
+        if (record->owner == NULL)
+            record->owner = addr;
+        good = record->owner == addr;
+    }
+    if (good) {
+        addr->state = NA_ZMQ_READY;
+        addr->reached = true;
+        addr->open = true;
+    }
+    na_zmq_unlock(self);
+    return good;
+}
+
+/* The peer closes, or answers our closing. Who dialled hangs up when both
+ * have heard of it. */
+static bool na_zmq_farewell(
+    struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
+{
+    struct na_zmq_addr *addr = in->addr;
+    bool good = true;
+
+    if (addr == NULL || in->count != 1 || size != 0)
+        return false;
+    na_zmq_lock(self);
+    if (!ack && addr->state == NA_ZMQ_READY) {
+        addr->state = NA_ZMQ_LEAVING;
+        addr->open = false;
+        (void) na_zmq_control(self, addr, NA_ZMQ_BYE_ACK, NULL, 0);
+        if (!addr->dialled)
+            na_zmq_lose(self, addr, NA_DISCONNECT);
+    } else if (!ack && addr->state == NA_ZMQ_CLOSING) {
+        (void) na_zmq_control(self, addr, NA_ZMQ_BYE_ACK, NULL, 0);
+    } else if (ack &&
+        (addr->state == NA_ZMQ_CLOSING || addr->state == NA_ZMQ_LEAVING)) {
+        if (!addr->dialled)
+            (void) na_zmq_control(self, addr, NA_ZMQ_BYE_ACK, NULL, 0);
+        na_zmq_lose(self, addr, NA_DISCONNECT);
+    } else
+        good = addr->state == NA_ZMQ_DYING;
+    na_zmq_unlock(self);
+    return good;
+}
+
+/* A version we do not speak. */
+static bool na_zmq_foreign(
+    struct na_zmq_class *self, struct na_zmq_in *in, const unsigned char *p)
+{
+    struct na_zmq_addr stranger;
+    struct na_zmq_addr *addr = in->addr;
+    bool dialled = false;
+
+    na_zmq_lock(self);
+    if (addr != NULL && addr->state == NA_ZMQ_DIALLING) {
+        dialled = true;
+        na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
+    } else if (addr == NULL && p[3] == NA_ZMQ_HELLO && in->id_size > 0) {
+        memset(&stranger, 0, sizeof(stranger));
+        stranger.state = NA_ZMQ_DEAD;
+        stranger.id_size = in->id_size;
+        memcpy(stranger.id, in->id, in->id_size);
+        (void) na_zmq_control(self, &stranger, NA_ZMQ_REFUSE, NULL, 0);
+    }
+    na_zmq_unlock(self);
+    if (dialled)
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+            "%s speaks version %u of this transport's protocol, not %u",
+            addr->base.name, p[2], NA_ZMQ_VERSION);
+    return dialled;
+}
+
+/* Whether the message is one that its sender may send now. */
+static bool na_zmq_deliver(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    const struct na_core *core = self->base.core;
+    struct na_zmq_addr *addr = in->addr;
+    const unsigned char *p;
+    size_t size;
+
+    if (in->count == 0 || zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER)
+        return false;
+    p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
+    size = zmq_msg_size(&in->parts[0]) - NA_ZMQ_HEADER;
+    if (p[0] != 'h' || p[1] != 'z')
+        return false;
+    if (p[2] != NA_ZMQ_VERSION)
+        return na_zmq_foreign(self, in, p);
+    switch (p[3]) {
+    case NA_ZMQ_HELLO: return na_zmq_hello(self, in, p + NA_ZMQ_HEADER, size);
+    case NA_ZMQ_WELCOME:
+        return na_zmq_welcome(self, in, p + NA_ZMQ_HEADER, size);
+    case NA_ZMQ_CONFIRM:
+        return na_zmq_confirm(self, in, p + NA_ZMQ_HEADER, size);
+    case NA_ZMQ_BYE: return na_zmq_farewell(self, in, false, size);
+    case NA_ZMQ_BYE_ACK: return na_zmq_farewell(self, in, true, size);
+    default: break;
+    }
+    if (addr == NULL || !addr->open)
+        return false;
+    atomic_store_explicit(&addr->heard, true, memory_order_relaxed);
+    if (p[3] == NA_ZMQ_MESSAGE) {
+        if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX ||
+            size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
+                                            : self->base.max_unexpected_size))
+            return false;
+        (void) core->msg_arrived(&self->base, &addr->base, p[4], p[5],
+            na_zmq_get32(p + 8), p + NA_ZMQ_HEADER, size);
+        return true;
+    }
+    if (p[3] == NA_ZMQ_FRAME && in->count <= 2) {
+        bool data = in->count == 2;
+
+        core->frame_arrived(&self->base, &addr->base, p + NA_ZMQ_HEADER, size,
+            data ? zmq_msg_data(&in->parts[1]) : NULL,
+            data ? zmq_msg_size(&in->parts[1]) : 0);
+        return true;
+    }
+    return p[3] == NA_ZMQ_PROBE && in->count == 1;
+}
+
+/* Count what was refused, by what it claimed to be. */
+static void na_zmq_refuse(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    static const char *const names[NA_ZMQ_KIND_MAX] = {"zmq_bad_other",
+        "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
+        "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
+        "zmq_bad_bye_ack"};
+    unsigned kind = 0;
+
+    if (in->count > 0 && zmq_msg_size(&in->parts[0]) >= 4)
+        kind = ((const unsigned char *) zmq_msg_data(&in->parts[0]))[3];
+    if (kind >= NA_ZMQ_KIND_MAX)
+        kind = 0;
+    self->base.core->count(&self->base, "zmq_malformed", 1);
+    self->base.core->count(&self->base, names[kind], 1);
+}

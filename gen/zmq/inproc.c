@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who lives in this process: inproc connections die without a word, so a
+ * list of the classes tells.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+static struct {
+    pthread_mutex_t lock;
+    void *context; /* of all inproc classes */
+    unsigned users;
+    struct na_link classes;
+    _Atomic unsigned epoch; /* raised when a class closes */
+} na_zmq_inproc = {PTHREAD_MUTEX_INITIALIZER, NULL, 0,
+    {&na_zmq_inproc.classes, &na_zmq_inproc.classes}, 0};
+
+/* Incarnation of the class bound to `endpoint`, or with that incarnation; 0:
+ * there is none. */
+static uint64_t na_zmq_inproc_find(const char *endpoint, uint64_t incarnation)
+{
+    struct na_link *link;
+    uint64_t found = 0;
+
+    (void) pthread_mutex_lock(&na_zmq_inproc.lock);
+    for (link = na_zmq_inproc.classes.next;
+         link != &na_zmq_inproc.classes && found == 0; link = link->next) {
+        struct na_zmq_class *other = NA_ZMQ_OF(link, struct na_zmq_class, live);
+
+        if (other->base.incarnation == incarnation ||
+            (endpoint != NULL && strcmp(endpoint, other->endpoint) == 0))
+            found = other->base.incarnation;
+    }
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
+    return found;
+}
+
+static void *na_zmq_inproc_join(struct na_zmq_class *self)
+{
+    void *context;
+
+    (void) pthread_mutex_lock(&na_zmq_inproc.lock);
+    if (na_zmq_inproc.context == NULL)
+        na_zmq_inproc.context = zmq_ctx_new();
+    context = na_zmq_inproc.context;
+    if (context != NULL)
+        na_zmq_inproc.users++;
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
+    self->epoch = atomic_load(&na_zmq_inproc.epoch);
+    return context;
+}
+
+/* From now on others can find the class. */
+static void na_zmq_inproc_enter(struct na_zmq_class *self)
+{
+    (void) pthread_mutex_lock(&na_zmq_inproc.lock);
+    na_zmq_list_push(&na_zmq_inproc.classes, &self->live);
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
+}
+
+/* The class's socket is closed: tell the others. */
+static void na_zmq_inproc_leave(struct na_zmq_class *self)
+{
+    struct na_link *link;
+    void *last = NULL;
+
+    (void) pthread_mutex_lock(&na_zmq_inproc.lock);
+    na_zmq_list_remove(&self->live);
+    atomic_fetch_add(&na_zmq_inproc.epoch, 1);
+    for (link = na_zmq_inproc.classes.next; link != &na_zmq_inproc.classes;
+         link = link->next) {
+        struct na_zmq_class *other = NA_ZMQ_OF(link, struct na_zmq_class, live);
+
+        other->base.core->wake(&other->base);
+    }
+    assert(na_zmq_inproc.users > 0);
+    if (--na_zmq_inproc.users == 0) {
+        last = na_zmq_inproc.context;
+        na_zmq_inproc.context = NULL;
+    }
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
+    if (last != NULL)
+        while (zmq_ctx_term(last) != 0 && errno == EINTR)
+            continue;
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening and closing the class, and the table of slots.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+/* The first address of an interface that others can reach, for a listener on
+ * all of them; loopback where there is none. */
+static void na_zmq_host_address(bool v6, char *host, size_t size)
+{
+    struct ifaddrs *all = NULL;
+    const struct ifaddrs *at;
+    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+    int family = v6 ? AF_INET6 : AF_INET;
+    socklen_t length = v6 ? (socklen_t) sizeof(struct sockaddr_in6)
+                          : (socklen_t) sizeof(struct sockaddr_in);
+
+    (void) snprintf(host, size, "%s", v6 ? "[::1]" : "127.0.0.1");
+    if (getifaddrs(&all) != 0)
+        return;
+    for (at = all; at != NULL; at = at->ifa_next) {
+        if (at->ifa_addr == NULL || at->ifa_addr->sa_family != family ||
+            (at->ifa_flags & IFF_UP) == 0 ||
+            (at->ifa_flags & IFF_LOOPBACK) != 0)
+            continue;
+        if (getnameinfo(at->ifa_addr, length, numeric, sizeof(numeric), NULL, 0,
+                NI_NUMERICHOST) != 0)
+            continue;
+        (void) snprintf(host, size, v6 ? "[%s]" : "%s", numeric);
+        break;
+    }
+    freeifaddrs(all);
+}
+
+/* Bind to `endpoint`, and learn which one it became. */
+static na_return_t na_zmq_bind(struct na_zmq_class *self, const char *endpoint)
+{
+    size_t size = sizeof(self->endpoint);
+
+    if (!na_zmq_set(self->socket, ZMQ_IPV6, endpoint[6] == '[') ||
+        zmq_bind(self->socket, endpoint) != 0)
+        return na_zmq_failed(self, "cannot listen on", endpoint);
+    if (zmq_getsockopt(
+            self->socket, ZMQ_LAST_ENDPOINT, self->endpoint, &size) != 0)
+        return na_zmq_failed(self, "cannot ask for the endpoint of", endpoint);
+    return NA_SUCCESS;
+}
+
+static na_return_t na_zmq_open_tcp(
+    struct na_zmq_class *self, const char *rest, char name[NA_MAX_ADDR_LEN])
+{
+    char endpoint[NA_MAX_ADDR_LEN];
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 3];
+    const char *port;
+    unsigned number;
+    na_return_t ret;
+
+    if (!self->base.listen && rest[0] == '\0')
+        return NA_SUCCESS;
+    ret = na_zmq_parse_tcp(self, rest, host, sizeof(host), &number);
+    if (ret != NA_SUCCESS)
+        return ret == NA_HOSTUNREACH ? NA_ADDRNOTAVAIL : ret;
+    if (!self->base.listen) {
+        (void) snprintf(self->source, sizeof(self->source), "%s:0;", host);
+        return NA_SUCCESS;
+    }
+    (void) snprintf(endpoint, sizeof(endpoint), "tcp://%s:%u", host, number);
+    ret = na_zmq_bind(self, endpoint);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "[::]") == 0)
+        na_zmq_host_address(host[0] == '[', host, sizeof(host));
+    port = strrchr(self->endpoint, ':');
+    assert(port != NULL);
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+tcp://%s%s", host, port);
+    return NA_SUCCESS;
+}
+
+/* Whether the path of an ipc endpoint is free. libzmq would remove whatever
+ * is there: a file, or the socket of a process that listens. */
+static na_return_t na_zmq_probe_path(
+    const struct na_zmq_class *self, const char *path)
+{
+    struct sockaddr_un where;
+    struct stat there;
+    na_return_t ret = NA_SUCCESS;
+    int fd;
+
+    if (path[0] == '@' || lstat(path, &there) != 0)
+        return NA_SUCCESS;
+    memset(&where, 0, sizeof(where));
+    where.sun_family = AF_UNIX;
+    memcpy(where.sun_path, path, strlen(path) + 1);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return na_zmq_failed(self, "cannot make a socket for", path);
+    if (!S_ISSOCK(there.st_mode) ||
+        connect(fd, (const struct sockaddr *) &where, sizeof(where)) == 0) {
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s is in use", path);
+        ret = NA_ADDRINUSE;
+    }
+    (void) close(fd);
+    return ret;
+}
+
+static na_return_t na_zmq_open_ipc(
+    struct na_zmq_class *self, const char *rest, char name[NA_MAX_ADDR_LEN])
+{
+    char endpoint[NA_MAX_ADDR_LEN];
+    char path[NA_MAX_ADDR_LEN - 16];
+    const char *folder = getenv("TMPDIR");
+    na_return_t ret;
+
+    if (!self->base.listen)
+        return NA_SUCCESS;
+    if (rest[0] == '\0' || strcmp(rest, "*") == 0) {
+        (void) snprintf(endpoint, sizeof(endpoint), "%s/hg-%ld-%016" PRIx64,
+            folder != NULL && folder[0] == '/' ? folder : "/tmp",
+            (long) getpid(), self->base.core->random());
+        rest = endpoint;
+    }
+    ret = na_zmq_parse_ipc(self, rest, path, sizeof(path));
+    if (ret == NA_SUCCESS)
+        ret = na_zmq_probe_path(self, path);
+    if (ret != NA_SUCCESS)
+        return ret;
+    (void) snprintf(endpoint, sizeof(endpoint), "ipc://%s", path);
+    ret = na_zmq_bind(self, endpoint);
+    if (ret != NA_SUCCESS)
+        return ret;
+    self->has_bound = lstat(path, &self->bound) == 0;
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+ipc://%s", path);
+    return NA_SUCCESS;
+}
+
+static na_return_t na_zmq_open_inproc(
+    struct na_zmq_class *self, const char *rest, char name[NA_MAX_ADDR_LEN])
+{
+    char endpoint[NA_MAX_ADDR_LEN - 8];
+    na_return_t ret;
+
+    if (!self->base.listen)
+        return NA_SUCCESS;
+    if (rest[0] == '\0' || strcmp(rest, "*") == 0)
+        (void) snprintf(endpoint, sizeof(endpoint), "inproc://%016" PRIx64,
+            self->base.core->random());
+    else if (snprintf(endpoint, sizeof(endpoint), "inproc://%s", rest) >=
+        (int) sizeof(endpoint))
+        return na_zmq_bad_name(self, rest, "too long");
+    ret = na_zmq_bind(self, endpoint);
+    if (ret == NA_SUCCESS)
+        (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+%s", endpoint);
+    return ret;
+}
+
+/* The sockets, with their options. */
+static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
+{
+    const struct na_init_info *info = self->base.info;
+    char monitor[64];
+    int death =
+        info->death_ms < INT32_MAX / 2 ? (int) info->death_ms : INT32_MAX / 2;
+    int lookup =
+        info->lookup_ms < INT32_MAX / 2 ? (int) info->lookup_ms : INT32_MAX / 2;
+    int64_t largest = (int64_t) (NA_ZMQ_MSG_MAX + NA_ZMQ_MSG_MIN);
+    int ttl = death < 100 ? 100 : death > 60000 ? 60000 : death;
+
+    if (info->rma_frame_size > NA_ZMQ_MSG_MAX)
+        largest = (int64_t) (info->rma_frame_size + NA_ZMQ_MSG_MIN);
+    self->death = (uint64_t) death * NA_ZMQ_MS;
+    self->context = self->protocol == NA_ZMQ_INPROC ? na_zmq_inproc_join(self)
+                                                    : zmq_ctx_new();
+    if (self->context == NULL)
+        return na_zmq_failed(self, "no context", "of libzmq");
+    self->socket = zmq_socket(self->context, ZMQ_ROUTER);
+    if (self->socket == NULL)
+        return na_zmq_failed(self, "no socket", "of libzmq");
+    if (!na_zmq_set(self->socket, ZMQ_LINGER, 0) ||
+        !na_zmq_set(self->socket, ZMQ_SNDHWM, 0) ||
+        !na_zmq_set(self->socket, ZMQ_RCVHWM, 0) ||
+        !na_zmq_set(self->socket, ZMQ_ROUTER_MANDATORY, 1) ||
+        !na_zmq_set(self->socket, ZMQ_BACKLOG, 1024) ||
+        !na_zmq_set(self->socket, ZMQ_RECONNECT_IVL, NA_ZMQ_RECONNECT_MS) ||
+        !na_zmq_set(self->socket, ZMQ_HANDSHAKE_IVL, lookup) ||
+        !na_zmq_set(self->socket, ZMQ_CONNECT_TIMEOUT, lookup) ||
+        !na_zmq_set(self->socket, ZMQ_HEARTBEAT_IVL, death / 4 + 1) ||
+        !na_zmq_set(self->socket, ZMQ_HEARTBEAT_TIMEOUT, death) ||
+        !na_zmq_set(self->socket, ZMQ_HEARTBEAT_TTL, ttl) ||
+        !na_zmq_set(self->socket, ZMQ_TCP_MAXRT, death) ||
+        zmq_setsockopt(
+            self->socket, ZMQ_MAXMSGSIZE, &largest, sizeof(largest)) != 0)
+        return na_zmq_failed(self, "cannot set", "a socket's options");
+    if (self->protocol == NA_ZMQ_INPROC)
+        return NA_SUCCESS;
+    (void) snprintf(monitor, sizeof(monitor), "inproc://monitor");
+    self->monitor = zmq_socket(self->context, ZMQ_PAIR);
+    if (self->monitor == NULL || !na_zmq_set(self->monitor, ZMQ_LINGER, 0) ||
+        !na_zmq_set(self->monitor, ZMQ_RCVHWM, 0) ||
+        zmq_socket_monitor(self->socket, monitor, ZMQ_EVENT_ALL) != 0 ||
+        zmq_connect(self->monitor, monitor) != 0)
+        return na_zmq_failed(self, "cannot monitor", "the socket");
+    return NA_SUCCESS;
+}
+
+#if HG_ENABLE_EPOLL
+static bool na_zmq_watch(const struct na_zmq_class *self, int fd)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    return fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* One descriptor for the socket, the monitor and the time. */
+static na_return_t na_zmq_open_fds(struct na_zmq_class *self)
+{
+    int fd = -1;
+    size_t size = sizeof(fd);
+    bool good;
+
+    self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    self->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    good = self->epoll_fd >= 0 && na_zmq_watch(self, self->timer_fd) &&
+        zmq_getsockopt(self->socket, ZMQ_FD, &fd, &size) == 0 &&
+        na_zmq_watch(self, fd);
+    if (good && self->monitor != NULL)
+        good = zmq_getsockopt(self->monitor, ZMQ_FD, &fd, &size) == 0 &&
+            na_zmq_watch(self, fd);
+    return good ? NA_SUCCESS
+                : na_zmq_failed(self, "no descriptor", "to sleep on");
+}
+#else
+static na_return_t na_zmq_open_fds(struct na_zmq_class *self)
+{
+    self->epoll_fd = NA_POLL_FD_NONE;
+    return NA_SUCCESS;
+}
+#endif
+
+/* Undo whatever of open was done. Accepted sends get until `linger_ms`. */
+static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link *link;
+
+    if (self->monitor != NULL) { /* in this order, or libzmq may hang */
+        (void) zmq_socket_monitor(self->socket, NULL, 0);
+        (void) zmq_close(self->monitor);
+    }
+    na_zmq_list_move(&self->spare, &self->inbox);
+    na_zmq_list_move(&self->spare, &self->spent);
+    while ((link = na_zmq_list_pop(&self->spare)) != NULL) {
+        struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
+
+        na_zmq_close_parts(in);
+        core->free(in);
+    }
+    if (self->socket != NULL) {
+        (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
+        (void) zmq_close(self->socket);
+    }
+    if (self->protocol == NA_ZMQ_INPROC && self->context != NULL)
+        na_zmq_inproc_leave(self);
+    else if (self->context != NULL)
+        while (zmq_ctx_term(self->context) != 0 && errno == EINTR)
+            continue;
+    if (self->has_bound) {
+        const char *path = self->endpoint + strlen("ipc://");
+        struct stat now;
+
+        if (lstat(path, &now) == 0 && now.st_ino == self->bound.st_ino &&
+            now.st_dev == self->bound.st_dev)
+            (void) unlink(path);
+    }
+#if HG_ENABLE_EPOLL
+    if (self->epoll_fd >= 0)
+        (void) close(self->epoll_fd);
+    if (self->timer_fd >= 0)
+        (void) close(self->timer_fd);
+#endif
+    core->free(self->fds);
+    core->free(self->tables[NA_ZMQ_BY_ID].buckets);
+    core->free(self->tables[NA_ZMQ_BY_ENDPOINT].buckets);
+    (void) pthread_mutex_destroy(&self->lock);
+}
+
+static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
+{
+    struct na_zmq_class *self = na_zmq_of(na_class);
+    struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
+
+        assert(na_zmq_list_empty(&addr->sends));
+        if (!addr->reached)
+            na_zmq_hang_up(self, addr); /* nobody is there to linger for */
+    }
+    na_zmq_shut(self, linger_ms);
+    while ((link = na_zmq_list_pop(&self->addrs)) != NULL) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
+
+        addr->state = NA_ZMQ_DEAD;
+        na_class->core->addr_unref(&addr->base);
+    }
+}
+
+static na_size_t na_zmq_msg_size(size_t wanted)
+{
+    if (wanted == 0)
+        return NA_ZMQ_MSG_DEFAULT;
+    if (wanted < NA_ZMQ_MSG_MIN)
+        return NA_ZMQ_MSG_MIN;
+    return wanted > NA_ZMQ_MSG_MAX ? NA_ZMQ_MSG_MAX : wanted;
+}
+
+/* Lists, tables and lock, so that shut can be called. */
+static na_return_t na_zmq_prepare(struct na_zmq_class *self)
+{
+    na_zmq_list_init(&self->addrs);
+    na_zmq_list_init(&self->dying);
+    na_zmq_list_init(&self->inbox);
+    na_zmq_list_init(&self->spent);
+    na_zmq_list_init(&self->spare);
+    na_zmq_list_init(&self->live);
+    self->tick = NA_ZMQ_NEVER;
+    self->timer = NA_ZMQ_NEVER;
+    self->epoll_fd = -1;
+    self->timer_fd = -1;
+    if (pthread_mutex_init(&self->lock, NULL) != 0)
+        return NA_NOMEM;
+    na_zmq_table_grow(self, NA_ZMQ_BY_ID);
+    na_zmq_table_grow(self, NA_ZMQ_BY_ENDPOINT);
+    return NA_SUCCESS;
+}
+
+static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
+{
+    static na_return_t (*const binders[])(
+        struct na_zmq_class *, const char *, char[NA_MAX_ADDR_LEN]) = {
+        na_zmq_open_tcp, na_zmq_open_ipc, na_zmq_open_inproc};
+    struct na_zmq_class *self = na_zmq_of(na_class);
+    const struct na_init_info *info = na_class->info;
+    char name[NA_MAX_ADDR_LEN];
+    struct na_zmq_addr *addr;
+    na_return_t ret;
+
+    if (info->curve_secret_key != NULL || info->curve_server_key != NULL ||
+        info->curve_allow_dir != NULL) {
+        na_class->core->log(HG_LOG_LEVEL_ERROR, "zmq",
+            "this transport does not encrypt: curve_... must be NULL");
+        return NA_OPNOTSUPPORT;
+    }
+    self->protocol = na_class->protocol[0] == 't' ? NA_ZMQ_TCP
+        : na_class->protocol[1] == 'p'            ? NA_ZMQ_IPC
+                                                  : NA_ZMQ_INPROC;
+    na_class->max_unexpected_size = na_zmq_msg_size(info->max_unexpected_size);
+    na_class->max_expected_size = na_zmq_msg_size(info->max_expected_size);
+    na_class->max_tag = UINT32_MAX;
+    ret = na_zmq_prepare(self);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = self->tables[NA_ZMQ_BY_ID].size > 0 &&
+            self->tables[NA_ZMQ_BY_ENDPOINT].size > 0
+        ? na_zmq_open_sockets(self)
+        : NA_NOMEM;
+    if (ret == NA_SUCCESS)
+        ret = na_zmq_open_fds(self);
+    na_zmq_unique_name(self, name);
+    if (ret == NA_SUCCESS)
+        ret = binders[self->protocol](self, host, name);
+    if (ret != NA_SUCCESS)
+        goto shut;
+    addr = na_zmq_addr_new(self, name, NA_TRUE, NULL);
+    if (addr == NULL) {
+        ret = NA_NOMEM;
+        goto shut;
+    }
+    addr->state = NA_ZMQ_READY;
+    addr->open = true;
+    atomic_store(&addr->incarnation, na_class->incarnation);
+    na_class->self_addr = &addr->base;
+    if (self->protocol == NA_ZMQ_INPROC)
+        na_zmq_inproc_enter(self);
+    return NA_SUCCESS;
+
+shut:
+    na_zmq_shut(self, 0);
+    return ret;
+}
+
+static const char *const na_zmq_protocols[] = {"tcp", "ipc", "inproc", NULL};
+
+extern const struct na_plugin hg_na_zmq_plugin;
+
+const struct na_plugin hg_na_zmq_plugin = {
+    .abi = NA_PLUGIN_ABI,
+    .size = sizeof(struct na_plugin),
+    .name = "zmq",
+    .protocols = na_zmq_protocols,
+    .caps = NA_CAP_ORDERED | NA_CAP_YIELD,
+    .class_size = sizeof(struct na_zmq_class),
+    .context_size = sizeof(struct na_zmq_context),
+    .addr_size = sizeof(struct na_zmq_addr),
+    .open = na_zmq_open,
+    .close = na_zmq_close,
+    .addr_lookup = na_zmq_addr_lookup,
+    .addr_release = na_zmq_addr_release,
+    .addr_cmp = na_zmq_addr_cmp,
+    .addr_terminate = na_zmq_addr_terminate,
+    .msg_send = na_zmq_msg_send,
+    .frame_send = na_zmq_frame_send,
+    .poll = na_zmq_poll,
+    .poll_fd = na_zmq_poll_fd,
+    .wait_begin = na_zmq_wait_begin,
+    .wait_end = na_zmq_wait_end,
+    .cancel = na_zmq_cancel,
+    .reclaim = na_zmq_reclaim,
+};

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The slots of progress: poll, and sleeping without losing a wake-up.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+static unsigned na_zmq_poll(struct na_context *context)
+{
+    struct na_zmq_class *self = na_zmq_of(context->na_class);
+    struct na_link batch;
+    struct na_link *link;
+    struct na_zmq_addr *dead;
+    unsigned n = 0;
+
+    na_zmq_list_init(&batch);
+    atomic_store(&self->relieved, false); /* the core offers it after this */
+    na_zmq_lock(self);
+    while ((link = na_zmq_list_pop(&self->spent)) != NULL) {
+        if (self->spare_count < NA_ZMQ_KEEP) {
+            na_zmq_list_push(&self->spare, link);
+            self->spare_count++;
+        } else
+            self->base.core->free(NA_ZMQ_OF(link, struct na_zmq_in, link));
+    }
+    na_zmq_pump(self, NA_ZMQ_BATCH);
+    na_zmq_list_move(&batch, &self->inbox);
+    for (link = batch.next; link != &batch; link = link->next) {
+        struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
+
+        if (in->addr == NULL)
+            in->addr = na_zmq_find(self, NA_ZMQ_BY_ID, in->id, in->id_size);
+    }
+    na_zmq_unlock(self);
+    while ((link = na_zmq_list_pop(&batch)) != NULL) {
+        struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
+
+        if (!na_zmq_deliver(self, in))
+            na_zmq_refuse(self, in);
+        na_zmq_close_parts(in);
+        na_zmq_list_push(&self->spent, &in->link);
+        n++;
+    }
+    for (;;) {
+        na_zmq_lock(self);
+        dead = na_zmq_next_dead(self);
+        na_zmq_unlock(self);
+        if (dead == NULL)
+            return n;
+        na_zmq_bury(self, dead);
+        n++;
+    }
+}
+
+/* Somebody waits for borrowed frames, perhaps of the dead, and perhaps nobody
+ * polls: they come back once their connection is closed and what it brought
+ * is read. */
+static void na_zmq_reclaim(struct na_class *na_class)
+{
+    struct na_zmq_class *self = na_zmq_of(na_class);
+    struct na_link *link;
+
+    na_zmq_lock(self);
+    self->monitor_read = 0;
+    na_zmq_pump(self, UINT32_MAX);
+    for (link = self->dying.next; link != &self->dying; link = link->next) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
+
+        if (self->drained > addr->round)
+            na_zmq_hang_up(self, addr);
+    }
+    (void) na_zmq_readable(self);
+    na_zmq_unlock(self);
+}
+
+static int na_zmq_poll_fd(struct na_context *context)
+{
+    return na_zmq_of(context->na_class)->epoll_fd;
+}
+
+#if HG_ENABLE_EPOLL
+static void na_zmq_set_timer(struct na_zmq_class *self)
+{
+    struct itimerspec when;
+
+    if (self->tick == self->timer)
+        return;
+    self->timer = self->tick;
+    memset(&when, 0, sizeof(when));
+    if (self->tick != NA_ZMQ_NEVER) {
+        when.it_value.tv_sec = (time_t) (self->tick / 1000000000u);
+        when.it_value.tv_nsec = (long) (self->tick % 1000000000u);
+    }
+    (void) timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+#else
+static void na_zmq_set_timer(struct na_zmq_class *self)
+{
+    self->timer = self->tick; /* it is polled */
+}
+#endif
+
+static na_bool_t na_zmq_wait_begin(struct na_context *base)
+{
+    struct na_zmq_context *context = (struct na_zmq_context *) base;
+    struct na_zmq_class *self = na_zmq_of(base->na_class);
+    bool busy;
+
+    na_zmq_lock(self);
+    busy = na_zmq_has_work(self) ||
+        (self->protocol == NA_ZMQ_INPROC &&
+            atomic_load(&na_zmq_inproc.epoch) != self->epoch) ||
+        self->tick <= self->base.core->now_ns();
+    if (!busy && !context->sleeping) {
+        context->sleeping = true;
+        self->sleepers++;
+    }
+    na_zmq_set_timer(self);
+    (void) pthread_mutex_unlock(&self->lock);
+    return busy ? NA_FALSE : NA_TRUE;
+}
+
+static void na_zmq_wait_end(struct na_context *base)
+{
+    struct na_zmq_context *context = (struct na_zmq_context *) base;
+    struct na_zmq_class *self = na_zmq_of(base->na_class);
+
+    na_zmq_lock(self);
+    if (context->sleeping)
+        self->sleepers--;
+    context->sleeping = false;
+    (void) pthread_mutex_unlock(&self->lock);
+}
+
+static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
+{
+    struct na_zmq_class *self = na_zmq_of(op->context->na_class);
+    const struct na_core *core = self->base.core;
+    bool found;
+
+    na_zmq_lock(self);
+    found = core->op_id(op) == op_id && !na_zmq_list_empty(&op->link);
+    if (found)
+        na_zmq_list_remove(&op->link);
+    na_zmq_unlock(self);
+    if (!found)
+        return NA_NOENTRY;
+    core->complete(op, NA_CANCELED);
+    return NA_SUCCESS;
+}
+
+static na_return_t na_zmq_addr_terminate(struct na_op *op)
+{
+    struct na_zmq_class *self = na_zmq_of(op->context->na_class);
+    struct na_zmq_addr *addr = na_zmq_addr_of(op->addr);
+    struct na_link sent;
+    bool closed;
+
+    na_zmq_list_init(&sent);
+    na_zmq_lock(self);
+    closed = addr->base.self || addr->state == NA_ZMQ_IDLE ||
+        addr->state == NA_ZMQ_DEAD;
+    if (!closed) {
+        na_zmq_list_push(&addr->closers, &op->link);
+        na_zmq_flush(self, addr, &sent);
+    }
+    na_zmq_unlock(self);
+    assert(na_zmq_list_empty(&sent)); /* ready: nothing waits */
+    if (closed)
+        self->base.core->complete(op, NA_SUCCESS);
+    return NA_SUCCESS;
+}

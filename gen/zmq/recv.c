@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Taking messages off the socket, under the lock.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+static void na_zmq_close_parts(struct na_zmq_in *in)
+{
+    unsigned i;
+
+    for (i = 0; i < 2 && i < in->count; i++)
+        (void) zmq_msg_close(&in->parts[i]);
+    in->count = 0;
+}
+
+/* One frame of libzmq's into `part`; as zmq_msg_recv, but not interrupted. */
+static int na_zmq_receive_part(struct na_zmq_class *self, zmq_msg_t *part)
+{
+    int size;
+
+    (void) zmq_msg_init(part);
+    do
+        size = zmq_msg_recv(part, self->socket, ZMQ_DONTWAIT);
+    while (size < 0 && errno == EINTR);
+    if (size < 0)
+        (void) zmq_msg_close(part);
+    return size;
+}
+
+/* Receive one message into the inbox. False: there is none, or no memory. */
+static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
+{
+    struct na_zmq_in *in = na_zmq_envelope(self);
+    zmq_msg_t extra;
+    zmq_msg_t *last = &extra;
+    int size;
+
+    self->touched = true;
+    if (in == NULL)
+        return false;
+    na_zmq_list_push(&self->spare, &in->link);
+    self->spare_count++;
+    size = na_zmq_receive_part(self, &extra);
+    if (size < 0) {
+        if (errno == EAGAIN) {
+            self->drained = self->round;
+            self->touched = false;
+        }
+        return false;
+    }
+    if ((size_t) size <= sizeof(in->id)) {
+        in->id_size = (size_t) size;
+        memcpy(in->id, zmq_msg_data(&extra), in->id_size);
+    }
+    while (zmq_msg_more(last)) {
+        if (last == &extra)
+            (void) zmq_msg_close(&extra);
+        last = in->count < 2 ? &in->parts[in->count] : &extra;
+        if (na_zmq_receive_part(self, last) < 0)
+            break; /* cannot be: messages come whole */
+        in->count++;
+    }
+    if (last == &extra)
+        (void) zmq_msg_close(&extra);
+    na_zmq_list_remove(&in->link);
+    self->spare_count--;
+    if (in->count > 0) {
+        const unsigned char *p =
+            (const unsigned char *) zmq_msg_data(&in->parts[0]);
+
+        /* Only control messages are asked whence they came: it costs. */
+        in->fd = -1;
+        if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
+            (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
+            in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
+            *control_p = true;
+        }
+    }
+    na_zmq_list_push(&self->inbox, &in->link);
+    return true;
+}
+
+/* Receive up to `limit` messages, then hear the monitor: what is judged by
+ * its events came before them. */
+static void na_zmq_pump(struct na_zmq_class *self, unsigned limit)
+{
+    uint64_t now = self->base.core->now_ns();
+    bool control = false;
+    unsigned n = 0;
+
+    self->round++;
+    while (n < limit && na_zmq_receive(self, &control))
+        n++;
+    if (control || !na_zmq_list_empty(&self->dying) ||
+        now - self->monitor_read > NA_ZMQ_MS) {
+        self->monitor_read = now;
+        na_zmq_read_monitor(self);
+    }
+    if (now >= self->tick)
+        na_zmq_tick(self, now);
+    na_zmq_check_inproc(self);
+}

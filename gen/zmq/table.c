@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rings of links, and tables of addresses by routing id and by endpoint.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+/* ---- Lists ---- */
+
+static void na_zmq_list_init(struct na_link *head)
+{
+    head->prev = head;
+    head->next = head;
+}
+
+static bool na_zmq_list_empty(const struct na_link *head)
+{
+    return head->next == head;
+}
+
+static void na_zmq_list_push(struct na_link *head, struct na_link *link)
+{
+    link->prev = head->prev;
+    link->next = head;
+    head->prev->next = link;
+    head->prev = link;
+}
+
+static void na_zmq_list_remove(struct na_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    na_zmq_list_init(link);
+}
+
+static struct na_link *na_zmq_list_pop(struct na_link *head)
+{
+    struct na_link *first = head->next;
+
+    if (first == head)
+        return NULL;
+    na_zmq_list_remove(first);
+    return first;
+}
+
+static void na_zmq_list_move(struct na_link *to, struct na_link *from)
+{
+    struct na_link *link;
+
+    while ((link = na_zmq_list_pop(from)) != NULL)
+        na_zmq_list_push(to, link);
+}
+
+/* ---- Tables ---- */
+
+static size_t na_zmq_hash(const void *key, size_t size)
+{
+    const unsigned char *bytes = (const unsigned char *) key;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return (size_t) (hash ^ hash >> 32);
+}
+
+static const void *na_zmq_key_of(
+    const struct na_zmq_addr *addr, enum na_zmq_key by, size_t *size_p)
+{
+    *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(addr->endpoint);
+    return by == NA_ZMQ_BY_ID ? (const void *) addr->id : addr->endpoint;
+}
+
+static struct na_zmq_addr **na_zmq_bucket(
+    const struct na_zmq_table *table, const void *key, size_t size)
+{
+    return &table->buckets[na_zmq_hash(key, size) & (table->size - 1)];
+}
+
+static struct na_zmq_addr *na_zmq_find(const struct na_zmq_class *self,
+    enum na_zmq_key by, const void *key, size_t size)
+{
+    struct na_zmq_addr *addr = *na_zmq_bucket(&self->tables[by], key, size);
+    size_t other_size;
+
+    for (; addr != NULL; addr = addr->next[by]) {
+        const void *other = na_zmq_key_of(addr, by, &other_size);
+
+        if (other_size == size && memcmp(other, key, size) == 0)
+            break;
+    }
+    return addr;
+}
+
+/* Room for more, if there is memory; else chains grow. */
+static void na_zmq_table_grow(struct na_zmq_class *self, enum na_zmq_key by)
+{
+    struct na_zmq_table old = self->tables[by];
+    struct na_zmq_table *table = &self->tables[by];
+    size_t size = old.size == 0 ? 64 : 2 * old.size;
+    size_t i;
+
+    table->buckets = (struct na_zmq_addr **) self->base.core->alloc(
+        size * sizeof(struct na_zmq_addr *));
+    if (table->buckets == NULL) {
+        *table = old;
+        return;
+    }
+    memset(table->buckets, 0, size * sizeof(struct na_zmq_addr *));
+    table->size = size;
+    for (i = 0; i < old.size; i++) {
+        while (old.buckets[i] != NULL) {
+            struct na_zmq_addr *addr = old.buckets[i];
+            size_t key_size;
+            const void *key = na_zmq_key_of(addr, by, &key_size);
+            struct na_zmq_addr **bucket = na_zmq_bucket(table, key, key_size);
+
+            old.buckets[i] = addr->next[by];
+            addr->next[by] = *bucket;
+            *bucket = addr;
+        }
+    }
+    self->base.core->free(old.buckets);
+}
+
+static void na_zmq_enter(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, enum na_zmq_key by)
+{
+    size_t size;
+    const void *key = na_zmq_key_of(addr, by, &size);
+    struct na_zmq_addr **bucket;
+
+    assert(na_zmq_find(self, by, key, size) == NULL);
+    if (self->tables[by].count >= self->tables[by].size)
+        na_zmq_table_grow(self, by);
+    bucket = na_zmq_bucket(&self->tables[by], key, size);
+    addr->next[by] = *bucket;
+    *bucket = addr;
+    self->tables[by].count++;
+}
+
+static void na_zmq_remove(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, enum na_zmq_key by)
+{
+    size_t size;
+    const void *key = na_zmq_key_of(addr, by, &size);
+    struct na_zmq_addr **at = na_zmq_bucket(&self->tables[by], key, size);
+
+    while (*at != NULL && *at != addr)
+        at = &(*at)->next[by];
+    if (*at == NULL)
+        return;
+    *at = addr->next[by];
+    self->tables[by].count--;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is to happen at a time: lookups that end, probes, peers that fell
+ * silent.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+/* Close a connection whose peer takes nothing. */
+static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    int fd = addr->fd;
+    int domain = 0;
+    socklen_t size = sizeof(domain);
+
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
+        "%s has taken nothing for %" PRIu64 " ms: closing", addr->base.name,
+        self->death / NA_ZMQ_MS);
+    self->base.core->count(&self->base, "zmq_stalled", 1);
+    if (addr->dialled) {
+        na_zmq_lose(self, addr, NA_DISCONNECT);
+        return;
+    }
+    /* Only the system can close an accepted connection. The descriptor is
+     * libzmq's: make sure that it still is this connection. */
+    na_zmq_read_monitor(self);
+    if (fd >= 0 && self->fds[fd].owner == addr && self->fds[fd].live &&
+        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+        domain == AF_UNIX)
+        (void) shutdown(fd, SHUT_RDWR);
+}
+
+/* Output that a stopped peer blocks starves libzmq's heartbeats, and on ipc
+ * the system never gives up either. So a probe follows the output, borrowed
+ * from us: when it comes back, the output before it has left. */
+static void na_zmq_probe(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, uint64_t now)
+{
+    static unsigned char bytes[NA_ZMQ_HEADER] = {
+        'h', 'z', NA_ZMQ_VERSION, NA_ZMQ_PROBE};
+    uint64_t since = atomic_load(&addr->probed);
+    zmq_msg_t part;
+
+    if (since != 0 && atomic_exchange(&addr->heard, false)) {
+        (void) atomic_compare_exchange_strong(&addr->probed, &since, now);
+        since = now;
+    }
+    if (since != 0 && now - since > self->death) {
+        na_zmq_kick(self, addr);
+    } else if (since == 0 && addr->sent &&
+        na_zmq_lend(addr, bytes, sizeof(bytes), 0, &part) != NULL) {
+        atomic_store(&addr->heard, false);
+        atomic_store(&addr->probed, now);
+        if (na_zmq_put(self, addr, &part, 1) != NA_SUCCESS)
+            (void) zmq_msg_close(&part);
+        addr->sent = false;
+    }
+}
+
+/* Do what time demands, and find out when it next does. */
+static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
+{
+    struct na_link *link;
+    struct na_link *next;
+    uint64_t tick = NA_ZMQ_NEVER;
+
+    self->tick = NA_ZMQ_NEVER;
+    for (link = self->addrs.next; link != &self->addrs; link = next) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
+
+        next = link->next;
+        if (addr->state == NA_ZMQ_DIALLING && addr->fd < 0) {
+            if (addr->deadline <= now)
+                na_zmq_lose(self, addr, NA_HOSTUNREACH);
+            else if (addr->deadline < tick)
+                tick = addr->deadline;
+        } else if (self->protocol == NA_ZMQ_IPC &&
+            addr->state >= NA_ZMQ_READY && addr->state <= NA_ZMQ_LEAVING) {
+            na_zmq_probe(self, addr, now);
+            if ((addr->sent || atomic_load(&addr->probed) != 0) &&
+                now + self->death / 4 < tick)
+                tick = now + self->death / 4;
+        }
+    }
+    if (tick < self->tick)
+        self->tick = tick;
+}
+
+/* Peers in this process whose class is closed. */
+static void na_zmq_check_inproc(struct na_zmq_class *self)
+{
+    unsigned epoch = atomic_load(&na_zmq_inproc.epoch);
+    struct na_link *link;
+
+    if (self->protocol != NA_ZMQ_INPROC || epoch == self->epoch)
+        return;
+    self->epoch = epoch;
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
+
+        if (na_zmq_inproc_find(NULL, atomic_load(&addr->incarnation)) == 0)
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+    }
+}

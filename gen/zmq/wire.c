@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The header in front of every message, and errors of libzmq as codes.
+ *
+ * A room of the ZeroMQ transport; see zmq.h.
+ */
+#include "zmq/zmq.h"
+
+/* ---- Bytes ---- */
+
+static void na_zmq_put32(unsigned char *p, uint32_t value)
+{
+    unsigned i;
+
+    for (i = 0; i < 4; i++)
+        p[i] = (unsigned char) (value >> 8 * i);
+}
+
+static uint32_t na_zmq_get32(const unsigned char *p)
+{
+    return (uint32_t) p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 |
+        (uint32_t) p[3] << 24;
+}
+
+static void na_zmq_put64(unsigned char *p, uint64_t value)
+{
+    na_zmq_put32(p, (uint32_t) value);
+    na_zmq_put32(p + 4, (uint32_t) (value >> 32));
+}
+
+static uint64_t na_zmq_get64(const unsigned char *p)
+{
+    return na_zmq_get32(p) | (uint64_t) na_zmq_get32(p + 4) << 32;
+}
+
+/*
+ * The header, whose first four bytes stay as they are in every version:
+ *
+ *     0    1    2        3     4      5       6  7   8        12
+ *     +----+----+--------+-----+------+-------+------+--------+------
+ *     | h  | z  |version |kind |plane |target | 0  0 | tag    | body
+ *     +----+----+--------+-----+------+-------+------+--------+------
+ */
+static void na_zmq_put_header(
+    unsigned char *p, enum na_zmq_kind kind, const struct na_msg *msg)
+{
+    memset(p, 0, NA_ZMQ_HEADER);
+    p[0] = 'h';
+    p[1] = 'z';
+    p[2] = NA_ZMQ_VERSION;
+    p[3] = (unsigned char) kind;
+    if (msg == NULL)
+        return;
+    p[4] = msg->plane;
+    p[5] = msg->target;
+    na_zmq_put32(p + 8, msg->tag);
+}
+
+/* ---- Errors ---- */
+
+static na_return_t na_zmq_code(int error)
+{
+    switch (error) {
+    case ENOMEM: return NA_NOMEM;
+    case EMFILE:
+    case ENFILE: return NA_AGAIN;
+    case EACCES:
+    case EPERM: return NA_ACCESS;
+    case EADDRINUSE: return NA_ADDRINUSE;
+    case EADDRNOTAVAIL:
+    case ENODEV: return NA_ADDRNOTAVAIL;
+    case EINVAL: return NA_INVALID_ARG;
+    case EHOSTUNREACH: return NA_DISCONNECT;
+    default: return NA_IO_ERROR;
+    }
+}
+
+/* Log why something of libzmq's or the system's failed; the code for it. */
+static na_return_t na_zmq_failed(
+    const struct na_zmq_class *self, const char *what, const char *which)
+{
+    int error = errno;
+
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s %s: %s", what, which,
+        zmq_strerror(error));
+    return na_zmq_code(error);
+}
+
+static void na_zmq_lock(struct na_zmq_class *self)
+{
+    int rc = pthread_mutex_lock(&self->lock);
+
+    assert(rc == 0);
+    (void) rc;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hg_na_zmq: the ZeroMQ transport: tcp, ipc and inproc.
+ *
+ *     cc -DHG_NA_ZMQ=1 app.c hg.c hg_na_zmq.c -lzmq -lpthread
+ *
+ * One ROUTER socket per class binds and dials; one monitor tells of its
+ * connections. An address stands for one connection. What proves that a
+ * connection is whose is a hello of our own, never a routing id:
+ *
+ *     dialler                              acceptor
+ *       HELLO  incarnation, nonce, name ------>      address made
+ *       <------ WELCOME  incarnation, both nonces
+ *     lookup done; address ready
+ *       CONFIRM  nonce ----------------------->      address ready
+ *
+ * WELCOME proves to the dialler that its peer is there, CONFIRM to the
+ * acceptor that the descriptor which HELLO came by (ZMQ_SRCFD) was still the
+ * dialler's afterwards, so that the monitor's DISCONNECTED of that descriptor
+ * is the dialler's death. A connection lost is a dead peer, even if it comes
+ * back. Death is judged by the connection and by heartbeats of libzmq's own
+ * thread, never by how long an answer takes. Two cases need more: output that
+ * a stopped peer blocks on ipc starves the heartbeats, so probes follow the
+ * output and must leave in time; and inproc has no connections, so a list of
+ * the process's classes tells who lives.
+ *
+ * Locking: `lock` guards the sockets and everything in na_zmq_class and
+ * na_zmq_addr unless its line says otherwise. No function of the core that
+ * may call a slot runs under it. Messages are received and sorted under the
+ * lock, delivered without it. The release callback of a borrowed frame comes
+ * from libzmq's thread, or from inside a zmq_ function under the lock: it
+ * uses atomics, and calls of the core that take no lock of ours.
+ *
+ * Must not know: anything of hg but hg.h.
+ */
+#ifndef HG_GEN_ZMQ_CLASS_H
+#define HG_GEN_ZMQ_CLASS_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+
+#include <assert.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <zmq.h>
+
+#ifndef HG_NA_PLUGIN_API
+#define HG_NA_PLUGIN_API 1
+#endif
+#include "hg.h"
+
+#ifndef HG_ENABLE_EPOLL
+#ifdef __linux__
+#define HG_ENABLE_EPOLL 1
+#else
+#define HG_ENABLE_EPOLL 0
+#endif
+#endif
+#if HG_ENABLE_EPOLL
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#endif
+
+#define NA_ZMQ_VERSION 1
+#define NA_ZMQ_HEADER 12 /* bytes in front of every message */
+#define NA_ZMQ_ID 16     /* routing ids that we choose */
+#define NA_ZMQ_ID_MAX 32 /* ... and that libzmq may */
+#define NA_ZMQ_MSG_DEFAULT ((na_size_t) 64 << 10)
+#define NA_ZMQ_MSG_MIN ((na_size_t) 512)
+#define NA_ZMQ_MSG_MAX ((na_size_t) 16 << 20)
+#define NA_ZMQ_BATCH 64       /* messages received under one lock */
+#define NA_ZMQ_KEEP 256       /* envelopes kept for reuse */
+#define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
+#define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20) /* of one peer, inside libzmq */
+#define NA_ZMQ_MS ((uint64_t) 1000000)
+#define NA_ZMQ_NEVER UINT64_MAX
+#define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
+
+#define NA_ZMQ_OF(ptr, type, member) \
+    ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
+
+enum na_zmq_protocol { NA_ZMQ_TCP, NA_ZMQ_IPC, NA_ZMQ_INPROC };
+
+enum na_zmq_kind {
+    NA_ZMQ_HELLO = 1,
+    NA_ZMQ_WELCOME,
+    NA_ZMQ_CONFIRM,
+    NA_ZMQ_REFUSE, /* "I speak another version", which its header tells */
+    NA_ZMQ_MESSAGE,
+    NA_ZMQ_FRAME, /* of emulated RMA; data may follow in a second part */
+    NA_ZMQ_PROBE, /* to be ignored */
+    NA_ZMQ_BYE,   /* "I close this connection" ... */
+    NA_ZMQ_BYE_ACK,
+    NA_ZMQ_KIND_MAX
+};
+
+/*
+ *     idle <--bye--- closing <--- ready --bye--> leaving
+ *       |                           ^               |
+ *       +------> dialling ----------+--> dying <----+
+ *                accepted ----------+      |
+ *                                          v
+ *                                         dead
+ *
+ * Dying: the connection is gone, messages that came by it may be unread.
+ */
+enum na_zmq_state {
+    NA_ZMQ_IDLE, /* no connection; the next use dials */
+    NA_ZMQ_DIALLING,
+    NA_ZMQ_ACCEPTED, /* WELCOME sent */
+    NA_ZMQ_READY,
+    NA_ZMQ_CLOSING, /* BYE sent */
+    NA_ZMQ_LEAVING, /* BYE received by a dialler */
+    NA_ZMQ_DYING,
+    NA_ZMQ_DEAD
+};
+
+/* Addresses by routing id and by endpoint dialled: chained tables. */
+enum na_zmq_key { NA_ZMQ_BY_ID, NA_ZMQ_BY_ENDPOINT, NA_ZMQ_KEYS };
+
+struct na_zmq_table {
+    struct na_zmq_addr **buckets;
+    size_t size; /* a power of two */
+    size_t count;
+};
+
+struct na_zmq_addr {
+    struct na_addr base;
+    struct na_link link;  /* class->addrs; while on it, one reference */
+    struct na_link dying; /* class->dying */
+    struct na_zmq_addr *next[NA_ZMQ_KEYS];
+    enum na_zmq_state state;
+    bool closing; /* dying because NA_Addr_terminate wanted it */
+    bool reached; /* it was ready once */
+    bool dialled; /* zmq_connect was called, zmq_disconnect not yet */
+    bool open;    /* messages are welcome; the polling thread's */
+    size_t id_size;
+    unsigned char id[NA_ZMQ_ID_MAX];
+    char *endpoint; /* dialled; NULL: an accepted connection's */
+    int fd;         /* of the connection, or -1 */
+    uint32_t fd_generation;
+    _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
+    uint64_t nonce;
+    uint64_t deadline; /* for the dial to end */
+    uint64_t round;    /* of polling, in which it began to die */
+    na_return_t fate;  /* what its lookups get */
+    struct na_link lookups;
+    struct na_link late; /* lookups that met it dying: they start anew */
+    struct na_link sends;
+    struct na_link closers;
+    bool sent; /* since the last probe */
+    /* Atomic, without the lock. */
+    _Atomic bool heard;
+    _Atomic bool starved;    /* a frame was refused: wake when one is back */
+    _Atomic uint64_t flight; /* bytes borrowed by libzmq */
+    _Atomic uint64_t probed; /* when the probe on its way was sent, or 0 */
+};
+
+/* A message received, or sent to ourselves: an envelope. */
+struct na_zmq_in {
+    struct na_link link;
+    struct na_zmq_addr *addr; /* NULL: a stranger */
+    int fd;
+    unsigned count; /* parts that came; two are kept */
+    size_t id_size;
+    unsigned char id[NA_ZMQ_ID_MAX];
+    zmq_msg_t parts[2];
+};
+
+/* A descriptor of libzmq's, as the monitor tells. */
+struct na_zmq_fd {
+    uint32_t generation; /* how many connections it has had */
+    bool live;
+    bool claimed;              /* a hello came by it */
+    struct na_zmq_addr *owner; /* proven, or NULL */
+};
+
+/* Data that libzmq has borrowed; or, without release, a probe. */
+struct na_zmq_loan {
+    struct na_zmq_addr *addr; /* a reference */
+    void (*release)(void *arg);
+    void *arg;
+    uint64_t size;
+};
+
+struct na_zmq_class {
+    struct na_class base;
+    pthread_mutex_t lock;
+    enum na_zmq_protocol protocol;
+    void *context;
+    void *socket;
+    void *monitor;                  /* NULL for inproc */
+    char endpoint[NA_MAX_ADDR_LEN]; /* bound, or "" */
+    char source[NA_MAX_ADDR_LEN];   /* tcp: "host:0;" to dial from, or "" */
+    struct stat bound;              /* ipc: what bind made */
+    bool has_bound;
+    struct na_zmq_table tables[NA_ZMQ_KEYS];
+    struct na_link addrs;
+    struct na_link dying;
+    struct na_link inbox;
+    struct na_link spent; /* envelopes to reuse; the polling thread's */
+    struct na_link spare;
+    unsigned spare_count;
+    struct na_zmq_fd *fds;
+    size_t fd_count;
+    uint64_t round;        /* of polling */
+    uint64_t drained;      /* the last round that left nothing unread */
+    uint64_t monitor_read; /* when; 0: read it in any case */
+    uint64_t tick;         /* when time alone demands something */
+    uint64_t timer;        /* what timer_fd is set to */
+    uint64_t death;        /* of a silent connection, in ns */
+    _Atomic bool relieved; /* a frame that was refused may go; without lock */
+    bool touched;          /* what its descriptor told may have been consumed */
+    bool accept_failed;    /* and that was logged */
+    unsigned sleepers;
+    int epoll_fd;
+    int timer_fd;
+    /* inproc */
+    struct na_link live; /* na_zmq_inproc.classes; guarded by its lock */
+    unsigned epoch;      /* of na_zmq_inproc, as last looked at */
+};
+
+struct na_zmq_context {
+    struct na_context base;
+    bool sleeping; /* counted in class->sleepers */
+};
+
+static struct na_zmq_class *na_zmq_of(const struct na_class *na_class)
+{
+    return (struct na_zmq_class *) (uintptr_t) na_class;
+}
+
+static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
+{
+    return (struct na_zmq_addr *) (uintptr_t) addr;
+}
+
+/* What a room calls of one further down. */
+#define HG_PRIVATE static
+
+/* Begin to connect an idle address, which keeps its sends meanwhile. The lock
+ * is held. */
+HG_PRIVATE na_return_t na_zmq_dial(
+    struct na_zmq_class *self, struct na_zmq_addr *addr);
+
+/* Continue a lookup whose endpoint is known; without the lock. */
+HG_PRIVATE na_return_t na_zmq_find_peer(struct na_op *op, const char *endpoint);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The macros of hg.h, and procs written by hand, as an application has them:
+ * only the public interface is seen. tests/lint compiles this file as C99 and
+ * as C++11 to C++20, too.
+ */
+#include "hg.h"
+
+#include "harness.h"
+#include "support/rich.h"
+
+/* ---- Both ways through a public proc ---- */
+
+static size_t macros_encode(
+    hg_proc_cb_t proc_cb, void *value, void *room, size_t room_size)
+{
+    hg_proc_t proc = HG_PROC_NULL;
+    size_t size;
+
+    HG_CHECK_OK(hg_proc_create(room, room_size, HG_ENCODE, &proc));
+    HG_CHECK_OK(proc_cb(proc, value));
+    size = hg_proc_get_size_used(proc);
+    HG_CHECK_OK(hg_proc_free(proc));
+    return size;
+}
+
+/* All bytes must be needed. */
+static void macros_decode(
+    hg_proc_cb_t proc_cb, void *value, void *bytes, size_t size)
+{
+    hg_proc_t proc = HG_PROC_NULL;
+
+    HG_CHECK_OK(hg_proc_create(bytes, size, HG_DECODE, &proc));
+    HG_CHECK_OK(proc_cb(proc, value));
+    HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
+    HG_CHECK_OK(hg_proc_free(proc));
+}
+
+static void macros_free(hg_proc_cb_t proc_cb, void *value)
+{
+    hg_proc_t proc = HG_PROC_NULL;
+
+    HG_CHECK_OK(hg_proc_create(NULL, 0, HG_FREE, &proc));
+    HG_CHECK_OK(proc_cb(proc, value));
+    HG_CHECK_OK(hg_proc_free(proc));
+}
+
+/* ---- The Mercury design report's own lines, with its blanks ---- */
+
+/* clang-format off */
+MERCURY_GEN_PROC( function_in_t, ((int32_t)(func_param1)) )
+IOFSL_SHIPPER_GEN_PROC( function_out_t, ((int32_t)(func_ret)) )
+/* clang-format on */
+
+HG_TEST(macros_take_the_lines_of_the_report)
+{
+    unsigned char room[4];
+    function_in_t in = {-5};
+    function_out_t out = {0};
+
+    HG_CHECK_EQ_U64(macros_encode(hg_proc_function_in_t, &in, room, 4), 4);
+    macros_decode(hg_proc_function_out_t, &out, room, 4);
+    HG_CHECK_EQ_INT(out.func_ret, -5);
+}
+
+/* ---- How many fields ---- */
+
+/* clang-format off */
+#define MACROS_TEN(type, n) \
+    ((type)(f##n##0))((type)(f##n##1))((type)(f##n##2))((type)(f##n##3)) \
+    ((type)(f##n##4))((type)(f##n##5))((type)(f##n##6))((type)(f##n##7)) \
+    ((type)(f##n##8))((type)(f##n##9))
+
+MERCURY_GEN_PROC(macros_64_t,
+    MACROS_TEN(uint16_t, 0) MACROS_TEN(uint16_t, 1) MACROS_TEN(uint16_t, 2)
+    MACROS_TEN(uint16_t, 3) MACROS_TEN(uint16_t, 4) MACROS_TEN(uint16_t, 5)
+    ((uint16_t)(f60))((uint16_t)(f61))((uint16_t)(f62))((uint16_t)(f63)))
+
+MERCURY_GEN_PROC(macros_301_t,
+    MACROS_TEN(uint16_t, 0) MACROS_TEN(uint16_t, 1) MACROS_TEN(uint16_t, 2)
+    MACROS_TEN(uint16_t, 3) MACROS_TEN(uint16_t, 4) MACROS_TEN(uint16_t, 5)
+    MACROS_TEN(uint16_t, 6) MACROS_TEN(uint16_t, 7) MACROS_TEN(uint16_t, 8)
+    MACROS_TEN(uint16_t, 9) MACROS_TEN(uint16_t, 10) MACROS_TEN(uint16_t, 11)
+    MACROS_TEN(uint16_t, 12) MACROS_TEN(uint16_t, 13) MACROS_TEN(uint16_t, 14)
+    MACROS_TEN(uint16_t, 15) MACROS_TEN(uint16_t, 16) MACROS_TEN(uint16_t, 17)
+    MACROS_TEN(uint16_t, 18) MACROS_TEN(uint16_t, 19) MACROS_TEN(uint16_t, 20)
+    MACROS_TEN(uint16_t, 21) MACROS_TEN(uint16_t, 22) MACROS_TEN(uint16_t, 23)
+    MACROS_TEN(uint16_t, 24) MACROS_TEN(uint16_t, 25) MACROS_TEN(uint16_t, 26)
+    MACROS_TEN(uint16_t, 27) MACROS_TEN(uint16_t, 28) MACROS_TEN(uint16_t, 29)
+    ((uint16_t)(last)))
+/* clang-format on */
+
+/* `count` fields of 16 bits, and nothing else, travel in their order. */
+static void macros_try_wide(hg_proc_cb_t proc_cb, size_t count)
+{
+    uint16_t values[301];
+    uint16_t got[301];
+    unsigned char room[602];
+    size_t i;
+
+    for (i = 0; i < count; i++)
+        values[i] = (uint16_t) (i * 211 + 1);
+    HG_CHECK_EQ_U64(
+        macros_encode(proc_cb, values, room, sizeof(room)), 2 * count);
+    for (i = 0; i < count; i++)
+        HG_CHECK_EQ_INT(room[2 * i] | room[2 * i + 1] << 8, values[i]);
+    macros_decode(proc_cb, got, room, 2 * count);
+    HG_CHECK_EQ_MEM(got, values, 2 * count);
+}
+
+HG_TEST(macros_take_64_fields_and_more)
+{
+    HG_CHECK_EQ_U64(sizeof(macros_64_t), 128);
+    macros_try_wide(hg_proc_macros_64_t, 64);
+    HG_CHECK_EQ_U64(sizeof(macros_301_t), 602);
+    macros_try_wide(hg_proc_macros_301_t, 301);
+}
+
+/* ---- Structs that exist, structs in structs ---- */
+
+typedef struct {
+    uint32_t here; /* stays at home */
+    int64_t size;
+    uint8_t kind;
+} macros_stat_t;
+
+/* clang-format off */
+MERCURY_GEN_STRUCT_PROC(macros_stat_t, ((int64_t)(size))((uint8_t)(kind)))
+MERCURY_GEN_PROC(macros_file_t,
+    ((hg_const_string_t)(name))((macros_stat_t)(stat))((hg_bulk_t)(data)))
+MERCURY_GEN_PROC(macros_pair_t,
+    ((macros_file_t)(from))((macros_file_t)(to))((hg_bool_t)(move)))
+/* clang-format on */
+
+HG_TEST(macros_nest)
+{
+    unsigned char room[256];
+    macros_pair_t pair = {{"old", {1, -2, 3}, HG_BULK_NULL},
+        {NULL, {4, INT64_MAX, 6}, HG_BULK_NULL}, HG_TRUE};
+    macros_pair_t got;
+    size_t size;
+
+    /* A string of 3, a NULL, two stats without `here`, two bulks, a bool. */
+    size = macros_encode(hg_proc_macros_pair_t, &pair, room, sizeof(room));
+    HG_CHECK_EQ_U64(size, (12 + 9 + 4) + (1 + 9 + 4) + 1);
+    memset(&got, 0, sizeof(got));
+    got.to.stat.here = 77;
+    macros_decode(hg_proc_macros_pair_t, &got, room, size);
+    HG_CHECK_EQ_STR(got.from.name, "old");
+    HG_CHECK(got.to.name == NULL);
+    HG_CHECK_EQ_INT(got.from.stat.size, -2);
+    HG_CHECK_EQ_INT(got.to.stat.size, INT64_MAX);
+    HG_CHECK_EQ_INT(got.to.stat.kind, 6);
+    HG_CHECK_EQ_INT(got.to.stat.here, 77);
+    HG_CHECK(got.from.data == HG_BULK_NULL && got.to.data == HG_BULK_NULL);
+    HG_CHECK_EQ_INT(got.move, HG_TRUE);
+    macros_free(hg_proc_macros_pair_t, &got);
+    HG_CHECK(got.from.name == NULL);
+}
+
+/* A generated proc ends with the first step that fails. */
+static unsigned macros_steps;
+
+typedef struct {
+    int code;
+} macros_step_t;
+
+static hg_return_t hg_proc_macros_step_t(hg_proc_t proc, void *data)
+{
+    (void) proc;
+    macros_steps++;
+    return ((const macros_step_t *) data)->code;
+}
+
+/* clang-format off */
+MERCURY_GEN_PROC(macros_steps_t,
+    ((macros_step_t)(a))((macros_step_t)(b))((macros_step_t)(c)))
+/* clang-format on */
+
+HG_TEST(macros_hand_up_the_first_failure)
+{
+    macros_steps_t steps = {{HG_SUCCESS}, {HG_PERMISSION}, {HG_NOENTRY}};
+    hg_proc_t proc = HG_PROC_NULL;
+
+    HG_CHECK_OK(hg_proc_create(NULL, 0, HG_ENCODE, &proc));
+    HG_CHECK_RET(hg_proc_macros_steps_t(proc, &steps), HG_PERMISSION);
+    HG_CHECK_EQ_INT(macros_steps, 2);
+    HG_CHECK_OK(hg_proc_free(proc));
+}
+
+/* ---- Procs written by hand ---- */
+
+HG_TEST(macros_mix_with_procs_written_by_hand)
+{
+    unsigned char room[512];
+    rich_name_t items[3];
+    rich_t rich = rich_example(items);
+    rich_t got;
+    size_t size;
+
+    hg_test_alloc_install();
+    size = macros_encode(hg_proc_rich_t, &rich, room, sizeof(room));
+    memset(&got, 0, sizeof(got));
+    macros_decode(hg_proc_rich_t, &got, room, size);
+    HG_CHECK_EQ_INT(got.names.count, 3);
+    HG_CHECK_EQ_STR(got.names.items[0].text, "first");
+    HG_CHECK(got.names.items[2].text == NULL);
+    HG_CHECK_EQ_INT(got.names.items[2].at.x, 5);
+    HG_CHECK_EQ_U64(got.some.value, 17);
+    HG_CHECK_EQ_INT(got.none.present, HG_FALSE);
+    macros_free(hg_proc_rich_t, &got);
+    HG_CHECK(got.names.items == NULL && got.constant == NULL);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+/* What is absent takes one byte, an array of nothing four. */
+HG_TEST(macros_absent_things_are_small)
+{
+    unsigned char room[16];
+    rich_optional_t optional = {HG_FALSE, 0};
+    rich_names_t names = {0, NULL};
+
+    HG_CHECK_EQ_U64(
+        macros_encode(hg_proc_rich_optional_t, &optional, room, 16), 1);
+    optional.present = HG_TRUE;
+    HG_CHECK_EQ_U64(
+        macros_encode(hg_proc_rich_optional_t, &optional, room, 16), 9);
+    HG_CHECK_EQ_U64(macros_encode(hg_proc_rich_names_t, &names, room, 16), 4);
+    names.count = 17;
+    names.items = (rich_name_t *) (void *) room;
+    macros_decode(hg_proc_rich_names_t, &names, room, 4);
+    HG_CHECK(names.count == 0 && names.items == NULL);
+}
+
+/* ---- Registering ---- */
+
+static hg_return_t macros_rpc(hg_handle_t handle)
+{
+    return HG_Handler_free(handle);
+}
+
+HG_TEST(macros_register_any_types)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    hg_id_t id;
+
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(HG_Init(na_class));
+    id = MERCURY_REGISTER("both", function_in_t, function_out_t, macros_rpc);
+    HG_CHECK(id != 0);
+    HG_CHECK_EQ_U64(HG_REGISTER("both", function_in_t, function_out_t), id);
+    HG_CHECK_EQ_U64(
+        HG_HANDLER_REGISTER("both", macros_rpc, function_in_t, void), id);
+    HG_CHECK(MERCURY_REGISTER("none", void, void, NULL) != 0);
+    HG_CHECK(MERCURY_REGISTER("in", function_in_t, void, NULL) != id);
+    HG_CHECK(MERCURY_REGISTER("out", void, function_out_t, macros_rpc) != id);
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(na_class));
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ZeroMQ transport and peers that die, stop, sleep or were never there.
+ * Each rule on tcp and on ipc, whose ways of noticing differ.
+ */
+#include "zmq_ends.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+HG_TEST_ROLE(peer)
+{
+    HG_CHECK_EQ_INT(argc, 2);
+    ends_serve(argv[0], (unsigned) strtoul(argv[1], NULL, 10));
+}
+
+/* Our end, not listening, and a process that it has looked up. */
+struct death_pair {
+    struct conform_end end;
+    struct hg_test_peer *process;
+    na_addr_t addr;
+    char name[NA_MAX_ADDR_LEN];
+};
+
+static void death_open(
+    struct death_pair *pair, const char *protocol, const char *death_ms)
+{
+    char scheme[64];
+    char string[128];
+    char *name;
+
+    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://", protocol);
+    (void) snprintf(string, sizeof(string), "%s%s", scheme,
+        strcmp(protocol, "tcp") == 0 ? "127.0.0.1" : "*");
+    ends_open(&pair->end, scheme, (unsigned) strtoul(death_ms, NULL, 10));
+    pair->process = hg_test_spawn("peer", string, death_ms, NULL);
+    name = hg_test_hear(pair->process);
+    (void) snprintf(pair->name, sizeof(pair->name), "%s", name);
+    free(name);
+    HG_CHECK_OK(ends_lookup(&pair->end, pair->name, &pair->addr));
+}
+
+static void death_close(struct death_pair *pair)
+{
+    HG_CHECK_OK(NA_Addr_free(pair->end.na_class, pair->addr));
+    conform_close(&pair->end);
+}
+
+static void death_kill(struct death_pair *pair)
+{
+    hg_test_signal(pair->process, SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(pair->process)));
+}
+
+/* ---- Never there ---- */
+
+/* A plain TCP listener; `accepts` and then says garbage, or is silent. */
+struct death_listener {
+    int fd;
+    bool garbage;
+    char name[64];
+    pthread_t thread;
+};
+
+static void *death_listen(void *arg)
+{
+    struct death_listener *listener = (struct death_listener *) arg;
+    static const char garbage[] = "HTTP/1.0 400 You speak in riddles\r\n\r\n";
+    int fd = accept(listener->fd, NULL, NULL);
+
+    if (fd >= 0 && listener->garbage)
+        (void) send(fd, garbage, sizeof(garbage), MSG_NOSIGNAL);
+    while (fd >= 0) {
+        char byte;
+
+        if (recv(fd, &byte, 1, 0) <= 0)
+            break;
+    }
+    if (fd >= 0)
+        (void) close(fd);
+    return NULL;
+}
+
+static void death_start_listener(struct death_listener *listener)
+{
+    struct sockaddr_in where;
+    socklen_t size = sizeof(where);
+
+    memset(&where, 0, sizeof(where));
+    where.sin_family = AF_INET;
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    listener->fd = socket(AF_INET, SOCK_STREAM, 0);
+    HG_CHECK(
+        bind(listener->fd, (struct sockaddr *) &where, sizeof(where)) == 0);
+    HG_CHECK(listen(listener->fd, 4) == 0);
+    HG_CHECK(getsockname(listener->fd, (struct sockaddr *) &where, &size) == 0);
+    (void) snprintf(listener->name, sizeof(listener->name),
+        "tcp://127.0.0.1:%u", (unsigned) ntohs(where.sin_port));
+    HG_CHECK(
+        pthread_create(&listener->thread, NULL, death_listen, listener) == 0);
+}
+
+HG_TEST(who_is_not_there_is_unreachable)
+{
+    static const char *const names[] = {"tcp://127.0.0.1:1",
+        "zmq+tcp://[::1]:1", "tcp://no-such-host.invalid:80"};
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char path[256];
+    size_t i;
+
+    hg_test_expect_log("cannot be reached");
+    hg_test_expect_log("no-such-host.invalid");
+    ends_open(&end, "zmq+tcp://", 1000);
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        HG_CHECK_RET(ends_lookup(&end, names[i], &addr), NA_HOSTUNREACH);
+    conform_close(&end);
+    ends_open(&end, "zmq+ipc://", 1000);
+    (void) snprintf(path, sizeof(path), "zmq+ipc://%s/none", hg_test_dir());
+    HG_CHECK_RET(ends_lookup(&end, path, &addr), NA_HOSTUNREACH);
+    conform_close(&end);
+    ends_open(&end, "zmq+inproc://", 1000);
+    HG_CHECK_RET(
+        ends_lookup(&end, "zmq+inproc://nobody", &addr), NA_HOSTUNREACH);
+    conform_close(&end);
+    HG_CHECK(addr == NA_ADDR_NULL);
+}
+
+static void death_meet(bool garbage)
+{
+    struct death_listener listener = {.garbage = garbage};
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    hg_test_expect_log("cannot be reached");
+    death_start_listener(&listener);
+    ends_open(&end, "zmq+tcp://", 1000);
+    HG_CHECK_RET(ends_lookup(&end, listener.name, &addr), NA_HOSTUNREACH);
+    conform_close(&end);
+    (void) pthread_join(listener.thread, NULL);
+    (void) close(listener.fd);
+}
+
+HG_TEST(who_talks_garbage_is_unreachable)
+{
+    death_meet(true);
+}
+
+HG_TEST(who_is_silent_is_unreachable)
+{
+    death_meet(false);
+}
+
+HG_TEST(a_stopped_process_cannot_be_looked_up)
+{
+    struct death_pair pair;
+    struct conform_end other;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    hg_test_expect_log("cannot be reached");
+    death_open(&pair, "tcp", "1000");
+    hg_test_signal(pair.process, SIGSTOP);
+    ends_open(&other, "zmq+tcp://", 1000);
+    HG_CHECK_RET(ends_lookup(&other, pair.name, &addr), NA_HOSTUNREACH);
+    conform_close(&other);
+    hg_test_signal(pair.process, SIGCONT);
+    death_kill(&pair);
+    death_close(&pair);
+}
+
+/* ---- Killed ---- */
+
+static void death_in_transfer(const char *protocol, bool put)
+{
+    struct death_pair pair;
+    struct conform_call call;
+    na_mem_handle_t local, remote;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+
+    hg_test_allow_log("");
+    death_open(&pair, protocol, "1000");
+    local = ends_register(&pair.end, memory, ENDS_MEMORY);
+    remote = ends_remote(&pair.end, pair.addr);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK((put ? NA_Put : NA_Get)(pair.end.na_class, pair.end.context,
+        conform_ended, &call, local, 0, remote, 0, ENDS_MEMORY, pair.addr,
+        &call.id));
+    (void) conform_turn(pair.end.na_class, pair.end.context, 0);
+    death_kill(&pair);
+    HG_CHECK_RET(conform_wait(&pair.end, &call), NA_DISCONNECT);
+    HG_CHECK_RET(
+        ends_send(&pair.end, pair.addr, false, "x", 1, 1), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    ends_unmap(memory, ENDS_MEMORY);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    death_close(&pair);
+}
+
+HG_TEST(a_get_from_a_killed_process_ends)
+{
+    death_in_transfer("tcp", false);
+    death_in_transfer("ipc", false);
+}
+
+HG_TEST(a_put_to_a_killed_process_ends)
+{
+    death_in_transfer("tcp", true);
+    death_in_transfer("ipc", true);
+}
+
+HG_TEST(a_server_started_anew_is_another_peer)
+{
+    struct death_pair pair;
+    na_addr_t again = NA_ADDR_NULL;
+    char *name;
+    char got[8];
+
+    hg_test_allow_log("");
+    death_open(&pair, "tcp", "1000");
+    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    death_kill(&pair);
+    pair.process = hg_test_spawn("peer", pair.name, "1000", NULL);
+    name = hg_test_hear(pair.process);
+    HG_CHECK_EQ_STR(name, pair.name);
+    free(name);
+    HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &again));
+    HG_CHECK(again != pair.addr);
+    HG_CHECK(NA_Addr_cmp(pair.end.na_class, again, pair.addr) == NA_FALSE);
+    HG_CHECK_OK(ends_ask(&pair.end, again, 1, got, sizeof(got), NULL));
+    HG_CHECK_RET(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL),
+        NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(pair.end.na_class, again));
+    hg_test_stop(pair.process);
+    death_close(&pair);
+}
+
+/* ---- Stopped ---- */
+
+/* A stopped peer is dead after a while, whether we wait or send or move
+ * memory; going on, it finds itself dead and may be looked up anew. */
+static void death_stop(const char *protocol, bool put)
+{
+    struct death_pair pair;
+    struct conform_call recv, move;
+    na_mem_handle_t local, remote;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    na_addr_t again = NA_ADDR_NULL;
+    char got[8];
+
+    hg_test_allow_log("");
+    death_open(&pair, protocol, "1000");
+    local = ends_register(&pair.end, memory, ENDS_MEMORY);
+    remote = ends_remote(&pair.end, pair.addr);
+    memset(&move, 0, sizeof(move));
+    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1));
+    hg_test_signal(pair.process, SIGSTOP);
+    /* It will answer this when it goes on; the answer must not arrive. */
+    HG_CHECK_OK(ends_send(&pair.end, pair.addr, false, "?", 2, 1));
+    if (put)
+        HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
+            &move, local, 0, remote, 0, ENDS_MEMORY, pair.addr, &move.id));
+    HG_CHECK_RET(conform_wait(&pair.end, &recv), NA_DISCONNECT);
+    if (put)
+        HG_CHECK_RET(conform_wait(&pair.end, &move), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    ends_unmap(memory, ENDS_MEMORY);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    hg_test_signal(pair.process, SIGCONT);
+    HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &again));
+    HG_CHECK(again != pair.addr);
+    HG_CHECK_OK(ends_ask(&pair.end, again, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(NA_Addr_free(pair.end.na_class, again));
+    hg_test_stop(pair.process);
+    death_close(&pair);
+}
+
+HG_TEST(a_stopped_process_is_dead)
+{
+    death_stop("tcp", false);
+    death_stop("ipc", false);
+}
+
+HG_TEST(a_stopped_process_is_dead_while_much_is_sent)
+{
+    death_stop("tcp", true);
+    death_stop("ipc", true);
+}
+
+/* Asks its parent for a handle, gets all of it, and again. */
+HG_TEST_ROLE(getter)
+{
+    struct conform_end end;
+    struct conform_call call;
+    na_mem_handle_t local, remote;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    char scheme[64];
+    na_addr_t addr = NA_ADDR_NULL;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    hg_test_allow_log("");
+    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://", argv[1]);
+    ends_open(&end, scheme, 1000);
+    HG_CHECK_OK(ends_lookup(&end, argv[0], &addr));
+    remote = ends_remote(&end, addr);
+    local = ends_register(&end, memory, ENDS_MEMORY);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &call, local,
+        0, remote, 0, ENDS_MEMORY, addr, &call.id));
+    (void) conform_wait(&end, &call);
+    hg_test_say_parent("got it");
+    for (;;)
+        (void) conform_turn(end.na_class, end.context, 100);
+}
+
+/* Frames of ours are with libzmq for a getter that is stopped, and nobody
+ * makes progress: withdrawing the memory ends all the same. */
+static void death_withdraw(const char *protocol)
+{
+    struct conform_end end;
+    struct conform_call recv, send;
+    struct hg_test_peer *process;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    unsigned char bytes[256];
+    na_mem_handle_t mem;
+    na_size_t size;
+    char name[NA_MAX_ADDR_LEN], string[64], got[8];
+    uint64_t start;
+
+    hg_test_allow_log("");
+    (void) snprintf(string, sizeof(string), "zmq+%s://%s", protocol,
+        strcmp(protocol, "tcp") == 0 ? "127.0.0.1" : "*");
+    ends_open(&end, string, 1000);
+    ends_name(&end, end.self, name);
+    mem = ends_register(&end, memory, ENDS_MEMORY);
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    process = hg_test_spawn("getter", name, protocol, NULL);
+    HG_CHECK_OK(conform_wait(&end, &recv));
+    size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(end.na_class, bytes, sizeof(bytes), mem));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_expected(end.na_class, end.context, conform_ended,
+        &send, bytes, size, recv.addr, 2, &send.id));
+    /* Until the first data leaves. */
+    while (NA_Get_counter(end.na_class, "rma_frames") < 2)
+        (void) conform_turn(end.na_class, end.context, 1);
+    hg_test_signal(process, SIGSTOP);
+    while (NA_Get_counter(end.na_class, "rma_frames") < 3 &&
+        conform_turn(end.na_class, end.context, 20) > 0)
+        continue;
+    start = ends_ms();
+    HG_CHECK_OK(NA_Mem_deregister(end.na_class, mem));
+    ends_unmap(memory, ENDS_MEMORY);
+    HG_CHECK(ends_ms() - start < 6000);
+    hg_test_signal(process, SIGCONT);
+    hg_test_signal(process, SIGKILL);
+    (void) hg_test_wait(process);
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+    conform_free_addr(&end, &recv);
+    conform_close(&end);
+}
+
+HG_TEST(memory_lent_to_a_stopped_process_comes_back)
+{
+    death_withdraw("tcp");
+    death_withdraw("ipc");
+}
+
+/* ---- Alive, only busy ---- */
+
+static void death_busy(const char *protocol)
+{
+    struct death_pair pair;
+    struct conform_end other;
+    na_addr_t addr = NA_ADDR_NULL;
+    char *line;
+    char got[8];
+
+    death_open(&pair, protocol, "500");
+    /* The server computes; a lookup and a call wait for it. */
+    hg_test_say(pair.process, "sleep 3000");
+    line = hg_test_hear(pair.process);
+    free(line);
+    ends_open(&other,
+        strcmp(protocol, "tcp") == 0 ? "zmq+tcp://" : "zmq+ipc://", 500);
+    HG_CHECK_OK(ends_lookup(&other, pair.name, &addr));
+    HG_CHECK_OK(ends_ask(&other, addr, 1, got, sizeof(got), NULL));
+    HG_CHECK_OK(NA_Addr_free(other.na_class, addr));
+    conform_close(&other);
+    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    /* The client computes. */
+    ends_sleep(2000);
+    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
+    hg_test_stop(pair.process);
+    death_close(&pair);
+}
+
+HG_TEST(who_computes_for_long_is_alive)
+{
+    death_busy("tcp");
+    death_busy("ipc");
+}
+
+/* In one process a class that closes is gone for the others. */
+HG_TEST(a_closed_class_is_dead_for_its_neighbours)
+{
+    struct conform_end server, client;
+    struct conform_call recv, lookup;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN], got[8];
+
+    ends_open(&server, "zmq+inproc://here", 1000);
+    ends_open(&client, "zmq+inproc://", 1000);
+    ends_name(&server, server.self, name);
+    HG_CHECK_EQ_STR(name, "zmq+inproc://here");
+    memset(&lookup, 0, sizeof(lookup));
+    HG_CHECK_OK(NA_Addr_lookup(client.na_class, client.context, conform_ended,
+        &lookup, name, &lookup.id));
+    while (lookup.ends == 0) {
+        (void) conform_turn(server.na_class, server.context, 0);
+        (void) conform_turn(client.na_class, client.context, 0);
+    }
+    HG_CHECK_OK(lookup.ret);
+    addr = lookup.addr;
+    HG_CHECK_OK(ends_post(&client, &recv, got, sizeof(got), addr, 1));
+    conform_close(&server);
+    HG_CHECK_RET(conform_wait(&client, &recv), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+}

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ZeroMQ transport's names and connections: what can be listened on and
+ * looked up, which addresses are one peer, and what remains when they go.
+ */
+#include "zmq_ends.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* Turn two wheels in one process until `call` has ended. */
+static na_return_t names_wait(
+    struct conform_end *one, struct conform_end *two, struct conform_call *call)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    while (call->ends == 0) {
+        HG_CHECK(ends_ms() < end);
+        (void) conform_turn(one->na_class, one->context, 0);
+        (void) conform_turn(two->na_class, two->context, 0);
+    }
+    return call->ret;
+}
+
+static na_addr_t names_lookup(
+    struct conform_end *from, struct conform_end *to, const char *name)
+{
+    struct conform_call call;
+
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_lookup(
+        from->na_class, from->context, conform_ended, &call, name, &call.id));
+    HG_CHECK_OK(names_wait(from, to, &call));
+    return call.addr;
+}
+
+/* `from` says a byte to `to`, who learns the address of `from`. */
+static na_addr_t names_introduce(
+    struct conform_end *from, struct conform_end *to, na_addr_t addr)
+{
+    struct conform_call recv;
+    char got[8];
+
+    HG_CHECK_OK(conform_recv(to, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(ends_send(from, addr, false, "x", 1, 0));
+    HG_CHECK_OK(names_wait(from, to, &recv));
+    return recv.addr;
+}
+
+/* ---- Listening ---- */
+
+HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
+{
+    static const char *const strings[] = {"tcp://127.0.0.1",
+        "zmq+tcp://127.0.0.1:0", "zmq+tcp://localhost:*", "zmq+tcp://:0",
+        "zmq+tcp://*", "zmq+tcp://0.0.0.0:0", "zmq+ipc://*",
+        "zmq+ipc://@hg-test-%ld", "zmq+ipc://relative-%ld", "zmq+inproc://*",
+        "zmq+inproc://some name"};
+    struct conform_end server, client;
+    char string[128], scheme[32], name[NA_MAX_ADDR_LEN];
+    na_addr_t addr = NA_ADDR_NULL;
+    size_t i;
+
+    HG_CHECK(chdir(hg_test_dir()) == 0);
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        const char *mark = strstr(strings[i], "%ld");
+
+        (void) snprintf(string, sizeof(string), "%.*s%ld",
+            mark != NULL ? (int) (mark - strings[i]) : 0, strings[i],
+            (long) getpid());
+        if (mark == NULL)
+            (void) snprintf(string, sizeof(string), "%s", strings[i]);
+        ends_open(&server, string, 1000);
+        ends_name(&server, server.self, name);
+        HG_CHECK(strncmp(name, "zmq+", 4) == 0);
+        HG_CHECK(strstr(name, "0.0.0.0") == NULL && !strstr(name, "*"));
+        (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
+            NA_Get_class_protocol(server.na_class));
+        ends_open(&client, scheme, 1000);
+        addr = names_lookup(&client, &server, name);
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+        /* The plugin's name may be left out where the protocol is its own. */
+        addr = names_lookup(&client, &server, name + 4);
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+        conform_close(&client);
+        conform_close(&server);
+    }
+}
+
+HG_TEST(ipv6_works_where_the_host_has_it)
+{
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr = NA_ADDR_NULL;
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 {
+        sa_family_t family;
+        unsigned char rest[26];
+    } where = {AF_INET6, {[21] = 1}};
+
+    if (fd < 0 ||
+        bind(fd, (const struct sockaddr *) (const void *) &where,
+            sizeof(where)) != 0)
+        hg_test_skip("no IPv6 loopback");
+    (void) close(fd);
+    ends_open(&server, "zmq+tcp://[::1]", 1000);
+    ends_name(&server, server.self, name);
+    HG_CHECK(strncmp(name, "zmq+tcp://[::1]:", 16) == 0);
+    ends_open(&client, "zmq+tcp://", 1000);
+    addr = names_lookup(&client, &server, name);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST(a_host_of_who_does_not_listen_is_where_it_dials_from)
+{
+    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
+    struct na_init_info info = fresh;
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN];
+    na_addr_t addr = NA_ADDR_NULL;
+
+    ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    ends_name(&server, server.self, name);
+    client.na_class = NA_Initialize_opt("zmq+tcp://127.0.0.1", NA_FALSE, &info);
+    HG_CHECK(client.na_class != NULL);
+    client.context = NA_Context_create(client.na_class);
+    HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
+    addr = names_lookup(&client, &server, name);
+    ends_name(&client, addr, seen);
+    HG_CHECK_EQ_STR(seen, name);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST(bad_names_are_refused)
+{
+    static const struct {
+        const char *string;
+        const char *log;
+    } bad[] = {
+        {"zmq+tcp://127.0.0.1:65536", ":65536: no port"},
+        {"zmq+tcp://127.0.0.1:12x", ":12x: no port"},
+        {"zmq+tcp://[::1", "no closing bracket"},
+        {"zmq+tcp://::1:80", "//::1:80: not host:port"},
+        {"zmq+tcp://[::1]x", "[::1]x: not host:port"},
+        {"zmq+tcp://203.0.113.1:0", "cannot listen on tcp"},
+        {"zmq+tcp://no-such-host.invalid", "no-such-host.invalid"},
+        {"zmq+ipc:///no/such/folder/at/all", "cannot listen on ipc"},
+    };
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char path[200] = "zmq+ipc:///";
+    size_t i;
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        hg_test_expect_log(bad[i].log);
+        hg_test_allow_log("cannot open");
+        HG_CHECK(NA_Initialize(bad[i].string, NA_TRUE) == NULL);
+        HG_CHECK(hg_test_log_count(bad[i].log) > 0);
+    }
+    memset(path + strlen(path), 'p', 150);
+    hg_test_expect_log("longer than a socket's path");
+    HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
+    ends_open(&end, "zmq+tcp://", 1000);
+    hg_test_expect_log("no port to connect to");
+    HG_CHECK_RET(ends_lookup(&end, "tcp://127.0.0.1:0", &addr), NA_INVALID_ARG);
+    hg_test_expect_log("is not for a class of tcp");
+    HG_CHECK_RET(
+        ends_lookup(&end, "zmq+ipc:///tmp/x", &addr), NA_PROTONOSUPPORT);
+    conform_close(&end);
+}
+
+HG_TEST(what_is_taken_cannot_be_listened_on)
+{
+    struct conform_end one;
+    char name[NA_MAX_ADDR_LEN], path[200];
+    int fd;
+
+    hg_test_expect_log("cannot listen on");
+    hg_test_expect_log("is in use");
+    hg_test_allow_log("cannot open");
+    ends_open(&one, "zmq+tcp://127.0.0.1", 1000);
+    ends_name(&one, one.self, name);
+    HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
+    conform_close(&one);
+    (void) snprintf(path, sizeof(path), "zmq+ipc://%s/here", hg_test_dir());
+    ends_open(&one, path, 1000);
+    HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
+    HG_CHECK_EQ_INT(hg_test_log_count("is in use"), 1);
+    conform_close(&one);
+    HG_CHECK(access(path + 10, F_OK) != 0); /* gone with its class */
+    /* A file is not a socket, and not removed. */
+    fd = open(path + 10, O_CREAT | O_WRONLY, 0600);
+    HG_CHECK(fd >= 0 && close(fd) == 0);
+    HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
+    HG_CHECK(access(path + 10, F_OK) == 0);
+    HG_CHECK(unlink(path + 10) == 0);
+    ends_open(&one, "zmq+inproc://taken", 1000);
+    HG_CHECK(NA_Initialize("zmq+inproc://taken", NA_TRUE) == NULL);
+    conform_close(&one);
+}
+
+HG_TEST(a_path_left_behind_is_used_again)
+{
+    struct sockaddr_un where;
+    struct conform_end end;
+    char path[200];
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    memset(&where, 0, sizeof(where));
+    where.sun_family = AF_UNIX;
+    (void) snprintf(
+        where.sun_path, sizeof(where.sun_path), "%s/stale", hg_test_dir());
+    HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
+    (void) close(fd); /* nobody listens any more; the path stays */
+    (void) snprintf(path, sizeof(path), "zmq+ipc://%s", where.sun_path);
+    ends_open(&end, path, 1000);
+    conform_close(&end);
+}
+
+HG_TEST(curve_is_refused_and_not_ignored)
+{
+    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
+    struct na_init_info info = fresh;
+
+    hg_test_expect_log("does not encrypt");
+    hg_test_allow_log("cannot open");
+    info.curve_secret_key = "key";
+    HG_CHECK(NA_Initialize_opt("zmq+tcp://", NA_FALSE, &info) == NULL);
+}
+
+/* ---- Who is who ---- */
+
+HG_TEST(oneself_is_known_by_every_name)
+{
+    struct conform_end end;
+    char name[NA_MAX_ADDR_LEN], other[NA_MAX_ADDR_LEN];
+    na_addr_t addr = NA_ADDR_NULL;
+
+    ends_open(&end, "zmq+tcp://0.0.0.0", 1000);
+    ends_name(&end, end.self, name);
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    /* A name that only the answer shows to be ours. */
+    (void) snprintf(
+        other, sizeof(other), "tcp://localhost%s", strrchr(name, ':'));
+    HG_CHECK_OK(ends_lookup(&end, other, &addr));
+    HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+}
+
+HG_TEST(lookups_of_one_peer_give_one_address)
+{
+    struct conform_end server, client;
+    struct conform_call calls[20];
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr = NA_ADDR_NULL;
+    unsigned i;
+
+    ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    ends_open(&client, "zmq+tcp://", 1000);
+    ends_name(&server, server.self, name);
+    memset(calls, 0, sizeof(calls));
+    for (i = 0; i < 20; i++)
+        HG_CHECK_OK(NA_Addr_lookup(client.na_class, client.context,
+            conform_ended, &calls[i], name, &calls[i].id));
+    HG_CHECK_OK(NA_Cancel(client.na_class, client.context, calls[19].id));
+    for (i = 0; i < 19; i++) {
+        HG_CHECK_OK(names_wait(&client, &server, &calls[i]));
+        HG_CHECK(calls[i].addr == calls[0].addr);
+        HG_CHECK_OK(NA_Addr_free(client.na_class, calls[i].addr));
+    }
+    HG_CHECK_RET(names_wait(&client, &server, &calls[19]), NA_CANCELED);
+    addr = names_lookup(&client, &server, name);
+    HG_CHECK(addr == calls[0].addr);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* Two that listen dial each other: either connection stands for the peer. */
+static void names_two_ways(const char *string)
+{
+    struct conform_end one, two;
+    struct conform_call recv;
+    char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN], got[8];
+    na_addr_t to_two, to_one, one_seen, two_seen;
+
+    ends_open(&one, string, 1000);
+    ends_open(&two, string, 1000);
+    ends_name(&two, two.self, name);
+    to_two = names_lookup(&one, &two, name);
+    one_seen = names_introduce(&one, &two, to_two);
+    ends_name(&one, one.self, name);
+    ends_name(&two, one_seen, seen);
+    HG_CHECK_EQ_STR(seen, name); /* it told where it listens */
+    to_one = names_lookup(&two, &one, name);
+    two_seen = names_introduce(&two, &one, to_one);
+    HG_CHECK(to_one != one_seen);
+    HG_CHECK(NA_Addr_cmp(two.na_class, to_one, one_seen) == NA_TRUE);
+    HG_CHECK(NA_Addr_cmp(one.na_class, to_two, two_seen) == NA_TRUE);
+    HG_CHECK(NA_Addr_cmp(one.na_class, to_two, one.self) == NA_FALSE);
+    /* A receive from one address takes what came by the other. */
+    HG_CHECK_OK(ends_post(&one, &recv, got, sizeof(got), to_two, 5));
+    HG_CHECK_OK(ends_send(&two, to_one, true, "y", 2, 5));
+    HG_CHECK_OK(names_wait(&one, &two, &recv));
+    HG_CHECK_EQ_STR(got, "y");
+    HG_CHECK_OK(ends_post(&one, &recv, got, sizeof(got), two_seen, 6));
+    HG_CHECK_OK(ends_send(&two, one_seen, true, "z", 2, 6));
+    HG_CHECK_OK(names_wait(&one, &two, &recv));
+    HG_CHECK_EQ_STR(got, "z");
+    HG_CHECK_OK(NA_Addr_free(one.na_class, to_two));
+    HG_CHECK_OK(NA_Addr_free(one.na_class, two_seen));
+    HG_CHECK_OK(NA_Addr_free(two.na_class, to_one));
+    HG_CHECK_OK(NA_Addr_free(two.na_class, one_seen));
+    conform_close(&one);
+    conform_close(&two);
+}
+
+HG_TEST(two_that_listen_talk_both_ways)
+{
+    names_two_ways("zmq+tcp://127.0.0.1");
+    names_two_ways("zmq+ipc://*");
+    names_two_ways("zmq+inproc://*");
+}
+
+/* ---- Terminating ---- */
+
+static void names_terminate(const char *string)
+{
+    struct conform_end server, client;
+    struct conform_call recv, end, sends[50];
+    char scheme[32], name[NA_MAX_ADDR_LEN], got[8];
+    na_addr_t addr, seen, again;
+    unsigned i;
+
+    ends_open(&server, string, 1000);
+    ends_name(&server, server.self, name);
+    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
+        NA_Get_class_protocol(server.na_class));
+    ends_open(&client, scheme, 1000);
+    addr = names_lookup(&client, &server, name);
+    seen = names_introduce(&client, &server, addr);
+    /* What was sent before arrives; the other side learns of the end. */
+    memset(sends, 0, sizeof(sends));
+    for (i = 0; i < 50; i++)
+        HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+            conform_ended, &sends[i], "x", 1, addr, i, &sends[i].id));
+    memset(&end, 0, sizeof(end));
+    HG_CHECK_OK(NA_Addr_terminate(
+        client.na_class, client.context, conform_ended, &end, addr, &end.id));
+    HG_CHECK_OK(names_wait(&client, &server, &end));
+    for (i = 0; i < 50; i++) {
+        HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+        HG_CHECK_OK(names_wait(&client, &server, &recv));
+        HG_CHECK_EQ_INT(recv.tag, i);
+        conform_free_addr(&server, &recv);
+        HG_CHECK_OK(names_wait(&client, &server, &sends[i]));
+    }
+    for (i = 0; i < 100; i++) {
+        (void) conform_turn(client.na_class, client.context, 1);
+        (void) conform_turn(server.na_class, server.context, 1);
+    }
+    hg_test_allow_log("is gone");
+    HG_CHECK_RET(ends_send(&server, seen, false, "x", 1, 1), NA_DISCONNECT);
+    /* Used again, it dials again; the callee's side ends it this time. */
+    HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+    memset(&sends[0], 0, sizeof(sends[0]));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+        conform_ended, &sends[0], "x", 1, addr, 7, &sends[0].id));
+    HG_CHECK_OK(names_wait(&client, &server, &recv));
+    HG_CHECK_OK(names_wait(&client, &server, &sends[0]));
+    again = recv.addr;
+    HG_CHECK(again != seen);
+    memset(&end, 0, sizeof(end));
+    HG_CHECK_OK(NA_Addr_terminate(
+        server.na_class, server.context, conform_ended, &end, again, &end.id));
+    HG_CHECK_OK(names_wait(&client, &server, &end));
+    HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
+    HG_CHECK_OK(NA_Addr_free(server.na_class, again));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST(terminating_lets_everything_leave_and_can_be_undone)
+{
+    names_terminate("zmq+tcp://127.0.0.1");
+    names_terminate("zmq+ipc://*");
+    names_terminate("zmq+inproc://*");
+}
+
+/* ---- What remains ---- */
+
+HG_TEST(callers_come_and_go_and_leave_no_descriptor)
+{
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN];
+    unsigned before = 0;
+    unsigned i;
+
+    ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    ends_name(&server, server.self, name);
+    for (i = 0; i < 100; i++) {
+        uint64_t end = ends_ms() + CONFORM_PATIENCE;
+        na_addr_t addr, seen;
+
+        ends_open(&client, "zmq+tcp://", 1000);
+        addr = names_lookup(&client, &server, name);
+        seen = names_introduce(&client, &server, addr);
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+        conform_close(&client);
+        HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
+        if (i == 0)
+            before = hg_test_fd_count();
+        while (hg_test_fd_count() > before && ends_ms() < end)
+            (void) conform_turn(server.na_class, server.context, 1);
+        HG_CHECK_EQ_INT(hg_test_fd_count() <= before, 1);
+    }
+    conform_close(&server);
+}
+
+enum { NAMES_MANY = 12 };
+
+HG_TEST(many_classes_in_one_process_reach_each_other)
+{
+    struct conform_end ends[NAMES_MANY];
+    struct conform_call calls[NAMES_MANY][NAMES_MANY];
+    char names[NAMES_MANY][NA_MAX_ADDR_LEN];
+    unsigned missing;
+    unsigned i, j;
+    uint64_t until = ends_ms() + CONFORM_PATIENCE;
+
+    memset(calls, 0, sizeof(calls));
+    for (i = 0; i < NAMES_MANY; i++) {
+        ends_open(&ends[i], "zmq+tcp://127.0.0.1", 5000);
+        ends_name(&ends[i], ends[i].self, names[i]);
+    }
+    for (i = 0; i < NAMES_MANY; i++)
+        for (j = 0; j < NAMES_MANY; j++)
+            HG_CHECK_OK(NA_Addr_lookup(ends[i].na_class, ends[i].context,
+                conform_ended, &calls[i][j], names[j], &calls[i][j].id));
+    do {
+        missing = 0;
+        for (i = 0; i < NAMES_MANY; i++) {
+            (void) conform_turn(ends[i].na_class, ends[i].context, 0);
+            for (j = 0; j < NAMES_MANY; j++)
+                missing += calls[i][j].ends == 0;
+        }
+        HG_CHECK(ends_ms() < until);
+    } while (missing > 0);
+    for (i = 0; i < NAMES_MANY; i++) {
+        for (j = 0; j < NAMES_MANY; j++) {
+            HG_CHECK_OK(calls[i][j].ret);
+            HG_CHECK_EQ_INT(
+                NA_Addr_is_self(ends[i].na_class, calls[i][j].addr), i == j);
+            HG_CHECK_OK(NA_Addr_free(ends[i].na_class, calls[i][j].addr));
+        }
+    }
+    for (i = 0; i < NAMES_MANY; i++)
+        conform_close(&ends[i]);
+}
+
+/* A get sends the source's memory as it lies there. */
+HG_TEST(the_source_of_a_get_copies_nothing)
+{
+    enum { SIZE = 16 << 20 };
+    struct conform_end server, client;
+    struct conform_call call;
+    unsigned char *from = ends_map(SIZE), *to = ends_map(SIZE);
+    unsigned char bytes[256];
+    char name[NA_MAX_ADDR_LEN];
+    na_mem_handle_t source, local, remote;
+    na_addr_t addr = NA_ADDR_NULL;
+    na_size_t size;
+
+    ends_open(&server, "zmq+tcp://127.0.0.1", 5000);
+    ends_open(&client, "zmq+tcp://", 5000);
+    ends_name(&server, server.self, name);
+    addr = names_lookup(&client, &server, name);
+    conform_fill(from, SIZE, 3);
+    source = ends_register(&server, from, SIZE);
+    local = ends_register(&client, to, SIZE);
+    size = NA_Mem_handle_get_serialize_size(server.na_class, source);
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(server.na_class, bytes, sizeof(bytes), source));
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(client.na_class, &remote, bytes, size));
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(client.na_class, client.context, conform_ended, &call,
+        local, 0, remote, 0, SIZE, addr, &call.id));
+    HG_CHECK_OK(names_wait(&client, &server, &call));
+    HG_CHECK_EQ_MEM(to, from, SIZE);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "rma_bytes_sent"), SIZE);
+    HG_CHECK_EQ_U64(
+        NA_Get_counter(server.na_class, "rma_bytes_copied_source"), 0);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "zmq_bytes_copied"), 0);
+    HG_CHECK_OK(NA_Mem_handle_free(server.na_class, source));
+    HG_CHECK_OK(NA_Mem_handle_free(client.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(client.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+    ends_unmap(from, SIZE);
+    ends_unmap(to, SIZE);
+}
+
+/* ---- Waking ---- */
+
+struct names_echo {
+    struct conform_end end;
+    unsigned rounds;
+};
+
+/* Answer so many messages, asleep in between, at times a little late. */
+static void *names_answer(void *arg)
+{
+    struct names_echo *echo = (struct names_echo *) arg;
+    uint64_t random = 1;
+    unsigned i;
+
+    for (i = 0; i < echo->rounds; i++) {
+        struct conform_call recv;
+        char got[8];
+
+        HG_CHECK_OK(
+            conform_recv(&echo->end, &recv, false, got, sizeof(got), 0));
+        while (recv.ends == 0)
+            (void) conform_turn(
+                echo->end.na_class, echo->end.context, CONFORM_PATIENCE);
+        if (hg_test_random(&random) % 64 == 0)
+            sched_yield();
+        HG_CHECK_OK(
+            ends_send(&echo->end, recv.addr, true, got, recv.size, recv.tag));
+        conform_free_addr(&echo->end, &recv);
+    }
+    return NULL;
+}
+
+HG_TEST_SECONDS(no_wake_up_is_lost, 60)
+{
+    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
+    struct na_init_info info = fresh;
+    struct names_echo echo;
+    struct conform_end client;
+    pthread_t thread;
+    uint64_t random = hg_test_seed();
+    char name[NA_MAX_ADDR_LEN], got[8];
+    na_addr_t addr = NA_ADDR_NULL;
+    unsigned i;
+
+    info.wait_mode = NA_WAIT_BLOCK;
+    echo.rounds = 5000;
+    echo.end.na_class =
+        NA_Initialize_opt("zmq+tcp://127.0.0.1", NA_TRUE, &info);
+    client.na_class = NA_Initialize_opt("zmq+tcp://", NA_FALSE, &info);
+    echo.end.context = NA_Context_create(echo.end.na_class);
+    client.context = NA_Context_create(client.na_class);
+    HG_CHECK_OK(NA_Addr_self(echo.end.na_class, &echo.end.self));
+    HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
+    ends_name(&echo.end, echo.end.self, name);
+    HG_CHECK(pthread_create(&thread, NULL, names_answer, &echo) == 0);
+    HG_CHECK_OK(ends_lookup(&client, name, &addr));
+    for (i = 0; i < echo.rounds; i++) {
+        uint64_t start = ends_ms();
+
+        if (hg_test_random(&random) % 64 == 0)
+            ends_sleep(1);
+        HG_CHECK_OK(ends_ask(&client, addr, i, got, sizeof(got), NULL));
+        HG_CHECK(ends_ms() - start < CONFORM_PATIENCE / 2);
+    }
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&echo.end);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * zmq_ends: what the ZeroMQ programs share on top of the conformance suite's
+ * endpoint: classes by string, lookups, questions to an echoing process.
+ */
+#ifndef HG_TESTS_ZMQ_ENDS_H
+#define HG_TESTS_ZMQ_ENDS_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#define HG_NA_PLUGIN_API 1
+#include "conform/conform.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ENDS_CHANNEL 3 /* a role's end of the channel; see harness.c */
+
+static inline uint64_t ends_ms(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+/* Compute, as far as the library can tell. */
+static inline void ends_sleep(unsigned ms)
+{
+    struct timespec left = {(time_t) (ms / 1000), (long) (ms % 1000) * 1000000};
+
+    while (nanosleep(&left, &left) != 0)
+        continue;
+}
+
+static inline void ends_open(
+    struct conform_end *end, const char *string, unsigned death_ms)
+{
+    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
+    struct na_init_info info = fresh;
+    const char *rest = strstr(string, "://");
+
+    info.death_ms = death_ms;
+    info.lookup_ms = 1000;
+    end->na_class = NA_Initialize_opt(
+        string, rest != NULL && rest[3] != '\0' ? NA_TRUE : NA_FALSE, &info);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+static inline na_return_t ends_lookup(
+    struct conform_end *end, const char *name, na_addr_t *addr_p)
+{
+    struct conform_call call;
+    na_return_t ret;
+
+    memset(&call, 0, sizeof(call));
+    ret = NA_Addr_lookup(
+        end->na_class, end->context, conform_ended, &call, name, &call.id);
+    if (ret == NA_SUCCESS)
+        ret = conform_wait(end, &call);
+    if (ret == NA_SUCCESS)
+        *addr_p = call.addr;
+    return ret;
+}
+
+static inline na_return_t ends_send(struct conform_end *end, na_addr_t to,
+    bool expected, const void *buf, na_size_t size, na_tag_t tag)
+{
+    struct conform_call call;
+    na_return_t ret;
+
+    memset(&call, 0, sizeof(call));
+    ret = (expected ? NA_Msg_send_expected : NA_Msg_send_unexpected)(
+        end->na_class, end->context, conform_ended, &call, buf, size, to, tag,
+        &call.id);
+    return ret == NA_SUCCESS ? conform_wait(end, &call) : ret;
+}
+
+static inline na_return_t ends_post(struct conform_end *end,
+    struct conform_call *call, void *buf, na_size_t size, na_addr_t from,
+    na_tag_t tag)
+{
+    memset(call, 0, sizeof(*call));
+    return NA_Msg_recv_expected(end->na_class, end->context, conform_ended,
+        call, buf, size, from, tag, &call->id);
+}
+
+/* Ask the echoing role; the code of whatever failed first. */
+static inline na_return_t ends_ask(struct conform_end *end, na_addr_t to,
+    na_tag_t tag, void *got, na_size_t room, na_size_t *size_p)
+{
+    struct conform_call recv;
+    na_return_t ret = ends_post(end, &recv, got, room, to, tag);
+
+    if (ret == NA_SUCCESS)
+        ret = ends_send(end, to, false, "?", 2, tag);
+    if (ret == NA_SUCCESS)
+        ret = conform_wait(end, &recv);
+    if (ret == NA_SUCCESS && size_p != NULL)
+        *size_p = recv.size;
+    return ret;
+}
+
+static inline void ends_name(
+    const struct conform_end *end, na_addr_t addr, char name[NA_MAX_ADDR_LEN])
+{
+    HG_CHECK_OK(NA_Addr_to_string(
+        (na_class_t *) end->na_class, name, NA_MAX_ADDR_LEN, addr));
+}
+
+/* Memory of `size` bytes that faults after ends_unmap. */
+static inline unsigned char *ends_map(size_t size)
+{
+    void *memory = mmap(
+        NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    HG_CHECK(memory != MAP_FAILED);
+    return (unsigned char *) memory;
+}
+
+static inline void ends_unmap(unsigned char *memory, size_t size)
+{
+    HG_CHECK(munmap(memory, size) == 0);
+}
+
+static inline na_mem_handle_t ends_register(
+    const struct conform_end *end, void *memory, size_t size)
+{
+    na_mem_handle_t handle;
+
+    HG_CHECK_OK(NA_Mem_handle_create(
+        end->na_class, memory, size, NA_MEM_READWRITE, &handle));
+    HG_CHECK_OK(NA_Mem_register(end->na_class, handle));
+    return handle;
+}
+
+/* ---- The echoing process ---- */
+
+#define ENDS_MEMORY ((size_t) 32 << 20)
+
+/*
+ * Open `string`, say its address, and answer unexpected messages until the
+ * channel closes: with the same (tag 1), with a handle of ENDS_MEMORY bytes
+ * (2), with a handle withdrawn and unmapped at once (3). A line "sleep N"
+ * heard from the parent is N ms without progress.
+ */
+static inline void ends_serve(const char *string, unsigned death_ms)
+{
+    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    struct conform_end end;
+    struct conform_call recv;
+    unsigned char *memory = ends_map(ENDS_MEMORY);
+    na_mem_handle_t mem;
+    char name[NA_MAX_ADDR_LEN], got[256];
+    unsigned char bytes[256];
+
+    hg_test_allow_log("");
+    ends_open(&end, string, death_ms);
+    conform_fill(memory, ENDS_MEMORY, 7);
+    mem = ends_register(&end, memory, ENDS_MEMORY);
+    ends_name(&end, end.self, name);
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    hg_test_say_parent(name);
+    for (;;) {
+        char *line;
+
+        if (poll(&channel, 1, 0) > 0) {
+            line = hg_test_hear_parent();
+            if (line == NULL)
+                break;
+            if (strncmp(line, "sleep ", 6) == 0) {
+                hg_test_say_parent("asleep");
+                ends_sleep((unsigned) strtoul(line + 6, NULL, 10));
+            }
+            free(line);
+        }
+        (void) conform_turn(end.na_class, end.context, 10);
+        if (recv.ends == 0)
+            continue;
+        HG_CHECK_OK(recv.ret);
+        if (recv.tag == 2) {
+            na_size_t size =
+                NA_Mem_handle_get_serialize_size(end.na_class, mem);
+
+            HG_CHECK(size <= sizeof(bytes));
+            HG_CHECK_OK(NA_Mem_handle_serialize(
+                end.na_class, bytes, sizeof(bytes), mem));
+            (void) ends_send(&end, recv.addr, true, bytes, size, 2);
+        } else
+            (void) ends_send(&end, recv.addr, true, got, recv.size, recv.tag);
+        conform_free_addr(&end, &recv);
+        HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+    ends_unmap(memory, ENDS_MEMORY);
+    conform_close(&end);
+}
+
+/* Ask the echoing process for its memory. */
+static inline na_mem_handle_t ends_remote(struct conform_end *end, na_addr_t to)
+{
+    unsigned char bytes[256];
+    na_mem_handle_t remote;
+    na_size_t size = 0;
+
+    HG_CHECK_OK(ends_ask(end, to, 2, bytes, sizeof(bytes), &size));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
+    return remote;
+}
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rpc: what the RPC and bulk conformance programs share: an end of a
+ * connection, and somebody to call.
+ *
+ * Where the transport reaches other processes, the target is the role `server`
+ * in a process of its own, which executes calls until it is stopped; where it
+ * does not, the target is oneself and each wait runs the handlers. Both
+ * register the same functions, so most cases need not know which it is. A
+ * program defines rpc_register, which both call.
+ */
+#ifndef HG_TESTS_CONFORM_RPC_H
+#define HG_TESTS_CONFORM_RPC_H
+
+#include "hg.h"
+
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define RPC_PATIENCE 10000u /* ms; less than the watchdog's */
+
+struct rpc_end {
+    na_class_t *na_class;
+    na_class_t *bulk_class; /* a class of its own for bulk, or NULL */
+    na_addr_t target;
+    struct hg_test_peer *peer; /* NULL: the target is oneself */
+};
+
+/* Register what both sides know; defined by each program. */
+static void rpc_register(void);
+
+/* Whether a second process can be reached. */
+static inline bool rpc_reaches_processes(void)
+{
+    return strcmp(hg_test_transport(), "self") != 0 &&
+        strstr(hg_test_transport(), "inproc") == NULL;
+}
+
+static inline na_class_t *rpc_open_class(na_bool_t listen)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char *string = hg_test_listen_string();
+    char *end;
+    na_class_t *na_class;
+
+    info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
+    end = strstr(string, "://");
+    HG_CHECK(end != NULL);
+    if (!listen) /* the scheme alone */
+        end[3] = '\0';
+    na_class = NA_Initialize_opt(string, listen, &info);
+    HG_CHECK(na_class != NULL);
+    free(string);
+    return na_class;
+}
+
+/* Open the layer; with `separate`, bulk on a class of its own. */
+static inline void rpc_start(
+    struct rpc_end *end, const struct hg_options *options, bool separate)
+{
+    memset(end, 0, sizeof(*end));
+    end->na_class = rpc_open_class(NA_TRUE);
+    if (separate) {
+        end->bulk_class = rpc_open_class(NA_TRUE);
+        HG_CHECK_OK(HG_Bulk_init(end->bulk_class));
+    }
+    HG_CHECK_OK(HG_Set_options(options));
+    HG_CHECK_OK(HG_Init(end->na_class));
+    rpc_register();
+}
+
+static inline void rpc_end(struct rpc_end *end)
+{
+    HG_CHECK_OK(HG_Finalize());
+    if (end->bulk_class != NULL) {
+        HG_CHECK_OK(HG_Bulk_finalize());
+        HG_CHECK_OK(NA_Finalize(end->bulk_class));
+    }
+    HG_CHECK_OK(NA_Finalize(end->na_class));
+}
+
+/* The same, and find somebody to call. */
+static inline void rpc_open_with(
+    struct rpc_end *end, const struct hg_options *options, bool separate)
+{
+    char limit[16];
+    char *address;
+
+    rpc_start(end, options, separate);
+    if (!rpc_reaches_processes()) {
+        HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
+        return;
+    }
+    snprintf(limit, sizeof(limit), "%u",
+        options != NULL ? options->max_unanswered : 0);
+    end->peer = hg_test_spawn(
+        "server", separate ? "separate" : "one", limit, (char *) NULL);
+    address = hg_test_hear(end->peer);
+    HG_CHECK_OK(NA_Addr_lookup_wait(
+        end->na_class, address, RPC_PATIENCE, &end->target));
+    free(address);
+}
+
+static inline void rpc_open(struct rpc_end *end)
+{
+    rpc_open_with(end, NULL, false);
+}
+
+static inline void rpc_close(struct rpc_end *end)
+{
+    HG_CHECK_OK(NA_Addr_free(end->na_class, end->target));
+    rpc_end(end);
+    if (end->peer != NULL)
+        hg_test_stop(end->peer);
+}
+
+/* ---- The server's process ---- */
+
+static void *rpc_listen_parent(void *arg)
+{
+    _Atomic bool *stop = (_Atomic bool *) arg;
+
+    free(hg_test_hear_parent());
+    atomic_store(stop, true);
+    return NULL;
+}
+
+HG_TEST_ROLE(server)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    char address[NA_MAX_ADDR_LEN];
+    _Atomic bool stop = false;
+    struct rpc_end end;
+    pthread_t thread;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    hg_test_allow_log(""); /* the client judges by what it is told */
+    options.max_unanswered = (unsigned) strtoul(argv[1], NULL, 10);
+    rpc_start(&end, &options, strcmp(argv[0], "separate") == 0);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    HG_CHECK_OK(
+        NA_Addr_to_string(end.na_class, address, sizeof(address), end.target));
+    hg_test_say_parent(address);
+    HG_CHECK(pthread_create(&thread, NULL, rpc_listen_parent, &stop) == 0);
+    while (!atomic_load(&stop)) {
+        hg_return_t ret = HG_Handler_process(20, HG_STATUS_IGNORE);
+
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
+    }
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    rpc_end(&end);
+}
+
+/* ---- Calls ---- */
+
+/* Start a call. */
+static inline hg_request_t rpc_start_call(
+    const struct rpc_end *end, hg_id_t id, void *in, void *out)
+{
+    hg_request_t request = HG_REQUEST_NULL;
+
+    HG_CHECK_OK(HG_Forward(end->target, id, in, out, &request));
+    HG_CHECK(request != HG_REQUEST_NULL);
+    return request;
+}
+
+/* Its result, which must come in time. */
+static inline hg_return_t rpc_wait(hg_request_t request)
+{
+    hg_status_t status = HG_FALSE;
+    hg_return_t ret = HG_Wait(request, RPC_PATIENCE, &status);
+
+    HG_CHECK_EQ_INT(status, HG_TRUE);
+    return ret;
+}
+
+/* A call from beginning to end. What decoding allocated is gone. */
+static inline hg_return_t rpc_call(
+    const struct rpc_end *end, hg_id_t id, void *in, void *out)
+{
+    hg_request_t request = rpc_start_call(end, id, in, out);
+    hg_return_t ret = rpc_wait(request);
+
+    HG_CHECK_OK(HG_Request_free(request));
+    return ret;
+}
+
+static inline struct hg_counters rpc_counters(void)
+{
+    struct hg_counters counters;
+
+    counters.size = sizeof(counters);
+    HG_CHECK_OK(HG_Get_counters(&counters));
+    return counters;
+}
+
+/* ---- A blob: a length and so many bytes ---- */
+
+struct rpc_blob {
+    uint64_t size;
+    unsigned char *bytes;
+};
+
+static inline hg_return_t rpc_proc_blob(hg_proc_t proc, void *data)
+{
+    struct rpc_blob *blob = (struct rpc_blob *) data;
+    hg_return_t ret = hg_proc_uint64_t(proc, &blob->size);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (hg_proc_get_op(proc) == HG_FREE) {
+        hg_proc_release(proc, blob->bytes);
+        blob->bytes = NULL;
+        return HG_SUCCESS;
+    }
+    if (hg_proc_get_op(proc) == HG_DECODE) {
+        blob->bytes = NULL;
+        if (blob->size > hg_proc_get_size_left(proc))
+            return HG_OVERFLOW;
+        if (blob->size > 0)
+            blob->bytes =
+                (unsigned char *) hg_proc_alloc(proc, (size_t) blob->size);
+        if (blob->size > 0 && blob->bytes == NULL)
+            return HG_NOMEM;
+    }
+    return blob->size == 0
+        ? HG_SUCCESS
+        : hg_proc_raw(proc, blob->bytes, (size_t) blob->size);
+}
+
+/* So many bytes of a pattern, on the heap. */
+static inline unsigned char *rpc_new_pattern(size_t size, uint64_t seed)
+{
+    unsigned char *bytes = (unsigned char *) malloc(size > 0 ? size : 1);
+    size_t i;
+
+    HG_CHECK(bytes != NULL);
+    for (i = 0; i < size; i++)
+        bytes[i] = (unsigned char) ((i * 131 + seed) >> (i % 5));
+    return bytes;
+}
+
+#endif

@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bulk data: handles, and every shape of transfer compared with a model. On
+ * every transport, to oneself or between two processes. Both sides make memory
+ * from a seed that travels, so that each knows what the other has.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include "rpc.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+MERCURY_GEN_PROC(bulk_move_t,
+    ((hg_bulk_t) (bulk))((uint8_t) (push))((uint64_t) (offset))(
+        (uint64_t) (local_offset))((uint64_t) (size))((uint64_t) (seed)))
+MERCURY_GEN_PROC(bulk_moved_t, ((int32_t) (ret))((uint64_t) (sum)))
+MERCURY_GEN_PROC(bulk_back_t, ((hg_bulk_t) (bulk)))
+
+static hg_id_t bulk_move_id, bulk_count_id, bulk_pass_id, bulk_huge_id;
+
+/* ---- Memory in pieces ---- */
+
+#define BULK_MAX_SEGMENTS 100
+
+struct bulk_memory {
+    size_t count;
+    size_t size;
+    size_t sizes[BULK_MAX_SEGMENTS];
+    void *ptrs[BULK_MAX_SEGMENTS];
+    unsigned char *bytes; /* segments with gaps of one byte between them */
+    size_t total;
+};
+
+static void bulk_make(struct bulk_memory *memory, uint64_t seed)
+{
+    uint64_t state = seed;
+    size_t at = 1;
+    size_t i;
+
+    memset(memory, 0, sizeof(*memory));
+    memory->count = 1 + hg_test_random(&state) % BULK_MAX_SEGMENTS;
+    memory->total = 1;
+    for (i = 0; i < memory->count; i++) {
+        uint64_t dice = hg_test_random(&state);
+
+        memory->sizes[i] = dice % 4 == 0 ? 0
+            : dice % 16 == 1             ? (dice >> 8) % 100000
+                                         : (dice >> 8) % 500;
+        memory->size += memory->sizes[i];
+        memory->total += memory->sizes[i] + 1;
+    }
+    memory->bytes = rpc_new_pattern(memory->total, seed);
+    for (i = 0; i < memory->count; i++) {
+        memory->ptrs[i] = memory->bytes + at;
+        at += memory->sizes[i] + 1;
+    }
+}
+
+/* Copy logical bytes out of the pieces, or into them. */
+static void bulk_copy(const struct bulk_memory *memory, size_t offset,
+    unsigned char *flat, size_t size, bool in)
+{
+    size_t i;
+
+    for (i = 0; i < memory->count && size > 0; i++) {
+        unsigned char *piece = (unsigned char *) memory->ptrs[i];
+        size_t length = memory->sizes[i];
+
+        if (offset >= length) {
+            offset -= length;
+            continue;
+        }
+        length -= offset;
+        if (length > size)
+            length = size;
+        if (in)
+            memcpy(piece + offset, flat, length);
+        else
+            memcpy(flat, piece + offset, length);
+        flat += length;
+        size -= length;
+        offset = 0;
+    }
+    HG_CHECK_EQ_U64(size, 0);
+}
+
+static uint64_t bulk_sum(const unsigned char *bytes, size_t size)
+{
+    uint64_t sum = 14695981039346656037u;
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        sum = (sum ^ bytes[i]) * 1099511628211u;
+    return sum;
+}
+
+/* ---- Handlers ---- */
+
+static hg_return_t bulk_transfer(
+    na_addr_t addr, const bulk_move_t *in, hg_bulk_t local)
+{
+    hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
+    hg_status_t status = HG_FALSE;
+    hg_return_t ret;
+
+    ret = HG_Bulk_transfer(in->push ? HG_BULK_PUSH : HG_BULK_PULL, addr,
+        in->bulk, (size_t) in->offset, local, (size_t) in->local_offset,
+        (size_t) in->size, &request);
+    if (ret != HG_SUCCESS)
+        return ret;
+    while ((ret = HG_Bulk_wait(request, 100, &status)) == HG_TIMEOUT)
+        HG_CHECK_EQ_INT(status, HG_FALSE);
+    HG_CHECK_EQ_INT(status, HG_TRUE);
+    return ret;
+}
+
+/* Move between the caller's memory and memory of ours made from the seed; the
+ * output tells the result, and the sum of ours afterwards, gaps included. */
+static hg_return_t bulk_move(hg_handle_t handle)
+{
+    struct bulk_memory memory;
+    bulk_move_t in;
+    bulk_moved_t out = {0, 0};
+    hg_bulk_t local;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    bulk_make(&memory, in.seed);
+    HG_CHECK_OK(HG_Bulk_handle_create(
+        memory.count, memory.ptrs, memory.sizes, HG_BULK_READWRITE, &local));
+    out.ret = bulk_transfer(HG_Handler_get_addr(handle), &in, local);
+    HG_CHECK_OK(HG_Bulk_handle_free(local));
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    out.sum = bulk_sum(memory.bytes, memory.total);
+    free(memory.bytes);
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
+/* The sum of the caller's memory. */
+static hg_return_t bulk_count(hg_handle_t handle)
+{
+    bulk_back_t in;
+    bulk_move_t move;
+    bulk_moved_t out = {0, 0};
+    hg_bulk_t local;
+    void *bytes;
+    size_t size;
+    unsigned count;
+    hg_return_t ret;
+
+    ret = HG_Handler_get_input(handle, &in);
+    if (ret != HG_SUCCESS)
+        return ret;
+    memset(&move, 0, sizeof(move));
+    move.bulk = in.bulk;
+    size = HG_Bulk_handle_get_size(in.bulk);
+    move.size = size;
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &local));
+    out.ret = bulk_transfer(HG_Handler_get_addr(handle), &move, local);
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        local, 0, size, HG_BULK_READ_ONLY, 1, &bytes, &size, &count));
+    out.sum = bulk_sum((const unsigned char *) bytes, size);
+    HG_CHECK_OK(HG_Bulk_handle_free(local));
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
+/* Hand the caller's own handle back, and look at its memory. */
+static hg_return_t bulk_pass(hg_handle_t handle)
+{
+    bulk_back_t in;
+    bulk_moved_t out = {0, 0};
+    unsigned char scratch[4096];
+    void *bytes;
+    size_t size;
+    unsigned count;
+    hg_return_t ret;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    ret = HG_Bulk_handle_access(
+        in.bulk, 0, 1, HG_BULK_READ_ONLY, 1, &bytes, &size, &count);
+    out.ret = HG_Bulk_handle_serialize(scratch, sizeof(scratch), in.bulk);
+    HG_CHECK_RET(ret, out.ret);
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
+/* ---- 5 GiB of address space over a little memory ---- */
+
+#define BULK_HUGE ((size_t) 5 << 30)
+#define BULK_WINDOW ((size_t) 64 << 20)
+
+static unsigned char *bulk_map_huge(void)
+{
+    int fd = memfd_create("bulk", MFD_CLOEXEC);
+    unsigned char *base;
+    size_t at;
+
+    HG_CHECK(fd >= 0);
+    HG_CHECK(ftruncate(fd, (off_t) BULK_WINDOW) == 0);
+    base = (unsigned char *) mmap(NULL, BULK_HUGE, PROT_NONE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    HG_CHECK(base != MAP_FAILED);
+    for (at = 0; at < BULK_HUGE; at += BULK_WINDOW)
+        HG_CHECK(mmap(base + at, BULK_WINDOW, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+    close(fd);
+    return base;
+}
+
+/* Pull all of the caller's 5 GiB into ours; the sum of the last window. */
+static hg_return_t bulk_huge(hg_handle_t handle)
+{
+    unsigned char *base = bulk_map_huge();
+    void *ptr = base;
+    size_t size = BULK_HUGE;
+    bulk_move_t move;
+    bulk_back_t in;
+    bulk_moved_t out = {0, 0};
+    hg_bulk_t local;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    memset(&move, 0, sizeof(move));
+    move.bulk = in.bulk;
+    move.size = size;
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READWRITE, &local));
+    out.ret = bulk_transfer(HG_Handler_get_addr(handle), &move, local);
+    out.sum = bulk_sum(base + BULK_HUGE - BULK_WINDOW, BULK_WINDOW);
+    HG_CHECK_OK(HG_Bulk_handle_free(local));
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    HG_CHECK(munmap(base, BULK_HUGE) == 0);
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
+static void rpc_register(void)
+{
+    bulk_move_id =
+        MERCURY_REGISTER("bulk move", bulk_move_t, bulk_moved_t, bulk_move);
+    bulk_count_id =
+        MERCURY_REGISTER("bulk count", bulk_back_t, bulk_moved_t, bulk_count);
+    bulk_pass_id =
+        MERCURY_REGISTER("bulk pass", bulk_back_t, bulk_moved_t, bulk_pass);
+    bulk_huge_id =
+        MERCURY_REGISTER("bulk huge", bulk_back_t, bulk_moved_t, bulk_huge);
+    HG_CHECK(bulk_huge_id != 0);
+}
+
+/* ---- Every shape ---- */
+
+static void bulk_try_shape(const struct rpc_end *end, uint64_t *state)
+{
+    struct bulk_memory mine;
+    struct bulk_memory theirs;
+    struct bulk_memory want;
+    unsigned char *flat;
+    bulk_move_t in;
+    bulk_moved_t out = {-1, 0};
+    size_t most;
+    uint64_t seed = hg_test_random(state);
+
+    bulk_make(&mine, seed);
+    memset(&in, 0, sizeof(in));
+    in.seed = hg_test_random(state);
+    in.push = hg_test_random(state) % 2 == 0;
+    bulk_make(&theirs, in.seed);
+    bulk_make(&want, in.push ? seed : in.seed);
+    most = mine.size < theirs.size ? mine.size : theirs.size;
+    in.size = hg_test_random(state) % (most + 1);
+    in.offset = hg_test_random(state) % (mine.size - in.size + 1);
+    in.local_offset = hg_test_random(state) % (theirs.size - in.size + 1);
+    flat = (unsigned char *) malloc((size_t) in.size + 1);
+    HG_CHECK(flat != NULL);
+    bulk_copy(in.push ? &theirs : &mine,
+        (size_t) (in.push ? in.local_offset : in.offset), flat,
+        (size_t) in.size, false);
+    bulk_copy(&want, (size_t) (in.push ? in.offset : in.local_offset), flat,
+        (size_t) in.size, true);
+
+    HG_CHECK_OK(HG_Bulk_handle_create(mine.count, mine.ptrs, mine.sizes,
+        in.push ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &in.bulk));
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_size(in.bulk), mine.size);
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_segment_count(in.bulk), mine.count);
+    HG_CHECK_OK(rpc_call(end, bulk_move_id, &in, &out));
+    HG_CHECK_OK(out.ret);
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    if (in.push) {
+        HG_CHECK_EQ_MEM(mine.bytes, want.bytes, want.total);
+        HG_CHECK_EQ_U64(out.sum, bulk_sum(theirs.bytes, theirs.total));
+    } else {
+        HG_CHECK_EQ_U64(out.sum, bulk_sum(want.bytes, want.total));
+    }
+    free(flat);
+    free(want.bytes);
+    free(theirs.bytes);
+    free(mine.bytes);
+}
+
+HG_TEST_SECONDS(bulk_moves_every_shape, 60)
+{
+    uint64_t state = hg_test_seed();
+    struct rpc_end end;
+    int i;
+
+    rpc_open(&end);
+    for (i = 0; i < 150; i++)
+        bulk_try_shape(&end, &state);
+    rpc_close(&end);
+}
+
+HG_TEST_SECONDS(bulk_moves_on_a_class_of_its_own, 60)
+{
+    uint64_t state = hg_test_seed();
+    struct rpc_end end;
+    int i;
+
+    rpc_open_with(&end, NULL, true);
+    for (i = 0; i < 30; i++)
+        bulk_try_shape(&end, &state);
+    rpc_close(&end);
+}
+
+HG_TEST(bulk_of_its_own_must_listen)
+{
+    size_t size = 10;
+    na_class_t *rpc_class = rpc_open_class(NA_TRUE);
+    na_class_t *bulk_class = rpc_open_class(NA_FALSE);
+    hg_bulk_t early;
+    hg_bulk_t late;
+    unsigned char bytes[256];
+
+    HG_CHECK_OK(HG_Bulk_init(bulk_class));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &early));
+    HG_CHECK_OK(HG_Init(rpc_class));
+    hg_test_expect_log("does not listen");
+    HG_CHECK_RET(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &late),
+        HG_OPNOTSUPPORT);
+    HG_CHECK_RET(
+        HG_Bulk_handle_serialize(bytes, sizeof(bytes), early), HG_OPNOTSUPPORT);
+    HG_CHECK_OK(HG_Bulk_handle_free(early));
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(HG_Bulk_finalize());
+    HG_CHECK_OK(NA_Finalize(bulk_class));
+    HG_CHECK_OK(NA_Finalize(rpc_class));
+}
+
+HG_TEST_SECONDS(bulk_moves_65536_segments, 60)
+{
+    enum { COUNT = 65536, PIECE = 24 };
+    unsigned char *bytes = rpc_new_pattern((size_t) COUNT * PIECE, 3);
+    unsigned char *flat = (unsigned char *) malloc((size_t) COUNT * PIECE);
+    hg_bulk_segment_t *segments =
+        (hg_bulk_segment_t *) calloc(COUNT, sizeof(*segments));
+    bulk_back_t in;
+    bulk_moved_t out = {-1, 0};
+    struct rpc_end end;
+    size_t i;
+
+    HG_CHECK(flat != NULL && segments != NULL);
+    for (i = 0; i < COUNT; i++) { /* backwards: nothing is adjacent */
+        segments[i].address = bytes + (COUNT - 1 - i) * PIECE;
+        segments[i].size = PIECE;
+        memcpy(flat + i * PIECE, segments[i].address, PIECE);
+    }
+    rpc_open(&end);
+    HG_CHECK_OK(HG_Bulk_handle_create_segments(
+        segments, COUNT, HG_BULK_READ_ONLY, &in.bulk));
+    HG_CHECK_OK(rpc_call(&end, bulk_count_id, &in, &out));
+    HG_CHECK_OK(out.ret);
+    HG_CHECK_EQ_U64(out.sum, bulk_sum(flat, (size_t) COUNT * PIECE));
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    rpc_close(&end);
+    free(segments);
+    free(flat);
+    free(bytes);
+}
+
+HG_TEST_SECONDS(bulk_moves_5_gib, 120)
+{
+    unsigned char *base;
+    unsigned char *last;
+    bulk_back_t in;
+    bulk_move_t move;
+    bulk_moved_t out = {-1, 0};
+    struct bulk_memory theirs;
+    struct rpc_end end;
+    size_t size = BULK_HUGE;
+    void *ptr;
+    hg_request_t request;
+    hg_return_t ret;
+
+    if (getenv("HG_TEST_FULL") == NULL)
+        hg_test_skip("takes 10 s; set HG_TEST_FULL");
+    base = bulk_map_huge();
+    ptr = base;
+    last = rpc_new_pattern(BULK_WINDOW, 11);
+    memcpy(base, last, BULK_WINDOW);
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READ_ONLY, &in.bulk));
+    request = rpc_start_call(&end, bulk_huge_id, &in, &out);
+    ret = HG_Wait(request, 100000, HG_STATUS_IGNORE);
+    HG_CHECK_OK(ret);
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(out.ret);
+    HG_CHECK_EQ_U64(out.sum, bulk_sum(last, BULK_WINDOW));
+
+    /* Beyond 2^32, into other memory, from where it is different. */
+    HG_CHECK(
+        mmap(base + ((size_t) 4 << 30), BULK_WINDOW, PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+    memset(base + ((size_t) 4 << 30), 0x77, BULK_WINDOW);
+    memset(&move, 0, sizeof(move));
+    move.bulk = in.bulk;
+    move.seed = 5;
+    bulk_make(&theirs, move.seed);
+    move.size = theirs.size;
+    move.offset = ((uint64_t) 4 << 30) + 12345;
+    HG_CHECK_OK(rpc_call(&end, bulk_move_id, &move, &out));
+    HG_CHECK_OK(out.ret);
+    bulk_copy(&theirs, 0, base + ((size_t) 4 << 30), theirs.size, true);
+    HG_CHECK_EQ_U64(out.sum, bulk_sum(theirs.bytes, theirs.total));
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    rpc_close(&end);
+    HG_CHECK(munmap(base, BULK_HUGE) == 0);
+    free(theirs.bytes);
+    free(last);
+}
+
+/* ---- Handles ---- */
+
+HG_TEST(bulk_memory_can_be_the_librarys)
+{
+    size_t sizes[3] = {100, 0, 50};
+    unsigned char mine[60];
+    void *ptrs[3] = {NULL, NULL, mine};
+    void *got[4];
+    size_t lengths[4];
+    unsigned count = 77;
+    struct rpc_end end;
+    hg_bulk_t bulk;
+    unsigned i;
+
+    rpc_open(&end);
+    memset(mine, 0x11, sizeof(mine));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(3, ptrs, sizes, HG_BULK_READWRITE, &bulk));
+    sizes[0] = 1; /* the arrays were copied */
+    ptrs[2] = NULL;
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_size(bulk), 150);
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_segment_count(bulk), 3);
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 0, 150, HG_BULK_READWRITE, 4, got, lengths, &count));
+    HG_CHECK_EQ_INT(count, 2); /* an empty segment has no bytes */
+    HG_CHECK_EQ_U64(lengths[0], 100);
+    HG_CHECK_EQ_U64(lengths[1], 50);
+    HG_CHECK(got[1] == mine);
+    for (i = 0; i < 100; i++)
+        HG_CHECK_EQ_INT(((const unsigned char *) got[0])[i], 0);
+
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 99, 10, HG_BULK_READ_ONLY, 4, got, lengths, &count));
+    HG_CHECK_EQ_INT(count, 2);
+    HG_CHECK_EQ_U64(lengths[0], 1);
+    HG_CHECK_EQ_U64(lengths[1], 9);
+    HG_CHECK(got[1] == mine);
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 99, 10, HG_BULK_READ_ONLY, 1, got, lengths, &count));
+    HG_CHECK_EQ_INT(count, 1);
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 100, 1, HG_BULK_READ_ONLY, 4, got, lengths, &count));
+    HG_CHECK(count == 1 && got[0] == mine);
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 150, 0, HG_BULK_READ_ONLY, 4, got, lengths, &count));
+    HG_CHECK_EQ_INT(count, 0);
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 0, 150, HG_BULK_READ_ONLY, 0, NULL, NULL, &count));
+    HG_CHECK_EQ_INT(count, 0);
+    hg_test_expect_log("access: out of range");
+    HG_CHECK_RET(
+        HG_Bulk_handle_access(bulk, 150, 1, 0, 4, got, lengths, &count),
+        HG_OVERFLOW);
+    HG_CHECK_RET(
+        HG_Bulk_handle_access(bulk, SIZE_MAX, 2, 0, 4, got, lengths, &count),
+        HG_OVERFLOW);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+
+    sizes[0] = 10;
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, sizes, HG_BULK_READ_ONLY, &bulk));
+    hg_test_expect_log("the flags ask for more");
+    HG_CHECK_RET(HG_Bulk_handle_access(
+                     bulk, 0, 1, HG_BULK_WRITE_ONLY, 4, got, lengths, &count),
+        HG_PERMISSION);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+
+    sizes[0] = SIZE_MAX;
+    sizes[1] = 2;
+    hg_test_expect_log("sizes overflow");
+    HG_CHECK_RET(
+        HG_Bulk_handle_create(2, NULL, sizes, HG_BULK_READ_ONLY, &bulk),
+        HG_INVALID_ARG);
+    rpc_close(&end);
+}
+
+HG_TEST(bulk_flags_and_ranges_hold_on_both_sides)
+{
+    static const struct {
+        unsigned long flags;
+        uint8_t push;
+        uint64_t offset;
+        uint64_t local_offset;
+        uint64_t size;
+        hg_return_t ret;
+    } tries[] = {
+        {HG_BULK_READ_ONLY, 1, 0, 0, 1, HG_PERMISSION},
+        {HG_BULK_READ_ONLY, 1, 0, 0, 0, HG_PERMISSION},
+        {HG_BULK_WRITE_ONLY, 0, 0, 0, 1, HG_PERMISSION},
+        {HG_BULK_READWRITE, 0, 64, 0, 1, HG_OVERFLOW},
+        {HG_BULK_READWRITE, 1, 0, 0, 65, HG_OVERFLOW},
+        {HG_BULK_READWRITE, 0, UINT64_MAX, 0, 2, HG_OVERFLOW},
+        {HG_BULK_READWRITE, 0, 1, 0, UINT64_MAX, HG_OVERFLOW},
+        {HG_BULK_READWRITE, 0, 0, UINT64_MAX, 2, HG_OVERFLOW},
+        {HG_BULK_READWRITE, 0, 64, 0, 0, HG_SUCCESS},
+        {HG_BULK_READWRITE, 1, 0, 0, 0, HG_SUCCESS},
+    };
+    struct hg_counters counters;
+    struct rpc_end end;
+    size_t size = 64;
+    size_t i;
+
+    hg_test_allow_log("the origin may not be");
+    hg_test_allow_log("are out of range");
+    rpc_open(&end);
+    for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+        bulk_moved_t out = {-1, 0};
+        bulk_move_t in;
+
+        in.push = tries[i].push;
+        in.offset = tries[i].offset;
+        in.local_offset = tries[i].local_offset;
+        in.size = tries[i].size;
+        in.seed = 5;
+        HG_CHECK_OK(
+            HG_Bulk_handle_create(1, NULL, &size, tries[i].flags, &in.bulk));
+        HG_CHECK_OK(rpc_call(&end, bulk_move_id, &in, &out));
+        HG_CHECK_RET(out.ret, tries[i].ret);
+        HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    }
+    counters = rpc_counters();
+    HG_CHECK_EQ_U64(counters.bulk_bytes_pulled, 0);
+    HG_CHECK_EQ_U64(counters.bulk_bytes_pushed, 0);
+    rpc_close(&end);
+}
+
+HG_TEST(bulk_handle_travels_as_bytes)
+{
+    unsigned char bytes[1024];
+    struct rpc_end end;
+    size_t size = 10;
+    size_t length;
+    hg_bulk_t bulk;
+    hg_bulk_t same = HG_BULK_NULL;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &bulk));
+    length = HG_Bulk_handle_get_serialize_size(bulk);
+    HG_CHECK(length > 0 && length <= sizeof(bytes));
+    hg_test_expect_log("too few for the bulk handle");
+    HG_CHECK_RET(HG_Bulk_handle_serialize(bytes, length - 1, bulk), HG_MSGSIZE);
+    HG_CHECK_OK(HG_Bulk_handle_serialize(bytes, length, bulk));
+    /* Back home it is the handle itself, one reference more. */
+    HG_CHECK_OK(HG_Bulk_handle_deserialize(&same, bytes, length));
+    HG_CHECK(same == bulk);
+    HG_CHECK_OK(HG_Bulk_handle_free(same));
+    hg_test_expect_log("a bulk handle of this process was freed");
+    HG_CHECK_RET(HG_Bulk_handle_deserialize(&same, bytes, length), HG_NOENTRY);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    HG_CHECK_RET(HG_Bulk_handle_deserialize(&same, bytes, length), HG_NOENTRY);
+    hg_test_expect_log("these bytes are no bulk handle");
+    bytes[0] ^= 1;
+    HG_CHECK_RET(
+        HG_Bulk_handle_deserialize(&same, bytes, length), HG_PROTOCOL_ERROR);
+    HG_CHECK_RET(HG_Bulk_handle_deserialize(&same, "", 0), HG_PROTOCOL_ERROR);
+    rpc_close(&end);
+}
+
+HG_TEST(bulk_handle_of_a_peer_stays_a_peers)
+{
+    bulk_moved_t out = {-1, 0};
+    struct rpc_end end;
+    bulk_back_t in;
+    size_t size = 10;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &in.bulk));
+    HG_CHECK_OK(rpc_call(&end, bulk_pass_id, &in, &out));
+    HG_CHECK_RET(out.ret, end.peer != NULL ? HG_OPNOTSUPPORT : HG_SUCCESS);
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    rpc_close(&end);
+}
+
+HG_TEST(bulk_handle_may_be_null)
+{
+    bulk_moved_t out = {-1, 0};
+    bulk_back_t in = {HG_BULK_NULL};
+    struct rpc_end end;
+
+    hg_test_allow_log("HG_Bulk_transfer: an argument is NULL");
+    rpc_open(&end);
+    HG_CHECK_OK(rpc_call(&end, bulk_count_id, &in, &out));
+    HG_CHECK_RET(out.ret, HG_INVALID_ARG);
+    rpc_close(&end);
+}
+
+/* Memory withdrawn before the server comes for it. */
+HG_TEST(bulk_handle_may_be_freed_too_early)
+{
+    bulk_moved_t out = {HG_SUCCESS, 0};
+    struct rpc_end end;
+    size_t size = 10;
+    hg_request_t request;
+    hg_return_t ret;
+    bulk_back_t in;
+
+    hg_test_allow_log("a bulk handle of this process was freed");
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &in.bulk));
+    request = rpc_start_call(&end, bulk_count_id, &in, &out);
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    ret = rpc_wait(request);
+    HG_CHECK_RET(ret == HG_SUCCESS ? out.ret : ret, HG_NOENTRY);
+    HG_CHECK_OK(HG_Request_free(request));
+    rpc_close(&end);
+}
+
+HG_TEST(bulk_is_counted)
+{
+    struct hg_counters counters;
+    hg_bulk_request_t request;
+    struct rpc_end end;
+    hg_bulk_t from;
+    hg_bulk_t to;
+    size_t size = 1000;
+    na_addr_t self;
+
+    rpc_open(&end);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &self));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &from));
+    HG_CHECK_OK(
+        HG_Bulk_block_handle_create(NULL, size, HG_BULK_READWRITE, &to));
+    HG_CHECK_EQ_U64(HG_Bulk_block_handle_get_size(to), size);
+    HG_CHECK_OK(HG_Bulk_read(self, from, 0, to, 0, 600, &request));
+    HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE));
+    HG_CHECK_OK(HG_Bulk_write(self, from, 10, to, 20, 50, &request));
+    HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE));
+    counters = rpc_counters();
+    HG_CHECK_EQ_U64(counters.bulk_bytes_pulled, 600);
+    HG_CHECK_EQ_U64(counters.bulk_bytes_pushed, 50);
+    HG_CHECK_OK(HG_Bulk_handle_free(from));
+    HG_CHECK_OK(HG_Bulk_block_handle_free(to));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, self));
+    rpc_close(&end);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NA between two processes: messages, memory, and a peer that dies.
+ *
+ * The other process is the role `target`. It listens, says its address, and
+ * answers unexpected messages: tag 1 is sent back as an expected message of
+ * the same tag, tag 2 is answered with its memory's serialized handle. It
+ * ends when the test closes the channel.
+ */
+#include "conform.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#define PEER_MEMORY 300000u
+#define PEER_CHANNEL 3 /* a role's end of the channel; see harness.c */
+
+static char peer_memory[PEER_MEMORY];
+
+static na_size_t peer_handle(
+    struct conform_end *end, na_mem_handle_t mem, void *bytes, na_size_t room)
+{
+    na_size_t size = NA_Mem_handle_get_serialize_size(end->na_class, mem);
+
+    HG_CHECK(size > 0 && size <= room);
+    HG_CHECK_OK(NA_Mem_handle_serialize(end->na_class, bytes, size, mem));
+    return size;
+}
+
+/* Answer the message that `recv` brought. */
+static void peer_answer(struct conform_end *end, na_mem_handle_t mem,
+    struct conform_call *recv, const char *got)
+{
+    struct conform_call send;
+    char bytes[256];
+    const char *answer = got;
+    na_size_t size = recv->size;
+    na_return_t ret;
+
+    if (recv->tag == 2) {
+        size = peer_handle(end, mem, bytes, sizeof(bytes));
+        answer = bytes;
+    }
+    memset(&send, 0, sizeof(send));
+    ret = NA_Msg_send_expected(end->na_class, end->context, conform_ended,
+        &send, answer, size, recv->addr, recv->tag, NA_OP_ID_IGNORE);
+    if (ret == NA_SUCCESS)
+        (void) conform_wait(end, &send);
+    conform_free_addr(end, recv);
+}
+
+HG_TEST_ROLE(target)
+{
+    struct pollfd channel = {PEER_CHANNEL, POLLIN, 0};
+    struct conform_end end;
+    struct conform_call recv;
+    na_mem_handle_t mem;
+    char name[NA_MAX_ADDR_LEN], got[4096];
+
+    (void) argc;
+    (void) argv;
+    hg_test_allow_log(""); /* of a caller that goes away */
+    conform_open(&end, NULL);
+    conform_fill(peer_memory, PEER_MEMORY, 77);
+    HG_CHECK_OK(NA_Mem_handle_create(
+        end.na_class, peer_memory, PEER_MEMORY, NA_MEM_READWRITE, &mem));
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
+    HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, sizeof(name), end.self));
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    hg_test_say_parent(name);
+    while (poll(&channel, 1, 0) == 0) {
+        (void) conform_turn(end.na_class, end.context, 10);
+        if (recv.ends == 0)
+            continue;
+        HG_CHECK_OK(recv.ret);
+        peer_answer(&end, mem, &recv, got);
+        HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+    conform_close(&end);
+}
+
+/* Our side: an endpoint, listening or not, that knows the target. */
+struct peer_pair {
+    struct conform_end end;
+    struct hg_test_peer *process;
+    na_addr_t target;
+    char name[NA_MAX_ADDR_LEN];
+};
+
+static void peer_open(struct peer_pair *pair, bool listen)
+{
+    struct na_init_info info;
+    char scheme[64];
+    char *name;
+
+    conform_need_peer();
+    if (strstr(hg_test_transport(), "inproc") != NULL)
+        hg_test_skip("inproc reaches one process only");
+    conform_info(&info);
+    info.death_ms = 2000;
+    if (listen) {
+        conform_open(&pair->end, &info);
+    } else {
+        (void) snprintf(scheme, sizeof(scheme), "%s://", hg_test_transport());
+        pair->end.na_class = NA_Initialize_opt(scheme, NA_FALSE, &info);
+        HG_CHECK(pair->end.na_class != NULL);
+        pair->end.context = NA_Context_create(pair->end.na_class);
+        HG_CHECK(pair->end.context != NULL);
+        HG_CHECK_OK(NA_Addr_self(pair->end.na_class, &pair->end.self));
+    }
+    pair->process = hg_test_spawn("target", NULL);
+    name = hg_test_hear(pair->process);
+    (void) snprintf(pair->name, sizeof(pair->name), "%s", name);
+    free(name);
+    HG_CHECK_OK(NA_Addr_lookup_wait(
+        pair->end.na_class, pair->name, CONFORM_PATIENCE, &pair->target));
+    HG_CHECK(NA_Addr_is_self(pair->end.na_class, pair->target) == NA_FALSE);
+}
+
+static void peer_close(struct peer_pair *pair)
+{
+    HG_CHECK_OK(NA_Addr_free(pair->end.na_class, pair->target));
+    conform_close(&pair->end);
+}
+
+/* Ask and wait for the answer: its size, in `got`. */
+static na_size_t peer_ask(struct peer_pair *pair, const void *buf,
+    na_size_t size, na_tag_t tag, void *got, na_size_t room)
+{
+    struct conform_end *end = &pair->end;
+    struct conform_call send, recv;
+
+    memset(&send, 0, sizeof(send));
+    memset(&recv, 0, sizeof(recv));
+    HG_CHECK_OK(NA_Msg_recv_expected(end->na_class, end->context, conform_ended,
+        &recv, got, room, pair->target, tag, &recv.id));
+    HG_CHECK_OK(NA_Msg_send_unexpected(end->na_class, end->context,
+        conform_ended, &send, buf, size, pair->target, tag, &send.id));
+    HG_CHECK_OK(conform_wait(end, &recv));
+    HG_CHECK_OK(conform_wait(end, &send));
+    return recv.size;
+}
+
+static void peer_talk(bool listen)
+{
+    struct peer_pair pair;
+    char from[4096], to[4096];
+    uint64_t random = hg_test_seed();
+    unsigned i;
+
+    peer_open(&pair, listen);
+    for (i = 0; i < 300; i++) {
+        na_size_t size = hg_test_random(&random) % sizeof(from);
+
+        if (size > NA_Msg_get_max_unexpected_size(pair.end.na_class))
+            size = 512;
+        conform_fill(from, size, i);
+        HG_CHECK_EQ_U64(peer_ask(&pair, from, size, 1, to, sizeof(to)), size);
+        HG_CHECK_EQ_MEM(to, from, size);
+    }
+    hg_test_stop(pair.process);
+    peer_close(&pair);
+}
+
+HG_TEST(processes_talk)
+{
+    peer_talk(true);
+}
+
+HG_TEST(who_does_not_listen_is_answered)
+{
+    peer_talk(false);
+}
+
+HG_TEST(memory_moves_between_processes)
+{
+    static char mine[PEER_MEMORY], model[PEER_MEMORY];
+    struct peer_pair pair;
+    struct conform_call call;
+    na_mem_handle_t local, remote;
+    char bytes[256];
+    na_size_t size;
+
+    peer_open(&pair, false);
+    size = peer_ask(&pair, "?", 1, 2, bytes, sizeof(bytes));
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(pair.end.na_class, &remote, bytes, size));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        pair.end.na_class, mine, PEER_MEMORY, NA_MEM_READWRITE, &local));
+    conform_fill(model, PEER_MEMORY, 77);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
+        &call, local, 0, remote, 0, PEER_MEMORY, pair.target, &call.id));
+    HG_CHECK_OK(conform_wait(&pair.end, &call));
+    HG_CHECK_EQ_MEM(mine, model, PEER_MEMORY);
+    /* Write the middle, and read it back. */
+    conform_fill(mine, PEER_MEMORY, 78);
+    memcpy(model + 1000, mine, 200000);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
+        &call, local, 0, remote, 1000, 200000, pair.target, &call.id));
+    HG_CHECK_OK(conform_wait(&pair.end, &call));
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
+        &call, local, 0, remote, 0, PEER_MEMORY, pair.target, &call.id));
+    HG_CHECK_OK(conform_wait(&pair.end, &call));
+    HG_CHECK_EQ_MEM(mine, model, PEER_MEMORY);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
+    hg_test_stop(pair.process);
+    peer_close(&pair);
+}
+
+HG_TEST(a_killed_process_fails_what_waits_for_it)
+{
+    struct peer_pair pair;
+    struct conform_call recvs[3], send;
+    char got[3][8];
+    na_addr_t again = NA_ADDR_NULL;
+    na_return_t ret;
+    unsigned i;
+
+    peer_open(&pair, true);
+    hg_test_allow_log("");
+    for (i = 0; i < 3; i++) {
+        memset(&recvs[i], 0, sizeof(recvs[i]));
+        HG_CHECK_OK(NA_Msg_recv_expected(pair.end.na_class, pair.end.context,
+            conform_ended, &recvs[i], got[i], 8, pair.target, i + 9,
+            &recvs[i].id));
+    }
+    hg_test_signal(pair.process, SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(pair.process)));
+    for (i = 0; i < 3; i++)
+        HG_CHECK_RET(conform_wait(&pair.end, &recvs[i]), NA_DISCONNECT);
+    memset(&send, 0, sizeof(send));
+    ret = NA_Msg_send_expected(pair.end.na_class, pair.end.context,
+        conform_ended, &send, "x", 1, pair.target, 1, &send.id);
+    HG_CHECK_RET(ret, NA_DISCONNECT);
+    HG_CHECK_RET(NA_Addr_lookup_wait(
+                     pair.end.na_class, pair.name, CONFORM_PATIENCE, &again),
+        NA_HOSTUNREACH);
+    peer_close(&pair);
+}

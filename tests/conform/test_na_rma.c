@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NA on one transport: memory handles, put and get, and what is refused.
+ */
+#define _GNU_SOURCE 1
+#include "conform.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define RMA_PIECES 8u
+#define RMA_SPACE 4096u
+
+static void rma_handle(struct conform_end *end, struct na_segment *segments,
+    na_size_t count, unsigned long flags, na_mem_handle_t *mem_p)
+{
+    HG_CHECK_OK(NA_Mem_handle_create_segments(
+        end->na_class, segments, count, flags, mem_p));
+}
+
+static na_mem_handle_t rma_buffer(
+    struct conform_end *end, void *buf, na_size_t size, unsigned long flags)
+{
+    na_mem_handle_t mem;
+
+    HG_CHECK_OK(NA_Mem_handle_create(end->na_class, buf, size, flags, &mem));
+    return mem;
+}
+
+/* What a peer sees of registered memory. */
+static na_mem_handle_t rma_remote(struct conform_end *end, na_mem_handle_t mem)
+{
+    na_size_t size = NA_Mem_handle_get_serialize_size(end->na_class, mem);
+    void *bytes = malloc(size);
+    na_mem_handle_t remote;
+
+    HG_CHECK(size > 0 && bytes != NULL);
+    HG_CHECK_OK(NA_Mem_handle_serialize(end->na_class, bytes, size, mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
+    free(bytes);
+    return remote;
+}
+
+static na_return_t rma_start(struct conform_end *end, struct conform_call *call,
+    bool put, na_mem_handle_t local, na_offset_t local_offset,
+    na_mem_handle_t remote, na_offset_t remote_offset, na_size_t size)
+{
+    memset(call, 0, sizeof(*call));
+    return (put ? NA_Put : NA_Get)(end->na_class, end->context, conform_ended,
+        call, local, local_offset, remote, remote_offset, size, end->self,
+        &call->id);
+}
+
+static na_return_t rma_move(struct conform_end *end, bool put,
+    na_mem_handle_t local, na_offset_t local_offset, na_mem_handle_t remote,
+    na_offset_t remote_offset, na_size_t size)
+{
+    struct conform_call call;
+    na_return_t ret = rma_start(
+        end, &call, put, local, local_offset, remote, remote_offset, size);
+
+    if (ret != NA_SUCCESS) {
+        HG_CHECK_EQ_INT(call.ends, 0);
+        return ret;
+    }
+    HG_CHECK_EQ_INT(call.ends, 0);
+    ret = conform_wait(end, &call);
+    HG_CHECK_EQ_INT(call.type, put ? NA_CB_PUT : NA_CB_GET);
+    return ret;
+}
+
+static void rma_free(struct conform_end *end, na_mem_handle_t mem)
+{
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, mem));
+}
+
+/* ---- Moving data, against a model ---- */
+
+/* Random segments, some empty, within `space` in shuffled order; the total. */
+static na_size_t rma_scatter(unsigned char *space, uint64_t *random,
+    struct na_segment segments[RMA_PIECES])
+{
+    na_size_t total = 0;
+    unsigned i, slot = (unsigned) hg_test_random(random) % RMA_PIECES;
+
+    for (i = 0; i < RMA_PIECES; i++) {
+        na_size_t size = hg_test_random(random) % (RMA_SPACE / RMA_PIECES);
+
+        if (size % 5 == 0)
+            size = 0;
+        slot = (slot + 3) % RMA_PIECES;
+        segments[i].address = space + slot * (RMA_SPACE / RMA_PIECES);
+        segments[i].size = size;
+        total += size;
+    }
+    return total;
+}
+
+static unsigned char *rma_byte(
+    const struct na_segment segments[RMA_PIECES], na_size_t offset)
+{
+    unsigned i = 0;
+
+    while (offset >= segments[i].size)
+        offset -= segments[i++].size;
+    return (unsigned char *) segments[i].address + offset;
+}
+
+HG_TEST(every_shape_moves_like_the_model)
+{
+    static unsigned char spaces[2][RMA_SPACE], model[RMA_SPACE];
+    struct na_segment segments[2][RMA_PIECES];
+    struct na_init_info info;
+    struct conform_end end;
+    uint64_t random = hg_test_seed();
+    unsigned round;
+
+    conform_info(&info);
+    info.rma_frame_size = 512; /* where emulated: several frames */
+    conform_open(&end, &info);
+    for (round = 0; round < 400; round++) {
+        bool put = (hg_test_random(&random) & 1) != 0;
+        na_size_t totals[2], offsets[2], size = RMA_SPACE, i;
+        na_mem_handle_t mems[2], remote;
+
+        for (i = 0; i < 2; i++) {
+            totals[i] = rma_scatter(spaces[i], &random, segments[i]);
+            offsets[i] = hg_test_random(&random) % (totals[i] + 1);
+            if (size > totals[i] - offsets[i])
+                size = totals[i] - offsets[i];
+            conform_fill(spaces[i], RMA_SPACE, hg_test_random(&random));
+            rma_handle(
+                &end, segments[i], RMA_PIECES, NA_MEM_READWRITE, &mems[i]);
+        }
+        if (round % 3 == 0 && size > 0)
+            size = hg_test_random(&random) % size;
+        HG_CHECK_OK(NA_Mem_register(end.na_class, mems[1]));
+        remote = rma_remote(&end, mems[1]);
+        /* The array was copied; the memory moves where it says. */
+        memcpy(model, spaces[put ? 1 : 0], RMA_SPACE);
+        for (i = 0; i < size; i++) {
+            unsigned char *from =
+                rma_byte(segments[put ? 0 : 1], offsets[put ? 0 : 1] + i);
+            unsigned char *to =
+                rma_byte(segments[put ? 1 : 0], offsets[put ? 1 : 0] + i);
+
+            model[to - spaces[put ? 1 : 0]] = *from;
+        }
+        memset(segments, 0, sizeof(segments));
+        HG_CHECK_OK(
+            rma_move(&end, put, mems[0], offsets[0], remote, offsets[1], size));
+        HG_CHECK_EQ_MEM(spaces[put ? 1 : 0], model, RMA_SPACE);
+        rma_free(&end, remote);
+        rma_free(&end, mems[1]); /* still registered */
+        rma_free(&end, mems[0]);
+    }
+    conform_close(&end);
+}
+
+HG_TEST(large_transfers_and_many_at_a_time)
+{
+    enum { COUNT = 32, SIZE = 200000 };
+    static struct conform_call calls[COUNT];
+    struct na_init_info info;
+    struct conform_end end;
+    char *from = (char *) malloc(COUNT * SIZE);
+    char *to = (char *) malloc(COUNT * SIZE);
+    na_mem_handle_t local, target, remote;
+    unsigned i, put;
+
+    HG_CHECK(from != NULL && to != NULL);
+    conform_info(&info);
+    info.rma_frame_size = 16384;
+    info.rma_window = 40000;
+    conform_open(&end, &info);
+    for (put = 0; put < 2; put++) {
+        conform_fill(from, COUNT * SIZE, put);
+        memset(to, 0, COUNT * SIZE);
+        local =
+            rma_buffer(&end, put ? from : to, COUNT * SIZE, NA_MEM_READWRITE);
+        target =
+            rma_buffer(&end, put ? to : from, COUNT * SIZE, NA_MEM_READWRITE);
+        HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+        remote = rma_remote(&end, target);
+        for (i = 0; i < COUNT; i++)
+            HG_CHECK_OK(rma_start(&end, &calls[i], put == 1, local, i * SIZE,
+                remote, i * SIZE, SIZE));
+        for (i = 0; i < COUNT; i++)
+            HG_CHECK_OK(conform_wait(&end, &calls[i]));
+        HG_CHECK_EQ_MEM(to, from, COUNT * SIZE);
+        HG_CHECK_OK(NA_Mem_deregister(end.na_class, target));
+        rma_free(&end, target);
+        rma_free(&end, local);
+        rma_free(&end, remote);
+    }
+    conform_close(&end);
+    free(from);
+    free(to);
+}
+
+HG_TEST(sixty_five_thousand_segments)
+{
+    enum { COUNT = 65536 };
+    struct na_segment *segments =
+        (struct na_segment *) malloc(COUNT * sizeof(*segments));
+    unsigned char *space = (unsigned char *) calloc(COUNT, 3);
+    unsigned char *whole = (unsigned char *) calloc(COUNT, 2);
+    struct conform_end end;
+    na_mem_handle_t local, target, remote;
+    unsigned i;
+
+    HG_CHECK(segments != NULL && space != NULL && whole != NULL);
+    conform_open(&end, NULL);
+    for (i = 0; i < COUNT; i++) {
+        segments[i].address = space + 3 * (COUNT - 1 - i);
+        segments[i].size = 2;
+    }
+    conform_fill(whole, 2 * COUNT, 1);
+    rma_handle(&end, segments, COUNT, NA_MEM_READWRITE, &target);
+    local = rma_buffer(&end, whole, 2 * COUNT, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = rma_remote(&end, target);
+    HG_CHECK_OK(rma_move(&end, true, local, 0, remote, 0, 2 * COUNT));
+    for (i = 0; i < COUNT; i++) {
+        const unsigned char *at = space + 3 * (COUNT - 1 - i);
+
+        HG_CHECK(at[0] == whole[2 * i] && at[1] == whole[2 * i + 1]);
+        HG_CHECK(at[2] == 0);
+    }
+    memset(whole, 0, 2 * COUNT);
+    HG_CHECK_OK(rma_move(&end, false, local, 1, remote, 1, 2 * COUNT - 2));
+    for (i = 1; i < 2 * COUNT - 1; i++)
+        HG_CHECK(whole[i] == space[3 * (COUNT - 1 - i / 2) + (i & 1)]);
+    HG_CHECK(whole[0] == 0 && whole[2 * COUNT - 1] == 0);
+    rma_free(&end, remote);
+    rma_free(&end, target);
+    rma_free(&end, local);
+    conform_close(&end);
+    free(segments);
+    free(space);
+    free(whole);
+}
+
+/* `total` bytes of address space that repeat `window` bytes of memory. */
+static unsigned char *rma_repeat(size_t total, size_t window)
+{
+    int fd = memfd_create("rma", MFD_CLOEXEC);
+    unsigned char *space = (unsigned char *) mmap(NULL, total, PROT_NONE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t at;
+
+    HG_CHECK(fd >= 0 && space != MAP_FAILED);
+    HG_CHECK(!ftruncate(fd, (off_t) window));
+    for (at = 0; at < total; at += window) {
+        size_t size = total - at < window ? total - at : window;
+
+        HG_CHECK(mmap(space + at, size, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+    }
+    HG_CHECK(!close(fd));
+    return space;
+}
+
+HG_TEST(a_small_transfer_beyond_four_gigabytes)
+{
+#if SIZE_MAX > 0xffffffffu && !defined(__SANITIZE_THREAD__)
+    /* No power of two, so that an offset cut to 32 bits reads other bytes. */
+    const size_t window = (size_t) 13 << 20;
+    const size_t total = (size_t) 5 << 30;
+    const na_offset_t offset = ((na_offset_t) 1 << 32) + 12345;
+    static unsigned char small[5000];
+    struct conform_end end;
+    unsigned char *space = rma_repeat(total, window);
+    na_mem_handle_t local, target, remote;
+
+    conform_fill(space, window, 3);
+    conform_open(&end, NULL);
+    local = rma_buffer(&end, small, sizeof(small), NA_MEM_READWRITE);
+    target = rma_buffer(&end, space, total, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = rma_remote(&end, target);
+    HG_CHECK_OK(rma_move(&end, false, local, 0, remote, offset, sizeof(small)));
+    HG_CHECK_EQ_MEM(small, space + offset, sizeof(small));
+    conform_fill(small, sizeof(small), 9);
+    HG_CHECK_OK(rma_move(&end, true, local, 0, remote, offset, sizeof(small)));
+    HG_CHECK_EQ_MEM(space + offset % window, small, sizeof(small));
+    rma_free(&end, local);
+    rma_free(&end, remote);
+    rma_free(&end, target);
+    conform_close(&end);
+    HG_CHECK(!munmap(space, total));
+#else
+    hg_test_skip("5 GiB need 64 bits, and no shadow memory of TSan's");
+#endif
+}
+
+/* One get of 5 GiB, whose segments name the same few megabytes again and
+ * again, so that it needs little memory. */
+HG_TEST_SECONDS(a_transfer_of_five_gigabytes, 60)
+{
+#if SIZE_MAX > 0xffffffffu && !defined(__SANITIZE_THREAD__)
+    enum { PIECE = 3 << 20, COUNT = 1707 };
+    struct na_segment *segments =
+        (struct na_segment *) malloc(COUNT * sizeof(*segments));
+    unsigned char *from = (unsigned char *) malloc(PIECE);
+    unsigned char *to = (unsigned char *) calloc(1, PIECE);
+    const char *preload = getenv("LD_PRELOAD");
+    struct conform_end end;
+    na_mem_handle_t local, target, remote;
+    unsigned i;
+
+    if (preload != NULL && strstr(preload, "vgpreload") != NULL)
+        hg_test_skip("5 GiB are too much under valgrind");
+    HG_CHECK(segments != NULL && from != NULL && to != NULL);
+    conform_fill(from, PIECE, 4);
+    conform_open(&end, NULL);
+    for (i = 0; i < COUNT; i++) {
+        segments[i].address = to;
+        segments[i].size = PIECE;
+    }
+    rma_handle(&end, segments, COUNT, NA_MEM_WRITE_ONLY, &local);
+    for (i = 0; i < COUNT; i++)
+        segments[i].address = from;
+    rma_handle(&end, segments, COUNT, NA_MEM_READ_ONLY, &target);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = rma_remote(&end, target);
+    HG_CHECK_OK(
+        rma_move(&end, false, local, 0, remote, 0, (na_size_t) PIECE * COUNT));
+    HG_CHECK_EQ_MEM(to, from, PIECE);
+    rma_free(&end, local);
+    rma_free(&end, remote);
+    rma_free(&end, target);
+    conform_close(&end);
+    free(segments);
+    free(from);
+    free(to);
+#else
+    hg_test_skip("5 GiB need 64 bits, and are slow under TSan");
+#endif
+}
+
+/* ---- Handles ---- */
+
+HG_TEST(handles_are_judged_when_made)
+{
+    struct conform_end a, b;
+    char buf[16];
+    struct na_segment segments[2] = {{buf, 8}, {NULL, 8}};
+    na_mem_handle_t mem = NA_MEM_HANDLE_NULL;
+
+    conform_open(&a, NULL);
+    conform_open(&b, NULL);
+    hg_test_expect_log("memory flags 0x0 are unknown");
+    HG_CHECK_RET(
+        NA_Mem_handle_create(a.na_class, buf, 16, 0, &mem), NA_INVALID_ARG);
+    hg_test_expect_log("memory flags 0x4 are unknown");
+    HG_CHECK_RET(
+        NA_Mem_handle_create(a.na_class, buf, 16, 4, &mem), NA_INVALID_ARG);
+    hg_test_expect_log("segment 0 is NULL");
+    HG_CHECK_RET(
+        NA_Mem_handle_create(a.na_class, NULL, 16, 3, &mem), NA_INVALID_ARG);
+    hg_test_expect_log("segment 1 is NULL");
+    HG_CHECK_RET(
+        NA_Mem_handle_create_segments(a.na_class, segments, 2, 3, &mem),
+        NA_INVALID_ARG);
+    segments[0].size = UINT64_MAX;
+    segments[1].address = buf;
+    hg_test_expect_log("segment 1 overflows the total size");
+    HG_CHECK_RET(
+        NA_Mem_handle_create_segments(a.na_class, segments, 2, 3, &mem),
+        NA_INVALID_ARG);
+    hg_test_expect_log("a memory handle needs a segment");
+    HG_CHECK_RET(NA_Mem_handle_create_segments(a.na_class, NULL, 2, 3, &mem),
+        NA_INVALID_ARG);
+    HG_CHECK_RET(
+        NA_Mem_handle_create_segments(a.na_class, segments, 0, 3, &mem),
+        NA_INVALID_ARG);
+    hg_test_expect_log("NA_Mem_handle_create_segments: ");
+    HG_CHECK_RET(
+        NA_Mem_handle_create(a.na_class, buf, 16, 3, NULL), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Mem_handle_create(NULL, buf, 16, 3, &mem), NA_INVALID_ARG);
+    HG_CHECK(mem == NA_MEM_HANDLE_NULL);
+    mem = rma_buffer(&a, NULL, 0, NA_MEM_READ_ONLY); /* empty is allowed */
+    hg_test_expect_log("NA_Mem_handle_free: the handle is of another class");
+    HG_CHECK_RET(NA_Mem_handle_free(b.na_class, mem), NA_INVALID_ARG);
+    hg_test_expect_log("NA_Mem_handle_free: an argument is NULL");
+    HG_CHECK_RET(NA_Mem_handle_free(a.na_class, NULL), NA_INVALID_ARG);
+    rma_free(&a, mem);
+    conform_close(&a);
+    conform_close(&b);
+}
+
+HG_TEST(registration_has_its_rules)
+{
+    struct conform_end end;
+    char buf[16];
+    unsigned char bytes[256];
+    na_size_t size;
+    na_mem_handle_t mem, remote;
+
+    conform_open(&end, NULL);
+    mem = rma_buffer(&end, buf, sizeof(buf), NA_MEM_READWRITE);
+    hg_test_expect_log("NA_Mem_deregister: it is not registered");
+    HG_CHECK_RET(NA_Mem_deregister(end.na_class, mem), NA_NOENTRY);
+    hg_test_expect_log("NA_Mem_handle_serialize: the handle is not registered");
+    HG_CHECK_RET(
+        NA_Mem_handle_serialize(end.na_class, bytes, sizeof(bytes), mem),
+        NA_INVALID_ARG);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
+    hg_test_expect_log("NA_Mem_register: the memory is registered already");
+    HG_CHECK_RET(NA_Mem_register(end.na_class, mem), NA_EXIST);
+    size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
+    HG_CHECK(size > 0 && size <= sizeof(bytes));
+    hg_test_expect_log("NA_Mem_handle_serialize: the buffer is too small");
+    HG_CHECK_RET(NA_Mem_handle_serialize(end.na_class, bytes, size - 1, mem),
+        NA_MSGSIZE);
+    hg_test_expect_log("NA_Mem_handle_serialize: buf is NULL");
+    HG_CHECK_RET(
+        NA_Mem_handle_serialize(end.na_class, NULL, size, mem), NA_INVALID_ARG);
+    remote = rma_remote(&end, mem);
+    hg_test_expect_log("NA_Mem_register: the memory is a peer's");
+    HG_CHECK_RET(NA_Mem_register(end.na_class, remote), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Mem_deregister(end.na_class, remote), NA_NOENTRY);
+    HG_CHECK_OK(NA_Mem_deregister(end.na_class, mem));
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mem)); /* and again */
+    HG_CHECK_OK(NA_Mem_deregister(end.na_class, mem));
+    rma_free(&end, mem);
+    rma_free(&end, remote);
+    hg_test_expect_log("NA_Mem_handle_get_serialize_size: ");
+    HG_CHECK_EQ_U64(NA_Mem_handle_get_serialize_size(end.na_class, NULL), 0);
+    conform_close(&end);
+}
+
+HG_TEST(garbage_is_no_handle)
+{
+    struct conform_end end;
+    uint64_t random = hg_test_seed();
+    unsigned char good[256], bytes[256];
+    static char buf[64];
+    na_size_t size, i;
+    na_mem_handle_t mem, remote;
+    unsigned round, refused = 0;
+
+    conform_open(&end, NULL);
+    hg_test_expect_log("bytes are no memory handle");
+    mem = rma_buffer(&end, buf, sizeof(buf), NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
+    size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
+    HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, good, size, mem));
+    HG_CHECK_OK(HG_Set_log_level("none"));
+    for (round = 0; round < 10000; round++) {
+        na_size_t length = size;
+        na_return_t ret;
+
+        memcpy(bytes, good, size);
+        if (round % 2 == 0) { /* all of it; any length */
+            length = hg_test_random(&random) % sizeof(bytes);
+            for (i = 0; i < length; i++)
+                bytes[i] = (unsigned char) hg_test_random(&random);
+        } else if (round % 4 == 1) { /* a bit */
+            bytes[hg_test_random(&random) % size] ^=
+                (unsigned char) (1u << hg_test_random(&random) % 8);
+        } else {
+            length = hg_test_random(&random) % (size + 1);
+        }
+        ret = NA_Mem_handle_deserialize(end.na_class, &remote, bytes, length);
+        HG_CHECK(ret == NA_SUCCESS || ret == NA_PROTOCOL_ERROR);
+        refused += ret != NA_SUCCESS;
+        if (ret == NA_SUCCESS)
+            rma_free(&end, remote);
+    }
+    HG_CHECK(refused > 5000);
+    HG_CHECK_OK(HG_Set_log_level("error"));
+    HG_CHECK_RET(NA_Mem_handle_deserialize(end.na_class, &remote, good, 0),
+        NA_PROTOCOL_ERROR);
+    hg_test_expect_log("NA_Mem_handle_deserialize: an argument is NULL");
+    HG_CHECK_RET(NA_Mem_handle_deserialize(end.na_class, &remote, NULL, size),
+        NA_INVALID_ARG);
+    rma_free(&end, mem);
+    conform_close(&end);
+}
+
+/* ---- Refusals ---- */
+
+HG_TEST(bounds_and_permissions_are_kept_by_the_initiator)
+{
+    struct conform_end end;
+    char a[64], b[64];
+    na_mem_handle_t local, target, remote, read_only, write_only;
+    struct conform_call call;
+
+    conform_open(&end, NULL);
+    local = rma_buffer(&end, a, sizeof(a), NA_MEM_READWRITE);
+    read_only = rma_buffer(&end, a, sizeof(a), NA_MEM_READ_ONLY);
+    write_only = rma_buffer(&end, a, sizeof(a), NA_MEM_WRITE_ONLY);
+    target = rma_buffer(&end, b, sizeof(b), NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = rma_remote(&end, target);
+    hg_test_expect_log("are out of range");
+    HG_CHECK_RET(rma_move(&end, true, local, 1, remote, 0, 64), NA_OVERFLOW);
+    HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 1, 64), NA_OVERFLOW);
+    HG_CHECK_RET(rma_move(&end, false, local, 65, remote, 0, 0), NA_OVERFLOW);
+    HG_CHECK_RET(
+        rma_move(&end, false, local, 8, remote, 0, UINT64_MAX), NA_OVERFLOW);
+    HG_CHECK_RET(
+        rma_move(&end, false, local, 0, remote, UINT64_MAX, 2), NA_OVERFLOW);
+    hg_test_expect_log("the local memory may not be written");
+    HG_CHECK_RET(
+        rma_move(&end, false, read_only, 0, remote, 0, 8), NA_PERMISSION);
+    hg_test_expect_log("the local memory may not be read");
+    HG_CHECK_RET(
+        rma_move(&end, true, write_only, 0, remote, 0, 8), NA_PERMISSION);
+    hg_test_expect_log("the local handle is of remote memory");
+    HG_CHECK_RET(rma_move(&end, true, remote, 0, remote, 0, 8), NA_INVALID_ARG);
+    hg_test_expect_log("the remote handle was not deserialized");
+    HG_CHECK_RET(rma_move(&end, true, local, 0, target, 0, 8), NA_INVALID_ARG);
+    hg_test_expect_log("NA_Put: ");
+    HG_CHECK_RET(
+        rma_start(&end, &call, true, NULL, 0, remote, 0, 8), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Put(end.na_class, NULL, conform_ended, &call, local, 0,
+                     remote, 0, 8, end.self, NA_OP_ID_IGNORE),
+        NA_INVALID_ARG);
+    hg_test_expect_log("NA_Get: ");
+    HG_CHECK_RET(NA_Get(end.na_class, end.context, conform_ended, &call, local,
+                     0, remote, 0, 8, NA_ADDR_NULL, NA_OP_ID_IGNORE),
+        NA_INVALID_ARG);
+    /* The very end, and nothing at all, are in range. */
+    HG_CHECK_OK(rma_move(&end, true, local, 64, remote, 64, 0));
+    HG_CHECK_OK(rma_move(&end, true, local, 0, remote, 0, 64));
+    HG_CHECK_OK(rma_move(&end, true, read_only, 0, remote, 0, 64));
+    HG_CHECK_OK(rma_move(&end, false, write_only, 0, remote, 0, 64));
+    conform_idle(&end);
+    rma_free(&end, remote);
+    remote = rma_remote(&end, target);
+    rma_free(&end, target);
+    rma_free(&end, remote);
+    target = rma_buffer(&end, b, sizeof(b), NA_MEM_READ_ONLY);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = rma_remote(&end, target);
+    hg_test_expect_log("the remote memory may not be written");
+    HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 0, 8), NA_PERMISSION);
+    HG_CHECK_OK(rma_move(&end, false, local, 0, remote, 0, 8));
+    rma_free(&end, target);
+    rma_free(&end, remote);
+    rma_free(&end, local);
+    rma_free(&end, read_only);
+    rma_free(&end, write_only);
+    conform_close(&end);
+}
+
+HG_TEST(memory_withdrawn_is_refused_by_the_target)
+{
+    struct conform_end end;
+    char a[64], b[64], kept[64];
+    na_mem_handle_t local, target, remote;
+
+    conform_open(&end, NULL);
+    hg_test_allow_log("a transfer was refused");
+    conform_fill(a, sizeof(a), 1);
+    conform_fill(b, sizeof(b), 2);
+    memcpy(kept, b, sizeof(b));
+    local = rma_buffer(&end, a, sizeof(a), NA_MEM_READWRITE);
+    target = rma_buffer(&end, b, sizeof(b), NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = rma_remote(&end, target);
+    HG_CHECK_OK(NA_Mem_deregister(end.na_class, target));
+    HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 0, 8), NA_NOENTRY);
+    HG_CHECK_RET(rma_move(&end, false, local, 0, remote, 0, 8), NA_NOENTRY);
+    HG_CHECK_RET(rma_move(&end, false, local, 0, remote, 0, 0), NA_NOENTRY);
+    /* Registered anew it has another name. */
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 0, 8), NA_NOENTRY);
+    HG_CHECK_EQ_MEM(b, kept, sizeof(b));
+    rma_free(&end, target);
+    rma_free(&end, remote);
+    rma_free(&end, local);
+    conform_close(&end);
+}
+
+HG_TEST(transfers_can_be_canceled_and_their_memory_freed)
+{
+    enum { COUNT = 20, SIZE = 500000 };
+    static struct conform_call calls[COUNT];
+    struct na_init_info info;
+    struct conform_end end;
+    na_mem_handle_t local, target, remote;
+    char *from, *to;
+    unsigned i, round, put;
+
+    conform_info(&info);
+    info.rma_frame_size = 4096;
+    info.rma_window = 16384;
+    conform_open(&end, &info);
+    hg_test_allow_log("a transfer was refused");
+    for (round = 0; round < 6; round++) {
+        put = round & 1;
+        from = (char *) calloc(1, SIZE);
+        to = (char *) calloc(1, SIZE);
+        HG_CHECK(from != NULL && to != NULL);
+        local = rma_buffer(&end, from, SIZE, NA_MEM_READWRITE);
+        target = rma_buffer(&end, to, SIZE, NA_MEM_READWRITE);
+        HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+        remote = rma_remote(&end, target);
+        for (i = 0; i < COUNT; i++)
+            HG_CHECK_OK(rma_start(
+                &end, &calls[i], put == 1, local, 0, remote, 0, SIZE));
+        for (i = 0; i < round; i++)
+            (void) conform_turn(end.na_class, end.context, 0);
+        if (round >= 4) /* the owner's side ends them */
+            HG_CHECK_OK(NA_Mem_deregister(end.na_class, target));
+        for (i = 0; i < COUNT && round < 4; i++) {
+            na_return_t ret = NA_Cancel(end.na_class, end.context, calls[i].id);
+
+            HG_CHECK(ret == NA_SUCCESS || ret == NA_NOENTRY);
+        }
+        for (i = 0; i < COUNT; i++) {
+            na_return_t ret = conform_wait(&end, &calls[i]);
+
+            HG_CHECK(ret == NA_SUCCESS || ret == NA_CANCELED ||
+                (ret == NA_NOENTRY && round >= 4));
+            HG_CHECK_RET(
+                NA_Cancel(end.na_class, end.context, calls[i].id), NA_NOENTRY);
+        }
+        rma_free(&end, target);
+        rma_free(&end, remote);
+        rma_free(&end, local);
+        free(from);
+        free(to);
+    }
+    conform_close(&end);
+}
+
+HG_TEST(a_handle_in_use_is_not_freed)
+{
+    enum { SIZE = 1000000 };
+    struct conform_end end;
+    struct conform_call call;
+    na_mem_handle_t local, target, remote;
+    char *from = (char *) calloc(1, SIZE), *to = (char *) calloc(1, SIZE);
+    na_return_t ret;
+
+    HG_CHECK(from != NULL && to != NULL);
+    conform_open(&end, NULL);
+    hg_test_allow_log("NA_Mem_handle_free: a transfer uses the handle");
+    local = rma_buffer(&end, to, SIZE, NA_MEM_READWRITE);
+    target = rma_buffer(&end, from, SIZE, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = rma_remote(&end, target);
+    HG_CHECK_OK(rma_start(&end, &call, false, local, 0, remote, 0, SIZE));
+    ret = NA_Mem_handle_free(end.na_class, local);
+    HG_CHECK(ret == NA_SUCCESS || ret == NA_BUSY);
+    HG_CHECK_OK(conform_wait(&end, &call));
+    if (ret == NA_BUSY)
+        rma_free(&end, local);
+    rma_free(&end, target);
+    rma_free(&end, remote);
+    conform_close(&end);
+    free(from);
+    free(to);
+}
+
+HG_TEST(a_put_is_there_before_a_later_message)
+{
+    struct conform_end end;
+    struct conform_call put, send, recv;
+    char a[100], b[100], got[4];
+    na_mem_handle_t local, target, remote;
+    unsigned i;
+
+    conform_open(&end, NULL);
+    local = rma_buffer(&end, a, sizeof(a), NA_MEM_READ_ONLY);
+    target = rma_buffer(&end, b, sizeof(b), NA_MEM_WRITE_ONLY);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = rma_remote(&end, target);
+    for (i = 0; i < 100; i++) {
+        conform_fill(a, sizeof(a), i);
+        HG_CHECK_OK(
+            rma_start(&end, &put, true, local, 0, remote, 0, sizeof(a)));
+        HG_CHECK_OK(conform_wait(&end, &put));
+        HG_CHECK_OK(conform_recv(&end, &recv, true, got, 4, 1));
+        HG_CHECK_OK(conform_send(&end, &send, true, "now", 4, 1));
+        HG_CHECK_OK(conform_wait(&end, &recv));
+        HG_CHECK_EQ_MEM(b, a, sizeof(a));
+        HG_CHECK_OK(conform_wait(&end, &send));
+    }
+    rma_free(&end, target);
+    rma_free(&end, remote);
+    rma_free(&end, local);
+    conform_close(&end);
+}

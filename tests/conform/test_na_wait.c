@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * NA on one transport: progress, sleeping and waking, threads, and memory
+ * that runs out.
+ */
+#include "conform.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#define WAIT_LONG 60000u /* ms: past the watchdog */
+#define WAIT_THREADS 4u
+
+static void wait_nap(unsigned us)
+{
+    struct timespec nap = {0, (long) us * 1000};
+
+    (void) nanosleep(&nap, NULL);
+}
+
+static uint64_t wait_now_ms(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+HG_TEST(progress_and_trigger_tell_what_there_is)
+{
+    struct conform_end end;
+    struct conform_call calls[3];
+    unsigned count = 9, i;
+    uint64_t before;
+
+    conform_open(&end, NULL);
+    HG_CHECK_RET(NA_Progress(end.na_class, end.context, 0), NA_TIMEOUT);
+    before = wait_now_ms();
+    HG_CHECK_RET(NA_Progress(end.na_class, end.context, 20), NA_TIMEOUT);
+    HG_CHECK(wait_now_ms() - before >= 19);
+    HG_CHECK_RET(NA_Trigger(end.context, 0, 1, &count), NA_TIMEOUT);
+    HG_CHECK_EQ_INT(count, 0);
+    before = wait_now_ms();
+    HG_CHECK_RET(NA_Trigger(end.context, 20, 1, &count), NA_TIMEOUT);
+    HG_CHECK(wait_now_ms() - before >= 19);
+    for (i = 0; i < 3; i++)
+        HG_CHECK_OK(conform_send(&end, &calls[i], true, "x", 1, i));
+    HG_CHECK_OK(NA_Progress(end.na_class, end.context, WAIT_LONG));
+    /* It stays so until somebody triggers. */
+    HG_CHECK_OK(NA_Progress(end.na_class, end.context, WAIT_LONG));
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_OK(NA_Progress(end.na_class, end.context, WAIT_LONG));
+        HG_CHECK_EQ_INT(conform_trigger(end.context, 0, 1), 1);
+    }
+    HG_CHECK_RET(NA_Progress(end.na_class, end.context, 0), NA_TIMEOUT);
+    for (i = 0; i < 3; i++)
+        HG_CHECK_EQ_INT(calls[i].ends, 1);
+    HG_CHECK_OK(conform_send(&end, &calls[0], true, "x", 1, 9));
+    HG_CHECK_OK(NA_Progress(end.na_class, end.context, WAIT_LONG));
+    conform_triggering++;
+    HG_CHECK_OK(NA_Trigger(end.context, 0, 5, NULL));
+    conform_triggering--;
+    HG_CHECK_EQ_INT(calls[0].ends, 1);
+    conform_close(&end);
+}
+
+/* ---- Wake-ups ---- */
+
+struct wait_sender {
+    struct conform_end *end;
+    unsigned count;
+    unsigned nap_us; /* at most */
+    uint64_t random;
+    _Atomic bool done;
+};
+
+/* Send without wanting to hear. */
+static void *wait_send(void *arg)
+{
+    struct wait_sender *sender = (struct wait_sender *) arg;
+    struct conform_end *end = sender->end;
+    unsigned i;
+
+    for (i = 0; i < sender->count; i++) {
+        uint64_t dice = hg_test_random(&sender->random);
+
+        if (sender->nap_us > 0 && dice % 4 != 0)
+            wait_nap((unsigned) (dice >> 8) % sender->nap_us);
+        HG_CHECK_OK(NA_Msg_send_expected(end->na_class, end->context, NULL,
+            NULL, "x", 1, end->self, 1, NA_OP_ID_IGNORE));
+    }
+    atomic_store(&sender->done, true);
+    return NULL;
+}
+
+static void wait_be_woken(uint8_t mode, bool trigger)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    struct conform_call recv;
+    struct wait_sender sender;
+    pthread_t thread;
+    char got;
+    unsigned i;
+
+    conform_info(&info);
+    info.wait_mode = mode;
+    conform_open(&end, &info);
+    memset(&sender, 0, sizeof(sender));
+    sender.end = &end;
+    sender.count = 1;
+    sender.nap_us = 3000;
+    sender.random = hg_test_seed();
+    for (i = 0; i < 50; i++) {
+        HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
+        HG_CHECK(!pthread_create(&thread, NULL, wait_send, &sender));
+        while (recv.ends == 0) {
+            if (!trigger)
+                HG_CHECK_OK(NA_Progress(end.na_class, end.context, WAIT_LONG));
+            (void) conform_trigger(end.context, trigger ? WAIT_LONG : 0, 1);
+        }
+        HG_CHECK(!pthread_join(thread, NULL));
+    }
+    conform_close(&end);
+}
+
+HG_TEST(a_send_wakes_a_thread_in_progress)
+{
+    wait_be_woken(NA_WAIT_ADAPTIVE, false);
+}
+
+HG_TEST(a_send_wakes_a_thread_that_blocks)
+{
+    wait_be_woken(NA_WAIT_BLOCK, false);
+}
+
+HG_TEST(a_send_wakes_a_thread_that_spins)
+{
+    wait_be_woken(NA_WAIT_SPIN, false);
+}
+
+HG_TEST(a_send_wakes_a_thread_in_trigger)
+{
+    /* Elsewhere somebody else has to progress. */
+    if (strcmp(hg_test_transport(), "self") != 0)
+        hg_test_skip("only on self does a send complete its receive");
+    wait_be_woken(NA_WAIT_ADAPTIVE, true);
+}
+
+static void wait_on_signal(int number)
+{
+    (void) number;
+}
+
+struct wait_target {
+    pthread_t thread;
+    _Atomic bool stop;
+};
+
+static void *wait_signal_often(void *arg)
+{
+    struct wait_target *target = (struct wait_target *) arg;
+
+    while (!atomic_load(&target->stop)) {
+        HG_CHECK(!pthread_kill(target->thread, SIGUSR1));
+        wait_nap(2000);
+    }
+    return NULL;
+}
+
+HG_TEST(a_signal_ends_a_wait)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    struct sigaction action;
+    struct wait_target target;
+    pthread_t thread;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = wait_on_signal; /* without SA_RESTART */
+    HG_CHECK(!sigaction(SIGUSR1, &action, NULL));
+    conform_info(&info);
+    info.wait_mode = NA_WAIT_BLOCK;
+    conform_open(&end, &info);
+    target.thread = pthread_self();
+    atomic_init(&target.stop, false);
+    HG_CHECK(!pthread_create(&thread, NULL, wait_signal_often, &target));
+    HG_CHECK_RET(NA_Progress(end.na_class, end.context, WAIT_LONG), NA_INTR);
+    atomic_store(&target.stop, true);
+    HG_CHECK(!pthread_join(thread, NULL));
+    conform_close(&end);
+}
+
+HG_TEST_SECONDS(sleeping_on_the_descriptor_loses_no_wake_up, 60)
+{
+    enum { COUNT = 20000 };
+    struct conform_end end;
+    struct conform_call recv;
+    struct wait_sender sender;
+    struct pollfd fd;
+    pthread_t thread;
+    char got;
+    unsigned i;
+
+    conform_open(&end, NULL);
+    fd.fd = NA_Poll_get_fd(end.na_class, end.context);
+    fd.events = POLLIN;
+    if (fd.fd < 0)
+        hg_test_skip("this transport has no descriptor");
+    HG_CHECK_EQ_INT(fd.fd, NA_Poll_get_fd(end.na_class, end.context));
+    memset(&sender, 0, sizeof(sender));
+    sender.end = &end;
+    sender.count = COUNT;
+    sender.nap_us = 20;
+    sender.random = hg_test_seed();
+    HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
+    HG_CHECK(!pthread_create(&thread, NULL, wait_send, &sender));
+    for (i = 0; i < COUNT;) {
+        if (NA_Poll_try_wait(end.na_class, end.context) == NA_TRUE)
+            HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_PATIENCE), 1);
+        (void) conform_turn(end.na_class, end.context, 0);
+        if (recv.ends == 1) {
+            HG_CHECK_OK(recv.ret);
+            i++;
+            HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
+        }
+    }
+    HG_CHECK(!pthread_join(thread, NULL));
+    /* With nothing to do it is quiet. */
+    while (NA_Poll_try_wait(end.na_class, end.context) == NA_FALSE)
+        (void) conform_turn(end.na_class, end.context, 0);
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
+    conform_close(&end);
+}
+
+/* Work that the calling thread itself has left must not sleep either. */
+HG_TEST(what_one_started_oneself_keeps_the_descriptor_awake)
+{
+    enum { SIZE = 300000 };
+    struct na_init_info info;
+    struct conform_end end;
+    struct conform_call get, sends[100], recv;
+    struct pollfd fd;
+    static char a[SIZE], b[SIZE];
+    unsigned char bytes[256];
+    na_mem_handle_t local, target, remote;
+    na_size_t size;
+    unsigned count = 100;
+    unsigned i;
+    char got;
+
+    conform_info(&info);
+    info.max_queue_bytes = 2048;
+    info.rma_frame_size = 8192;
+    conform_open(&end, &info);
+    fd.events = POLLIN;
+    HG_CHECK_OK(
+        NA_Mem_handle_create(end.na_class, a, SIZE, NA_MEM_READWRITE, &local));
+    HG_CHECK_OK(
+        NA_Mem_handle_create(end.na_class, b, SIZE, NA_MEM_READWRITE, &target));
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    size = NA_Mem_handle_get_serialize_size(end.na_class, target);
+    HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, bytes, size, target));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end.na_class, &remote, bytes, size));
+    conform_fill(b, SIZE, 5);
+    memset(&get, 0, sizeof(get));
+    HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,
+        remote, 0, SIZE, end.self, NA_OP_ID_IGNORE));
+    fd.fd = NA_Poll_get_fd(end.na_class, end.context);
+    if (fd.fd < 0)
+        hg_test_skip("this transport has no descriptor");
+    while (get.ends == 0) {
+        if (NA_Poll_try_wait(end.na_class, end.context) == NA_TRUE)
+            HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_PATIENCE), 1);
+        (void) conform_turn(end.na_class, end.context, 0);
+    }
+    HG_CHECK_OK(get.ret);
+    HG_CHECK_EQ_MEM(a, b, SIZE);
+    /* Sends that were held back go on when a receive makes room; other
+     * transports drop what does not fit. */
+    if (strcmp(hg_test_transport(), "self") != 0)
+        count = 10;
+    for (i = 0; i < count; i++)
+        HG_CHECK_OK(conform_send(&end, &sends[i], true, "x", 1, 1));
+    for (i = 0; i < count; i++) {
+        while (NA_Poll_try_wait(end.na_class, end.context) == NA_FALSE)
+            (void) conform_turn(end.na_class, end.context, 0);
+        HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
+        while (recv.ends == 0) {
+            if (NA_Poll_try_wait(end.na_class, end.context) == NA_TRUE)
+                HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_PATIENCE), 1);
+            (void) conform_turn(end.na_class, end.context, 0);
+        }
+        HG_CHECK_OK(recv.ret);
+    }
+    for (i = 0; i < count; i++)
+        HG_CHECK_OK(conform_wait(&end, &sends[i]));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, target));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    conform_close(&end);
+}
+
+/* ---- Threads ---- */
+
+struct wait_worker {
+    struct conform_end end;
+    unsigned number;
+    unsigned rounds;
+};
+
+static void *wait_work(void *arg)
+{
+    struct wait_worker *worker = (struct wait_worker *) arg;
+    struct conform_end *end = &worker->end;
+    struct conform_call send, recv;
+    unsigned i;
+
+    for (i = 0; i < worker->rounds; i++) {
+        uint32_t from = worker->number << 16 | i, to = 0;
+        na_tag_t tag = worker->number;
+        bool early = (i & 1) != 0;
+
+        if (early)
+            HG_CHECK_OK(conform_recv(end, &recv, true, &to, 4, tag));
+        HG_CHECK_OK(conform_send(end, &send, true, &from, 4, tag));
+        if (!early)
+            HG_CHECK_OK(conform_recv(end, &recv, true, &to, 4, tag));
+        /* Another thread may run our callbacks. */
+        HG_CHECK_OK(conform_wait(end, &recv));
+        HG_CHECK_OK(conform_wait(end, &send));
+        HG_CHECK_EQ_U64(to, from);
+    }
+    return NULL;
+}
+
+static void wait_work_together(bool own_contexts)
+{
+    struct conform_end end;
+    struct wait_worker workers[WAIT_THREADS];
+    pthread_t threads[WAIT_THREADS];
+    unsigned i;
+
+    conform_open(&end, NULL);
+    for (i = 0; i < WAIT_THREADS; i++) {
+        workers[i].end = end;
+        workers[i].number = i;
+        workers[i].rounds = 1250; /* 10,000 operations in all */
+        if (own_contexts) {
+            workers[i].end.context = NA_Context_create(end.na_class);
+            HG_CHECK(workers[i].end.context != NULL);
+        }
+        HG_CHECK(!pthread_create(&threads[i], NULL, wait_work, &workers[i]));
+    }
+    for (i = 0; i < WAIT_THREADS; i++)
+        HG_CHECK(!pthread_join(threads[i], NULL));
+    for (i = 0; i < WAIT_THREADS && own_contexts; i++)
+        HG_CHECK_OK(NA_Context_destroy(end.na_class, workers[i].end.context));
+    conform_idle(&end);
+    conform_close(&end);
+}
+
+HG_TEST_SECONDS(threads_share_a_context, 60)
+{
+    wait_work_together(false);
+}
+
+HG_TEST_SECONDS(threads_have_a_context_each, 60)
+{
+    wait_work_together(true);
+}
+
+struct wait_canceler {
+    struct conform_end *end;
+    _Atomic uintptr_t id; /* of the operation in flight */
+    _Atomic bool stop;
+    unsigned hits;
+};
+
+static void *wait_cancel(void *arg)
+{
+    struct wait_canceler *canceler = (struct wait_canceler *) arg;
+    struct conform_end *end = canceler->end;
+
+    while (!atomic_load(&canceler->stop)) {
+        na_return_t ret = NA_Cancel(end->na_class, end->context,
+            (na_op_id_t) atomic_load(&canceler->id));
+
+        HG_CHECK(ret == NA_SUCCESS || ret == NA_NOENTRY);
+        canceler->hits += ret == NA_SUCCESS;
+    }
+    return NULL;
+}
+
+HG_TEST(a_cancel_from_another_thread_meets_every_moment)
+{
+    struct conform_end end;
+    struct wait_canceler canceler;
+    struct conform_call send, recv;
+    pthread_t thread;
+    unsigned i, canceled = 0;
+    char got;
+
+    conform_open(&end, NULL);
+    memset(&canceler, 0, sizeof(canceler));
+    canceler.end = &end;
+    HG_CHECK(!pthread_create(&thread, NULL, wait_cancel, &canceler));
+    for (i = 0; i < 3000; i++) {
+        HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
+        atomic_store(&canceler.id, (uintptr_t) recv.id);
+        HG_CHECK_OK(conform_send(&end, &send, true, "x", 1, 1));
+        (void) conform_wait(&end, &recv);
+        HG_CHECK(recv.ret == NA_SUCCESS || recv.ret == NA_CANCELED);
+        if (recv.ret == NA_CANCELED) {
+            canceled++;
+            atomic_store(&canceler.id, 0);
+            HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
+            HG_CHECK_OK(conform_wait(&end, &recv));
+        }
+        HG_CHECK_OK(conform_wait(&end, &send));
+    }
+    atomic_store(&canceler.stop, true);
+    HG_CHECK(!pthread_join(thread, NULL));
+    HG_CHECK_EQ_INT(canceler.hits, canceled);
+    conform_close(&end);
+}
+
+/* ---- The progress thread ---- */
+
+HG_TEST(the_progress_thread_comes_and_goes)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    struct conform_call send, recv;
+    char got;
+    unsigned i;
+
+    conform_info(&info);
+    info.progress_thread = NA_TRUE;
+    info.max_contexts = 1; /* its context is not the application's */
+    for (i = 0; i < 20; i++) {
+        conform_open(&end, &info);
+        HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
+        HG_CHECK_OK(conform_send(&end, &send, true, "x", 1, 1));
+        HG_CHECK_OK(conform_wait(&end, &recv));
+        HG_CHECK_OK(conform_wait(&end, &send));
+        conform_close(&end);
+    }
+}
+
+HG_TEST(the_progress_thread_moves_memory_while_we_compute)
+{
+    enum { SIZE = 500000 };
+    struct na_init_info info;
+    struct conform_end end;
+    struct conform_call get;
+    static char a[SIZE], b[SIZE];
+    unsigned char bytes[256];
+    na_mem_handle_t local, target, remote;
+    na_size_t size;
+
+    conform_info(&info);
+    info.progress_thread = NA_TRUE;
+    info.rma_frame_size = 8192;
+    conform_open(&end, &info);
+    HG_CHECK_OK(
+        NA_Mem_handle_create(end.na_class, a, SIZE, NA_MEM_READWRITE, &local));
+    HG_CHECK_OK(
+        NA_Mem_handle_create(end.na_class, b, SIZE, NA_MEM_READWRITE, &target));
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    size = NA_Mem_handle_get_serialize_size(end.na_class, target);
+    HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, bytes, size, target));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end.na_class, &remote, bytes, size));
+    conform_fill(b, SIZE, 6);
+    memset(&get, 0, sizeof(get));
+    HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,
+        remote, 0, SIZE, end.self, NA_OP_ID_IGNORE));
+    /* Only trigger: all progress is the thread's. */
+    while (get.ends == 0)
+        (void) conform_trigger(end.context, CONFORM_PATIENCE, 1);
+    HG_CHECK_OK(get.ret);
+    HG_CHECK_EQ_MEM(a, b, SIZE);
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, target));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    conform_close(&end);
+}
+
+/* ---- Memory that runs out ---- */
+
+struct wait_scene {
+    struct conform_end end;
+    struct conform_call calls[16];
+    unsigned started;
+    na_return_t ret; /* the first error */
+};
+
+static struct conform_call *wait_scene_call(struct wait_scene *scene)
+{
+    HG_CHECK(scene->started < 16);
+    return &scene->calls[scene->started++];
+}
+
+/* Note the code of a start; one that failed has no end. */
+static void wait_scene_note(struct wait_scene *scene, na_return_t ret)
+{
+    if (ret == NA_SUCCESS)
+        return;
+    scene->started--;
+    if (scene->ret == NA_SUCCESS)
+        scene->ret = ret;
+}
+
+static void wait_scene_messages(struct wait_scene *scene, char *got)
+{
+    struct conform_end *end = &scene->end;
+    struct conform_call *call;
+    struct na_segment segments[6];
+    unsigned i;
+
+    for (i = 0; i < 6; i++) {
+        segments[i].address = (void *) (uintptr_t) "abcdef";
+        segments[i].size = i;
+    }
+    for (i = 0; i < 2; i++) {
+        call = wait_scene_call(scene);
+        wait_scene_note(
+            scene, conform_recv(end, call, i == 1, got + 64 * i, 64, 1));
+        call = wait_scene_call(scene);
+        wait_scene_note(scene, conform_send(end, call, i == 1, "x", 1, 1));
+    }
+    /* Before their receives: they wait in the class; then past its limit. */
+    for (i = 0; i < 3; i++) {
+        call = wait_scene_call(scene);
+        memset(call, 0, sizeof(*call));
+        wait_scene_note(scene,
+            NA_Msg_sendv_expected(end->na_class, end->context, conform_ended,
+                call, segments, 6, end->self, 2, NA_OP_ID_IGNORE));
+    }
+    for (i = 2; i < 5; i++) {
+        call = wait_scene_call(scene);
+        wait_scene_note(
+            scene, conform_recv(end, call, true, got + 64 * i, 64, 2));
+    }
+}
+
+static void wait_scene_lookup(struct wait_scene *scene)
+{
+    struct conform_end *end = &scene->end;
+    struct conform_call *call = wait_scene_call(scene);
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+    na_return_t ret;
+
+    HG_CHECK_OK(
+        NA_Addr_to_string(end->na_class, name, sizeof(name), end->self));
+    memset(call, 0, sizeof(*call));
+    wait_scene_note(scene,
+        NA_Addr_lookup(end->na_class, end->context, conform_ended, call, name,
+            NA_OP_ID_IGNORE));
+    ret = NA_Addr_lookup_wait(end->na_class, name, 1000, &addr);
+    if (ret == NA_SUCCESS)
+        HG_CHECK_OK(NA_Addr_free(end->na_class, addr));
+    else if (scene->ret == NA_SUCCESS)
+        scene->ret = ret;
+}
+
+/* Let everything end that will; the rest is abandoned with its context. */
+static void wait_scene_settle(struct wait_scene *scene)
+{
+    bool self = strcmp(hg_test_transport(), "self") == 0;
+    unsigned i, quiet = 0, ended = 0;
+
+    while (ended < scene->started && quiet < (self ? 3u : 100u)) {
+        quiet = conform_turn(
+                    scene->end.na_class, scene->end.context, self ? 0 : 1) > 0
+            ? 0
+            : quiet + 1;
+        for (ended = 0, i = 0; i < scene->started; i++)
+            ended += scene->calls[i].ends;
+    }
+    for (i = 0; i < scene->started; i++) {
+        struct conform_call *call = &scene->calls[i];
+
+        if (call->ends == 0 || call->ret != NA_SUCCESS)
+            scene->ret = scene->ret != NA_SUCCESS ? scene->ret : NA_NOMEM;
+        if (call->ends == 1 && call->addr != NA_ADDR_NULL)
+            HG_CHECK_OK(NA_Addr_free(scene->end.na_class, call->addr));
+    }
+}
+
+static na_return_t wait_scene_transfer(struct wait_scene *scene,
+    na_mem_handle_t local, na_mem_handle_t target, na_mem_handle_t *remote_p)
+{
+    struct conform_end *end = &scene->end;
+    struct conform_call *call;
+    unsigned char bytes[256];
+    na_size_t size;
+    na_return_t ret = NA_Mem_register(end->na_class, target);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    size = NA_Mem_handle_get_serialize_size(end->na_class, target);
+    HG_CHECK(size <= sizeof(bytes));
+    HG_CHECK_OK(NA_Mem_handle_serialize(end->na_class, bytes, size, target));
+    ret = NA_Mem_handle_deserialize(end->na_class, remote_p, bytes, size);
+    if (ret != NA_SUCCESS)
+        return ret;
+    call = wait_scene_call(scene);
+    memset(call, 0, sizeof(*call));
+    wait_scene_note(scene,
+        NA_Put(end->na_class, end->context, conform_ended, call, local, 0,
+            *remote_p, 0, 5000, end->self, NA_OP_ID_IGNORE));
+    call = wait_scene_call(scene);
+    memset(call, 0, sizeof(*call));
+    wait_scene_note(scene,
+        NA_Get(end->na_class, end->context, conform_ended, call, local, 0,
+            *remote_p, 0, 5000, end->self, NA_OP_ID_IGNORE));
+    return NA_SUCCESS;
+}
+
+static void wait_scene_memory(
+    struct wait_scene *scene, char *memory, na_mem_handle_t handles[3])
+{
+    na_class_t *na_class = scene->end.na_class;
+    na_return_t ret;
+
+    ret = NA_Mem_handle_create(
+        na_class, memory, 5000, NA_MEM_READWRITE, &handles[0]);
+    if (ret == NA_SUCCESS)
+        ret = NA_Mem_handle_create(
+            na_class, memory + 5000, 5000, NA_MEM_READWRITE, &handles[1]);
+    if (ret == NA_SUCCESS)
+        ret = wait_scene_transfer(scene, handles[0], handles[1], &handles[2]);
+    if (scene->ret == NA_SUCCESS)
+        scene->ret = ret;
+}
+
+static int wait_scene_play(void *arg)
+{
+    static char got[5 * 64], memory[10000];
+    const struct na_init_info *info = (const struct na_init_info *) arg;
+    na_mem_handle_t handles[3] = {NULL, NULL, NULL};
+    struct wait_scene scene;
+    char *string = hg_test_listen_string();
+    unsigned i;
+
+    memset(&scene, 0, sizeof(scene));
+    scene.end.na_class = NA_Initialize_opt(string, NA_TRUE, info);
+    free(string);
+    if (scene.end.na_class == NULL)
+        return 1;
+    scene.end.context = NA_Context_create(scene.end.na_class);
+    if (scene.end.context == NULL) {
+        HG_CHECK_OK(NA_Finalize(scene.end.na_class));
+        return 1;
+    }
+    HG_CHECK_OK(NA_Addr_self(scene.end.na_class, &scene.end.self));
+    wait_scene_messages(&scene, got);
+    wait_scene_lookup(&scene);
+    wait_scene_memory(&scene, memory, handles);
+    wait_scene_settle(&scene);
+    HG_CHECK_OK(NA_Addr_free(scene.end.na_class, scene.end.self));
+    HG_CHECK_OK(NA_Context_destroy(scene.end.na_class, scene.end.context));
+    for (i = 3; i-- > 0;) {
+        if (handles[i] != NULL)
+            HG_CHECK_OK(NA_Mem_handle_free(scene.end.na_class, handles[i]));
+    }
+    HG_CHECK_OK(NA_Finalize(scene.end.na_class));
+    return scene.ret;
+}
+
+HG_TEST_SECONDS(every_allocation_may_fail, 60)
+{
+    struct na_init_info info;
+    unsigned fds;
+
+    hg_test_alloc_install();
+    conform_info(&info);
+    info.max_queue_bytes = 150; /* the third message is held back */
+    info.rma_frame_size = 1024;
+    info.auth_key = "kept as a copy";
+    HG_CHECK_OK(wait_scene_play(&info));
+    fds = hg_test_fd_count();
+    HG_CHECK(hg_test_oom_loop(wait_scene_play, &info) > 20);
+    HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers that die, and several of them at once. For transports that reach
+ * another process.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include "rpc.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+MERCURY_GEN_PROC(peer_one_t, ((int32_t) (value)))
+
+static hg_id_t peer_keep_id, peer_inc_id, peer_large_id;
+
+static hg_return_t peer_keep(hg_handle_t handle)
+{
+    (void) handle; /* for ever: HG_Finalize answers it */
+    return HG_SUCCESS;
+}
+
+static hg_return_t peer_inc(hg_handle_t handle)
+{
+    peer_one_t value;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &value));
+    value.value++;
+    (void) HG_Handler_start_output(handle, &value);
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t peer_large(hg_handle_t handle)
+{
+    struct rpc_blob blob = {
+        (uint64_t) 32 << 20, rpc_new_pattern((size_t) 32 << 20, 3)};
+
+    (void) HG_Handler_start_output(handle, &blob);
+    free(blob.bytes);
+    return HG_Handler_free(handle);
+}
+
+static void rpc_register(void)
+{
+    peer_keep_id =
+        MERCURY_REGISTER("peer keep", peer_one_t, peer_one_t, peer_keep);
+    peer_inc_id =
+        MERCURY_REGISTER("peer inc", peer_one_t, peer_one_t, peer_inc);
+    peer_large_id = HG_Register("peer large", NULL, rpc_proc_blob, peer_large);
+    HG_CHECK(peer_large_id != 0);
+}
+
+static void peer_need_processes(void)
+{
+    if (!rpc_reaches_processes())
+        hg_test_skip("%s reaches one process only", hg_test_transport());
+}
+
+HG_TEST(peer_that_is_killed_fails_calls_once)
+{
+    enum { COUNT = 20 };
+    struct rpc_end end;
+    hg_request_t requests[COUNT + 2];
+    hg_request_t late;
+    peer_one_t one = {1};
+    struct rpc_blob blob = {0, NULL};
+    char *address;
+    hg_return_t ret;
+    int i;
+
+    peer_need_processes();
+    hg_test_allow_log("");
+    rpc_open(&end);
+    for (i = 0; i < COUNT; i++)
+        requests[i] = rpc_start_call(&end, peer_keep_id, &one, NULL);
+    requests[COUNT] = rpc_start_call(&end, peer_inc_id, &one, &one);
+    HG_CHECK_OK(rpc_wait(requests[COUNT])); /* all have arrived */
+    requests[COUNT + 1] = rpc_start_call(&end, peer_large_id, NULL, &blob);
+    (void) HG_Wait(requests[COUNT + 1], 1, HG_STATUS_IGNORE);
+    hg_test_signal(end.peer, SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(end.peer)));
+    for (i = 0; i < COUNT; i++) {
+        HG_CHECK_RET(rpc_wait(requests[i]), HG_DISCONNECT);
+        HG_CHECK_RET(rpc_wait(requests[i]), HG_DISCONNECT);
+    }
+    ret = rpc_wait(requests[COUNT + 1]); /* it may have been faster */
+    HG_CHECK(ret == HG_DISCONNECT || ret == HG_SUCCESS);
+    for (i = 0; i < COUNT + 2; i++)
+        HG_CHECK_OK(HG_Request_free(requests[i]));
+    HG_CHECK_RET(
+        HG_Forward(end.target, peer_inc_id, &one, NULL, &late), HG_DISCONNECT);
+    HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+
+    /* A server that comes after it is somebody else. */
+    end.peer = hg_test_spawn("server", "one", "0", (char *) NULL);
+    address = hg_test_hear(end.peer);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end.na_class, address, RPC_PATIENCE, &end.target));
+    free(address);
+    one.value = 5;
+    HG_CHECK_OK(rpc_call(&end, peer_inc_id, &one, &one));
+    HG_CHECK_EQ_INT(one.value, 6);
+    rpc_close(&end);
+}
+
+/* A server that ends in order answers what it has. */
+HG_TEST(peer_that_finalizes_answers_what_it_has)
+{
+    struct rpc_end end;
+    hg_request_t requests[2];
+    peer_one_t one = {1};
+    hg_return_t ret;
+
+    peer_need_processes();
+    rpc_open(&end);
+    requests[0] = rpc_start_call(&end, peer_keep_id, &one, NULL);
+    requests[1] = rpc_start_call(&end, peer_inc_id, &one, &one);
+    HG_CHECK_OK(rpc_wait(requests[1]));
+    hg_test_stop(end.peer);
+    end.peer = NULL;
+    ret = rpc_wait(requests[0]);
+    HG_CHECK_RET(ret, HG_CANCELED);
+    HG_CHECK_OK(HG_Request_free(requests[0]));
+    HG_CHECK_OK(HG_Request_free(requests[1]));
+    rpc_close(&end);
+}
+
+/* Calls until told to stop, and dies in the middle if it is told so. */
+HG_TEST_ROLE(client)
+{
+    hg_request_t request;
+    struct rpc_blob blob = {0, NULL};
+    struct rpc_end end;
+    int32_t i;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    rpc_start(&end, NULL, false);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end.na_class, argv[0], RPC_PATIENCE, &end.target));
+    for (i = 0; i < 100; i++) {
+        peer_one_t in;
+        peer_one_t out = {0};
+
+        in.value = i;
+        HG_CHECK_OK(rpc_call(&end, peer_inc_id, &in, &out));
+        HG_CHECK_EQ_INT(out.value, i + 1);
+    }
+    request = rpc_start_call(&end, peer_large_id, NULL, &blob);
+    if (strcmp(argv[1], "dies") == 0) {
+        hg_test_say_parent("now");
+        for (;;)
+            (void) HG_Wait(request, 0, HG_STATUS_IGNORE);
+    }
+    HG_CHECK_OK(rpc_wait(request));
+    HG_CHECK_EQ_U64(blob.size, (uint64_t) 32 << 20);
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    rpc_end(&end);
+}
+
+/* Several clients at once, one of which dies while it fetches an output; this
+ * process serves, and nothing of the dead one stays with it. */
+HG_TEST_SECONDS(peer_clients_come_and_die, 60)
+{
+    struct hg_test_peer *clients[3];
+    char address[NA_MAX_ADDR_LEN];
+    struct hg_counters counters;
+    struct rpc_end end;
+    na_addr_t self;
+    int i;
+
+    peer_need_processes();
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    rpc_start(&end, NULL, false);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &self));
+    HG_CHECK_OK(
+        NA_Addr_to_string(end.na_class, address, sizeof(address), self));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, self));
+    for (i = 0; i < 3; i++)
+        clients[i] = hg_test_spawn(
+            "client", address, i == 1 ? "dies" : "lives", (char *) NULL);
+    do {
+        (void) HG_Handler_process(50, HG_STATUS_IGNORE);
+        counters = rpc_counters();
+    } while (counters.requests_received < 303);
+    hg_test_signal(clients[1], SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(clients[1])));
+    for (i = 0; i < 3; i += 2) {
+        struct hg_test_peer *client = clients[i];
+        siginfo_t info;
+
+        memset(&info, 0, sizeof(info));
+        while (waitid(P_PID, (id_t) hg_test_peer_pid(client), &info,
+                   WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            info.si_pid == 0)
+            (void) HG_Handler_process(20, HG_STATUS_IGNORE);
+        HG_CHECK_EQ_INT(hg_test_wait(client), 0);
+    }
+    HG_CHECK_EQ_U64(rpc_counters().unanswered, 0);
+    HG_CHECK_EQ_U64(rpc_counters().responses_sent, 303);
+    rpc_end(&end);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}

@@ -1,0 +1,929 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting, in one thread and in many, inside handlers and outside; requests
+ * given up; the life of the layer; arguments that are wrong.
+ */
+#include "rpc.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/time.h>
+
+MERCURY_GEN_PROC(waits_two_t, ((int32_t) (a))((int32_t) (b)))
+MERCURY_GEN_PROC(waits_one_t, ((int32_t) (value)))
+MERCURY_GEN_PROC(waits_text_t, ((hg_string_t) (text)))
+
+static hg_id_t waits_keep_id, waits_release_id, waits_nest_id, waits_code_id,
+    waits_inc_id, waits_hold_id, waits_large_id;
+
+/* Handles kept; guarded by the lock, as handlers of several threads run at
+ * once. */
+static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
+static hg_handle_t waits_kept[256];
+static int waits_kept_count;
+
+static hg_return_t waits_keep(hg_handle_t handle)
+{
+    pthread_mutex_lock(&waits_lock);
+    HG_CHECK(waits_kept_count < 256);
+    waits_kept[waits_kept_count++] = handle;
+    pthread_mutex_unlock(&waits_lock);
+    return HG_SUCCESS;
+}
+
+static hg_handle_t waits_take_kept(void)
+{
+    hg_handle_t handle = HG_HANDLE_NULL;
+
+    pthread_mutex_lock(&waits_lock);
+    if (waits_kept_count > 0)
+        handle = waits_kept[--waits_kept_count];
+    pthread_mutex_unlock(&waits_lock);
+    return handle;
+}
+
+/* Answer every kept handle with a text; the number. */
+static hg_return_t waits_release(hg_handle_t handle)
+{
+    waits_one_t count = {0};
+    waits_text_t text;
+    hg_handle_t kept;
+    char word[] = "released";
+
+    text.text = word;
+    while ((kept = waits_take_kept()) != HG_HANDLE_NULL) {
+        HG_CHECK_OK(HG_Handler_start_output(kept, &text));
+        HG_CHECK_OK(HG_Handler_free(kept));
+        count.value++;
+    }
+    HG_CHECK_OK(HG_Handler_start_output(handle, &count));
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t waits_code(hg_handle_t handle)
+{
+    waits_one_t in;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    if (in.value != HG_SUCCESS)
+        return in.value;
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t waits_inc(hg_handle_t handle)
+{
+    waits_one_t value;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &value));
+    value.value++;
+    (void) HG_Handler_start_output(handle, &value);
+    return HG_Handler_free(handle);
+}
+
+/* a > 0: call back the caller with a - 1 and wait b ms for it. The output is
+ * how many calls were nested; a failure down there is the code of all. */
+static hg_return_t waits_nest(hg_handle_t handle)
+{
+    waits_two_t in;
+    waits_one_t out = {0};
+    hg_request_t request;
+    hg_return_t ret;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    if (in.a > 0) {
+        in.a--;
+        HG_CHECK_OK(HG_Forward(
+            HG_Handler_get_addr(handle), waits_nest_id, &in, &out, &request));
+        ret = HG_Wait(request, (unsigned) in.b, HG_STATUS_IGNORE);
+        HG_CHECK_OK(HG_Request_free(request));
+        if (ret != HG_SUCCESS)
+            return ret;
+        out.value++;
+    }
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
+static int waits_held; /* inside waits_hold; of one thread */
+
+static hg_return_t waits_pull(na_addr_t addr, hg_bulk_t origin)
+{
+    hg_bulk_request_t request;
+    size_t size = 100000;
+    hg_return_t ret;
+    hg_bulk_t local;
+    int i;
+
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &local));
+    for (i = 0, ret = HG_SUCCESS; i < 10 && ret == HG_SUCCESS; i++) {
+        ret = HG_Bulk_transfer(
+            HG_BULK_PULL, addr, origin, 0, local, 0, size, &request);
+        if (ret == HG_SUCCESS)
+            ret = HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE);
+    }
+    HG_CHECK_OK(HG_Bulk_handle_free(local));
+    return ret;
+}
+
+/* Moves bytes, and while it waits for them no other handler may start here.
+ * The caller may be gone by then. */
+static hg_return_t waits_hold(hg_handle_t handle)
+{
+    hg_bulk_t origin;
+    hg_return_t ret;
+
+    HG_CHECK_EQ_INT(waits_held, 0);
+    waits_held = 1;
+    HG_CHECK_OK(HG_Handler_get_input(handle, &origin));
+    ret = waits_pull(HG_Handler_get_addr(handle), origin);
+    HG_CHECK_OK(HG_Handler_free_input(handle, &origin));
+    waits_held = 0;
+    if (ret != HG_SUCCESS)
+        return ret;
+    (void) HG_Handler_start_output(handle, NULL);
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t waits_large(hg_handle_t handle)
+{
+    struct rpc_blob blob = {300000, rpc_new_pattern(300000, 3)};
+
+    (void) HG_Handler_start_output(handle, &blob);
+    free(blob.bytes);
+    return HG_Handler_free(handle);
+}
+
+static void rpc_register(void)
+{
+    waits_keep_id =
+        MERCURY_REGISTER("waits keep", void, waits_text_t, waits_keep);
+    waits_release_id =
+        MERCURY_REGISTER("waits release", void, waits_one_t, waits_release);
+    waits_nest_id =
+        MERCURY_REGISTER("waits nest", waits_two_t, waits_one_t, waits_nest);
+    waits_code_id =
+        MERCURY_REGISTER("waits code", waits_one_t, void, waits_code);
+    waits_inc_id =
+        MERCURY_REGISTER("waits inc", waits_one_t, waits_one_t, waits_inc);
+    waits_hold_id = MERCURY_REGISTER("waits hold", hg_bulk_t, void, waits_hold);
+    waits_large_id =
+        HG_Register("waits large", NULL, rpc_proc_blob, waits_large);
+    HG_CHECK(waits_large_id != 0);
+}
+
+/* The kept calls are answered. */
+static void waits_do_release(const struct rpc_end *end, int32_t expected)
+{
+    waits_one_t count = {0};
+
+    HG_CHECK_OK(rpc_call(end, waits_release_id, NULL, &count));
+    HG_CHECK_EQ_INT(count.value, expected);
+}
+
+/* ---- How waits end ---- */
+
+HG_TEST(waits_time_out_and_go_on)
+{
+    struct rpc_end end;
+    waits_text_t out = {NULL};
+    hg_request_t request;
+    hg_status_t status = 77;
+
+    rpc_open(&end);
+    request = rpc_start_call(&end, waits_keep_id, NULL, &out);
+    HG_CHECK_RET(HG_Wait(request, 0, &status), HG_TIMEOUT);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    HG_CHECK_RET(HG_Wait(request, 5, HG_STATUS_IGNORE), HG_TIMEOUT);
+    waits_do_release(&end, 1);
+    HG_CHECK_OK(HG_Wait(request, RPC_PATIENCE, &status));
+    HG_CHECK_EQ_INT(status, HG_TRUE);
+    HG_CHECK_EQ_STR(out.text, "released");
+    HG_CHECK_OK(HG_Request_free(request));
+    rpc_close(&end);
+}
+
+static void waits_on_alarm(int signal_number)
+{
+    (void) signal_number;
+}
+
+HG_TEST(waits_end_with_a_signal)
+{
+    struct sigaction action;
+    struct itimerval often = {{0, 20000}, {0, 20000}};
+    struct itimerval never = {{0, 0}, {0, 0}};
+    struct rpc_end end;
+    hg_request_t requests[1];
+    hg_status_t status = HG_TRUE;
+
+    rpc_open(&end);
+    requests[0] = rpc_start_call(&end, waits_keep_id, NULL, NULL);
+    HG_CHECK_RET(HG_Wait(requests[0], 10, HG_STATUS_IGNORE), HG_TIMEOUT);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = waits_on_alarm; /* without SA_RESTART */
+    HG_CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    HG_CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    HG_CHECK_RET(HG_Wait(requests[0], RPC_PATIENCE, &status), HG_INTR);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    status = HG_TRUE;
+    HG_CHECK_RET(HG_Wait_all(1, requests, RPC_PATIENCE, &status), HG_INTR);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    HG_CHECK_RET(HG_Handler_process(RPC_PATIENCE, &status), HG_INTR);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    HG_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    waits_do_release(&end, 1);
+    HG_CHECK_OK(rpc_wait(requests[0]));
+    HG_CHECK_OK(HG_Request_free(requests[0]));
+    rpc_close(&end);
+}
+
+HG_TEST(waits_for_all_tell_the_first_error)
+{
+    struct rpc_end end;
+    waits_one_t codes[4] = {{HG_SUCCESS}, {HG_ACCESS}, {HG_NODEV}, {0}};
+    hg_request_t requests[5];
+    hg_request_t swapped[5];
+    hg_status_t statuses[5];
+    int i;
+
+    rpc_open(&end);
+    requests[0] = rpc_start_call(&end, waits_keep_id, NULL, NULL);
+    for (i = 1; i < 5; i++)
+        requests[i] = rpc_start_call(&end, waits_code_id, &codes[i - 1], NULL);
+    for (i = 1; i < 5; i++)
+        HG_CHECK_RET(rpc_wait(requests[i]), codes[i - 1].value);
+    /* An error counts before what is not done, wherever that stands. */
+    HG_CHECK_RET(HG_Wait_all(5, requests, 0, statuses), HG_ACCESS);
+    HG_CHECK_EQ_INT(statuses[0], HG_FALSE);
+    for (i = 1; i < 5; i++)
+        HG_CHECK_EQ_INT(statuses[i], HG_TRUE);
+    for (i = 0; i < 5; i++)
+        swapped[i] = requests[4 - i];
+    HG_CHECK_RET(HG_Wait_all(5, swapped, 0, NULL), HG_NODEV);
+    HG_CHECK_RET(HG_Wait_all(2, requests, 0, NULL), HG_TIMEOUT);
+    HG_CHECK_OK(HG_Wait_all(0, NULL, RPC_PATIENCE, NULL));
+    waits_do_release(&end, 1);
+    HG_CHECK_OK(HG_Wait_all(2, requests, RPC_PATIENCE, NULL));
+    for (i = 0; i < 5; i++)
+        HG_CHECK_OK(HG_Request_free(requests[i]));
+    rpc_close(&end);
+}
+
+/* After HG_Request_free the output is not touched. */
+HG_TEST(waits_given_up_leave_the_output_alone)
+{
+    static const unsigned char poison[sizeof(struct rpc_blob)] = {
+        0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5, 0xa5};
+    struct rpc_end end;
+    struct rpc_blob out;
+    waits_text_t text;
+    hg_request_t request;
+    int i;
+
+    rpc_open(&end);
+    memcpy(&out, poison, sizeof(out));
+    memcpy(&text, poison, sizeof(text));
+    request = rpc_start_call(&end, waits_keep_id, NULL, &text);
+    HG_CHECK_RET(HG_Wait(request, 10, HG_STATUS_IGNORE), HG_TIMEOUT);
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
+    waits_do_release(&end, 1);
+    for (i = 0; i < 100; i++) {
+        int turns;
+
+        request = rpc_start_call(&end, waits_large_id, NULL, &out);
+        for (turns = 0; turns < i % 20; turns++)
+            if (HG_Wait(request, 0, HG_STATUS_IGNORE) == HG_SUCCESS)
+                break;
+        if (turns < i % 20) { /* it was faster */
+            HG_CHECK_OK(HG_Request_free(request));
+            memcpy(&out, poison, sizeof(out));
+            continue;
+        }
+        HG_CHECK_OK(HG_Request_free(request));
+        (void) HG_Handler_process(0, HG_STATUS_IGNORE);
+        HG_CHECK_EQ_MEM(&out, poison, sizeof(out));
+    }
+    /* A call that ends in order comes after all those. */
+    request = rpc_start_call(&end, waits_large_id, NULL, NULL);
+    HG_CHECK_OK(rpc_wait(request));
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_EQ_MEM(&text, poison, sizeof(text));
+    HG_CHECK_EQ_MEM(&out, poison, sizeof(out));
+    HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
+    rpc_close(&end);
+}
+
+/* ---- Inside handlers ---- */
+
+HG_TEST(waits_inside_handlers_run_handlers)
+{
+    struct rpc_end end;
+    waits_two_t in = {0, 5000};
+    waits_one_t out = {0};
+    /* Each side may nest sixteen. */
+    int32_t deepest;
+
+    rpc_open(&end);
+    deepest = end.peer != NULL ? 31 : 15;
+    for (in.a = 0; in.a <= deepest; in.a += in.a < 2 ? 1 : deepest - 2) {
+        HG_CHECK_OK(rpc_call(&end, waits_nest_id, &in, &out));
+        HG_CHECK_EQ_INT(out.value, in.a);
+    }
+    rpc_close(&end);
+}
+
+HG_TEST(waits_too_deep_leave_calls_in_the_queue)
+{
+    struct rpc_end end;
+    waits_two_t in = {16, 200};
+    waits_one_t out = {0};
+
+    rpc_open(&end);
+    if (end.peer != NULL)
+        in.a = 34;
+    /* Whoever waits for the last one gives up; the rest hears of it. */
+    HG_CHECK_RET(rpc_call(&end, waits_nest_id, &in, &out), HG_TIMEOUT);
+    in.a = 3;
+    HG_CHECK_OK(rpc_call(&end, waits_nest_id, &in, &out));
+    HG_CHECK_EQ_INT(out.value, 3);
+    rpc_close(&end);
+}
+
+HG_TEST(waits_for_bulk_inside_handlers_start_none)
+{
+    enum { COUNT = 20 };
+    struct rpc_end end;
+    hg_request_t requests[COUNT];
+    hg_bulk_t bulk;
+    size_t size = 100000;
+    int i;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &bulk));
+    for (i = 0; i < COUNT; i++)
+        requests[i] = rpc_start_call(&end, waits_hold_id, &bulk, NULL);
+    HG_CHECK_OK(HG_Wait_all(COUNT, requests, RPC_PATIENCE, NULL));
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(HG_Request_free(requests[i]));
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    rpc_close(&end);
+}
+
+/* ---- Several threads ---- */
+
+struct waits_thread {
+    const struct rpc_end *end;
+    pthread_t thread;
+    int calls;
+};
+
+static void *waits_call_many(void *arg)
+{
+    const struct waits_thread *mine = (const struct waits_thread *) arg;
+    int i;
+
+    for (i = 0; i < mine->calls; i++) {
+        waits_one_t in;
+        waits_one_t out = {0};
+
+        in.value = i;
+        HG_CHECK_OK(rpc_call(mine->end, waits_inc_id, &in, &out));
+        HG_CHECK_EQ_INT(out.value, i + 1);
+    }
+    return NULL;
+}
+
+static void *waits_copy_many(void *arg)
+{
+    const struct waits_thread *mine = (const struct waits_thread *) arg;
+    na_addr_t self;
+    size_t size = 10000;
+    int i;
+
+    HG_CHECK_OK(NA_Addr_self(mine->end->na_class, &self));
+    for (i = 0; i < mine->calls; i++) {
+        hg_bulk_request_t request;
+        hg_bulk_t from;
+        hg_bulk_t to;
+
+        HG_CHECK_OK(
+            HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &from));
+        HG_CHECK_OK(
+            HG_Bulk_handle_create(1, NULL, &size, HG_BULK_WRITE_ONLY, &to));
+        HG_CHECK_OK(HG_Bulk_transfer(
+            HG_BULK_PULL, self, from, 0, to, 0, size, &request));
+        HG_CHECK_OK(HG_Bulk_wait(request, RPC_PATIENCE, HG_STATUS_IGNORE));
+        HG_CHECK_OK(HG_Bulk_handle_free(from));
+        HG_CHECK_OK(HG_Bulk_handle_free(to));
+    }
+    HG_CHECK_OK(NA_Addr_free(mine->end->na_class, self));
+    return NULL;
+}
+
+static _Atomic bool waits_stop;
+
+static void *waits_serve(void *arg)
+{
+    (void) arg;
+    while (!atomic_load(&waits_stop)) {
+        hg_return_t ret = HG_Handler_process(5, HG_STATUS_IGNORE);
+
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
+    }
+    return NULL;
+}
+
+HG_TEST_SECONDS(waits_of_many_threads_all_end, 60)
+{
+    struct rpc_end end;
+    struct waits_thread callers[6];
+    pthread_t servers[2];
+    int i;
+
+    rpc_open(&end);
+    atomic_store(&waits_stop, false);
+    for (i = 0; i < 2; i++)
+        HG_CHECK(pthread_create(&servers[i], NULL, waits_serve, NULL) == 0);
+    for (i = 0; i < 6; i++) {
+        callers[i].end = &end;
+        callers[i].calls = 300;
+        HG_CHECK(
+            pthread_create(&callers[i].thread, NULL,
+                i < 5 ? waits_call_many : waits_copy_many, &callers[i]) == 0);
+    }
+    for (i = 0; i < 6; i++)
+        HG_CHECK(pthread_join(callers[i].thread, NULL) == 0);
+    atomic_store(&waits_stop, true);
+    for (i = 0; i < 2; i++)
+        HG_CHECK(pthread_join(servers[i], NULL) == 0);
+    HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
+    rpc_close(&end);
+}
+
+/* Without anybody who serves: each waits for its own, and the role of
+ * progressing is handed on whenever one leaves. */
+HG_TEST_SECONDS(waits_hand_the_role_on, 60)
+{
+    struct rpc_end end;
+    struct waits_thread callers[8];
+    int i;
+
+    rpc_open(&end);
+    for (i = 0; i < 8; i++) {
+        callers[i].end = &end;
+        callers[i].calls = 500;
+        HG_CHECK(pthread_create(&callers[i].thread, NULL, waits_call_many,
+                     &callers[i]) == 0);
+    }
+    for (i = 0; i < 8; i++)
+        HG_CHECK(pthread_join(callers[i].thread, NULL) == 0);
+    rpc_close(&end);
+}
+
+struct waits_sleeper {
+    hg_request_t request;
+    pthread_t thread;
+    hg_return_t ret;
+};
+
+static void *waits_sleep(void *arg)
+{
+    struct waits_sleeper *mine = (struct waits_sleeper *) arg;
+
+    mine->ret = HG_Wait(mine->request, RPC_PATIENCE, HG_STATUS_IGNORE);
+    return NULL;
+}
+
+/* A completion wakes the thread that waits for it, though another one has the
+ * role of progressing and keeps it. */
+HG_TEST(waits_wake_the_thread_concerned)
+{
+    enum { SLEEPERS = 5 };
+    struct waits_sleeper sleepers[SLEEPERS];
+    struct rpc_end end;
+    struct hg_counters counters;
+    waits_one_t count = {0};
+    int released = 0;
+    int i;
+
+    rpc_open(&end);
+    for (i = 0; i < SLEEPERS; i++) {
+        sleepers[i].request = rpc_start_call(&end, waits_keep_id, NULL, NULL);
+        HG_CHECK(pthread_create(&sleepers[i].thread, NULL, waits_sleep,
+                     &sleepers[i]) == 0);
+    }
+    while (released < SLEEPERS) {
+        HG_CHECK_OK(rpc_call(&end, waits_release_id, NULL, &count));
+        released += count.value;
+    }
+    for (i = 0; i < SLEEPERS; i++) {
+        HG_CHECK(pthread_join(sleepers[i].thread, NULL) == 0);
+        HG_CHECK_OK(sleepers[i].ret);
+        HG_CHECK_OK(HG_Request_free(sleepers[i].request));
+    }
+    counters = rpc_counters();
+    HG_CHECK_EQ_U64(counters.in_flight, 0);
+    rpc_close(&end);
+}
+
+static _Atomic int waits_woken;
+
+static void *waits_sleep_counted(void *arg)
+{
+    (void) waits_sleep(arg);
+    atomic_fetch_add(&waits_woken, 1);
+    return NULL;
+}
+
+static int waits_kept_now(void)
+{
+    int count;
+
+    pthread_mutex_lock(&waits_lock);
+    count = waits_kept_count;
+    pthread_mutex_unlock(&waits_lock);
+    return count;
+}
+
+/* The next kept handle is answered, by this thread, which waits for nobody. */
+static void waits_answer_one(void)
+{
+    hg_handle_t kept = waits_take_kept();
+    waits_text_t text = {NULL};
+
+    HG_CHECK(kept != HG_HANDLE_NULL);
+    HG_CHECK_OK(HG_Handler_start_output(kept, &text));
+    HG_CHECK_OK(HG_Handler_free(kept));
+}
+
+/* Two answers end the waits of the thread that progresses and of one that
+ * sleeps, which is woken to take over and leaves instead: the third must not
+ * sleep on with nobody progressing. */
+HG_TEST_SECONDS(waits_leave_nobody_asleep, 60)
+{
+    struct waits_sleeper sleepers[3];
+    struct rpc_end end;
+    na_addr_t self;
+    int round;
+    int i;
+
+    rpc_open(&end);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &self));
+    for (round = 0; round < 300; round++) {
+        atomic_store(&waits_woken, 0);
+        for (i = 0; i < 3; i++) {
+            HG_CHECK_OK(HG_Forward(
+                self, waits_keep_id, NULL, NULL, &sleepers[i].request));
+            HG_CHECK(pthread_create(&sleepers[i].thread, NULL,
+                         waits_sleep_counted, &sleepers[i]) == 0);
+        }
+        while (waits_kept_now() < 3)
+            (void) sched_yield();
+        waits_answer_one();
+        waits_answer_one();
+        while (atomic_load(&waits_woken) < 2)
+            (void) sched_yield();
+        waits_answer_one();
+        for (i = 0; i < 3; i++) {
+            HG_CHECK(pthread_join(sleepers[i].thread, NULL) == 0);
+            HG_CHECK_OK(sleepers[i].ret);
+            HG_CHECK_OK(HG_Request_free(sleepers[i].request));
+        }
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, self));
+    rpc_close(&end);
+}
+
+/* ---- Life ---- */
+
+HG_TEST(waits_layer_begins_and_ends_a_hundred_times)
+{
+    na_class_t *na_class = rpc_open_class(NA_TRUE);
+    unsigned fds = 0;
+    na_addr_t self;
+    int i;
+
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    for (i = 0; i < 100; i++) {
+        waits_one_t in = {1};
+        waits_one_t out = {0};
+        struct rpc_end end = {na_class, NULL, self, NULL};
+
+        HG_CHECK_OK(HG_Init(na_class));
+        rpc_register();
+        HG_CHECK_OK(rpc_call(&end, waits_inc_id, &in, &out));
+        HG_CHECK_EQ_INT(out.value, 2);
+        HG_CHECK_OK(HG_Finalize());
+        if (i == 0)
+            fds = hg_test_fd_count();
+        HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+    }
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+HG_TEST(waits_layer_ends_with_everything_in_flight)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    size_t size = 1000000;
+    int round;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    options.drain_ms = 50;
+    for (round = 0; round < 8; round++) {
+        struct rpc_blob out[20];
+        hg_request_t requests[20];
+        hg_bulk_request_t transfer;
+        hg_bulk_t bulk[2];
+        struct rpc_end end;
+        waits_one_t one = {1};
+        int i;
+
+        rpc_open_with(&end, &options, false);
+        waits_kept_count = 0;
+        for (i = 0; i < 2; i++)
+            HG_CHECK_OK(HG_Bulk_handle_create(
+                1, NULL, &size, HG_BULK_READWRITE, &bulk[i]));
+        for (i = 0; i < 20; i++) {
+            HG_CHECK_OK(HG_Forward(end.target,
+                i % 4 == 0       ? waits_keep_id
+                    : i % 4 == 1 ? waits_large_id
+                    : i % 4 == 2 ? waits_inc_id
+                                 : waits_hold_id,
+                i % 4 < 2        ? NULL
+                    : i % 4 == 2 ? (void *) &one
+                                 : (void *) &bulk[0],
+                &out[i], &requests[i]));
+        }
+        for (i = 0; i < round; i++)
+            (void) HG_Wait(requests[0], 0, HG_STATUS_IGNORE);
+        HG_CHECK_OK(HG_Bulk_transfer(
+            HG_BULK_PULL, end.target, bulk[0], 0, bulk[1], 0, size, &transfer));
+        HG_CHECK_OK(HG_Bulk_handle_free(bulk[0]));
+        HG_CHECK_OK(HG_Bulk_handle_free(bulk[1]));
+        rpc_close(&end);
+        HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+    }
+}
+
+/* Every function that needs the layer, without it. */
+static void waits_try_all(void)
+{
+    hg_request_t request = HG_REQUEST_NULL;
+    hg_bulk_request_t transfer;
+    struct hg_counters counters;
+    unsigned char bytes[16] = {0};
+    size_t size = 10;
+    hg_bulk_t bulk;
+    hg_status_t status;
+
+    counters.size = sizeof(counters);
+    HG_CHECK_RET(HG_Forward(NULL, 1, NULL, NULL, &request), HG_FAULT);
+    HG_CHECK_RET(HG_Wait(request, 0, &status), HG_FAULT);
+    HG_CHECK_RET(HG_Wait_all(1, &request, 0, &status), HG_FAULT);
+    HG_CHECK_RET(HG_Request_free(request), HG_FAULT);
+    HG_CHECK_RET(HG_Handler_process(0, &status), HG_FAULT);
+    HG_CHECK_EQ_U64(HG_Register("x", NULL, NULL, NULL), 0);
+    HG_CHECK_RET(HG_Get_counters(&counters), HG_FAULT);
+    HG_CHECK_RET(HG_Finalize(), HG_FAULT);
+    HG_CHECK_RET(HG_Bulk_finalize(), HG_FAULT);
+    HG_CHECK_RET(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &bulk),
+        HG_FAULT);
+    HG_CHECK_RET(HG_Bulk_handle_deserialize(&bulk, bytes, 16), HG_FAULT);
+    HG_CHECK_RET(
+        HG_Bulk_transfer(HG_BULK_PULL, NULL, NULL, 0, NULL, 0, 0, &transfer),
+        HG_FAULT);
+    HG_CHECK_RET(HG_Bulk_wait(NULL, 0, &status), HG_FAULT);
+}
+
+HG_TEST(waits_layer_tells_who_comes_too_early_or_too_late)
+{
+    static const char *const lines[] = {"HG_Forward: HG_Init was not",
+        "HG_Wait: HG_Init was not", "HG_Wait_all: HG_Init was not",
+        "HG_Request_free: HG_Init was not",
+        "HG_Handler_process: HG_Init was not", "HG_Register: HG_Init was not",
+        "HG_Get_counters: HG_Init was not", "HG_Finalize: not initialised",
+        "HG_Bulk_finalize: not initialised",
+        "HG_Bulk_handle_create: HG_Bulk_init was not",
+        "HG_Bulk_handle_deserialize: HG_Bulk_init was not",
+        "HG_Bulk_transfer: HG_Init was not", "HG_Bulk_wait: HG_Init was not"};
+    unsigned char bytes[16];
+    size_t size = 10;
+    struct rpc_end end;
+    hg_bulk_t bulk;
+    size_t i;
+
+    for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        hg_test_expect_log(lines[i]);
+    waits_try_all();
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &bulk));
+    rpc_close(&end);
+    waits_try_all();
+    for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        HG_CHECK_EQ_INT(hg_test_log_count(lines[i]), 2);
+    /* A bulk handle that outlived the layer can still be freed, no more. */
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_size(bulk), 10);
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_serialize_size(bulk), 0);
+    hg_test_expect_log("the bulk layer has ended");
+    HG_CHECK_RET(HG_Bulk_handle_serialize(bytes, 16, bulk), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+}
+
+HG_TEST(waits_layer_begins_once)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct rpc_end end;
+
+    hg_test_expect_log("HG_Init: no such class is open");
+    HG_CHECK_RET(HG_Init(NULL), HG_INVALID_ARG);
+    hg_test_expect_log("HG_Bulk_init: no such class is open");
+    HG_CHECK_RET(HG_Bulk_init(NULL), HG_INVALID_ARG);
+    hg_test_expect_log("size is not that of struct hg_options");
+    options.size = 4;
+    HG_CHECK_RET(HG_Set_options(&options), HG_INVALID_ARG);
+    options.size = sizeof(options);
+    rpc_open(&end);
+    hg_test_expect_log("HG_Init: initialised already");
+    HG_CHECK_RET(HG_Init(end.na_class), HG_EXIST);
+    hg_test_expect_log("HG_Bulk_init: initialised already");
+    HG_CHECK_RET(HG_Bulk_init(end.na_class), HG_EXIST);
+    hg_test_expect_log("HG_Set_options: HG_Init was called already");
+    HG_CHECK_RET(HG_Set_options(&options), HG_BUSY);
+    hg_test_expect_log("HG_Finalize comes first");
+    HG_CHECK_RET(HG_Bulk_finalize(), HG_BUSY);
+    rpc_close(&end);
+}
+
+static void *waits_long(void *arg)
+{
+    hg_status_t status;
+
+    (void) arg;
+    while (!atomic_load(&waits_stop)) {
+        hg_return_t ret = HG_Handler_process(20, &status);
+
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_FAULT);
+    }
+    return NULL;
+}
+
+HG_TEST(waits_layer_does_not_end_under_a_waiting_thread)
+{
+    hg_request_t request;
+    struct rpc_end end;
+    pthread_t thread;
+    hg_return_t ret;
+    waits_one_t in = {1};
+    waits_one_t out = {0};
+
+    hg_test_allow_log("a thread is in a wait");
+    hg_test_allow_log("HG_Init was not called");
+    hg_test_allow_log("not initialised");
+    rpc_open(&end);
+    atomic_store(&waits_stop, false);
+    HG_CHECK(pthread_create(&thread, NULL, waits_long, NULL) == 0);
+    /* The other thread is in a wait nearly always, so one of these meets it. */
+    do {
+        HG_CHECK_OK(HG_Forward(end.target, waits_inc_id, &in, &out, &request));
+        HG_CHECK_OK(rpc_wait(request));
+        HG_CHECK_OK(HG_Request_free(request));
+        ret = HG_Finalize();
+        if (ret == HG_SUCCESS) {
+            HG_CHECK_OK(HG_Init(end.na_class));
+            rpc_register();
+        }
+    } while (ret == HG_SUCCESS);
+    HG_CHECK_RET(ret, HG_BUSY);
+    atomic_store(&waits_stop, true);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    rpc_close(&end);
+}
+
+/* ---- Wrong arguments: one code, one line ---- */
+
+#define WAITS_REFUSED(call, line) \
+    do { \
+        hg_test_expect_log(line); \
+        HG_CHECK_RET(call, HG_INVALID_ARG); \
+        HG_CHECK_EQ_INT(hg_test_log_count(line), 1); \
+    } while (0)
+
+HG_TEST(waits_refuse_null)
+{
+    hg_request_t null_request[1] = {HG_REQUEST_NULL};
+    hg_request_t request = HG_REQUEST_NULL;
+    struct hg_counters counters;
+    struct rpc_end end;
+    hg_status_t status;
+    size_t got;
+    void *ptr;
+    char bytes[8];
+
+    rpc_open(&end);
+    WAITS_REFUSED(HG_Forward(NULL, waits_keep_id, NULL, NULL, &request),
+        "HG_Forward: the address is NULL");
+    WAITS_REFUSED(HG_Forward(end.target, waits_keep_id, NULL, NULL, NULL),
+        "HG_Forward: request is NULL");
+    WAITS_REFUSED(HG_Wait(NULL, 0, &status), "HG_Wait: request is NULL");
+    WAITS_REFUSED(HG_Wait_all(1, NULL, 0, &status), "HG_Wait_all: the array");
+    WAITS_REFUSED(HG_Wait_all(1, null_request, 0, &status),
+        "HG_Wait_all: a request is NULL");
+    HG_CHECK_RET(HG_Wait_all(-1, null_request, 0, &status), HG_INVALID_ARG);
+    WAITS_REFUSED(HG_Request_free(NULL), "HG_Request_free: request is NULL");
+    WAITS_REFUSED(HG_Handler_get_input(NULL, bytes), "HG_Handler_get_input:");
+    WAITS_REFUSED(HG_Handler_free_input(NULL, bytes), "HG_Handler_free_input:");
+    WAITS_REFUSED(
+        HG_Handler_start_output(NULL, bytes), "HG_Handler_start_output:");
+    WAITS_REFUSED(HG_Handler_get_input_buf(NULL, &ptr, &got),
+        "HG_Handler_get_input_buf:");
+    WAITS_REFUSED(HG_Handler_get_output_buf(NULL, &ptr, &got),
+        "HG_Handler_get_output_buf:");
+    WAITS_REFUSED(
+        HG_Handler_start_response(NULL, bytes, 1), "HG_Handler_start_response");
+    WAITS_REFUSED(HG_Handler_free(NULL), "HG_Handler_free: handle is NULL");
+    HG_CHECK(HG_Handler_get_addr(NULL) == NULL);
+    HG_CHECK_EQ_U64(HG_Handler_get_id(NULL), 0);
+    WAITS_REFUSED(HG_Get_counters(NULL), "HG_Get_counters:");
+    counters.size = 1;
+    HG_CHECK_RET(HG_Get_counters(&counters), HG_INVALID_ARG);
+    HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
+    rpc_close(&end);
+}
+
+HG_TEST(waits_refuse_null_for_bulk)
+{
+    hg_bulk_request_t transfer;
+    struct rpc_end end;
+    hg_bulk_t bulk;
+    hg_bulk_t other;
+    hg_status_t status;
+    size_t size = 8;
+    size_t got;
+    void *ptr;
+    char bytes[8];
+    unsigned count;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &bulk));
+    WAITS_REFUSED(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, NULL),
+        "HG_Bulk_handle_create: handle is NULL");
+    WAITS_REFUSED(
+        HG_Bulk_handle_create(1, NULL, NULL, HG_BULK_READ_ONLY, &other),
+        "needs the sizes");
+    WAITS_REFUSED(
+        HG_Bulk_handle_create(0, NULL, &size, HG_BULK_READ_ONLY, &other),
+        "needs a segment");
+    WAITS_REFUSED(
+        HG_Bulk_handle_create(1, NULL, &size, 0, &other), "unknown flags");
+    HG_CHECK_RET(
+        HG_Bulk_handle_create(1, NULL, &size, 8, &other), HG_INVALID_ARG);
+    WAITS_REFUSED(
+        HG_Bulk_handle_create_segments(NULL, 1, HG_BULK_READ_ONLY, &other),
+        "HG_Bulk_handle_create_segments");
+    WAITS_REFUSED(HG_Bulk_handle_free(NULL), "HG_Bulk_handle_free:");
+    WAITS_REFUSED(HG_Bulk_handle_access(NULL, 0, 1, 0, 1, &ptr, &got, &count),
+        "HG_Bulk_handle_access:");
+    HG_CHECK_RET(HG_Bulk_handle_access(bulk, 0, 1, 0, 1, NULL, &got, &count),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_handle_access(bulk, 0, 1, 0, 1, &ptr, NULL, &count),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_handle_access(bulk, 0, 1, 0, 1, &ptr, &got, NULL),
+        HG_INVALID_ARG);
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_size(NULL), 0);
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_segment_count(NULL), 0);
+    HG_CHECK_EQ_U64(HG_Bulk_handle_get_serialize_size(NULL), 0);
+    WAITS_REFUSED(
+        HG_Bulk_handle_serialize(NULL, 8, bulk), "HG_Bulk_handle_serialize:");
+    HG_CHECK_RET(HG_Bulk_handle_serialize(bytes, 8, NULL), HG_INVALID_ARG);
+    WAITS_REFUSED(HG_Bulk_handle_deserialize(NULL, bytes, 8),
+        "HG_Bulk_handle_deserialize:");
+    HG_CHECK_RET(HG_Bulk_handle_deserialize(&other, NULL, 8), HG_INVALID_ARG);
+    WAITS_REFUSED(HG_Bulk_transfer(
+                      HG_BULK_PULL, end.target, NULL, 0, bulk, 0, 1, &transfer),
+        "HG_Bulk_transfer: an argument");
+    HG_CHECK_RET(HG_Bulk_transfer(
+                     HG_BULK_PULL, end.target, bulk, 0, NULL, 0, 1, &transfer),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(
+        HG_Bulk_transfer(HG_BULK_PULL, end.target, bulk, 0, bulk, 0, 1, NULL),
+        HG_INVALID_ARG);
+    WAITS_REFUSED(
+        HG_Bulk_transfer(HG_BULK_PULL, NULL, bulk, 0, bulk, 0, 1, &transfer),
+        "HG_Bulk_transfer: the address is NULL");
+    WAITS_REFUSED(HG_Bulk_transfer((hg_bulk_op_t) 7, end.target, bulk, 0, bulk,
+                      0, 1, &transfer),
+        "operation 7 is unknown");
+    WAITS_REFUSED(HG_Bulk_wait(NULL, 0, &status), "HG_Bulk_wait: request");
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    rpc_close(&end);
+}

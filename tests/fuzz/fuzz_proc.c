@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fuzzing of procs: any bytes, decoded into a type with a field of each kind.
+ *
+ * What is accepted must encode to the same bytes, be freed without rest, and
+ * be refused under another checksum. Built with -DHG_FUZZER=1 and clang's
+ * -fsanitize=fuzzer it is a fuzzer; otherwise a test.
+ */
+#include "../../hg.c"
+
+#include "support/rich.h"
+
+#ifndef HG_FUZZER
+#define HG_FUZZER 0
+#endif
+
+int hg_fuzz_proc(const uint8_t *data, size_t size);
+
+/* The engine's way to decode; nothing is left when it fails. */
+static hg_return_t fuzz_decode(
+    const uint8_t *data, size_t size, uint64_t crc, rich_t *rich)
+{
+    struct hg_proc proc;
+
+    hg_proc_init_decode(&proc, data, size);
+    return hg_proc_finish_decode(&proc, hg_proc_rich_t(&proc, rich), crc);
+}
+
+static void fuzz_encode_equals(const uint8_t *data, size_t size, rich_t *rich)
+{
+    struct hg_buf buf = {NULL, 0};
+    struct hg_proc proc;
+    hg_return_t ret;
+    size_t encoded = 0;
+    uint64_t crc = 0;
+
+    ret = hg_proc_init_encode(&proc, &buf, 3, SIZE_MAX);
+    if (ret == HG_SUCCESS)
+        ret = hg_proc_rich_t(&proc, rich);
+    ret = hg_proc_finish_encode(&proc, ret, &encoded, &crc);
+    if (ret != HG_SUCCESS || encoded != size ||
+        memcmp(buf.data + 3, data, size) != 0 ||
+        crc != hg_crc64_update(0, data, size))
+        abort();
+    hg_buf_fini(&buf);
+}
+
+int hg_fuzz_proc(const uint8_t *data, size_t size)
+{
+    uint64_t crc = hg_crc64_update(0, data, size);
+    struct hg_proc proc;
+    rich_t rich;
+
+    (void) HG_Set_log_level("none");
+    /* A failure must not depend on what the struct held before. */
+    memset(&rich, 0xa5, sizeof(rich));
+    if (fuzz_decode(data, size, crc ^ 1, &rich) != HG_CHECKSUM_ERROR)
+        abort();
+    memset(&rich, 0xa5, sizeof(rich));
+    if (fuzz_decode(data, size, crc, &rich) != HG_SUCCESS)
+        return 0;
+    fuzz_encode_equals(data, size, &rich);
+    hg_proc_init_free(&proc);
+    if (hg_proc_rich_t(&proc, &rich) != HG_SUCCESS || rich.text != NULL)
+        abort();
+    return 0;
+}
+
+#if HG_FUZZER
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return hg_fuzz_proc(data, size);
+}
+
+#else
+
+#include "harness.h"
+#include "support/fuzz.h"
+
+HG_TEST(fuzz_proc_corpus)
+{
+    hg_test_alloc_install();
+    fuzz_run_corpus("proc", hg_fuzz_proc);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+HG_TEST_SECONDS(fuzz_proc_random, 60)
+{
+    hg_test_alloc_install();
+    fuzz_run_random("proc", hg_fuzz_proc, 200000);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+#endif

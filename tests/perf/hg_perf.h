@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hg_perf's own parts and what they say to each other (hg_perf.c says what
+ * the program is for).
+ *
+ *   hg_perf.c         options, processes
+ *   hg_perf_figures.c the rounds of each figure, at the client
+ *   hg_perf_server.c  the functions that the rounds call
+ *   hg_perf_stats.c   medians of paired ratios, and how they are printed
+ *   hg_perf_data.c    clock, byte patterns, peak memory
+ */
+#ifndef HG_TESTS_PERF_HG_PERF_H
+#define HG_TESTS_PERF_HG_PERF_H
+
+#define HG_NA_PLUGIN_API
+#include "hg.h"
+
+#include <signal.h>
+
+#ifndef HG_NA_ZMQ
+#define HG_NA_ZMQ 0
+#endif
+
+struct raw_zmq;
+
+/* ---- Calls ---- */
+
+/* 64 bytes there and back. */
+MERCURY_GEN_PROC(perf_echo_t,
+    ((uint64_t) (a))((uint64_t) (b))((uint64_t) (c))((uint64_t) (d))(
+        (uint64_t) (e))((uint64_t) (f))((uint64_t) (g))((uint64_t) (h)))
+
+/*
+ * Transfers between the caller's memory and the server's, the same ones again
+ * until `ms` are over, at least once. One transfer is `size` bytes in pieces of
+ * `piece`, of which `buffers` are on their way at a time and share so many
+ * buffers; with piece == size it is a single one.
+ */
+MERCURY_GEN_PROC(perf_move_in_t,
+    ((hg_bulk_t) (bulk))((uint64_t) (size))((uint64_t) (piece))(
+        (uint64_t) (buffers))((uint64_t) (ms))((uint64_t) (flags)))
+
+enum {
+    PERF_MOVE_PUSH = 0x01,   /* to the caller; else from it */
+    PERF_MOVE_VERIFY = 0x02, /* look at every byte that arrives here */
+    PERF_MOVE_COPY = 0x04    /* "write" each piece that arrives: a memcpy */
+};
+
+/* `wrong`: pieces whose bytes were not those of the pattern: without VERIFY
+ * only what lies in the buffers at the end is looked at, after `ns`. */
+MERCURY_GEN_PROC(
+    perf_move_out_t, ((uint64_t) (ops))((uint64_t) (ns))((uint64_t) (wrong)))
+
+MERCURY_GEN_PROC(perf_name_t, ((hg_const_string_t) (name)))
+MERCURY_GEN_PROC(perf_value_t, ((uint64_t) (value)))
+
+struct perf_ids {
+    hg_id_t echo;
+    hg_id_t move;       /* inside the handler, as in the paper's write */
+    hg_id_t background; /* beside other calls; one transfer at a time */
+    hg_id_t counter;    /* NA_Get_counter at the server */
+};
+
+/* Both ends register the same functions; with `serve` also what they do. */
+void perf_register(int serve, struct perf_ids *ids_p);
+
+/* ---- Options ---- */
+
+#define PERF_ROUNDS_MAX 1000
+
+struct perf_options {
+    unsigned rounds;
+    double seconds; /* of a round, at least */
+    size_t bulk_size;
+    size_t write_size;
+    size_t large_size; /* of the peak memory figure and the long transfer */
+    size_t piece;
+    unsigned buffers;
+    unsigned window; /* calls in flight */
+    unsigned wait_mode;
+    int pin;
+    int keep_heap;
+    int alone;        /* without the raw program: for a profiler */
+    const char *only; /* a word of the figures' names; NULL: all */
+};
+
+/* A class with the options' waiting mode, and the RPC layer on it. */
+int perf_start(const char *url, na_bool_t listen,
+    const struct perf_options *options, na_class_t **na_class_p);
+void perf_finish(na_class_t *na_class);
+
+/* One line on stderr; -1. */
+int perf_fail(const char *what, hg_return_t ret);
+
+/* ---- Server ---- */
+
+/*
+ * Listens on `url`, writes "ADDRESS\n" to the descriptor, and serves until
+ * *stop. 0, or -1 after a line on stderr.
+ */
+int perf_serve(const char *url, int ready_fd,
+    const struct perf_options *options, const volatile sig_atomic_t *stop);
+
+/* ---- Client ---- */
+
+struct perf_client {
+    const struct perf_options *options;
+    na_class_t *na_class;
+    na_addr_t addr;
+    struct perf_ids ids;
+    struct raw_zmq *raw; /* NULL: nothing to compare with */
+    long server_pid;     /* 0: in this process */
+};
+
+/* The figures of a class that talks to itself, and of two processes. */
+int perf_figures_self(struct perf_client *client);
+int perf_figures_pair(struct perf_client *client);
+
+/* ---- Statistics ---- */
+
+/* One value for each round. */
+struct perf_series {
+    const char *name;
+    unsigned count;
+    double values[PERF_ROUNDS_MAX];
+};
+
+void perf_series_add(struct perf_series *series, double value);
+double perf_series_median(const struct perf_series *series);
+
+/* The p-th part (0..1) of sorted values, between neighbours. */
+double perf_quantile(const double *sorted, unsigned count, double p);
+void perf_sort(double *values, unsigned count);
+
+/* What the figure says, and what it should be at most or at least; 0: it is
+ * only watched. */
+struct perf_figure {
+    const char *name;
+    const char *unit;
+    double scale; /* a value of a series times this is in `unit` … */
+    int inverse;  /* … or this divided by the value */
+    double at_most;
+    double at_least;
+};
+
+/*
+ * Prints a figure's line and remembers it for the table: the medians of both
+ * and the median and quartiles of the ratios ours / base, round by round.
+ * `base` NULL: there is nothing to compare with. With `inverse` values are
+ * seconds but the unit is a rate, and so the ratio is one of rates.
+ */
+void perf_report(const struct perf_figure *figure,
+    const struct perf_series *ours, const struct perf_series *base);
+
+/* The same for a single value, in the unit already. */
+void perf_report_value(const struct perf_figure *figure, double value);
+
+void perf_print_table(void);
+
+/* ---- Data, clock, memory ---- */
+
+uint64_t perf_now_ns(void);
+
+/* 8-byte words, each a hash of its place; `offset` is a multiple of 8. */
+void perf_fill(void *buf, size_t size, uint64_t offset);
+int perf_is_filled(const void *buf, size_t size, uint64_t offset);
+
+/*
+ * Peak memory of a process since the last reset, and its present memory, in
+ * bytes; -1 where the system does not tell (only Linux does).
+ */
+int perf_memory_reset(long pid);
+int perf_memory(long pid, uint64_t *peak_p, uint64_t *now_p);
+
+#endif /* HG_TESTS_PERF_HG_PERF_H */

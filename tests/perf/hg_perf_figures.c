@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hg_perf: the rounds of each figure, at the client.
+ *
+ * A figure's contestants take turns within a round, the first of one round
+ * being the second of the next; so each ratio is of neighbours in time, and no
+ * side always comes after the same other. Which of the raw program's waiting
+ * modes is the one to be compared with is decided at the end, by its median.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "hg_perf.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if HG_NA_ZMQ
+#include "raw_zmq.h"
+#endif
+
+#define PERF_WINDOW_MAX 1024
+#define PERF_SAMPLES_MAX 1000000
+#define PERF_CONTESTANTS_MAX 4
+#define PERF_RAW_FRAME ((size_t) 1 << 20)
+#define PERF_RAW_WINDOW 8
+
+/* ---- Rounds of ours ---- */
+
+/* Latencies of calls, in nanoseconds. */
+struct perf_samples {
+    unsigned count;
+    double *ns;
+};
+
+static int perf_echo_start(struct perf_client *client, uint64_t number,
+    perf_echo_t *out, hg_request_t *request_p)
+{
+    perf_echo_t in;
+    hg_return_t ret;
+
+    memset(&in, 0, sizeof(in));
+    in.a = number;
+    in.h = ~number;
+    ret = HG_Forward(client->addr, client->ids.echo, &in, out, request_p);
+    return ret == HG_SUCCESS ? 0 : perf_fail("HG_Forward(echo)", ret);
+}
+
+static int perf_echo_end(
+    uint64_t number, const perf_echo_t *out, hg_request_t request)
+{
+    hg_return_t ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
+
+    if (ret != HG_SUCCESS)
+        return perf_fail("HG_Wait(echo)", ret);
+    if (out->a != number || out->h != ~number)
+        return perf_fail("an echo came back changed", HG_OTHER_ERROR);
+    (void) HG_Request_free(request);
+    return 0;
+}
+
+/* Calls in order, `window` of them in flight; the seconds of one. */
+static int perf_echo_round(
+    struct perf_client *client, unsigned window, double *per_op_p)
+{
+    static hg_request_t requests[PERF_WINDOW_MAX];
+    static perf_echo_t outs[PERF_WINDOW_MAX];
+    const uint64_t start = perf_now_ns();
+    const uint64_t until = start + (uint64_t) (client->options->seconds * 1e9);
+    uint64_t now = start;
+    uint64_t sent = 0;
+    uint64_t taken = 0;
+
+    assert(window > 0 && window <= PERF_WINDOW_MAX);
+    while (taken < sent || now < until) {
+        for (; sent - taken < window && now < until; sent++) {
+            if (perf_echo_start(client, sent, &outs[sent % window],
+                    &requests[sent % window]) != 0)
+                return -1;
+        }
+        if (perf_echo_end(
+                taken, &outs[taken % window], requests[taken % window]) != 0)
+            return -1;
+        taken++;
+        if (taken % 16 == 0 || window == 1)
+            now = perf_now_ns();
+    }
+    *per_op_p = (double) (perf_now_ns() - start) * 1e-9 / (double) taken;
+    return 0;
+}
+
+/* One after the other until `job` has ended (NULL: for a round's time). */
+static int perf_echo_sample(
+    struct perf_client *client, hg_request_t job, struct perf_samples *samples)
+{
+    uint64_t now = perf_now_ns();
+    const uint64_t until = now + (uint64_t) (client->options->seconds * 1e9);
+    hg_status_t ended = HG_FALSE;
+    hg_return_t ret;
+
+    samples->count = 0;
+    for (;;) {
+        const uint64_t start = now;
+        hg_request_t request;
+        perf_echo_t out;
+
+        if (perf_echo_start(client, start, &out, &request) != 0 ||
+            perf_echo_end(start, &out, request) != 0)
+            return -1;
+        now = perf_now_ns();
+        if (job != HG_REQUEST_NULL) {
+            ret = HG_Wait(job, 0, &ended);
+            if (ret != HG_SUCCESS && ret != HG_TIMEOUT)
+                return perf_fail("HG_Wait(background)", ret);
+        }
+        /* The last call may have had the end of the job beside it. */
+        if (ended || samples->count == PERF_SAMPLES_MAX ||
+            (job == HG_REQUEST_NULL && now >= until))
+            break;
+        samples->ns[samples->count++] = (double) (now - start);
+    }
+    if (samples->count == 0)
+        return perf_fail("no call ended beside the bulk", HG_OTHER_ERROR);
+    perf_sort(samples->ns, samples->count);
+    return 0;
+}
+
+/* The client's end of transfers. */
+struct perf_source {
+    unsigned char *buf;
+    size_t size;
+    hg_bulk_t bulk;
+};
+
+static int perf_source_make(struct perf_source *source, size_t size)
+{
+    void *buf = malloc(size);
+    hg_return_t ret;
+
+    if (buf == NULL)
+        return perf_fail("malloc", HG_NOMEM);
+    perf_fill(buf, size, 0);
+    ret =
+        HG_Bulk_handle_create(1, &buf, &size, HG_BULK_READWRITE, &source->bulk);
+    if (ret != HG_SUCCESS) {
+        free(buf);
+        return perf_fail("HG_Bulk_handle_create", ret);
+    }
+    source->buf = (unsigned char *) buf;
+    source->size = size;
+    return 0;
+}
+
+static void perf_source_free(struct perf_source *source)
+{
+    (void) HG_Bulk_handle_free(source->bulk);
+    free(source->buf);
+}
+
+static int perf_judge_move(const perf_move_in_t *in, const perf_move_out_t *out,
+    const struct perf_source *source)
+{
+    if (out->wrong != 0 || out->ops == 0 ||
+        ((in->flags & PERF_MOVE_PUSH) != 0 &&
+            !perf_is_filled(source->buf, (size_t) in->size, 0)))
+        return perf_fail("the data arrived changed", HG_OTHER_ERROR);
+    return 0;
+}
+
+/* A round of transfers at the server; the seconds of one. `in->ms` 0: one. */
+static int perf_move_round(struct perf_client *client,
+    const struct perf_source *source, perf_move_in_t *in, double *per_op_p)
+{
+    perf_move_out_t out;
+    hg_request_t request;
+    hg_return_t ret;
+    int rc;
+
+    in->bulk = source->bulk;
+    if ((in->flags & PERF_MOVE_PUSH) != 0)
+        memset(source->buf, 0, (size_t) in->size);
+    ret = HG_Forward(client->addr, client->ids.move, in, &out, &request);
+    if (ret != HG_SUCCESS)
+        return perf_fail("HG_Forward(move)", ret);
+    ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
+    rc = ret != HG_SUCCESS ? perf_fail("HG_Wait(move)", ret)
+                           : perf_judge_move(in, &out, source);
+    (void) HG_Request_free(request);
+    if (rc == 0)
+        *per_op_p = (double) out.ns * 1e-9 / (double) out.ops;
+    return rc;
+}
+
+static perf_move_in_t perf_move_order(const struct perf_client *client,
+    size_t size, size_t piece, unsigned buffers, unsigned flags)
+{
+    perf_move_in_t in;
+
+    memset(&in, 0, sizeof(in));
+    in.size = size;
+    in.piece = piece < size ? piece : size;
+    in.buffers = buffers;
+    in.ms = (uint64_t) (client->options->seconds * 1e3);
+    in.flags = flags;
+    return in;
+}
+
+/* ---- Contests ---- */
+
+/* One side of a figure: `run` gives the seconds of one operation. */
+struct perf_contestant {
+    struct perf_series series;
+    int (*run)(struct perf_client *client, void *arg, double *per_op_p);
+    void *arg;
+};
+
+/* All rounds; the first contestant is ours. */
+static int perf_contest(struct perf_client *client,
+    struct perf_contestant *contestants, unsigned count)
+{
+    unsigned round;
+    unsigned turn;
+
+    for (round = 0; round < client->options->rounds; round++) {
+        for (turn = 0; turn < count; turn++) {
+            struct perf_contestant *c = &contestants[(round + turn) % count];
+            double per_op;
+
+            if (c->run(client, c->arg, &per_op) != 0)
+                return -1;
+            perf_series_add(&c->series, per_op);
+        }
+    }
+    return 0;
+}
+
+static int perf_run_echo(
+    struct perf_client *client, void *arg, double *per_op_p)
+{
+    return perf_echo_round(client, *(const unsigned *) arg, per_op_p);
+}
+
+struct perf_move_arg {
+    const struct perf_source *source;
+    perf_move_in_t in;
+};
+
+static int perf_run_move(
+    struct perf_client *client, void *arg, double *per_op_p)
+{
+    struct perf_move_arg *move = (struct perf_move_arg *) arg;
+
+    return perf_move_round(client, move->source, &move->in, per_op_p);
+}
+
+#if HG_NA_ZMQ
+/* Spinning is left out: it starves libzmq's thread and was never best. */
+static const enum raw_zmq_wait perf_raw_waits[] = {
+    RAW_ZMQ_BLOCK, RAW_ZMQ_YIELD, RAW_ZMQ_FOLLOW};
+
+#define PERF_RAW_WAITS 3
+
+static int perf_run_raw(struct perf_client *client, void *arg, double *per_op_p)
+{
+    struct raw_zmq_result result;
+
+    if (raw_zmq_run(client->raw, (const struct raw_zmq_round *) arg, &result) !=
+        0)
+        return -1;
+    *per_op_p = result.seconds / (double) result.ops;
+    return 0;
+}
+
+/* Contest between ours, prepared by the caller, and the raw program. */
+static int perf_against_raw(struct perf_client *client,
+    const struct perf_figure *figure, struct perf_contestant *contestants,
+    const struct raw_zmq_round *round)
+{
+    static struct raw_zmq_round rounds[PERF_RAW_WAITS];
+    const struct perf_series *best;
+    unsigned i;
+
+    for (i = 0; i < PERF_RAW_WAITS; i++) {
+        rounds[i] = *round;
+        rounds[i].wait = perf_raw_waits[i];
+        contestants[i + 1].series.name = raw_zmq_wait_name(rounds[i].wait);
+        contestants[i + 1].run = perf_run_raw;
+        contestants[i + 1].arg = &rounds[i];
+    }
+    if (perf_contest(client, contestants, PERF_RAW_WAITS + 1) != 0)
+        return -1;
+    best = &contestants[1].series;
+    for (i = 1; i < PERF_RAW_WAITS; i++) {
+        if (perf_series_median(&contestants[i + 1].series) <
+            perf_series_median(best))
+            best = &contestants[i + 1].series;
+    }
+    perf_report(figure, &contestants[0].series, best);
+    return 0;
+}
+#endif
+
+/* ---- Echo ---- */
+
+static int perf_figure_echo(struct perf_client *client, unsigned window,
+    const struct perf_figure *figure)
+{
+    static struct perf_contestant contestants[PERF_CONTESTANTS_MAX];
+
+    memset(contestants, 0, sizeof(contestants));
+    contestants[0].run = perf_run_echo;
+    contestants[0].arg = &window;
+#if HG_NA_ZMQ
+    if (client->raw != NULL) {
+        struct raw_zmq_round round;
+
+        memset(&round, 0, sizeof(round));
+        round.kind = RAW_ZMQ_ECHO;
+        round.size = 64;
+        round.window = window;
+        round.seconds = client->options->seconds;
+        return perf_against_raw(client, figure, contestants, &round);
+    }
+#endif
+    if (perf_contest(client, contestants, 1) != 0)
+        return -1;
+    perf_report(figure, &contestants[0].series, NULL);
+    return 0;
+}
+
+/* ---- Bulk ---- */
+
+static int perf_figure_bulk(struct perf_client *client,
+    const struct perf_source *source, unsigned flags,
+    const struct perf_figure *figure)
+{
+    static struct perf_contestant contestants[PERF_CONTESTANTS_MAX];
+    const size_t size = client->options->bulk_size;
+    struct perf_move_arg move;
+
+    memset(contestants, 0, sizeof(contestants));
+    move.source = source;
+    move.in = perf_move_order(client, size, size, 1, flags);
+    contestants[0].run = perf_run_move;
+    contestants[0].arg = &move;
+#if HG_NA_ZMQ
+    if (client->raw != NULL) {
+        struct raw_zmq_round round;
+
+        memset(&round, 0, sizeof(round));
+        round.kind =
+            (flags & PERF_MOVE_PUSH) != 0 ? RAW_ZMQ_PUSH : RAW_ZMQ_PULL;
+        round.size = size;
+        round.frame = PERF_RAW_FRAME;
+        round.window = PERF_RAW_WINDOW;
+        round.seconds = client->options->seconds;
+        return perf_against_raw(client, figure, contestants, &round);
+    }
+#endif
+    if (perf_contest(client, contestants, 1) != 0)
+        return -1;
+    perf_report(figure, &contestants[0].series, NULL);
+    return 0;
+}
+
+/*
+ * The paper's write, its data pulled through a pipeline of buffers, against
+ * one pull of the same size: with pieces that are only received, and with
+ * pieces that a memcpy takes to where they are "written".
+ */
+static int perf_figure_write(struct perf_client *client)
+{
+    static const struct perf_figure figure = {
+        "write", "GB/s", 1e-9, 1, 0, 0.95};
+    static const struct perf_figure copying = {
+        "write_copy", "GB/s", 1e-9, 1, 0, 0};
+    static struct perf_contestant contestants[PERF_CONTESTANTS_MAX];
+    const struct perf_options *options = client->options;
+    struct perf_figure scaled = figure;
+    struct perf_source source;
+    struct perf_move_arg moves[4];
+    double ignored;
+    unsigned i;
+    int rc;
+
+    if (perf_source_make(&source, options->write_size) != 0)
+        return -1;
+    memset(contestants, 0, sizeof(contestants));
+    contestants[1].series.name = "pull";
+    moves[0].in = perf_move_order(
+        client, source.size, options->piece, options->buffers, 0);
+    moves[1].in = perf_move_order(client, source.size, source.size, 1, 0);
+    moves[2].in = moves[0].in;
+    moves[2].in.flags = PERF_MOVE_COPY;
+    moves[3].in = moves[0].in; /* once, every byte looked at */
+    moves[3].in.flags = PERF_MOVE_COPY | PERF_MOVE_VERIFY;
+    moves[3].in.ms = 0;
+    for (i = 0; i < 4; i++)
+        moves[i].source = &source;
+    for (i = 0; i < 3; i++) {
+        contestants[i].run = perf_run_move;
+        contestants[i].arg = &moves[i];
+    }
+    rc = perf_run_move(client, &moves[3], &ignored);
+    if (rc == 0)
+        rc = perf_contest(client, contestants, 3);
+    if (rc == 0) {
+        scaled.scale *= (double) source.size;
+        perf_report(&scaled, &contestants[0].series, &contestants[1].series);
+        scaled = copying;
+        scaled.scale *= (double) source.size;
+        perf_report(&scaled, &contestants[2].series, &contestants[1].series);
+    }
+    perf_source_free(&source);
+    return rc;
+}
+
+/* ---- Small calls beside bulk ---- */
+
+static int perf_start_job(struct perf_client *client,
+    const struct perf_source *source, perf_move_in_t *in, perf_move_out_t *out,
+    hg_request_t *job_p)
+{
+    hg_return_t ret;
+
+    in->bulk = source->bulk;
+    if ((in->flags & PERF_MOVE_PUSH) != 0)
+        memset(source->buf, 0, (size_t) in->size);
+    ret = HG_Forward(client->addr, client->ids.background, in, out, job_p);
+    return ret == HG_SUCCESS ? 0 : perf_fail("HG_Forward(background)", ret);
+}
+
+/* Calls beside transfers of `size` (0: alone); adds their 99th percentile. */
+static int perf_p99_round(struct perf_client *client,
+    const struct perf_source *source, size_t size, unsigned flags,
+    struct perf_samples *samples, struct perf_series *p99)
+{
+    hg_request_t job = HG_REQUEST_NULL;
+    perf_move_out_t out;
+    perf_move_in_t in = perf_move_order(client, size, size, 1, flags);
+    int rc;
+
+    if (size > 0 && perf_start_job(client, source, &in, &out, &job) != 0)
+        return -1;
+    rc = perf_echo_sample(client, job, samples);
+    if (job != HG_REQUEST_NULL) {
+        if (rc == 0)
+            rc = perf_judge_move(&in, &out, source);
+        (void) HG_Request_free(job);
+    }
+    if (rc == 0)
+        perf_series_add(
+            p99, perf_quantile(samples->ns, samples->count, 0.99) * 1e-9);
+    return rc;
+}
+
+/* p99 beside long transfers must be that beside short ones. */
+static int perf_figure_p99(struct perf_client *client,
+    const struct perf_source *source, unsigned flags)
+{
+    const int push = (flags & PERF_MOVE_PUSH) != 0;
+    const struct perf_figure alone = {
+        push ? "p99_alone_push" : "p99_alone", "us", 1e6, 0, 0, 0};
+    const struct perf_figure beside_short = {
+        push ? "p99_short_push" : "p99_short_pull", "us", 1e6, 0, 0, 0};
+    const struct perf_figure beside_long = {
+        push ? "p99_long_push" : "p99_long_pull", "us", 1e6, 0, 1.25, 0};
+    static struct perf_series series[3];
+    struct perf_samples samples;
+    size_t sizes[3];
+    unsigned round;
+    unsigned turn;
+    int rc = 0;
+
+    sizes[0] = 0;
+    sizes[1] = client->options->bulk_size;
+    sizes[2] = client->options->large_size;
+    memset(series, 0, sizeof(series));
+    series[0].name = "alone";
+    series[1].name = "short";
+    samples.ns = (double *) malloc(PERF_SAMPLES_MAX * sizeof(double));
+    if (samples.ns == NULL)
+        return perf_fail("malloc", HG_NOMEM);
+    for (round = 0; rc == 0 && round < client->options->rounds; round++) {
+        for (turn = 0; rc == 0 && turn < 3; turn++) {
+            const unsigned i = (round + turn) % 3;
+
+            rc = perf_p99_round(
+                client, source, sizes[i], flags, &samples, &series[i]);
+        }
+    }
+    free(samples.ns);
+    if (rc != 0)
+        return rc;
+    perf_report(&alone, &series[0], NULL);
+    perf_report(&beside_short, &series[1], &series[0]);
+    perf_report(&beside_long, &series[2], &series[1]);
+    return 0;
+}
+
+/* ---- Memory and copies ---- */
+
+static int perf_remote_counter(
+    struct perf_client *client, const char *name, uint64_t *value_p)
+{
+    perf_name_t in;
+    perf_value_t out;
+    hg_request_t request;
+    hg_return_t ret;
+
+    in.name = name;
+    ret = HG_Forward(client->addr, client->ids.counter, &in, &out, &request);
+    if (ret != HG_SUCCESS)
+        return perf_fail("HG_Forward(counter)", ret);
+    ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
+    (void) HG_Request_free(request);
+    if (ret != HG_SUCCESS)
+        return perf_fail("HG_Wait(counter)", ret);
+    *value_p = out.value;
+    return 0;
+}
+
+/* How far the peak of a process rose above what it had before, in MiB. */
+static int perf_risen(long pid, uint64_t before, double *mib_p)
+{
+    uint64_t peak;
+    uint64_t now;
+
+    if (perf_memory(pid, &peak, &now) != 0)
+        return -1;
+    *mib_p = peak > before ? (double) (peak - before) / 1048576 : 0;
+    return 0;
+}
+
+static int perf_figure_memory(
+    struct perf_client *client, const struct perf_source *source)
+{
+    const double limit =
+        (double) client->na_class->info->rma_window / 1048576 + 16;
+    const struct perf_figure at_source = {
+        "memory_source", "MiB", 1, 0, limit, 0};
+    const struct perf_figure at_destination = {
+        "memory_destination", "MiB", 1, 0, limit, 0};
+    perf_move_in_t in =
+        perf_move_order(client, source->size, source->size, 1, 0);
+    const long here = (long) getpid();
+    uint64_t before[2];
+    uint64_t peak;
+    double risen[2];
+    double ignored;
+
+    in.ms = 0;
+    /* Once before: the destination exists and is touched. */
+    if (perf_move_round(client, source, &in, &ignored) != 0)
+        return -1;
+    if (perf_memory_reset(here) != 0 ||
+        perf_memory_reset(client->server_pid) != 0 ||
+        perf_memory(here, &peak, &before[0]) != 0 ||
+        perf_memory(client->server_pid, &peak, &before[1]) != 0) {
+        printf("# no figure of memory: the system does not tell\n");
+        return 0;
+    }
+    if (perf_move_round(client, source, &in, &ignored) != 0 ||
+        perf_risen(here, before[0], &risen[0]) != 0 ||
+        perf_risen(client->server_pid, before[1], &risen[1]) != 0)
+        return -1;
+    perf_report_value(&at_source, risen[0]);
+    perf_report_value(&at_destination, risen[1]);
+    return 0;
+}
+
+/* Payload copied at a source so far, by pulls here and pushes there. */
+static int perf_figure_copies(struct perf_client *client)
+{
+    static const struct perf_figure pull = {
+        "copied_pull_source", "bytes", 1, 0, 0.5, 0};
+    static const struct perf_figure push = {
+        "copied_push_source", "bytes", 1, 0, 0.5, 0};
+    uint64_t there = 0;
+
+    if (perf_remote_counter(client, "rma_bytes_copied_source", &there) != 0)
+        return -1;
+    perf_report_value(&pull,
+        (double) NA_Get_counter(client->na_class, "rma_bytes_copied_source"));
+    perf_report_value(&push, (double) there);
+    return 0;
+}
+
+/* ---- All ---- */
+
+static int perf_step_echo(struct perf_client *client)
+{
+    static const struct perf_figure figure = {"echo", "us", 1e6, 0, 1.15, 0};
+
+    return perf_figure_echo(client, 1, &figure);
+}
+
+static int perf_step_in_flight(struct perf_client *client)
+{
+    static const struct perf_figure figure = {
+        "in_flight", "calls/s", 1, 1, 0, 0.6};
+
+    return perf_figure_echo(client, client->options->window, &figure);
+}
+
+static int perf_step_bulk(
+    struct perf_client *client, const char *name, unsigned flags)
+{
+    struct perf_figure figure = {name, "GB/s", 1e-9, 1, 0, 0.85};
+    struct perf_source source;
+    int rc;
+
+    figure.scale *= (double) client->options->bulk_size;
+    if (perf_source_make(&source, client->options->bulk_size) != 0)
+        return -1;
+    rc = perf_figure_bulk(client, &source, flags, &figure);
+    perf_source_free(&source);
+    return rc;
+}
+
+static int perf_step_pull(struct perf_client *client)
+{
+    return perf_step_bulk(client, "pull", 0);
+}
+
+static int perf_step_push(struct perf_client *client)
+{
+    return perf_step_bulk(client, "push", PERF_MOVE_PUSH);
+}
+
+static int perf_step_p99(struct perf_client *client, unsigned flags)
+{
+    struct perf_source source;
+    int rc;
+
+    if (perf_source_make(&source, client->options->large_size) != 0)
+        return -1;
+    rc = perf_figure_p99(client, &source, flags);
+    perf_source_free(&source);
+    return rc;
+}
+
+static int perf_step_p99_pull(struct perf_client *client)
+{
+    return perf_step_p99(client, 0);
+}
+
+static int perf_step_p99_push(struct perf_client *client)
+{
+    return perf_step_p99(client, PERF_MOVE_PUSH);
+}
+
+static int perf_step_memory(struct perf_client *client)
+{
+    struct perf_source source;
+    int rc;
+
+    if (perf_source_make(&source, client->options->large_size) != 0)
+        return -1;
+    rc = perf_figure_memory(client, &source);
+    perf_source_free(&source);
+    return rc;
+}
+
+static int perf_step_self_echo(struct perf_client *client)
+{
+    static const struct perf_figure figure = {"self_echo", "ns", 1e9, 0, 0, 0};
+
+    return perf_figure_echo(client, 1, &figure);
+}
+
+static int perf_step_self_in_flight(struct perf_client *client)
+{
+    static const struct perf_figure figure = {
+        "self_in_flight", "calls/s", 1, 1, 0, 0};
+
+    return perf_figure_echo(client, client->options->window, &figure);
+}
+
+struct perf_step {
+    const char *name;
+    int (*run)(struct perf_client *client);
+};
+
+/* Those that the options ask for. */
+static int perf_run_steps(
+    struct perf_client *client, const struct perf_step *steps, unsigned count)
+{
+    const char *only = client->options->only;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        if (only != NULL && strstr(steps[i].name, only) == NULL)
+            continue;
+        if (steps[i].run(client) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int perf_figures_self(struct perf_client *client)
+{
+    static const struct perf_step steps[] = {{"self_echo", perf_step_self_echo},
+        {"self_in_flight", perf_step_self_in_flight}};
+
+    return perf_run_steps(client, steps, sizeof(steps) / sizeof(steps[0]));
+}
+
+int perf_figures_pair(struct perf_client *client)
+{
+    static const struct perf_step steps[] = {{"echo", perf_step_echo},
+        {"in_flight", perf_step_in_flight}, {"pull", perf_step_pull},
+        {"push", perf_step_push}, {"write", perf_figure_write},
+        {"p99_pull", perf_step_p99_pull}, {"p99_push", perf_step_p99_push},
+        {"memory", perf_step_memory}, {"copied", perf_figure_copies}};
+
+    return perf_run_steps(client, steps, sizeof(steps) / sizeof(steps[0]));
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hg_perf: the server's side, one thread.
+ *
+ * `move` is written as the paper's pipelined write: the handler itself starts
+ * transfers and waits for them. `background` only starts one; the serving
+ * loop looks after it, so that other calls are answered meanwhile. What the
+ * handlers move into or from stays allocated and touched between calls: page
+ * faults of fresh memory are not what is measured.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "hg_perf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PERF_BUFFERS_MAX 64
+
+/* Memory of the server, once described. */
+struct perf_room {
+    unsigned char *buf;
+    size_t size;
+    hg_bulk_t bulk;
+};
+
+struct perf_server {
+    na_class_t *na_class;
+    struct perf_room room; /* the transfers' local end */
+    unsigned char *sink;   /* where COPY writes to, as large as a piece */
+    size_t sink_size;
+    /* The transfer beside other calls, if `job` is not NULL. */
+    hg_handle_t job;
+    perf_move_in_t job_in;
+    perf_move_out_t job_out;
+    uint64_t job_start;
+    hg_bulk_request_t job_request;
+};
+
+static struct perf_server perf_server;
+
+/* ---- Memory ---- */
+
+static void perf_room_free(struct perf_room *room)
+{
+    if (room->bulk != HG_BULK_NULL)
+        (void) HG_Bulk_handle_free(room->bulk);
+    free(room->buf);
+    memset(room, 0, sizeof(*room));
+}
+
+/* Room for at least `size` bytes. */
+static hg_return_t perf_room_make(struct perf_room *room, size_t size)
+{
+    void *buf;
+    hg_return_t ret;
+
+    if (room->size >= size)
+        return HG_SUCCESS;
+    perf_room_free(room);
+    buf = malloc(size);
+    if (buf == NULL)
+        return HG_NOMEM;
+    memset(buf, 0, size);
+    room->buf = (unsigned char *) buf;
+    room->size = size;
+    ret = HG_Bulk_handle_create(1, &buf, &size, HG_BULK_READWRITE, &room->bulk);
+    if (ret != HG_SUCCESS)
+        perf_room_free(room);
+    return ret;
+}
+
+static hg_return_t perf_sink_make(size_t size)
+{
+    if (perf_server.sink_size >= size)
+        return HG_SUCCESS;
+    free(perf_server.sink);
+    perf_server.sink_size = 0;
+    perf_server.sink = (unsigned char *) malloc(size);
+    if (perf_server.sink == NULL)
+        return HG_NOMEM;
+    memset(perf_server.sink, 0, size);
+    perf_server.sink_size = size;
+    return HG_SUCCESS;
+}
+
+/* Check the sizes that came, and prepare the local end: outside the time. */
+static hg_return_t perf_prepare(const perf_move_in_t *in)
+{
+    const size_t local = (size_t) (in->piece * in->buffers);
+    hg_return_t ret;
+
+    if (in->size == 0 || in->piece == 0 || in->piece > in->size ||
+        in->piece % 8 != 0 || in->buffers == 0 ||
+        in->buffers > PERF_BUFFERS_MAX ||
+        in->piece > SIZE_MAX / PERF_BUFFERS_MAX ||
+        in->size > HG_Bulk_handle_get_size(in->bulk))
+        return HG_INVALID_ARG;
+    ret = perf_room_make(&perf_server.room, local);
+    if (ret == HG_SUCCESS && (in->flags & PERF_MOVE_COPY) != 0)
+        ret = perf_sink_make((size_t) in->piece);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if ((in->flags & PERF_MOVE_PUSH) == 0)
+        memset(perf_server.room.buf, 0, local);
+    else if (in->piece == in->size)
+        perf_fill(perf_server.room.buf, (size_t) in->size, 0);
+    else
+        return HG_INVALID_ARG; /* pieces are pulled only */
+    return HG_SUCCESS;
+}
+
+/* ---- move ---- */
+
+/* One transfer in pieces, on its way. */
+struct perf_flow {
+    const perf_move_in_t *in;
+    na_addr_t origin;
+    hg_bulk_request_t requests[PERF_BUFFERS_MAX];
+    uint64_t started; /* pieces */
+    uint64_t ended;
+    uint64_t wrong;
+};
+
+static size_t perf_piece_size(const perf_move_in_t *in, uint64_t index)
+{
+    const uint64_t left = in->size - index * in->piece;
+
+    return (size_t) (left < in->piece ? left : in->piece);
+}
+
+static hg_return_t perf_start_piece(struct perf_flow *flow)
+{
+    const perf_move_in_t *in = flow->in;
+    const uint64_t slot = flow->started % in->buffers;
+    const hg_return_t ret = HG_Bulk_transfer(
+        (in->flags & PERF_MOVE_PUSH) != 0 ? HG_BULK_PUSH : HG_BULK_PULL,
+        flow->origin, in->bulk, (size_t) (flow->started * in->piece),
+        perf_server.room.bulk, (size_t) (slot * in->piece),
+        perf_piece_size(in, flow->started), &flow->requests[slot]);
+
+    if (ret == HG_SUCCESS)
+        flow->started++;
+    return ret;
+}
+
+static hg_return_t perf_end_piece(struct perf_flow *flow)
+{
+    const perf_move_in_t *in = flow->in;
+    const uint64_t slot = flow->ended % in->buffers;
+    const unsigned char *buf = perf_server.room.buf + slot * in->piece;
+    const size_t size = perf_piece_size(in, flow->ended);
+    const hg_return_t ret =
+        HG_Bulk_wait(flow->requests[slot], HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
+
+    if (ret == HG_INTR)
+        return perf_end_piece(flow); /* a stop waits for the round's end */
+    if (ret == HG_SUCCESS && (in->flags & PERF_MOVE_VERIFY) != 0)
+        flow->wrong +=
+            (uint64_t) !perf_is_filled(buf, size, flow->ended * in->piece);
+    if (ret == HG_SUCCESS && (in->flags & PERF_MOVE_COPY) != 0)
+        memcpy(perf_server.sink, buf, size);
+    flow->ended++;
+    return ret;
+}
+
+/* One whole transfer. After an error the pieces under way are waited for. */
+static hg_return_t perf_move_once(struct perf_flow *flow)
+{
+    const perf_move_in_t *in = flow->in;
+    const uint64_t pieces = (in->size + in->piece - 1) / in->piece;
+    hg_return_t ret = HG_SUCCESS;
+
+    flow->started = 0;
+    flow->ended = 0;
+    while (ret == HG_SUCCESS && flow->ended < pieces) {
+        while (ret == HG_SUCCESS && flow->started < pieces &&
+            flow->started - flow->ended < in->buffers)
+            ret = perf_start_piece(flow);
+        if (ret == HG_SUCCESS)
+            ret = perf_end_piece(flow);
+    }
+    while (flow->ended < flow->started)
+        (void) perf_end_piece(flow);
+    return ret;
+}
+
+/* The pieces that lie in the buffers now, compared with the pattern. */
+static uint64_t perf_count_wrong(const perf_move_in_t *in)
+{
+    const uint64_t pieces = (in->size + in->piece - 1) / in->piece;
+    const uint64_t kept = pieces < in->buffers ? pieces : in->buffers;
+    uint64_t wrong = 0;
+    uint64_t i;
+
+    if ((in->flags & PERF_MOVE_PUSH) != 0)
+        return 0; /* the caller looks */
+    for (i = pieces - kept; i < pieces; i++)
+        wrong += (uint64_t) !perf_is_filled(
+            perf_server.room.buf + i % in->buffers * in->piece,
+            perf_piece_size(in, i), i * in->piece);
+    return wrong;
+}
+
+static hg_return_t perf_on_move(hg_handle_t handle)
+{
+    perf_move_in_t in;
+    perf_move_out_t out;
+    struct perf_flow flow;
+    uint64_t start;
+    hg_return_t ret = HG_Handler_get_input(handle, &in);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    memset(&flow, 0, sizeof(flow));
+    memset(&out, 0, sizeof(out));
+    flow.in = &in;
+    flow.origin = HG_Handler_get_addr(handle);
+    ret = perf_prepare(&in);
+    start = perf_now_ns();
+    while (ret == HG_SUCCESS) {
+        ret = perf_move_once(&flow);
+        out.ops++;
+        out.ns = perf_now_ns() - start;
+        if (out.ns >= in.ms * 1000000)
+            break;
+    }
+    if (ret == HG_SUCCESS) {
+        out.wrong = flow.wrong + perf_count_wrong(&in);
+        ret = HG_Handler_start_output(handle, &out);
+    }
+    (void) HG_Handler_free_input(handle, &in);
+    if (ret == HG_SUCCESS)
+        (void) HG_Handler_free(handle);
+    return ret;
+}
+
+/* ---- background ---- */
+
+static hg_return_t perf_job_begin_transfer(void)
+{
+    const perf_move_in_t *in = &perf_server.job_in;
+
+    return HG_Bulk_transfer(
+        (in->flags & PERF_MOVE_PUSH) != 0 ? HG_BULK_PUSH : HG_BULK_PULL,
+        HG_Handler_get_addr(perf_server.job), in->bulk, 0,
+        perf_server.room.bulk, 0, (size_t) in->size, &perf_server.job_request);
+}
+
+/* Answer and forget the job; an error goes to the caller as "wrong". */
+static void perf_job_end(hg_return_t ret)
+{
+    perf_server.job_out.ns = perf_now_ns() - perf_server.job_start;
+    perf_server.job_out.wrong = ret == HG_SUCCESS
+        ? perf_count_wrong(&perf_server.job_in)
+        : perf_server.job_in.size;
+    (void) HG_Handler_start_output(perf_server.job, &perf_server.job_out);
+    (void) HG_Handler_free_input(perf_server.job, &perf_server.job_in);
+    (void) HG_Handler_free(perf_server.job);
+    perf_server.job = HG_HANDLE_NULL;
+}
+
+static hg_return_t perf_on_background(hg_handle_t handle)
+{
+    perf_move_in_t in;
+    hg_return_t ret;
+
+    if (perf_server.job != HG_HANDLE_NULL)
+        return HG_BUSY;
+    ret = HG_Handler_get_input(handle, &in);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = in.piece != in.size || in.buffers != 1 ? HG_INVALID_ARG
+                                                 : perf_prepare(&in);
+    if (ret != HG_SUCCESS)
+        goto free_input;
+    perf_server.job = handle;
+    perf_server.job_in = in;
+    memset(&perf_server.job_out, 0, sizeof(perf_server.job_out));
+    perf_server.job_start = perf_now_ns();
+    ret = perf_job_begin_transfer();
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    perf_server.job = HG_HANDLE_NULL;
+
+free_input:
+    (void) HG_Handler_free_input(handle, &in);
+    return ret;
+}
+
+/* Look whether the job's transfer has ended, and go on. */
+static void perf_job_step(void)
+{
+    hg_return_t ret =
+        HG_Bulk_wait(perf_server.job_request, 0, HG_STATUS_IGNORE);
+
+    if (ret == HG_TIMEOUT || ret == HG_INTR)
+        return;
+    if (ret == HG_SUCCESS) {
+        perf_server.job_out.ops++;
+        if (perf_now_ns() - perf_server.job_start <
+            perf_server.job_in.ms * 1000000)
+            ret = perf_job_begin_transfer();
+        else {
+            perf_job_end(HG_SUCCESS);
+            return;
+        }
+    }
+    if (ret != HG_SUCCESS)
+        perf_job_end(ret);
+}
+
+/* ---- The others ---- */
+
+static hg_return_t perf_on_echo(hg_handle_t handle)
+{
+    perf_echo_t data;
+    hg_return_t ret = HG_Handler_get_input(handle, &data);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_Handler_start_output(handle, &data);
+    (void) HG_Handler_free_input(handle, &data);
+    if (ret == HG_SUCCESS)
+        (void) HG_Handler_free(handle);
+    return ret;
+}
+
+static hg_return_t perf_on_counter(hg_handle_t handle)
+{
+    perf_name_t in;
+    perf_value_t out;
+    hg_return_t ret = HG_Handler_get_input(handle, &in);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    out.value = NA_Get_counter(perf_server.na_class, in.name);
+    ret = HG_Handler_start_output(handle, &out);
+    (void) HG_Handler_free_input(handle, &in);
+    if (ret == HG_SUCCESS)
+        (void) HG_Handler_free(handle);
+    return ret;
+}
+
+void perf_register(int serve, struct perf_ids *ids_p)
+{
+    const hg_rpc_cb_t none = (hg_rpc_cb_t) 0;
+
+    ids_p->echo = MERCURY_REGISTER(
+        "perf_echo", perf_echo_t, perf_echo_t, serve ? perf_on_echo : none);
+    ids_p->move = MERCURY_REGISTER("perf_move", perf_move_in_t, perf_move_out_t,
+        serve ? perf_on_move : none);
+    ids_p->background = MERCURY_REGISTER("perf_background", perf_move_in_t,
+        perf_move_out_t, serve ? perf_on_background : none);
+    ids_p->counter = MERCURY_REGISTER("perf_counter", perf_name_t, perf_value_t,
+        serve ? perf_on_counter : none);
+}
+
+/* ---- Serving ---- */
+
+static int perf_tell_address(na_class_t *na_class, int fd)
+{
+    char name[NA_MAX_ADDR_LEN + 1];
+    na_addr_t addr;
+    size_t size;
+    na_return_t ret = NA_Addr_self(na_class, &addr);
+
+    if (ret != NA_SUCCESS)
+        return perf_fail("NA_Addr_self", ret);
+    ret = NA_Addr_to_string(na_class, name, NA_MAX_ADDR_LEN, addr);
+    (void) NA_Addr_free(na_class, addr);
+    if (ret != NA_SUCCESS)
+        return perf_fail("NA_Addr_to_string", ret);
+    size = strlen(name);
+    name[size++] = '\n';
+    if (write(fd, name, size) != (ssize_t) size)
+        return perf_fail("write", HG_IO_ERROR);
+    return 0;
+}
+
+int perf_serve(const char *url, int ready_fd,
+    const struct perf_options *options, const volatile sig_atomic_t *stop)
+{
+    struct perf_ids ids;
+    na_class_t *na_class;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (perf_start(url, NA_TRUE, options, &na_class) != 0)
+        return -1;
+    perf_server.na_class = na_class;
+    perf_register(1, &ids);
+    if (perf_tell_address(na_class, ready_fd) != 0)
+        ret = HG_OTHER_ERROR;
+    while (
+        !*stop && (ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_INTR)) {
+        if (perf_server.job != HG_HANDLE_NULL)
+            perf_job_step();
+        ret = HG_Handler_process(1000, HG_STATUS_IGNORE);
+    }
+    if (!*stop && ret != HG_OTHER_ERROR)
+        (void) perf_fail("HG_Handler_process", ret);
+    perf_room_free(&perf_server.room);
+    free(perf_server.sink);
+    perf_finish(na_class);
+    return *stop ? 0 : -1;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine: two RPC engines in one process, joined by the loop transport.
+ *
+ * For programs that include hg.c: `a` calls, `b` serves, and the test turns
+ * their wheels by hand, so that everything happens in an order it chose. What
+ * travels is a blob, a length and so many bytes.
+ */
+#ifndef HG_TESTS_UNIT_ENGINE_H
+#define HG_TESTS_UNIT_ENGINE_H
+
+#include "harness.h"
+#include "support/loop.h"
+
+struct engine_end {
+    na_class_t *na_class;
+    struct hg_bulk_layer *layer;
+    struct hg_context *context;
+    na_addr_t peer; /* the other end */
+};
+
+struct engine {
+    struct engine_end a;
+    struct engine_end b;
+};
+
+struct engine_blob {
+    uint64_t size;
+    unsigned char *bytes;
+};
+
+/* A call of `a`. */
+struct engine_call {
+    struct hg_handle *handle;
+    unsigned ends;
+    hg_return_t ret;
+};
+
+static inline hg_return_t engine_proc_blob(hg_proc_t proc, void *data)
+{
+    struct engine_blob *blob = (struct engine_blob *) data;
+    hg_return_t ret = hg_proc_uint64_t(proc, &blob->size);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (hg_proc_get_op(proc) == HG_FREE) {
+        hg_proc_release(proc, blob->bytes);
+        blob->bytes = NULL;
+        return HG_SUCCESS;
+    }
+    if (hg_proc_get_op(proc) == HG_DECODE) {
+        blob->bytes = NULL;
+        if (blob->size > hg_proc_get_size_left(proc))
+            return HG_OVERFLOW;
+        if (blob->size == 0)
+            return HG_SUCCESS;
+        blob->bytes =
+            (unsigned char *) hg_proc_alloc(proc, (size_t) blob->size);
+        if (blob->bytes == NULL)
+            return HG_NOMEM;
+    }
+    return blob->size == 0
+        ? HG_SUCCESS
+        : hg_proc_raw(proc, blob->bytes, (size_t) blob->size);
+}
+
+/* Answer with the input. */
+static inline hg_return_t engine_echo(hg_handle_t handle)
+{
+    struct engine_blob blob = {0, NULL};
+    hg_return_t ret = HG_Handler_get_input(handle, &blob);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_Handler_start_output(handle, &blob);
+    (void) HG_Handler_free_input(handle, &blob);
+    (void) HG_Handler_free(handle);
+    return ret == HG_NOMEM ? HG_SUCCESS : ret; /* the caller was told */
+}
+
+static inline na_class_t *engine_open_class(const char *name, size_t eager)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    info.max_unexpected_size = eager;
+    info.max_expected_size = eager;
+    return NA_Initialize_opt(name, NA_TRUE, &info);
+}
+
+/* HG_SUCCESS, or why an end could not be made. */
+static inline hg_return_t engine_open_end(struct engine_end *end,
+    const char *name, size_t eager, const struct hg_options *options)
+{
+    hg_return_t ret;
+
+    memset(end, 0, sizeof(*end));
+    end->na_class = engine_open_class(name, eager);
+    if (end->na_class == NULL)
+        return HG_NOMEM;
+    ret = hg_bulk_layer_create(end->na_class, &end->layer);
+    if (ret == HG_SUCCESS)
+        ret = hg_context_create(
+            end->na_class, end->layer, options, &end->context);
+    return ret;
+}
+
+static inline void engine_close_end(struct engine_end *end)
+{
+    if (end->peer != NULL)
+        HG_CHECK_OK(NA_Addr_free(end->na_class, end->peer));
+    if (end->context != NULL)
+        hg_context_destroy(end->context);
+    if (end->layer != NULL)
+        hg_bulk_layer_destroy(end->layer);
+    if (end->na_class != NULL)
+        HG_CHECK_OK(NA_Finalize(end->na_class));
+}
+
+static inline void engine_close(struct engine *engine)
+{
+    engine_close_end(&engine->a);
+    engine_close_end(&engine->b);
+}
+
+/* Open both, with messages of at most `eager` bytes. */
+static inline hg_return_t engine_open(
+    struct engine *engine, size_t eager, const struct hg_options *options)
+{
+    static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;
+    hg_return_t ret;
+
+    if (options == NULL)
+        options = &defaults;
+    memset(engine, 0, sizeof(*engine));
+    ret = engine_open_end(&engine->a, "loop://a", eager, options);
+    if (ret == HG_SUCCESS)
+        ret = engine_open_end(&engine->b, "loop://b", eager, options);
+    if (ret == HG_SUCCESS)
+        ret = NA_Addr_lookup_wait(
+            engine->a.na_class, "loop://b", 1000, &engine->a.peer);
+    if (ret == HG_SUCCESS)
+        ret = NA_Addr_lookup_wait(
+            engine->b.na_class, "loop://a", 1000, &engine->b.peer);
+    if (ret != HG_SUCCESS)
+        engine_close(engine);
+    return ret;
+}
+
+/* Register on both sides; `callback` at `b`. */
+static inline hg_id_t engine_register(
+    struct engine *engine, const char *name, hg_rpc_cb_t callback)
+{
+    struct hg_rpc rpc = {0, engine_proc_blob, engine_proc_blob, NULL};
+
+    if (hg_registry_add(&engine->a.context->hg_class->registry, name, &rpc) ==
+        0)
+        return 0;
+    rpc.callback = callback;
+    return hg_registry_add(&engine->b.context->hg_class->registry, name, &rpc);
+}
+
+/* ---- Turning the wheels ---- */
+
+/* Poll, and run what that queued. */
+static inline void engine_turn(struct engine_end *end)
+{
+    (void) hg_context_progress(end->context, NA_LANES_ALL, 0);
+    (void) na_context_run(end->context->na_context, NA_LANES_ALL, UINT_MAX);
+}
+
+static inline bool engine_end_is_idle(struct engine_end *end)
+{
+    return !na_queue_has(
+               end->context->queue, NA_LANES_ALL | (1u << NA_LANE_INTERNAL)) &&
+        !na_emul_has_work(na_class_emul(end->na_class));
+}
+
+/* Turn both until nothing is on its way. */
+static inline void engine_settle(struct engine *engine)
+{
+    do {
+        engine_turn(&engine->a);
+        engine_turn(&engine->b);
+    } while (!loop_is_idle() || !engine_end_is_idle(&engine->a) ||
+        !engine_end_is_idle(&engine->b));
+}
+
+/* ---- Calls ---- */
+
+static inline void engine_ended(struct hg_handle *handle, void *arg)
+{
+    struct engine_call *call = (struct engine_call *) arg;
+
+    HG_CHECK(call->handle == handle);
+    HG_CHECK_EQ_INT(call->ends++, 0);
+    call->ret = handle->ret;
+}
+
+/* Start a call; the record holds the handle until engine_forget. */
+static inline hg_return_t engine_start(struct engine *engine, hg_id_t id,
+    const struct engine_blob *in, struct engine_call *call)
+{
+    struct engine_blob copy = *in;
+    hg_return_t ret;
+
+    memset(call, 0, sizeof(*call));
+    ret =
+        hg_forward_create(engine->a.context, engine->a.peer, id, &call->handle);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_forward_start(call->handle, &copy, engine_ended, call);
+    if (ret != HG_SUCCESS) {
+        hg_handle_unref(call->handle);
+        call->handle = NULL;
+    }
+    return ret;
+}
+
+static inline void engine_forget(struct engine_call *call)
+{
+    hg_handle_unref(call->handle);
+    call->handle = NULL;
+}
+
+/* As HG_Request_free does in flight: take it back, let go, hear no more. */
+static inline void engine_ignore(struct hg_handle *handle, void *arg)
+{
+    (void) handle;
+    (void) arg;
+}
+
+static inline void engine_abandon(struct engine_call *call)
+{
+    hg_lock(&call->handle->context->lock);
+    call->handle->callback = engine_ignore;
+    hg_unlock(&call->handle->context->lock);
+    (void) hg_forward_cancel(call->handle);
+    engine_forget(call);
+}
+
+/* The decoded output of a call that ended well; freed with engine_proc_blob. */
+static inline hg_return_t engine_output(
+    const struct engine_call *call, struct engine_blob *out)
+{
+    return hg_handle_decode(&call->handle->out_args, engine_proc_blob, out);
+}
+
+static inline struct engine_blob engine_new_blob(size_t size, uint64_t seed)
+{
+    struct engine_blob blob = {
+        size, (unsigned char *) malloc(size > 0 ? size : 1)};
+    size_t i;
+
+    HG_CHECK(blob.bytes != NULL);
+    for (i = 0; i < size; i++)
+        blob.bytes[i] = (unsigned char) ((i * 31 + seed) >> (i % 7));
+    return blob;
+}
+
+/* Nothing of any call is left, on either side. */
+static inline void engine_check_empty(struct engine *engine)
+{
+    struct hg_context *contexts[2] = {engine->a.context, engine->b.context};
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_EQ_INT(contexts[i]->live, 0);
+        HG_CHECK_EQ_INT(contexts[i]->sending, 0);
+        HG_CHECK_EQ_INT(contexts[i]->in_flight, 0);
+        HG_CHECK_EQ_INT(contexts[i]->unanswered, 0);
+        HG_CHECK_EQ_INT(contexts[i]->sequences.count, 0);
+        HG_CHECK_EQ_INT(contexts[i]->held.count, 0);
+        HG_CHECK_EQ_INT(contexts[i]->deadline.count, 0);
+    }
+}
+
+#endif

@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rooms bulk and bulk_transfer: two layers in one process, joined by the
+ * loop transport, so that each side's memory is remote to the other; with
+ * transports that take one segment in a memory handle, and with bulk on a class
+ * of its own.
+ */
+#include "../../hg.c"
+
+#include "engine.h"
+#include "support/fuzz.h"
+#include "support/golden.h"
+
+#define BULK_EAGER 4096
+
+static void bulk_begin(struct engine *engine, na_size_t max_segments)
+{
+    loop_register();
+    HG_CHECK_OK(engine_open(engine, BULK_EAGER, NULL));
+    na_class_core_of(engine->a.na_class)->ops.max_segments = max_segments;
+    na_class_core_of(engine->b.na_class)->ops.max_segments = max_segments;
+}
+
+/* `bulk` of one end as the other one sees it. */
+static struct hg_bulk *bulk_as_remote(
+    struct hg_bulk *bulk, struct hg_bulk_layer *layer)
+{
+    size_t size = hg_bulk_serialize_size(bulk);
+    unsigned char *bytes = (unsigned char *) malloc(size);
+    struct hg_bulk *remote = NULL;
+
+    HG_CHECK(bytes != NULL);
+    HG_CHECK_OK(hg_bulk_serialize(bulk, bytes, size));
+    HG_CHECK_OK(hg_bulk_deserialize(layer, bytes, size, &remote));
+    HG_CHECK(remote->remote && remote != bulk);
+    HG_CHECK_EQ_U64(remote->size, bulk->size);
+    HG_CHECK_EQ_U64(remote->segment_count, bulk->segment_count);
+    HG_CHECK_EQ_U64(remote->flags, bulk->flags);
+    free(bytes);
+    return remote;
+}
+
+struct bulk_result {
+    unsigned ends;
+    hg_return_t ret;
+};
+
+static void bulk_ended(hg_return_t ret, void *arg)
+{
+    struct bulk_result *result = (struct bulk_result *) arg;
+
+    HG_CHECK_EQ_INT(result->ends++, 0);
+    result->ret = ret;
+}
+
+/* A transfer of `b`. */
+static hg_return_t bulk_start(struct engine *engine, hg_bulk_op_t op,
+    struct hg_bulk *origin, size_t origin_offset, struct hg_bulk *local,
+    size_t local_offset, size_t size, struct bulk_result *result)
+{
+    struct hg_transfer_args args = {
+        op, engine->b.peer, origin, origin_offset, local, local_offset, size};
+
+    memset(result, 0, sizeof(*result));
+    return hg_transfer_start(
+        engine->b.context->queue, &args, bulk_ended, result);
+}
+
+/* ---- Bytes ---- */
+
+static struct hg_bulk *bulk_golden_handle(struct hg_bulk_layer *layer,
+    size_t count, const size_t *sizes, unsigned long flags)
+{
+    unsigned char scratch[1024];
+    struct hg_bulk *bulk = NULL;
+
+    HG_CHECK_OK(hg_bulk_create(layer, count, NULL, sizes, flags, &bulk));
+    /* Published once, so that the numbers below are not drawn again. */
+    HG_CHECK_OK(hg_bulk_serialize(bulk, scratch, sizeof(scratch)));
+    return bulk;
+}
+
+HG_TEST(bulk_handle_matches_its_picture)
+{
+    static const size_t one_sizes[] = {1000, 3096};
+    static const size_t two_sizes[] = {8, 16};
+    struct golden *golden = golden_open("tests/golden/bulk.hex");
+    struct engine engine;
+    unsigned which;
+
+    bulk_begin(&engine, 0);
+    for (which = 0; which < 2; which++) {
+        struct hg_bulk_layer *layer = engine.a.layer;
+        size_t want_size;
+        const unsigned char *want =
+            golden_get(golden, which == 0 ? "bulk" : "bulk_owner", &want_size);
+        unsigned char bytes[256];
+        struct hg_bulk *bulk;
+        struct hg_bulk *remote = NULL;
+        uint64_t keys[2];
+        uint64_t id;
+        size_t i;
+
+        if (which == 1) {
+            na_class_core_of(engine.a.na_class)->ops.max_segments = 1;
+            snprintf(layer->owner, sizeof(layer->owner), "loop://b2");
+        }
+        bulk = bulk_golden_handle(layer, 2, which == 0 ? one_sizes : two_sizes,
+            which == 0 ? HG_BULK_READ_ONLY : HG_BULK_READWRITE);
+        layer->incarnation = 0x3837363534333231u;
+        id = bulk->id;
+        bulk->id = 0x4847464544434241u;
+        for (i = 0; i < bulk->mem_count; i++) {
+            keys[i] = bulk->mems[i]->key;
+            bulk->mems[i]->key =
+                i == 0 ? 0x5857565554535251u : 0x6867666564636261u;
+        }
+        HG_CHECK_EQ_U64(hg_bulk_serialize_size(bulk), want_size);
+        HG_CHECK_OK(hg_bulk_serialize(bulk, bytes, sizeof(bytes)));
+        HG_CHECK_EQ_MEM(bytes, want, want_size);
+        HG_CHECK_OK(
+            hg_bulk_deserialize(engine.b.layer, want, want_size, &remote));
+        HG_CHECK_EQ_U64(remote->size, bulk->size);
+        HG_CHECK_EQ_U64(remote->segment_count, 2);
+        HG_CHECK_EQ_U64(remote->flags, bulk->flags);
+        HG_CHECK_EQ_U64(remote->mem_count, bulk->mem_count);
+        for (i = 0; i < bulk->mem_count; i++) {
+            HG_CHECK_EQ_U64(remote->mems[i]->key, bulk->mems[i]->key);
+            HG_CHECK_EQ_U64(remote->mems[i]->size, bulk->mems[i]->size);
+            bulk->mems[i]->key = keys[i];
+        }
+        if (which == 1)
+            HG_CHECK_EQ_STR(remote->owner, "loop://b2");
+        else
+            HG_CHECK(remote->owner == NULL);
+        hg_bulk_unref(remote);
+        bulk->id = id;
+        hg_bulk_unref(bulk);
+    }
+    engine_close(&engine);
+    golden_close(golden);
+}
+
+/* Whatever bytes say: a code and one log line, or a handle with which every
+ * transfer is refused or harmless; no leak. */
+HG_TEST_SECONDS(bulk_handle_may_be_garbage, 60)
+{
+    struct golden *golden = golden_open("tests/golden/bulk.hex");
+    uint64_t state = hg_test_seed();
+    unsigned accepted = 0;
+    struct engine engine;
+    unsigned round;
+
+    hg_test_allow_log("");
+    HG_CHECK_OK(HG_Set_log_level("none"));
+    bulk_begin(&engine, 0);
+    for (round = 0; round < 100000; round++) {
+        uint8_t bytes[512];
+        size_t size;
+        const unsigned char *want =
+            golden_get(golden, round % 2 == 0 ? "bulk" : "bulk_owner", &size);
+        struct hg_bulk *bulk = NULL;
+        uint8_t *exact;
+
+        memcpy(bytes, want, size);
+        size = fuzz_mutate(bytes, size, sizeof(bytes), &state);
+        exact = (uint8_t *) malloc(size > 0 ? size : 1);
+        HG_CHECK(exact != NULL);
+        memcpy(exact, bytes, size);
+        if (hg_bulk_deserialize(engine.b.layer, exact, size, &bulk) ==
+            HG_SUCCESS) {
+            HG_CHECK(bulk->mem_count > 0 && bulk->segment_count > 0);
+            hg_bulk_unref(bulk);
+            accepted++;
+        } else {
+            HG_CHECK(bulk == NULL);
+        }
+        free(exact);
+    }
+    HG_CHECK(accepted < 90000);
+    HG_CHECK(hg_list_is_empty(&engine.b.layer->handles));
+    engine_close(&engine);
+    golden_close(golden);
+}
+
+HG_TEST(bulk_handle_refuses_every_cut)
+{
+    struct golden *golden = golden_open("tests/golden/bulk.hex");
+    struct engine engine;
+    unsigned which;
+
+    hg_test_allow_log("");
+    bulk_begin(&engine, 0);
+    for (which = 0; which < 2; which++) {
+        size_t size;
+        const unsigned char *want =
+            golden_get(golden, which == 0 ? "bulk" : "bulk_owner", &size);
+        size_t cut;
+
+        for (cut = 0; cut < size; cut++) {
+            unsigned char *exact = (unsigned char *) malloc(cut > 0 ? cut : 1);
+            struct hg_bulk *bulk = NULL;
+
+            HG_CHECK(exact != NULL);
+            memcpy(exact, want, cut);
+            HG_CHECK_RET(hg_bulk_deserialize(engine.b.layer, exact, cut, &bulk),
+                HG_PROTOCOL_ERROR);
+            free(exact);
+        }
+    }
+    engine_close(&engine);
+    golden_close(golden);
+}
+
+/* ---- Transfers: many pieces, against a model ---- */
+
+#define BULK_MAX_SEGMENTS 40
+
+struct bulk_shape {
+    struct hg_bulk *bulk;
+    size_t count;
+    size_t size;
+    size_t sizes[BULK_MAX_SEGMENTS];
+    void *ptrs[BULK_MAX_SEGMENTS];
+    unsigned char *memory; /* segments with gaps of one byte between them */
+    size_t memory_size;
+};
+
+static void bulk_new_shape(
+    struct bulk_shape *shape, struct hg_bulk_layer *layer, uint64_t *state)
+{
+    size_t i;
+    size_t at = 1;
+
+    memset(shape, 0, sizeof(*shape));
+    shape->count = 1 + hg_test_random(state) % BULK_MAX_SEGMENTS;
+    shape->memory_size = 1;
+    for (i = 0; i < shape->count; i++) {
+        uint64_t dice = hg_test_random(state);
+
+        shape->sizes[i] = dice % 4 == 0 ? 0 : (dice >> 8) % 300;
+        shape->size += shape->sizes[i];
+        shape->memory_size += shape->sizes[i] + 1;
+    }
+    shape->memory = (unsigned char *) malloc(shape->memory_size);
+    HG_CHECK(shape->memory != NULL);
+    for (i = 0; i < shape->memory_size; i++)
+        shape->memory[i] = (unsigned char) hg_test_random(state);
+    for (i = 0; i < shape->count; i++) {
+        shape->ptrs[i] = shape->memory + at;
+        at += shape->sizes[i] + 1;
+    }
+    HG_CHECK_OK(hg_bulk_create(layer, shape->count, shape->ptrs, shape->sizes,
+        HG_BULK_READWRITE, &shape->bulk));
+}
+
+static void bulk_free_shape(struct bulk_shape *shape)
+{
+    hg_bulk_withdraw(shape->bulk);
+    hg_bulk_unref(shape->bulk);
+    free(shape->memory);
+}
+
+/* Where logical byte `offset` of a shape lies in its memory. */
+static size_t bulk_place(const struct bulk_shape *shape, size_t offset)
+{
+    size_t at = 1;
+    size_t i = 0;
+
+    while (offset >= shape->sizes[i]) {
+        offset -= shape->sizes[i];
+        at += shape->sizes[i] + 1;
+        i++;
+    }
+    return at + offset;
+}
+
+static void bulk_try_shapes(struct engine *engine, uint64_t *state)
+{
+    struct bulk_shape origin;
+    struct bulk_shape local;
+    struct bulk_shape *to;
+    const struct bulk_shape *from;
+    struct bulk_result result;
+    struct hg_bulk *remote;
+    unsigned char *want;
+    size_t most;
+    size_t size;
+    size_t at[2];
+    size_t i;
+    bool pull = hg_test_random(state) % 2 == 0;
+
+    bulk_new_shape(&origin, engine->a.layer, state);
+    bulk_new_shape(&local, engine->b.layer, state);
+    remote = bulk_as_remote(origin.bulk, engine->b.layer);
+    most = origin.size < local.size ? origin.size : local.size;
+    size = hg_test_random(state) % (most + 1);
+    at[0] = hg_test_random(state) % (origin.size - size + 1);
+    at[1] = hg_test_random(state) % (local.size - size + 1);
+    from = pull ? &origin : &local;
+    to = pull ? &local : &origin;
+    want = (unsigned char *) malloc(to->memory_size);
+    HG_CHECK(want != NULL);
+    memcpy(want, to->memory, to->memory_size);
+    for (i = 0; i < size; i++)
+        want[bulk_place(to, at[pull ? 1 : 0] + i)] =
+            from->memory[bulk_place(from, at[pull ? 0 : 1] + i)];
+    HG_CHECK_OK(bulk_start(engine, pull ? HG_BULK_PULL : HG_BULK_PUSH, remote,
+        at[0], local.bulk, at[1], size, &result));
+    HG_CHECK_EQ_INT(result.ends, 0); /* never inside the call */
+    engine_settle(engine);
+    HG_CHECK_EQ_INT(result.ends, 1);
+    HG_CHECK_OK(result.ret);
+    HG_CHECK_EQ_MEM(to->memory, want, to->memory_size);
+    free(want);
+    hg_bulk_unref(remote);
+    bulk_free_shape(&origin);
+    bulk_free_shape(&local);
+}
+
+HG_TEST_SECONDS(bulk_moves_every_shape_in_pieces, 60)
+{
+    static const na_size_t limits[] = {0, 1, 3};
+    uint64_t state = hg_test_seed();
+    struct engine engine;
+    unsigned i;
+    unsigned round;
+
+    for (i = 0; i < 3; i++) {
+        bulk_begin(&engine, limits[i]);
+        for (round = 0; round < 300; round++)
+            bulk_try_shapes(&engine, &state);
+        HG_CHECK_EQ_INT(atomic_load(&engine.b.layer->transfers), 0);
+        engine_close(&engine);
+    }
+}
+
+/* More pieces than the window, some of which fail. */
+HG_TEST(bulk_transfer_ends_once_with_the_first_error)
+{
+    enum { COUNT = 300 };
+    static size_t sizes[COUNT];
+    struct engine engine;
+    struct hg_bulk *origin;
+    struct hg_bulk *local;
+    struct hg_bulk *remote;
+    struct bulk_result result;
+    unsigned i;
+
+    for (i = 0; i < COUNT; i++)
+        sizes[i] = 10;
+    bulk_begin(&engine, 1);
+    HG_CHECK_OK(hg_bulk_create(
+        engine.a.layer, COUNT, NULL, sizes, HG_BULK_READ_ONLY, &origin));
+    HG_CHECK_OK(hg_bulk_create(
+        engine.b.layer, COUNT, NULL, sizes, HG_BULK_READWRITE, &local));
+    remote = bulk_as_remote(origin, engine.b.layer);
+    HG_CHECK_OK(bulk_start(
+        &engine, HG_BULK_PULL, remote, 0, local, 0, COUNT * 10, &result));
+    engine_settle(&engine);
+    HG_CHECK_OK(result.ret);
+    HG_CHECK_EQ_INT(result.ends, 1);
+
+    /* The memory is withdrawn while the transfer runs. */
+    HG_CHECK_OK(bulk_start(
+        &engine, HG_BULK_PULL, remote, 0, local, 0, COUNT * 10, &result));
+    engine_turn(&engine.a);
+    hg_bulk_withdraw(origin);
+    hg_bulk_unref(origin);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(result.ends, 1);
+    HG_CHECK_RET(result.ret, HG_NOENTRY);
+
+    /* The peer dies, and handles are freed before the end. */
+    HG_CHECK_OK(bulk_start(
+        &engine, HG_BULK_PULL, remote, 0, local, 0, COUNT * 10, &result));
+    hg_bulk_unref(remote);
+    hg_bulk_unref(local);
+    loop_kill(engine.b.na_class, engine.b.peer);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(result.ends, 1);
+    HG_CHECK_RET(result.ret, HG_DISCONNECT);
+    HG_CHECK(hg_list_is_empty(&engine.b.layer->handles));
+    HG_CHECK_EQ_INT(atomic_load(&engine.b.layer->transfers), 0);
+    engine_close(&engine);
+}
+
+HG_TEST(bulk_transfer_checks_before_it_starts)
+{
+    struct engine engine;
+    struct hg_bulk *read_only;
+    struct hg_bulk *write_only;
+    struct hg_bulk *remote_read;
+    struct hg_bulk *remote_write;
+    struct bulk_result result;
+    unsigned char scratch[256];
+    size_t size = 100;
+    size_t length;
+    unsigned count;
+    void *ptr;
+
+    bulk_begin(&engine, 0);
+    HG_CHECK_OK(hg_bulk_create(
+        engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &read_only));
+    remote_read = bulk_as_remote(read_only, engine.b.layer);
+    HG_CHECK_OK(hg_bulk_create(
+        engine.a.layer, 1, NULL, &size, HG_BULK_WRITE_ONLY, &write_only));
+    remote_write = bulk_as_remote(write_only, engine.b.layer);
+    hg_bulk_unref(read_only);
+    hg_bulk_unref(write_only);
+    HG_CHECK_OK(hg_bulk_create(
+        engine.b.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &read_only));
+    HG_CHECK_OK(hg_bulk_create(
+        engine.b.layer, 1, NULL, &size, HG_BULK_WRITE_ONLY, &write_only));
+
+    hg_test_expect_log("the origin may not be written");
+    HG_CHECK_RET(bulk_start(&engine, HG_BULK_PUSH, remote_read, 0, read_only, 0,
+                     1, &result),
+        HG_PERMISSION);
+    hg_test_expect_log("the origin may not be read");
+    HG_CHECK_RET(bulk_start(&engine, HG_BULK_PULL, remote_write, 0, write_only,
+                     0, 1, &result),
+        HG_PERMISSION);
+    hg_test_expect_log("the local memory may not be written");
+    HG_CHECK_RET(bulk_start(&engine, HG_BULK_PULL, remote_read, 0, read_only, 0,
+                     1, &result),
+        HG_PERMISSION);
+    hg_test_expect_log("the local memory may not be read");
+    HG_CHECK_RET(bulk_start(&engine, HG_BULK_PUSH, remote_write, 0, write_only,
+                     0, 1, &result),
+        HG_PERMISSION);
+    hg_test_expect_log("are out of range");
+    HG_CHECK_RET(bulk_start(&engine, HG_BULK_PULL, remote_read, 100, write_only,
+                     0, 1, &result),
+        HG_OVERFLOW);
+    HG_CHECK_RET(bulk_start(&engine, HG_BULK_PULL, remote_read, 0, write_only,
+                     SIZE_MAX, 2, &result),
+        HG_OVERFLOW);
+    HG_CHECK_RET(bulk_start(&engine, HG_BULK_PULL, remote_read, 1, write_only,
+                     1, SIZE_MAX, &result),
+        HG_OVERFLOW);
+    hg_test_expect_log("the local handle is of a peer's memory");
+    HG_CHECK_RET(bulk_start(&engine, HG_BULK_PULL, remote_read, 0, remote_write,
+                     0, 1, &result),
+        HG_INVALID_ARG);
+    hg_test_expect_log("cannot be passed on");
+    HG_CHECK_RET(hg_bulk_serialize(remote_read, scratch, sizeof(scratch)),
+        HG_OPNOTSUPPORT);
+    hg_test_expect_log("the memory is a peer's");
+    HG_CHECK_RET(hg_bulk_access(remote_read, 0, 1, HG_BULK_READ_ONLY, 1, &ptr,
+                     &length, &count),
+        HG_OPNOTSUPPORT);
+    HG_CHECK_EQ_INT(atomic_load(&engine.b.layer->transfers), 0);
+    hg_bulk_unref(read_only);
+    hg_bulk_unref(write_only);
+    hg_bulk_unref(remote_read);
+    hg_bulk_unref(remote_write);
+    engine_close(&engine);
+}
+
+/* ---- Descriptions too large for a message ---- */
+
+static struct bulk_result bulk_served;
+static struct engine *bulk_engine;
+static struct hg_bulk *bulk_local;
+
+static hg_return_t bulk_serve(hg_handle_t handle)
+{
+    hg_bulk_t bulk = HG_BULK_NULL;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &bulk));
+    HG_CHECK_EQ_U64(bulk->mem_count, 65536);
+    HG_CHECK_OK(bulk_start(bulk_engine, HG_BULK_PULL, bulk, 0, bulk_local, 0,
+        bulk->size, &bulk_served));
+    HG_CHECK_OK(HG_Handler_free_input(handle, &bulk));
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
+HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
+{
+    enum { COUNT = 65536, PIECE = 16 };
+    struct hg_rpc rpc = {0, hg_proc_hg_bulk_t, NULL, NULL};
+    size_t *sizes = (size_t *) calloc(COUNT, sizeof(*sizes));
+    void **ptrs = (void **) calloc(COUNT, sizeof(*ptrs));
+    unsigned char *memory = (unsigned char *) malloc(COUNT * PIECE);
+    size_t whole = COUNT * PIECE;
+    struct engine_call call;
+    struct hg_bulk *bulk;
+    struct engine engine;
+    unsigned i;
+    hg_id_t id;
+
+    HG_CHECK(sizes != NULL && ptrs != NULL && memory != NULL);
+    for (i = 0; i < COUNT; i++) { /* backwards, so that nothing is adjacent */
+        sizes[i] = PIECE;
+        ptrs[i] = memory + (COUNT - 1 - i) * PIECE;
+        memset(ptrs[i], (int) (i % 251), PIECE);
+    }
+    bulk_begin(&engine, 1);
+    bulk_engine = &engine;
+    id = hg_registry_add(
+        &engine.a.context->hg_class->registry, "bulk many", &rpc);
+    rpc.callback = bulk_serve;
+    HG_CHECK_EQ_U64(hg_registry_add(&engine.b.context->hg_class->registry,
+                        "bulk many", &rpc),
+        id);
+    hg_bulk_set_current(engine.b.layer); /* where handles are decoded */
+    HG_CHECK_OK(hg_bulk_create(
+        engine.a.layer, COUNT, ptrs, sizes, HG_BULK_READ_ONLY, &bulk));
+    na_class_core_of(engine.b.na_class)->ops.max_segments = 0;
+    HG_CHECK_OK(hg_bulk_create(
+        engine.b.layer, 1, NULL, &whole, HG_BULK_READWRITE, &bulk_local));
+
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(
+        hg_forward_create(engine.a.context, engine.a.peer, id, &call.handle));
+    HG_CHECK_OK(hg_forward_start(call.handle, &bulk, engine_ended, &call));
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_EQ_INT(bulk_served.ends, 1);
+    HG_CHECK_OK(bulk_served.ret);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->hg_class->inputs_fetched), 1);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_EQ_MEM((char *) bulk_local->segments[0].address + i * PIECE,
+            ptrs[i], PIECE);
+    engine_forget(&call);
+    hg_bulk_set_current(NULL);
+    hg_bulk_withdraw(bulk);
+    hg_bulk_unref(bulk);
+    hg_bulk_unref(bulk_local);
+    engine_close(&engine);
+    free(memory);
+    free(ptrs);
+    free(sizes);
+}
+
+/* ---- Bulk on a class of its own ---- */
+
+struct bulk_separate {
+    na_class_t *rpc_class;
+    na_class_t *bulk_class;
+    struct hg_bulk_layer *layer;
+    struct hg_context *context;
+    na_addr_t peer;
+};
+
+static void bulk_open_separate(struct bulk_separate *side, const char *rpc,
+    const char *bulk, na_bool_t bulk_listens)
+{
+    static const struct hg_options options = HG_OPTIONS_INITIALIZER;
+
+    memset(side, 0, sizeof(*side));
+    side->rpc_class = engine_open_class(rpc, BULK_EAGER);
+    side->bulk_class = NA_Initialize(bulk, bulk_listens);
+    HG_CHECK(side->rpc_class != NULL && side->bulk_class != NULL);
+    HG_CHECK_OK(hg_bulk_layer_create(side->bulk_class, &side->layer));
+    HG_CHECK_OK(hg_context_create(
+        side->rpc_class, side->layer, &options, &side->context));
+    HG_CHECK(side->context->na_context != side->layer->context);
+}
+
+static void bulk_close_separate(struct bulk_separate *side)
+{
+    if (side->peer != NULL)
+        HG_CHECK_OK(NA_Addr_free(side->rpc_class, side->peer));
+    hg_context_destroy(side->context);
+    hg_bulk_layer_destroy(side->layer);
+    HG_CHECK_OK(NA_Finalize(side->rpc_class));
+    HG_CHECK_OK(NA_Finalize(side->bulk_class));
+}
+
+static void bulk_turn_separate(struct bulk_separate *side)
+{
+    (void) hg_context_progress(side->context, NA_LANES_ALL, 0);
+    (void) na_context_run(side->context->na_context, NA_LANES_ALL, UINT_MAX);
+}
+
+static hg_return_t bulk_pull_separate(struct bulk_separate *a,
+    struct bulk_separate *b, struct hg_bulk *remote, struct hg_bulk *local)
+{
+    struct hg_transfer_args args = {
+        HG_BULK_PULL, b->peer, remote, 0, local, 0, local->size};
+    struct bulk_result result = {0, 0};
+    hg_return_t ret =
+        hg_transfer_start(b->context->queue, &args, bulk_ended, &result);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    while (result.ends == 0) {
+        bulk_turn_separate(a);
+        bulk_turn_separate(b);
+    }
+    return result.ret;
+}
+
+HG_TEST(bulk_may_have_a_class_of_its_own)
+{
+    struct bulk_separate a;
+    struct bulk_separate b;
+    struct hg_bulk *origin;
+    struct hg_bulk *local;
+    struct hg_bulk *remote;
+    size_t size = 200000;
+    void *bytes;
+    size_t length;
+    unsigned count;
+    na_addr_t owner;
+    na_addr_t again;
+
+    loop_register();
+    bulk_open_separate(&a, "loop://a", "loop://a2", NA_TRUE);
+    bulk_open_separate(&b, "loop://b", "loop://b2", NA_TRUE);
+    HG_CHECK_OK(NA_Addr_lookup_wait(b.rpc_class, "loop://a", 1000, &b.peer));
+    HG_CHECK_OK(
+        hg_bulk_create(a.layer, 1, NULL, &size, HG_BULK_READWRITE, &origin));
+    HG_CHECK_OK(hg_bulk_access(
+        origin, 0, size, HG_BULK_READWRITE, 1, &bytes, &length, &count));
+    memset(bytes, 0x5a, length);
+    HG_CHECK_OK(
+        hg_bulk_create(b.layer, 1, NULL, &size, HG_BULK_READWRITE, &local));
+    remote = bulk_as_remote(origin, b.layer);
+    HG_CHECK_EQ_STR(remote->owner, "loop://a2");
+    HG_CHECK_OK(bulk_pull_separate(&a, &b, remote, local));
+    HG_CHECK_EQ_MEM(local->segments[0].address, bytes, size);
+
+    /* The owner was looked up once; when it died, it is looked up again. */
+    owner = hg_bulk_find_peer(b.layer, "loop://a2");
+    HG_CHECK(owner != NULL);
+    HG_CHECK_OK(bulk_pull_separate(&a, &b, remote, local));
+    again = hg_bulk_find_peer(b.layer, "loop://a2");
+    HG_CHECK(again == owner);
+    na_addr_unref(again);
+    loop_kill(b.bulk_class, owner);
+    HG_CHECK_OK(bulk_pull_separate(&a, &b, remote, local));
+    again = hg_bulk_find_peer(b.layer, "loop://a2");
+    HG_CHECK(again != NULL && again != owner);
+    na_addr_unref(again);
+    na_addr_unref(owner);
+
+    hg_bulk_unref(remote);
+    hg_bulk_unref(origin);
+    hg_bulk_unref(local);
+    bulk_close_separate(&a);
+    bulk_close_separate(&b);
+}
+
+HG_TEST(bulk_class_that_does_not_listen_exposes_nothing)
+{
+    struct bulk_separate a;
+    struct hg_bulk *bulk;
+    size_t size = 10;
+
+    loop_register();
+    bulk_open_separate(&a, "loop://a", "loop://a2", NA_FALSE);
+    hg_test_expect_log("does not listen");
+    HG_CHECK_RET(
+        hg_bulk_create(a.layer, 1, NULL, &size, HG_BULK_READWRITE, &bulk),
+        HG_OPNOTSUPPORT);
+    bulk_close_separate(&a);
+}

@@ -1,0 +1,810 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rooms handle, overflow, forward, serve and context: two engines in one
+ * process, whose messages the test may change, hold back, swallow or make up.
+ */
+#include "../../hg.c"
+
+#include "engine.h"
+#include "support/golden.h"
+
+#define ENGINE_EAGER 4096
+
+/* ---- What the tests do to messages ---- */
+
+struct engine_trouble {
+    enum loop_fate fate;
+    uint8_t type;     /* of the messages meant */
+    unsigned flip_at; /* the byte to turn over; 0: none */
+    unsigned count;   /* messages meant, so far */
+};
+
+static enum loop_fate engine_tap(
+    void *arg, na_class_t *from, unsigned char *data, size_t *size)
+{
+    struct engine_trouble *trouble = (struct engine_trouble *) arg;
+
+    (void) from;
+    if (*size < HG_HEADER_MIN || data[6] != trouble->type)
+        return LOOP_PASS;
+    trouble->count++;
+    if (trouble->flip_at != 0 && trouble->flip_at < *size)
+        data[trouble->flip_at] ^= 0xff;
+    return trouble->fate;
+}
+
+static uint64_t engine_refused(const struct engine_end *end)
+{
+    return atomic_load(&end->context->hg_class->refused);
+}
+
+static uint64_t engine_late(const struct engine_end *end)
+{
+    return atomic_load(&end->context->hg_class->late);
+}
+
+/* Handles that a handler kept for later. */
+static hg_handle_t engine_kept[64];
+static unsigned engine_kept_count;
+
+static hg_return_t engine_keep(hg_handle_t handle)
+{
+    HG_CHECK(engine_kept_count < 64);
+    engine_kept[engine_kept_count++] = handle;
+    return HG_SUCCESS;
+}
+
+static hg_return_t engine_answer_large(hg_handle_t handle)
+{
+    struct engine_blob blob = engine_new_blob(100000, 7);
+    hg_return_t ret = HG_Handler_start_output(handle, &blob);
+
+    free(blob.bytes);
+    (void) HG_Handler_free(handle);
+    return ret;
+}
+
+static void engine_begin(
+    struct engine *engine, size_t eager, const struct hg_options *options)
+{
+    loop_register();
+    HG_CHECK_OK(engine_open(engine, eager, options));
+}
+
+/* ---- Arguments of any size ---- */
+
+static void engine_echo_size(struct engine *engine, hg_id_t id, size_t size)
+{
+    struct engine_blob in = engine_new_blob(size, size);
+    struct engine_blob out = {0, NULL};
+    struct engine_call call;
+    uint64_t inputs = atomic_load(&engine->b.context->hg_class->inputs_fetched);
+    uint64_t outputs =
+        atomic_load(&engine->a.context->hg_class->outputs_fetched);
+    bool large = HG_HEADER_MIN + 8 + size > ENGINE_EAGER;
+
+    HG_CHECK_OK(engine_start(engine, id, &in, &call));
+    engine_settle(engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_OK(engine_output(&call, &out));
+    HG_CHECK_EQ_U64(out.size, size);
+    if (size > 0)
+        HG_CHECK_EQ_MEM(out.bytes, in.bytes, size);
+    HG_CHECK_OK(hg_handle_release(engine_proc_blob, &out));
+    engine_forget(&call);
+    free(in.bytes);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine->b.context->hg_class->inputs_fetched) - inputs,
+        large);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine->a.context->hg_class->outputs_fetched) - outputs,
+        large);
+    /* The acknowledgement took the output's memory back. */
+    engine_check_empty(engine);
+}
+
+HG_TEST_SECONDS(overflow_carries_arguments_of_any_size, 60)
+{
+    static const size_t sizes[] = {
+        0, 1, 7, ENGINE_EAGER, 65536, 1000003, (size_t) 64 << 20};
+    size_t edge = ENGINE_EAGER - HG_HEADER_MIN - 8;
+    struct engine engine;
+    size_t i;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        engine_echo_size(&engine, id, sizes[i]);
+    for (i = edge - 3; i <= edge + 3; i++)
+        engine_echo_size(&engine, id, i);
+    engine_close(&engine);
+}
+
+HG_TEST(overflow_writes_what_its_picture_shows)
+{
+    struct golden *golden = golden_open("tests/golden/overflow.hex");
+    struct engine engine;
+    unsigned direction;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    for (direction = 0; direction < 2; direction++) {
+        bool answer = direction == 1;
+        size_t args_size = answer ? 70000 : (size_t) 1 << 20;
+        size_t want_size;
+        const unsigned char *want = golden_get(
+            golden, answer ? "response_large" : "request_large", &want_size);
+        struct hg_handle *handle = hg_handle_get(engine.a.context);
+        struct hg_header header;
+        const void *message;
+        struct hg_args args;
+        size_t size;
+        unsigned char *bytes;
+
+        HG_CHECK(handle != NULL);
+        HG_CHECK_OK(hg_buf_reserve(
+            &handle->in, HG_HEADER_MIN + args_size, HG_HEADER_MIN + args_size));
+        memset(handle->in.data, 0, HG_HEADER_MIN + args_size);
+        memset(&header, 0, sizeof(header));
+        header.type = answer ? HG_HEADER_RESPONSE : HG_HEADER_REQUEST;
+        header.rpc_id = 0x995DC9BBDF1939FAu;
+        header.sequence = 0x0807060504030201u;
+        header.incarnation = 0x1817161514131211u;
+        header.trace_id = 0x2827262524232221u;
+        args.data = handle->in.data + HG_HEADER_MIN;
+        args.size = args_size;
+        args.crc = hg_crc64_update(0, args.data, args_size);
+        args.raw = false;
+        header.args_crc = args.crc;
+        HG_CHECK_OK(hg_overflow_offer(handle, &handle->in_large, &handle->in,
+            &header, &args, answer ? 0x0000000100000001u : 0, &message, &size));
+        HG_CHECK_EQ_U64(size, want_size);
+        bytes = (unsigned char *) malloc(size);
+        HG_CHECK(bytes != NULL);
+        memcpy(bytes, message, size);
+        memcpy(bytes + size - 16, want + size - 16, 8); /* the key is random */
+        HG_CHECK_EQ_MEM(bytes, want, size);
+        free(bytes);
+        hg_overflow_end(&handle->in_large);
+
+        HG_CHECK_EQ_U64(hg_overflow_held_id(
+                            want + HG_HEADER_MIN, want_size - HG_HEADER_MIN),
+            answer ? 0x0000000100000001u : 0);
+        HG_CHECK_OK(hg_overflow_prepare(handle, &handle->in_large,
+            want + HG_HEADER_MIN, want_size - HG_HEADER_MIN));
+        HG_CHECK_EQ_U64(handle->in_large.size, args_size);
+        HG_CHECK_EQ_U64(handle->in_large.remote->size, args_size);
+        HG_CHECK_EQ_U64(handle->in_large.remote->key, 0xa8a7a6a5a4a3a2a1u);
+        hg_overflow_end(&handle->in_large);
+        hg_handle_unref(handle);
+    }
+    engine_close(&engine);
+    golden_close(golden);
+}
+
+HG_TEST(overflow_output_is_let_go_when_nobody_fetches_it)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_RESPONSE, 0, 0};
+    struct engine_blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    options.output_hold_ms = 10;
+    engine_begin(&engine, ENGINE_EAGER, &options);
+    id = engine_register(&engine, "large", engine_answer_large);
+    loop_set_tap(engine_tap, &trouble);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(trouble.count, 1);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
+    HG_CHECK_EQ_INT(call.ends, 0);
+    /* Progress sleeps until the time is up, not longer. */
+    while (engine.b.context->held.count > 0)
+        (void) hg_context_progress(
+            engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
+    HG_CHECK_EQ_INT(engine.b.context->live, 0);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    engine_check_empty(&engine);
+    loop_set_tap(NULL, NULL);
+    engine_close(&engine);
+}
+
+HG_TEST(overflow_output_let_go_too_early_is_an_error)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct engine_blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    options.output_hold_ms = 1;
+    engine_begin(&engine, ENGINE_EAGER, &options);
+    id = engine_register(&engine, "large", engine_answer_large);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_turn(&engine.b);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
+    while (engine.b.context->held.count > 0)
+        (void) hg_context_progress(
+            engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_NOENTRY);
+    HG_CHECK_EQ_U64(engine_late(&engine.b), 1); /* the acknowledgement */
+    engine_forget(&call);
+    engine_check_empty(&engine);
+    engine_close(&engine);
+}
+
+HG_TEST(overflow_fetch_of_an_output_can_be_canceled)
+{
+    struct engine_blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    unsigned turns;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "large", engine_answer_large);
+    /* After each number of turns: before, during and after the fetch. */
+    for (turns = 0; turns < 8; turns++) {
+        unsigned i;
+
+        HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+        engine_turn(&engine.b);
+        for (i = 0; i < turns; i++)
+            engine_turn(i % 2 == 0 ? &engine.a : &engine.b);
+        if (hg_forward_cancel(call.handle) == HG_NOENTRY)
+            HG_CHECK_EQ_INT(call.ends, 1);
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(call.ends, 1);
+        HG_CHECK(call.ret == HG_SUCCESS || call.ret == HG_CANCELED);
+        if (turns <= 1)
+            HG_CHECK_RET(call.ret, HG_CANCELED);
+        engine_forget(&call);
+        if (engine.b.context->held.count > 0) { /* nobody acknowledged */
+            hg_serve_release_held(engine.b.context, NULL);
+            engine_settle(&engine);
+        }
+        engine_check_empty(&engine);
+    }
+    engine_close(&engine);
+}
+
+/* ---- Lies about large arguments ---- */
+
+struct engine_lie {
+    uint64_t size;
+    uint32_t length; /* of the memory handle, as told */
+    size_t cut;      /* bytes missing at the end */
+    hg_return_t ret;
+    const char *log;
+};
+
+/* A description of memory that is not there, in a message that is whole. */
+static size_t engine_lie_message(unsigned char *bytes,
+    const struct engine_lie *lie, uint8_t type, hg_id_t id, uint64_t sequence)
+{
+    struct hg_header header;
+    unsigned char *payload = bytes + HG_HEADER_MIN;
+
+    memset(&header, 0, sizeof(header));
+    header.type = type;
+    header.flags = HG_HEADER_LARGE;
+    header.rpc_id = id;
+    header.sequence = sequence;
+    header.payload_size = 20 + NA_EMUL_WIRE_HANDLE_SIZE - lie->cut;
+    memset(payload, 0, 20 + NA_EMUL_WIRE_HANDLE_SIZE);
+    hg_wire_store64(payload + 8, lie->size);
+    hg_wire_store32(payload + 16, lie->length);
+    payload[20] = 0x68;
+    payload[21] = 0x4d;
+    payload[22] = 1;
+    payload[23] = NA_MEM_READ_ONLY;
+    hg_wire_store64(payload + 28, 0x1234567890u);
+    hg_wire_store64(payload + 36, 1000);
+    hg_header_encode(&header, bytes);
+    return HG_HEADER_MIN + (size_t) header.payload_size;
+}
+
+static const struct engine_lie engine_lies[] = {
+    {1000, 24, 0, HG_NOENTRY, ""},  /* no such key */
+    {1001, 24, 0, HG_OVERFLOW, ""}, /* more than the memory has */
+    {0, 24, 0, HG_NOENTRY, ""},
+    {1000, 23, 0, HG_PROTOCOL_ERROR, "malformed description"},
+    {1000, 25, 0, HG_PROTOCOL_ERROR, "malformed description"},
+    {1000, 0, 24, HG_PROTOCOL_ERROR, ""},
+    {1000, 24, 25, HG_PROTOCOL_ERROR, "malformed description"},
+    {1000, 24, 44, HG_PROTOCOL_ERROR, "malformed description"},
+    {((uint64_t) 1 << 30) + 1, 24, 0, HG_MSGSIZE, "past the limit"},
+    {UINT64_MAX, 24, 0, HG_MSGSIZE, "past the limit"},
+};
+
+#define ENGINE_LIES (sizeof(engine_lies) / sizeof(engine_lies[0]))
+
+static hg_return_t engine_never(hg_handle_t handle)
+{
+    (void) handle;
+    hg_test_fail("engine_never", "the handler ran");
+}
+
+HG_TEST(overflow_request_that_lies_is_answered_with_the_error)
+{
+    unsigned char bytes[256];
+    struct engine engine;
+    size_t i;
+    hg_id_t id;
+
+    hg_test_allow_log("");
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "never", engine_never);
+    for (i = 0; i < ENGINE_LIES; i++) {
+        struct engine_blob in = {0, NULL};
+        struct engine_call call;
+        struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
+        size_t size;
+
+        /* The call's own message is swallowed, the lie takes its place. */
+        loop_set_tap(engine_tap, &trouble);
+        HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+        loop_set_tap(NULL, NULL);
+        size = engine_lie_message(bytes, &engine_lies[i], HG_HEADER_REQUEST, id,
+            call.handle->sequence);
+        loop_inject(engine.b.na_class, engine.b.peer, bytes, size);
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(call.ends, 1);
+        HG_CHECK_RET(call.ret, engine_lies[i].ret);
+        if (engine_lies[i].log[0] != '\0')
+            HG_CHECK(hg_test_log_count("") > 0);
+        engine_forget(&call);
+        engine_check_empty(&engine);
+    }
+    engine_close(&engine);
+}
+
+HG_TEST(overflow_answer_that_lies_ends_the_call_with_the_error)
+{
+    unsigned char bytes[256];
+    struct engine engine;
+    size_t i;
+    hg_id_t id;
+
+    hg_test_allow_log("");
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "never", engine_never);
+    for (i = 0; i < ENGINE_LIES; i++) {
+        struct engine_blob in = {0, NULL};
+        struct engine_call call;
+        struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
+        size_t size;
+
+        loop_set_tap(engine_tap, &trouble);
+        HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+        loop_set_tap(NULL, NULL);
+        size = engine_lie_message(bytes, &engine_lies[i], HG_HEADER_RESPONSE,
+            id, call.handle->sequence);
+        loop_inject(engine.a.na_class, engine.a.peer, bytes, size);
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(call.ends, 1);
+        HG_CHECK_RET(call.ret, engine_lies[i].ret);
+        engine_forget(&call);
+        engine_check_empty(&engine);
+    }
+    engine_close(&engine);
+}
+
+/* ---- Messages damaged, lost, delayed, made up ---- */
+
+HG_TEST(forward_ends_with_the_error_of_a_damaged_answer)
+{
+    struct engine_trouble trouble = {LOOP_PASS, HG_HEADER_RESPONSE, 0, 0};
+    struct engine_blob in = engine_new_blob(100, 1);
+    struct engine_blob out = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    loop_set_tap(engine_tap, &trouble);
+
+    trouble.flip_at = 40; /* in the header, behind what identifies the call */
+    hg_test_expect_log("a damaged answer");
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_PROTOCOL_ERROR);
+    HG_CHECK_EQ_U64(engine_refused(&engine.a), 1);
+    engine_forget(&call);
+
+    trouble.flip_at = HG_HEADER_MIN + 50; /* in the arguments */
+    hg_test_expect_log("changed on the way");
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_RET(engine_output(&call, &out), HG_CHECKSUM_ERROR);
+    engine_forget(&call);
+
+    free(in.bytes);
+    engine_check_empty(&engine);
+    engine_close(&engine);
+}
+
+HG_TEST(serve_answers_a_damaged_request)
+{
+    struct engine_trouble trouble = {LOOP_PASS, HG_HEADER_REQUEST, 0, 0};
+    struct engine_blob in = engine_new_blob(100, 1);
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    loop_set_tap(engine_tap, &trouble);
+
+    trouble.flip_at = 70; /* the CRC64 of the arguments, in the header */
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_PROTOCOL_ERROR);
+    HG_CHECK_EQ_U64(engine_refused(&engine.b), 1);
+    engine_forget(&call);
+
+    trouble.flip_at = HG_HEADER_MIN + 50;
+    hg_test_expect_log("changed on the way");
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CHECKSUM_ERROR);
+    engine_forget(&call);
+
+    trouble.flip_at = 4; /* another major version */
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, HG_PROTOCOL_ERROR);
+    engine_forget(&call);
+
+    free(in.bytes);
+    engine_check_empty(&engine);
+    engine_close(&engine);
+}
+
+HG_TEST(messages_that_leave_later_arrive)
+{
+    static const uint8_t types[] = {
+        HG_HEADER_REQUEST, HG_HEADER_RESPONSE, HG_HEADER_ACK};
+    struct engine engine;
+    size_t i;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    for (i = 0; i < sizeof(types); i++) {
+        struct engine_trouble trouble = {LOOP_LATER, types[i], 0, 0};
+
+        loop_set_tap(engine_tap, &trouble);
+        engine_echo_size(&engine, id, 10);
+        engine_echo_size(&engine, id, 100000);
+        HG_CHECK(trouble.count > 0);
+        loop_set_tap(NULL, NULL);
+    }
+    engine_close(&engine);
+}
+
+HG_TEST(forward_ends_when_its_request_cannot_leave)
+{
+    struct engine_trouble trouble = {LOOP_FAIL, HG_HEADER_REQUEST, 0, 0};
+    size_t sizes[2] = {10, 100000};
+    struct engine engine;
+    unsigned i;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    loop_set_tap(engine_tap, &trouble);
+    for (i = 0; i < 2; i++) {
+        struct engine_blob in = engine_new_blob(sizes[i], 1);
+        struct engine_call call;
+
+        HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(call.ends, 1);
+        HG_CHECK_RET(call.ret, HG_DISCONNECT);
+        engine_forget(&call);
+        free(in.bytes);
+    }
+    engine_check_empty(&engine);
+    engine_close(&engine);
+}
+
+/* An answer that could not leave holds nothing for ever. */
+HG_TEST(serve_lets_go_of_an_answer_that_cannot_leave)
+{
+    struct engine_trouble trouble = {LOOP_FAIL, HG_HEADER_RESPONSE, 0, 0};
+    struct engine_blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "large", engine_answer_large);
+    loop_set_tap(engine_tap, &trouble);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 0);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    engine_settle(&engine);
+    engine_forget(&call);
+    engine_check_empty(&engine);
+    engine_close(&engine);
+}
+
+/* Answers and acknowledgements that fit nothing are counted, no more. */
+HG_TEST(messages_nobody_waits_for_are_counted)
+{
+    unsigned char bytes[HG_HEADER_MIN];
+    struct hg_header header;
+    struct engine_blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    na_addr_t stranger;
+    na_class_t *third;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    third = engine_open_class("loop://c", ENGINE_EAGER);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(engine.a.na_class, "loop://c", 1000, &stranger));
+    id = engine_register(&engine, "keep", engine_keep);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine_kept_count, 1);
+
+    memset(&header, 0, sizeof(header));
+    header.type = HG_HEADER_RESPONSE;
+    header.sequence = call.handle->sequence;
+    header.rpc_id = id;
+    hg_header_encode(&header, bytes); /* right, but of somebody else */
+    loop_inject(engine.a.na_class, stranger, bytes, sizeof(bytes));
+    header.rpc_id = id + 1;
+    hg_header_encode(&header, bytes);
+    loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
+    header.rpc_id = id;
+    header.sequence++;
+    hg_header_encode(&header, bytes);
+    loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
+    header.type = HG_HEADER_ACK;
+    hg_header_encode(&header, bytes);
+    loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 0);
+    HG_CHECK_EQ_U64(engine_late(&engine.a), 4);
+
+    header.type = 77; /* a type nobody knows */
+    hg_header_encode(&header, bytes);
+    loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
+    loop_inject(engine.a.na_class, engine.a.peer, bytes, 0);
+    loop_inject(engine.a.na_class, engine.a.peer, "garbage", 7);
+    engine_settle(&engine);
+    HG_CHECK_EQ_U64(engine_refused(&engine.a), 3);
+
+    HG_CHECK_OK(HG_Handler_start_output(engine_kept[0], &in));
+    HG_CHECK_OK(HG_Handler_free(engine_kept[0]));
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    engine_check_empty(&engine);
+    HG_CHECK_OK(NA_Addr_free(engine.a.na_class, stranger));
+    engine_close(&engine);
+    HG_CHECK_OK(NA_Finalize(third));
+}
+
+/* ---- Death ---- */
+
+HG_TEST(forward_ends_once_when_the_peer_dies)
+{
+    struct engine_blob in = engine_new_blob(100000, 3);
+    struct engine_blob small = {0, NULL};
+    struct engine_call calls[10];
+    struct engine_call late;
+    struct engine engine;
+    unsigned i;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "keep", engine_keep);
+    for (i = 0; i < 10; i++)
+        HG_CHECK_OK(
+            engine_start(&engine, id, i % 2 == 0 ? &in : &small, &calls[i]));
+    /* Some have arrived, and some of their arguments are being fetched. */
+    engine_turn(&engine.b);
+    engine_turn(&engine.a);
+    engine_turn(&engine.b);
+    loop_kill(engine.a.na_class, engine.a.peer);
+    loop_kill(engine.b.na_class, engine.b.peer);
+    engine_settle(&engine);
+    for (i = 0; i < 10; i++) {
+        HG_CHECK_EQ_INT(calls[i].ends, 1);
+        HG_CHECK_RET(calls[i].ret, HG_DISCONNECT);
+        engine_forget(&calls[i]);
+    }
+    hg_test_expect_log("is gone");
+    HG_CHECK_RET(engine_start(&engine, id, &small, &late), HG_DISCONNECT);
+    HG_CHECK(engine_kept_count > 0);
+    for (i = 0; i < engine_kept_count; i++)
+        HG_CHECK_OK(HG_Handler_free(engine_kept[i]));
+    engine_settle(&engine);
+    engine_check_empty(&engine);
+    free(in.bytes);
+    engine_close(&engine);
+}
+
+HG_TEST(serve_lets_go_of_what_it_held_for_the_dead)
+{
+    struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_RESPONSE, 0, 0};
+    struct engine_blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "large", engine_answer_large);
+    loop_set_tap(engine_tap, &trouble);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
+    loop_kill(engine.b.na_class, engine.b.peer);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 0);
+    HG_CHECK_EQ_INT(engine.b.context->live, 0);
+    loop_kill(engine.a.na_class, engine.a.peer);
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, HG_DISCONNECT);
+    engine_forget(&call);
+    engine_check_empty(&engine);
+    engine_close(&engine);
+}
+
+/* ---- Limits ---- */
+
+HG_TEST(serve_refuses_beyond_its_limit)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct engine_blob in = {0, NULL};
+    struct engine_call calls[6];
+    struct engine_call after;
+    struct engine engine;
+    unsigned i;
+    hg_id_t id;
+
+    options.max_unanswered = 4;
+    engine_begin(&engine, ENGINE_EAGER, &options);
+    id = engine_register(&engine, "keep", engine_keep);
+    for (i = 0; i < 6; i++)
+        HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine_kept_count, 4);
+    for (i = 0; i < 6; i++) {
+        HG_CHECK_EQ_INT(calls[i].ends, i >= 4);
+        if (i >= 4)
+            HG_CHECK_RET(calls[i].ret, HG_AGAIN);
+    }
+    HG_CHECK_OK(HG_Handler_free(engine_kept[0]));
+    engine_settle(&engine);
+    HG_CHECK_RET(calls[0].ret, HG_CANCELED);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &after));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(after.ends, 0);
+    HG_CHECK_EQ_INT(engine_kept_count, 5);
+    for (i = 1; i < 5; i++)
+        HG_CHECK_OK(HG_Handler_free(engine_kept[i]));
+    engine_settle(&engine);
+    for (i = 0; i < 6; i++)
+        engine_forget(&calls[i]);
+    engine_forget(&after);
+    engine_check_empty(&engine);
+    engine_close(&engine);
+}
+
+/* ---- The end ---- */
+
+HG_TEST(context_ends_with_everything_in_flight)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_RESPONSE, 0, 0};
+    struct engine_blob in = engine_new_blob(100000, 3);
+    struct engine_blob small = {0, NULL};
+    struct engine_call calls[12];
+    struct engine engine;
+    int64_t live;
+    unsigned turns;
+    unsigned i;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    live = hg_test_alloc_live();
+    loop_register();
+    options.drain_ms = 20;
+    /* Stopped after each number of turns. */
+    for (turns = 0; turns < 6; turns++) {
+        hg_id_t keep;
+        hg_id_t large;
+        hg_id_t echo;
+
+        engine_kept_count = 0;
+        HG_CHECK_OK(engine_open(&engine, ENGINE_EAGER, &options));
+        keep = engine_register(&engine, "keep", engine_keep);
+        large = engine_register(&engine, "large", engine_answer_large);
+        echo = engine_register(&engine, "echo", engine_echo);
+        loop_set_tap(turns % 2 == 0 ? NULL : engine_tap, &trouble);
+        for (i = 0; i < 12; i++)
+            HG_CHECK_OK(engine_start(&engine,
+                i % 3 == 0       ? keep
+                    : i % 3 == 1 ? large
+                                 : echo,
+                i % 2 == 0 ? &in : &small, &calls[i]));
+        for (i = 0; i < turns; i++)
+            engine_turn(i % 2 == 0 ? &engine.b : &engine.a);
+        /* As HG_Finalize does with requests that were not freed. */
+        for (i = 0; i < 12; i++)
+            engine_abandon(&calls[i]);
+        engine_close(&engine);
+        loop_set_tap(NULL, NULL);
+        HG_CHECK_EQ_INT(hg_test_alloc_live(), live);
+    }
+    free(in.bytes);
+}
+
+/* ---- Memory that runs out ---- */
+
+static int engine_scenario(void *arg)
+{
+    const size_t *size = (const size_t *) arg;
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct engine_blob in = engine_new_blob(*size, 5);
+    struct engine_blob out = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_return_t ret;
+    hg_id_t id;
+
+    options.drain_ms = 20;
+    ret = engine_open(&engine, ENGINE_EAGER, &options);
+    if (ret != HG_SUCCESS)
+        goto free_blob;
+    id = engine_register(&engine, "echo", engine_echo);
+    ret = id != 0 ? engine_start(&engine, id, &in, &call) : HG_NOMEM;
+    if (ret == HG_SUCCESS) {
+        engine_settle(&engine);
+        /* Whatever failed: the caller is told. */
+        HG_CHECK_EQ_INT(call.ends, 1);
+        ret = call.ret;
+        if (ret == HG_SUCCESS)
+            ret = engine_output(&call, &out);
+        if (ret == HG_SUCCESS) {
+            HG_CHECK_EQ_U64(out.size, *size);
+            (void) hg_handle_release(engine_proc_blob, &out);
+        }
+        engine_forget(&call);
+    }
+    engine_close(&engine);
+free_blob:
+    free(in.bytes);
+    return ret;
+}
+
+HG_TEST_SECONDS(engine_survives_every_failing_allocation, 60)
+{
+    size_t small = 10;
+    size_t large = 100000;
+
+    hg_test_alloc_install();
+    loop_register();
+    HG_CHECK(hg_test_oom_loop(engine_scenario, &small) > 20);
+    HG_CHECK(hg_test_oom_loop(engine_scenario, &large) > 20);
+}

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rooms proc and proc_types where something is wrong: bytes cut off or
+ * changed, procs that fail, checksums, memory that runs out, arguments.
+ */
+#include "../../hg.c"
+
+#include "harness.h"
+#include "proc_ways.h"
+#include "support/fuzz.h"
+#include "support/rich.h"
+
+/* ---- Bytes that are wrong ---- */
+
+/* Every beginning of a valid message is refused, for want of bytes, and
+ * leaves nothing allocated, whatever the struct held before. */
+HG_TEST(proc_every_truncation_is_refused)
+{
+    unsigned char *bytes;
+    unsigned char *exact;
+    hg_proc_t proc = NULL;
+    size_t size;
+    size_t given;
+    rich_t got;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    bytes = proc_encode_rich(&size);
+    for (given = 0; given < size; given++) {
+        exact = (unsigned char *) malloc(given > 0 ? given : 1);
+        HG_CHECK(exact != NULL);
+        memcpy(exact, bytes, given);
+        memset(&got, 0xa5, sizeof(got));
+        HG_CHECK_RET(
+            proc_decode(hg_proc_rich_t, exact, given, &got), HG_OVERFLOW);
+        HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+
+        /* The application's own way: zeroed before, freed after. */
+        memset(&got, 0, sizeof(got));
+        HG_CHECK_OK(hg_proc_create(exact, given, HG_DECODE, &proc));
+        HG_CHECK_RET(hg_proc_rich_t(proc, &got), HG_OVERFLOW);
+        HG_CHECK_OK(hg_proc_free(proc));
+        HG_CHECK_OK(hg_proc_create(NULL, 0, HG_FREE, &proc));
+        HG_CHECK_OK(hg_proc_rich_t(proc, &got));
+        HG_CHECK_OK(hg_proc_free(proc));
+        HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+        free(exact);
+    }
+    free(bytes);
+}
+
+/* Changed bytes under a right checksum: refused, or a value that encodes to
+ * those bytes; never a leak, never a step past the end. */
+HG_TEST_SECONDS(proc_mutated_bytes_do_no_harm, 60)
+{
+    uint64_t state = hg_test_seed();
+    unsigned char *bytes;
+    unsigned char *changed;
+    unsigned refused = 0;
+    unsigned accepted = 0;
+    size_t size;
+    unsigned i;
+
+    hg_test_alloc_install();
+    HG_CHECK_OK(HG_Set_log_level("none"));
+    bytes = proc_encode_rich(&size);
+    for (i = 0; i < 200000; i++) {
+        size_t capacity = size + 16;
+        size_t given;
+        rich_t got;
+
+        changed = (unsigned char *) malloc(capacity);
+        HG_CHECK(changed != NULL);
+        memcpy(changed, bytes, size);
+        given = fuzz_mutate(changed, size, capacity, &state);
+        changed = (unsigned char *) realloc(changed, given > 0 ? given : 1);
+        HG_CHECK(changed != NULL);
+        memset(&got, 0xa5, sizeof(got));
+        if (proc_decode(hg_proc_rich_t, changed, given, &got) != HG_SUCCESS) {
+            refused++;
+        } else {
+            size_t again;
+            unsigned char *encoded = proc_encode(hg_proc_rich_t, &got, &again);
+
+            accepted++;
+            HG_CHECK_EQ_U64(again, given);
+            HG_CHECK_EQ_MEM(encoded, changed, given);
+            free(encoded);
+            proc_free(hg_proc_rich_t, &got);
+        }
+        HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+        free(changed);
+    }
+    printf("%u refused, %u accepted\n", refused, accepted);
+    HG_CHECK(refused > 1000 && accepted > 1000);
+    free(bytes);
+}
+
+/* ---- Failures ---- */
+
+/* One step of each type, whose code is `want`; returns how many. */
+static unsigned proc_try_all(hg_proc_t proc, hg_return_t want)
+{
+    static const hg_proc_cb_t steps[] = {hg_proc_int8_t, hg_proc_uint8_t,
+        hg_proc_int16_t, hg_proc_uint16_t, hg_proc_int32_t, hg_proc_uint32_t,
+        hg_proc_int64_t, hg_proc_uint64_t, hg_proc_float, hg_proc_double,
+        hg_proc_hg_bool_t, hg_proc_hg_string_t, hg_proc_hg_const_string_t,
+        hg_proc_hg_bulk_t};
+    unsigned count = sizeof(steps) / sizeof(steps[0]);
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        unsigned char space[8] = {0};
+
+        HG_CHECK_RET(steps[i](proc, space), want);
+        HG_CHECK_EQ_MEM(space, "\0\0\0\0\0\0\0\0", 8);
+    }
+    HG_CHECK_RET(hg_proc_raw(proc, &count, sizeof(count)), want);
+    HG_CHECK_RET(hg_proc_raw(proc, &count, 0), want);
+    HG_CHECK_RET(hg_proc_ignore(proc, 1), want);
+    HG_CHECK_RET(hg_proc_ignore(proc, 0), want);
+    return count + 4;
+}
+
+/* The first failure is everyone's, and told once. */
+HG_TEST(proc_failure_sticks)
+{
+    unsigned char bytes[64];
+    struct hg_buf buf = {NULL, 0};
+    struct hg_proc proc;
+    size_t size = 0;
+    uint64_t crc = 0;
+    hg_bool_t flag = 0;
+
+    hg_test_expect_log("");
+    memset(bytes, 0x22, sizeof(bytes));
+    hg_proc_init_decode(&proc, bytes, sizeof(bytes));
+    HG_CHECK_RET(hg_proc_hg_bool_t(&proc, &flag), HG_PROTOCOL_ERROR);
+    proc_try_all(&proc, HG_PROTOCOL_ERROR);
+    HG_CHECK_RET(hg_proc_uint8_t(&proc, NULL), HG_PROTOCOL_ERROR);
+    HG_CHECK_RET(hg_proc_fail(&proc, HG_OTHER_ERROR), HG_PROTOCOL_ERROR);
+    HG_CHECK_EQ_INT(hg_test_log_count(""), 1);
+    /* Silence of the proc function does not make it good. */
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS,
+                     hg_crc64_update(0, bytes, sizeof(bytes))),
+        HG_PROTOCOL_ERROR);
+    HG_CHECK_EQ_INT(hg_test_log_count(""), 1);
+
+    HG_CHECK_OK(hg_proc_init_encode(&proc, &buf, 0, 100));
+    HG_CHECK_RET(hg_proc_ignore(&proc, 101), HG_MSGSIZE);
+    proc_try_all(&proc, HG_MSGSIZE);
+    HG_CHECK_RET(
+        hg_proc_finish_encode(&proc, HG_SUCCESS, &size, &crc), HG_MSGSIZE);
+    HG_CHECK_EQ_INT(hg_test_log_count(""), 2);
+    hg_buf_fini(&buf);
+}
+
+/* What the proc function says comes before what its steps said, and a broken
+ * checksum before both; each is told. */
+HG_TEST(proc_finish_tells_the_cause)
+{
+    unsigned char bytes[8] = {0};
+    uint64_t crc = hg_crc64_update(0, bytes, sizeof(bytes));
+    struct hg_proc proc;
+    uint32_t number;
+
+    hg_test_expect_log("the proc left 4 of 8 bytes of arguments undecoded");
+    hg_proc_init_decode(&proc, bytes, sizeof(bytes));
+    HG_CHECK_OK(hg_proc_uint32_t(&proc, &number));
+    HG_CHECK_RET(
+        hg_proc_finish_decode(&proc, HG_SUCCESS, crc), HG_CHECKSUM_ERROR);
+
+    hg_test_expect_log("8 bytes of arguments changed on the way");
+    hg_proc_init_decode(&proc, bytes, sizeof(bytes));
+    HG_CHECK_OK(hg_proc_ignore(&proc, 8));
+    HG_CHECK_RET(
+        hg_proc_finish_decode(&proc, HG_SUCCESS, crc ^ 1), HG_CHECKSUM_ERROR);
+
+    hg_test_expect_log("decoding needs 9 bytes");
+    hg_proc_init_decode(&proc, bytes, sizeof(bytes));
+    HG_CHECK_RET(hg_proc_ignore(&proc, 9), HG_OVERFLOW);
+    HG_CHECK_RET(
+        hg_proc_finish_decode(&proc, HG_OVERFLOW, crc ^ 1), HG_CHECKSUM_ERROR);
+
+    hg_test_expect_log("the proc function refuses the arguments");
+    hg_proc_init_decode(&proc, bytes, sizeof(bytes));
+    HG_CHECK_RET(
+        hg_proc_finish_decode(&proc, HG_PERMISSION, crc), HG_PERMISSION);
+
+    hg_proc_init_decode(&proc, bytes, sizeof(bytes));
+    HG_CHECK_RET(hg_proc_ignore(&proc, 9), HG_OVERFLOW);
+    HG_CHECK_RET(
+        hg_proc_finish_decode(&proc, HG_OTHER_ERROR, crc), HG_OTHER_ERROR);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("the proc function refuses the arguments"), 1);
+}
+
+/* Any single bit that changed on the way is found out. */
+HG_TEST(proc_checksum_finds_every_flipped_bit)
+{
+    unsigned char *bytes;
+    struct hg_proc proc;
+    uint64_t crc;
+    size_t size;
+    size_t bit;
+    rich_t got;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    bytes = proc_encode_rich(&size);
+    crc = hg_crc64_update(0, bytes, size);
+    for (bit = 0; bit < size * 8; bit++) {
+        bytes[bit / 8] ^= (unsigned char) (1u << bit % 8);
+        hg_proc_init_decode(&proc, bytes, size);
+        HG_CHECK_RET(
+            hg_proc_finish_decode(&proc, hg_proc_rich_t(&proc, &got), crc),
+            HG_CHECKSUM_ERROR);
+        HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+        bytes[bit / 8] ^= (unsigned char) (1u << bit % 8);
+    }
+    free(bytes);
+}
+
+/* The checksum is of the bytes, however they were split into steps. */
+static unsigned proc_split;
+
+static hg_return_t proc_split_24(hg_proc_t proc, void *data)
+{
+    unsigned char *bytes = (unsigned char *) data;
+    hg_return_t ret = HG_SUCCESS;
+    size_t i;
+
+    for (i = 0; i < 24 && ret == HG_SUCCESS; i += proc_split)
+        ret = hg_proc_raw(proc, bytes + i, proc_split);
+    return ret;
+}
+
+HG_TEST(proc_checksum_does_not_see_fields)
+{
+    static const unsigned splits[] = {1, 2, 3, 4, 6, 8, 12, 24};
+    struct hg_buf buf = {NULL, 0};
+    unsigned char bytes[24];
+    uint64_t crc = 0;
+    size_t size = 0;
+    size_t i;
+
+    for (i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char) (i * 37 + 5);
+    for (i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
+        proc_split = splits[i];
+        HG_CHECK_OK(
+            proc_encode_up_to(24, proc_split_24, bytes, &buf, &size, &crc));
+        HG_CHECK_EQ_U64(size, 24);
+        HG_CHECK_EQ_U64(crc, hg_crc64_update(0, bytes, 24));
+    }
+    hg_buf_fini(&buf);
+}
+
+/* ---- What decoding made ---- */
+
+static unsigned proc_unmade;
+
+static void proc_unmake(void *object)
+{
+    HG_CHECK(object != NULL);
+    proc_unmade++;
+}
+
+static void proc_keep_100(struct hg_proc *proc)
+{
+    static char objects[100];
+    unsigned i;
+
+    hg_proc_init_decode(proc, "", 0);
+    for (i = 0; i < 100; i++)
+        HG_CHECK_OK(hg_proc_keep(proc, &objects[i], proc_unmake));
+    proc_unmade = 0;
+}
+
+HG_TEST(proc_failure_unmakes_what_was_decoded)
+{
+    struct hg_proc proc;
+
+    hg_test_alloc_install();
+    proc_keep_100(&proc);
+    HG_CHECK_OK(hg_proc_finish_decode(&proc, HG_SUCCESS, 0));
+    HG_CHECK_EQ_INT(proc_unmade, 0);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+
+    hg_test_expect_log("changed on the way");
+    proc_keep_100(&proc);
+    HG_CHECK_RET(
+        hg_proc_finish_decode(&proc, HG_SUCCESS, 1), HG_CHECKSUM_ERROR);
+    HG_CHECK_EQ_INT(proc_unmade, 100);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+/* A careful proc function, which itself releases what it made. */
+static hg_return_t proc_careful(hg_proc_t proc, void *data)
+{
+    void **kept = (void **) data;
+    void *first = hg_proc_alloc(proc, 10);
+    void *second = hg_proc_alloc(proc, 20);
+    void *third = hg_proc_alloc(proc, 30);
+
+    HG_CHECK(first != NULL && second != NULL && third != NULL);
+    HG_CHECK_EQ_MEM(first, "\0\0\0\0\0\0\0\0\0\0", 10);
+    hg_proc_release(proc, NULL);
+    hg_proc_release(proc, first);
+    hg_proc_release(proc, third);
+    *kept = second;
+    return HG_SUCCESS;
+}
+
+HG_TEST(proc_released_memory_is_not_unmade_again)
+{
+    struct hg_proc proc;
+    void *kept = NULL;
+
+    hg_test_alloc_install();
+    HG_CHECK_OK(proc_decode(proc_careful, "", 0, &kept));
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 1);
+    hg_proc_release(NULL, kept);
+    hg_test_expect_log("changed on the way");
+    hg_proc_init_decode(&proc, "", 0);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, proc_careful(&proc, &kept), 1),
+        HG_CHECKSUM_ERROR);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+    kept = hg_proc_alloc(NULL, 0);
+    HG_CHECK(kept != NULL);
+    hg_proc_release(NULL, kept);
+}
+
+/* Where no memory is left to keep count with, nothing is made. */
+HG_TEST(proc_keeps_all_or_fails)
+{
+    struct hg_proc proc;
+    unsigned i;
+
+    hg_test_alloc_install();
+    hg_test_expect_log("no memory to keep 8 decoded values");
+    hg_proc_init_decode(&proc, "", 0);
+    for (i = 0; i < HG_PROC_KEPT_FIRST; i++)
+        HG_CHECK(hg_proc_alloc(&proc, 1) != NULL);
+    hg_test_alloc_fail_at(2);
+    HG_CHECK(hg_proc_alloc(&proc, 1) == NULL);
+    HG_CHECK(hg_test_alloc_failed());
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), HG_PROC_KEPT_FIRST);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS, 0), HG_NOMEM);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+/* A count is nothing to allocate by. */
+HG_TEST(proc_claimed_counts_allocate_nothing)
+{
+    static const char claim[] = "\xff\xff\xff\xff"
+                                "\0\0\0\0\0";
+    rich_names_t names;
+
+    hg_test_alloc_install();
+    hg_test_alloc_fail_at(1);
+    hg_test_expect_log("the proc function refuses the arguments");
+    HG_CHECK_RET(
+        proc_decode(hg_proc_rich_names_t, claim, 9, &names), HG_OVERFLOW);
+    HG_CHECK(!hg_test_alloc_failed());
+}
+
+/* ---- Memory that runs out ---- */
+
+static int proc_oom_round(void *arg)
+{
+    struct hg_buf buf = {NULL, 0};
+    rich_name_t items[3];
+    rich_name_t *many = NULL;
+    rich_t rich = rich_example(items);
+    hg_proc_t proc = NULL;
+    uint64_t crc = 0;
+    size_t size = 0;
+    hg_return_t ret;
+    rich_t got;
+    int i;
+
+    (void) arg;
+    many = (rich_name_t *) calloc(40, sizeof(*many));
+    HG_CHECK(many != NULL);
+    for (i = 0; i < 40; i++)
+        many[i].text = items[i % 2].text;
+    rich.names.items = many;
+    rich.names.count = 40;
+    ret = proc_encode_up_to(1 << 20, hg_proc_rich_t, &rich, &buf, &size, &crc);
+    if (ret != HG_SUCCESS)
+        goto free_buf;
+    memset(&got, 0xa5, sizeof(got));
+    ret = proc_decode(hg_proc_rich_t, buf.data + PROC_RESERVE, size, &got);
+    if (ret != HG_SUCCESS)
+        goto free_buf;
+    proc_free(hg_proc_rich_t, &got);
+
+    /* The application's own way. */
+    ret = hg_proc_create(buf.data + PROC_RESERVE, size, HG_DECODE, &proc);
+    if (ret != HG_SUCCESS)
+        goto free_buf;
+    memset(&got, 0, sizeof(got));
+    ret = hg_proc_rich_t(proc, &got);
+    HG_CHECK_OK(hg_proc_free(proc));
+    proc_free(hg_proc_rich_t, &got);
+free_buf:
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_NOMEM);
+    free(many);
+    hg_buf_fini(&buf);
+    return ret;
+}
+
+HG_TEST(proc_survives_every_failing_allocation)
+{
+    hg_test_alloc_install();
+    /* 43 strings and arrays twice, what is kept of them, the buffer. */
+    HG_CHECK(hg_test_oom_loop(proc_oom_round, NULL) > 90);
+}
+
+/* ---- Arguments that are wrong ---- */
+
+HG_TEST(proc_null_data_is_refused)
+{
+    static const hg_proc_op_t ops[] = {HG_ENCODE, HG_DECODE};
+    static const hg_proc_cb_t steps[] = {hg_proc_int8_t, hg_proc_uint8_t,
+        hg_proc_int16_t, hg_proc_uint16_t, hg_proc_int32_t, hg_proc_uint32_t,
+        hg_proc_int64_t, hg_proc_uint64_t, hg_proc_float, hg_proc_double,
+        hg_proc_hg_bool_t, hg_proc_hg_string_t, hg_proc_hg_const_string_t,
+        hg_proc_hg_bulk_t, hg_proc_rich_t};
+    unsigned char room[64] = {0};
+    hg_proc_t proc = NULL;
+    unsigned lines = 0;
+    size_t i;
+    size_t j;
+
+    hg_test_expect_log("a proc's data is NULL");
+    for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        for (j = 0; j < sizeof(steps) / sizeof(steps[0]); j++, lines++) {
+            HG_CHECK_OK(hg_proc_create(room, sizeof(room), ops[i], &proc));
+            HG_CHECK_RET(steps[j](proc, NULL), HG_INVALID_ARG);
+            HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
+            HG_CHECK_OK(hg_proc_free(proc));
+        }
+        HG_CHECK_OK(hg_proc_create(room, sizeof(room), ops[i], &proc));
+        HG_CHECK_RET(hg_proc_raw(proc, NULL, 1), HG_INVALID_ARG);
+        HG_CHECK_OK(hg_proc_free(proc));
+        lines++;
+    }
+    HG_CHECK_EQ_INT(hg_test_log_count("a proc's data is NULL"), lines);
+}
+
+/* A mistake while freeing does not keep the rest from being freed. */
+HG_TEST(proc_freeing_goes_on)
+{
+    struct hg_proc proc;
+    hg_string_t text = NULL;
+
+    hg_test_alloc_install();
+    hg_test_expect_log("a proc's data is NULL");
+    text = (hg_string_t) hg_proc_alloc(NULL, 4);
+    hg_proc_init_free(&proc);
+    HG_CHECK_RET(hg_proc_uint8_t(&proc, NULL), HG_INVALID_ARG);
+    HG_CHECK_OK(hg_proc_hg_string_t(&proc, &text));
+    HG_CHECK(text == NULL);
+    HG_CHECK_OK(hg_proc_uint8_t(&proc, &text));
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+HG_TEST(proc_null_proc_is_refused)
+{
+    unsigned lines;
+
+    hg_test_expect_log("the proc is NULL");
+    lines = proc_try_all(NULL, HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_free(NULL), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(hg_proc_get_op(NULL), HG_ENCODE);
+    HG_CHECK_EQ_U64(hg_proc_get_size_used(NULL), 0);
+    HG_CHECK_EQ_U64(hg_proc_get_size_left(NULL), 0);
+    HG_CHECK_EQ_INT(hg_test_log_count("the proc is NULL"), lines + 4);
+}
+
+HG_TEST(proc_create_refuses_what_is_wrong)
+{
+    unsigned char room[4];
+    hg_proc_t proc = NULL;
+
+    hg_test_expect_log("hg_proc_create: a NULL");
+    HG_CHECK_RET(hg_proc_create(room, 4, HG_ENCODE, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_create(NULL, 4, HG_ENCODE, &proc), HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_create(NULL, 4, HG_DECODE, &proc), HG_INVALID_ARG);
+    HG_CHECK_RET(
+        hg_proc_create(room, 4, (hg_proc_op_t) 3, &proc), HG_INVALID_ARG);
+    HG_CHECK(proc == NULL);
+    HG_CHECK_EQ_INT(hg_test_log_count("hg_proc_create: a NULL"), 4);
+    HG_CHECK_OK(hg_proc_create(NULL, 0, HG_DECODE, &proc));
+    HG_CHECK_OK(hg_proc_free(proc));
+    HG_CHECK_OK(hg_proc_create(NULL, 4, HG_FREE, &proc));
+    HG_CHECK_OK(hg_proc_free(proc));
+}

@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rooms of NA's core from inside: uri, queue, op, addr, plugins, and
+ * progress; then NA's promises on a transport that spoils what passes.
+ */
+#include "../../hg.c"
+
+#include "harness.h"
+#include "support/faults.h"
+
+/* ---- uri ---- */
+
+HG_TEST(uri_takes_strings_apart)
+{
+    static const struct {
+        const char *string, *plugin, *protocol, *rest;
+    } good[] = {
+        {"tcp", "", "tcp", ""},
+        {"tcp://", "", "tcp", ""},
+        {"tcp://host:1", "", "tcp", "host:1"},
+        {"zmq+tcp://[::1]:2", "zmq", "tcp", "[::1]:2"},
+        {"zmq+ipc:///a+b://c", "zmq", "ipc", "/a+b://c"},
+        {"a-b_c.9+D://x", "a-b_c.9", "D", "x"},
+    };
+    static const char *const bad[] = {"", "+", "a+", "+a", "a+b+c://", "://",
+        "a b", "a/b", "a\tb", "\x7f", "a:b", "a+://x", "tcp:/x",
+        "0123456789012345678901234567890123456789://"};
+    struct na_uri uri;
+    size_t i;
+
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        HG_CHECK_OK(na_uri_parse(good[i].string, &uri));
+        HG_CHECK_EQ_STR(uri.plugin, good[i].plugin);
+        HG_CHECK_EQ_STR(uri.protocol, good[i].protocol);
+        HG_CHECK_EQ_STR(uri.rest, good[i].rest);
+    }
+    hg_test_expect_log("is not [plugin+]protocol");
+    hg_test_expect_log("control characters");
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        HG_CHECK_RET(na_uri_parse(bad[i], &uri), NA_INVALID_ARG);
+}
+
+HG_TEST(uri_has_a_limit)
+{
+    char string[NA_MAX_ADDR_LEN + 1];
+    struct na_uri uri;
+
+    memset(string, 'x', sizeof(string));
+    memcpy(string, "tcp://", 6);
+    string[NA_MAX_ADDR_LEN - 1] = '\0';
+    HG_CHECK_OK(na_uri_parse(string, &uri));
+    string[NA_MAX_ADDR_LEN - 1] = 'x';
+    string[NA_MAX_ADDR_LEN] = '\0';
+    hg_test_expect_log("256 bytes and more");
+    HG_CHECK_RET(na_uri_parse(string, &uri), NA_INVALID_ARG);
+}
+
+/* ---- queue ---- */
+
+struct core_entry {
+    struct na_completion done; /* first */
+    struct na_queue *queue;
+    unsigned *counter;
+    unsigned ran_as;
+    bool again; /* push once more when run */
+};
+
+static void core_entry_run(struct na_completion *done)
+{
+    struct core_entry *entry = (struct core_entry *) (void *) done;
+
+    entry->ran_as = ++*entry->counter;
+    if (entry->again) {
+        entry->again = false;
+        na_queue_push(entry->queue, NA_LANE_INTERNAL, done);
+    }
+}
+
+HG_TEST(queue_keeps_lanes_apart_and_in_order)
+{
+    struct na_queue queue;
+    struct core_entry entries[6];
+    unsigned counter = 0, i;
+
+    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK(na_queue_pop(&queue, ~0u) == NULL);
+    memset(entries, 0, sizeof(entries));
+    for (i = 0; i < 6; i++) {
+        entries[i].done.run = core_entry_run;
+        entries[i].counter = &counter;
+        entries[i].queue = &queue;
+        na_queue_push(
+            &queue, (enum na_lane)(NA_LANE_CALL - i % 3), &entries[i].done);
+    }
+    HG_CHECK(na_queue_has(&queue, NA_LANES_DONE));
+    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 1), 1);
+    HG_CHECK_EQ_INT(entries[1].ran_as, 1);
+    entries[2].again = true;
+    HG_CHECK_EQ_INT(na_queue_run_internal(&queue), 3);
+    HG_CHECK_EQ_INT(entries[5].ran_as, 3);
+    HG_CHECK_EQ_INT(entries[2].ran_as, 4);
+    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_ALL, 100), 3);
+    HG_CHECK_EQ_INT(entries[4].ran_as, 5); /* the lower lane first */
+    HG_CHECK_EQ_INT(entries[0].ran_as, 6);
+    HG_CHECK_EQ_INT(entries[3].ran_as, 7);
+    HG_CHECK(!na_queue_has(&queue, ~0u));
+    HG_CHECK(!na_queue_wait(&queue, NA_LANES_ALL, hg_clock_after_ms(2)));
+    na_queue_fini(&queue);
+}
+
+enum { CORE_PUSHES = 20000 };
+
+static void *core_push_many(void *arg)
+{
+    struct core_entry *entries = (struct core_entry *) arg;
+    unsigned i;
+
+    for (i = 0; i < CORE_PUSHES; i++)
+        na_queue_push(entries[i].queue, NA_LANE_DONE, &entries[i].done);
+    return NULL;
+}
+
+HG_TEST(queue_wakes_who_waits)
+{
+    struct core_entry *entries =
+        (struct core_entry *) calloc(CORE_PUSHES, sizeof(*entries));
+    struct na_queue queue;
+    pthread_t thread;
+    unsigned counter = 0, i;
+
+    HG_CHECK(entries != NULL);
+    HG_CHECK_OK(na_queue_init(&queue));
+    for (i = 0; i < CORE_PUSHES; i++) {
+        entries[i].done.run = core_entry_run;
+        entries[i].counter = &counter;
+        entries[i].queue = &queue;
+    }
+    HG_CHECK(!pthread_create(&thread, NULL, core_push_many, entries));
+    while (counter < CORE_PUSHES) {
+        HG_CHECK(
+            na_queue_wait(&queue, NA_LANES_DONE, hg_clock_after_ms(10000)));
+        (void) na_queue_run(&queue, NA_LANES_DONE, 3);
+    }
+    HG_CHECK(!pthread_join(thread, NULL));
+    for (i = 0; i < CORE_PUSHES; i++)
+        HG_CHECK_EQ_INT(entries[i].ran_as, i + 1);
+    na_queue_fini(&queue);
+    free(entries);
+}
+
+/* ---- op ---- */
+
+static na_return_t core_op_ended(const struct na_cb_info *info)
+{
+    ++*(unsigned *) info->arg;
+    return NA_SUCCESS;
+}
+
+HG_TEST(op_ids_name_one_operation_only)
+{
+    enum { COUNT = 1000 };
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    na_context_t *context = NA_Context_create(na_class);
+    struct na_context_core *core = na_context_core_of(context);
+    static struct na_op_core *ops[COUNT];
+    static na_op_id_t ids[COUNT];
+    na_cb_type_t type = NA_CB_LOOKUP;
+    unsigned ended = 0, i, j;
+
+    for (i = 0; i < COUNT; i++) {
+        ops[i] = na_op_get(context, NA_CB_SEND_EXPECTED, NA_LANE_DONE,
+            i % 2 == 0 ? core_op_ended : NULL, &ended);
+        HG_CHECK(ops[i] != NULL);
+        ids[i] = na_op_public_id(ops[i]);
+        HG_CHECK(ids[i] != NA_OP_ID_NULL);
+        for (j = 0; j < i; j += 37)
+            HG_CHECK(ids[j] != ids[i]);
+    }
+    HG_CHECK_EQ_INT(atomic_load(&core->op_pending), COUNT);
+    for (i = 0; i < COUNT; i++) {
+        HG_CHECK(na_op_find(core, ids[i], &type) == ops[i]);
+        HG_CHECK_EQ_INT(type, NA_CB_SEND_EXPECTED);
+        na_op_complete(&ops[i]->pub, NA_SUCCESS);
+        HG_CHECK(na_op_find(core, ids[i], &type) == NULL);
+    }
+    HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 0);
+    HG_CHECK_EQ_INT(ended, 0);
+    HG_CHECK_EQ_INT(na_queue_run(&core->queue, NA_LANES_ALL, UINT_MAX), 500);
+    HG_CHECK_EQ_INT(ended, 500);
+    for (i = 0; i < COUNT; i++) {
+        struct na_op_core *op =
+            na_op_get(context, NA_CB_SEND_EXPECTED, NA_LANE_DONE, NULL, NULL);
+
+        HG_CHECK(op != NULL && na_op_find(core, ids[i], &type) == NULL);
+        na_op_put(op); /* never started */
+    }
+    HG_CHECK_EQ_INT(core->op_count, COUNT); /* used again, not more */
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* ---- addr ---- */
+
+HG_TEST(addr_names_and_deaths_come_once)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    na_context_t *context = NA_Context_create(na_class);
+    struct na_addr *peer = na_addr_create(na_class, NULL, NA_FALSE);
+    struct na_addr *twin = na_addr_create(na_class, "self://b", NA_FALSE);
+    char text[NA_MAX_ADDR_LEN];
+    char got[8];
+    unsigned ended = 0, count;
+
+    HG_CHECK(peer != NULL && twin != NULL);
+    HG_CHECK_OK(NA_Addr_to_string(na_class, text, sizeof(text), peer));
+    HG_CHECK(!strncmp(text, "self+self://peer-", 17));
+    HG_CHECK(!na_addr_same(peer, twin));
+    HG_CHECK_OK(na_addr_set_name(peer, "self://b"));
+    HG_CHECK_OK(na_addr_set_name(peer, "self://c")); /* the first stands */
+    HG_CHECK_EQ_STR(peer->name, "self://b");
+    HG_CHECK(na_addr_same(peer, twin));
+    /* What it said before it died can still be heard; then no more. */
+    HG_CHECK_OK(
+        na_msg_arrived(na_class, peer, NA_MSG_EXPECTED, 0, 5, "hello", 6));
+    HG_CHECK_OK(NA_Msg_recv_expected(na_class, context, core_op_ended, &ended,
+        got, sizeof(got), peer, 6, NA_OP_ID_IGNORE));
+    na_class->core->addr_dead(peer, NA_DISCONNECT);
+    na_class->core->addr_dead(peer, NA_HOSTUNREACH);
+    HG_CHECK(na_addr_is_dead(peer) == NA_TRUE);
+    HG_CHECK_RET(na_addr_state(peer), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Trigger(context, 0, 9, &count));
+    HG_CHECK_EQ_INT(count, 1);
+    HG_CHECK_OK(NA_Msg_recv_expected(na_class, context, core_op_ended, &ended,
+        got, sizeof(got), peer, 5, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(NA_Trigger(context, 0, 9, &count));
+    HG_CHECK_EQ_STR(got, "hello");
+    HG_CHECK_EQ_INT(ended, 2);
+    hg_test_expect_log("NA_Msg_recv_expected: the source is gone");
+    HG_CHECK_RET(NA_Msg_recv_expected(na_class, context, core_op_ended, &ended,
+                     got, sizeof(got), peer, 5, NA_OP_ID_IGNORE),
+        NA_DISCONNECT);
+    hg_test_expect_log("the peer self://b is gone");
+    HG_CHECK_RET(NA_Msg_send_expected(na_class, context, core_op_ended, &ended,
+                     got, sizeof(got), peer, 5, NA_OP_ID_IGNORE),
+        NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(na_class, peer));
+    HG_CHECK_OK(NA_Addr_free(na_class, twin));
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+HG_TEST(messages_of_the_dead_make_room)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    struct na_addr *dead, *alive;
+    unsigned sent = 0;
+
+    info.max_queue_bytes = 4096;
+    na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    dead = na_addr_create(na_class, "self://dead", NA_FALSE);
+    alive = na_addr_create(na_class, "self://alive", NA_FALSE);
+    HG_CHECK(dead != NULL && alive != NULL);
+    while (na_msg_arrived(na_class, dead, (uint8_t) (sent % 3), 0, sent, "x",
+               1) == NA_SUCCESS)
+        sent++;
+    HG_CHECK(sent > 10);
+    HG_CHECK_RET(
+        na_msg_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "x", 1),
+        NA_AGAIN);
+    na_class->core->addr_dead(dead, NA_DISCONNECT);
+    HG_CHECK_OK(
+        na_msg_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "x", 1));
+    HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(dead)->refs), 1);
+    na_addr_unref(dead);
+    na_addr_unref(alive); /* its message holds it until the class closes */
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* ---- plugins ---- */
+
+HG_TEST(plugins_are_judged_and_filled)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_plugin bad, filled;
+    na_class_t *na_class;
+    na_mem_handle_t mem;
+    char buf[8];
+
+    bad = *na_self_table();
+    bad.abi++;
+    hg_test_expect_log("NA_Register_plugin: not a table of this version");
+    HG_CHECK_RET(NA_Register_plugin(NULL), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
+    bad = *na_self_table();
+    bad.size = 16;
+    HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
+    bad = *na_self_table();
+    bad.poll = NULL;
+    HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
+    bad = *na_self_table();
+    bad.get = NULL;
+    HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
+    /* An old table ends early; nothing past its end is looked at. */
+    bad = *na_self_table();
+    bad.size = offsetof(struct na_plugin, poll_fd);
+    na_plugins_fill(&bad, &filled);
+    HG_CHECK(filled.poll == bad.poll && filled.poll_fd != bad.poll_fd);
+    HG_CHECK(filled.cancel != NULL && filled.cancel != bad.cancel);
+    /* Without RMA and frames: refused, not crashed. */
+    table = *na_self_table();
+    table.name = "bare";
+    table.put = table.get = NULL;
+    table.frame_send = NULL;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    na_class = NA_Initialize("bare+self://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_EQ_STR(NA_Get_class_name(na_class), "bare");
+    HG_CHECK_OK(NA_Mem_handle_create(na_class, buf, 8, 3, &mem));
+    hg_test_expect_log("bare has no remote memory access");
+    HG_CHECK_RET(NA_Mem_register(na_class, mem), NA_OPNOTSUPPORT);
+    HG_CHECK_EQ_U64(NA_Mem_handle_get_serialize_size(na_class, mem), 0);
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, mem));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+HG_TEST(counters_have_names)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "a"), 0);
+    na_class->core->count(na_class, "a", 2);
+    na_class->core->count(na_class, "b", 5);
+    na_class->core->count(na_class, "a", 1);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "a"), 3);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "b"), 5);
+    HG_CHECK_EQ_U64(NA_Get_counter(NULL, "a"), 0);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, NULL), 0);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* ---- The order of slots ---- */
+
+HG_TEST(slots_are_called_in_their_order)
+{
+    na_class_t *na_class;
+    na_context_t *context;
+    na_addr_t addr;
+    na_mem_handle_t mem;
+    unsigned ended = 0, count;
+    char buf[8];
+
+    HG_CHECK_OK(
+        NA_Register_plugin(hg_test_trace_wrap(na_self_table(), "trace")));
+    na_class = NA_Initialize("trace+self://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK_EQ_STR(hg_test_trace_take(), "open context_create ");
+    HG_CHECK_OK(NA_Addr_lookup_wait(na_class, "self://", 1000, &addr));
+    HG_CHECK_EQ_STR(
+        hg_test_trace_take(), "context_create addr_lookup context_destroy ");
+    HG_CHECK_OK(NA_Msg_send_unexpected(na_class, context, core_op_ended, &ended,
+        "x", 1, addr, 1, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(NA_Trigger(context, 0, 1, &count));
+    HG_CHECK_EQ_STR(hg_test_trace_take(), "msg_send ");
+    HG_CHECK_OK(NA_Mem_handle_create(na_class, buf, 8, 3, &mem));
+    HG_CHECK_OK(NA_Mem_register(na_class, mem));
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, mem));
+    HG_CHECK_EQ_STR(hg_test_trace_take(), "mem_register mem_deregister ");
+    HG_CHECK_OK(NA_Addr_free(na_class, addr));
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+    HG_CHECK_EQ_STR(
+        hg_test_trace_take(), "context_destroy close addr_release ");
+}
+
+/* ---- A transport that spoils what passes ---- */
+
+enum { CORE_OPS = 300, CORE_SIZE = 20000 };
+
+struct core_call {
+    unsigned ends;
+    bool started;
+    na_addr_t addr;
+    na_op_id_t id;
+    na_tag_t tag;
+    unsigned *good; /* of its storm, by type */
+};
+
+struct core_storm {
+    na_class_t *na_class;
+    na_context_t *context;
+    na_addr_t self;
+    uint64_t random;
+    na_mem_handle_t local, target, remote;
+    struct core_call calls[CORE_OPS];
+    unsigned good[NA_CB_TERMINATE + 1]; /* successes */
+};
+
+static na_return_t core_call_ended(const struct na_cb_info *info)
+{
+    struct core_call *call = (struct core_call *) info->arg;
+
+    HG_CHECK_EQ_INT(call->ends++, 0);
+    call->good[info->type] += info->ret == NA_SUCCESS;
+    if (info->type == NA_CB_RECV_UNEXPECTED && info->ret == NA_SUCCESS)
+        call->addr = info->info.recv_unexpected.source;
+    return NA_SUCCESS;
+}
+
+static na_return_t core_storm_start(
+    struct core_storm *storm, struct core_call *call)
+{
+    static char memory[CORE_OPS];
+    na_class_t *c = storm->na_class;
+    na_context_t *x = storm->context;
+    uint64_t dice = hg_test_random(&storm->random);
+    na_size_t size = (dice >> 8) % CORE_SIZE;
+    char *at = &memory[call - storm->calls];
+
+    call->tag = (na_tag_t) (dice >> 40) % 4;
+    switch (dice % 6) {
+    case 0:
+        return NA_Msg_send_unexpected(c, x, core_call_ended, call, "x", 1,
+            storm->self, call->tag, &call->id);
+    case 1:
+        return NA_Msg_recv_unexpected(
+            c, x, core_call_ended, call, at, 1, &call->id);
+    case 2:
+        return NA_Msg_send_expected(c, x, core_call_ended, call, "x", 1,
+            storm->self, call->tag, &call->id);
+    case 3:
+        return NA_Msg_recv_expected(c, x, core_call_ended, call, at, 1,
+            storm->self, call->tag, &call->id);
+    case 4:
+        return NA_Put(c, x, core_call_ended, call, storm->local, 0,
+            storm->remote, 0, size, storm->self, &call->id);
+    default:
+        return NA_Get(c, x, core_call_ended, call, storm->local, 0,
+            storm->remote, 0, size, storm->self, &call->id);
+    }
+}
+
+static void core_storm_open(struct core_storm *storm, const char *name)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    static char memory[2][CORE_SIZE];
+    unsigned char bytes[64];
+    na_size_t size;
+
+    info.force_rma_emulation = NA_TRUE;
+    info.rma_frame_size = 1024;
+    info.rma_window = 4096;
+    info.max_queue_bytes = 3000;
+    storm->na_class = NA_Initialize_opt(name, NA_TRUE, &info);
+    HG_CHECK(storm->na_class != NULL);
+    storm->context = NA_Context_create(storm->na_class);
+    HG_CHECK(storm->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(storm->na_class, &storm->self));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        storm->na_class, memory[0], CORE_SIZE, 3, &storm->local));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        storm->na_class, memory[1], CORE_SIZE, 3, &storm->target));
+    HG_CHECK_OK(NA_Mem_register(storm->na_class, storm->target));
+    size = NA_Mem_handle_get_serialize_size(storm->na_class, storm->target);
+    HG_CHECK(size <= sizeof(bytes));
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(storm->na_class, bytes, size, storm->target));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        storm->na_class, &storm->remote, bytes, size));
+}
+
+/* How many operations have not ended. */
+static unsigned core_storm_turn(struct core_storm *storm)
+{
+    unsigned left = 0, count, i;
+    na_return_t ret = NA_Progress(storm->na_class, storm->context, 0);
+
+    HG_CHECK(ret == NA_SUCCESS || ret == NA_TIMEOUT);
+    (void) NA_Trigger(storm->context, 0, UINT_MAX, &count);
+    for (i = 0; i < CORE_OPS; i++)
+        left += storm->calls[i].started && storm->calls[i].ends == 0;
+    return left;
+}
+
+/* Start everything, let the storm rage, then cancel what is left: each
+ * operation that started ends exactly once. */
+static void core_storm_run(struct core_storm *storm)
+{
+    uint64_t deadline;
+    unsigned i, left = CORE_OPS;
+
+    memset(storm->calls, 0, sizeof(storm->calls));
+    for (i = 0; i < CORE_OPS; i++) {
+        struct core_call *call = &storm->calls[i];
+
+        call->good = storm->good;
+        call->started = core_storm_start(storm, call) == NA_SUCCESS;
+        if (i % 8 == 0)
+            (void) core_storm_turn(storm);
+    }
+    for (i = 0; i < 200 && left > 0; i++)
+        left = core_storm_turn(storm);
+    for (i = 0; i < CORE_OPS; i++) {
+        struct core_call *call = &storm->calls[i];
+
+        if (call->started && call->ends == 0)
+            (void) NA_Cancel(storm->na_class, storm->context, call->id);
+    }
+    deadline = hg_clock_after_ms(10000);
+    while (core_storm_turn(storm) > 0)
+        HG_CHECK(hg_clock_now() < deadline);
+    for (i = 0; i < CORE_OPS; i++) {
+        struct core_call *call = &storm->calls[i];
+
+        HG_CHECK_EQ_INT(call->ends, call->started ? 1 : 0);
+        if (call->addr != NULL)
+            HG_CHECK_OK(NA_Addr_free(storm->na_class, call->addr));
+    }
+}
+
+static void core_storm_close(struct core_storm *storm)
+{
+    HG_CHECK_OK(NA_Mem_handle_free(storm->na_class, storm->remote));
+    HG_CHECK_OK(NA_Mem_handle_free(storm->na_class, storm->local));
+    HG_CHECK_OK(NA_Mem_handle_free(storm->na_class, storm->target));
+    HG_CHECK_OK(NA_Addr_free(storm->na_class, storm->self));
+    HG_CHECK_OK(NA_Context_destroy(storm->na_class, storm->context));
+    HG_CHECK_OK(NA_Finalize(storm->na_class));
+}
+
+static void core_storms(const struct hg_test_faults *worst, unsigned rounds)
+{
+    static struct hg_test_faults rates; /* read by the decorator */
+    static struct core_storm storm;
+    struct hg_test_faults_count count;
+    unsigned i;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    storm.random = hg_test_seed();
+    HG_CHECK_OK(NA_Register_plugin(
+        hg_test_faults_wrap(na_self_table(), "storm", storm.random, &rates)));
+    for (i = 0; i < rounds; i++) {
+        memset(&rates, 0, sizeof(rates));
+        core_storm_open(&storm, "storm+self://");
+        rates = *worst;
+        core_storm_run(&storm);
+        core_storm_close(&storm);
+        HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+    }
+    /* It was a storm: every rate that was set has hit; and not the end of the
+     * world: operations of each type got through. */
+    for (i = NA_CB_SEND_UNEXPECTED; i <= NA_CB_GET; i++)
+        HG_CHECK(storm.good[i] > 0);
+    count = hg_test_faults_counts();
+    HG_CHECK((worst->drop > 0) == (count.dropped > 0));
+    HG_CHECK((worst->delay > 0) == (count.delayed > 0));
+    HG_CHECK((worst->reorder > 0) == (count.reordered > 0));
+    HG_CHECK((worst->duplicate > 0) == (count.duplicated > 0));
+    HG_CHECK((worst->cut > 0) == (count.cut > 0));
+    HG_CHECK((worst->again > 0) == (count.again > 0));
+    HG_CHECK((worst->refuse > 0) == (count.refused > 0));
+    HG_CHECK((worst->kill > 0) == (count.killed > 0));
+}
+
+HG_TEST(storm_of_delays_and_refusals)
+{
+    struct hg_test_faults rates = {.delay = 200, .reorder = 200, .again = 200};
+
+    core_storms(&rates, 8);
+}
+
+HG_TEST(storm_of_lost_and_doubled_frames)
+{
+    struct hg_test_faults rates = {
+        .drop = 50, .delay = 100, .duplicate = 50, .cut = 50, .refuse = 20};
+
+    core_storms(&rates, 8);
+}
+
+HG_TEST(storm_with_deaths)
+{
+    struct hg_test_faults rates = {
+        .drop = 20, .delay = 100, .again = 50, .kill = 3};
+
+    core_storms(&rates, 20);
+}

@@ -1,0 +1,857 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rooms of emulated RMA when things end early: canceled, withdrawn, dead,
+ * out of memory, lied to, and all of it from several threads.
+ */
+#include "emul_pair.h"
+
+#include <sys/mman.h>
+
+/* ---- Endings, at every step ---- */
+
+enum emul_ending {
+    EMUL_END_CANCEL,
+    EMUL_END_DEREGISTER,
+    EMUL_END_DEATH_HERE,  /* the initiator hears of it first */
+    EMUL_END_DEATH_THERE, /* the target does */
+    EMUL_END_CONTEXT
+};
+
+static void emul_kill(struct emul_side *side, na_return_t ret)
+{
+    atomic_store(&na_addr_core_of(side->peer)->dead, ret);
+    emul_drop_frames(side);
+    emul_drop_frames(side->other);
+    side->drop = true;
+    side->other->drop = true;
+    na_emul_addr_dead(side->peer, ret);
+}
+
+/* Have every frame to `side` arrive, and its memory given back: who waits for
+ * that in this one thread would wait for ever. */
+static void emul_flush(struct emul_side *side)
+{
+    while (emul_deliver(side))
+        continue;
+    while (emul_release_one(side->pair))
+        continue;
+}
+
+static void emul_end_it(
+    struct emul_pair *pair, struct emul_plain *plain, enum emul_ending ending)
+{
+    uint64_t id = na_op_id_of(&plain->call.op.pub);
+
+    switch (ending) {
+    case EMUL_END_CANCEL:
+        HG_CHECK_RET(na_emul_cancel(&plain->call.op.pub, id + 1), NA_NOENTRY);
+        if (na_emul_cancel(&plain->call.op.pub, id) == NA_SUCCESS)
+            HG_CHECK_RET(na_emul_cancel(&plain->call.op.pub, id), NA_NOENTRY);
+        break;
+    case EMUL_END_DEREGISTER:
+        emul_flush(&pair->a);
+        HG_CHECK_OK(NA_Mem_deregister(&pair->b.core.pub, plain->owned.handle));
+        break;
+    case EMUL_END_DEATH_HERE:
+        emul_kill(&pair->a, NA_DISCONNECT);
+        (void) emul_poll(&pair->b);
+        emul_kill(&pair->b, NA_DISCONNECT);
+        break;
+    case EMUL_END_DEATH_THERE:
+        emul_kill(&pair->b, NA_DISCONNECT);
+        (void) emul_poll(&pair->a);
+        emul_kill(&pair->a, NA_HOSTUNREACH);
+        break;
+    case EMUL_END_CONTEXT:
+        emul_flush(&pair->b);
+        na_emul_context_gone(&pair->a.context.pub);
+        break;
+    }
+}
+
+static na_return_t emul_ending_code(enum emul_ending ending)
+{
+    return ending == EMUL_END_CANCEL    ? NA_CANCELED
+        : ending == EMUL_END_CONTEXT    ? NA_CANCELED
+        : ending == EMUL_END_DEREGISTER ? NA_NOENTRY
+        : ending == EMUL_END_DEATH_HERE ? NA_DISCONNECT
+                                        : NA_HOSTUNREACH;
+}
+
+/* A transfer that meets its end after `steps` events. True: the ending was
+ * in time to make a difference. */
+static bool emul_ends_at(enum emul_ending ending, bool put, bool pieces,
+    enum emul_release release, unsigned steps)
+{
+    struct emul_pair *pair = emul_open(4096, 8192, release);
+    const size_t size = 40000;
+    const size_t count = pieces ? 200 : 1;
+    struct emul_plain plain;
+    bool late;
+    bool poisoned = false;
+    unsigned i;
+
+    memset(&plain, 0, sizeof(plain));
+    HG_CHECK_OK(emul_mem_make(
+        &plain.local, &pair->a, count, size / count, true, NA_MEM_READWRITE));
+    HG_CHECK_OK(emul_mem_make(
+        &plain.owned, &pair->b, count, size / count, true, NA_MEM_READWRITE));
+    HG_CHECK_OK(emul_mem_publish(&plain.owned, &pair->a, &plain.remote));
+    HG_CHECK_OK(emul_plain_start(&plain, pair, put, size));
+    for (i = 0; i < steps; i++)
+        emul_turn(pair, i);
+    emul_end_it(pair, &plain, ending);
+    if (ending == EMUL_END_CONTEXT)
+        HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 1);
+    if (atomic_load(&plain.call.ends) != 0) {
+        /* Whatever comes now may not touch the local memory. */
+        poisoned = true;
+        memset(plain.local.store, 0xee, plain.local.store_size);
+        memset(plain.local.want, 0xee, plain.local.store_size);
+    }
+    emul_settle(pair);
+    HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 1);
+    late = plain.call.ret == NA_SUCCESS;
+    if (!late)
+        HG_CHECK_RET(plain.call.ret, emul_ending_code(ending));
+    if (poisoned)
+        emul_mem_check(&plain.local);
+    emul_check_idle(pair);
+    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_malformed"), 0);
+    HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_malformed"), 0);
+    emul_plain_free(&plain);
+    emul_close(pair);
+    return !late;
+}
+
+static void emul_ends_everywhere(enum emul_ending ending)
+{
+    unsigned shape;
+
+    for (shape = 0; shape < 12; shape++) {
+        unsigned steps = 0;
+
+        while (emul_ends_at(ending, shape % 2 != 0, shape / 2 % 2 != 0,
+            (enum emul_release)(shape / 4), steps))
+            steps++;
+        HG_CHECK(steps > 10); /* the transfer is not over at once */
+    }
+}
+
+HG_TEST(emul_cancels_at_every_step)
+{
+    emul_ends_everywhere(EMUL_END_CANCEL);
+}
+
+HG_TEST(emul_survives_death_at_every_step)
+{
+    emul_ends_everywhere(EMUL_END_DEATH_HERE);
+    emul_ends_everywhere(EMUL_END_DEATH_THERE);
+}
+
+HG_TEST(emul_withdraws_memory_at_every_step)
+{
+    emul_ends_everywhere(EMUL_END_DEREGISTER);
+}
+
+HG_TEST(emul_ends_a_context_at_every_step)
+{
+    emul_ends_everywhere(EMUL_END_CONTEXT);
+}
+
+/* Operations of another context go on. */
+HG_TEST(emul_ends_one_context_only)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct emul_plain plain;
+    struct emul_call other;
+
+    emul_plain_make(&plain, pair, 50000);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, false, 50000));
+    HG_CHECK_OK(emul_start(&other, &pair->a, false, plain.local.handle, 0,
+        plain.remote, 0, 50000));
+    na_emul_context_gone(&pair->a.context2.pub);
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_SUCCESS);
+    emul_check_end(&other, NA_SUCCESS);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+/* A dead peer starts nothing, and gets no answer. */
+HG_TEST(emul_refuses_the_dead)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct emul_plain plain;
+
+    emul_plain_make(&plain, pair, 5000);
+    atomic_store(&na_addr_core_of(pair->b.peer)->dead, NA_DISCONNECT);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, true, 5000));
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_stale"), 1);
+    HG_CHECK_EQ_U64(atomic_load(&pair->b.core.emul->active), 0);
+    emul_mem_check(&plain.owned);
+    emul_kill(&pair->a, NA_HOSTUNREACH);
+    emul_check_end(&plain.call, NA_HOSTUNREACH);
+    HG_CHECK_RET(emul_plain_start(&plain, pair, true, 5000), NA_HOSTUNREACH);
+    HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
+    emul_check_idle(pair);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+/* ---- Memory that runs out ---- */
+
+static int emul_oom_transfer(struct emul_pair *pair, bool put, bool pieces)
+{
+    const size_t size = 40000;
+    const size_t count = pieces ? 200 : 1;
+    struct emul_plain plain;
+    na_return_t ret;
+
+    memset(&plain, 0, sizeof(plain));
+    ret = emul_mem_make(
+        &plain.local, &pair->a, count, size / count, true, NA_MEM_READWRITE);
+    if (ret == NA_SUCCESS)
+        ret = emul_mem_make(&plain.owned, &pair->b, count, size / count, true,
+            NA_MEM_READWRITE);
+    if (ret == NA_SUCCESS)
+        ret = emul_mem_publish(&plain.owned, &pair->a, &plain.remote);
+    if (ret == NA_SUCCESS)
+        ret = emul_plain_start(&plain, pair, put, size);
+    if (ret == NA_SUCCESS) {
+        emul_settle(pair);
+        emul_check_idle(pair);
+        HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 1);
+        ret = plain.call.ret;
+        if (ret == NA_SUCCESS) {
+            if (put)
+                emul_model(&plain.owned, 0, &plain.local, 0, size);
+            else
+                emul_model(&plain.local, 0, &plain.owned, 0, size);
+            emul_mem_check(&plain.owned);
+            emul_mem_check(&plain.local);
+        }
+    }
+    HG_CHECK(ret == NA_SUCCESS || ret == NA_NOMEM);
+    emul_plain_free(&plain);
+    return ret;
+}
+
+static int emul_oom_body(void *arg)
+{
+    struct emul_pair *pair = emul_try_open(4096, 8192, EMUL_RELEASE_MIXED);
+    int failed = 0;
+    unsigned shape;
+
+    (void) arg;
+    if (pair == NULL)
+        return NA_NOMEM;
+    for (shape = 0; shape < 4; shape++)
+        if (emul_oom_transfer(pair, shape % 2 != 0, shape / 2 != 0) != 0)
+            failed = NA_NOMEM;
+    emul_close(pair);
+    return failed;
+}
+
+HG_TEST(emul_survives_every_failing_allocation)
+{
+    hg_test_alloc_install();
+    HG_CHECK(hg_test_oom_loop(emul_oom_body, NULL) > 20);
+}
+
+/* Once warm, transfers take nothing from the heap. */
+HG_TEST(emul_allocates_nothing_once_warm)
+{
+    struct emul_pair *pair;
+    struct emul_plain plain;
+    unsigned i;
+
+    hg_test_alloc_install();
+    pair = emul_open(4096, 0, EMUL_RELEASE_ARRIVAL);
+    emul_plain_make(&plain, pair, 50000);
+    for (i = 0; i < 100; i++) {
+        if (i == 10)
+            hg_test_alloc_fail_at(1);
+        HG_CHECK_OK(emul_plain_start(&plain, pair, i % 2 != 0, 50000));
+        emul_settle(pair);
+        emul_check_end(&plain.call, NA_SUCCESS);
+    }
+    HG_CHECK(!hg_test_alloc_failed());
+    hg_test_alloc_fail_at(0);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+/* ---- Hostile peers ---- */
+
+/* Values that break arithmetic. */
+static uint64_t emul_nasty(uint64_t *random, uint64_t usual)
+{
+    static const uint64_t values[] = {0, 1, 4095, 4096, 16384, 16385,
+        UINT32_MAX, UINT64_C(1) << 32, UINT64_C(1) << 63, UINT64_MAX - 1,
+        UINT64_MAX};
+    uint64_t dice = hg_test_random(random);
+
+    switch (dice % 6) {
+    case 0: return values[(dice >> 8) % (sizeof(values) / sizeof(values[0]))];
+    case 1: return usual + (dice >> 8) % 5 - 2;
+    case 2: return usual ^ (UINT64_C(1) << (dice >> 8) % 64);
+    default: return usual;
+    }
+}
+
+/* A frame that is nearly right: of a known key, a known id, any type. */
+static size_t emul_forge(
+    uint64_t *random, uint64_t key, uint64_t id, unsigned char *header)
+{
+    struct na_emul_wire wire;
+    uint64_t dice = hg_test_random(random);
+    size_t size;
+
+    memset(&wire, 0, sizeof(wire));
+    wire.type = (uint8_t) (1 + dice % NA_EMUL_WIRE_DONE);
+    wire.flags = (uint8_t) (dice >> 8) & 3;
+    wire.status = dice >> 16 & 1 ? (uint16_t) ((dice >> 17) % 30) : 0;
+    wire.id = dice >> 24 & 3 ? id : (dice >> 26) % 4;
+    wire.key = emul_nasty(random, key);
+    wire.offset = emul_nasty(random, hg_test_random(random) % 8 * 4096);
+    wire.length = emul_nasty(random, hg_test_random(random) % 50000);
+    wire.window = emul_nasty(random, 16384);
+    size = na_emul_wire_encode(&wire, header);
+    if (dice >> 40 & 1) /* and bits flipped, or bytes missing */
+        header[(dice >> 41) % size] ^= (unsigned char) (1u << (dice >> 48) % 8);
+    if ((dice >> 52) % 16 == 0)
+        size = (dice >> 56) % (size + 1);
+    return size;
+}
+
+/* Strangers know the key of some memory and the ids in use, and shoot at its
+ * owner and at the initiator, while the two work on other memory. */
+HG_TEST_SECONDS(emul_serves_good_peers_beside_a_hostile_one, 60)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_MIXED);
+    struct emul_plain plain;
+    struct emul_mem bait;
+    na_mem_handle_t key;
+    struct na_addr *stranger =
+        na_addr_create(&pair->b.core.pub, "pipe://stranger", NA_FALSE);
+    struct na_addr *liar =
+        na_addr_create(&pair->a.core.pub, "pipe://liar", NA_FALSE);
+    static unsigned char junk[65536];
+    unsigned char header[NA_EMUL_WIRE_MAX];
+    unsigned finished = 0;
+    unsigned i;
+
+    HG_CHECK(stranger != NULL && liar != NULL);
+    emul_plain_make(&plain, pair, 50000);
+    HG_CHECK_OK(
+        emul_mem_make(&bait, &pair->b, 30, 3000, true, NA_MEM_READWRITE));
+    HG_CHECK_OK(emul_mem_publish(&bait, &pair->a, &key));
+    HG_CHECK_OK(emul_plain_start(&plain, pair, true, 50000));
+    for (i = 0; i < 100000; i++) {
+        uint64_t id = emul_nasty(&pair->random, (uint64_t) i % 8);
+        size_t size = emul_forge(&pair->random, key->key, id, header);
+        size_t data = hg_test_random(&pair->random) % 4 == 0
+            ? 0
+            : (size_t) hg_test_random(&pair->random) % 8192;
+
+        na_emul_frame_arrived(
+            &pair->b.core.pub, stranger, header, size, junk, data);
+        if (i % 2 == 0) {
+            uint32_t cursor = 0;
+
+            (void) hg_slots_next(&pair->a.core.emul->origins, &cursor, &id);
+            size = emul_forge(&pair->random, key->key, id, header);
+            na_emul_frame_arrived(
+                &pair->a.core.pub, liar, header, size, junk, data);
+        }
+        emul_step(pair);
+        if (atomic_load(&plain.call.ends) != 0) {
+            emul_check_end(&plain.call, NA_SUCCESS);
+            if (finished % 2 == 0)
+                emul_model(&plain.owned, 0, &plain.local, 0, 50000);
+            else
+                emul_model(&plain.local, 0, &plain.owned, 0, 50000);
+            emul_mem_check(&plain.owned);
+            emul_mem_check(&plain.local);
+            finished++;
+            HG_CHECK_OK(
+                emul_plain_start(&plain, pair, finished % 2 == 0, 50000));
+        }
+        HG_CHECK(
+            atomic_load(&pair->b.core.emul->active) <= NA_EMUL_TARGETS_MAX + 2);
+    }
+    HG_CHECK(finished > 100);
+    HG_CHECK(emul_counter(&pair->b, "rma_malformed") > 1000);
+    HG_CHECK(emul_counter(&pair->b, "rma_refused") > 1000);
+    HG_CHECK(emul_counter(&pair->b, "rma_stale") > 1000);
+    HG_CHECK(emul_counter(&pair->a, "rma_malformed") > 1000);
+    atomic_store(&na_addr_core_of(stranger)->dead, NA_DISCONNECT);
+    na_emul_addr_dead(stranger, NA_DISCONNECT);
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_SUCCESS);
+    emul_check_idle(pair);
+    /* Only registered bytes were touched, and the gaps between are whole. */
+    for (i = 0; i < bait.size; i++)
+        bait.want[bait.place[i]] = bait.store[bait.place[i]];
+    emul_mem_check(&bait);
+    HG_CHECK_EQ_U64(atomic_load(&na_addr_core_of(stranger)->refs), 1);
+    na_addr_unref(stranger);
+    HG_CHECK_EQ_U64(atomic_load(&na_addr_core_of(liar)->refs), 1);
+    na_addr_unref(liar);
+    HG_CHECK_OK(NA_Mem_handle_free(&pair->a.core.pub, key));
+    emul_mem_free(&bait);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+/* Frames between two peers are changed, repeated, swapped, lost. */
+static void emul_spoil(struct emul_side *side, unsigned char *junk)
+{
+    struct emul_pair *pair = side->pair;
+    uint64_t dice = hg_test_random(&pair->random);
+    struct emul_pipe_frame *frame;
+
+    if (hg_list_is_empty(&side->in))
+        return;
+    frame = HG_CONTAINER_OF(side->in.next, struct emul_pipe_frame, link);
+    switch (dice % 8) {
+    case 0: /* a bit */
+        frame->header[(dice >> 8) % sizeof(frame->header)] ^=
+            (unsigned char) (1u << (dice >> 16) % 8);
+        break;
+    case 1: /* arrives twice */
+        na_emul_frame_arrived(&side->core.pub, frame->source, frame->header,
+            frame->header_size, frame->data, frame->size);
+        break;
+    case 2: /* lost */
+        frame = emul_take(side);
+        emul_frame_give_back(frame);
+        break;
+    case 3: /* more or less data */
+        na_emul_frame_arrived(&side->core.pub, frame->source, frame->header,
+            frame->header_size, junk, (dice >> 8) % 8192);
+        break;
+    case 4: /* shorter header */
+        frame->header_size = (dice >> 8) % (frame->header_size + 1);
+        break;
+    default: /* later */
+        hg_list_remove(&frame->link);
+        hg_list_push(&side->in, &frame->link);
+        break;
+    }
+}
+
+HG_TEST_SECONDS(emul_survives_a_peer_that_lies, 60)
+{
+    static unsigned char junk[8192];
+    unsigned succeeded = 0;
+    unsigned failed = 0;
+    uint64_t malformed = 0;
+    unsigned round;
+
+    for (round = 0; round < 400; round++) {
+        struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_MIXED);
+        struct emul_plain plain[4];
+        unsigned i;
+
+        pair->random += round;
+        for (i = 0; i < 4; i++) {
+            emul_plain_make(&plain[i], pair, 30000);
+            HG_CHECK_OK(emul_plain_start(&plain[i], pair, i % 2 != 0, 30000));
+        }
+        for (i = 0; i < 200; i++) {
+            emul_step(pair);
+            if (hg_test_random(&pair->random) % 16 == 0)
+                emul_spoil(i % 2 != 0 ? &pair->a : &pair->b, junk);
+        }
+        emul_settle(pair);
+        emul_kill(&pair->a, NA_DISCONNECT);
+        emul_kill(&pair->b, NA_DISCONNECT);
+        emul_settle(pair);
+        emul_check_idle(pair);
+        malformed += emul_counter(&pair->a, "rma_malformed") +
+            emul_counter(&pair->b, "rma_malformed");
+        for (i = 0; i < 4; i++) {
+            HG_CHECK_EQ_INT(atomic_load(&plain[i].call.ends), 1);
+            succeeded += plain[i].call.ret == NA_SUCCESS;
+            failed += plain[i].call.ret == NA_PROTOCOL_ERROR;
+            emul_plain_free(&plain[i]);
+        }
+        emul_close(pair);
+    }
+    HG_CHECK(succeeded > 20);
+    HG_CHECK(failed > 20);
+    HG_CHECK(malformed > 1000);
+}
+
+/* What a fuzzer calls: `data` is a sequence of frames to either side of two
+ * classes with transfers under way. A record is a byte of kind, two of
+ * payload size, one of header size, and the header; kind bit 0 chooses the
+ * side, bit 1 has the key of real memory stand in a request, bits 2 and 3
+ * let the pair work. */
+int hg_fuzz_emul(const uint8_t *data, size_t size);
+
+int hg_fuzz_emul(const uint8_t *data, size_t size)
+{
+    static unsigned char junk[65536];
+    struct hg_wire wire = hg_wire_reader(data, size);
+    struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
+    struct emul_plain get, put;
+
+    emul_plain_make(&get, pair, 30000);
+    emul_plain_make(&put, pair, 30000);
+    HG_CHECK_OK(emul_plain_start(&get, pair, false, 30000));
+    HG_CHECK_OK(emul_plain_start(&put, pair, true, 30000));
+    while (hg_wire_left(&wire) > 0) {
+        unsigned char header[NA_EMUL_WIRE_MAX];
+        uint8_t kind = hg_wire_get8(&wire);
+        size_t payload = hg_wire_get16(&wire);
+        size_t header_size = hg_wire_get8(&wire) % (sizeof(header) + 1);
+        const void *bytes = hg_wire_get_bytes(&wire, header_size);
+        struct emul_side *side = kind & 1 ? &pair->b : &pair->a;
+
+        if (wire.failed)
+            break;
+        if (header_size > 0)
+            memcpy(header, bytes, header_size);
+        if ((kind & 2) != 0 && header_size >= 24)
+            hg_wire_store64(header + 16, get.remote->key);
+        na_emul_frame_arrived(
+            &side->core.pub, side->peer, header, header_size, junk, payload);
+        if ((kind & 4) != 0)
+            emul_settle(pair);
+        if ((kind & 8) != 0)
+            (void) emul_deliver(side);
+    }
+    emul_settle(pair);
+    emul_kill(&pair->a, NA_DISCONNECT);
+    emul_kill(&pair->b, NA_DISCONNECT);
+    emul_settle(pair);
+    emul_check_idle(pair);
+    HG_CHECK_EQ_INT(atomic_load(&get.call.ends), 1);
+    HG_CHECK_EQ_INT(atomic_load(&put.call.ends), 1);
+    emul_plain_free(&get);
+    emul_plain_free(&put);
+    emul_close(pair);
+    return 0;
+}
+
+HG_TEST_SECONDS(emul_survives_what_a_fuzzer_feeds, 60)
+{
+    uint64_t random = hg_test_seed();
+    unsigned round;
+
+    for (round = 0; round < 300; round++) {
+        unsigned char input[4096];
+        struct hg_wire wire = hg_wire_writer(input, sizeof(input));
+        unsigned n;
+
+        for (n = (unsigned) hg_test_random(&random) % 50; n > 0; n--) {
+            unsigned char header[NA_EMUL_WIRE_MAX];
+            /* An id of a slot is its index + 1 at first. */
+            size_t size = emul_forge(&random, 1, 1 + n % 2, header);
+
+            hg_wire_put8(&wire, (uint8_t) hg_test_random(&random));
+            hg_wire_put16(&wire, (uint16_t) (hg_test_random(&random) % 9000));
+            hg_wire_put8(&wire, (uint8_t) size);
+            hg_wire_put_bytes(&wire, header, size);
+        }
+        HG_CHECK(!wire.failed);
+        HG_CHECK_EQ_INT(
+            hg_fuzz_emul(input, sizeof(input) - hg_wire_left(&wire)), 0);
+    }
+}
+
+/* ---- Threads ---- */
+
+/* Both sides make progress and a third thread gives memory back, while the
+ * application's threads start, cancel and withdraw as they like. */
+struct emul_worker {
+    struct emul_side *side;
+    uint64_t random;
+    unsigned rounds;
+    unsigned succeeded;
+    _Atomic bool *stop;
+    pthread_t thread;
+};
+
+static void *emul_progress_thread(void *arg)
+{
+    struct emul_worker *worker = (struct emul_worker *) arg;
+
+    while (!atomic_load(worker->stop)) {
+        bool more = emul_deliver(worker->side);
+
+        more = emul_poll(worker->side) > 0 || more;
+        if (!more)
+            (void) sched_yield();
+    }
+    return NULL;
+}
+
+static void *emul_release_thread(void *arg)
+{
+    struct emul_worker *worker = (struct emul_worker *) arg;
+
+    while (!atomic_load(worker->stop))
+        if (!emul_release_one(worker->side->pair))
+            (void) sched_yield();
+    return NULL;
+}
+
+static void emul_dawdle(uint64_t *random)
+{
+    unsigned n = (unsigned) hg_test_random(random) % 30;
+
+    while (n-- > 0)
+        (void) sched_yield();
+}
+
+/* One transfer with a peer's memory that vanishes once it is withdrawn. */
+static void emul_work(struct emul_worker *worker)
+{
+    na_class_t *here = &worker->side->core.pub;
+    na_class_t *there = &worker->side->other->core.pub;
+    uint64_t dice = hg_test_random(&worker->random);
+    size_t size = 1 + (size_t) (dice >> 8) % 200000;
+    bool put = dice & 1;
+    unsigned char *local = (unsigned char *) malloc(size);
+    unsigned char *owned = (unsigned char *) mmap(
+        NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char bytes[NA_EMUL_WIRE_HANDLE_SIZE];
+    na_mem_handle_t mine, theirs, remote;
+    struct emul_call call;
+    bool withdrawn = (dice >> 2 & 3) == 0;
+
+    HG_CHECK(local != NULL && owned != MAP_FAILED);
+    memset(local, put ? 0x11 : 0, size);
+    memset(owned, put ? 0 : 0x11, size);
+    HG_CHECK_OK(
+        NA_Mem_handle_create(here, local, size, NA_MEM_READWRITE, &mine));
+    HG_CHECK_OK(
+        NA_Mem_handle_create(there, owned, size, NA_MEM_READWRITE, &theirs));
+    HG_CHECK_OK(NA_Mem_register(there, theirs));
+    HG_CHECK_OK(NA_Mem_handle_serialize(there, bytes, sizeof(bytes), theirs));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(here, &remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(emul_start(&call, worker->side, put, mine, 0, remote, 0, size));
+    emul_dawdle(&worker->random);
+    if ((dice >> 4 & 3) == 0)
+        (void) na_emul_cancel(&call.op.pub, na_op_id_of(&call.op.pub));
+    if (withdrawn) {
+        HG_CHECK_OK(NA_Mem_deregister(there, theirs));
+        HG_CHECK_EQ_INT(munmap(owned, size), 0);
+    }
+    while (atomic_load(&call.ends) == 0)
+        (void) sched_yield();
+    if (call.ret == NA_SUCCESS) {
+        const unsigned char *got = put ? owned : local;
+
+        worker->succeeded++;
+        if (!withdrawn || !put)
+            HG_CHECK(got[0] == 0x11 && got[size - 1] == 0x11 &&
+                memcmp(got, got + 1, size - 1) == 0);
+    } else {
+        HG_CHECK(call.ret == NA_CANCELED || call.ret == NA_NOENTRY);
+    }
+    memset(local, 0x22, size);
+    free(local); /* at once: nobody may look at it any more */
+    HG_CHECK_OK(NA_Mem_handle_free(here, mine));
+    HG_CHECK_OK(NA_Mem_handle_free(here, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(there, theirs));
+    if (!withdrawn)
+        HG_CHECK_EQ_INT(munmap(owned, size), 0);
+}
+
+static void *emul_work_thread(void *arg)
+{
+    struct emul_worker *worker = (struct emul_worker *) arg;
+    unsigned i;
+
+    for (i = 0; i < worker->rounds; i++)
+        emul_work(worker);
+    return NULL;
+}
+
+HG_TEST_SECONDS(emul_serves_many_threads, 120)
+{
+    static void *(*const body[])(void *) = {emul_progress_thread,
+        emul_progress_thread, emul_release_thread, emul_work_thread,
+        emul_work_thread, emul_work_thread};
+    enum { THREADS = 6, SERVERS = 3 };
+    struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_MIXED);
+    struct emul_worker workers[THREADS];
+    _Atomic bool stop = false;
+    unsigned succeeded = 0;
+    unsigned i;
+
+    pair->again_chance = 50;
+    memset(workers, 0, sizeof(workers));
+    for (i = 0; i < THREADS; i++) {
+        workers[i].side = i % 2 == 0 ? &pair->a : &pair->b;
+        workers[i].random = hg_test_seed() + i;
+        workers[i].rounds = 150;
+        workers[i].stop = &stop;
+        HG_CHECK_EQ_INT(
+            pthread_create(&workers[i].thread, NULL, body[i], &workers[i]), 0);
+    }
+    for (i = THREADS; i > 0; i--) {
+        if (i == SERVERS)
+            atomic_store(&stop, true);
+        HG_CHECK_EQ_INT(pthread_join(workers[i - 1].thread, NULL), 0);
+        succeeded += workers[i - 1].succeeded;
+    }
+    HG_CHECK(succeeded > 50);
+    emul_settle(pair);
+    emul_check_idle(pair);
+    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_malformed"), 0);
+    HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_malformed"), 0);
+    emul_close(pair);
+}
+
+/* ---- Waiting for the transport ---- */
+
+static void *emul_give_back_later(void *arg)
+{
+    struct emul_pair *pair = (struct emul_pair *) arg;
+
+    /* Until the other thread waits. */
+    for (;;) {
+        unsigned waiters;
+
+        hg_lock(&pair->b.core.emul->lock);
+        waiters = pair->b.core.emul->waiters;
+        hg_unlock(&pair->b.core.emul->lock);
+        if (waiters > 0)
+            break;
+        (void) sched_yield();
+    }
+    while (emul_release_one(pair))
+        continue;
+    return NULL;
+}
+
+HG_TEST(emul_deregisters_only_when_frames_came_back)
+{
+    struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
+    struct emul_plain plain;
+    pthread_t thread;
+
+    emul_plain_make(&plain, pair, 50000);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, false, 50000));
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 4);
+    while (emul_deliver(&pair->a))
+        continue;
+    HG_CHECK(!hg_list_is_empty(&pair->late));
+    HG_CHECK_EQ_INT(
+        pthread_create(&thread, NULL, emul_give_back_later, pair), 0);
+    HG_CHECK_OK(NA_Mem_deregister(&pair->b.core.pub, plain.owned.handle));
+    HG_CHECK(hg_list_is_empty(&pair->late));
+    HG_CHECK_EQ_INT(pthread_join(thread, NULL), 0);
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_NOENTRY);
+    emul_check_idle(pair);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+/* Nobody else gives frames back: the thread that waits asks the transport. */
+HG_TEST(emul_reclaims_while_it_deregisters)
+{
+    struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
+    struct emul_plain plain;
+
+    emul_plain_make(&plain, pair, 50000);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, false, 50000));
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 4);
+    while (emul_deliver(&pair->a))
+        continue;
+    pair->reclaims = true;
+    HG_CHECK_OK(NA_Mem_deregister(&pair->b.core.pub, plain.owned.handle));
+    HG_CHECK(hg_list_is_empty(&pair->late));
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_NOENTRY);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+/* What the thread that copies meets in the middle of it: its page is not
+ * writable yet, and meanwhile the operation is canceled. */
+static struct emul_call *emul_fault_call;
+static void *emul_fault_page;
+static size_t emul_fault_size;
+
+static void emul_on_fault(int signal_number)
+{
+    struct na_op *op = &emul_fault_call->op.pub;
+
+    (void) signal_number;
+    HG_CHECK_OK(na_emul_cancel(op, na_op_id_of(op)));
+    HG_CHECK_EQ_INT(atomic_load(&emul_fault_call->ends), 0);
+    HG_CHECK_EQ_INT(
+        mprotect(emul_fault_page, emul_fault_size, PROT_READ | PROT_WRITE), 0);
+}
+
+HG_TEST(emul_ends_nothing_while_it_copies)
+{
+    struct emul_pair *pair = emul_open(65536, 0, EMUL_RELEASE_ARRIVAL);
+    struct emul_plain plain;
+    struct sigaction action, before;
+    na_mem_handle_t local;
+
+    emul_plain_make(&plain, pair, 65536);
+    emul_fault_size = 65536;
+    emul_fault_page = mmap(
+        NULL, emul_fault_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    HG_CHECK(emul_fault_page != MAP_FAILED);
+    HG_CHECK_OK(NA_Mem_handle_create(&pair->a.core.pub, emul_fault_page,
+        emul_fault_size, NA_MEM_READWRITE, &local));
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = emul_on_fault;
+    emul_fault_call = &plain.call;
+    HG_CHECK_OK(emul_start(
+        &plain.call, &pair->a, false, local, 0, plain.remote, 0, 65536));
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 1);
+    HG_CHECK_EQ_INT(sigaction(SIGSEGV, &action, &before), 0);
+    HG_CHECK(emul_deliver(&pair->a));
+    HG_CHECK_EQ_INT(sigaction(SIGSEGV, &before, NULL), 0);
+    emul_check_end(&plain.call, NA_CANCELED);
+    emul_settle(pair);
+    emul_check_idle(pair);
+    HG_CHECK_OK(NA_Mem_handle_free(&pair->a.core.pub, local));
+    HG_CHECK_EQ_INT(munmap(emul_fault_page, emul_fault_size), 0);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+/* An end that comes from a release callback is found by the next poll, and
+ * progress is woken for it. */
+HG_TEST(emul_wakes_for_what_a_release_ends)
+{
+    struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
+    struct emul_plain plain;
+    uint64_t wakes;
+
+    emul_plain_make(&plain, pair, 4096);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, true, 4096));
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 2); /* DONE leaves, and all is over */
+    HG_CHECK(emul_deliver(&pair->a));
+    HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
+    HG_CHECK(!na_emul_has_work(pair->a.core.emul));
+    wakes = atomic_load(&pair->a.wakes);
+    HG_CHECK(emul_release_one(pair));
+    HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0); /* not on its thread */
+    HG_CHECK_EQ_U64(atomic_load(&pair->a.wakes), wakes + 1);
+    HG_CHECK(na_emul_has_work(pair->a.core.emul));
+    HG_CHECK_EQ_U64(emul_poll(&pair->a), 1);
+    emul_check_end(&plain.call, NA_SUCCESS);
+    emul_settle(pair);
+    emul_check_idle(pair);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
