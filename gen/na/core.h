@@ -81,6 +81,7 @@ struct na_load {
     uint64_t since;   /* the last idle moment that something came before */
     uint64_t arrived; /* na_class_core.arrived then */
     uint64_t batch;   /* what came before such moments, smoothed */
+    uint64_t crowded; /* until then others want the processor */
 };
 
 struct na_context_core {

@@ -9,9 +9,14 @@
 
 /* "Much" arrives: on average so many messages, or the like in bytes, at a
  * time. A pause makes that forgotten. Found by measuring. */
-#define NA_PROGRESS_MUCH (3u * NA_CORE_MESSAGE_WEIGHT)
+#define NA_PROGRESS_MUCH (5u * NA_CORE_MESSAGE_WEIGHT / 4)
 #define NA_PROGRESS_MUCH_MAX (16u * NA_CORE_MESSAGE_WEIGHT)
 #define NA_PROGRESS_PAUSE (3u * HG_CLOCK_MS)
+
+/* A processor given up for a moment that comes back after so long is crowded,
+ * and taken to stay so for a while. */
+#define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
+#define NA_PROGRESS_CROWDED_FOR (30u * HG_CLOCK_MS)
 
 /* Turns between two looks at the clock while spinning. */
 #define NA_PROGRESS_SPINS 16
@@ -163,9 +168,10 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
 }
 
-/* Whether so much comes in that a sleeper will find a batch on waking. Then
- * the transport's own threads make better use of the processor than a thread
- * that stays awake for the next message. Asked in idle moments. */
+/* Whether to sleep at once in this idle moment: so much comes in that a
+ * sleeper will find a batch on waking, and the transport's own threads make
+ * better use of the processor than one that stays awake; or others want the
+ * processor, and who yields it waits longer than who is woken. */
 static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
@@ -183,7 +189,7 @@ static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
         load->arrived = arrived;
         load->since = now;
     }
-    return load->batch > NA_PROGRESS_MUCH;
+    return load->batch > NA_PROGRESS_MUCH || now < load->crowded;
 }
 
 /* How long to stay awake with nothing to do. */
@@ -196,12 +202,16 @@ static uint64_t na_progress_window(const struct na_class_core *core)
     return (uint64_t) core->info.spin_us * 1000;
 }
 
-static void na_progress_pause(const struct na_class_core *core)
+/* Let a little time pass, awake. */
+static void na_progress_pause(struct na_context_core *context, uint64_t now)
 {
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     unsigned i;
 
     if ((core->ops.caps & NA_CAP_YIELD) != 0) {
         (void) sched_yield();
+        if (hg_clock_now() - now > NA_PROGRESS_CROWDED)
+            context->load.crowded = now + NA_PROGRESS_CROWDED_FOR;
         return;
     }
     for (i = 0; i < NA_PROGRESS_SPINS; i++)
@@ -238,7 +248,7 @@ static na_return_t na_progress_run(
             awake_until = now + window;
         if (now < awake_until &&
             !(follows && na_progress_is_much(context, now))) {
-            na_progress_pause(core);
+            na_progress_pause(context, now);
             continue;
         }
         ret = na_progress_sleep(context, lanes, polled, deadline);

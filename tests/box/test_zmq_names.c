@@ -518,6 +518,7 @@ HG_TEST(the_source_of_a_get_copies_nothing)
 struct names_echo {
     struct conform_end end;
     unsigned rounds;
+    _Atomic bool stop;
 };
 
 /* Answer so many messages, asleep in between, at times a little late. */
@@ -581,4 +582,96 @@ HG_TEST_SECONDS(no_wake_up_is_lost, 60)
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&echo.end);
+}
+
+/* Serve until told to stop, never without an event for long. */
+static void *names_serve(void *arg)
+{
+    struct names_echo *echo = (struct names_echo *) arg;
+
+    while (!atomic_load(&echo->stop))
+        (void) NA_Progress(
+            echo->end.na_class, echo->end.context, CONFORM_PATIENCE);
+    return NULL;
+}
+
+/* Frames that were refused for want of room go on when there is some: nobody
+ * sleeps through that. */
+static void names_transfer(const char *string)
+{
+    enum { SIZE = 12 << 20, ROUNDS = 20 };
+    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
+    struct na_init_info info = fresh;
+    struct names_echo echo;
+    struct conform_end client;
+    struct conform_call recv;
+    char got[8];
+    pthread_t thread;
+    unsigned char *from = ends_map(SIZE), *to = ends_map(SIZE);
+    unsigned char bytes[256];
+    char name[NA_MAX_ADDR_LEN], scheme[32];
+    na_mem_handle_t source, local, remote;
+    na_addr_t addr = NA_ADDR_NULL;
+    na_size_t size;
+    unsigned i;
+
+    info.wait_mode = NA_WAIT_BLOCK;
+    atomic_init(&echo.stop, false);
+    echo.end.na_class = NA_Initialize_opt(string, NA_TRUE, &info);
+    HG_CHECK(echo.end.na_class != NULL);
+    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
+        NA_Get_class_protocol(echo.end.na_class));
+    client.na_class = NA_Initialize_opt(scheme, NA_FALSE, &info);
+    HG_CHECK(client.na_class != NULL);
+    echo.end.context = NA_Context_create(echo.end.na_class);
+    client.context = NA_Context_create(client.na_class);
+    HG_CHECK_OK(NA_Addr_self(echo.end.na_class, &echo.end.self));
+    HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
+    ends_name(&echo.end, echo.end.self, name);
+    conform_fill(from, SIZE, 9);
+    source = ends_register(&echo.end, from, SIZE);
+    size = NA_Mem_handle_get_serialize_size(echo.end.na_class, source);
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        echo.end.na_class, bytes, sizeof(bytes), source));
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(client.na_class, &remote, bytes, size));
+    local = ends_register(&client, to, SIZE);
+    HG_CHECK_OK(conform_recv(&echo.end, &recv, false, got, sizeof(got), 0));
+    HG_CHECK(pthread_create(&thread, NULL, names_serve, &echo) == 0);
+    HG_CHECK_OK(ends_lookup(&client, name, &addr));
+    for (i = 0; i < ROUNDS; i++) {
+        struct conform_call call;
+
+        memset(&call, 0, sizeof(call));
+        HG_CHECK_OK((i % 2 == 0 ? NA_Get : NA_Put)(client.na_class,
+            client.context, conform_ended, &call, local, 0, remote, 0, SIZE,
+            addr, &call.id));
+        while (call.ends == 0) {
+            HG_CHECK_OK(NA_Progress(
+                client.na_class, client.context, CONFORM_PATIENCE / 2));
+            (void) conform_trigger(client.context, 0, 10);
+        }
+        HG_CHECK_OK(call.ret);
+    }
+    HG_CHECK_EQ_MEM(to, from, SIZE);
+    atomic_store(&echo.stop, true);
+    HG_CHECK_OK(ends_send(&client, addr, false, "stop", 5, 0));
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_OK(conform_wait(&echo.end, &recv));
+    conform_free_addr(&echo.end, &recv);
+    HG_CHECK_OK(NA_Mem_handle_free(echo.end.na_class, source));
+    HG_CHECK_OK(NA_Mem_handle_free(client.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(client.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&echo.end);
+    ends_unmap(from, SIZE);
+    ends_unmap(to, SIZE);
+}
+
+HG_TEST_SECONDS(no_wake_up_is_lost_by_transfers, 60)
+{
+    names_transfer("zmq+tcp://127.0.0.1");
+    names_transfer("zmq+ipc://*");
+    names_transfer("zmq+inproc://*");
 }
