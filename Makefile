@@ -4,9 +4,6 @@
 # a dependency. An application needs none of this: cc app.c hg.c -lpthread.
 # `make help` lists the targets. Everything built goes under $(BUILD).
 #
-# Knobs: CC CFLAGS PREFIX DESTDIR BUILD, V=1 (show commands and passed cases),
-#        NA="zmq ofi mpi" (transports that `lib` takes in),
-#        TRANSPORT FILE SIZE (of demo).
 
 CFLAGS ?= -O2 -g
 PREFIX ?= /usr/local
@@ -33,14 +30,27 @@ defines     = $(foreach na,$1,$($(na)_DEFINE))
 na_cflags   = $(defines) $(if $1,$(shell pkg-config --cflags $(pkgs)))
 na_libs     = $(if $1,$(shell pkg-config --libs $(pkgs)))
 
+# The transports of NA are here, and so are their libraries.
+HERE := $(patsubst hg_na_%.c,%,$(wildcard hg_na_*.c))
+ifneq ($(filter-out $(HERE),$(NA)),)
+$(error NA=$(NA): there is no $(patsubst %,hg_na_%.c,$(filter-out \
+    $(HERE),$(NA))) here; transports: $(HERE))
+endif
+ifneq ($(NA),)
+ifneq ($(shell pkg-config --exists $(call pkgs,$(NA)) 2>/dev/null && echo y),y)
+$(error NA=$(NA): needs pkg-config, and $(call pkgs,$(NA)) that it knows)
+endif
+endif
+
 # Tests run on every transport whose file and library are here.
-FOUND := $(strip $(foreach na,zmq ofi mpi,$(if $(wildcard hg_na_$(na).c), \
-    $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na)))))
+FOUND := $(strip $(foreach na,$(HERE), \
+    $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na))))
 TRANSPORTS := self self-emul $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc)
 
 .DELETE_ON_ERROR:
-.PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage amalgamate \
-        lint format install uninstall dist clean help deps programs demo bench FORCE
+.PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage \
+        fuzz fuzz-regress soak amalgamate lint format docs install uninstall \
+        dist clean help deps programs demo examples bench FORCE
 
 all: lib ## the library (the default)
 
@@ -67,8 +77,8 @@ lib: $(LIB)/libhg.a $(LIB)/$(SONAME) ## libhg.a and libhg.so, with NA="..." in i
 # Objects follow their flags, so that another NA or CFLAGS builds anew.
 $(BUILD)/flags $(LIB)/flags: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)echo '$(CC) $(CFLAGS) $(NA), $(FOUND)' | cmp -s - $@ || \
-	    echo '$(CC) $(CFLAGS) $(NA), $(FOUND)' > $@
+	$(Q)echo '$(CC) $(CFLAGS) $(NA), $(FOUND) $(INSIDE)' | cmp -s - $@ || \
+	    echo '$(CC) $(CFLAGS) $(NA), $(FOUND) $(INSIDE)' > $@
 FORCE:
 
 LIB_FLAGS = $(HG_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) \
@@ -82,7 +92,7 @@ $(LIB)/libhg.a: $(LIB_OBJS)
 
 $(LIB)/libhg.so.$(VERSION): $(LIB_OBJS)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-soname,$(SONAME) \
-	    -o $@ $^ $(call na_libs,$(NA))
+	    -Wl,-z,defs -o $@ $^ $(call na_libs,$(NA))
 
 $(LIB)/$(SONAME): $(LIB)/libhg.so.$(VERSION)
 	$(Q)ln -sf $(<F) $@ && ln -sf $(@F) $(LIB)/libhg.so
@@ -111,7 +121,8 @@ uninstall: ## remove what install put there
 
 # ---- Tests ----
 #
-# tests/unit/test_*.c     include "../../hg.c" and see the private rooms
+# tests/unit/test_*.c     see the private rooms: one program with hg.c in it,
+# tests/fuzz/fuzz_*.c     as these, which a fuzzer can drive, too
 # tests/box/test_*.c      link the library and see hg.h only
 # tests/conform/test_*.c  the same, run once for each transport
 # tests/support/*.c       what several of them share, linked where it is used
@@ -119,7 +130,8 @@ uninstall: ## remove what install put there
 # A flavour (asan, tsan, ...) is a folder under $(BUILD) with other CFLAGS.
 
 names   = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/$1/test_*.c))
-UNIT    := $(call names,unit)
+INSIDE  := $(wildcard tests/unit/test_*.c tests/fuzz/fuzz_*.c)
+UNIT    := $(BUILD)/tests/units
 BOX     := $(call names,box)
 CONFORM := $(call names,conform)
 CASES   := $(UNIT) $(BOX) \
@@ -159,7 +171,11 @@ $(TEST_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
 $(TEST_LIB): $(TEST_OBJS)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(UNIT): $(BUILD)/%: %.c hg.c $(TEST_LIB)
+# One program: hg.c is compiled once for all of them.
+$(BUILD)/units.c: $(BUILD)/flags
+	$(Q)printf '#include "%s"\n' $(INSIDE) > $@
+
+$(UNIT): $(BUILD)/units.c $(INSIDE) hg.c $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(TEST_LIB)
 
@@ -209,10 +225,14 @@ $(PERF_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard tests/perf/*.h) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -c -o $@ $<
 
-$(BUILD)/tests/perf/hg_perf: $(PERF_OBJS) $(OBJS)
+PERF         := $(BUILD)/tests/perf/hg_perf
+
+$(PERF): $(PERF_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
 
-bench: $(BUILD)/tests/perf/hg_perf ## the figures, about two minutes; BENCHFLAGS=
+examples: $(EXAMPLES) ## the examples, into $(BUILD)/examples
+
+bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
 
 programs: $(UNIT) $(BOX) $(CONFORM) $(EXAMPLES)
@@ -231,15 +251,24 @@ make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
     CFLAGS='$2' $3
 cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
 
+# What check runs of the build without epoll and of the one room by room, where
+# they can differ; check-full runs all of them.
+PORT_CASES  := $(UNIT) $(filter-out %/test_zmq_death,$(BOX)) $(foreach \
+    t,$(filter self zmq+tcp,$(TRANSPORTS)),$(CONFORM:%=%@$t))
+SPLIT_CASES := $(addprefix $(BUILD)/split/tests/,box/test_paper \
+    $(patsubst %,conform/test_rpc_calls@%,$(filter self zmq+tcp,$(TRANSPORTS))))
+SPLIT_PROGRAMS := $(sort $(foreach c,$(SPLIT_CASES),$(firstword $(subst @, ,$c))))
+
 # A make of its own: it sees what deps installed, and uses all cores.
 check: $(filter deps,$(MAKECMDGOALS)) ## lint and all tests, also under ASan+UBSan
 	+$(Q)$(MAKE) --no-print-directory \
 	    $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-run
 
-check-run: $(BUILD)/run $(BUILD)/tests/faulty programs check-asan-programs check-port-programs \
+check-run: $(BUILD)/run $(BUILD)/tests/faulty programs $(PERF) \
+        check-asan-programs check-port-programs \
         check-split-programs
 	$(Q)$(RUN) $(SCRIPTS) $(CASES) $(call cases_of,asan) \
-	    $(call cases_of,port) $(BOX:$(BUILD)/%=$(BUILD)/split/%)
+	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(SPLIT_CASES)
 
 .PHONY: check-asan-programs check-port-programs check-split-programs
 check-asan-programs:
@@ -247,7 +276,7 @@ check-asan-programs:
 check-port-programs:
 	$(call make_flavour,port,$(PORT),programs)
 check-split-programs:
-	$(call make_flavour,split,-O0,$(BOX:$(BUILD)/%=$(BUILD)/split/%) SPLIT=1)
+	$(call make_flavour,split,-O0,$(SPLIT_PROGRAMS) SPLIT=1)
 
 lint: $(BUILD)/run ## only the rules of tests/lint
 	$(Q)$(RUN) tests/lint tests/generator
@@ -268,11 +297,43 @@ valgrind: $(BUILD)/run programs ## all tests under valgrind
 	$(Q)$(RUN) -s 10 -w "valgrind -q --error-exitcode=99 --leak-check=full \
 	    --trace-children=yes" $(CASES)
 
-check-full: check ## check, tsan, valgrind, and all tests built by clang
+check-full: export HG_TEST_FULL := 1
+check-full: check ## check, all of every flavour, tsan, valgrind, clang; long
+	$(call make_flavour,clang,-O2 -g,CC=clang programs)
+	$(call make_flavour,split,-O0,SPLIT=1 programs)
+	$(Q)$(RUN) $(call cases_of,clang) $(call cases_of,port) \
+	    $(call cases_of,split)
 	+$(Q)$(MAKE) --no-print-directory tsan
 	+$(Q)$(MAKE) --no-print-directory valgrind
-	$(call make_flavour,clang,-O2 -g,CC=clang programs)
-	$(Q)$(RUN) $(call cases_of,clang)
+
+# ---- Longer looks ----
+
+SECONDS      = 60
+FUZZ_FLAGS   = $(HG_FLAGS) -Itests -O1 -g -DHG_FUZZER=1 \
+               -fsanitize=fuzzer,address,undefined
+FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
+
+fuzz: ## libFuzzer on each entry of tests/fuzz, SECONDS= each (needs clang)
+	$(Q)mkdir -p $(BUILD)/fuzz
+	$(Q)clang $(FUZZ_FLAGS) -c -o $(BUILD)/fuzz/loop.o tests/support/loop.c
+	$(Q)rm -f $(BUILD)/fuzz/support.a && \
+	    $(AR) rcs $(BUILD)/fuzz/support.a $(BUILD)/fuzz/loop.o
+	$(Q)for name in $(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%); do \
+	    mkdir -p $(BUILD)/fuzz/$$name; \
+	    clang $(FUZZ_FLAGS) -o $(BUILD)/fuzz/fuzz_$$name \
+	        tests/fuzz/fuzz_$$name.c $(BUILD)/fuzz/support.a && \
+	    $(BUILD)/fuzz/fuzz_$$name -max_total_time=$(SECONDS) \
+	        -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/$$name \
+	        tests/fuzz/corpus/$$name || exit 1; \
+	done
+
+fuzz-regress: $(BUILD)/run $(UNIT) ## the same entries as plain tests
+	$(Q)$(RUN) -k fuzz_ $(UNIT)
+
+soak: $(BUILD)/run programs ## all tests, ever new seeds, for SECONDS=
+	$(Q)end=$$(($$(date +%s) + $(SECONDS))); \
+	while $(RUN) $(CASES) && [ $$(date +%s) -lt $$end ]; do :; done; \
+	[ $$(date +%s) -ge $$end ]
 
 coverage: $(BUILD)/run ## lines of each room that the tests reach
 	$(call make_flavour,coverage,-O0 -g --coverage -DHG_LINES,programs)
@@ -292,7 +353,24 @@ dist: $(PAIR) ## a source archive under $(BUILD)
 	$(Q)tar --sort=name --owner=0 --group=0 --numeric-owner \
 	    --transform='s,^,hg-$(VERSION)/,' -czf $(BUILD)/hg-$(VERSION).tar.gz \
 	    $(wildcard hg.h hg.c hg_na_*.c Makefile LICENSE README.md \
-	        .clang-format gen tests examples)
+	        .clang-format .ci gen tests examples)
+
+# Comments of hg.h stand in front of what they tell about.
+docs: ## the manual in HTML, from hg.h and the READMEs (needs doxygen)
+	$(Q)command -v doxygen >/dev/null || \
+	    { echo 'docs: apt-get install doxygen'; exit 1; }
+	$(Q)mkdir -p $(BUILD)/docs
+	$(Q)sed 's,^/[*] ,/** ,' hg.h > $(BUILD)/docs/hg.h
+	$(Q)printf '%s\n' 'PROJECT_NAME = hg' 'PROJECT_NUMBER = $(VERSION)' \
+	    'OUTPUT_DIRECTORY = $(BUILD)/docs' 'GENERATE_LATEX = NO' \
+	    'INPUT = $(BUILD)/docs/hg.h README.md' 'QUIET = YES' \
+	    'USE_MDFILE_AS_MAINPAGE = README.md' 'EXTRACT_ALL = YES' \
+	    'OPTIMIZE_OUTPUT_FOR_C = YES' 'JAVADOC_AUTOBRIEF = YES' \
+	    'MARKDOWN_SUPPORT = YES' 'WARN_IF_UNDOCUMENTED = NO' \
+	    'MACRO_EXPANSION = YES' 'EXPAND_ONLY_PREDEF = YES' \
+	    'PREDEFINED = NA_EXPORT= HG_EXPORT=' \
+	    'HAVE_DOT = NO' 'WARNINGS = NO' | doxygen -
+	$(Q)echo 'docs: $(BUILD)/docs/html/index.html'
 
 clean: ## remove what was built
 	$(Q)rm -rf $(BUILD)
@@ -303,3 +381,12 @@ deps: ## install what check needs (Debian, Ubuntu); nothing if all is there
 help: ## this list
 	$(Q)awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' \
 	    $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo 'Knobs: CC CFLAGS LDFLAGS PREFIX DESTDIR BUILD JOBS'
+	@echo '  V=1         show the commands, and the cases that passed'
+	@echo '  NA="zmq"    transports that lib and install take in'
+	@echo '  TRANSPORT=  FILE=  SIZE=    of demo: where the server listens,'
+	@echo '              a file of yours, or how large one is made'
+	@echo '  SECONDS=    of soak, and of each entry of fuzz'
+	@echo '  RUNFLAGS=   of tests/run: -k PART (only such cases), -s SCALE'
+	@echo '  BENCHFLAGS= of hg_perf; -h lists them'

@@ -3170,8 +3170,8 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 /* The public identifier. */
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
 
-/* core->complete: the operation ended. Any thread, at most the queue's lock
- * is taken. */
+/* core->complete: the operation ended. Any thread, without a lock of the core
+ * or of a slot: where nobody wants to hear, it gives references back. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 
 /* The pending operation behind a public identifier and its type, or NULL. It
@@ -3462,98 +3462,243 @@ HG_PRIVATE struct na_op_core *na_op_find(
     return op;
 }
 
-/* ==== gen/na/msg.h ==== */
+/* ==== gen/na/sink.h ==== */
 #ifdef HG_LINES
-#line 1 "gen/na/msg.h"
+#line 1 "gen/na/sink.h"
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * msg: sends, receives, and who gets what arrived.
+ * sink: where the RPC plane of a context goes.
  *
- * A transport delivers bytes with a plane, a tag and a source; this room finds
- * the receive. The expected plane matches on tag and source, the unexpected
- * plane takes any receive in posting order, the RPC plane goes to the sink of
- * the context it names. What finds nobody waits, up to the class's limit in
- * bytes; beyond it a transport with flow control is told to hold the sender
- * back, and the others drop and count.
+ * An RPC engine gives its context two functions: one takes every message of
+ * the context's RPC plane, the other hears of peers that died. They only file
+ * what they are given and must not call back into this room. A context
+ * without an engine has no sink; what comes for it waits in na/match.
  *
- *     msg_arrived --> receive posted? --yes--> copy, complete
- *                          | no
- *                          v
- *                     waits in the class --> taken by the next receive
- *
- * A message that arrived before its sender died can still be received.
- *
- * Locking: the class's match lock guards posted receives and waiting
- * messages; data is copied under it (messages are small). The RPC plane of a
- * context with a sink takes that context's sink lock only.
+ * Locking: a context's sink lock is held while one of its functions runs, so
+ * that both run one at a time and neither is under way once it was taken
+ * back. The class's context lock is held only to find the context, or, when a
+ * death is told, to keep all contexts in place.
  */
-#ifndef HG_GEN_NA_MSG_H
-#define HG_GEN_NA_MSG_H
+#ifndef HG_GEN_NA_SINK_H
+#define HG_GEN_NA_SINK_H
 
 /* #include "na/core.h" */
 
-HG_PRIVATE na_return_t na_msg_match_init(struct na_match *match);
-
-/* Drop what waits, with its references. */
-HG_PRIVATE void na_msg_match_drop(struct na_match *match);
-HG_PRIVATE void na_msg_match_fini(struct na_match *match);
-
-/* core->msg_arrived. */
-HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
-    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size);
-
-/* Fail the receives that wait for this peer, and tell the RPC engines. */
-HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
-
-/* Take a posted receive of the context back: NA_SUCCESS, and it completes with NA_CANCELED;
- * NA_NOENTRY when it is no longer posted under this identifier. */
-HG_PRIVATE na_return_t na_msg_cancel_recv(
-    struct na_context *context, struct na_op_core *op, uint64_t id);
-
-/* Give the RPC plane of a context to `sink`, with what waited for it, and tell
- * `dead` of peers that die; NULL takes it back, and no call of either is under
- * way on return. */
-HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
+/* Give the context its functions, `arg` being borrowed by both; NULL takes
+ * them back, and no call of either is under way on return. */
+HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg);
 
-/* Send on the RPC plane: *done_p true when it went out at once and `callback`
- * will not be called; else the callback comes in the internal lane, and the
- * payload must stay until then. */
-HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg, bool *done_p);
+/* Hand a message, all borrowed, to the sink of context `target`; what the sink
+ * returns, or NA_NOENTRY: there is no such context, or it has no sink. */
+HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
+    struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
+    na_size_t size);
+
+/* Whether context `target` has a sink. Who is told "no" while holding the match
+ * lock, and files a message under it, knows that a sink set later takes it
+ * along: see na_match_feed_sink. */
+HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
+
+/* Tell the engine of every context of the class that a peer died. */
+HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 
 #endif
 
-/* ==== gen/na/msg.c ==== */
+/* ==== gen/na/sink.c ==== */
 #ifdef HG_LINES
-#line 1 "gen/na/msg.c"
+#line 1 "gen/na/sink.c"
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* msg: see msg.h. */
-/* #include "na/msg.h" */
+/* sink: see sink.h. */
+/* #include "na/sink.h" */
+
+/* #include "base/lock.h" */
+
+HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
+    na_rpc_dead_cb_t dead, void *arg)
+{
+    struct na_context_core *core = na_context_core_of(context);
+
+    hg_lock(&core->sink_lock);
+    core->sink = sink;
+    core->sink_dead = dead;
+    core->sink_arg = arg;
+    hg_unlock(&core->sink_lock);
+}
+
+/* The context of that number with its sink lock held; NULL. The context lock
+ * is held until then, so that it cannot be destroyed in between. */
+static struct na_context_core *na_sink_lock_context(
+    struct na_class_core *core, uint8_t target)
+{
+    struct na_context_core *context;
+
+    hg_lock(&core->context_lock);
+    context = core->contexts[target];
+    if (context != NULL)
+        hg_lock(&context->sink_lock);
+    hg_unlock(&core->context_lock);
+    return context;
+}
+
+HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
+    struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
+    na_size_t size)
+{
+    struct na_context_core *context = na_sink_lock_context(core, target);
+    na_return_t ret = NA_NOENTRY;
+
+    if (context == NULL)
+        return NA_NOENTRY;
+    if (context->sink != NULL)
+        ret = context->sink(context->sink_arg, source, tag, data, size);
+    hg_unlock(&context->sink_lock);
+    return ret;
+}
+
+HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
+{
+    struct na_context_core *context = na_sink_lock_context(core, target);
+    bool is_set = false;
+
+    if (context != NULL) {
+        is_set = context->sink != NULL;
+        hg_unlock(&context->sink_lock);
+    }
+    return is_set;
+}
+
+HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    unsigned i;
+
+    assert(ret != NA_SUCCESS);
+    hg_lock(&core->context_lock);
+    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+        struct na_context_core *context = core->contexts[i];
+
+        if (context == NULL)
+            continue;
+        hg_lock(&context->sink_lock);
+        if (context->sink_dead != NULL)
+            context->sink_dead(context->sink_arg, addr, ret);
+        hg_unlock(&context->sink_lock);
+    }
+    hg_unlock(&core->context_lock);
+}
+
+/* ==== gen/na/match.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/match.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * match: who gets what arrived.
+ *
+ * A message comes with a plane, a tag and a source; a receive is posted for
+ * them; whichever comes first waits here for the other.
+ *
+ *     plane        a message goes to                  waits in
+ *     expected     the receive of its source and tag  a hash table by tag
+ *     unexpected   the first receive posted, in the   a list; receives in a
+ *                  target context before others       list of their context
+ *     RPC          the sink of the target context     a list
+ *
+ * Equal candidates match in the order in which they came. Waiting messages
+ * are copies, and together no larger than the class's limit; what would pass
+ * it is refused, and whoever offered it decides between holding the sender
+ * back and dropping. A message outlives its sender: it can still be received,
+ * but is the first to go when room is needed.
+ *
+ * Locking: the class's match lock guards all of it, receives' lists of the
+ * contexts included. Data is copied under it (messages are small). Operations
+ * are completed, addresses released and threads woken without it.
+ */
+#ifndef HG_GEN_NA_MATCH_H
+#define HG_GEN_NA_MATCH_H
+
+/* #include "na/core.h" */
+
+/* A message; everything it points to is borrowed. */
+struct na_match_item {
+    struct na_addr *source;
+    const void *data;
+    na_size_t size;
+    na_tag_t tag;
+    uint8_t plane;
+    uint8_t target; /* context id */
+};
+
+HG_PRIVATE na_return_t na_match_init(struct na_match *match);
+
+/* Drop every message that waits, with its reference. No receive is posted:
+ * the contexts are gone. */
+HG_PRIVATE void na_match_drop(struct na_match *match);
+
+/* Drop, and release the rest. */
+HG_PRIVATE void na_match_fini(struct na_match *match);
+
+/* Give a message to a receive that is posted, which ends, or keep a copy.
+ * NA_BUSY: of the RPC plane, and its context has a sink. NA_AGAIN: the limit
+ * is reached. NA_NOMEM: not logged. */
+HG_PRIVATE na_return_t na_match_offer(
+    struct na_class_core *core, const struct na_match_item *item);
+
+/* Drop the messages that wait and whose senders are dead; whether there were
+ * any. */
+HG_PRIVATE bool na_match_purge(struct na_match *match);
+
+/* Serve a receive, which is complete but for its list, from a message that
+ * waits, else post it. Of the expected plane: NA_NOMEM, or how its source
+ * died, and it is not posted. */
+HG_PRIVATE na_return_t na_match_post(struct na_op_core *op);
+
+/* Take a posted receive of the context back: NA_SUCCESS, and it completes with
+ * NA_CANCELED; NA_NOENTRY: it is not posted under this identifier any more. */
+HG_PRIVATE na_return_t na_match_cancel(
+    struct na_context *context, struct na_op_core *op, uint64_t id);
+
+/* Fail the receives posted for this source with `ret`. */
+HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret);
+
+/* The context has a sink now: hand it what waited for it, in order. */
+HG_PRIVATE void na_match_feed_sink(struct na_context *context);
+
+#endif
+
+/* ==== gen/na/match.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/match.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* match: see match.h. */
+/* #include "na/match.h" */
 
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 /* #include "na/op.h" */
+/* #include "na/sink.h" */
 
-#define NA_MSG_BUCKETS_MIN 64u
+#define NA_MATCH_BUCKETS_MIN 64u
 
 /* A message that waits for its receive. */
-struct na_msg_waiting {
+struct na_match_waiting {
     struct na_link link;
-    struct na_addr *source; /* a reference */
-    na_size_t size;
-    na_tag_t tag;
-    uint8_t plane;
-    uint8_t target;
+    struct na_match_item item; /* its source is a reference, its data ours */
     unsigned char data[];
 };
 
-HG_PRIVATE na_return_t na_msg_match_init(struct na_match *match)
+static struct na_match_waiting *na_match_waiting_of(struct na_link *link)
+{
+    return HG_CONTAINER_OF(link, struct na_match_waiting, link);
+}
+
+HG_PRIVATE na_return_t na_match_init(struct na_match *match)
 {
     memset(match, 0, sizeof(*match));
     hg_list_init(&match->unexpected);
@@ -3562,61 +3707,73 @@ HG_PRIVATE na_return_t na_msg_match_init(struct na_match *match)
 }
 
 /* Bytes that a waiting message counts for. */
-static uint64_t na_msg_weight(na_size_t size)
+static uint64_t na_match_weight(na_size_t size)
 {
-    return size + sizeof(struct na_msg_waiting);
+    return size + sizeof(struct na_match_waiting);
 }
 
-/* Drop one message; the match lock is held, or nobody else is left. Gives
- * the reference of its source to the caller, who drops it without the lock. */
-static struct na_addr *na_msg_unlink(
-    struct na_match *match, struct na_msg_waiting *waiting)
+/* Take a message off its list. The match lock is held, or nobody else is
+ * left; the caller frees the message without it. */
+static void na_match_unlink(
+    struct na_match *match, struct na_match_waiting *waiting)
 {
-    struct na_addr *source = waiting->source;
-
     hg_list_remove(&waiting->link);
-    assert(match->queued_bytes >= na_msg_weight(waiting->size));
-    match->queued_bytes -= na_msg_weight(waiting->size);
-    if (waiting->plane == NA_MSG_EXPECTED)
+    assert(match->queued_bytes >= na_match_weight(waiting->item.size));
+    match->queued_bytes -= na_match_weight(waiting->item.size);
+    if (waiting->item.plane == NA_MSG_EXPECTED) {
+        assert(match->entries > 0);
         match->entries--;
-    return source;
-}
-
-static void na_msg_drop_list(struct na_match *match, struct na_link *head)
-{
-    while (!hg_list_is_empty(head)) {
-        struct na_msg_waiting *waiting =
-            HG_CONTAINER_OF(head->next, struct na_msg_waiting, link);
-
-        na_addr_unref(na_msg_unlink(match, waiting));
-        hg_mem_free(waiting);
     }
 }
 
-HG_PRIVATE void na_msg_match_drop(struct na_match *match)
+static void na_match_free(struct na_match_waiting *waiting)
+{
+    na_addr_unref(waiting->item.source);
+    hg_mem_free(waiting);
+}
+
+static void na_match_free_list(struct na_link *list)
+{
+    struct na_link *link;
+
+    while ((link = hg_list_pop(list)) != NULL)
+        na_match_free(na_match_waiting_of(link));
+}
+
+static void na_match_drop_list(struct na_match *match, struct na_link *head)
+{
+    while (!hg_list_is_empty(head)) {
+        struct na_match_waiting *waiting = na_match_waiting_of(head->next);
+
+        na_match_unlink(match, waiting);
+        na_match_free(waiting);
+    }
+}
+
+HG_PRIVATE void na_match_drop(struct na_match *match)
 {
     size_t i;
 
-    na_msg_drop_list(match, &match->unexpected);
-    na_msg_drop_list(match, &match->rpc);
+    na_match_drop_list(match, &match->unexpected);
+    na_match_drop_list(match, &match->rpc);
     for (i = 0; i < match->buckets; i++) {
         assert(hg_list_is_empty(&match->receives[i]));
-        na_msg_drop_list(match, &match->messages[i]);
+        na_match_drop_list(match, &match->messages[i]);
     }
     assert(match->queued_bytes == 0 && match->entries == 0);
 }
 
-HG_PRIVATE void na_msg_match_fini(struct na_match *match)
+HG_PRIVATE void na_match_fini(struct na_match *match)
 {
-    na_msg_match_drop(match);
+    na_match_drop(match);
     hg_mem_free(match->receives);
     hg_mem_free(match->messages);
     pthread_mutex_destroy(&match->lock);
 }
 
-/* A receive or sink is new: what was held back may be offered again, once the
- * caller has released the match lock and woken the class. Whether to. */
-static bool na_msg_let_go(struct na_match *match)
+/* A receive or sink is new: what was held back may be offered again. Whether
+ * something was; then the caller wakes the class, without the match lock. */
+static bool na_match_let_go(struct na_match *match)
 {
     bool held = match->held;
 
@@ -3626,19 +3783,20 @@ static bool na_msg_let_go(struct na_match *match)
     return held;
 }
 
-/* ---- The table of expected messages ---- */
+/* ---- The table of the expected plane ---- */
 
-static size_t na_msg_bucket(const struct na_match *match, na_tag_t tag)
+static size_t na_match_bucket(const struct na_match *match, na_tag_t tag)
 {
+    assert(match->buckets > 0);
     return (size_t) ((tag * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
         (match->buckets - 1);
 }
 
 /* Double the table; on NA_NOMEM the old one stands. Match lock held. */
-static na_return_t na_msg_grow(struct na_match *match)
+static na_return_t na_match_grow(struct na_match *match)
 {
     struct na_match old = *match;
-    size_t buckets = old.buckets == 0 ? NA_MSG_BUCKETS_MIN : old.buckets * 2;
+    size_t buckets = old.buckets == 0 ? NA_MATCH_BUCKETS_MIN : old.buckets * 2;
     struct na_link *receives =
         (struct na_link *) hg_mem_alloc(buckets * sizeof(*receives));
     struct na_link *messages =
@@ -3663,14 +3821,12 @@ static na_return_t na_msg_grow(struct na_match *match)
         while ((link = hg_list_pop(&old.receives[i])) != NULL) {
             struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
-            hg_list_push(&receives[na_msg_bucket(match, op->msg.tag)], link);
+            hg_list_push(&receives[na_match_bucket(match, op->msg.tag)], link);
         }
-        while ((link = hg_list_pop(&old.messages[i])) != NULL) {
-            struct na_msg_waiting *waiting =
-                HG_CONTAINER_OF(link, struct na_msg_waiting, link);
-
-            hg_list_push(&messages[na_msg_bucket(match, waiting->tag)], link);
-        }
+        while ((link = hg_list_pop(&old.messages[i])) != NULL)
+            hg_list_push(&messages[na_match_bucket(
+                             match, na_match_waiting_of(link)->item.tag)],
+                link);
     }
     hg_mem_free(old.receives);
     hg_mem_free(old.messages);
@@ -3678,19 +3834,19 @@ static na_return_t na_msg_grow(struct na_match *match)
 }
 
 /* Make sure that there is a table, and a roomy one. Match lock held. */
-static na_return_t na_msg_make_room(struct na_match *match)
+static na_return_t na_match_make_room(struct na_match *match)
 {
     na_return_t ret;
 
     if (match->entries < match->buckets)
         return NA_SUCCESS;
-    ret = na_msg_grow(match);
+    ret = na_match_grow(match);
     if (ret != NA_SUCCESS && match->buckets != 0)
         ret = NA_SUCCESS; /* longer chains, nothing worse */
     return ret;
 }
 
-static struct na_op *na_msg_find_recv(
+static struct na_op *na_match_find_recv(
     struct na_match *match, const struct na_addr *source, na_tag_t tag)
 {
     struct na_link *head;
@@ -3698,7 +3854,7 @@ static struct na_op *na_msg_find_recv(
 
     if (match->buckets == 0)
         return NULL;
-    head = &match->receives[na_msg_bucket(match, tag)];
+    head = &match->receives[na_match_bucket(match, tag)];
     for (link = head->next; link != head; link = link->next) {
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
@@ -3708,48 +3864,28 @@ static struct na_op *na_msg_find_recv(
     return NULL;
 }
 
-static struct na_msg_waiting *na_msg_find_waiting(
+static struct na_match_waiting *na_match_find_waiting(
     struct na_match *match, const struct na_addr *source, na_tag_t tag)
 {
-    struct na_link *head = &match->messages[na_msg_bucket(match, tag)];
+    struct na_link *head = &match->messages[na_match_bucket(match, tag)];
     struct na_link *link;
 
     for (link = head->next; link != head; link = link->next) {
-        struct na_msg_waiting *waiting =
-            HG_CONTAINER_OF(link, struct na_msg_waiting, link);
+        struct na_match_waiting *waiting = na_match_waiting_of(link);
 
-        if (waiting->tag == tag && na_addr_same(waiting->source, source))
+        if (waiting->item.tag == tag &&
+            na_addr_same(waiting->item.source, source))
             return waiting;
     }
     return NULL;
 }
 
-/* ---- Arrivals ---- */
-
-/* Fill a receive with a message; it is off every list. */
-static na_return_t na_msg_fill(struct na_op *op, struct na_addr *source,
-    na_tag_t tag, const void *data, na_size_t size)
-{
-    if (size > op->buf_size) {
-        hg_log_error("msg",
-            "a message of %" PRIu64 " bytes came for a receive of %" PRIu64,
-            size, op->buf_size);
-        return NA_MSGSIZE;
-    }
-    if (size > 0)
-        memcpy(op->buf, data, (size_t) size);
-    op->result_size = size;
-    op->result_tag = tag;
-    if (op->type == NA_CB_RECV_UNEXPECTED) {
-        na_addr_ref(source);
-        op->result_addr = source;
-    }
-    return NA_SUCCESS;
-}
+/* ---- Messages ---- */
 
 /* A posted unexpected receive: of the target context, else of any. Match and
  * context lock are held. */
-static struct na_op *na_msg_any_recv(struct na_class_core *core, uint8_t target)
+static struct na_op *na_match_any_recv(
+    struct na_class_core *core, uint8_t target)
 {
     struct na_context_core *context = core->contexts[target];
     unsigned i;
@@ -3764,250 +3900,241 @@ static struct na_op *na_msg_any_recv(struct na_class_core *core, uint8_t target)
     return NULL;
 }
 
-/* Forget messages whose sender is dead, to make room. Match lock held; the
- * references go to `dropped`, whose messages the caller frees. */
-static void na_msg_purge(
-    struct na_match *match, struct na_link *head, struct na_link *dropped)
-{
-    struct na_link *link = head->next;
-
-    while (link != head) {
-        struct na_msg_waiting *waiting =
-            HG_CONTAINER_OF(link, struct na_msg_waiting, link);
-
-        link = link->next;
-        if (na_addr_is_dead(waiting->source)) {
-            (void) na_msg_unlink(match, waiting);
-            hg_list_push(dropped, &waiting->link);
-        }
-    }
-}
-
-static void na_msg_free_dropped(struct na_link *dropped)
-{
-    struct na_link *link;
-
-    while ((link = hg_list_pop(dropped)) != NULL) {
-        struct na_msg_waiting *waiting =
-            HG_CONTAINER_OF(link, struct na_msg_waiting, link);
-
-        na_addr_unref(waiting->source);
-        hg_mem_free(waiting);
-    }
-}
-
-static void na_msg_purge_all(struct na_match *match, struct na_link *dropped)
-{
-    size_t i;
-
-    na_msg_purge(match, &match->unexpected, dropped);
-    na_msg_purge(match, &match->rpc, dropped);
-    for (i = 0; i < match->buckets; i++)
-        na_msg_purge(match, &match->messages[i], dropped);
-}
-
-/* Queue a message nobody waits for. Match lock held. */
-static na_return_t na_msg_keep(struct na_class_core *core,
-    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size)
+/* Take the receive that a message is for off its list; NULL. Match lock
+ * held. */
+static struct na_op *na_match_take_recv(
+    struct na_class_core *core, const struct na_match_item *item)
 {
     struct na_match *match = &core->match;
-    struct na_msg_waiting *waiting;
+    struct na_op *op = NULL;
 
-    if (match->queued_bytes + na_msg_weight(size) >
-        core->info.max_queue_bytes) {
-        match->held = (core->ops.caps & NA_CAP_HOLDS_BACK) != 0;
-        return NA_AGAIN;
+    if (item->plane == NA_MSG_EXPECTED) {
+        op = na_match_find_recv(match, item->source, item->tag);
+        if (op != NULL)
+            match->entries--;
+    } else if (item->plane == NA_MSG_UNEXPECTED) {
+        hg_lock(&core->context_lock);
+        op = na_match_any_recv(core, item->target);
+        hg_unlock(&core->context_lock);
     }
-    if (plane == NA_MSG_EXPECTED && na_msg_make_room(match) != NA_SUCCESS)
-        return NA_NOMEM;
-    waiting = (struct na_msg_waiting *) hg_mem_alloc(
-        sizeof(*waiting) + (size_t) size);
-    if (waiting == NULL)
-        return NA_NOMEM;
-    na_addr_ref(source);
-    waiting->source = source;
-    waiting->size = size;
-    waiting->tag = tag;
-    waiting->plane = plane;
-    waiting->target = target;
-    if (size > 0)
-        memcpy(waiting->data, data, (size_t) size);
-    match->queued_bytes += na_msg_weight(size);
-    if (plane == NA_MSG_EXPECTED) {
-        hg_list_push(
-            &match->messages[na_msg_bucket(match, tag)], &waiting->link);
-        match->entries++;
-    } else {
-        hg_list_push(plane == NA_MSG_RPC ? &match->rpc : &match->unexpected,
-            &waiting->link);
+    if (op != NULL)
+        hg_list_remove(&op->link);
+    return op;
+}
+
+/* Fill a receive, which is off every list, with a message; its result. */
+static na_return_t na_match_fill(
+    struct na_op *op, const struct na_match_item *item)
+{
+    if (item->size > op->buf_size) {
+        hg_log_error("msg",
+            "a message of %" PRIu64 " bytes came for a receive of %" PRIu64,
+            item->size, op->buf_size);
+        return NA_MSGSIZE;
+    }
+    if (item->size > 0)
+        memcpy(op->buf, item->data, (size_t) item->size);
+    op->result_size = item->size;
+    op->result_tag = item->tag;
+    if (op->type == NA_CB_RECV_UNEXPECTED) {
+        na_addr_ref(item->source);
+        op->result_addr = item->source;
     }
     return NA_SUCCESS;
 }
 
-/* Deliver to the sink of the target context; NA_NOENTRY: it has none. */
-static na_return_t na_msg_to_sink(struct na_class_core *core,
-    struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
-    na_size_t size)
-{
-    struct na_context_core *context;
-    na_return_t ret = NA_NOENTRY;
-
-    hg_lock(&core->context_lock);
-    context = core->contexts[target];
-    if (context != NULL)
-        hg_lock(&context->sink_lock);
-    hg_unlock(&core->context_lock);
-    if (context == NULL)
-        return NA_NOENTRY;
-    if (context->sink != NULL)
-        ret = context->sink(context->sink_arg, source, tag, data, size);
-    hg_unlock(&context->sink_lock);
-    return ret;
-}
-
-/* Whether a context has taken its RPC plane meanwhile. */
-static bool na_msg_has_sink(struct na_class_core *core, uint8_t target)
-{
-    struct na_context_core *context;
-    bool has = false;
-
-    hg_lock(&core->context_lock);
-    context = core->contexts[target];
-    if (context != NULL) {
-        hg_lock(&context->sink_lock);
-        has = context->sink != NULL;
-        hg_unlock(&context->sink_lock);
-    }
-    hg_unlock(&core->context_lock);
-    return has;
-}
-
-/* Match with a posted receive, or keep. NA_BUSY: a message of the RPC plane
- * whose sink came between; to be offered to it again. */
-static na_return_t na_msg_match(struct na_class_core *core,
-    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size)
+/* Queue a message nobody waits for. Match lock held. */
+static na_return_t na_match_keep(
+    struct na_class_core *core, const struct na_match_item *item)
 {
     struct na_match *match = &core->match;
-    struct na_op *op = NULL;
+    struct na_match_waiting *waiting;
+    struct na_link *list = &match->unexpected;
+
+    if (match->queued_bytes + na_match_weight(item->size) >
+        core->info.max_queue_bytes) {
+        match->held = (core->ops.caps & NA_CAP_HOLDS_BACK) != 0;
+        return NA_AGAIN;
+    }
+    if (item->plane == NA_MSG_EXPECTED &&
+        na_match_make_room(match) != NA_SUCCESS)
+        return NA_NOMEM;
+    waiting = (struct na_match_waiting *) hg_mem_alloc(
+        sizeof(*waiting) + (size_t) item->size);
+    if (waiting == NULL)
+        return NA_NOMEM;
+    na_addr_ref(item->source);
+    waiting->item = *item;
+    waiting->item.data = waiting->data;
+    if (item->size > 0)
+        memcpy(waiting->data, item->data, (size_t) item->size);
+    match->queued_bytes += na_match_weight(item->size);
+    if (item->plane == NA_MSG_EXPECTED) {
+        list = &match->messages[na_match_bucket(match, item->tag)];
+        match->entries++;
+    } else if (item->plane == NA_MSG_RPC) {
+        list = &match->rpc;
+    }
+    hg_list_push(list, &waiting->link);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_match_offer(
+    struct na_class_core *core, const struct na_match_item *item)
+{
+    struct na_match *match = &core->match;
+    struct na_op *op;
     na_return_t ret = NA_SUCCESS;
     na_return_t fill = NA_SUCCESS;
 
     hg_lock(&match->lock);
-    if (plane == NA_MSG_RPC && na_msg_has_sink(core, target)) {
+    if (item->plane == NA_MSG_RPC && na_sink_is_set(core, item->target)) {
         hg_unlock(&match->lock);
         return NA_BUSY;
     }
-    if (plane == NA_MSG_EXPECTED) {
-        op = na_msg_find_recv(match, source, tag);
-        if (op != NULL)
-            match->entries--;
-    } else if (plane == NA_MSG_UNEXPECTED) {
-        hg_lock(&core->context_lock);
-        op = na_msg_any_recv(core, target);
-        hg_unlock(&core->context_lock);
-    }
-    if (op != NULL) {
-        hg_list_remove(&op->link);
-        fill = na_msg_fill(op, source, tag, data, size);
-    } else {
-        ret = na_msg_keep(core, source, plane, target, tag, data, size);
-    }
+    op = na_match_take_recv(core, item);
+    if (op != NULL)
+        fill = na_match_fill(op, item);
+    else
+        ret = na_match_keep(core, item);
     hg_unlock(&match->lock);
     if (op != NULL)
         na_op_complete(op, fill);
     return ret;
 }
 
-HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
-    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size)
+/* Move what dead senders left on a list to `dropped`. Match lock held. */
+static void na_match_purge_list(
+    struct na_match *match, struct na_link *head, struct na_link *dropped)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
-    struct na_link dropped;
-    na_return_t ret;
+    struct na_link *link = head->next;
 
-    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    na_class_note_arrival(na_class, size);
-    do {
-        ret = NA_NOENTRY;
-        if (plane == NA_MSG_RPC)
-            ret = na_msg_to_sink(core, source, target, tag, data, size);
-        if (ret == NA_NOENTRY)
-            ret = na_msg_match(core, source, plane, target, tag, data, size);
-    } while (ret == NA_BUSY);
-    if (ret == NA_AGAIN) {
-        hg_list_init(&dropped);
-        hg_lock(&core->match.lock);
-        na_msg_purge_all(&core->match, &dropped);
-        hg_unlock(&core->match.lock);
-        if (!hg_list_is_empty(&dropped)) {
-            na_msg_free_dropped(&dropped);
-            ret = na_msg_match(core, source, plane, target, tag, data, size);
+    while (link != head) {
+        struct na_match_waiting *waiting = na_match_waiting_of(link);
+
+        link = link->next;
+        if (na_addr_is_dead(waiting->item.source)) {
+            na_match_unlink(match, waiting);
+            hg_list_push(dropped, &waiting->link);
         }
     }
-    if (ret == NA_SUCCESS)
-        return NA_SUCCESS;
-    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
-        return NA_AGAIN;
-    na_class->core->count(na_class, "msg_dropped", 1);
-    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes: %s", size,
-        NA_Error_to_string(ret));
+}
+
+HG_PRIVATE bool na_match_purge(struct na_match *match)
+{
+    struct na_link dropped;
+    bool any;
+    size_t i;
+
+    hg_list_init(&dropped);
+    hg_lock(&match->lock);
+    na_match_purge_list(match, &match->unexpected, &dropped);
+    na_match_purge_list(match, &match->rpc, &dropped);
+    for (i = 0; i < match->buckets; i++)
+        na_match_purge_list(match, &match->messages[i], &dropped);
+    hg_unlock(&match->lock);
+    any = !hg_list_is_empty(&dropped);
+    na_match_free_list(&dropped);
+    return any;
+}
+
+HG_PRIVATE void na_match_feed_sink(struct na_context *context)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    struct na_match *match = &na_class_core_of(context->na_class)->match;
+    struct na_link mine;
+    struct na_link *link;
+    bool wake;
+
+    hg_list_init(&mine);
+    hg_lock(&match->lock);
+    link = match->rpc.next;
+    while (link != &match->rpc) {
+        struct na_match_waiting *waiting = na_match_waiting_of(link);
+
+        link = link->next;
+        if (waiting->item.target != context->id)
+            continue;
+        na_match_unlink(match, waiting);
+        hg_list_push(&mine, &waiting->link);
+    }
+    wake = na_match_let_go(match);
+    hg_unlock(&match->lock);
+    if (wake)
+        context->na_class->core->wake(context->na_class);
+    hg_lock(&core->sink_lock);
+    for (link = mine.next; link != &mine && core->sink != NULL;
+         link = link->next) {
+        const struct na_match_item *item = &na_match_waiting_of(link)->item;
+
+        (void) core->sink(
+            core->sink_arg, item->source, item->tag, item->data, item->size);
+    }
+    hg_unlock(&core->sink_lock);
+    na_match_free_list(&mine);
+}
+
+/* ---- Receives ---- */
+
+/* Take the message that a receive is for off its list, else put the receive
+ * on one. Match lock held. */
+static na_return_t na_match_take_or_post(struct na_match *match,
+    struct na_op_core *op, struct na_match_waiting **waiting_p)
+{
+    struct na_context_core *context = na_context_core_of(op->pub.context);
+    struct na_match_waiting *waiting = NULL;
+    struct na_link *list = &context->recv_unexpected;
+    na_return_t ret = NA_SUCCESS;
+
+    if (op->pub.type == NA_CB_RECV_EXPECTED) {
+        ret = na_match_make_room(match);
+        if (ret != NA_SUCCESS)
+            return ret;
+        list = &match->receives[na_match_bucket(match, op->pub.msg.tag)];
+        waiting = na_match_find_waiting(match, op->pub.addr, op->pub.msg.tag);
+        if (waiting == NULL)
+            ret = na_addr_state(op->pub.addr);
+        if (ret != NA_SUCCESS)
+            return ret;
+    } else if (!hg_list_is_empty(&match->unexpected)) {
+        waiting = na_match_waiting_of(match->unexpected.next);
+    }
+    if (waiting != NULL) {
+        na_match_unlink(match, waiting);
+    } else {
+        assert(hg_list_is_empty(&op->pub.link));
+        hg_list_push(list, &op->pub.link);
+        if (op->pub.type == NA_CB_RECV_EXPECTED)
+            match->entries++;
+    }
+    *waiting_p = waiting;
     return NA_SUCCESS;
 }
 
-/* Tell the RPC engine of every context. */
-static void na_msg_tell_sinks(struct na_addr *addr, na_return_t ret)
+HG_PRIVATE na_return_t na_match_post(struct na_op_core *op)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    unsigned i;
+    struct na_class *na_class = op->pub.context->na_class;
+    struct na_match *match = &na_class_core_of(na_class)->match;
+    struct na_match_waiting *waiting = NULL;
+    bool wake = false;
+    na_return_t ret;
 
-    hg_lock(&core->context_lock);
-    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
-        struct na_context_core *context = core->contexts[i];
-
-        if (context == NULL)
-            continue;
-        hg_lock(&context->sink_lock);
-        if (context->sink_dead != NULL)
-            context->sink_dead(context->sink_arg, addr, ret);
-        hg_unlock(&context->sink_lock);
-    }
-    hg_unlock(&core->context_lock);
-}
-
-HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
-{
-    struct na_match *match = &na_class_core_of(addr->na_class)->match;
-    struct na_link failed;
-    struct na_link *link;
-    size_t i;
-
-    hg_list_init(&failed);
     hg_lock(&match->lock);
-    for (i = 0; i < match->buckets; i++) {
-        struct na_link *head = &match->receives[i];
-
-        link = head->next;
-        while (link != head) {
-            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-            link = link->next;
-            if (op->addr != addr)
-                continue;
-            hg_list_remove(&op->link);
-            hg_list_push(&failed, &op->link);
-            match->entries--;
-        }
-    }
+    ret = na_match_take_or_post(match, op, &waiting);
+    if (ret == NA_SUCCESS)
+        wake = na_match_let_go(match);
     hg_unlock(&match->lock);
-    while ((link = hg_list_pop(&failed)) != NULL)
-        na_op_complete(HG_CONTAINER_OF(link, struct na_op, link), ret);
-    na_msg_tell_sinks(addr, ret);
+    /* Once posted, the operation may be over by now. */
+    if (wake)
+        na_class->core->wake(na_class);
+    if (waiting != NULL) {
+        na_op_complete(&op->pub, na_match_fill(&op->pub, &waiting->item));
+        na_match_free(waiting);
+    }
+    return ret;
 }
 
-HG_PRIVATE na_return_t na_msg_cancel_recv(
+HG_PRIVATE na_return_t na_match_cancel(
     struct na_context *context, struct na_op_core *op, uint64_t id)
 {
     struct na_context_core *core = na_context_core_of(context);
@@ -4030,53 +4157,156 @@ HG_PRIVATE na_return_t na_msg_cancel_recv(
     return NA_SUCCESS;
 }
 
+HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
+{
+    struct na_match *match = &na_class_core_of(addr->na_class)->match;
+    struct na_link failed;
+    struct na_link *link;
+    size_t i;
+
+    assert(na_addr_is_dead(addr)); /* no receive is posted after this */
+    hg_list_init(&failed);
+    hg_lock(&match->lock);
+    for (i = 0; i < match->buckets; i++) {
+        struct na_link *head = &match->receives[i];
+
+        link = head->next;
+        while (link != head) {
+            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+            link = link->next;
+            if (op->addr != addr)
+                continue;
+            hg_list_remove(&op->link);
+            hg_list_push(&failed, &op->link);
+            match->entries--;
+        }
+    }
+    hg_unlock(&match->lock);
+    while ((link = hg_list_pop(&failed)) != NULL)
+        na_op_complete(HG_CONTAINER_OF(link, struct na_op, link), ret);
+}
+
+/* ==== gen/na/msg.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/msg.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * msg: sends and receives, and the way of a message that arrived.
+ *
+ *     NA_Msg_send_*   --> the transport's msg_send: at once, else as an
+ *                         operation that keeps the caller's buffers
+ *     msg_arrived     --> RPC plane: na/sink; the rest, and what finds no
+ *                         sink: na/match
+ *     NA_Msg_recv_*   --> na/match
+ *
+ * What finds neither receiver nor room is offered again by a transport that
+ * holds senders back (NA_CAP_HOLDS_BACK); others have it dropped, counted as
+ * "msg_dropped" and logged as a warning.
+ *
+ * Locking: none of its own; match and sink have theirs.
+ */
+#ifndef HG_GEN_NA_MSG_H
+#define HG_GEN_NA_MSG_H
+
+/* #include "na/core.h" */
+
+/* core->msg_arrived. */
+HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size);
+
+/* Fail the receives that wait for this peer, which is marked dead, and tell
+ * the RPC engines. */
+HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
+
+/* Give the RPC plane of a context to `sink`, with what waited for it, and tell
+ * `dead` of peers that die; `arg` is borrowed. NULL takes it back, and no call
+ * of either is under way on return. */
+HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
+    na_rpc_dead_cb_t dead, void *arg);
+
+/* Send on the RPC plane: *done_p true when it went out at once and `callback`
+ * will not be called; else the callback comes in the internal lane, and the
+ * payload must stay until then. On error nothing was sent, and no callback
+ * comes. */
+HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
+    const struct na_msg *msg, na_cb_t callback, void *arg, bool *done_p);
+
+#endif
+
+/* ==== gen/na/msg.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/msg.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* msg: see msg.h. */
+/* #include "na/msg.h" */
+
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "na/addr.h" */
+/* #include "na/match.h" */
+/* #include "na/op.h" */
+/* #include "na/sink.h" */
+
+/* ---- Arrivals ---- */
+
+/* Hand a message to whoever it is for, or keep it. */
+static na_return_t na_msg_place(
+    struct na_class_core *core, const struct na_match_item *item)
+{
+    na_return_t ret;
+
+    do {
+        ret = NA_NOENTRY;
+        if (item->plane == NA_MSG_RPC)
+            ret = na_sink_deliver(core, item->source, item->target, item->tag,
+                item->data, item->size);
+        if (ret == NA_NOENTRY)
+            ret = na_match_offer(core, item);
+    } while (ret == NA_BUSY); /* its sink came between */
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_match_item item = {source, data, size, tag, plane, target};
+    na_return_t ret;
+
+    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    na_class_note_arrival(na_class, size);
+    ret = na_msg_place(core, &item);
+    if (ret == NA_AGAIN && na_match_purge(&core->match))
+        ret = na_msg_place(core, &item);
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS;
+    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
+        return NA_AGAIN;
+    na_class->core->count(na_class, "msg_dropped", 1);
+    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes: %s", size,
+        NA_Error_to_string(ret));
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
+{
+    na_match_addr_dead(addr, ret);
+    na_sink_tell_dead(addr, ret);
+}
+
 /* ---- The RPC plane ---- */
 
 HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg)
 {
-    struct na_context_core *core = na_context_core_of(context);
-    struct na_match *match = &na_class_core_of(context->na_class)->match;
-    struct na_link mine;
-    struct na_link *link;
-    bool wake;
-
-    hg_lock(&core->sink_lock);
-    core->sink = sink;
-    core->sink_dead = dead;
-    core->sink_arg = arg;
-    hg_unlock(&core->sink_lock);
-    if (sink == NULL)
-        return;
-    /* From here on nothing more is filed for this context. */
-    hg_list_init(&mine);
-    hg_lock(&match->lock);
-    link = match->rpc.next;
-    while (link != &match->rpc) {
-        struct na_msg_waiting *waiting =
-            HG_CONTAINER_OF(link, struct na_msg_waiting, link);
-
-        link = link->next;
-        if (waiting->target != context->id)
-            continue;
-        (void) na_msg_unlink(match, waiting);
-        hg_list_push(&mine, &waiting->link);
-    }
-    wake = na_msg_let_go(match);
-    hg_unlock(&match->lock);
-    if (wake)
-        context->na_class->core->wake(context->na_class);
-    hg_lock(&core->sink_lock);
-    for (link = mine.next; link != &mine && core->sink != NULL;
-         link = link->next) {
-        struct na_msg_waiting *waiting =
-            HG_CONTAINER_OF(link, struct na_msg_waiting, link);
-
-        (void) core->sink(core->sink_arg, waiting->source, waiting->tag,
-            waiting->data, waiting->size);
-    }
-    hg_unlock(&core->sink_lock);
-    na_msg_free_dropped(&mine);
+    na_sink_set(context, sink, dead, arg);
+    if (sink != NULL)
+        na_match_feed_sink(context);
 }
 
 HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
@@ -4281,57 +4511,6 @@ static na_return_t na_msg_check_recv(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-/* Serve a receive from a message that waits, if there is one; else post it.
- * The match lock is held by none, `op` is complete but for its lists. */
-static na_return_t na_msg_post(struct na_op_core *op)
-{
-    struct na_context_core *context = na_context_core_of(op->pub.context);
-    struct na_match *match =
-        &na_class_core_of(op->pub.context->na_class)->match;
-    struct na_class *na_class = op->pub.context->na_class;
-    bool expected = op->pub.type == NA_CB_RECV_EXPECTED;
-    struct na_msg_waiting *waiting = NULL;
-    bool wake = false;
-    na_return_t ret = NA_SUCCESS;
-
-    hg_lock(&match->lock);
-    if (expected) {
-        ret = na_msg_make_room(match);
-        if (ret != NA_SUCCESS)
-            goto unlock;
-        waiting = na_msg_find_waiting(match, op->pub.addr, op->pub.msg.tag);
-        if (waiting == NULL)
-            ret = na_addr_state(op->pub.addr);
-        if (ret != NA_SUCCESS)
-            goto unlock;
-    } else if (!hg_list_is_empty(&match->unexpected)) {
-        waiting = HG_CONTAINER_OF(
-            match->unexpected.next, struct na_msg_waiting, link);
-    }
-    if (waiting != NULL) {
-        (void) na_msg_unlink(match, waiting);
-    } else if (expected) {
-        hg_list_push(&match->receives[na_msg_bucket(match, op->pub.msg.tag)],
-            &op->pub.link);
-        match->entries++;
-    } else {
-        hg_list_push(&context->recv_unexpected, &op->pub.link);
-    }
-    wake = na_msg_let_go(match);
-unlock:
-    hg_unlock(&match->lock);
-    if (wake)
-        na_class->core->wake(na_class);
-    if (waiting != NULL) {
-        na_op_complete(&op->pub,
-            na_msg_fill(&op->pub, waiting->source, waiting->tag, waiting->data,
-                waiting->size));
-        na_addr_unref(waiting->source);
-        hg_mem_free(waiting);
-    }
-    return ret;
-}
-
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id)
@@ -4349,7 +4528,7 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
         *op_id = na_op_public_id(op);
     op->pub.buf = buf;
     op->pub.buf_size = buf_size;
-    return na_msg_post(op);
+    return na_match_post(op);
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
@@ -4378,7 +4557,7 @@ NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     op->pub.buf_size = buf_size;
     op->pub.msg.tag = tag;
     na_op_set_addr(op, source);
-    ret = na_msg_post(op);
+    ret = na_match_post(op);
     if (ret != NA_SUCCESS) {
         hg_log_error("msg", "NA_Msg_recv_expected: %s",
             ret == NA_NOMEM ? "no memory" : "the source is gone");
@@ -5483,6 +5662,9 @@ HG_PRIVATE na_return_t na_emul_wire_get_handle(
  * ORIGINS_MAX, because ended ones take a moment to drain. */
 #define NA_EMUL_TARGETS_MAX 1024
 
+/* Refusals kept for want of memory to send them. Past it one is lost. */
+#define NA_EMUL_UNSAID_MAX 64
+
 /* Transfers up to this size do not wait for the window. */
 #define NA_EMUL_SMALL 16384u
 
@@ -5490,10 +5672,8 @@ HG_PRIVATE na_return_t na_emul_wire_get_handle(
 #define NA_EMUL_PIECE 16384u
 
 #define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_FRAME_DEFAULT (1u << 20)
 #define NA_EMUL_FRAME_MAX (1u << 30)
 #define NA_EMUL_GATHER_MAX (1u << 18)
-#define NA_EMUL_WINDOW_FRAMES 4u /* by default */
 #define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
 
 /* Frames to send besides data: bits of na_emul_xfer.todo. */
@@ -5502,6 +5682,13 @@ enum na_emul_todo {
     NA_EMUL_TODO_ACK = 0x02,
     NA_EMUL_TODO_ABORT = 0x04,
     NA_EMUL_TODO_DONE = 0x08
+};
+
+/* A request that got no transfer, and has not been told. */
+struct na_emul_refusal {
+    struct na_addr *addr; /* a reference */
+    uint64_t id;
+    na_return_t status;
 };
 
 struct na_emul {
@@ -5523,7 +5710,9 @@ struct na_emul {
     struct hg_pool xfer_pool;
     struct hg_pool frame_pool;  /* without a buffer */
     struct hg_pool gather_pool; /* with one of gather_size */
-    _Atomic uint32_t active;    /* transfers that exist */
+    struct na_emul_refusal unsaid[NA_EMUL_UNSAID_MAX];
+    unsigned unsaid_count;
+    _Atomic uint32_t active; /* transfers that exist, and refusals unsaid */
 };
 
 /* Memory that peers may reach. */
@@ -5979,6 +6168,10 @@ HG_PRIVATE void na_emul_xfer_teardown(struct na_emul *emul)
             emul->na_class->core->addr_unref(addr);
         }
     }
+    for (i = 0; i < emul->unsaid_count; i++) {
+        emul->na_class->core->addr_unref(emul->unsaid[i].addr);
+        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
+    }
     assert(atomic_load(&emul->active) == 0);
     hg_pool_fini(&emul->peer_pool);
     hg_pool_fini(&emul->xfer_pool);
@@ -6151,8 +6344,9 @@ enum na_emul_send_result {
  * held, and released meanwhile; the transfer stays until it is left. */
 HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer);
 
-/* Refuse a request for which there is no transfer. Without the lock. False:
- * the transport did not take it. */
+/* Refuse a request for which there is no transfer. The lock is held, and
+ * released meanwhile. Where memory is short the refusal is kept, and sent by a
+ * poll. False: it is lost. */
 HG_PRIVATE bool na_emul_send_refusal(
     struct na_emul *emul, struct na_addr *addr, uint64_t id, na_return_t ret);
 
@@ -6443,16 +6637,67 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
     return NA_EMUL_SEND_FRAME;
 }
 
-HG_PRIVATE bool na_emul_send_refusal(
-    struct na_emul *emul, struct na_addr *addr, uint64_t id, na_return_t ret)
+/* ---- Refusals ---- */
+
+/* Keep a refusal for later; takes the address's reference. False: no place. */
+static bool na_emul_send_keep(
+    struct na_emul *emul, const struct na_emul_refusal *refusal)
 {
+    if (emul->unsaid_count == NA_EMUL_UNSAID_MAX)
+        return false;
+    emul->unsaid[emul->unsaid_count++] = *refusal;
+    atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Say a refusal or keep it; takes the address's reference. Releases the lock
+ * for a while. */
+static enum na_emul_send_result na_emul_send_no(
+    struct na_emul *emul, const struct na_emul_refusal *refusal)
+{
+    const struct na_core *core = emul->na_class->core;
     struct na_emul_send_plan plan;
+    na_return_t ret;
 
     memset(&plan, 0, sizeof(plan));
     plan.wire.type = NA_EMUL_WIRE_DONE;
-    plan.wire.id = id;
-    plan.wire.status = (uint16_t) ret;
-    return na_emul_send_out(emul, addr, &plan) == NA_SUCCESS;
+    plan.wire.id = refusal->id;
+    plan.wire.status = (uint16_t) refusal->status;
+    hg_unlock(&emul->lock);
+    ret = na_emul_send_out(emul, refusal->addr, &plan);
+    hg_lock(&emul->lock);
+    if ((ret == NA_NOMEM || ret == NA_AGAIN) &&
+        na_emul_send_keep(emul, refusal))
+        return NA_EMUL_SEND_STALLED;
+    hg_unlock(&emul->lock);
+    core->addr_unref(refusal->addr);
+    hg_lock(&emul->lock);
+    return ret == NA_SUCCESS ? NA_EMUL_SEND_FRAME : NA_EMUL_SEND_FAILED;
+}
+
+HG_PRIVATE bool na_emul_send_refusal(
+    struct na_emul *emul, struct na_addr *addr, uint64_t id, na_return_t ret)
+{
+    struct na_emul_refusal refusal = {addr, id, ret};
+
+    emul->na_class->core->addr_ref(addr);
+    return na_emul_send_no(emul, &refusal) != NA_EMUL_SEND_FAILED;
+}
+
+/* Once more for the refusals that were kept. Returns how many went. */
+static unsigned na_emul_send_unsaid(struct na_emul *emul)
+{
+    unsigned n = 0;
+
+    while (emul->unsaid_count > 0) {
+        struct na_emul_refusal refusal = emul->unsaid[--emul->unsaid_count];
+
+        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
+        if (na_emul_send_no(emul, &refusal) == NA_EMUL_SEND_STALLED)
+            break;
+        n++;
+    }
+    return n;
 }
 
 HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
@@ -6463,6 +6708,7 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
         return 0;
     hg_lock(&emul->lock);
+    n = na_emul_send_unsaid(emul);
     hg_list_splice(&emul->ready, &emul->stalled);
     while (
         n < NA_EMUL_SEND_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
@@ -6482,7 +6728,8 @@ HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
     if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
         return false;
     hg_lock(&emul->lock);
-    work = !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done);
+    work = !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done) ||
+        emul->unsaid_count > 0;
     hg_unlock(&emul->lock);
     return work;
 }
@@ -6523,8 +6770,8 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
 {
     const struct na_init_info *info = na_class->info;
     struct na_emul *emul = (struct na_emul *) hg_mem_calloc(1, sizeof(*emul));
-    size_t frame = NA_EMUL_FRAME_DEFAULT;
-    uint64_t window;
+    size_t frame = info->rma_frame_size;
+    uint64_t window = info->rma_window;
 
     if (emul == NULL)
         goto no_memory;
@@ -6532,15 +6779,10 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
         goto free_emul;
     if (hg_lock_cond_init(&emul->cond) != HG_SUCCESS)
         goto destroy_lock;
-    if (info->rma_frame_size != 0)
-        frame = info->rma_frame_size;
     if (frame < NA_EMUL_FRAME_MIN)
         frame = NA_EMUL_FRAME_MIN;
     if (frame > NA_EMUL_FRAME_MAX)
         frame = NA_EMUL_FRAME_MAX;
-    window = info->rma_window;
-    if (window == 0)
-        window = (uint64_t) frame * NA_EMUL_WINDOW_FRAMES;
     if (window < frame)
         window = frame;
     if (window > NA_EMUL_WINDOW_MAX)
@@ -6964,12 +7206,8 @@ static na_return_t na_emul_judge(const struct na_emul *emul,
 static const char *na_emul_turn_away(
     struct na_emul *emul, struct na_addr *source, uint64_t id, na_return_t ret)
 {
-    bool sent;
-
-    hg_unlock(&emul->lock);
-    sent = na_emul_send_refusal(emul, source, id, ret);
-    hg_lock(&emul->lock);
-    return sent ? "rma_refused" : "rma_dropped";
+    return na_emul_send_refusal(emul, source, id, ret) ? "rma_refused"
+                                                       : "rma_dropped";
 }
 
 static const char *na_emul_requested(struct na_emul *emul,
@@ -7533,6 +7771,7 @@ HG_PRIVATE na_return_t na_context_cancel(
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/emul.h" */
+/* #include "na/match.h" */
 /* #include "na/msg.h" */
 /* #include "na/op.h" */
 /* #include "na/progress.h" */
@@ -7750,7 +7989,7 @@ HG_PRIVATE na_return_t na_context_cancel(
         return NA_NOENTRY;
     switch (type) {
     case NA_CB_RECV_UNEXPECTED:
-    case NA_CB_RECV_EXPECTED: return na_msg_cancel_recv(context, op, id);
+    case NA_CB_RECV_EXPECTED: return na_match_cancel(context, op, id);
     case NA_CB_PUT:
     case NA_CB_GET:
         if (na_class_emul(context->na_class) != NULL)
@@ -8215,9 +8454,11 @@ static na_return_t na_self_transfer(struct na_op *op)
     (void) pthread_rwlock_rdlock(&self->memory);
     ret = na_self_move(self, op);
     (void) pthread_rwlock_unlock(&self->memory);
-    if (ret != NA_SUCCESS)
+    if (ret != NA_SUCCESS) {
+        na_class->core->count(na_class, "rma_refused", 1);
         hg_log_error(
             "rma", "a transfer was refused: %s", NA_Error_to_string(ret));
+    }
     na_class->core->complete(op, ret);
     return NA_SUCCESS;
 }
@@ -8299,6 +8540,9 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
  *
  * First those registered at run time (latest first), then those compiled in.
  * An address that names no plugin gets the first that speaks its protocol.
+ * Registering remembers the table and copies nothing; a class has a copy of
+ * its own, at most as long as both sides know of, with every empty slot
+ * filled, so that no path tests a pointer.
  *
  * Locking: a private mutex guards the list of registered tables.
  */
@@ -8420,6 +8664,16 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
     return found;
 }
 
+/* Whether a table moves memory with all it takes, or not at all. */
+static bool na_plugins_has_rma_whole(const struct na_plugin *plugin)
+{
+    if (plugin->put == NULL || plugin->get == NULL)
+        return plugin->put == plugin->get;
+    return plugin->mem_register != NULL && plugin->mem_deregister != NULL &&
+        plugin->mem_serialize_size != NULL && plugin->mem_serialize != NULL &&
+        plugin->mem_deserialize != NULL;
+}
+
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
 {
     na_return_t ret = NA_SUCCESS;
@@ -8429,8 +8683,7 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
         plugin->name == NULL || plugin->protocols == NULL ||
         plugin->open == NULL || plugin->close == NULL ||
         plugin->addr_lookup == NULL || plugin->msg_send == NULL ||
-        plugin->poll == NULL ||
-        (plugin->put == NULL) != (plugin->get == NULL)) {
+        plugin->poll == NULL || !na_plugins_has_rma_whole(plugin)) {
         hg_log_error("cls",
             "NA_Register_plugin: not a table of this version, "
             "or a required slot is missing");
@@ -8797,15 +9050,18 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * class: transports known by name, and endpoints opened on them.
+ * class: endpoints, from NA_Initialize to NA_Finalize.
  *
- * Registration copies nothing but remembers the table; opening a class copies
- * it, at most as much as both sides know of, and fills every empty slot, so
- * that no path tests a pointer. A table without remote memory but with
- * frame_send gets the emulation's.
+ * Opening a class puts together what the other rooms need: the transport's
+ * table, filled; the options with their defaults, their strings copied; the
+ * emulation where the transport moves no memory or the application asks for
+ * it; the progress thread. Closing takes it apart in reverse: the thread, the
+ * handles, the transport, the emulation, messages that wait, addresses. Here
+ * are also the table of functions a transport calls the core by, and the named
+ * counters.
  *
- * Locking: one mutex for the registry and the list of live classes, which
- * tells a class that was finalized already from one in use.
+ * Locking: a mutex guards the list of live classes, which tells one that was
+ * finalized already from one in use. Counters are atomics.
  */
 #ifndef HG_GEN_NA_CLASS_H
 #define HG_GEN_NA_CLASS_H
@@ -8832,6 +9088,7 @@ HG_PRIVATE bool na_class_is_live(const struct na_class *na_class);
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/emul.h" */
+/* #include "na/match.h" */
 /* #include "na/msg.h" */
 /* #include "na/op.h" */
 /* #include "na/plugins.h" */
@@ -9003,9 +9260,9 @@ static na_return_t na_class_set_info(
     if (info->death_ms == 0)
         info->death_ms = 5000;
     if (info->rma_frame_size == 0)
-        info->rma_frame_size = (size_t) 1 << 20;
+        info->rma_frame_size = (size_t) 1 << 19;
     if (info->rma_window == 0)
-        info->rma_window = 4 * info->rma_frame_size;
+        info->rma_window = 8 * info->rma_frame_size;
     return NA_SUCCESS;
 }
 
@@ -9023,7 +9280,7 @@ static na_return_t na_class_init_locks(struct na_class_core *core)
     ret = hg_lock_init(&core->poll_lock);
     if (ret != NA_SUCCESS)
         goto destroy_context_lock;
-    ret = na_msg_match_init(&core->match);
+    ret = na_match_init(&core->match);
     if (ret != NA_SUCCESS)
         goto destroy_poll_lock;
     return NA_SUCCESS;
@@ -9090,7 +9347,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     return core;
 
 fini_locks:
-    na_msg_match_fini(&core->match);
+    na_match_fini(&core->match);
     pthread_mutex_destroy(&core->poll_lock);
     pthread_mutex_destroy(&core->context_lock);
     pthread_mutex_destroy(&core->lock);
@@ -9104,7 +9361,7 @@ static void na_class_delete(struct na_class_core *core)
 {
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
-    na_msg_match_fini(&core->match);
+    na_match_fini(&core->match);
     pthread_mutex_destroy(&core->poll_lock);
     pthread_mutex_destroy(&core->context_lock);
     pthread_mutex_destroy(&core->lock);
@@ -9179,7 +9436,7 @@ static void na_class_close(struct na_class_core *core)
         na_emul_destroy(core->emul); /* it holds references of addresses */
         core->emul = NULL;
     }
-    na_msg_match_drop(&core->match);
+    na_match_drop(&core->match);
     na_addr_unref(core->pub.self_addr);
     addrs = na_addr_release_all(&core->pub);
     if (addrs > 0 || mems > 0)
@@ -10853,6 +11110,7 @@ struct hg_bulk_layer {
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
     bool mute; /* it must travel, but there is none: nothing is exposed */
     _Atomic uint32_t transfers; /* in flight */
+    _Atomic uint32_t epoch;     /* those of earlier ones are abandoned */
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
 };
@@ -11040,6 +11298,9 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     struct na_link *link;
     unsigned left = 0;
 
+    /* First the transfers, which look at their handles while they end. */
+    if (na_context_destroy(layer->context) != NA_SUCCESS)
+        hg_log_error("bulk", "the bulk layer's context is in use");
     while ((link = hg_list_pop(&layer->handles)) != NULL) {
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
 
@@ -11057,8 +11318,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_mem_free(peer);
     }
     hg_map_fini(&layer->ids);
-    if (na_context_destroy(layer->context) != NA_SUCCESS)
-        hg_log_error("bulk", "the bulk layer's context is in use");
     pthread_mutex_destroy(&layer->lock);
     hg_mem_free(layer);
 }
@@ -11698,6 +11957,9 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  * Where bulk has a class of its own, the owner's address there travels in the
  * handle and is looked up the first time.
  *
+ * One that does not end with its RPC layer is abandoned: it never touches the
+ * queue again, and its memory is left to the transport.
+ *
  * Locking: a transfer's own mutex guards its counts; it is not held while a
  * piece is started.
  */
@@ -11747,6 +12009,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
 struct hg_transfer {
     struct na_completion done;
     struct na_queue *queue;
+    uint32_t epoch;               /* of its layer: later, `queue` is gone */
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
     pthread_mutex_t lock;
@@ -11791,6 +12054,8 @@ static void hg_transfer_run(struct na_completion *done)
 
 static void hg_transfer_finish(struct hg_transfer *transfer)
 {
+    if (transfer->epoch != atomic_load(&transfer->args.local->layer->epoch))
+        return; /* nobody is left to be told */
     transfer->done.run = hg_transfer_run;
     na_queue_push(transfer->queue, NA_LANE_DONE, &transfer->done);
 }
@@ -12024,6 +12289,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
         return HG_NOMEM;
     }
     transfer->queue = queue;
+    transfer->epoch = atomic_load(&args->local->layer->epoch);
     transfer->args = *args;
     hg_bulk_ref(args->origin);
     hg_bulk_ref(args->local);
@@ -12111,6 +12377,7 @@ struct hg_args {
 struct hg_handle {
     struct na_completion done; /* a step or a callback of it, queued */
     struct na_link link;       /* in flight or unanswered; the pool */
+    struct na_link unsaid;     /* its control message has to wait for memory */
     struct hg_context *context;
     _Atomic uint32_t refs;
     enum hg_handle_state state; /* context lock */
@@ -12131,6 +12398,9 @@ struct hg_handle {
     size_t raw_size; /* target: of the buffer given for raw output */
     struct hg_overflow in_large;
     struct hg_overflow out_large;
+    /* A message without arguments. A place of its own, so that an error is
+     * told, and a fetch acknowledged, when there is no memory. */
+    unsigned char control[HG_HEADER_MIN];
     struct hg_timer timer;
     /* Its message could not be sent after all; NULL: nobody minds. */
     void (*unsent)(struct hg_handle *handle, hg_return_t ret);
@@ -12164,8 +12434,9 @@ struct hg_context {
     pthread_mutex_t lock;
     struct na_link pool; /* free handles */
     unsigned pool_count;
-    struct na_link origins;    /* calls of ours in flight */
-    struct na_link targets;    /* calls to us not answered yet */
+    struct na_link unsaid;  /* handles with a control message to send again */
+    struct na_link origins; /* calls of ours in flight */
+    struct na_link targets; /* calls to us not answered yet */
     struct hg_slots sequences; /* origins by sequence */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
@@ -12183,9 +12454,14 @@ static inline void hg_handle_count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* A handle with one reference, idle, without an address. NULL: no memory
- * (logged). */
-HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
+/* Put the reserve into the pool: handles kept for those who call when there is
+ * no memory left, to be told so. HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
+
+/* A handle with one reference, idle, without an address; `reserve`: if need
+ * be, of the reserve. NULL: no memory (logged). */
+HG_PRIVATE struct hg_handle *hg_handle_get(
+    struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 
@@ -12201,10 +12477,18 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size, uint8_t target);
 
-/* Send a message without arguments: an acknowledgement, a refusal. `header`
- * needs type, sequence and code; a failure is logged and counted. */
-HG_PRIVATE void hg_handle_send_control(struct hg_context *context,
-    struct na_addr *addr, struct hg_header *header, uint8_t target);
+/* Send a message without arguments to the call's peer: an acknowledgement, or
+ * an answer without an output. One a handle. `header` needs type, sequence,
+ * RPC id and code. Needs no memory: what a transport has none for stays in
+ * `unsaid`. Any other failure is logged. */
+HG_PRIVATE void hg_handle_send_control(
+    struct hg_handle *handle, struct hg_header *header);
+
+/* Send again what is in `unsaid`. False: some of it is still there. */
+HG_PRIVATE bool hg_handle_say_again(struct hg_context *context);
+
+/* Give up what is in `unsaid`. */
+HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 
 /* Queue a step of the library's own: `run` gets the handle's completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
@@ -12247,6 +12531,10 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
 #define HG_HANDLE_POOL_MAX 1024
 #define HG_HANDLE_BUF_MAX ((size_t) 64 << 10)
 
+/* The last handles of the pool, for calls that are to be refused when there is
+ * no memory for them. What comes back fills it up again. */
+#define HG_HANDLE_RESERVE 8
+
 static struct hg_handle *hg_handle_new(struct hg_context *context)
 {
     struct hg_handle *handle =
@@ -12258,30 +12546,54 @@ static struct hg_handle *hg_handle_new(struct hg_context *context)
     }
     handle->context = context;
     hg_list_init(&handle->link);
+    hg_list_init(&handle->unsaid);
     return handle;
 }
 
-HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context)
+HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context)
 {
-    struct hg_handle *handle = NULL;
-    struct na_link *link;
+    while (context->pool_count < HG_HANDLE_RESERVE) {
+        struct hg_handle *handle = hg_handle_new(context);
+
+        if (handle == NULL)
+            return HG_NOMEM;
+        hg_list_push(&context->pool, &handle->link);
+        context->pool_count++;
+    }
+    return HG_SUCCESS;
+}
+
+/* A free handle, unless no more than `keep` are there; NULL. Lock held. */
+static struct hg_handle *hg_handle_reuse(
+    struct hg_context *context, unsigned keep)
+{
+    if (context->pool_count <= keep)
+        return NULL;
+    context->pool_count--;
+    return HG_CONTAINER_OF(hg_list_pop(&context->pool), struct hg_handle, link);
+}
+
+HG_PRIVATE struct hg_handle *hg_handle_get(
+    struct hg_context *context, bool reserve)
+{
+    struct hg_handle *handle;
 
     hg_lock(&context->lock);
-    link = hg_list_pop(&context->pool);
-    if (link != NULL) {
-        context->pool_count--;
-        handle = HG_CONTAINER_OF(link, struct hg_handle, link);
-    }
+    handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
     context->live++;
     hg_unlock(&context->lock);
     if (handle == NULL)
         handle = hg_handle_new(context);
     if (handle == NULL) {
         hg_lock(&context->lock);
-        context->live--;
+        if (reserve)
+            handle = hg_handle_reuse(context, 0);
+        if (handle == NULL)
+            context->live--;
         hg_unlock(&context->lock);
-        return NULL;
     }
+    if (handle == NULL)
+        return NULL;
     assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
@@ -12317,6 +12629,7 @@ static void hg_handle_clear(struct hg_handle *handle)
     struct hg_buf out;
 
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->link));
+    assert(hg_list_is_empty(&handle->unsaid));
     assert(handle->in_large.mem == NULL && handle->in_large.remote == NULL);
     assert(handle->out_large.mem == NULL && handle->out_large.remote == NULL);
     hg_mem_free(handle->in_large.data);
@@ -12327,6 +12640,7 @@ static void hg_handle_clear(struct hg_handle *handle)
     out = handle->out;
     memset(handle, 0, sizeof(*handle));
     hg_list_init(&handle->link);
+    hg_list_init(&handle->unsaid);
     handle->context = context;
     handle->in = in;
     handle->out = out;
@@ -12434,31 +12748,76 @@ HG_PRIVATE hg_return_t hg_handle_send(
     return ret;
 }
 
-HG_PRIVATE void hg_handle_send_control(struct hg_context *context,
-    struct na_addr *addr, struct hg_header *header, uint8_t target)
+/* Send a handle's control message, or keep it for later. */
+static void hg_handle_say(struct hg_handle *handle)
 {
-    struct hg_handle *handle = hg_handle_get(context);
-    size_t size = hg_header_size(header);
-    hg_return_t ret = HG_NOMEM;
+    struct hg_context *context = handle->context;
+    hg_return_t ret = hg_handle_send(
+        handle, handle->control, sizeof(handle->control), handle->peer_context);
 
-    if (handle == NULL)
-        goto lost;
-    hg_handle_set_addr(handle, addr);
-    ret = hg_buf_reserve(&handle->out, size, size);
-    if (ret != HG_SUCCESS)
-        goto unref_handle;
+    if (ret == HG_NOMEM || ret == HG_AGAIN) {
+        hg_handle_ref(handle);
+        hg_lock(&context->lock);
+        hg_list_push(&context->unsaid, &handle->unsaid);
+        hg_unlock(&context->lock);
+    } else if (ret != HG_SUCCESS) {
+        hg_log_warning("rpc", "could not tell %s about a call: %s",
+            handle->addr->name != NULL ? handle->addr->name : "a peer",
+            HG_Error_to_string(ret));
+    }
+}
+
+HG_PRIVATE void hg_handle_send_control(
+    struct hg_handle *handle, struct hg_header *header)
+{
+    struct hg_context *context = handle->context;
+
+    assert(header->text_size == 0 && hg_list_is_empty(&handle->unsaid));
     header->incarnation = context->hg_class->na_class->incarnation;
     header->origin_context = context->na_context->id;
-    header->target_context = target;
-    hg_header_encode(header, handle->out.data);
-    ret = hg_handle_send(handle, handle->out.data, size, target);
-unref_handle:
-    hg_handle_unref(handle);
-lost:
-    if (ret != HG_SUCCESS)
-        hg_log_warning("rpc", "could not tell %s about a call: %s",
-            addr->name != NULL ? addr->name : "a peer",
-            HG_Error_to_string(ret));
+    header->target_context = handle->peer_context;
+    hg_header_encode(header, handle->control);
+    hg_handle_say(handle);
+}
+
+/* Take all that is in `unsaid`; their references are the caller's. */
+static void hg_handle_take_unsaid(
+    struct hg_context *context, struct na_link *taken)
+{
+    hg_list_init(taken);
+    hg_lock(&context->lock);
+    hg_list_splice(taken, &context->unsaid);
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
+{
+    struct na_link taken;
+    struct na_link *link;
+    bool all;
+
+    hg_handle_take_unsaid(context, &taken);
+    while ((link = hg_list_pop(&taken)) != NULL) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, unsaid);
+
+        hg_handle_say(handle);
+        hg_handle_unref(handle);
+    }
+    hg_lock(&context->lock);
+    all = hg_list_is_empty(&context->unsaid);
+    hg_unlock(&context->lock);
+    return all;
+}
+
+HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
+{
+    struct na_link taken;
+    struct na_link *link;
+
+    hg_handle_take_unsaid(context, &taken);
+    while ((link = hg_list_pop(&taken)) != NULL)
+        hg_handle_unref(HG_CONTAINER_OF(link, struct hg_handle, unsaid));
 }
 
 /* ---- Arguments ---- */
@@ -12809,7 +13168,7 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
         hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
         return ret;
     }
-    handle = hg_handle_get(context);
+    handle = hg_handle_get(context, false);
     if (handle == NULL)
         return HG_NOMEM;
     handle->rpc = rpc;
@@ -13047,11 +13406,10 @@ static void hg_forward_acknowledge(struct hg_handle *handle)
     header.type = HG_HEADER_ACK;
     header.sequence = handle->held_id;
     header.rpc_id = handle->rpc.id;
-    hg_handle_send_control(
-        handle->context, handle->addr, &header, handle->peer_context);
+    hg_handle_send_control(handle, &header);
 }
 
-/* The fetch of a large output ended. */
+/* The fetch of a large output ended, or could not begin. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -13077,6 +13435,10 @@ static void hg_forward_fetch(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
 
+    if (handle->ret != HG_SUCCESS) { /* no memory for the message */
+        hg_forward_fetched(handle, handle->ret);
+        return;
+    }
     hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
         handle->out_args.size, hg_forward_fetched);
 }
@@ -13102,6 +13464,27 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     return handle;
 }
 
+/* Copy an answer, which is whole; its code. */
+static hg_return_t hg_forward_keep_answer(struct hg_handle *handle,
+    const struct hg_header *header, const void *message, size_t size)
+{
+    hg_return_t ret = header->code;
+
+    if (ret < 0 || ret >= HG_RETURN_MAX)
+        ret = HG_OTHER_ERROR;
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_buf_reserve(&handle->out, size, size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    memcpy(handle->out.data, message, size);
+    handle->out_args.data = handle->out.data + header->size;
+    handle->out_args.size = (size_t) header->payload_size;
+    handle->out_args.crc = header->args_crc;
+    handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
     const void *message, size_t size)
@@ -13120,31 +13503,16 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         hg_log_error("rpc", "a damaged answer came, or one of another version");
         goto finish;
     }
-    ret = hg_buf_reserve(&handle->out, size, size);
-    if (ret != HG_SUCCESS)
-        goto finish;
-    memcpy(handle->out.data, message, size);
-    handle->out_args.data = handle->out.data + header->size;
-    handle->out_args.size = (size_t) header->payload_size;
-    handle->out_args.crc = header->args_crc;
-    handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
     handle->peer_context = header->origin_context;
-    ret = header->code;
-    if (ret < 0 || ret >= HG_RETURN_MAX)
-        ret = HG_OTHER_ERROR;
-    if (!large)
-        goto finish;
-    handle->held_id =
-        hg_overflow_held_id(handle->out_args.data, handle->out_args.size);
-    hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
-    return;
-
-finish:
+    ret = hg_forward_keep_answer(handle, header, message, size);
     if (large) {
-        hg_lock(&context->lock);
-        handle->state = HG_HANDLE_ENDED;
-        hg_unlock(&context->lock);
+        handle->ret = ret;
+        handle->held_id =
+            hg_overflow_held_id(header->payload, (size_t) header->payload_size);
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
+        return;
     }
+finish:
     hg_forward_finish(handle, ret);
 }
 
@@ -13158,7 +13526,8 @@ finish:
  *
  * A request that arrived is checked, fetched if it is large, and queued for
  * whoever runs handlers. Every request whose header could be read gets an
- * answer: an output, a handler's code, or why it was not executed.
+ * answer: an output, a handler's code, or why it was not executed. A code
+ * needs no memory (handle.h), so this holds when there is none.
  *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.
@@ -13170,14 +13539,15 @@ finish:
 
 /* #include "hg/handle.h" */
 
-/* A request came; borrowed. */
-HG_PRIVATE void hg_serve_request(struct hg_context *context,
+/* A request came; borrowed. HG_NOMEM (logged): not even its refusal could be
+ * filed. */
+HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, const void *message,
     size_t size);
 
 /* Tell the sender of a request that it will not be executed, from the
- * internal lane. */
-HG_PRIVATE void hg_serve_refuse(struct hg_context *context,
+ * internal lane. HG_NOMEM as hg_serve_request. */
+HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t code);
 
 /* A large output was fetched. */
@@ -13318,10 +13688,8 @@ static void hg_serve_fetch(struct na_completion *done)
 static struct hg_handle *hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool *full_p)
 {
-    struct hg_handle *handle = hg_handle_get(context);
+    struct hg_handle *handle = hg_handle_get(context, true);
 
-    if (handle == NULL)
-        handle = hg_handle_get(context); /* once more, to refuse it */
     if (handle == NULL)
         return NULL;
     handle->target = true;
@@ -13365,18 +13733,15 @@ static hg_return_t hg_serve_accept(struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_serve_request(struct hg_context *context,
+HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, const void *message,
     size_t size)
 {
     bool full = false;
     struct hg_handle *handle = hg_serve_new(context, source, header, &full);
 
-    if (handle == NULL) {
-        hg_log_error("rpc", "no memory to answer a call");
-        hg_handle_count(&context->hg_class->refused);
-        return;
-    }
+    if (handle == NULL)
+        return HG_NOMEM;
     hg_handle_count(&context->hg_class->requests_received);
     handle->ret =
         full ? HG_AGAIN : hg_serve_accept(handle, header, message, size);
@@ -13390,18 +13755,20 @@ HG_PRIVATE void hg_serve_request(struct hg_context *context,
     } else {
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
     }
+    return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_serve_refuse(struct hg_context *context,
+HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t code)
 {
     bool full;
     struct hg_handle *handle = hg_serve_new(context, source, header, &full);
 
     if (handle == NULL)
-        return;
+        return HG_NOMEM;
     handle->ret = code;
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+    return HG_SUCCESS;
 }
 
 /* ---- Answering ---- */
@@ -13571,8 +13938,7 @@ static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
 
     hg_serve_fill_header(handle, &header, code);
     hg_handle_count(&handle->context->hg_class->errors_sent);
-    hg_handle_send_control(
-        handle->context, handle->addr, &header, handle->peer_context);
+    hg_handle_send_control(handle, &header);
 }
 
 /* Send an encoded output; what cannot be sent becomes a code. */
@@ -13785,7 +14151,9 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     struct hg_context **context_p);
 
 /* Cancel and answer what is left, let accepted sends leave for at most
- * drain_ms, free everything. */
+ * drain_ms, take back what did not for as long again, free everything. What
+ * the transport does not give back even then (logged) is never freed, neither
+ * its buffers nor the context that its end would look at. */
 HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
 /* Progress until one of `lanes` of the context's queue has an entry
@@ -13814,10 +14182,14 @@ HG_PRIVATE hg_return_t hg_context_progress(
 /* #include "na/msg.h" */
 /* #include "na/progress.h" */
 
+/* How soon to try again what needs memory. */
+#define HG_CONTEXT_AGAIN_MS 10
+
 /* ---- Messages in ---- */
 
 /* The RPC plane's sink. Only files what came: answers and refusals leave from
- * the internal lane. */
+ * the internal lane. NA_NOMEM: it could not, and the message is lost; a caller
+ * in this process is told that by HG_Forward. */
 static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
 {
@@ -13839,9 +14211,9 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     if (header.type == HG_HEADER_RESPONSE)
         hg_forward_answer(context, source, &header, ret, data, (size_t) size);
     else if (header.type == HG_HEADER_REQUEST && ret == HG_SUCCESS)
-        hg_serve_request(context, source, &header, data, (size_t) size);
+        return hg_serve_request(context, source, &header, data, (size_t) size);
     else if (header.type == HG_HEADER_REQUEST)
-        hg_serve_refuse(context, source, &header, ret);
+        return hg_serve_refuse(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
         hg_serve_acknowledged(context, source, &header);
     else if (ret == HG_SUCCESS)
@@ -13860,7 +14232,8 @@ static void hg_context_peer_dead(
 
 /* ---- Time ---- */
 
-/* Run the timers that expired; when the next one does. */
+/* Run the timers that expired, and send again what there was no memory for;
+ * when to come back. */
 static uint64_t hg_context_run_timers(struct hg_context *context)
 {
     uint64_t next;
@@ -13868,6 +14241,7 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
     for (;;) {
         struct hg_handle *handle = NULL;
         struct hg_timer *timer = NULL;
+        bool unsaid;
 
         hg_lock(&context->lock);
         if (context->deadline.count > 0)
@@ -13877,7 +14251,13 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
             hg_handle_ref(handle);
         }
         next = hg_deadline_next(&context->deadline);
+        unsaid = !hg_list_is_empty(&context->unsaid);
         hg_unlock(&context->lock);
+        if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
+            uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
+
+            return soon < next ? soon : next;
+        }
         if (handle == NULL)
             return next;
         hg_serve_expired(handle);
@@ -14055,6 +14435,7 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     if (ret != HG_SUCCESS)
         goto delete_class;
     hg_list_init(&context->pool);
+    hg_list_init(&context->unsaid);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_slots_init(&context->sequences);
@@ -14062,15 +14443,19 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     hg_deadline_init(&context->deadline);
     context->arrived = hg_context_arrived;
     context->layer = layer;
+    ret = hg_handle_fill_pool(context);
+    if (ret != HG_SUCCESS)
+        goto drop_pool;
     ret = hg_context_set_na(context);
     if (ret != HG_SUCCESS)
-        goto destroy_lock;
+        goto drop_pool;
     na_msg_set_sink(
         context->na_context, hg_context_arrived, hg_context_peer_dead, context);
     *context_p = context;
     return HG_SUCCESS;
 
-destroy_lock:
+drop_pool:
+    hg_handle_drop_pool(context);
     pthread_mutex_destroy(&context->lock);
 delete_class:
     hg_context_delete_class(context->hg_class);
@@ -14104,9 +14489,22 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
     return hg_context_is_quiet(context);
 }
 
+/* Free what no transport can touch any more: everything is home. */
+static void hg_context_delete(struct hg_context *context)
+{
+    hg_handle_drop_pool(context);
+    hg_slots_fini(&context->sequences);
+    hg_slots_fini(&context->held);
+    hg_deadline_fini(&context->deadline);
+    pthread_mutex_destroy(&context->lock);
+    hg_context_delete_class(context->hg_class);
+    hg_mem_free(context);
+}
+
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
-    struct hg_class *hg_class = context->hg_class;
+    unsigned drain_ms = context->hg_class->options.drain_ms;
+    bool quiet;
 
     hg_lock(&context->lock);
     context->closing = true;
@@ -14114,41 +14512,239 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
-    if (!hg_context_drain(context, hg_class->options.drain_ms)) {
+    quiet = hg_context_drain(context, drain_ms);
+    na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    if (!quiet) {
         hg_serve_release_held(context, NULL);
         na_context_cancel_all(context->layer->context);
         na_context_cancel_all(context->na_context);
-        if (!hg_context_drain(context, hg_class->options.drain_ms))
-            hg_log_error("ctx", "%" PRIu32 " calls did not end", context->live);
     }
-    na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    /* Also when all was quiet: a call may have come just before the sink was
+     * gone. */
+    (void) hg_context_drain(context, drain_ms);
+    hg_handle_drop_unsaid(context);
+    quiet = hg_context_is_quiet(context);
+    if (!quiet) {
+        atomic_fetch_add(&context->layer->epoch, 1);
+        hg_log_error("ctx",
+            "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
+            " transfers did not end: their memory is left to them",
+            context->live, context->sending,
+            atomic_load(&context->layer->transfers));
+    }
     if (context->na_context != context->layer->context)
         (void) na_context_destroy(context->na_context);
-    hg_handle_drop_pool(context);
-    hg_slots_fini(&context->sequences);
-    hg_slots_fini(&context->held);
-    hg_deadline_fini(&context->deadline);
-    pthread_mutex_destroy(&context->lock);
-    hg_context_delete_class(hg_class);
-    hg_mem_free(context);
+    if (quiet)
+        hg_context_delete(context);
 }
 
-/* ==== gen/hg/request.c ==== */
+/* ==== gen/hg/layer.h ==== */
 #ifdef HG_LINES
-#line 1 "gen/hg/request.c"
+#line 1 "gen/hg/layer.h"
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request: the seeds' blocking model, a thin room on the callback engine.
+ * layer: the door of the request model.
  *
- * One layer a process: HG_Init makes it, HG_Finalize ends it. A request is a
- * call whose callback decodes the output and raises a flag; waiting is
- * progress until that flag is up.
+ * A process has one RPC layer and one bulk layer at a time. Each has a gate,
+ * and a public function that uses it is inside the gate from its first line
+ * to its last. HG_Init opens the gate; HG_Finalize closes it, which it can
+ * only do while nobody is inside. So who comes late finds the gate closed and
+ * is told so, and what is behind it does not go away under anybody's feet:
  *
- * Any number of threads may wait. One at a time has the driver's role and
- * progresses; the others sleep, each until its own request completes, and one
- * of them takes the role over when the driver leaves. Handlers run outside
- * the role, so that a slow one stops nobody's progress.
+ *     enter:  count one more;  closed? --> count one less, no entry
+ *     leave:  count one less
+ *     close:  from "open, 0 inside" to "closed" in one step, or not at all
+ *
+ * Locking: a gate is one atomic word, so passing it waits for nobody. A mutex
+ * serializes beginnings and endings (rooms above this one do both), and guards
+ * what they decide by. It is not held while entering.
+ */
+#ifndef HG_GEN_HG_LAYER_H
+#define HG_GEN_HG_LAYER_H
+
+/* #include "hg/context.h" */
+
+/* ---- The RPC layer ---- */
+
+/* The context, which stays until hg_layer_leave. NULL (logged): HG_Init was
+ * not called, or HG_Finalize was. */
+HG_PRIVATE struct hg_context *hg_layer_enter(const char *function);
+
+/* Hands `ret` through, so that a function can end with it. */
+HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret);
+
+/* Let functions in; `context` is what they get. */
+HG_PRIVATE void hg_layer_open(struct hg_context *context);
+
+/* Let nobody in any more. False: somebody is inside (the caller, if it runs
+ * in a handler or a proc), or the gate is closed already. */
+HG_PRIVATE bool hg_layer_close(void);
+
+/* ---- The bulk layer ---- */
+
+/* The same for what makes and serializes bulk handles. `function` NULL: the
+ * caller knows what to do without, and nothing is logged. */
+HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
+HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret);
+HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
+HG_PRIVATE bool hg_layer_close_bulk(void);
+
+/* ---- Both ---- */
+
+/* Around beginnings and endings. */
+HG_PRIVATE void hg_layer_lock(void);
+HG_PRIVATE void hg_layer_unlock(void);
+
+/* Log what is wrong with an argument: HG_INVALID_ARG. */
+HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
+
+#endif
+
+/* ==== gen/hg/layer.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/layer.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* layer: see layer.h. */
+/* #include "hg/layer.h" */
+
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+
+/* In a gate's word, beside the number inside. */
+#define HG_LAYER_CLOSED 0x80000000u
+
+/* What is behind a gate is written while it is closed. */
+static _Atomic uint32_t hg_layer_gate = HG_LAYER_CLOSED;
+static struct hg_context *hg_layer_context;
+static _Atomic uint32_t hg_layer_bulk_gate = HG_LAYER_CLOSED;
+static struct hg_bulk_layer *hg_layer_bulk;
+
+static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- Gates ---- */
+
+static bool hg_layer_pass(_Atomic uint32_t *gate)
+{
+    uint32_t before = atomic_fetch_add_explicit(gate, 1, memory_order_acquire);
+
+    if ((before & HG_LAYER_CLOSED) == 0)
+        return true;
+    atomic_fetch_sub_explicit(gate, 1, memory_order_relaxed);
+    return false;
+}
+
+static void hg_layer_go(_Atomic uint32_t *gate)
+{
+    uint32_t before = atomic_fetch_sub_explicit(gate, 1, memory_order_release);
+
+    assert((before & HG_LAYER_CLOSED) == 0 && before > 0);
+    (void) before;
+}
+
+static void hg_layer_unbar(_Atomic uint32_t *gate)
+{
+    uint32_t before =
+        atomic_fetch_and_explicit(gate, ~HG_LAYER_CLOSED, memory_order_release);
+
+    assert((before & HG_LAYER_CLOSED) != 0);
+    (void) before;
+}
+
+static bool hg_layer_bar(_Atomic uint32_t *gate)
+{
+    uint32_t nobody = 0;
+
+    return atomic_compare_exchange_strong(gate, &nobody, HG_LAYER_CLOSED);
+}
+
+/* ---- The RPC layer ---- */
+
+HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
+{
+    if (hg_layer_pass(&hg_layer_gate))
+        return hg_layer_context;
+    hg_log_error("rpc", "%s: HG_Init was not called", function);
+    return NULL;
+}
+
+HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret)
+{
+    hg_layer_go(&hg_layer_gate);
+    return ret;
+}
+
+HG_PRIVATE void hg_layer_open(struct hg_context *context)
+{
+    hg_layer_context = context;
+    hg_layer_unbar(&hg_layer_gate);
+}
+
+HG_PRIVATE bool hg_layer_close(void)
+{
+    return hg_layer_bar(&hg_layer_gate);
+}
+
+/* ---- The bulk layer ---- */
+
+HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
+{
+    if (hg_layer_pass(&hg_layer_bulk_gate))
+        return hg_layer_bulk;
+    if (function != NULL)
+        hg_log_error("bulk", "%s: HG_Bulk_init was not called", function);
+    return NULL;
+}
+
+HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret)
+{
+    hg_layer_go(&hg_layer_bulk_gate);
+    return ret;
+}
+
+HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
+{
+    hg_layer_bulk = bulk;
+    hg_layer_unbar(&hg_layer_bulk_gate);
+}
+
+HG_PRIVATE bool hg_layer_close_bulk(void)
+{
+    return hg_layer_bar(&hg_layer_bulk_gate);
+}
+
+/* ---- Both ---- */
+
+HG_PRIVATE void hg_layer_lock(void)
+{
+    hg_lock(&hg_layer_mutex);
+}
+
+HG_PRIVATE void hg_layer_unlock(void)
+{
+    hg_unlock(&hg_layer_mutex);
+}
+
+HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
+{
+    hg_log_error("rpc", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+/* ==== gen/hg/wait.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/wait.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait: how the threads of a process wait together.
+ *
+ * Waiting is progress until a flag is up. Any number of threads may wait. One
+ * at a time has the driver's role and progresses; the others sleep, each until
+ * its own flag is raised, and one of them takes the role over when the driver
+ * leaves. Handlers run outside the role, so that a slow one stops nobody's
+ * progress.
  *
  *     wait:  done? --yes--> result
  *             | no
@@ -14158,40 +14754,289 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
  *             | no
  *            sleep until done, the role is free, or time is up; again
  *
- * Locking: one mutex guards everything in `hg_request_layer` and every
- * request's flag. It is not held while progressing or calling anybody.
+ * A flag is a bool of whoever waits; this room knows neither calls nor
+ * transfers.
+ *
+ * Locking: one mutex guards the role, the sleepers and every flag, and what
+ * the rooms above keep beside their flags. It is not held while progressing or
+ * calling anybody.
  */
+#ifndef HG_GEN_HG_WAIT_H
+#define HG_GEN_HG_WAIT_H
+
+/* #include "hg/context.h" */
+
+HG_PRIVATE void hg_wait_lock(void);
+HG_PRIVATE void hg_wait_unlock(void);
+
+/* Raise a flag and wake who waits for it. Lock held. */
+HG_PRIVATE void hg_wait_raise(bool *done);
+
+/* Wait until *done, or for any event when `done` is NULL; handlers run here if
+ * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR. Lock
+ * not held. */
+HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
+    const bool *done, bool calls, uint64_t deadline);
+
+/* When a wait of so many milliseconds ends, for hg_wait_until. */
+HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
+
+/* Whether this thread runs a handler; whether it may run (one more). */
+HG_PRIVATE bool hg_wait_in_handler(void);
+HG_PRIVATE bool hg_wait_may_run(void);
+
+#endif
+
+/* ==== gen/hg/wait.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/wait.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* wait: see wait.h. */
+/* #include "hg/wait.h" */
+
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
-/* #include "base/log.h" */
-/* #include "hg/bulk.h" */
-/* #include "hg/bulk_transfer.h" */
-/* #include "hg/context.h" */
-/* #include "hg/forward.h" */
-/* #include "hg/serve.h" */
-/* #include "na/addr.h" */
-/* #include "na/class.h" */
 /* #include "na/context.h" */
 /* #include "na/progress.h" */
 
 /* Handlers that may be running inside each other in one thread. */
-#define HG_REQUEST_DEPTH_MAX 16
+#define HG_WAIT_DEPTH_MAX 16
 
 /* Completions run before the role is handed on. */
-#define HG_REQUEST_BATCH 64
+#define HG_WAIT_BATCH 64
 
 /* What a thread sleeps on, unless it drives. */
-struct hg_request_waiter {
+struct hg_wait_waiter {
     struct na_link link;
     pthread_cond_t cond;
     const bool *done; /* its request's flag; NULL: any event */
     bool calls;       /* runs handlers */
 };
 
+struct hg_wait_state {
+    pthread_mutex_t lock;
+    bool driving;     /* a thread has the role */
+    bool watching;    /* and returns from progress for queued calls */
+    unsigned servers; /* sleepers that run handlers */
+    struct na_link waiters;
+};
+
+/* The waits of this process. */
+static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
+    false, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}};
+
+/* Handlers running in this thread. */
+static _Thread_local unsigned hg_wait_depth;
+
+HG_PRIVATE void hg_wait_lock(void)
+{
+    hg_lock(&hg_wait_state.lock);
+}
+
+HG_PRIVATE void hg_wait_unlock(void)
+{
+    hg_unlock(&hg_wait_state.lock);
+}
+
+HG_PRIVATE bool hg_wait_in_handler(void)
+{
+    return hg_wait_depth > 0;
+}
+
+HG_PRIVATE bool hg_wait_may_run(void)
+{
+    return hg_wait_depth < HG_WAIT_DEPTH_MAX;
+}
+
+HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
+{
+    return timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+}
+
+HG_PRIVATE void hg_wait_raise(bool *done)
+{
+    struct na_link *link;
+
+    *done = true;
+    for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
+         link = link->next) {
+        struct hg_wait_waiter *waiter =
+            HG_CONTAINER_OF(link, struct hg_wait_waiter, link);
+
+        if (waiter->done == done)
+            pthread_cond_signal(&waiter->cond);
+    }
+}
+
+/* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
+ * wait does this too: it may have been woken for the role, and not need it
+ * any more. Lock held. */
+static void hg_wait_hand_on(void)
+{
+    struct na_link *first = hg_wait_state.waiters.next;
+
+    if (!hg_wait_state.driving && first != &hg_wait_state.waiters)
+        pthread_cond_signal(
+            &HG_CONTAINER_OF(first, struct hg_wait_waiter, link)->cond);
+}
+
+/* A call is queued: wake a sleeper that runs handlers. Lock held. */
+static void hg_wait_wake_server(void)
+{
+    struct na_link *link;
+
+    for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
+         link = link->next) {
+        struct hg_wait_waiter *waiter =
+            HG_CONTAINER_OF(link, struct hg_wait_waiter, link);
+
+        if (waiter->calls) {
+            pthread_cond_signal(&waiter->cond);
+            return;
+        }
+    }
+}
+
+/* Sleep until woken or `deadline`; lock held. False: time is up. */
+static bool hg_wait_sleep(
+    struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
+{
+    struct hg_wait_waiter waiter;
+    bool in_time;
+
+    if (hg_lock_cond_init(&waiter.cond) != HG_SUCCESS) {
+        /* Nothing to sleep on: look again in a moment. */
+        hg_wait_unlock();
+        (void) sched_yield();
+        hg_wait_lock();
+        return hg_clock_now() < deadline;
+    }
+    hg_list_init(&waiter.link);
+    waiter.done = done;
+    waiter.calls = calls;
+    hg_list_push(&hg_wait_state.waiters, &waiter.link);
+    if (calls) {
+        hg_wait_state.servers++;
+        if (!hg_wait_state.watching) /* let the driver look for calls */
+            na_progress_poke(context->na_context);
+    }
+    in_time = hg_lock_wait_until(&waiter.cond, &hg_wait_state.lock, deadline);
+    if (calls)
+        hg_wait_state.servers--;
+    hg_list_remove(&waiter.link);
+    pthread_cond_destroy(&waiter.cond);
+    return in_time;
+}
+
+/* Run queued calls, counting the depth; the number run. */
+static unsigned hg_wait_run_calls(struct hg_context *context, unsigned max)
+{
+    unsigned n;
+
+    hg_wait_depth++;
+    n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max);
+    hg_wait_depth--;
+    return n;
+}
+
+/* Drive for one round: progress, then run what completed. Adds to *events_p.
+ * Lock held and role free, before and after. */
+static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
+    uint64_t deadline, unsigned *events_p)
+{
+    hg_return_t ret;
+
+    assert(!hg_wait_state.driving);
+    hg_wait_state.driving = true;
+    hg_wait_state.watching = calls || hg_wait_state.servers > 0;
+    hg_wait_unlock();
+    ret = hg_context_progress(context,
+        hg_wait_state.watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
+    *events_p +=
+        na_context_run(context->na_context, NA_LANES_DONE, HG_WAIT_BATCH);
+    hg_wait_lock();
+    if (!calls && na_queue_has(context->queue, 1u << NA_LANE_CALL))
+        hg_wait_wake_server();
+    hg_wait_state.driving = false;
+    hg_wait_hand_on();
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_wait_until(
+    struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
+{
+    hg_return_t ret = HG_SUCCESS;
+    unsigned events = 0;
+
+    hg_wait_lock();
+    for (;;) {
+        if (done != NULL ? *done : events > 0) {
+            ret = HG_SUCCESS;
+            break;
+        }
+        if (calls && na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
+            hg_wait_unlock();
+            events +=
+                hg_wait_run_calls(context, done != NULL ? 1 : HG_WAIT_BATCH);
+            hg_wait_lock();
+            continue;
+        }
+        if (ret != HG_SUCCESS)
+            break;
+        if (!hg_wait_state.driving)
+            ret = hg_wait_drive(context, calls, deadline, &events);
+        else if (!hg_wait_sleep(context, done, calls, deadline))
+            ret = HG_TIMEOUT;
+    }
+    hg_wait_hand_on();
+    hg_wait_unlock();
+    return ret;
+}
+
+/* ==== gen/hg/request.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/request.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * request: calls of ours, as the request model has them.
+ *
+ * A request is a call whose callback decodes the output and raises a flag;
+ * HG_Wait waits for the flag. Freed in flight, the call is taken back and
+ * its callback frees the request, so that nobody waits for an answer that may
+ * never come.
+ *
  *     WAITING --ended--> DECODING --> DONE --freed--> gone
  *        +-----freed--> ABANDONED --ended--> gone
+ *
+ * Locking: wait's mutex guards the list of requests, their states and flags.
+ * No proc runs under it.
  */
+#ifndef HG_GEN_HG_REQUEST_H
+#define HG_GEN_HG_REQUEST_H
+
+/* #include "base/os.h" */
+
+/* Free the requests the application left; the gate is closed. */
+HG_PRIVATE void hg_request_free_all(void);
+
+#endif
+
+/* ==== gen/hg/request.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/request.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* request: see request.h. */
+/* #include "hg/request.h" */
+
+/* #include "base/log.h" */
+/* #include "hg/forward.h" */
+/* #include "hg/layer.h" */
+/* #include "hg/wait.h" */
+/* #include "na/addr.h" */
+
 enum hg_request_state {
     HG_REQUEST_WAITING = 0,
     HG_REQUEST_DECODING, /* the driver writes out_struct */
@@ -14209,434 +15054,8 @@ struct hg_request {
     hg_return_t ret;
 };
 
-struct hg_bulk_request {
-    struct na_link link;
-    bool abandoned; /* by HG_Finalize */
-    bool done;
-    hg_return_t ret;
-};
-
-struct hg_request_layer {
-    pthread_mutex_t lock;
-    struct hg_context *context; /* NULL: not initialised */
-    struct hg_bulk_layer *layer;
-    bool own_layer;          /* made by HG_Init */
-    bool driving;            /* a thread has the role */
-    bool watching;           /* and returns from progress for queued calls */
-    unsigned servers;        /* sleepers that run handlers */
-    _Atomic unsigned inside; /* threads in a wait; raised with the lock */
-    struct na_link waiters;
-    struct na_link requests;
-    struct na_link bulk_requests;
-    struct hg_options options;
-};
-
-/* The layer of this process. */
-static struct hg_request_layer hg_request_layer = {
-    PTHREAD_MUTEX_INITIALIZER,
-    NULL,
-    NULL,
-    false,
-    false,
-    false,
-    0,
-    0,
-    {&hg_request_layer.waiters, &hg_request_layer.waiters},
-    {&hg_request_layer.requests, &hg_request_layer.requests},
-    {&hg_request_layer.bulk_requests, &hg_request_layer.bulk_requests},
-    HG_OPTIONS_INITIALIZER,
-};
-
-/* Handlers running in this thread. */
-static _Thread_local unsigned hg_request_depth;
-
-static void hg_request_lock(void)
-{
-    hg_lock(&hg_request_layer.lock);
-}
-
-static void hg_request_unlock(void)
-{
-    hg_unlock(&hg_request_layer.lock);
-}
-
-/* The context, or NULL with a log line. */
-static struct hg_context *hg_request_context(const char *function)
-{
-    struct hg_context *context;
-
-    hg_request_lock();
-    context = hg_request_layer.context;
-    hg_request_unlock();
-    if (context == NULL)
-        hg_log_error("rpc", "%s: HG_Init was not called", function);
-    return context;
-}
-
-/* The same for a function that waits: until hg_request_leave, HG_Finalize
- * leaves the context alone. */
-static struct hg_context *hg_request_enter(const char *function)
-{
-    struct hg_context *context;
-
-    hg_request_lock();
-    context = hg_request_layer.context;
-    if (context != NULL)
-        atomic_fetch_add(&hg_request_layer.inside, 1);
-    hg_request_unlock();
-    if (context == NULL)
-        hg_log_error("rpc", "%s: HG_Init was not called", function);
-    return context;
-}
-
-/* Hands `ret` through. */
-static hg_return_t hg_request_leave(hg_return_t ret)
-{
-    unsigned before = atomic_fetch_sub(&hg_request_layer.inside, 1);
-
-    assert(before > 0);
-    (void) before;
-    return ret;
-}
-
-static hg_return_t hg_request_refuse(const char *function, const char *what)
-{
-    hg_log_error("rpc", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
-/* ---- Waiting ---- */
-
-/* Raise a flag and wake who waits for it. Lock held. */
-static void hg_request_complete(bool *done)
-{
-    struct na_link *link;
-
-    *done = true;
-    for (link = hg_request_layer.waiters.next;
-         link != &hg_request_layer.waiters; link = link->next) {
-        struct hg_request_waiter *waiter =
-            HG_CONTAINER_OF(link, struct hg_request_waiter, link);
-
-        if (waiter->done == done)
-            pthread_cond_signal(&waiter->cond);
-    }
-}
-
-/* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
- * wait does this too: it may have been woken for the role, and not need it
- * any more. Lock held. */
-static void hg_request_hand_on(void)
-{
-    struct na_link *first = hg_request_layer.waiters.next;
-
-    if (!hg_request_layer.driving && first != &hg_request_layer.waiters)
-        pthread_cond_signal(
-            &HG_CONTAINER_OF(first, struct hg_request_waiter, link)->cond);
-}
-
-/* A call is queued: wake a sleeper that runs handlers. Lock held. */
-static void hg_request_wake_server(void)
-{
-    struct na_link *link;
-
-    for (link = hg_request_layer.waiters.next;
-         link != &hg_request_layer.waiters; link = link->next) {
-        struct hg_request_waiter *waiter =
-            HG_CONTAINER_OF(link, struct hg_request_waiter, link);
-
-        if (waiter->calls) {
-            pthread_cond_signal(&waiter->cond);
-            return;
-        }
-    }
-}
-
-/* Sleep until woken or `deadline`; lock held. False: time is up. */
-static bool hg_request_sleep(
-    struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
-{
-    struct hg_request_waiter waiter;
-    bool in_time;
-
-    if (hg_lock_cond_init(&waiter.cond) != HG_SUCCESS) {
-        /* Nothing to sleep on: look again in a moment. */
-        hg_request_unlock();
-        (void) sched_yield();
-        hg_request_lock();
-        return hg_clock_now() < deadline;
-    }
-    hg_list_init(&waiter.link);
-    waiter.done = done;
-    waiter.calls = calls;
-    hg_list_push(&hg_request_layer.waiters, &waiter.link);
-    if (calls) {
-        hg_request_layer.servers++;
-        if (!hg_request_layer.watching) /* let the driver look for calls */
-            na_progress_poke(context->na_context);
-    }
-    in_time =
-        hg_lock_wait_until(&waiter.cond, &hg_request_layer.lock, deadline);
-    if (calls)
-        hg_request_layer.servers--;
-    hg_list_remove(&waiter.link);
-    pthread_cond_destroy(&waiter.cond);
-    return in_time;
-}
-
-/* Run queued calls, counting the depth; the number run. */
-static unsigned hg_request_run_calls(struct hg_context *context, unsigned max)
-{
-    unsigned n;
-
-    hg_request_depth++;
-    n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max);
-    hg_request_depth--;
-    return n;
-}
-
-/* Drive for one round: progress, then run what completed. Adds to *events_p.
- * Lock held and role free, before and after. */
-static hg_return_t hg_request_drive(struct hg_context *context, bool calls,
-    uint64_t deadline, unsigned *events_p)
-{
-    hg_return_t ret;
-
-    assert(!hg_request_layer.driving);
-    hg_request_layer.driving = true;
-    hg_request_layer.watching = calls || hg_request_layer.servers > 0;
-    hg_request_unlock();
-    ret = hg_context_progress(context,
-        hg_request_layer.watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
-    *events_p +=
-        na_context_run(context->na_context, NA_LANES_DONE, HG_REQUEST_BATCH);
-    hg_request_lock();
-    if (!calls && na_queue_has(context->queue, 1u << NA_LANE_CALL))
-        hg_request_wake_server();
-    hg_request_layer.driving = false;
-    hg_request_hand_on();
-    return ret;
-}
-
-/* Wait until *done, or for any event when `done` is NULL; handlers run here if
- * `calls`. HG_SUCCESS, HG_TIMEOUT or HG_INTR. */
-static hg_return_t hg_request_wait(
-    struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
-{
-    hg_return_t ret = HG_SUCCESS;
-    unsigned events = 0;
-
-    hg_request_lock();
-    for (;;) {
-        if (done != NULL ? *done : events > 0) {
-            ret = HG_SUCCESS;
-            break;
-        }
-        if (calls && na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
-            hg_request_unlock();
-            events += hg_request_run_calls(
-                context, done != NULL ? 1 : HG_REQUEST_BATCH);
-            hg_request_lock();
-            continue;
-        }
-        if (ret != HG_SUCCESS)
-            break;
-        if (!hg_request_layer.driving)
-            ret = hg_request_drive(context, calls, deadline, &events);
-        else if (!hg_request_sleep(context, done, calls, deadline))
-            ret = HG_TIMEOUT;
-    }
-    hg_request_hand_on();
-    hg_request_unlock();
-    return ret;
-}
-
-static uint64_t hg_request_deadline(unsigned timeout)
-{
-    return timeout == 0 ? 0 : hg_clock_after_ms(timeout);
-}
-
-/* ---- Life ---- */
-
-HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
-{
-    static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;
-    hg_return_t ret = HG_SUCCESS;
-
-    if (options == NULL)
-        options = &defaults;
-    if (options->size != sizeof(*options))
-        return hg_request_refuse(
-            "HG_Set_options", "size is not that of struct hg_options");
-    hg_request_lock();
-    if (hg_request_layer.context != NULL)
-        ret = HG_BUSY;
-    else
-        hg_request_layer.options = *options;
-    hg_request_unlock();
-    if (ret != HG_SUCCESS)
-        hg_log_error("rpc", "HG_Set_options: HG_Init was called already");
-    return ret;
-}
-
-HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
-{
-    struct hg_bulk_layer *layer;
-    hg_return_t ret;
-
-    if (!na_class_is_live(na_class))
-        return hg_request_refuse("HG_Bulk_init", "no such class is open");
-    hg_request_lock();
-    if (hg_request_layer.layer != NULL) {
-        ret = HG_EXIST;
-        hg_log_error("bulk", "HG_Bulk_init: initialised already");
-        goto unlock;
-    }
-    ret = hg_bulk_layer_create(na_class, &layer);
-    if (ret == HG_SUCCESS) {
-        hg_request_layer.layer = layer;
-        hg_request_layer.own_layer = false;
-        hg_bulk_set_current(layer);
-    }
-unlock:
-    hg_request_unlock();
-    return ret;
-}
-
-/* End the bulk layer; lock held. */
-static void hg_request_end_bulk(void)
-{
-    struct hg_bulk_layer *layer = hg_request_layer.layer;
-
-    hg_bulk_set_current(NULL);
-    hg_request_layer.layer = NULL;
-    hg_bulk_layer_destroy(layer);
-}
-
-HG_EXPORT hg_return_t HG_Bulk_finalize(void)
-{
-    hg_return_t ret = HG_SUCCESS;
-
-    hg_request_lock();
-    if (hg_request_layer.layer == NULL)
-        ret = HG_FAULT;
-    else if (hg_request_layer.context != NULL)
-        ret = HG_BUSY;
-    else
-        hg_request_end_bulk();
-    hg_request_unlock();
-    if (ret != HG_SUCCESS)
-        hg_log_error("bulk", "HG_Bulk_finalize: %s",
-            ret == HG_BUSY ? "HG_Finalize comes first" : "not initialised");
-    return ret;
-}
-
-/* Make layer and context; lock held. */
-static hg_return_t hg_request_begin(na_class_t *na_class)
-{
-    hg_return_t ret;
-
-    hg_request_layer.own_layer = hg_request_layer.layer == NULL;
-    if (hg_request_layer.own_layer) {
-        ret = hg_bulk_layer_create(na_class, &hg_request_layer.layer);
-        if (ret != HG_SUCCESS)
-            return ret;
-        hg_bulk_set_current(hg_request_layer.layer);
-    }
-    ret = hg_context_create(na_class, hg_request_layer.layer,
-        &hg_request_layer.options, &hg_request_layer.context);
-    if (ret != HG_SUCCESS && hg_request_layer.own_layer)
-        hg_request_end_bulk();
-    return ret;
-}
-
-HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
-{
-    hg_return_t ret;
-
-    if (!na_class_is_live(na_class))
-        return hg_request_refuse("HG_Init", "no such class is open");
-    hg_request_lock();
-    if (hg_request_layer.context != NULL) {
-        ret = HG_EXIST;
-        hg_log_error("rpc", "HG_Init: initialised already");
-    } else {
-        ret = hg_request_begin(na_class);
-    }
-    hg_request_unlock();
-    return ret;
-}
-
-static void hg_request_free_one(struct hg_request *request);
-
-/* Free the requests the application left. */
-static void hg_request_free_all(void)
-{
-    struct na_link *link;
-
-    hg_request_lock();
-    while (
-        (link = hg_request_layer.requests.next) != &hg_request_layer.requests) {
-        hg_request_unlock();
-        hg_request_free_one(HG_CONTAINER_OF(link, struct hg_request, link));
-        hg_request_lock();
-    }
-    while ((link = hg_list_pop(&hg_request_layer.bulk_requests)) != NULL) {
-        struct hg_bulk_request *request =
-            HG_CONTAINER_OF(link, struct hg_bulk_request, link);
-
-        request->abandoned = true; /* freed when its transfer ends */
-        if (request->done)
-            hg_mem_free(request);
-    }
-    hg_request_unlock();
-}
-
-HG_EXPORT hg_return_t HG_Finalize1(void)
-{
-    struct hg_context *context;
-    hg_return_t ret = HG_SUCCESS;
-
-    hg_request_lock();
-    context = hg_request_layer.context;
-    if (context == NULL)
-        ret = HG_FAULT;
-    else if (hg_request_depth > 0 || atomic_load(&hg_request_layer.inside) > 0)
-        ret = HG_BUSY;
-    else
-        hg_request_layer.context = NULL;
-    hg_request_unlock();
-    if (ret != HG_SUCCESS) {
-        hg_log_error("rpc", "HG_Finalize: %s",
-            ret == HG_FAULT ? "not initialised"
-                            : "inside a handler, or a thread is in a wait");
-        return ret;
-    }
-    hg_request_free_all();
-    hg_context_destroy(context);
-    hg_request_lock();
-    if (hg_request_layer.own_layer)
-        hg_request_end_bulk();
-    hg_request_unlock();
-    return HG_SUCCESS;
-}
-
-HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
-    hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
-{
-    struct hg_context *context = hg_request_context("HG_Register");
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb};
-
-    if (context == NULL)
-        return 0;
-    if (func_name == NULL || func_name[0] == '\0') {
-        (void) hg_request_refuse("HG_Register", "the name is NULL or empty");
-        return 0;
-    }
-    return hg_registry_add(&context->hg_class->registry, func_name, &rpc);
-}
-
-/* ---- Calls ---- */
+/* All that are not freed. */
+static struct na_link hg_request_list = {&hg_request_list, &hg_request_list};
 
 /* Let go of a request that is on no list. */
 static void hg_request_delete(struct hg_request *request)
@@ -14655,11 +15074,11 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
     hg_return_t ret = handle->ret;
     bool abandoned;
 
-    hg_request_lock();
+    hg_wait_lock();
     abandoned = request->state == HG_REQUEST_ABANDONED;
     if (!abandoned)
         request->state = HG_REQUEST_DECODING;
-    hg_request_unlock();
+    hg_wait_unlock();
     if (abandoned) {
         hg_request_delete(request);
         return;
@@ -14671,23 +15090,22 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
         request->decoded = ret == HG_SUCCESS;
     }
     request->ret = ret;
-    hg_request_lock();
+    hg_wait_lock();
     request->state = HG_REQUEST_DONE;
-    hg_request_complete(&request->done);
-    hg_request_unlock();
+    hg_wait_raise(&request->done);
+    hg_wait_unlock();
 }
 
-HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
-    void *out_struct, hg_request_t *request)
+/* HG_Forward, inside the gate. */
+static hg_return_t hg_request_start(struct hg_context *context,
+    struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
+    struct hg_request **request_p)
 {
-    struct hg_context *context = hg_request_context("HG_Forward");
     struct hg_request *made;
     hg_return_t ret;
 
-    if (context == NULL)
-        return HG_FAULT;
-    if (request == NULL)
-        return hg_request_refuse("HG_Forward", "request is NULL");
+    if (request_p == NULL)
+        return hg_layer_refuse("HG_Forward", "request is NULL");
     ret = na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
@@ -14702,23 +15120,23 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     if (ret != HG_SUCCESS)
         goto free_request;
     if (in_struct == NULL && made->handle->rpc.in_proc != NULL) {
-        ret = hg_request_refuse(
+        ret = hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
         goto unref_handle;
     }
-    hg_request_lock();
-    hg_list_push(&hg_request_layer.requests, &made->link);
-    hg_request_unlock();
+    hg_wait_lock();
+    hg_list_push(&hg_request_list, &made->link);
+    hg_wait_unlock();
     ret = hg_forward_start(made->handle, in_struct, hg_request_ended, made);
     if (ret != HG_SUCCESS)
         goto unlist_request;
-    *request = made;
+    *request_p = made;
     return HG_SUCCESS;
 
 unlist_request:
-    hg_request_lock();
+    hg_wait_lock();
     hg_list_remove(&made->link);
-    hg_request_unlock();
+    hg_wait_unlock();
 unref_handle:
     hg_handle_unref(made->handle);
 free_request:
@@ -14726,22 +15144,32 @@ free_request:
     return ret;
 }
 
+HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
+    void *out_struct, hg_request_t *request)
+{
+    struct hg_context *context = hg_layer_enter("HG_Forward");
+
+    if (context == NULL)
+        return HG_FAULT;
+    return hg_layer_leave(
+        hg_request_start(context, addr, id, in_struct, out_struct, request));
+}
+
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_enter("HG_Wait");
+    struct hg_context *context = hg_layer_enter("HG_Wait");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (request == NULL)
-        return hg_request_leave(
-            hg_request_refuse("HG_Wait", "request is NULL"));
-    ret = hg_request_wait(context, &request->done,
-        hg_request_depth < HG_REQUEST_DEPTH_MAX, hg_request_deadline(timeout));
+        return hg_layer_leave(hg_layer_refuse("HG_Wait", "request is NULL"));
+    ret = hg_wait_until(
+        context, &request->done, hg_wait_may_run(), hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return hg_request_leave(ret == HG_SUCCESS ? request->ret : ret);
+    return hg_layer_leave(ret == HG_SUCCESS ? request->ret : ret);
 }
 
 /* HG_Wait_all with arguments that were checked. */
@@ -14753,8 +15181,8 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     int i;
 
     for (i = 0; i < count; i++) {
-        hg_return_t ret = hg_request_wait(context, &requests[i]->done,
-            hg_request_depth < HG_REQUEST_DEPTH_MAX, deadline);
+        hg_return_t ret = hg_wait_until(
+            context, &requests[i]->done, hg_wait_may_run(), deadline);
 
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
@@ -14771,8 +15199,8 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[])
 {
-    struct hg_context *context = hg_request_enter("HG_Wait_all");
-    uint64_t deadline = hg_request_deadline(timeout);
+    struct hg_context *context = hg_layer_enter("HG_Wait_all");
+    uint64_t deadline = hg_wait_deadline(timeout);
     const char *wrong = NULL;
     int i;
 
@@ -14785,10 +15213,10 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
             wrong = "a request is NULL";
     }
     if (wrong != NULL)
-        return hg_request_leave(hg_request_refuse("HG_Wait_all", wrong));
+        return hg_layer_leave(hg_layer_refuse("HG_Wait_all", wrong));
     for (i = 0; array_of_statuses != NULL && i < count; i++)
         array_of_statuses[i] = HG_FALSE;
-    return hg_request_leave(hg_request_wait_all(
+    return hg_layer_leave(hg_request_wait_all(
         context, count, array_of_requests, deadline, array_of_statuses));
 }
 
@@ -14798,11 +15226,11 @@ static void hg_request_free_one(struct hg_request *request)
     struct hg_handle *handle = request->handle;
     bool done;
 
-    hg_request_lock();
+    hg_wait_lock();
     while (request->state == HG_REQUEST_DECODING) {
-        hg_request_unlock(); /* another thread is about to finish it */
+        hg_wait_unlock(); /* another thread is about to finish it */
         (void) sched_yield();
-        hg_request_lock();
+        hg_wait_lock();
     }
     hg_list_remove(&request->link);
     done = request->state == HG_REQUEST_DONE;
@@ -14811,7 +15239,7 @@ static void hg_request_free_one(struct hg_request *request)
         request->state = HG_REQUEST_ABANDONED;
         request->out_struct = NULL;
     }
-    hg_request_unlock();
+    hg_wait_unlock();
     if (done) {
         hg_request_delete(request);
         return;
@@ -14822,45 +15250,111 @@ static void hg_request_free_one(struct hg_request *request)
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
-    if (hg_request_context("HG_Request_free") == NULL)
+    if (hg_layer_enter("HG_Request_free") == NULL)
         return HG_FAULT;
     if (request == NULL)
-        return hg_request_refuse("HG_Request_free", "request is NULL");
+        return hg_layer_leave(
+            hg_layer_refuse("HG_Request_free", "request is NULL"));
     hg_request_free_one(request);
-    return HG_SUCCESS;
+    return hg_layer_leave(HG_SUCCESS);
 }
 
-/* ---- Bulk ---- */
-
-/* The layer handles are made in, or NULL with a log line. */
-static struct hg_bulk_layer *hg_request_bulk(const char *function)
+HG_PRIVATE void hg_request_free_all(void)
 {
-    struct hg_bulk_layer *layer = hg_bulk_current();
+    struct na_link *link;
 
-    if (layer == NULL)
-        hg_log_error("bulk", "%s: HG_Bulk_init was not called", function);
-    return layer;
+    hg_wait_lock();
+    while ((link = hg_request_list.next) != &hg_request_list) {
+        hg_wait_unlock();
+        hg_request_free_one(HG_CONTAINER_OF(link, struct hg_request, link));
+        hg_wait_lock();
+    }
+    hg_wait_unlock();
 }
+
+/* ==== gen/hg/bulk_request.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/bulk_request.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk_request: the blocking bulk functions.
+ *
+ * Making, serializing and reading handles is bulk's, moving the data is
+ * bulk_transfer's; here arguments are checked, and a transfer gets a flag that
+ * HG_Bulk_wait waits for, running no handler meanwhile. The Mercury paper's
+ * names for the same functions stand at the end.
+ *
+ * Locking: wait's mutex guards the list of requests and their flags.
+ */
+#ifndef HG_GEN_HG_BULK_REQUEST_H
+#define HG_GEN_HG_BULK_REQUEST_H
+
+/* #include "base/os.h" */
+
+/* Let go of the requests nobody waited for; what is still on its way frees its
+ * own when it ends. The gate is closed. */
+HG_PRIVATE void hg_bulk_request_abandon_all(void);
+
+#endif
+
+/* ==== gen/hg/bulk_request.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/bulk_request.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bulk_request: see bulk_request.h. */
+/* #include "hg/bulk_request.h" */
+
+/* #include "base/log.h" */
+/* #include "hg/bulk.h" */
+/* #include "hg/bulk_transfer.h" */
+/* #include "hg/layer.h" */
+/* #include "hg/wait.h" */
+/* #include "na/addr.h" */
+
+struct hg_bulk_request {
+    struct na_link link;
+    bool abandoned; /* by HG_Finalize */
+    bool done;
+    hg_return_t ret;
+};
+
+/* All that are not freed. */
+static struct na_link hg_bulk_request_list = {
+    &hg_bulk_request_list, &hg_bulk_request_list};
+
+/* ---- Handles ---- */
 
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle)
 {
-    struct hg_bulk_layer *layer = hg_request_bulk("HG_Bulk_handle_create");
+    struct hg_bulk_layer *layer = hg_layer_enter_bulk("HG_Bulk_handle_create");
 
     if (layer == NULL)
         return HG_FAULT;
     if (handle == NULL)
-        return hg_request_refuse("HG_Bulk_handle_create", "handle is NULL");
-    return hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle);
+        return hg_layer_leave_bulk(
+            hg_layer_refuse("HG_Bulk_handle_create", "handle is NULL"));
+    return hg_layer_leave_bulk(
+        hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle));
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
 {
+    bool inside;
+
     if (handle == NULL)
-        return hg_request_refuse("HG_Bulk_handle_free", "handle is NULL");
+        return hg_layer_refuse("HG_Bulk_handle_free", "handle is NULL");
+    inside = hg_layer_enter_bulk(NULL) != NULL;
+    if (!inside)
+        hg_layer_lock(); /* the layer has ended, or is about to: one by one */
     if (!handle->remote)
         hg_bulk_withdraw(handle);
     hg_bulk_unref(handle);
+    if (inside)
+        return hg_layer_leave_bulk(HG_SUCCESS);
+    hg_layer_unlock();
     return HG_SUCCESS;
 }
 
@@ -14870,8 +15364,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
 {
     if (handle == NULL || actual_count == NULL ||
         (max_count > 0 && (buf_ptrs == NULL || buf_sizes == NULL)))
-        return hg_request_refuse(
-            "HG_Bulk_handle_access", "an argument is NULL");
+        return hg_layer_refuse("HG_Bulk_handle_access", "an argument is NULL");
     return hg_bulk_access(handle, offset, size, flags, max_count, buf_ptrs,
         buf_sizes, actual_count);
 }
@@ -14888,64 +15381,70 @@ HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle)
 
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 {
-    return handle != NULL && handle->layer != NULL
-        ? hg_bulk_serialize_size(handle)
-        : 0;
+    size_t size;
+
+    if (handle == NULL || hg_layer_enter_bulk(NULL) == NULL)
+        return 0;
+    size = handle->layer != NULL ? hg_bulk_serialize_size(handle) : 0;
+    (void) hg_layer_leave_bulk(HG_SUCCESS);
+    return size;
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle)
 {
-    if (buf == NULL || handle == NULL || handle->layer == NULL)
-        return hg_request_refuse("HG_Bulk_handle_serialize",
+    if (buf == NULL || handle == NULL || hg_layer_enter_bulk(NULL) == NULL)
+        return hg_layer_refuse("HG_Bulk_handle_serialize",
             "an argument is NULL, or the bulk layer has ended");
-    return hg_bulk_serialize(handle, buf, buf_size);
+    if (handle->layer == NULL)
+        return hg_layer_leave_bulk(hg_layer_refuse("HG_Bulk_handle_serialize",
+            "the handle is of a bulk layer that has ended"));
+    return hg_layer_leave_bulk(hg_bulk_serialize(handle, buf, buf_size));
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size)
 {
-    struct hg_bulk_layer *layer = hg_request_bulk("HG_Bulk_handle_deserialize");
+    struct hg_bulk_layer *layer =
+        hg_layer_enter_bulk("HG_Bulk_handle_deserialize");
 
     if (layer == NULL)
         return HG_FAULT;
     if (handle == NULL || buf == NULL)
-        return hg_request_refuse(
-            "HG_Bulk_handle_deserialize", "an argument is NULL");
-    return hg_bulk_deserialize(layer, buf, buf_size, handle);
+        return hg_layer_leave_bulk(hg_layer_refuse(
+            "HG_Bulk_handle_deserialize", "an argument is NULL"));
+    return hg_layer_leave_bulk(
+        hg_bulk_deserialize(layer, buf, buf_size, handle));
 }
 
-static void hg_request_bulk_ended(hg_return_t ret, void *arg)
+/* ---- Transfers ---- */
+
+static void hg_bulk_request_ended(hg_return_t ret, void *arg)
 {
     struct hg_bulk_request *request = (struct hg_bulk_request *) arg;
     bool abandoned;
 
-    hg_request_lock();
+    hg_wait_lock();
     abandoned = request->abandoned;
     request->ret = ret;
     if (!abandoned)
-        hg_request_complete(&request->done);
-    hg_request_unlock();
+        hg_wait_raise(&request->done);
+    hg_wait_unlock();
     if (abandoned)
         hg_mem_free(request);
 }
 
-HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
-    hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
-    size_t local_offset, size_t size, hg_bulk_request_t *request)
+/* HG_Bulk_transfer, inside the gate. */
+static hg_return_t hg_bulk_request_start(struct hg_context *context,
+    const struct hg_transfer_args *args, struct hg_bulk_request **request_p)
 {
-    struct hg_context *context = hg_request_context("HG_Bulk_transfer");
-    struct hg_transfer_args args = {op, origin_addr, origin_handle,
-        origin_offset, local_handle, local_offset, size};
     struct hg_bulk_request *made;
     hg_return_t ret;
 
-    if (context == NULL)
-        return HG_FAULT;
-    if (origin_handle == NULL || local_handle == NULL || request == NULL)
-        return hg_request_refuse("HG_Bulk_transfer", "an argument is NULL");
+    if (args->origin == NULL || args->local == NULL || request_p == NULL)
+        return hg_layer_refuse("HG_Bulk_transfer", "an argument is NULL");
     ret = na_addr_check(
-        context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
+        context->hg_class->na_class, args->addr, "HG_Bulk_transfer");
     if (ret != HG_SUCCESS)
         return ret;
     made = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*made));
@@ -14954,45 +15453,74 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
         return HG_NOMEM;
     }
     hg_list_init(&made->link);
-    hg_request_lock();
-    hg_list_push(&hg_request_layer.bulk_requests, &made->link);
-    hg_request_unlock();
-    ret = hg_transfer_start(context->queue, &args, hg_request_bulk_ended, made);
+    hg_wait_lock();
+    hg_list_push(&hg_bulk_request_list, &made->link);
+    hg_wait_unlock();
+    ret = hg_transfer_start(context->queue, args, hg_bulk_request_ended, made);
     if (ret != HG_SUCCESS) {
-        hg_request_lock();
+        hg_wait_lock();
         hg_list_remove(&made->link);
-        hg_request_unlock();
+        hg_wait_unlock();
         hg_mem_free(made);
         return ret;
     }
-    *request = made;
+    *request_p = made;
     return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
+    hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
+    size_t local_offset, size_t size, hg_bulk_request_t *request)
+{
+    struct hg_context *context = hg_layer_enter("HG_Bulk_transfer");
+    struct hg_transfer_args args = {op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+
+    if (context == NULL)
+        return HG_FAULT;
+    return hg_layer_leave(hg_bulk_request_start(context, &args, request));
 }
 
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_enter("HG_Bulk_wait");
+    struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
     if (request == NULL)
-        return hg_request_leave(
-            hg_request_refuse("HG_Bulk_wait", "request is NULL"));
+        return hg_layer_leave(
+            hg_layer_refuse("HG_Bulk_wait", "request is NULL"));
     /* A wait that starts no handler, inside one or not. */
-    ret = hg_request_wait(
-        context, &request->done, false, hg_request_deadline(timeout));
+    ret = hg_wait_until(
+        context, &request->done, false, hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     if (ret != HG_SUCCESS)
-        return hg_request_leave(ret);
+        return hg_layer_leave(ret);
     ret = request->ret;
-    hg_request_lock();
+    hg_wait_lock();
     hg_list_remove(&request->link);
-    hg_request_unlock();
+    hg_wait_unlock();
     hg_mem_free(request);
-    return hg_request_leave(ret);
+    return hg_layer_leave(ret);
+}
+
+HG_PRIVATE void hg_bulk_request_abandon_all(void)
+{
+    struct na_link *link;
+
+    hg_wait_lock();
+    while ((link = hg_list_pop(&hg_bulk_request_list)) != NULL) {
+        struct hg_bulk_request *request =
+            HG_CONTAINER_OF(link, struct hg_bulk_request, link);
+
+        request->abandoned = true;
+        if (request->done)
+            hg_mem_free(request);
+    }
+    hg_wait_unlock();
 }
 
 /* ---- The names of the paper ---- */
@@ -15007,7 +15535,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
     size_t i;
 
     if (segments == NULL || count == 0)
-        return hg_request_refuse(
+        return hg_layer_refuse(
             "HG_Bulk_handle_create_segments", "there are no segments");
     ptrs = (void **) hg_mem_calloc(count, sizeof(ptrs[0]));
     sizes = (size_t *) hg_mem_calloc(count, sizeof(sizes[0]));
@@ -15059,115 +15587,390 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
         block_offset, size, request);
 }
 
-/* ---- Handlers ---- */
+/* ==== gen/hg/handler.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/handler.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handler: the target's functions of the request model.
+ *
+ * HG_Handler_process waits and runs the callbacks of calls that arrived; the
+ * others are what a callback does with its handle, then or later, in any
+ * thread. What they do is serve's; here arguments are checked and the gate is
+ * passed, so that a handle is not looked at once the layer ended, which
+ * answered and freed it. Nothing above includes this room: it has no header.
+ *
+ * Locking: none of its own.
+ */
+/* #include "base/log.h" */
+/* #include "hg/layer.h" */
+/* #include "hg/serve.h" */
+/* #include "hg/wait.h" */
 
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_request_enter("HG_Handler_process");
+    struct hg_context *context = hg_layer_enter("HG_Handler_process");
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
-    if (hg_request_depth > 0) {
+    if (hg_wait_in_handler()) {
         hg_log_error("rpc", "HG_Handler_process inside a handler");
-        return hg_request_leave(HG_BUSY);
+        return hg_layer_leave(HG_BUSY);
     }
-    ret = hg_request_wait(context, NULL, true, hg_request_deadline(timeout));
+    ret = hg_wait_until(context, NULL, true, hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return hg_request_leave(ret);
+    return hg_layer_leave(ret);
 }
 
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
 {
-    return handle != NULL ? handle->addr : NULL;
+    na_addr_t addr;
+
+    if (handle == NULL || hg_layer_enter("HG_Handler_get_addr") == NULL)
+        return NULL;
+    addr = handle->addr;
+    (void) hg_layer_leave(HG_SUCCESS);
+    return addr;
 }
 
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle)
 {
-    return handle != NULL ? handle->rpc.id : 0;
+    hg_id_t id;
+
+    if (handle == NULL || hg_layer_enter("HG_Handler_get_id") == NULL)
+        return 0;
+    id = handle->rpc.id;
+    (void) hg_layer_leave(HG_SUCCESS);
+    return id;
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct)
 {
+    hg_return_t ret;
+
     if (handle == NULL || in_struct == NULL)
-        return hg_request_refuse("HG_Handler_get_input", "an argument is NULL");
+        return hg_layer_refuse("HG_Handler_get_input", "an argument is NULL");
+    if (hg_layer_enter("HG_Handler_get_input") == NULL)
+        return HG_FAULT;
     if (handle->rpc.in_proc == NULL)
-        return hg_request_refuse(
+        ret = hg_layer_refuse(
             "HG_Handler_get_input", "the function has no input proc");
-    return hg_handle_decode(&handle->in_args, handle->rpc.in_proc, in_struct);
+    else
+        ret =
+            hg_handle_decode(&handle->in_args, handle->rpc.in_proc, in_struct);
+    return hg_layer_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
 {
+    hg_return_t ret;
+
     if (handle == NULL || in_struct == NULL)
-        return hg_request_refuse(
-            "HG_Handler_free_input", "an argument is NULL");
+        return hg_layer_refuse("HG_Handler_free_input", "an argument is NULL");
+    if (hg_layer_enter("HG_Handler_free_input") == NULL)
+        return HG_FAULT;
     if (handle->rpc.in_proc == NULL)
-        return hg_request_refuse(
+        ret = hg_layer_refuse(
             "HG_Handler_free_input", "the function has no input proc");
-    return hg_handle_release(handle->rpc.in_proc, in_struct);
+    else
+        ret = hg_handle_release(handle->rpc.in_proc, in_struct);
+    return hg_layer_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_output(
     hg_handle_t handle, void *out_struct)
 {
+    hg_return_t ret;
+
     if (handle == NULL)
-        return hg_request_refuse("HG_Handler_start_output", "handle is NULL");
+        return hg_layer_refuse("HG_Handler_start_output", "handle is NULL");
+    if (hg_layer_enter("HG_Handler_start_output") == NULL)
+        return HG_FAULT;
     if (out_struct == NULL && handle->rpc.out_proc != NULL)
-        return hg_request_refuse("HG_Handler_start_output",
+        ret = hg_layer_refuse("HG_Handler_start_output",
             "the function has an output, but out_struct is NULL");
-    return hg_serve_respond(handle, HG_SUCCESS, out_struct);
+    else
+        ret = hg_serve_respond(handle, HG_SUCCESS, out_struct);
+    return hg_layer_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     hg_handle_t handle, void **buf, size_t *size)
 {
     if (handle == NULL || buf == NULL || size == NULL)
-        return hg_request_refuse(
+        return hg_layer_refuse(
             "HG_Handler_get_input_buf", "an argument is NULL");
+    if (hg_layer_enter("HG_Handler_get_input_buf") == NULL)
+        return HG_FAULT;
     *buf = (void *) (uintptr_t) handle->in_args.data;
     *size = handle->in_args.size;
-    return HG_SUCCESS;
+    return hg_layer_leave(HG_SUCCESS);
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(
     hg_handle_t handle, void **buf, size_t *size)
 {
     if (handle == NULL || buf == NULL || size == NULL)
-        return hg_request_refuse(
+        return hg_layer_refuse(
             "HG_Handler_get_output_buf", "an argument is NULL");
-    return hg_serve_output_buf(handle, buf, size);
+    if (hg_layer_enter("HG_Handler_get_output_buf") == NULL)
+        return HG_FAULT;
+    return hg_layer_leave(hg_serve_output_buf(handle, buf, size));
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_response(
     hg_handle_t handle, void *extra_buf, size_t extra_size)
 {
     if (handle == NULL)
-        return hg_request_refuse("HG_Handler_start_response", "handle is NULL");
-    return hg_serve_respond_raw(handle, extra_buf, extra_size);
+        return hg_layer_refuse("HG_Handler_start_response", "handle is NULL");
+    if (hg_layer_enter("HG_Handler_start_response") == NULL)
+        return HG_FAULT;
+    return hg_layer_leave(hg_serve_respond_raw(handle, extra_buf, extra_size));
 }
 
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 {
     if (handle == NULL)
-        return hg_request_refuse("HG_Handler_free", "handle is NULL");
-    return hg_serve_free(handle);
+        return hg_layer_refuse("HG_Handler_free", "handle is NULL");
+    if (hg_layer_enter("HG_Handler_free") == NULL)
+        return HG_FAULT;
+    return hg_layer_leave(hg_serve_free(handle));
 }
 
-/* ---- Counters ---- */
+/* ==== gen/hg/init.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/init.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * init: beginnings and endings of the request model.
+ *
+ *     HG_Bulk_init   make the bulk layer, open its gate
+ *     HG_Init        the same unless done; make the context, open the gate
+ *     HG_Finalize    close the gate or say HG_BUSY; free what was left; end
+ *                    the context; undo HG_Bulk_init if HG_Init did it
+ *
+ * The top of the house: it knows every room that has something to free.
+ * Registering and counting stand here too, which act on the layer as a whole.
+ *
+ * Locking: layer's mutex guards `hg_init_state`. While HG_Finalize empties the
+ * layer, which may call procs, it does not hold it: the context still stands
+ * there, so that nobody begins or ends another meanwhile.
+ */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "hg/bulk_request.h" */
+/* #include "hg/layer.h" */
+/* #include "hg/request.h" */
+/* #include "na/class.h" */
+
+struct hg_init_state {
+    struct hg_context *context; /* NULL: not initialised */
+    struct hg_bulk_layer *bulk;
+    bool own_bulk; /* made by HG_Init */
+    struct hg_options options;
+};
+
+static struct hg_init_state hg_init_state = {
+    NULL, NULL, false, HG_OPTIONS_INITIALIZER};
+
+HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
+{
+    static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (options == NULL)
+        options = &defaults;
+    if (options->size != sizeof(*options))
+        return hg_layer_refuse(
+            "HG_Set_options", "size is not that of struct hg_options");
+    hg_layer_lock();
+    if (hg_init_state.context != NULL)
+        ret = HG_BUSY;
+    else
+        hg_init_state.options = *options;
+    hg_layer_unlock();
+    if (ret != HG_SUCCESS)
+        hg_log_error("rpc", "HG_Set_options: HG_Init was called already");
+    return ret;
+}
+
+/* ---- The bulk layer ---- */
+
+/* Make it and open its gate; lock held. */
+static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
+{
+    hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_init_state.own_bulk = own;
+    hg_bulk_set_current(hg_init_state.bulk);
+    hg_layer_open_bulk(hg_init_state.bulk);
+    return HG_SUCCESS;
+}
+
+/* End it; its gate is closed. Lock held. */
+static void hg_init_end_bulk(void)
+{
+    struct hg_bulk_layer *bulk = hg_init_state.bulk;
+
+    hg_bulk_set_current(NULL);
+    hg_init_state.bulk = NULL;
+    hg_init_state.own_bulk = false;
+    hg_bulk_layer_destroy(bulk);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
+{
+    hg_return_t ret;
+
+    if (!na_class_is_live(na_class))
+        return hg_layer_refuse("HG_Bulk_init", "no such class is open");
+    hg_layer_lock();
+    if (hg_init_state.bulk != NULL) {
+        ret = HG_EXIST;
+        hg_log_error("bulk", "HG_Bulk_init: initialised already");
+    } else {
+        ret = hg_init_begin_bulk(na_class, false);
+    }
+    hg_layer_unlock();
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_finalize(void)
+{
+    const char *why = NULL;
+    hg_return_t ret = HG_BUSY;
+
+    hg_layer_lock();
+    if (hg_init_state.bulk == NULL) {
+        ret = HG_FAULT;
+        why = "not initialised";
+    } else if (hg_init_state.context != NULL) {
+        why = "HG_Finalize comes first";
+    } else if (!hg_layer_close_bulk()) {
+        why = "a thread is inside the layer";
+    } else {
+        hg_init_end_bulk();
+    }
+    hg_layer_unlock();
+    if (why == NULL)
+        return HG_SUCCESS;
+    hg_log_error("bulk", "HG_Bulk_finalize: %s", why);
+    return ret;
+}
+
+/* ---- The RPC layer ---- */
+
+/* Make what is missing and open the gate; lock held. */
+static hg_return_t hg_init_begin(struct na_class *na_class)
+{
+    bool own_bulk = hg_init_state.bulk == NULL;
+    hg_return_t ret;
+
+    if (own_bulk) {
+        ret = hg_init_begin_bulk(na_class, true);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    ret = hg_context_create(na_class, hg_init_state.bulk,
+        &hg_init_state.options, &hg_init_state.context);
+    if (ret == HG_SUCCESS)
+        hg_layer_open(hg_init_state.context);
+    else if (own_bulk && hg_layer_close_bulk())
+        hg_init_end_bulk();
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
+{
+    hg_return_t ret;
+
+    if (!na_class_is_live(na_class))
+        return hg_layer_refuse("HG_Init", "no such class is open");
+    hg_layer_lock();
+    if (hg_init_state.context != NULL) {
+        ret = HG_EXIST;
+        hg_log_error("rpc", "HG_Init: initialised already");
+    } else {
+        ret = hg_init_begin(na_class);
+    }
+    hg_layer_unlock();
+    return ret;
+}
+
+/* Close the gates of what is to end; lock held. HG_BUSY: none is closed. */
+static hg_return_t hg_init_close(void)
+{
+    if (!hg_layer_close())
+        return HG_BUSY;
+    if (!hg_init_state.own_bulk || hg_layer_close_bulk())
+        return HG_SUCCESS;
+    hg_layer_open(hg_init_state.context);
+    return HG_BUSY;
+}
+
+HG_EXPORT hg_return_t HG_Finalize1(void)
+{
+    struct hg_context *context;
+    hg_return_t ret;
+
+    hg_layer_lock();
+    context = hg_init_state.context;
+    ret = context == NULL ? HG_FAULT : hg_init_close();
+    hg_layer_unlock();
+    if (ret != HG_SUCCESS) {
+        hg_log_error("rpc", "HG_Finalize: %s",
+            ret == HG_FAULT ? "not initialised"
+                            : "inside a handler, or a thread is in a wait or "
+                              "another function of the layer");
+        return ret;
+    }
+    hg_request_free_all();
+    hg_bulk_request_abandon_all();
+    hg_context_destroy(context);
+    hg_layer_lock();
+    if (hg_init_state.own_bulk)
+        hg_init_end_bulk();
+    hg_init_state.context = NULL;
+    hg_layer_unlock();
+    return HG_SUCCESS;
+}
+
+/* ---- The layer as a whole ---- */
+
+HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
+    hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    struct hg_context *context = hg_layer_enter("HG_Register");
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb};
+    hg_id_t id = 0;
+
+    if (context == NULL)
+        return 0;
+    if (func_name == NULL || func_name[0] == '\0')
+        (void) hg_layer_refuse("HG_Register", "the name is NULL or empty");
+    else
+        id = hg_registry_add(&context->hg_class->registry, func_name, &rpc);
+    (void) hg_layer_leave(HG_SUCCESS);
+    return id;
+}
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 {
-    struct hg_context *context = hg_request_context("HG_Get_counters");
+    struct hg_context *context = hg_layer_enter("HG_Get_counters");
     struct hg_class *hg_class;
 
     if (context == NULL)
         return HG_FAULT;
     if (counters == NULL || counters->size != sizeof(*counters))
-        return hg_request_refuse(
-            "HG_Get_counters", "counters is NULL, or its size not set");
+        return hg_layer_leave(hg_layer_refuse(
+            "HG_Get_counters", "counters is NULL, or its size not set"));
     hg_class = context->hg_class;
     counters->requests_sent = atomic_load(&hg_class->requests_sent);
     counters->responses_received = atomic_load(&hg_class->responses_received);
@@ -15184,5 +15987,5 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->in_flight = context->in_flight;
     counters->unanswered = context->unanswered;
     hg_unlock(&context->lock);
-    return HG_SUCCESS;
+    return hg_layer_leave(HG_SUCCESS);
 }

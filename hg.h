@@ -188,6 +188,21 @@ HG_EXPORT void HG_Set_log_func(
  * that started it. NA_Progress moves data and queues completions; NA_Trigger
  * runs their callbacks, with no lock of the library held.
  *
+ * A function that starts an operation returns NA_SUCCESS, and the callback
+ * comes; or the code of its failure, and no callback comes. A NULL callback is
+ * allowed: nobody wants to hear. An operation keeps references of its own to
+ * addresses; buffers and memory handles must stay until its callback. *op_id
+ * is written before the callback can run, and holds nothing of use on failure.
+ *
+ * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
+ * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
+ * line of the log. Other output arguments are set only on success. Sizes are
+ * bytes, times milliseconds.
+ *
+ * Every function may be called from any thread at any time, also for one
+ * object from several, but for what ends an object: nobody else may be using
+ * it then.
+ *
  * Address strings: [plugin+]protocol://[host][:port] or
  * [plugin+]protocol://name.
  *
@@ -266,8 +281,9 @@ struct na_cb_info {
     } info;
 };
 
-/* The return value is ignored. A callback may call anything except
- * NA_Trigger on its own context. */
+/* The return value is ignored. A callback may start operations, progress and
+ * free what it owns; NA_Trigger and NA_Context_destroy are not for the context
+ * it runs on. */
 typedef na_return_t (*na_cb_t)(const struct na_cb_info *info);
 
 /* How a context that has nothing to do waits. */
@@ -289,7 +305,8 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 
 /* Options of NA_Initialize_opt. Start from NA_INIT_INFO_INITIALIZER; 0 and
  * NULL choose the default everywhere. The strings are copied. A member that
- * a transport has no use for is ignored. */
+ * a transport has no use for is ignored, but for curve_...: who asks for
+ * encryption that a transport to other processes has not gets no class. */
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
@@ -305,16 +322,20 @@ struct na_init_info {
     int traffic_class;
     /* Members of hg. */
     uint8_t wait_mode;         /* NA_WAIT_... */
-    unsigned int spin_us;      /* adaptive: how long to stay awake */
+    unsigned int spin_us;      /* adaptive: microseconds to stay awake; 50,
+                                  or 300 where the transport has threads */
     na_bool_t progress_thread; /* a thread of the library serves peers'
-                                    RMA while the application computes */
-    size_t max_queue_bytes;    /* messages without a receive, per class */
-    unsigned int lookup_ms;    /* until a silent peer is unreachable */
-    unsigned int death_ms;     /* until a silent connection is dead */
-    size_t rma_frame_size;     /* emulated RMA: bytes in a frame */
-    size_t rma_window;         /* emulated RMA: bytes on their way */
-    na_bool_t force_rma_emulation;
-    const char *curve_secret_key; /* files; see the ZeroMQ transport */
+                                  RMA while the application computes */
+    size_t max_queue_bytes;    /* messages without a receive, in the class;
+                                  64 MiB. Past it self holds the sender back,
+                                  others drop and count ("msg_dropped") */
+    unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000 */
+    unsigned int death_ms;     /* until a silent connection is dead; 5000 */
+    size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */
+    size_t rma_window;         /* emulated RMA: bytes on their way to a peer;
+                                  8 frames */
+    na_bool_t force_rma_emulation; /* also where the transport has RMA */
+    const char *curve_secret_key;  /* keys, in files */
     const char *curve_server_key;
     const char *curve_allow_dir;
 };
@@ -338,8 +359,10 @@ NA_EXPORT na_class_t *NA_Initialize(
 NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
 
-/* Close a class. NA_BUSY while the application's own contexts live. Leaked
- * addresses and memory handles are released, with one log line. */
+/* Close a class. NA_BUSY while the application's own contexts live;
+ * NA_INVALID_ARG for one that is closed already. Leaked addresses and memory
+ * handles are released, with one log line. Blocks while accepted sends leave,
+ * briefly. */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
 /* "self", "zmq", ... and "self", "tcp", ...; owned by the class. NULL for
@@ -358,21 +381,23 @@ NA_EXPORT na_context_t *NA_Context_create(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
 
 /* NA_BUSY while a thread progresses it or its callbacks run. Operations still
- * in flight are abandoned: their callbacks never run. */
+ * in flight are abandoned: their callbacks never run, and their buffers are
+ * the application's again on return. */
 NA_EXPORT na_return_t NA_Context_destroy(
     na_class_t *na_class, na_context_t *context);
 
 /* ---- Addresses ---- */
 
-/* Find a peer. NA_CB_LOOKUP completes with a reference to its address, or
- * NA_HOSTUNREACH when it refuses or stays silent. `name` is copied. A
- * malformed name is NA_INVALID_ARG at once, another transport's
- * NA_PROTONOSUPPORT. */
+/* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
+ * NA_HOSTUNREACH when it refuses or stays silent; NA_PROTOCOL_ERROR when it
+ * speaks another version. `name` is copied. A malformed name is
+ * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
 
-/* The same, blocking for at most timeout_ms; needs no context. */
+/* The same, blocking for at most timeout_ms (NA_TIMEOUT); needs no context,
+ * and runs no callback of the application's. */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
@@ -397,9 +422,9 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
 NA_EXPORT na_return_t NA_Addr_to_string(
     na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);
 
-/* An address as bytes that another process of the same transport can turn
- * back into one without a lookup where the transport allows; NA_OPNOTSUPPORT
- * where it does not. */
+/* An address as bytes, which are its string, that another process of the same
+ * transport turns back into one. Deserializing is a lookup and blocks for at
+ * most lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
     na_class_t *na_class, na_addr_t addr);
 NA_EXPORT na_return_t NA_Addr_serialize(
@@ -409,8 +434,8 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
 
 /* Close the connection behind an address: sends already accepted leave
  * first, then NA_CB_TERMINATE completes. The address may be used again (the
- * next use connects anew where the transport can). Nemesis Network Module
- * API, "vc_terminate". */
+ * next use connects anew where the transport can). NA_OPNOTSUPPORT: the
+ * transport has no connections. Nemesis Network Module API, "vc_terminate". */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
     na_op_id_t *op_id);
@@ -430,7 +455,8 @@ NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size);
 NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
 
 /* Send a message that the destination need not have posted a receive for.
- * `buf` must stay until the callback. NA_MSGSIZE: larger than the maximum;
+ * `buf` must stay until the callback, which says that it may be used again,
+ * not that the message arrived. NA_MSGSIZE: larger than the maximum;
  * NA_DISCONNECT, NA_HOSTUNREACH: the peer is known to be gone. */
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
@@ -438,19 +464,20 @@ NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
 
 /* Receive an unexpected message of any source and tag. A message larger than
  * buf_size completes the receive with NA_MSGSIZE and is lost. Several receives
- * are served in the order they were posted. */
+ * of a context are served in the order they were posted. */
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id);
 
-/* Send to a receive that the destination posts for this tag and source. A
- * message that comes before its receive waits, up to the class's limit. */
+/* Send to a receive that the destination posts for this tag and source; the
+ * rest is as above. A message that comes before its receive waits, up to the
+ * class's limit. */
 NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
     na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
 
 /* Receive the next message of `tag` from `source`; NA_DISCONNECT when the
- * source dies first. */
+ * source dies first. Too large a message: as above. */
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id);
@@ -487,8 +514,9 @@ NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
 /* Withdraw the memory. When the call returns no peer's operation reads or
- * writes it any more, and later ones fail with NA_NOENTRY at the peer; it may
- * wait for data already handed to the network. */
+ * writes it any more, and the application may unmap it; those under way and
+ * later ones fail with NA_NOENTRY at the peer. It waits for data that the
+ * network already has, at most until the peer is dead (death_ms). */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
@@ -502,12 +530,15 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size);
 
-/* Copy data_size bytes from local to remote memory, or back. Offsets are
+/* Copy data_size bytes from local to remote memory, or back. The local handle
+ * need not be registered; the remote one was deserialized. Offsets are
  * logical: into the concatenation of a handle's segments. NA_OVERFLOW: past
- * the end of a handle; NA_PERMISSION: its flags forbid it; both are found
- * before anything is sent where the description tells, else reported by the
- * target. A put has completed when the data is in the target's memory and
- * visible to it before any message sent later. */
+ * the end of a handle; NA_PERMISSION: its flags forbid it; both are returned
+ * at once where the description tells, else the callback brings the target's
+ * verdict, as it does NA_NOENTRY: the memory is not, or no longer, registered;
+ * NA_AGAIN: the target has too many transfers of ours; and NA_DISCONNECT. A put
+ * has completed when the data is in the target's memory and visible to it
+ * before any message sent later; one that failed may have written a part. */
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
     na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
     na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
@@ -522,9 +553,10 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 /* ---- Progress ---- */
 
 /* Move data for at most `timeout` ms, until a completion waits for
- * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none; 0 only tests. NA_INTR: a signal
- * came. Serves peers' RMA and messages for other contexts on the way. One
- * thread progresses a context at a time; a second one waits for its result. */
+ * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
+ * NA_INTR: a signal came. Serves peers' RMA and messages for other contexts on
+ * the way. One thread progresses a context at a time; a second one waits for
+ * its result. */
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
@@ -535,7 +567,8 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
 
 /* Ask an operation to end. NA_SUCCESS: its callback comes, once, with
- * NA_CANCELED or the result that won; NA_NOENTRY: it has ended already. */
+ * NA_CANCELED or the result that won; NA_NOENTRY: it has ended already, or
+ * cannot be taken back and ends by itself. */
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
 
@@ -701,7 +734,11 @@ enum {
 
 /* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
  * HG_Init does it with its class. HG_EXIST: done already; HG_INVALID_ARG:
- * NULL. Who called HG_Bulk_init calls HG_Bulk_finalize, after HG_Finalize. */
+ * NULL. Who called HG_Bulk_init calls HG_Bulk_finalize, after HG_Finalize.
+ * HG_FAULT: not initialised; HG_BUSY: before HG_Finalize, or a thread is making
+ * or freeing a handle. Handles left are freed by HG_Bulk_handle_free, also
+ * later; nothing else can be done with them then but to look at their memory
+ * and sizes. */
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
 HG_EXPORT hg_return_t HG_Bulk_finalize(void);
 
@@ -781,6 +818,15 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  * which runs the registered callback for each call that arrived. Mercury
  * design report, "Mercury API (client)" and "Mercury handler API (server)".
  *
+ * Threads: every function may be called from any thread at any time, with one
+ * rule: an object (a request, a bulk request, a handle of a call) is freed
+ * once, and not used by anybody after that or meanwhile. HG_Finalize frees the
+ * requests and handles there are. Beside it, a function called by another
+ * thread either makes it HG_BUSY, or finds the layer ended, does nothing and
+ * returns HG_FAULT (0 or NULL where it returns no code) with one log line. So
+ * threads may be told by that code to stop; what they must not do is to use
+ * requests and handles of one HG_Init after the next one.
+ *
  * Five functions carry a number, because the callback model gives their
  * plain names another meaning; HG_API_VERSION 1 (the default) makes the
  * plain names mean this section.
@@ -830,8 +876,10 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 
 /* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let
  * accepted sends leave, free everything. Requests not yet freed are gone with
- * it. HG_FAULT: not initialised; HG_BUSY: inside a handler, or another
- * thread is in a wait. */
+ * it. HG_FAULT: not initialised. HG_BUSY: inside a handler or a proc, or
+ * another thread is inside a function of this layer, a wait most often; then
+ * nothing has changed. Waits for at most twice drain_ms: what a transport does
+ * not give back by then is logged and never freed. */
 HG_EXPORT hg_return_t HG_Finalize1(void);
 
 /* Register a function; both sides derive the same id from `func_name`. Procs
@@ -941,15 +989,35 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
  * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
  * without a semicolon, defines the struct type `name` and its proc function
  * hg_proc_name. MERCURY_GEN_STRUCT_PROC does the second for a struct that
- * exists. A field's type is any single-word type `t` with a proc function
- * hg_proc_t, this macro's own included. Any number of fields.
+ * exists, whose other fields stay at home. Any number of fields.
+ *
+ * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
+ * compile. A type is any single word `t` with a proc function hg_proc_t:
+ *
+ *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+ *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
+ *     what these macros made before, structs and typedefs of one's own
+ *
+ * An array, a blob, an optional field is a type of one's own: a struct, and
+ * its proc function written by hand, as examples/array.c shows.
  *
  * Mercury design report, "Generic Processor Macros".
  */
 
-/* A field's declaration, and its step of the proc function. */
+/* A field's declaration. */
 #define HG_GEN_DECL(type) type HG_GEN_DECL_NAME
 #define HG_GEN_DECL_NAME(field) field;
+
+/* What the compiler shall refuse: a field of another size than its type, by a
+ * division by zero; one that is no identifier, by a constant named after it. */
+/* clang-format off */
+#define HG_GEN_CHECK(type) \
+    { enum { hg_fits = 1 / (sizeof(type) == HG_GEN_CHECK_NAME
+#define HG_GEN_CHECK_NAME(field) \
+    sizeof(hg_data->field)) }; enum { hg_field_##field }; }
+/* clang-format on */
+
+/* Its step of the proc function. */
 #define HG_GEN_STEP(type) \
     if (hg_ret == HG_SUCCESS) \
     hg_ret = hg_proc_##type HG_GEN_STEP_NAME
@@ -962,6 +1030,11 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #define HG_GEN_DECL_B(field) HG_GEN_DECL field HG_GEN_DECL_A
 #define HG_GEN_DECL_A_END
 #define HG_GEN_DECL_B_END
+#define HG_GEN_CHECKS(fields) HG_GEN_END(HG_GEN_CHECK_A fields)
+#define HG_GEN_CHECK_A(field) HG_GEN_CHECK field HG_GEN_CHECK_B
+#define HG_GEN_CHECK_B(field) HG_GEN_CHECK field HG_GEN_CHECK_A
+#define HG_GEN_CHECK_A_END
+#define HG_GEN_CHECK_B_END
 #define HG_GEN_STEPS(fields) HG_GEN_END(HG_GEN_STEP_A fields)
 #define HG_GEN_STEP_A(field) HG_GEN_STEP field HG_GEN_STEP_B
 #define HG_GEN_STEP_B(field) HG_GEN_STEP field HG_GEN_STEP_A
@@ -984,6 +1057,7 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
     { \
         name *hg_data = (name *) data; \
         hg_return_t hg_ret = HG_SUCCESS; \
+        HG_GEN_CHECKS(fields) \
         if (hg_data == NULL) \
             return hg_proc_raw(proc, NULL, 1); \
         HG_GEN_STEPS(fields) \
@@ -1172,16 +1246,19 @@ struct na_plugin {
     /* Open the endpoint: `host` is what stands behind "://" ("" if nothing).
      * May block briefly (name resolution). */
     na_return_t (*open)(struct na_class *na_class, const char *host);
-    /* Close it. Every context is gone; accepted sends get until `linger_ms`
-     * to leave. Completes nothing. Blocks at most that long. */
+    /* Close it. Every context is gone, and no memory is registered; accepted
+     * sends get until `linger_ms` to leave. Completes nothing. Blocks at most
+     * that long. Only addr_release is called later. */
     void (*close)(struct na_class *na_class, unsigned linger_ms);
     na_return_t (*context_create)(struct na_context *context);
     void (*context_destroy)(struct na_context *context);
 
     /* ---- addr ---- */
-    /* Start NA_CB_LOOKUP of op->name. NA_INVALID_ARG for a malformed name. */
+    /* Start NA_CB_LOOKUP of op->name, the whole address string, whose protocol
+     * is one of the transport's. NA_INVALID_ARG for a malformed name. */
     na_return_t (*addr_lookup)(struct na_op *op);
-    /* The last reference is gone. */
+    /* The last reference is gone, and the object goes after this. Also called
+     * for what is left once the class is closed. */
     void (*addr_release)(struct na_addr *addr);
     /* Default: names are equal. */
     na_bool_t (*addr_cmp)(
@@ -1208,7 +1285,8 @@ struct na_plugin {
         size_t header_size, const void *data, size_t size,
         void (*release)(void *arg), void *arg);
 
-    /* ---- mem ---- default, all five: emulated over frames */
+    /* ---- mem ---- given together with put and get; default: emulated over
+     * frames */
     na_return_t (*mem_register)(struct na_mem_handle *mem);
     /* Blocks until no peer's operation touches the memory. */
     void (*mem_deregister)(struct na_mem_handle *mem);
@@ -1220,7 +1298,7 @@ struct na_plugin {
     /* 0: any number of segments in one handle. */
     na_size_t max_segments;
 
-    /* ---- rma ---- default: emulated over frames */
+    /* ---- rma ---- both or none; default: emulated over frames */
     na_return_t (*put)(struct na_op *op);
     na_return_t (*get)(struct na_op *op);
 
@@ -1286,14 +1364,16 @@ struct na_core {
     void (*log)(int level, const char *subsys, const char *format, ...);
     uint64_t (*now_ns)(void);
     uint64_t (*random)(void);
-    /* Add to a named counter of the class (shown by its statistics). `name`
-     * must be a string constant. */
+    /* Add to a named counter of the class, which NA_Get_counter reads. `name`
+     * must be a string constant; a class has room for 64 names. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
 };
 
 /* Make a transport known under its name; a name registered again replaces
- * the former for classes opened later. The table is borrowed for ever.
- * NA_INVALID_ARG: wrong abi or size, or a required slot is missing. */
+ * the former for classes opened later. The table is borrowed for ever. It may
+ * be shorter than ours: what it ends before is empty.
+ * NA_INVALID_ARG: wrong abi or size, or a slot is missing that is required or
+ * that goes with put or get; NA_AGAIN: 32 are registered. */
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 
 /* The value of a counter of a class, 0 if nothing counted. For tests and

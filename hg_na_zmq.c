@@ -57,6 +57,7 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,6 +65,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -99,7 +101,13 @@
 #define NA_ZMQ_KEEP 256       /* envelopes kept for reuse */
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
 #define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20) /* of one peer, inside libzmq */
+#define NA_ZMQ_SPARE_FDS 256u /* of the process, that no peer gets */
 #define NA_ZMQ_MS ((uint64_t) 1000000)
+/* Those that are heard. ZMQ_EVENT_ACCEPT_FAILED must not be among them: without
+ * a descriptor left, libzmq tells it in an endless loop. */
+#define NA_ZMQ_EVENTS \
+    (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | \
+        ZMQ_EVENT_DISCONNECTED)
 #define NA_ZMQ_NEVER UINT64_MAX
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
@@ -198,8 +206,9 @@ struct na_zmq_in {
 struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
-    bool claimed;              /* a hello came by it */
-    struct na_zmq_addr *owner; /* proven, or NULL */
+    bool contested;              /* several have said hello by it */
+    struct na_zmq_addr *claimer; /* who said hello by it last, or NULL */
+    struct na_zmq_addr *owner;   /* proven, or NULL */
 };
 
 /* Data that libzmq has borrowed; or, without release, a probe. */
@@ -238,7 +247,7 @@ struct na_zmq_class {
     uint64_t death;        /* of a silent connection, in ns */
     _Atomic bool relieved; /* a frame that was refused may go; without lock */
     bool touched;          /* what its descriptor told may have been consumed */
-    bool accept_failed;    /* and that was logged */
+    bool crowded;          /* peers are turned away, and that was logged */
     unsigned sleepers;
     int epoll_fd;
     int timer_fd;
@@ -310,6 +319,7 @@ static void na_zmq_list_push(struct na_link *head, struct na_link *link)
 
 static void na_zmq_list_remove(struct na_link *link)
 {
+    assert(link->prev->next == link && link->next->prev == link);
     link->prev->next = link->next;
     link->next->prev = link->prev;
     na_zmq_list_init(link);
@@ -349,6 +359,7 @@ static size_t na_zmq_hash(const void *key, size_t size)
 static const void *na_zmq_key_of(
     const struct na_zmq_addr *addr, enum na_zmq_key by, size_t *size_p)
 {
+    assert(by == NA_ZMQ_BY_ID || addr->endpoint != NULL);
     *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(addr->endpoint);
     return by == NA_ZMQ_BY_ID ? (const void *) addr->id : addr->endpoint;
 }
@@ -356,6 +367,7 @@ static const void *na_zmq_key_of(
 static struct na_zmq_addr **na_zmq_bucket(
     const struct na_zmq_table *table, const void *key, size_t size)
 {
+    assert(table->size > 0 && (table->size & (table->size - 1)) == 0);
     return &table->buckets[na_zmq_hash(key, size) & (table->size - 1)];
 }
 
@@ -412,7 +424,7 @@ static void na_zmq_enter(
     const void *key = na_zmq_key_of(addr, by, &size);
     struct na_zmq_addr **bucket;
 
-    assert(na_zmq_find(self, by, key, size) == NULL);
+    assert(size > 0 && na_zmq_find(self, by, key, size) == NULL);
     if (self->tables[by].count >= self->tables[by].size)
         na_zmq_table_grow(self, by);
     bucket = na_zmq_bucket(&self->tables[by], key, size);
@@ -433,6 +445,7 @@ static void na_zmq_remove(
     if (*at == NULL)
         return;
     *at = addr->next[by];
+    assert(self->tables[by].count > 0);
     self->tables[by].count--;
 }
 
@@ -596,6 +609,7 @@ static void *na_zmq_inproc_join(struct na_zmq_class *self)
 /* From now on others can find the class. */
 static void na_zmq_inproc_enter(struct na_zmq_class *self)
 {
+    assert(self->protocol == NA_ZMQ_INPROC && na_zmq_list_empty(&self->live));
     (void) pthread_mutex_lock(&na_zmq_inproc.lock);
     na_zmq_list_push(&na_zmq_inproc.classes, &self->live);
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
@@ -709,6 +723,7 @@ static void na_zmq_lose(
 {
     if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
         return;
+    assert(na_zmq_list_empty(&addr->dying));
     addr->closing = addr->state == NA_ZMQ_CLOSING;
     addr->state = NA_ZMQ_DYING;
     addr->fate = fate;
@@ -733,6 +748,9 @@ static bool na_zmq_readable(struct na_zmq_class *self)
 /* Close our side of a connection. What libzmq holds for it is dropped. */
 static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
+    assert(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
+    if (addr->fd >= 0 && self->fds[addr->fd].claimer == addr)
+        self->fds[addr->fd].claimer = NULL;
     if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
         self->fds[addr->fd].owner = NULL;
         if (addr->dialled) /* libzmq tells nothing of its own closing */
@@ -742,6 +760,7 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (!addr->dialled)
         return;
     addr->dialled = false;
+    assert(addr->endpoint != NULL);
     (void) zmq_disconnect(self->socket, addr->endpoint);
     (void) na_zmq_readable(self);
 }
@@ -1181,7 +1200,8 @@ static struct na_zmq_fd *na_zmq_fd_of(struct na_zmq_class *self, int fd)
     return &fds[fd];
 }
 
-/* A descriptor's connection is gone, with all who claim to be its. */
+/* A descriptor's connection is gone, with all who claim to be its: mostly one,
+ * else the list of all addresses tells. */
 static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 {
     struct na_zmq_fd *record = &self->fds[fd];
@@ -1189,7 +1209,9 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 
     if (record->owner != NULL)
         na_zmq_lose(self, record->owner, NA_HOSTUNREACH);
-    for (link = self->addrs.next; record->claimed && link != &self->addrs;
+    if (record->claimer != NULL && record->claimer->state == NA_ZMQ_ACCEPTED)
+        na_zmq_lose(self, record->claimer, NA_HOSTUNREACH);
+    for (link = self->addrs.next; record->contested && link != &self->addrs;
          link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
@@ -1197,7 +1219,8 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
     }
     record->live = false;
-    record->claimed = false;
+    record->contested = false;
+    record->claimer = NULL;
     record->owner = NULL;
 }
 
@@ -1231,15 +1254,70 @@ static void na_zmq_connected(
     record->owner = addr;
 }
 
+/* Whether a descriptor, which is libzmq's and may be somebody else's by now, is
+ * of a connection that our listener accepted: its own name is the listener's. */
+static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
+{
+    struct sockaddr_storage where;
+    socklen_t size = sizeof(where);
+    const char *bound = strstr(self->endpoint, "://");
+    const char *port = strrchr(self->endpoint, ':');
+    int listens = 1;
+    socklen_t int_size = sizeof(listens);
+
+    memset(&where, 0, sizeof(where));
+    if (bound == NULL ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_size) != 0 ||
+        listens != 0 || getsockname(fd, (struct sockaddr *) &where, &size) != 0)
+        return false;
+    if (self->protocol == NA_ZMQ_IPC) {
+        const char *path = ((const struct sockaddr_un *) &where)->sun_path;
+
+        bound += bound[3] == '@' ? 4 : 3; /* an abstract name begins with 0 */
+        path += where.ss_family == AF_UNIX && path[0] == '\0';
+        return where.ss_family == AF_UNIX && strcmp(path, bound) == 0;
+    }
+    if (where.ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *) &where)->sin6_port) ==
+            strtoul(port + 1, NULL, 10);
+    return where.ss_family == AF_INET &&
+        ntohs(((const struct sockaddr_in *) &where)->sin_port) ==
+        strtoul(port + 1, NULL, 10);
+}
+
+/* A peer connected. The last descriptors of the process are not for peers:
+ * without any, libzmq spins, or on ipc ends the process. */
+static void na_zmq_accepted(
+    struct na_zmq_class *self, const char *endpoint, int fd)
+{
+    struct rlimit limit;
+    rlim_t spare;
+
+    if (na_zmq_fd_began(self, fd) == NULL ||
+        getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return; /* its hello gets no answer; or no limit is known */
+    spare = limit.rlim_cur / 8 < NA_ZMQ_SPARE_FDS ? limit.rlim_cur / 8
+                                                  : NA_ZMQ_SPARE_FDS;
+    if (limit.rlim_cur == RLIM_INFINITY ||
+        (rlim_t) fd < limit.rlim_cur - spare || !na_zmq_is_accepted(self, fd))
+        return;
+    (void) shutdown(fd, SHUT_RDWR);
+    self->base.core->count(&self->base, "zmq_turned_away", 1);
+    if (!self->crowded)
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+            "peers are turned away at %s: descriptor %d of %" PRIu64
+            " is taken",
+            endpoint, fd, (uint64_t) limit.rlim_cur);
+    self->crowded = true;
+}
+
 static void na_zmq_monitored(
     struct na_zmq_class *self, unsigned event, int value, const char *endpoint)
 {
     struct na_zmq_addr *addr;
 
     switch (event) {
-    case ZMQ_EVENT_ACCEPTED:
-        (void) na_zmq_fd_began(self, value); /* or its hello gets no answer */
-        break;
+    case ZMQ_EVENT_ACCEPTED: na_zmq_accepted(self, endpoint, value); break;
     case ZMQ_EVENT_CONNECTED: na_zmq_connected(self, endpoint, value); break;
     case ZMQ_EVENT_CLOSED:
         addr =
@@ -1251,17 +1329,7 @@ static void na_zmq_monitored(
         if (na_zmq_fd_of(self, value) != NULL)
             na_zmq_fd_ended(self, value);
         break;
-    case ZMQ_EVENT_ACCEPT_FAILED:
-        self->base.core->count(&self->base, "zmq_accept_failed", 1);
-        errno = value;
-        if (!self->accept_failed)
-            (void) na_zmq_failed(self, "cannot accept a peer at", endpoint);
-        self->accept_failed = true;
-        break;
-    default:
-        self->base.core->log(
-            HG_LOG_LEVEL_DEBUG, "zmq", "event 0x%x at %s", event, endpoint);
-        break;
+    default: break;
     }
 }
 
@@ -1315,9 +1383,8 @@ static void na_zmq_read_monitor(struct na_zmq_class *self)
 static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     int fd = addr->fd;
-    int domain = 0;
-    socklen_t size = sizeof(domain);
 
+    assert(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
         "%s has taken nothing for %" PRIu64 " ms: closing", addr->base.name,
         self->death / NA_ZMQ_MS);
@@ -1330,8 +1397,7 @@ static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
      * libzmq's: make sure that it still is this connection. */
     na_zmq_read_monitor(self);
     if (fd >= 0 && self->fds[fd].owner == addr && self->fds[fd].live &&
-        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
-        domain == AF_UNIX)
+        na_zmq_is_accepted(self, fd))
         (void) shutdown(fd, SHUT_RDWR);
 }
 
@@ -1604,7 +1670,8 @@ static bool na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         addr->state = NA_ZMQ_ACCEPTED;
         if (record != NULL) {
             addr->fd_generation = record->generation;
-            record->claimed = true;
+            record->contested = record->contested || record->claimer != NULL;
+            record->claimer = addr;
         }
         na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
         na_zmq_list_push(&self->addrs, &addr->link);
@@ -1662,6 +1729,7 @@ static bool na_zmq_welcome(struct na_zmq_class *self, struct na_zmq_in *in,
     na_zmq_lock(self);
     good =
         addr->state == NA_ZMQ_DIALLING && na_zmq_get64(body + 8) == addr->nonce;
+    assert(!good || (addr->dialled && addr->endpoint != NULL));
     if (good)
         na_zmq_list_move(&lookups, &addr->lookups);
     if (good && na_zmq_get64(body) == self->base.incarnation) {
@@ -1693,6 +1761,7 @@ static bool na_zmq_confirm(struct na_zmq_class *self, struct na_zmq_in *in,
         return false;
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_ACCEPTED && na_zmq_get64(body) == addr->nonce;
+    assert(!good || (!addr->dialled && !addr->reached));
     if (good && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
 
@@ -1875,6 +1944,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_zmq_list_init(&sends);
     na_zmq_list_init(&closers);
     na_zmq_lock(self);
+    assert(addr->state == NA_ZMQ_DYING && !na_zmq_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);
     na_zmq_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
@@ -1883,6 +1953,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_zmq_list_move(&closers, &addr->closers);
     if (again) {
         addr->state = NA_ZMQ_IDLE;
+        assert(addr->fd < 0 && !addr->dialled);
         na_zmq_list_move(&addr->lookups, &addr->late);
         if (!na_zmq_list_empty(&addr->lookups) ||
             !na_zmq_list_empty(&addr->sends))
@@ -2262,6 +2333,7 @@ static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
 static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
+    assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
     if (addr->state == NA_ZMQ_DYING || addr->state == NA_ZMQ_LEAVING) {
         na_zmq_list_push(&addr->late, &op->link);
         return;
@@ -2552,7 +2624,7 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
     self->monitor = zmq_socket(self->context, ZMQ_PAIR);
     if (self->monitor == NULL || !na_zmq_set(self->monitor, ZMQ_LINGER, 0) ||
         !na_zmq_set(self->monitor, ZMQ_RCVHWM, 0) ||
-        zmq_socket_monitor(self->socket, monitor, ZMQ_EVENT_ALL) != 0 ||
+        zmq_socket_monitor(self->socket, monitor, NA_ZMQ_EVENTS) != 0 ||
         zmq_connect(self->monitor, monitor) != 0)
         return na_zmq_failed(self, "cannot monitor", "the socket");
     return NA_SUCCESS;

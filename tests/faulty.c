@@ -51,6 +51,16 @@ HG_TEST(skips)
     hg_test_skip("the moon is %s", "full");
 }
 
+static bool faulty_is_on_the_moon(void)
+{
+    return !strcmp(hg_test_transport(), "moon");
+}
+
+HG_TEST_WHERE(weighs_little, faulty_is_on_the_moon)
+{
+    HG_CHECK(faulty_is_on_the_moon());
+}
+
 HG_TEST(dies_of_a_signal)
 {
     raise(SIGSEGV);

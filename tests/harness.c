@@ -279,6 +279,28 @@ bool hg_test_emulated(void)
     return transport != NULL && !strcmp(transport, "self-emul");
 }
 
+bool hg_test_is_self(void)
+{
+    return !strcmp(hg_test_transport(), "self");
+}
+
+bool hg_test_crosses_processes(void)
+{
+    return !hg_test_is_self() && strstr(hg_test_transport(), "inproc") == NULL;
+}
+
+bool hg_test_is_plain(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    (defined(HG_ENABLE_EPOLL) && !HG_ENABLE_EPOLL)
+    return false;
+#else
+    const char *preload = getenv("LD_PRELOAD");
+
+    return preload == NULL || strstr(preload, "vgpreload") == NULL;
+#endif
+}
+
 const char *hg_test_dir(void)
 {
     const char *dir = getenv("HG_TEST_DIR");
@@ -594,6 +616,11 @@ static void test_on_term(int signal_number)
     _exit(1);
 }
 
+static bool test_applies(const struct hg_test_case *entry)
+{
+    return entry->applies == NULL || entry->applies();
+}
+
 static int test_run_case(const char *name)
 {
     const struct hg_test_case *entry = test_cases;
@@ -603,6 +630,11 @@ static int test_run_case(const char *name)
         entry = entry->next;
     if (entry == NULL) {
         fprintf(stderr, "%s: no case %s\n", test_program, name);
+        return 2;
+    }
+    if (!test_applies(entry)) {
+        fprintf(stderr, "%s: %s does not apply to %s\n", test_program, name,
+            hg_test_transport());
         return 2;
     }
     entry->run();
@@ -635,7 +667,8 @@ int main(int argc, char **argv)
     test_program = argv[0];
     if (argc == 2 && !strcmp(argv[1], "--list")) {
         for (entry = test_cases; entry != NULL; entry = entry->next)
-            printf("%s %u\n", entry->name, entry->seconds);
+            if (test_applies(entry))
+                printf("%s %u\n", entry->name, entry->seconds);
         return 0;
     }
     if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--role") != 0)) {

@@ -37,7 +37,8 @@ struct hg_allocator;
 struct hg_test_case {
     const char *name;
     void (*run)(void);
-    unsigned seconds; /* the watchdog's patience; 0: the default */
+    unsigned seconds;      /* the watchdog's patience; 0: the default */
+    bool (*applies)(void); /* NULL: everywhere */
     struct hg_test_case *next;
 };
 
@@ -53,10 +54,19 @@ void hg_test_add_role(struct hg_test_role *entry);
 #define HG_TEST(name) HG_TEST_SECONDS(name, 0)
 
 /* A case whose watchdog waits longer (or shorter) than the default 20 s. */
-#define HG_TEST_SECONDS(name, seconds) \
+#define HG_TEST_SECONDS(name, seconds) HG_TEST_CASE_(name, seconds, NULL)
+
+/* A case that has a meaning only where `applies`, a bool (*)(void), says so
+ * of the transport and the build; elsewhere it is not listed. What could have
+ * run but lacks something here, such as IPv6, is listed and skipped. */
+#define HG_TEST_WHERE(name, applies) HG_TEST_CASE_(name, 0, applies)
+#define HG_TEST_WHERE_SECONDS(name, applies, seconds) \
+    HG_TEST_CASE_(name, seconds, applies)
+
+#define HG_TEST_CASE_(name, seconds, applies) \
     static void hg_test_run_##name(void); \
     static struct hg_test_case hg_test_case_##name = { \
-        #name, hg_test_run_##name, seconds, NULL}; \
+        #name, hg_test_run_##name, seconds, applies, NULL}; \
     __attribute__((constructor)) static void hg_test_enter_##name(void) \
     { \
         hg_test_add_case(&hg_test_case_##name); \
@@ -142,6 +152,15 @@ const char *hg_test_transport(void);
 /* Whether remote memory is to be emulated (force_rma_emulation): the transport
  * called "self-emul" is "self" with that option. */
 bool hg_test_emulated(void);
+
+/* For HG_TEST_WHERE: whether the transport reaches other processes, and
+ * whether it is the one inside the library. */
+bool hg_test_crosses_processes(void);
+bool hg_test_is_self(void);
+
+/* Whether this is the plain build, run as it is: what costs seconds and no
+ * sanitizer, fallback or valgrind sees more of is left to it. */
+bool hg_test_is_plain(void);
 
 /* An info string for a listening class on hg_test_transport(), never given
  * twice: port 0, or a name with the process id. The caller frees it. */

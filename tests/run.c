@@ -8,7 +8,8 @@
  * A program, compiled or script, answers `--list` with its cases, one a line,
  * each with the seconds it may take (0 or none: the default), and runs the
  * case it is given as its argument: status 0 is passed, 77 skipped, anything
- * else failed. A wrapper (such as valgrind) goes before compiled programs.
+ * else failed. It finds the transport in HG_TEST_TRANSPORT, also when it
+ * lists: a case that has no meaning there is left out. A wrapper (such as valgrind) goes before compiled programs.
  *
  * Each case has a supervisor, a process which leads nobody's group, has a
  * directory for the case's files and starts the case in a process group of
@@ -380,7 +381,11 @@ static void run_list(const char *program, const char *transport)
     unsigned seconds;
     FILE *list;
 
-    snprintf(command, sizeof command, "'%s' --list", program);
+    if (transport != NULL)
+        snprintf(command, sizeof command, "HG_TEST_TRANSPORT='%s' '%s' --list",
+            transport, program);
+    else
+        snprintf(command, sizeof command, "'%s' --list", program);
     list = popen(command, "r");
     if (list == NULL)
         run_die(program);

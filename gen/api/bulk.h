@@ -26,7 +26,11 @@ enum {
 
 /* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
  * HG_Init does it with its class. HG_EXIST: done already; HG_INVALID_ARG:
- * NULL. Who called HG_Bulk_init calls HG_Bulk_finalize, after HG_Finalize. */
+ * NULL. Who called HG_Bulk_init calls HG_Bulk_finalize, after HG_Finalize.
+ * HG_FAULT: not initialised; HG_BUSY: before HG_Finalize, or a thread is making
+ * or freeing a handle. Handles left are freed by HG_Bulk_handle_free, also
+ * later; nothing else can be done with them then but to look at their memory
+ * and sizes. */
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
 HG_EXPORT hg_return_t HG_Bulk_finalize(void);
 

@@ -4,15 +4,35 @@
  * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
  * without a semicolon, defines the struct type `name` and its proc function
  * hg_proc_name. MERCURY_GEN_STRUCT_PROC does the second for a struct that
- * exists. A field's type is any single-word type `t` with a proc function
- * hg_proc_t, this macro's own included. Any number of fields.
+ * exists, whose other fields stay at home. Any number of fields.
+ *
+ * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
+ * compile. A type is any single word `t` with a proc function hg_proc_t:
+ *
+ *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+ *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
+ *     what these macros made before, structs and typedefs of one's own
+ *
+ * An array, a blob, an optional field is a type of one's own: a struct, and
+ * its proc function written by hand, as examples/array.c shows.
  *
  * Mercury design report, "Generic Processor Macros".
  */
 
-/* A field's declaration, and its step of the proc function. */
+/* A field's declaration. */
 #define HG_GEN_DECL(type) type HG_GEN_DECL_NAME
 #define HG_GEN_DECL_NAME(field) field;
+
+/* What the compiler shall refuse: a field of another size than its type, by a
+ * division by zero; one that is no identifier, by a constant named after it. */
+/* clang-format off */
+#define HG_GEN_CHECK(type) \
+    { enum { hg_fits = 1 / (sizeof(type) == HG_GEN_CHECK_NAME
+#define HG_GEN_CHECK_NAME(field) \
+    sizeof(hg_data->field)) }; enum { hg_field_##field }; }
+/* clang-format on */
+
+/* Its step of the proc function. */
 #define HG_GEN_STEP(type) \
     if (hg_ret == HG_SUCCESS) \
     hg_ret = hg_proc_##type HG_GEN_STEP_NAME
@@ -25,6 +45,11 @@
 #define HG_GEN_DECL_B(field) HG_GEN_DECL field HG_GEN_DECL_A
 #define HG_GEN_DECL_A_END
 #define HG_GEN_DECL_B_END
+#define HG_GEN_CHECKS(fields) HG_GEN_END(HG_GEN_CHECK_A fields)
+#define HG_GEN_CHECK_A(field) HG_GEN_CHECK field HG_GEN_CHECK_B
+#define HG_GEN_CHECK_B(field) HG_GEN_CHECK field HG_GEN_CHECK_A
+#define HG_GEN_CHECK_A_END
+#define HG_GEN_CHECK_B_END
 #define HG_GEN_STEPS(fields) HG_GEN_END(HG_GEN_STEP_A fields)
 #define HG_GEN_STEP_A(field) HG_GEN_STEP field HG_GEN_STEP_B
 #define HG_GEN_STEP_B(field) HG_GEN_STEP field HG_GEN_STEP_A
@@ -47,6 +72,7 @@
     { \
         name *hg_data = (name *) data; \
         hg_return_t hg_ret = HG_SUCCESS; \
+        HG_GEN_CHECKS(fields) \
         if (hg_data == NULL) \
             return hg_proc_raw(proc, NULL, 1); \
         HG_GEN_STEPS(fields) \

@@ -7,6 +7,21 @@
  * that started it. NA_Progress moves data and queues completions; NA_Trigger
  * runs their callbacks, with no lock of the library held.
  *
+ * A function that starts an operation returns NA_SUCCESS, and the callback
+ * comes; or the code of its failure, and no callback comes. A NULL callback is
+ * allowed: nobody wants to hear. An operation keeps references of its own to
+ * addresses; buffers and memory handles must stay until its callback. *op_id
+ * is written before the callback can run, and holds nothing of use on failure.
+ *
+ * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
+ * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
+ * line of the log. Other output arguments are set only on success. Sizes are
+ * bytes, times milliseconds.
+ *
+ * Every function may be called from any thread at any time, also for one
+ * object from several, but for what ends an object: nobody else may be using
+ * it then.
+ *
  * Address strings: [plugin+]protocol://[host][:port] or
  * [plugin+]protocol://name.
  *
@@ -85,8 +100,9 @@ struct na_cb_info {
     } info;
 };
 
-/* The return value is ignored. A callback may call anything except
- * NA_Trigger on its own context. */
+/* The return value is ignored. A callback may start operations, progress and
+ * free what it owns; NA_Trigger and NA_Context_destroy are not for the context
+ * it runs on. */
 typedef na_return_t (*na_cb_t)(const struct na_cb_info *info);
 
 /* How a context that has nothing to do waits. */
@@ -108,7 +124,8 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 
 /* Options of NA_Initialize_opt. Start from NA_INIT_INFO_INITIALIZER; 0 and
  * NULL choose the default everywhere. The strings are copied. A member that
- * a transport has no use for is ignored. */
+ * a transport has no use for is ignored, but for curve_...: who asks for
+ * encryption that a transport to other processes has not gets no class. */
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
@@ -124,16 +141,20 @@ struct na_init_info {
     int traffic_class;
     /* Members of hg. */
     uint8_t wait_mode;         /* NA_WAIT_... */
-    unsigned int spin_us;      /* adaptive: how long to stay awake */
+    unsigned int spin_us;      /* adaptive: microseconds to stay awake; 50,
+                                  or 300 where the transport has threads */
     na_bool_t progress_thread; /* a thread of the library serves peers'
-                                    RMA while the application computes */
-    size_t max_queue_bytes;    /* messages without a receive, per class */
-    unsigned int lookup_ms;    /* until a silent peer is unreachable */
-    unsigned int death_ms;     /* until a silent connection is dead */
-    size_t rma_frame_size;     /* emulated RMA: bytes in a frame */
-    size_t rma_window;         /* emulated RMA: bytes on their way */
-    na_bool_t force_rma_emulation;
-    const char *curve_secret_key; /* files; see the ZeroMQ transport */
+                                  RMA while the application computes */
+    size_t max_queue_bytes;    /* messages without a receive, in the class;
+                                  64 MiB. Past it self holds the sender back,
+                                  others drop and count ("msg_dropped") */
+    unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000 */
+    unsigned int death_ms;     /* until a silent connection is dead; 5000 */
+    size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */
+    size_t rma_window;         /* emulated RMA: bytes on their way to a peer;
+                                  8 frames */
+    na_bool_t force_rma_emulation; /* also where the transport has RMA */
+    const char *curve_secret_key;  /* keys, in files */
     const char *curve_server_key;
     const char *curve_allow_dir;
 };
@@ -157,8 +178,10 @@ NA_EXPORT na_class_t *NA_Initialize(
 NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
 
-/* Close a class. NA_BUSY while the application's own contexts live. Leaked
- * addresses and memory handles are released, with one log line. */
+/* Close a class. NA_BUSY while the application's own contexts live;
+ * NA_INVALID_ARG for one that is closed already. Leaked addresses and memory
+ * handles are released, with one log line. Blocks while accepted sends leave,
+ * briefly. */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
 /* "self", "zmq", ... and "self", "tcp", ...; owned by the class. NULL for
@@ -177,21 +200,23 @@ NA_EXPORT na_context_t *NA_Context_create(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
 
 /* NA_BUSY while a thread progresses it or its callbacks run. Operations still
- * in flight are abandoned: their callbacks never run. */
+ * in flight are abandoned: their callbacks never run, and their buffers are
+ * the application's again on return. */
 NA_EXPORT na_return_t NA_Context_destroy(
     na_class_t *na_class, na_context_t *context);
 
 /* ---- Addresses ---- */
 
-/* Find a peer. NA_CB_LOOKUP completes with a reference to its address, or
- * NA_HOSTUNREACH when it refuses or stays silent. `name` is copied. A
- * malformed name is NA_INVALID_ARG at once, another transport's
- * NA_PROTONOSUPPORT. */
+/* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
+ * NA_HOSTUNREACH when it refuses or stays silent; NA_PROTOCOL_ERROR when it
+ * speaks another version. `name` is copied. A malformed name is
+ * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
 
-/* The same, blocking for at most timeout_ms; needs no context. */
+/* The same, blocking for at most timeout_ms (NA_TIMEOUT); needs no context,
+ * and runs no callback of the application's. */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
@@ -216,9 +241,9 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
 NA_EXPORT na_return_t NA_Addr_to_string(
     na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);
 
-/* An address as bytes that another process of the same transport can turn
- * back into one without a lookup where the transport allows; NA_OPNOTSUPPORT
- * where it does not. */
+/* An address as bytes, which are its string, that another process of the same
+ * transport turns back into one. Deserializing is a lookup and blocks for at
+ * most lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
     na_class_t *na_class, na_addr_t addr);
 NA_EXPORT na_return_t NA_Addr_serialize(
@@ -228,8 +253,8 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
 
 /* Close the connection behind an address: sends already accepted leave
  * first, then NA_CB_TERMINATE completes. The address may be used again (the
- * next use connects anew where the transport can). Nemesis Network Module
- * API, "vc_terminate". */
+ * next use connects anew where the transport can). NA_OPNOTSUPPORT: the
+ * transport has no connections. Nemesis Network Module API, "vc_terminate". */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
     na_op_id_t *op_id);
@@ -249,7 +274,8 @@ NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size);
 NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
 
 /* Send a message that the destination need not have posted a receive for.
- * `buf` must stay until the callback. NA_MSGSIZE: larger than the maximum;
+ * `buf` must stay until the callback, which says that it may be used again,
+ * not that the message arrived. NA_MSGSIZE: larger than the maximum;
  * NA_DISCONNECT, NA_HOSTUNREACH: the peer is known to be gone. */
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
@@ -257,19 +283,20 @@ NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
 
 /* Receive an unexpected message of any source and tag. A message larger than
  * buf_size completes the receive with NA_MSGSIZE and is lost. Several receives
- * are served in the order they were posted. */
+ * of a context are served in the order they were posted. */
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id);
 
-/* Send to a receive that the destination posts for this tag and source. A
- * message that comes before its receive waits, up to the class's limit. */
+/* Send to a receive that the destination posts for this tag and source; the
+ * rest is as above. A message that comes before its receive waits, up to the
+ * class's limit. */
 NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
     na_size_t buf_size, na_addr_t dest, na_tag_t tag, na_op_id_t *op_id);
 
 /* Receive the next message of `tag` from `source`; NA_DISCONNECT when the
- * source dies first. */
+ * source dies first. Too large a message: as above. */
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_addr_t source, na_tag_t tag, na_op_id_t *op_id);
@@ -306,8 +333,9 @@ NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
 /* Withdraw the memory. When the call returns no peer's operation reads or
- * writes it any more, and later ones fail with NA_NOENTRY at the peer; it may
- * wait for data already handed to the network. */
+ * writes it any more, and the application may unmap it; those under way and
+ * later ones fail with NA_NOENTRY at the peer. It waits for data that the
+ * network already has, at most until the peer is dead (death_ms). */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
@@ -321,12 +349,15 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size);
 
-/* Copy data_size bytes from local to remote memory, or back. Offsets are
+/* Copy data_size bytes from local to remote memory, or back. The local handle
+ * need not be registered; the remote one was deserialized. Offsets are
  * logical: into the concatenation of a handle's segments. NA_OVERFLOW: past
- * the end of a handle; NA_PERMISSION: its flags forbid it; both are found
- * before anything is sent where the description tells, else reported by the
- * target. A put has completed when the data is in the target's memory and
- * visible to it before any message sent later. */
+ * the end of a handle; NA_PERMISSION: its flags forbid it; both are returned
+ * at once where the description tells, else the callback brings the target's
+ * verdict, as it does NA_NOENTRY: the memory is not, or no longer, registered;
+ * NA_AGAIN: the target has too many transfers of ours; and NA_DISCONNECT. A put
+ * has completed when the data is in the target's memory and visible to it
+ * before any message sent later; one that failed may have written a part. */
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
     na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
     na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
@@ -341,9 +372,10 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 /* ---- Progress ---- */
 
 /* Move data for at most `timeout` ms, until a completion waits for
- * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none; 0 only tests. NA_INTR: a signal
- * came. Serves peers' RMA and messages for other contexts on the way. One
- * thread progresses a context at a time; a second one waits for its result. */
+ * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
+ * NA_INTR: a signal came. Serves peers' RMA and messages for other contexts on
+ * the way. One thread progresses a context at a time; a second one waits for
+ * its result. */
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
@@ -354,7 +386,8 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
 
 /* Ask an operation to end. NA_SUCCESS: its callback comes, once, with
- * NA_CANCELED or the result that won; NA_NOENTRY: it has ended already. */
+ * NA_CANCELED or the result that won; NA_NOENTRY: it has ended already, or
+ * cannot be taken back and ends by itself. */
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
 

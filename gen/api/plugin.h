@@ -153,16 +153,19 @@ struct na_plugin {
     /* Open the endpoint: `host` is what stands behind "://" ("" if nothing).
      * May block briefly (name resolution). */
     na_return_t (*open)(struct na_class *na_class, const char *host);
-    /* Close it. Every context is gone; accepted sends get until `linger_ms`
-     * to leave. Completes nothing. Blocks at most that long. */
+    /* Close it. Every context is gone, and no memory is registered; accepted
+     * sends get until `linger_ms` to leave. Completes nothing. Blocks at most
+     * that long. Only addr_release is called later. */
     void (*close)(struct na_class *na_class, unsigned linger_ms);
     na_return_t (*context_create)(struct na_context *context);
     void (*context_destroy)(struct na_context *context);
 
     /* ---- addr ---- */
-    /* Start NA_CB_LOOKUP of op->name. NA_INVALID_ARG for a malformed name. */
+    /* Start NA_CB_LOOKUP of op->name, the whole address string, whose protocol
+     * is one of the transport's. NA_INVALID_ARG for a malformed name. */
     na_return_t (*addr_lookup)(struct na_op *op);
-    /* The last reference is gone. */
+    /* The last reference is gone, and the object goes after this. Also called
+     * for what is left once the class is closed. */
     void (*addr_release)(struct na_addr *addr);
     /* Default: names are equal. */
     na_bool_t (*addr_cmp)(
@@ -189,7 +192,8 @@ struct na_plugin {
         size_t header_size, const void *data, size_t size,
         void (*release)(void *arg), void *arg);
 
-    /* ---- mem ---- default, all five: emulated over frames */
+    /* ---- mem ---- given together with put and get; default: emulated over
+     * frames */
     na_return_t (*mem_register)(struct na_mem_handle *mem);
     /* Blocks until no peer's operation touches the memory. */
     void (*mem_deregister)(struct na_mem_handle *mem);
@@ -201,7 +205,7 @@ struct na_plugin {
     /* 0: any number of segments in one handle. */
     na_size_t max_segments;
 
-    /* ---- rma ---- default: emulated over frames */
+    /* ---- rma ---- both or none; default: emulated over frames */
     na_return_t (*put)(struct na_op *op);
     na_return_t (*get)(struct na_op *op);
 
@@ -267,14 +271,16 @@ struct na_core {
     void (*log)(int level, const char *subsys, const char *format, ...);
     uint64_t (*now_ns)(void);
     uint64_t (*random)(void);
-    /* Add to a named counter of the class (shown by its statistics). `name`
-     * must be a string constant. */
+    /* Add to a named counter of the class, which NA_Get_counter reads. `name`
+     * must be a string constant; a class has room for 64 names. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
 };
 
 /* Make a transport known under its name; a name registered again replaces
- * the former for classes opened later. The table is borrowed for ever.
- * NA_INVALID_ARG: wrong abi or size, or a required slot is missing. */
+ * the former for classes opened later. The table is borrowed for ever. It may
+ * be shorter than ours: what it ends before is empty.
+ * NA_INVALID_ARG: wrong abi or size, or a slot is missing that is required or
+ * that goes with put or get; NA_AGAIN: 32 are registered. */
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 
 /* The value of a counter of a class, 0 if nothing counted. For tests and

@@ -6,6 +6,15 @@
  * which runs the registered callback for each call that arrived. Mercury
  * design report, "Mercury API (client)" and "Mercury handler API (server)".
  *
+ * Threads: every function may be called from any thread at any time, with one
+ * rule: an object (a request, a bulk request, a handle of a call) is freed
+ * once, and not used by anybody after that or meanwhile. HG_Finalize frees the
+ * requests and handles there are. Beside it, a function called by another
+ * thread either makes it HG_BUSY, or finds the layer ended, does nothing and
+ * returns HG_FAULT (0 or NULL where it returns no code) with one log line. So
+ * threads may be told by that code to stop; what they must not do is to use
+ * requests and handles of one HG_Init after the next one.
+ *
  * Five functions carry a number, because the callback model gives their
  * plain names another meaning; HG_API_VERSION 1 (the default) makes the
  * plain names mean this section.
@@ -55,8 +64,10 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 
 /* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let
  * accepted sends leave, free everything. Requests not yet freed are gone with
- * it. HG_FAULT: not initialised; HG_BUSY: inside a handler, or another
- * thread is in a wait. */
+ * it. HG_FAULT: not initialised. HG_BUSY: inside a handler or a proc, or
+ * another thread is inside a function of this layer, a wait most often; then
+ * nothing has changed. Waits for at most twice drain_ms: what a transport does
+ * not give back by then is logged and never freed. */
 HG_EXPORT hg_return_t HG_Finalize1(void);
 
 /* Register a function; both sides derive the same id from `func_name`. Procs

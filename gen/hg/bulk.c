@@ -106,6 +106,9 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     struct na_link *link;
     unsigned left = 0;
 
+    /* First the transfers, which look at their handles while they end. */
+    if (na_context_destroy(layer->context) != NA_SUCCESS)
+        hg_log_error("bulk", "the bulk layer's context is in use");
     while ((link = hg_list_pop(&layer->handles)) != NULL) {
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
 
@@ -123,8 +126,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_mem_free(peer);
     }
     hg_map_fini(&layer->ids);
-    if (na_context_destroy(layer->context) != NA_SUCCESS)
-        hg_log_error("bulk", "the bulk layer's context is in use");
     pthread_mutex_destroy(&layer->lock);
     hg_mem_free(layer);
 }

@@ -43,6 +43,7 @@ struct hg_bulk_layer {
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
     bool mute; /* it must travel, but there is none: nothing is exposed */
     _Atomic uint32_t transfers; /* in flight */
+    _Atomic uint32_t epoch;     /* those of earlier ones are abandoned */
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
 };

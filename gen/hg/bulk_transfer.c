@@ -15,6 +15,7 @@
 struct hg_transfer {
     struct na_completion done;
     struct na_queue *queue;
+    uint32_t epoch;               /* of its layer: later, `queue` is gone */
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
     pthread_mutex_t lock;
@@ -59,6 +60,8 @@ static void hg_transfer_run(struct na_completion *done)
 
 static void hg_transfer_finish(struct hg_transfer *transfer)
 {
+    if (transfer->epoch != atomic_load(&transfer->args.local->layer->epoch))
+        return; /* nobody is left to be told */
     transfer->done.run = hg_transfer_run;
     na_queue_push(transfer->queue, NA_LANE_DONE, &transfer->done);
 }
@@ -292,6 +295,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
         return HG_NOMEM;
     }
     transfer->queue = queue;
+    transfer->epoch = atomic_load(&args->local->layer->epoch);
     transfer->args = *args;
     hg_bulk_ref(args->origin);
     hg_bulk_ref(args->local);

@@ -10,6 +10,9 @@
  * Where bulk has a class of its own, the owner's address there travels in the
  * handle and is looked up the first time.
  *
+ * One that does not end with its RPC layer is abandoned: it never touches the
+ * queue again, and its memory is left to the transport.
+ *
  * Locking: a transfer's own mutex guards its counts; it is not held while a
  * piece is started.
  */

@@ -12,10 +12,14 @@
 #include "na/msg.h"
 #include "na/progress.h"
 
+/* How soon to try again what needs memory. */
+#define HG_CONTEXT_AGAIN_MS 10
+
 /* ---- Messages in ---- */
 
 /* The RPC plane's sink. Only files what came: answers and refusals leave from
- * the internal lane. */
+ * the internal lane. NA_NOMEM: it could not, and the message is lost; a caller
+ * in this process is told that by HG_Forward. */
 static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
 {
@@ -37,9 +41,9 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     if (header.type == HG_HEADER_RESPONSE)
         hg_forward_answer(context, source, &header, ret, data, (size_t) size);
     else if (header.type == HG_HEADER_REQUEST && ret == HG_SUCCESS)
-        hg_serve_request(context, source, &header, data, (size_t) size);
+        return hg_serve_request(context, source, &header, data, (size_t) size);
     else if (header.type == HG_HEADER_REQUEST)
-        hg_serve_refuse(context, source, &header, ret);
+        return hg_serve_refuse(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
         hg_serve_acknowledged(context, source, &header);
     else if (ret == HG_SUCCESS)
@@ -58,7 +62,8 @@ static void hg_context_peer_dead(
 
 /* ---- Time ---- */
 
-/* Run the timers that expired; when the next one does. */
+/* Run the timers that expired, and send again what there was no memory for;
+ * when to come back. */
 static uint64_t hg_context_run_timers(struct hg_context *context)
 {
     uint64_t next;
@@ -66,6 +71,7 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
     for (;;) {
         struct hg_handle *handle = NULL;
         struct hg_timer *timer = NULL;
+        bool unsaid;
 
         hg_lock(&context->lock);
         if (context->deadline.count > 0)
@@ -75,7 +81,13 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
             hg_handle_ref(handle);
         }
         next = hg_deadline_next(&context->deadline);
+        unsaid = !hg_list_is_empty(&context->unsaid);
         hg_unlock(&context->lock);
+        if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
+            uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
+
+            return soon < next ? soon : next;
+        }
         if (handle == NULL)
             return next;
         hg_serve_expired(handle);
@@ -253,6 +265,7 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     if (ret != HG_SUCCESS)
         goto delete_class;
     hg_list_init(&context->pool);
+    hg_list_init(&context->unsaid);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_slots_init(&context->sequences);
@@ -260,15 +273,19 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     hg_deadline_init(&context->deadline);
     context->arrived = hg_context_arrived;
     context->layer = layer;
+    ret = hg_handle_fill_pool(context);
+    if (ret != HG_SUCCESS)
+        goto drop_pool;
     ret = hg_context_set_na(context);
     if (ret != HG_SUCCESS)
-        goto destroy_lock;
+        goto drop_pool;
     na_msg_set_sink(
         context->na_context, hg_context_arrived, hg_context_peer_dead, context);
     *context_p = context;
     return HG_SUCCESS;
 
-destroy_lock:
+drop_pool:
+    hg_handle_drop_pool(context);
     pthread_mutex_destroy(&context->lock);
 delete_class:
     hg_context_delete_class(context->hg_class);
@@ -302,9 +319,22 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
     return hg_context_is_quiet(context);
 }
 
+/* Free what no transport can touch any more: everything is home. */
+static void hg_context_delete(struct hg_context *context)
+{
+    hg_handle_drop_pool(context);
+    hg_slots_fini(&context->sequences);
+    hg_slots_fini(&context->held);
+    hg_deadline_fini(&context->deadline);
+    pthread_mutex_destroy(&context->lock);
+    hg_context_delete_class(context->hg_class);
+    hg_mem_free(context);
+}
+
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
-    struct hg_class *hg_class = context->hg_class;
+    unsigned drain_ms = context->hg_class->options.drain_ms;
+    bool quiet;
 
     hg_lock(&context->lock);
     context->closing = true;
@@ -312,21 +342,28 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
-    if (!hg_context_drain(context, hg_class->options.drain_ms)) {
+    quiet = hg_context_drain(context, drain_ms);
+    na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    if (!quiet) {
         hg_serve_release_held(context, NULL);
         na_context_cancel_all(context->layer->context);
         na_context_cancel_all(context->na_context);
-        if (!hg_context_drain(context, hg_class->options.drain_ms))
-            hg_log_error("ctx", "%" PRIu32 " calls did not end", context->live);
     }
-    na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    /* Also when all was quiet: a call may have come just before the sink was
+     * gone. */
+    (void) hg_context_drain(context, drain_ms);
+    hg_handle_drop_unsaid(context);
+    quiet = hg_context_is_quiet(context);
+    if (!quiet) {
+        atomic_fetch_add(&context->layer->epoch, 1);
+        hg_log_error("ctx",
+            "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
+            " transfers did not end: their memory is left to them",
+            context->live, context->sending,
+            atomic_load(&context->layer->transfers));
+    }
     if (context->na_context != context->layer->context)
         (void) na_context_destroy(context->na_context);
-    hg_handle_drop_pool(context);
-    hg_slots_fini(&context->sequences);
-    hg_slots_fini(&context->held);
-    hg_deadline_fini(&context->deadline);
-    pthread_mutex_destroy(&context->lock);
-    hg_context_delete_class(hg_class);
-    hg_mem_free(context);
+    if (quiet)
+        hg_context_delete(context);
 }

@@ -22,7 +22,9 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     struct hg_context **context_p);
 
 /* Cancel and answer what is left, let accepted sends leave for at most
- * drain_ms, free everything. */
+ * drain_ms, take back what did not for as long again, free everything. What
+ * the transport does not give back even then (logged) is never freed, neither
+ * its buffers nor the context that its end would look at. */
 HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
 /* Progress until one of `lanes` of the context's queue has an entry

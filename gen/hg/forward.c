@@ -20,7 +20,7 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
         hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
         return ret;
     }
-    handle = hg_handle_get(context);
+    handle = hg_handle_get(context, false);
     if (handle == NULL)
         return HG_NOMEM;
     handle->rpc = rpc;
@@ -258,11 +258,10 @@ static void hg_forward_acknowledge(struct hg_handle *handle)
     header.type = HG_HEADER_ACK;
     header.sequence = handle->held_id;
     header.rpc_id = handle->rpc.id;
-    hg_handle_send_control(
-        handle->context, handle->addr, &header, handle->peer_context);
+    hg_handle_send_control(handle, &header);
 }
 
-/* The fetch of a large output ended. */
+/* The fetch of a large output ended, or could not begin. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -288,6 +287,10 @@ static void hg_forward_fetch(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
 
+    if (handle->ret != HG_SUCCESS) { /* no memory for the message */
+        hg_forward_fetched(handle, handle->ret);
+        return;
+    }
     hg_overflow_fetch(handle, &handle->out_large, handle->out_args.data,
         handle->out_args.size, hg_forward_fetched);
 }
@@ -313,6 +316,27 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     return handle;
 }
 
+/* Copy an answer, which is whole; its code. */
+static hg_return_t hg_forward_keep_answer(struct hg_handle *handle,
+    const struct hg_header *header, const void *message, size_t size)
+{
+    hg_return_t ret = header->code;
+
+    if (ret < 0 || ret >= HG_RETURN_MAX)
+        ret = HG_OTHER_ERROR;
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_buf_reserve(&handle->out, size, size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    memcpy(handle->out.data, message, size);
+    handle->out_args.data = handle->out.data + header->size;
+    handle->out_args.size = (size_t) header->payload_size;
+    handle->out_args.crc = header->args_crc;
+    handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
     const void *message, size_t size)
@@ -331,30 +355,15 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         hg_log_error("rpc", "a damaged answer came, or one of another version");
         goto finish;
     }
-    ret = hg_buf_reserve(&handle->out, size, size);
-    if (ret != HG_SUCCESS)
-        goto finish;
-    memcpy(handle->out.data, message, size);
-    handle->out_args.data = handle->out.data + header->size;
-    handle->out_args.size = (size_t) header->payload_size;
-    handle->out_args.crc = header->args_crc;
-    handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
     handle->peer_context = header->origin_context;
-    ret = header->code;
-    if (ret < 0 || ret >= HG_RETURN_MAX)
-        ret = HG_OTHER_ERROR;
-    if (!large)
-        goto finish;
-    handle->held_id =
-        hg_overflow_held_id(handle->out_args.data, handle->out_args.size);
-    hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
-    return;
-
-finish:
+    ret = hg_forward_keep_answer(handle, header, message, size);
     if (large) {
-        hg_lock(&context->lock);
-        handle->state = HG_HANDLE_ENDED;
-        hg_unlock(&context->lock);
+        handle->ret = ret;
+        handle->held_id =
+            hg_overflow_held_id(header->payload, (size_t) header->payload_size);
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_forward_fetch);
+        return;
     }
+finish:
     hg_forward_finish(handle, ret);
 }

@@ -11,6 +11,10 @@
 #define HG_HANDLE_POOL_MAX 1024
 #define HG_HANDLE_BUF_MAX ((size_t) 64 << 10)
 
+/* The last handles of the pool, for calls that are to be refused when there is
+ * no memory for them. What comes back fills it up again. */
+#define HG_HANDLE_RESERVE 8
+
 static struct hg_handle *hg_handle_new(struct hg_context *context)
 {
     struct hg_handle *handle =
@@ -22,30 +26,54 @@ static struct hg_handle *hg_handle_new(struct hg_context *context)
     }
     handle->context = context;
     hg_list_init(&handle->link);
+    hg_list_init(&handle->unsaid);
     return handle;
 }
 
-HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context)
+HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context)
 {
-    struct hg_handle *handle = NULL;
-    struct na_link *link;
+    while (context->pool_count < HG_HANDLE_RESERVE) {
+        struct hg_handle *handle = hg_handle_new(context);
+
+        if (handle == NULL)
+            return HG_NOMEM;
+        hg_list_push(&context->pool, &handle->link);
+        context->pool_count++;
+    }
+    return HG_SUCCESS;
+}
+
+/* A free handle, unless no more than `keep` are there; NULL. Lock held. */
+static struct hg_handle *hg_handle_reuse(
+    struct hg_context *context, unsigned keep)
+{
+    if (context->pool_count <= keep)
+        return NULL;
+    context->pool_count--;
+    return HG_CONTAINER_OF(hg_list_pop(&context->pool), struct hg_handle, link);
+}
+
+HG_PRIVATE struct hg_handle *hg_handle_get(
+    struct hg_context *context, bool reserve)
+{
+    struct hg_handle *handle;
 
     hg_lock(&context->lock);
-    link = hg_list_pop(&context->pool);
-    if (link != NULL) {
-        context->pool_count--;
-        handle = HG_CONTAINER_OF(link, struct hg_handle, link);
-    }
+    handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
     context->live++;
     hg_unlock(&context->lock);
     if (handle == NULL)
         handle = hg_handle_new(context);
     if (handle == NULL) {
         hg_lock(&context->lock);
-        context->live--;
+        if (reserve)
+            handle = hg_handle_reuse(context, 0);
+        if (handle == NULL)
+            context->live--;
         hg_unlock(&context->lock);
-        return NULL;
     }
+    if (handle == NULL)
+        return NULL;
     assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
@@ -81,6 +109,7 @@ static void hg_handle_clear(struct hg_handle *handle)
     struct hg_buf out;
 
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->link));
+    assert(hg_list_is_empty(&handle->unsaid));
     assert(handle->in_large.mem == NULL && handle->in_large.remote == NULL);
     assert(handle->out_large.mem == NULL && handle->out_large.remote == NULL);
     hg_mem_free(handle->in_large.data);
@@ -91,6 +120,7 @@ static void hg_handle_clear(struct hg_handle *handle)
     out = handle->out;
     memset(handle, 0, sizeof(*handle));
     hg_list_init(&handle->link);
+    hg_list_init(&handle->unsaid);
     handle->context = context;
     handle->in = in;
     handle->out = out;
@@ -198,31 +228,76 @@ HG_PRIVATE hg_return_t hg_handle_send(
     return ret;
 }
 
-HG_PRIVATE void hg_handle_send_control(struct hg_context *context,
-    struct na_addr *addr, struct hg_header *header, uint8_t target)
+/* Send a handle's control message, or keep it for later. */
+static void hg_handle_say(struct hg_handle *handle)
 {
-    struct hg_handle *handle = hg_handle_get(context);
-    size_t size = hg_header_size(header);
-    hg_return_t ret = HG_NOMEM;
+    struct hg_context *context = handle->context;
+    hg_return_t ret = hg_handle_send(
+        handle, handle->control, sizeof(handle->control), handle->peer_context);
 
-    if (handle == NULL)
-        goto lost;
-    hg_handle_set_addr(handle, addr);
-    ret = hg_buf_reserve(&handle->out, size, size);
-    if (ret != HG_SUCCESS)
-        goto unref_handle;
+    if (ret == HG_NOMEM || ret == HG_AGAIN) {
+        hg_handle_ref(handle);
+        hg_lock(&context->lock);
+        hg_list_push(&context->unsaid, &handle->unsaid);
+        hg_unlock(&context->lock);
+    } else if (ret != HG_SUCCESS) {
+        hg_log_warning("rpc", "could not tell %s about a call: %s",
+            handle->addr->name != NULL ? handle->addr->name : "a peer",
+            HG_Error_to_string(ret));
+    }
+}
+
+HG_PRIVATE void hg_handle_send_control(
+    struct hg_handle *handle, struct hg_header *header)
+{
+    struct hg_context *context = handle->context;
+
+    assert(header->text_size == 0 && hg_list_is_empty(&handle->unsaid));
     header->incarnation = context->hg_class->na_class->incarnation;
     header->origin_context = context->na_context->id;
-    header->target_context = target;
-    hg_header_encode(header, handle->out.data);
-    ret = hg_handle_send(handle, handle->out.data, size, target);
-unref_handle:
-    hg_handle_unref(handle);
-lost:
-    if (ret != HG_SUCCESS)
-        hg_log_warning("rpc", "could not tell %s about a call: %s",
-            addr->name != NULL ? addr->name : "a peer",
-            HG_Error_to_string(ret));
+    header->target_context = handle->peer_context;
+    hg_header_encode(header, handle->control);
+    hg_handle_say(handle);
+}
+
+/* Take all that is in `unsaid`; their references are the caller's. */
+static void hg_handle_take_unsaid(
+    struct hg_context *context, struct na_link *taken)
+{
+    hg_list_init(taken);
+    hg_lock(&context->lock);
+    hg_list_splice(taken, &context->unsaid);
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
+{
+    struct na_link taken;
+    struct na_link *link;
+    bool all;
+
+    hg_handle_take_unsaid(context, &taken);
+    while ((link = hg_list_pop(&taken)) != NULL) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, unsaid);
+
+        hg_handle_say(handle);
+        hg_handle_unref(handle);
+    }
+    hg_lock(&context->lock);
+    all = hg_list_is_empty(&context->unsaid);
+    hg_unlock(&context->lock);
+    return all;
+}
+
+HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
+{
+    struct na_link taken;
+    struct na_link *link;
+
+    hg_handle_take_unsaid(context, &taken);
+    while ((link = hg_list_pop(&taken)) != NULL)
+        hg_handle_unref(HG_CONTAINER_OF(link, struct hg_handle, unsaid));
 }
 
 /* ---- Arguments ---- */

@@ -60,6 +60,7 @@ struct hg_args {
 struct hg_handle {
     struct na_completion done; /* a step or a callback of it, queued */
     struct na_link link;       /* in flight or unanswered; the pool */
+    struct na_link unsaid;     /* its control message has to wait for memory */
     struct hg_context *context;
     _Atomic uint32_t refs;
     enum hg_handle_state state; /* context lock */
@@ -80,6 +81,9 @@ struct hg_handle {
     size_t raw_size; /* target: of the buffer given for raw output */
     struct hg_overflow in_large;
     struct hg_overflow out_large;
+    /* A message without arguments. A place of its own, so that an error is
+     * told, and a fetch acknowledged, when there is no memory. */
+    unsigned char control[HG_HEADER_MIN];
     struct hg_timer timer;
     /* Its message could not be sent after all; NULL: nobody minds. */
     void (*unsent)(struct hg_handle *handle, hg_return_t ret);
@@ -113,8 +117,9 @@ struct hg_context {
     pthread_mutex_t lock;
     struct na_link pool; /* free handles */
     unsigned pool_count;
-    struct na_link origins;    /* calls of ours in flight */
-    struct na_link targets;    /* calls to us not answered yet */
+    struct na_link unsaid;  /* handles with a control message to send again */
+    struct na_link origins; /* calls of ours in flight */
+    struct na_link targets; /* calls to us not answered yet */
     struct hg_slots sequences; /* origins by sequence */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
@@ -132,9 +137,14 @@ static inline void hg_handle_count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* A handle with one reference, idle, without an address. NULL: no memory
- * (logged). */
-HG_PRIVATE struct hg_handle *hg_handle_get(struct hg_context *context);
+/* Put the reserve into the pool: handles kept for those who call when there is
+ * no memory left, to be told so. HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
+
+/* A handle with one reference, idle, without an address; `reserve`: if need
+ * be, of the reserve. NULL: no memory (logged). */
+HG_PRIVATE struct hg_handle *hg_handle_get(
+    struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 
@@ -150,10 +160,18 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size, uint8_t target);
 
-/* Send a message without arguments: an acknowledgement, a refusal. `header`
- * needs type, sequence and code; a failure is logged and counted. */
-HG_PRIVATE void hg_handle_send_control(struct hg_context *context,
-    struct na_addr *addr, struct hg_header *header, uint8_t target);
+/* Send a message without arguments to the call's peer: an acknowledgement, or
+ * an answer without an output. One a handle. `header` needs type, sequence,
+ * RPC id and code. Needs no memory: what a transport has none for stays in
+ * `unsaid`. Any other failure is logged. */
+HG_PRIVATE void hg_handle_send_control(
+    struct hg_handle *handle, struct hg_header *header);
+
+/* Send again what is in `unsaid`. False: some of it is still there. */
+HG_PRIVATE bool hg_handle_say_again(struct hg_context *context);
+
+/* Give up what is in `unsaid`. */
+HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 
 /* Queue a step of the library's own: `run` gets the handle's completion. */
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,

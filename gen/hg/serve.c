@@ -102,10 +102,8 @@ static void hg_serve_fetch(struct na_completion *done)
 static struct hg_handle *hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool *full_p)
 {
-    struct hg_handle *handle = hg_handle_get(context);
+    struct hg_handle *handle = hg_handle_get(context, true);
 
-    if (handle == NULL)
-        handle = hg_handle_get(context); /* once more, to refuse it */
     if (handle == NULL)
         return NULL;
     handle->target = true;
@@ -149,18 +147,15 @@ static hg_return_t hg_serve_accept(struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_serve_request(struct hg_context *context,
+HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, const void *message,
     size_t size)
 {
     bool full = false;
     struct hg_handle *handle = hg_serve_new(context, source, header, &full);
 
-    if (handle == NULL) {
-        hg_log_error("rpc", "no memory to answer a call");
-        hg_handle_count(&context->hg_class->refused);
-        return;
-    }
+    if (handle == NULL)
+        return HG_NOMEM;
     hg_handle_count(&context->hg_class->requests_received);
     handle->ret =
         full ? HG_AGAIN : hg_serve_accept(handle, header, message, size);
@@ -174,18 +169,20 @@ HG_PRIVATE void hg_serve_request(struct hg_context *context,
     } else {
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
     }
+    return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_serve_refuse(struct hg_context *context,
+HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t code)
 {
     bool full;
     struct hg_handle *handle = hg_serve_new(context, source, header, &full);
 
     if (handle == NULL)
-        return;
+        return HG_NOMEM;
     handle->ret = code;
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+    return HG_SUCCESS;
 }
 
 /* ---- Answering ---- */
@@ -355,8 +352,7 @@ static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
 
     hg_serve_fill_header(handle, &header, code);
     hg_handle_count(&handle->context->hg_class->errors_sent);
-    hg_handle_send_control(
-        handle->context, handle->addr, &header, handle->peer_context);
+    hg_handle_send_control(handle, &header);
 }
 
 /* Send an encoded output; what cannot be sent becomes a code. */

@@ -4,7 +4,8 @@
  *
  * A request that arrived is checked, fetched if it is large, and queued for
  * whoever runs handlers. Every request whose header could be read gets an
- * answer: an output, a handler's code, or why it was not executed.
+ * answer: an output, a handler's code, or why it was not executed. A code
+ * needs no memory (handle.h), so this holds when there is none.
  *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.
@@ -16,14 +17,15 @@
 
 #include "hg/handle.h"
 
-/* A request came; borrowed. */
-HG_PRIVATE void hg_serve_request(struct hg_context *context,
+/* A request came; borrowed. HG_NOMEM (logged): not even its refusal could be
+ * filed. */
+HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, const void *message,
     size_t size);
 
 /* Tell the sender of a request that it will not be executed, from the
- * internal lane. */
-HG_PRIVATE void hg_serve_refuse(struct hg_context *context,
+ * internal lane. HG_NOMEM as hg_serve_request. */
+HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t code);
 
 /* A large output was fetched. */

@@ -9,6 +9,7 @@
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/emul.h"
+#include "na/match.h"
 #include "na/msg.h"
 #include "na/op.h"
 #include "na/plugins.h"
@@ -180,9 +181,9 @@ static na_return_t na_class_set_info(
     if (info->death_ms == 0)
         info->death_ms = 5000;
     if (info->rma_frame_size == 0)
-        info->rma_frame_size = (size_t) 1 << 20;
+        info->rma_frame_size = (size_t) 1 << 19;
     if (info->rma_window == 0)
-        info->rma_window = 4 * info->rma_frame_size;
+        info->rma_window = 8 * info->rma_frame_size;
     return NA_SUCCESS;
 }
 
@@ -200,7 +201,7 @@ static na_return_t na_class_init_locks(struct na_class_core *core)
     ret = hg_lock_init(&core->poll_lock);
     if (ret != NA_SUCCESS)
         goto destroy_context_lock;
-    ret = na_msg_match_init(&core->match);
+    ret = na_match_init(&core->match);
     if (ret != NA_SUCCESS)
         goto destroy_poll_lock;
     return NA_SUCCESS;
@@ -267,7 +268,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     return core;
 
 fini_locks:
-    na_msg_match_fini(&core->match);
+    na_match_fini(&core->match);
     pthread_mutex_destroy(&core->poll_lock);
     pthread_mutex_destroy(&core->context_lock);
     pthread_mutex_destroy(&core->lock);
@@ -281,7 +282,7 @@ static void na_class_delete(struct na_class_core *core)
 {
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
-    na_msg_match_fini(&core->match);
+    na_match_fini(&core->match);
     pthread_mutex_destroy(&core->poll_lock);
     pthread_mutex_destroy(&core->context_lock);
     pthread_mutex_destroy(&core->lock);
@@ -356,7 +357,7 @@ static void na_class_close(struct na_class_core *core)
         na_emul_destroy(core->emul); /* it holds references of addresses */
         core->emul = NULL;
     }
-    na_msg_match_drop(&core->match);
+    na_match_drop(&core->match);
     na_addr_unref(core->pub.self_addr);
     addrs = na_addr_release_all(&core->pub);
     if (addrs > 0 || mems > 0)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * class: transports known by name, and endpoints opened on them.
+ * class: endpoints, from NA_Initialize to NA_Finalize.
  *
- * Registration copies nothing but remembers the table; opening a class copies
- * it, at most as much as both sides know of, and fills every empty slot, so
- * that no path tests a pointer. A table without remote memory but with
- * frame_send gets the emulation's.
+ * Opening a class puts together what the other rooms need: the transport's
+ * table, filled; the options with their defaults, their strings copied; the
+ * emulation where the transport moves no memory or the application asks for
+ * it; the progress thread. Closing takes it apart in reverse: the thread, the
+ * handles, the transport, the emulation, messages that wait, addresses. Here
+ * are also the table of functions a transport calls the core by, and the named
+ * counters.
  *
- * Locking: one mutex for the registry and the list of live classes, which
- * tells a class that was finalized already from one in use.
+ * Locking: a mutex guards the list of live classes, which tells one that was
+ * finalized already from one in use. Counters are atomics.
  */
 #ifndef HG_GEN_NA_CLASS_H
 #define HG_GEN_NA_CLASS_H

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "na/emul.h"
+#include "na/match.h"
 #include "na/msg.h"
 #include "na/op.h"
 #include "na/progress.h"
@@ -224,7 +225,7 @@ HG_PRIVATE na_return_t na_context_cancel(
         return NA_NOENTRY;
     switch (type) {
     case NA_CB_RECV_UNEXPECTED:
-    case NA_CB_RECV_EXPECTED: return na_msg_cancel_recv(context, op, id);
+    case NA_CB_RECV_EXPECTED: return na_match_cancel(context, op, id);
     case NA_CB_PUT:
     case NA_CB_GET:
         if (na_class_emul(context->na_class) != NULL)

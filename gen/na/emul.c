@@ -30,8 +30,8 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
 {
     const struct na_init_info *info = na_class->info;
     struct na_emul *emul = (struct na_emul *) hg_mem_calloc(1, sizeof(*emul));
-    size_t frame = NA_EMUL_FRAME_DEFAULT;
-    uint64_t window;
+    size_t frame = info->rma_frame_size;
+    uint64_t window = info->rma_window;
 
     if (emul == NULL)
         goto no_memory;
@@ -39,15 +39,10 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
         goto free_emul;
     if (hg_lock_cond_init(&emul->cond) != HG_SUCCESS)
         goto destroy_lock;
-    if (info->rma_frame_size != 0)
-        frame = info->rma_frame_size;
     if (frame < NA_EMUL_FRAME_MIN)
         frame = NA_EMUL_FRAME_MIN;
     if (frame > NA_EMUL_FRAME_MAX)
         frame = NA_EMUL_FRAME_MAX;
-    window = info->rma_window;
-    if (window == 0)
-        window = (uint64_t) frame * NA_EMUL_WINDOW_FRAMES;
     if (window < frame)
         window = frame;
     if (window > NA_EMUL_WINDOW_MAX)
@@ -471,12 +466,8 @@ static na_return_t na_emul_judge(const struct na_emul *emul,
 static const char *na_emul_turn_away(
     struct na_emul *emul, struct na_addr *source, uint64_t id, na_return_t ret)
 {
-    bool sent;
-
-    hg_unlock(&emul->lock);
-    sent = na_emul_send_refusal(emul, source, id, ret);
-    hg_lock(&emul->lock);
-    return sent ? "rma_refused" : "rma_dropped";
+    return na_emul_send_refusal(emul, source, id, ret) ? "rma_refused"
+                                                       : "rma_dropped";
 }
 
 static const char *na_emul_requested(struct na_emul *emul,

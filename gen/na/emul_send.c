@@ -279,16 +279,67 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
     return NA_EMUL_SEND_FRAME;
 }
 
-HG_PRIVATE bool na_emul_send_refusal(
-    struct na_emul *emul, struct na_addr *addr, uint64_t id, na_return_t ret)
+/* ---- Refusals ---- */
+
+/* Keep a refusal for later; takes the address's reference. False: no place. */
+static bool na_emul_send_keep(
+    struct na_emul *emul, const struct na_emul_refusal *refusal)
 {
+    if (emul->unsaid_count == NA_EMUL_UNSAID_MAX)
+        return false;
+    emul->unsaid[emul->unsaid_count++] = *refusal;
+    atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Say a refusal or keep it; takes the address's reference. Releases the lock
+ * for a while. */
+static enum na_emul_send_result na_emul_send_no(
+    struct na_emul *emul, const struct na_emul_refusal *refusal)
+{
+    const struct na_core *core = emul->na_class->core;
     struct na_emul_send_plan plan;
+    na_return_t ret;
 
     memset(&plan, 0, sizeof(plan));
     plan.wire.type = NA_EMUL_WIRE_DONE;
-    plan.wire.id = id;
-    plan.wire.status = (uint16_t) ret;
-    return na_emul_send_out(emul, addr, &plan) == NA_SUCCESS;
+    plan.wire.id = refusal->id;
+    plan.wire.status = (uint16_t) refusal->status;
+    hg_unlock(&emul->lock);
+    ret = na_emul_send_out(emul, refusal->addr, &plan);
+    hg_lock(&emul->lock);
+    if ((ret == NA_NOMEM || ret == NA_AGAIN) &&
+        na_emul_send_keep(emul, refusal))
+        return NA_EMUL_SEND_STALLED;
+    hg_unlock(&emul->lock);
+    core->addr_unref(refusal->addr);
+    hg_lock(&emul->lock);
+    return ret == NA_SUCCESS ? NA_EMUL_SEND_FRAME : NA_EMUL_SEND_FAILED;
+}
+
+HG_PRIVATE bool na_emul_send_refusal(
+    struct na_emul *emul, struct na_addr *addr, uint64_t id, na_return_t ret)
+{
+    struct na_emul_refusal refusal = {addr, id, ret};
+
+    emul->na_class->core->addr_ref(addr);
+    return na_emul_send_no(emul, &refusal) != NA_EMUL_SEND_FAILED;
+}
+
+/* Once more for the refusals that were kept. Returns how many went. */
+static unsigned na_emul_send_unsaid(struct na_emul *emul)
+{
+    unsigned n = 0;
+
+    while (emul->unsaid_count > 0) {
+        struct na_emul_refusal refusal = emul->unsaid[--emul->unsaid_count];
+
+        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
+        if (na_emul_send_no(emul, &refusal) == NA_EMUL_SEND_STALLED)
+            break;
+        n++;
+    }
+    return n;
 }
 
 HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
@@ -299,6 +350,7 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
         return 0;
     hg_lock(&emul->lock);
+    n = na_emul_send_unsaid(emul);
     hg_list_splice(&emul->ready, &emul->stalled);
     while (
         n < NA_EMUL_SEND_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
@@ -318,7 +370,8 @@ HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
     if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
         return false;
     hg_lock(&emul->lock);
-    work = !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done);
+    work = !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done) ||
+        emul->unsaid_count > 0;
     hg_unlock(&emul->lock);
     return work;
 }

@@ -34,8 +34,9 @@ enum na_emul_send_result {
  * held, and released meanwhile; the transfer stays until it is left. */
 HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer);
 
-/* Refuse a request for which there is no transfer. Without the lock. False:
- * the transport did not take it. */
+/* Refuse a request for which there is no transfer. The lock is held, and
+ * released meanwhile. Where memory is short the refusal is kept, and sent by a
+ * poll. False: it is lost. */
 HG_PRIVATE bool na_emul_send_refusal(
     struct na_emul *emul, struct na_addr *addr, uint64_t id, na_return_t ret);
 

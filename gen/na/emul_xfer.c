@@ -320,6 +320,10 @@ HG_PRIVATE void na_emul_xfer_teardown(struct na_emul *emul)
             emul->na_class->core->addr_unref(addr);
         }
     }
+    for (i = 0; i < emul->unsaid_count; i++) {
+        emul->na_class->core->addr_unref(emul->unsaid[i].addr);
+        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
+    }
     assert(atomic_load(&emul->active) == 0);
     hg_pool_fini(&emul->peer_pool);
     hg_pool_fini(&emul->xfer_pool);

@@ -44,6 +44,9 @@
  * ORIGINS_MAX, because ended ones take a moment to drain. */
 #define NA_EMUL_TARGETS_MAX 1024
 
+/* Refusals kept for want of memory to send them. Past it one is lost. */
+#define NA_EMUL_UNSAID_MAX 64
+
 /* Transfers up to this size do not wait for the window. */
 #define NA_EMUL_SMALL 16384u
 
@@ -51,10 +54,8 @@
 #define NA_EMUL_PIECE 16384u
 
 #define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_FRAME_DEFAULT (1u << 20)
 #define NA_EMUL_FRAME_MAX (1u << 30)
 #define NA_EMUL_GATHER_MAX (1u << 18)
-#define NA_EMUL_WINDOW_FRAMES 4u /* by default */
 #define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
 
 /* Frames to send besides data: bits of na_emul_xfer.todo. */
@@ -63,6 +64,13 @@ enum na_emul_todo {
     NA_EMUL_TODO_ACK = 0x02,
     NA_EMUL_TODO_ABORT = 0x04,
     NA_EMUL_TODO_DONE = 0x08
+};
+
+/* A request that got no transfer, and has not been told. */
+struct na_emul_refusal {
+    struct na_addr *addr; /* a reference */
+    uint64_t id;
+    na_return_t status;
 };
 
 struct na_emul {
@@ -84,7 +92,9 @@ struct na_emul {
     struct hg_pool xfer_pool;
     struct hg_pool frame_pool;  /* without a buffer */
     struct hg_pool gather_pool; /* with one of gather_size */
-    _Atomic uint32_t active;    /* transfers that exist */
+    struct na_emul_refusal unsaid[NA_EMUL_UNSAID_MAX];
+    unsigned unsaid_count;
+    _Atomic uint32_t active; /* transfers that exist, and refusals unsaid */
 };
 
 /* Memory that peers may reach. */

@@ -39,8 +39,8 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 /* The public identifier. */
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
 
-/* core->complete: the operation ended. Any thread, at most the queue's lock
- * is taken. */
+/* core->complete: the operation ended. Any thread, without a lock of the core
+ * or of a slot: where nobody wants to hear, it gives references back. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 
 /* The pending operation behind a public identifier and its type, or NULL. It

@@ -85,6 +85,16 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
     return found;
 }
 
+/* Whether a table moves memory with all it takes, or not at all. */
+static bool na_plugins_has_rma_whole(const struct na_plugin *plugin)
+{
+    if (plugin->put == NULL || plugin->get == NULL)
+        return plugin->put == plugin->get;
+    return plugin->mem_register != NULL && plugin->mem_deregister != NULL &&
+        plugin->mem_serialize_size != NULL && plugin->mem_serialize != NULL &&
+        plugin->mem_deserialize != NULL;
+}
+
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
 {
     na_return_t ret = NA_SUCCESS;
@@ -94,8 +104,7 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
         plugin->name == NULL || plugin->protocols == NULL ||
         plugin->open == NULL || plugin->close == NULL ||
         plugin->addr_lookup == NULL || plugin->msg_send == NULL ||
-        plugin->poll == NULL ||
-        (plugin->put == NULL) != (plugin->get == NULL)) {
+        plugin->poll == NULL || !na_plugins_has_rma_whole(plugin)) {
         hg_log_error("cls",
             "NA_Register_plugin: not a table of this version, "
             "or a required slot is missing");

@@ -4,6 +4,9 @@
  *
  * First those registered at run time (latest first), then those compiled in.
  * An address that names no plugin gets the first that speaks its protocol.
+ * Registering remembers the table and copies nothing; a class has a copy of
+ * its own, at most as long as both sides know of, with every empty slot
+ * filled, so that no path tests a pointer.
  *
  * Locking: a private mutex guards the list of registered tables.
  */

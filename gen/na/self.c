@@ -369,9 +369,11 @@ static na_return_t na_self_transfer(struct na_op *op)
     (void) pthread_rwlock_rdlock(&self->memory);
     ret = na_self_move(self, op);
     (void) pthread_rwlock_unlock(&self->memory);
-    if (ret != NA_SUCCESS)
+    if (ret != NA_SUCCESS) {
+        na_class->core->count(na_class, "rma_refused", 1);
         hg_log_error(
             "rma", "a transfer was refused: %s", NA_Error_to_string(ret));
+    }
     na_class->core->complete(op, ret);
     return NA_SUCCESS;
 }

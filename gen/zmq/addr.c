@@ -76,6 +76,7 @@ static void na_zmq_lose(
 {
     if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
         return;
+    assert(na_zmq_list_empty(&addr->dying));
     addr->closing = addr->state == NA_ZMQ_CLOSING;
     addr->state = NA_ZMQ_DYING;
     addr->fate = fate;
@@ -100,6 +101,9 @@ static bool na_zmq_readable(struct na_zmq_class *self)
 /* Close our side of a connection. What libzmq holds for it is dropped. */
 static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
+    assert(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
+    if (addr->fd >= 0 && self->fds[addr->fd].claimer == addr)
+        self->fds[addr->fd].claimer = NULL;
     if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
         self->fds[addr->fd].owner = NULL;
         if (addr->dialled) /* libzmq tells nothing of its own closing */
@@ -109,6 +113,7 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (!addr->dialled)
         return;
     addr->dialled = false;
+    assert(addr->endpoint != NULL);
     (void) zmq_disconnect(self->socket, addr->endpoint);
     (void) na_zmq_readable(self);
 }

@@ -36,6 +36,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_zmq_list_init(&sends);
     na_zmq_list_init(&closers);
     na_zmq_lock(self);
+    assert(addr->state == NA_ZMQ_DYING && !na_zmq_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);
     na_zmq_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
@@ -44,6 +45,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_zmq_list_move(&closers, &addr->closers);
     if (again) {
         addr->state = NA_ZMQ_IDLE;
+        assert(addr->fd < 0 && !addr->dialled);
         na_zmq_list_move(&addr->lookups, &addr->late);
         if (!na_zmq_list_empty(&addr->lookups) ||
             !na_zmq_list_empty(&addr->sends))

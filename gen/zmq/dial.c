@@ -88,7 +88,8 @@ static struct na_zmq_fd *na_zmq_fd_of(struct na_zmq_class *self, int fd)
     return &fds[fd];
 }
 
-/* A descriptor's connection is gone, with all who claim to be its. */
+/* A descriptor's connection is gone, with all who claim to be its: mostly one,
+ * else the list of all addresses tells. */
 static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 {
     struct na_zmq_fd *record = &self->fds[fd];
@@ -96,7 +97,9 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 
     if (record->owner != NULL)
         na_zmq_lose(self, record->owner, NA_HOSTUNREACH);
-    for (link = self->addrs.next; record->claimed && link != &self->addrs;
+    if (record->claimer != NULL && record->claimer->state == NA_ZMQ_ACCEPTED)
+        na_zmq_lose(self, record->claimer, NA_HOSTUNREACH);
+    for (link = self->addrs.next; record->contested && link != &self->addrs;
          link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
@@ -104,7 +107,8 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
     }
     record->live = false;
-    record->claimed = false;
+    record->contested = false;
+    record->claimer = NULL;
     record->owner = NULL;
 }
 
@@ -138,15 +142,70 @@ static void na_zmq_connected(
     record->owner = addr;
 }
 
+/* Whether a descriptor, which is libzmq's and may be somebody else's by now, is
+ * of a connection that our listener accepted: its own name is the listener's. */
+static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
+{
+    struct sockaddr_storage where;
+    socklen_t size = sizeof(where);
+    const char *bound = strstr(self->endpoint, "://");
+    const char *port = strrchr(self->endpoint, ':');
+    int listens = 1;
+    socklen_t int_size = sizeof(listens);
+
+    memset(&where, 0, sizeof(where));
+    if (bound == NULL ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_size) != 0 ||
+        listens != 0 || getsockname(fd, (struct sockaddr *) &where, &size) != 0)
+        return false;
+    if (self->protocol == NA_ZMQ_IPC) {
+        const char *path = ((const struct sockaddr_un *) &where)->sun_path;
+
+        bound += bound[3] == '@' ? 4 : 3; /* an abstract name begins with 0 */
+        path += where.ss_family == AF_UNIX && path[0] == '\0';
+        return where.ss_family == AF_UNIX && strcmp(path, bound) == 0;
+    }
+    if (where.ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *) &where)->sin6_port) ==
+            strtoul(port + 1, NULL, 10);
+    return where.ss_family == AF_INET &&
+        ntohs(((const struct sockaddr_in *) &where)->sin_port) ==
+        strtoul(port + 1, NULL, 10);
+}
+
+/* A peer connected. The last descriptors of the process are not for peers:
+ * without any, libzmq spins, or on ipc ends the process. */
+static void na_zmq_accepted(
+    struct na_zmq_class *self, const char *endpoint, int fd)
+{
+    struct rlimit limit;
+    rlim_t spare;
+
+    if (na_zmq_fd_began(self, fd) == NULL ||
+        getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return; /* its hello gets no answer; or no limit is known */
+    spare = limit.rlim_cur / 8 < NA_ZMQ_SPARE_FDS ? limit.rlim_cur / 8
+                                                  : NA_ZMQ_SPARE_FDS;
+    if (limit.rlim_cur == RLIM_INFINITY ||
+        (rlim_t) fd < limit.rlim_cur - spare || !na_zmq_is_accepted(self, fd))
+        return;
+    (void) shutdown(fd, SHUT_RDWR);
+    self->base.core->count(&self->base, "zmq_turned_away", 1);
+    if (!self->crowded)
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+            "peers are turned away at %s: descriptor %d of %" PRIu64
+            " is taken",
+            endpoint, fd, (uint64_t) limit.rlim_cur);
+    self->crowded = true;
+}
+
 static void na_zmq_monitored(
     struct na_zmq_class *self, unsigned event, int value, const char *endpoint)
 {
     struct na_zmq_addr *addr;
 
     switch (event) {
-    case ZMQ_EVENT_ACCEPTED:
-        (void) na_zmq_fd_began(self, value); /* or its hello gets no answer */
-        break;
+    case ZMQ_EVENT_ACCEPTED: na_zmq_accepted(self, endpoint, value); break;
     case ZMQ_EVENT_CONNECTED: na_zmq_connected(self, endpoint, value); break;
     case ZMQ_EVENT_CLOSED:
         addr =
@@ -158,17 +217,7 @@ static void na_zmq_monitored(
         if (na_zmq_fd_of(self, value) != NULL)
             na_zmq_fd_ended(self, value);
         break;
-    case ZMQ_EVENT_ACCEPT_FAILED:
-        self->base.core->count(&self->base, "zmq_accept_failed", 1);
-        errno = value;
-        if (!self->accept_failed)
-            (void) na_zmq_failed(self, "cannot accept a peer at", endpoint);
-        self->accept_failed = true;
-        break;
-    default:
-        self->base.core->log(
-            HG_LOG_LEVEL_DEBUG, "zmq", "event 0x%x at %s", event, endpoint);
-        break;
+    default: break;
     }
 }
 

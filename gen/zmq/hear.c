@@ -81,7 +81,8 @@ static bool na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         addr->state = NA_ZMQ_ACCEPTED;
         if (record != NULL) {
             addr->fd_generation = record->generation;
-            record->claimed = true;
+            record->contested = record->contested || record->claimer != NULL;
+            record->claimer = addr;
         }
         na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
         na_zmq_list_push(&self->addrs, &addr->link);
@@ -139,6 +140,7 @@ static bool na_zmq_welcome(struct na_zmq_class *self, struct na_zmq_in *in,
     na_zmq_lock(self);
     good =
         addr->state == NA_ZMQ_DIALLING && na_zmq_get64(body + 8) == addr->nonce;
+    assert(!good || (addr->dialled && addr->endpoint != NULL));
     if (good)
         na_zmq_list_move(&lookups, &addr->lookups);
     if (good && na_zmq_get64(body) == self->base.incarnation) {
@@ -170,6 +172,7 @@ static bool na_zmq_confirm(struct na_zmq_class *self, struct na_zmq_in *in,
         return false;
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_ACCEPTED && na_zmq_get64(body) == addr->nonce;
+    assert(!good || (!addr->dialled && !addr->reached));
     if (good && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
 

@@ -54,6 +54,7 @@ static void *na_zmq_inproc_join(struct na_zmq_class *self)
 /* From now on others can find the class. */
 static void na_zmq_inproc_enter(struct na_zmq_class *self)
 {
+    assert(self->protocol == NA_ZMQ_INPROC && na_zmq_list_empty(&self->live));
     (void) pthread_mutex_lock(&na_zmq_inproc.lock);
     na_zmq_list_push(&na_zmq_inproc.classes, &self->live);
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);

@@ -10,6 +10,7 @@
 static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
+    assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
     if (addr->state == NA_ZMQ_DYING || addr->state == NA_ZMQ_LEAVING) {
         na_zmq_list_push(&addr->late, &op->link);
         return;

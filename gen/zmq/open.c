@@ -198,7 +198,7 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
     self->monitor = zmq_socket(self->context, ZMQ_PAIR);
     if (self->monitor == NULL || !na_zmq_set(self->monitor, ZMQ_LINGER, 0) ||
         !na_zmq_set(self->monitor, ZMQ_RCVHWM, 0) ||
-        zmq_socket_monitor(self->socket, monitor, ZMQ_EVENT_ALL) != 0 ||
+        zmq_socket_monitor(self->socket, monitor, NA_ZMQ_EVENTS) != 0 ||
         zmq_connect(self->monitor, monitor) != 0)
         return na_zmq_failed(self, "cannot monitor", "the socket");
     return NA_SUCCESS;

@@ -29,6 +29,7 @@ static void na_zmq_list_push(struct na_link *head, struct na_link *link)
 
 static void na_zmq_list_remove(struct na_link *link)
 {
+    assert(link->prev->next == link && link->next->prev == link);
     link->prev->next = link->next;
     link->next->prev = link->prev;
     na_zmq_list_init(link);
@@ -68,6 +69,7 @@ static size_t na_zmq_hash(const void *key, size_t size)
 static const void *na_zmq_key_of(
     const struct na_zmq_addr *addr, enum na_zmq_key by, size_t *size_p)
 {
+    assert(by == NA_ZMQ_BY_ID || addr->endpoint != NULL);
     *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(addr->endpoint);
     return by == NA_ZMQ_BY_ID ? (const void *) addr->id : addr->endpoint;
 }
@@ -75,6 +77,7 @@ static const void *na_zmq_key_of(
 static struct na_zmq_addr **na_zmq_bucket(
     const struct na_zmq_table *table, const void *key, size_t size)
 {
+    assert(table->size > 0 && (table->size & (table->size - 1)) == 0);
     return &table->buckets[na_zmq_hash(key, size) & (table->size - 1)];
 }
 
@@ -131,7 +134,7 @@ static void na_zmq_enter(
     const void *key = na_zmq_key_of(addr, by, &size);
     struct na_zmq_addr **bucket;
 
-    assert(na_zmq_find(self, by, key, size) == NULL);
+    assert(size > 0 && na_zmq_find(self, by, key, size) == NULL);
     if (self->tables[by].count >= self->tables[by].size)
         na_zmq_table_grow(self, by);
     bucket = na_zmq_bucket(&self->tables[by], key, size);
@@ -152,5 +155,6 @@ static void na_zmq_remove(
     if (*at == NULL)
         return;
     *at = addr->next[by];
+    assert(self->tables[by].count > 0);
     self->tables[by].count--;
 }

@@ -11,9 +11,8 @@
 static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     int fd = addr->fd;
-    int domain = 0;
-    socklen_t size = sizeof(domain);
 
+    assert(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
         "%s has taken nothing for %" PRIu64 " ms: closing", addr->base.name,
         self->death / NA_ZMQ_MS);
@@ -26,8 +25,7 @@ static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
      * libzmq's: make sure that it still is this connection. */
     na_zmq_read_monitor(self);
     if (fd >= 0 && self->fds[fd].owner == addr && self->fds[fd].live &&
-        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
-        domain == AF_UNIX)
+        na_zmq_is_accepted(self, fd))
         (void) shutdown(fd, SHUT_RDWR);
 }
 

@@ -46,6 +46,7 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -53,6 +54,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -88,7 +90,13 @@
 #define NA_ZMQ_KEEP 256       /* envelopes kept for reuse */
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
 #define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20) /* of one peer, inside libzmq */
+#define NA_ZMQ_SPARE_FDS 256u /* of the process, that no peer gets */
 #define NA_ZMQ_MS ((uint64_t) 1000000)
+/* Those that are heard. ZMQ_EVENT_ACCEPT_FAILED must not be among them: without
+ * a descriptor left, libzmq tells it in an endless loop. */
+#define NA_ZMQ_EVENTS \
+    (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | \
+        ZMQ_EVENT_DISCONNECTED)
 #define NA_ZMQ_NEVER UINT64_MAX
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
@@ -187,8 +195,9 @@ struct na_zmq_in {
 struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
-    bool claimed;              /* a hello came by it */
-    struct na_zmq_addr *owner; /* proven, or NULL */
+    bool contested;              /* several have said hello by it */
+    struct na_zmq_addr *claimer; /* who said hello by it last, or NULL */
+    struct na_zmq_addr *owner;   /* proven, or NULL */
 };
 
 /* Data that libzmq has borrowed; or, without release, a probe. */
@@ -227,7 +236,7 @@ struct na_zmq_class {
     uint64_t death;        /* of a silent connection, in ns */
     _Atomic bool relieved; /* a frame that was refused may go; without lock */
     bool touched;          /* what its descriptor told may have been consumed */
-    bool accept_failed;    /* and that was logged */
+    bool crowded;          /* peers are turned away, and that was logged */
     unsigned sleepers;
     int epoll_fd;
     int timer_fd;

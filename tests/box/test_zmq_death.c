@@ -136,7 +136,7 @@ static void death_meet(bool garbage)
 
     hg_test_expect_log("cannot be reached");
     death_start_listener(&listener);
-    ends_open(&end, "zmq+tcp://", 1000);
+    ends_open_with(&end, "zmq+tcp://", 1000, 300);
     HG_CHECK_RET(ends_lookup(&end, listener.name, &addr), NA_HOSTUNREACH);
     conform_close(&end);
     (void) pthread_join(listener.thread, NULL);
@@ -162,7 +162,7 @@ HG_TEST(a_stopped_process_cannot_be_looked_up)
     hg_test_expect_log("cannot be reached");
     death_open(&pair, "tcp", "1000");
     hg_test_signal(pair.process, SIGSTOP);
-    ends_open(&other, "zmq+tcp://", 1000);
+    ends_open_with(&other, "zmq+tcp://", 1000, 300);
     HG_CHECK_RET(ends_lookup(&other, pair.name, &addr), NA_HOSTUNREACH);
     conform_close(&other);
     hg_test_signal(pair.process, SIGCONT);
@@ -221,6 +221,8 @@ HG_TEST(a_server_started_anew_is_another_peer)
     death_open(&pair, "tcp", "1000");
     HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
     death_kill(&pair);
+    HG_CHECK_RET(ends_lookup(&pair.end, pair.name, &again), NA_HOSTUNREACH);
+    HG_CHECK(again == NA_ADDR_NULL);
     pair.process = hg_test_spawn("peer", pair.name, "1000", NULL);
     name = hg_test_hear(pair.process);
     HG_CHECK_EQ_STR(name, pair.name);
@@ -236,56 +238,161 @@ HG_TEST(a_server_started_anew_is_another_peer)
     death_close(&pair);
 }
 
-/* ---- Stopped ---- */
-
-/* A stopped peer is dead after a while, whether we wait or send or move
- * memory; going on, it finds itself dead and may be looked up anew. */
-static void death_stop(const char *protocol, bool put)
+/* Two servers: what is under way with one does not notice the other's end. */
+static void death_of_another(const char *protocol)
 {
     struct death_pair pair;
-    struct conform_call recv, move;
-    na_mem_handle_t local, remote;
-    unsigned char *memory = ends_map(ENDS_MEMORY);
-    na_addr_t again = NA_ADDR_NULL;
-    char got[8];
+    struct hg_test_peer *other;
+    struct conform_call move, lost, recv;
+    na_mem_handle_t local, remote, remote_lost;
+    unsigned char *memory = ends_map(2 * ENDS_MEMORY);
+    unsigned char *want = ends_map(ENDS_MEMORY);
+    na_addr_t addr = NA_ADDR_NULL;
+    char string[64], got[8];
+    char *name;
 
     hg_test_allow_log("");
     death_open(&pair, protocol, "1000");
-    local = ends_register(&pair.end, memory, ENDS_MEMORY);
-    remote = ends_remote(&pair.end, pair.addr);
+    (void) snprintf(string, sizeof(string), "zmq+%s://%s", protocol,
+        strcmp(protocol, "tcp") == 0 ? "127.0.0.1" : "*");
+    other = hg_test_spawn("peer", string, "1000", NULL);
+    name = hg_test_hear(other);
+    HG_CHECK_OK(ends_lookup(&pair.end, name, &addr));
+    free(name);
+    local = ends_register(&pair.end, memory, 2 * ENDS_MEMORY);
+    remote = ends_remote(&pair.end, addr);
+    remote_lost = ends_remote(&pair.end, pair.addr);
+    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), addr, 1));
     memset(&move, 0, sizeof(move));
-    HG_CHECK_OK(ends_post(&pair.end, &recv, got, sizeof(got), pair.addr, 1));
-    hg_test_signal(pair.process, SIGSTOP);
-    /* It will answer this when it goes on; the answer must not arrive. */
-    HG_CHECK_OK(ends_send(&pair.end, pair.addr, false, "?", 2, 1));
-    if (put)
-        HG_CHECK_OK(NA_Put(pair.end.na_class, pair.end.context, conform_ended,
-            &move, local, 0, remote, 0, ENDS_MEMORY, pair.addr, &move.id));
-    HG_CHECK_RET(conform_wait(&pair.end, &recv), NA_DISCONNECT);
-    if (put)
-        HG_CHECK_RET(conform_wait(&pair.end, &move), NA_DISCONNECT);
+    memset(&lost, 0, sizeof(lost));
+    HG_CHECK_OK(
+        NA_Get(pair.end.na_class, pair.end.context, conform_ended, &lost, local,
+            ENDS_MEMORY, remote_lost, 0, ENDS_MEMORY, pair.addr, &lost.id));
+    HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,
+        &move, local, 0, remote, 0, ENDS_MEMORY, addr, &move.id));
+    (void) conform_turn(pair.end.na_class, pair.end.context, 0);
+    death_kill(&pair);
+    HG_CHECK_RET(conform_wait(&pair.end, &lost), NA_DISCONNECT);
+    HG_CHECK_OK(conform_wait(&pair.end, &move));
+    conform_fill(want, ENDS_MEMORY, 7);
+    HG_CHECK_EQ_MEM(memory, want, ENDS_MEMORY);
+    HG_CHECK_EQ_INT(recv.ends, 0);
+    HG_CHECK_OK(ends_send(&pair.end, addr, false, "?", 2, 1));
+    HG_CHECK_OK(conform_wait(&pair.end, &recv));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
-    ends_unmap(memory, ENDS_MEMORY);
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote));
-    hg_test_signal(pair.process, SIGCONT);
-    HG_CHECK_OK(ends_lookup(&pair.end, pair.name, &again));
-    HG_CHECK(again != pair.addr);
-    HG_CHECK_OK(ends_ask(&pair.end, again, 1, got, sizeof(got), NULL));
-    HG_CHECK_OK(NA_Addr_free(pair.end.na_class, again));
-    hg_test_stop(pair.process);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, remote_lost));
+    ends_unmap(memory, 2 * ENDS_MEMORY);
+    ends_unmap(want, ENDS_MEMORY);
+    HG_CHECK_OK(NA_Addr_free(pair.end.na_class, addr));
+    hg_test_stop(other);
     death_close(&pair);
 }
 
-HG_TEST(a_stopped_process_is_dead)
+HG_TEST(the_death_of_one_does_not_touch_another)
 {
-    death_stop("tcp", false);
-    death_stop("ipc", false);
+    death_of_another("tcp");
+    death_of_another("ipc");
 }
 
-HG_TEST(a_stopped_process_is_dead_while_much_is_sent)
+/* ---- Stopped ---- */
+
+/* A peer that stops, and what is under way with it. */
+struct death_stopped {
+    struct death_pair pair;
+    bool put; /* much is being sent to it */
+    struct conform_call recv;
+    struct conform_call move;
+    na_mem_handle_t local;
+    na_mem_handle_t remote;
+    unsigned char *memory;
+    char got[8];
+};
+
+static void death_stop(struct death_stopped *stopped, const char *protocol,
+    bool put, const char *death_ms)
 {
-    death_stop("tcp", true);
-    death_stop("ipc", true);
+    struct death_pair *pair = &stopped->pair;
+
+    memset(stopped, 0, sizeof(*stopped));
+    stopped->put = put;
+    stopped->memory = ends_map(ENDS_MEMORY);
+    death_open(pair, protocol, death_ms);
+    stopped->local = ends_register(&pair->end, stopped->memory, ENDS_MEMORY);
+    stopped->remote = ends_remote(&pair->end, pair->addr);
+    HG_CHECK_OK(ends_post(&pair->end, &stopped->recv, stopped->got,
+        sizeof(stopped->got), pair->addr, 1));
+    hg_test_signal(pair->process, SIGSTOP);
+    /* It will answer this when it goes on; the answer must not arrive. */
+    HG_CHECK_OK(ends_send(&pair->end, pair->addr, false, "?", 2, 1));
+    if (put)
+        HG_CHECK_OK(NA_Put(pair->end.na_class, pair->end.context, conform_ended,
+            &stopped->move, stopped->local, 0, stopped->remote, 0, ENDS_MEMORY,
+            pair->addr, &stopped->move.id));
+}
+
+/* Going on, it finds itself dead, and may be looked up anew. */
+static void death_go_on(struct death_stopped *stopped)
+{
+    struct death_pair *pair = &stopped->pair;
+    na_addr_t again = NA_ADDR_NULL;
+
+    HG_CHECK_RET(conform_wait(&pair->end, &stopped->recv), NA_DISCONNECT);
+    if (stopped->put)
+        HG_CHECK_RET(conform_wait(&pair->end, &stopped->move), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Mem_handle_free(pair->end.na_class, stopped->local));
+    ends_unmap(stopped->memory, ENDS_MEMORY);
+    HG_CHECK_OK(NA_Mem_handle_free(pair->end.na_class, stopped->remote));
+    hg_test_signal(pair->process, SIGCONT);
+    HG_CHECK_OK(ends_lookup(&pair->end, pair->name, &again));
+    HG_CHECK(again != pair->addr);
+    HG_CHECK_OK(ends_ask(
+        &pair->end, again, 1, stopped->got, sizeof(stopped->got), NULL));
+    HG_CHECK_OK(NA_Addr_free(pair->end.na_class, again));
+    hg_test_stop(pair->process);
+    death_close(pair);
+}
+
+/* On tcp and ipc, with little and with much under way: all at once, since
+ * each takes the time of a death. */
+static void death_stop_all(const char *death_ms, unsigned patience)
+{
+    struct death_stopped stopped[4];
+    uint64_t end;
+    unsigned ended, i;
+
+    hg_test_allow_log("");
+    for (i = 0; i < 4; i++)
+        death_stop(
+            &stopped[i], i % 2 == 0 ? "tcp" : "ipc", i / 2 == 1, death_ms);
+    end = ends_ms() + patience;
+    do {
+        ended = 0;
+        for (i = 0; i < 4; i++) {
+            (void) conform_turn(
+                stopped[i].pair.end.na_class, stopped[i].pair.end.context, 5);
+            ended += stopped[i].recv.ends > 0;
+        }
+        HG_CHECK(ends_ms() < end);
+    } while (ended < 4);
+    for (i = 0; i < 4; i++)
+        death_go_on(&stopped[i]);
+}
+
+HG_TEST_SECONDS(a_stopped_process_is_dead, 40)
+{
+    death_stop_all("1000", 20000);
+}
+
+/* Without a word of the application's it takes 5 s. */
+HG_TEST_SECONDS(a_stopped_process_is_dead_by_default, 200)
+{
+    uint64_t start = ends_ms();
+
+    if (getenv("HG_TEST_FULL") == NULL)
+        hg_test_skip("takes 6 s; set HG_TEST_FULL");
+    death_stop_all("0", 100000);
+    HG_CHECK(ends_ms() - start > 3500);
 }
 
 /* Asks its parent for a handle, gets all of it, and again. */
@@ -370,37 +477,61 @@ HG_TEST(memory_lent_to_a_stopped_process_comes_back)
 
 /* ---- Alive, only busy ---- */
 
-static void death_busy(const char *protocol)
+/* A server that computes: the call that waits for it, and a lookup, get their
+ * answers; so does a client that computes as long. All on both protocols at
+ * once, since it takes its time. */
+static void death_busy(const char *death_ms, unsigned busy_ms)
 {
-    struct death_pair pair;
-    struct conform_end other;
-    na_addr_t addr = NA_ADDR_NULL;
-    char *line;
-    char got[8];
+    static const char *const protocols[] = {"tcp", "ipc"};
+    struct death_pair pairs[2];
+    struct conform_end others[2];
+    struct conform_call recvs[2];
+    char got[2][8], line[32];
+    unsigned death = (unsigned) strtoul(death_ms, NULL, 10);
+    uint64_t start;
+    unsigned i;
 
-    death_open(&pair, protocol, "500");
-    /* The server computes; a lookup and a call wait for it. */
-    hg_test_say(pair.process, "sleep 3000");
-    line = hg_test_hear(pair.process);
-    free(line);
-    ends_open(&other,
-        strcmp(protocol, "tcp") == 0 ? "zmq+tcp://" : "zmq+ipc://", 500);
-    HG_CHECK_OK(ends_lookup(&other, pair.name, &addr));
-    HG_CHECK_OK(ends_ask(&other, addr, 1, got, sizeof(got), NULL));
-    HG_CHECK_OK(NA_Addr_free(other.na_class, addr));
-    conform_close(&other);
-    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
-    /* The client computes. */
-    ends_sleep(2000);
-    HG_CHECK_OK(ends_ask(&pair.end, pair.addr, 1, got, sizeof(got), NULL));
-    hg_test_stop(pair.process);
-    death_close(&pair);
+    (void) snprintf(line, sizeof(line), "sleep %u", busy_ms);
+    for (i = 0; i < 2; i++) {
+        death_open(&pairs[i], protocols[i], death_ms);
+        HG_CHECK_OK(ends_post(&pairs[i].end, &recvs[i], got[i], sizeof(got[i]),
+            pairs[i].addr, 1));
+        hg_test_say(pairs[i].process, line);
+        free(hg_test_hear(pairs[i].process));
+        HG_CHECK_OK(ends_send(&pairs[i].end, pairs[i].addr, false, "?", 2, 1));
+    }
+    start = ends_ms();
+    for (i = 0; i < 2; i++) {
+        na_addr_t addr = NA_ADDR_NULL;
+        char other[8];
+
+        ends_open(&others[i], i == 0 ? "zmq+tcp://" : "zmq+ipc://", death);
+        HG_CHECK_OK(NA_Addr_lookup_wait(
+            others[i].na_class, pairs[i].name, 20 * busy_ms, &addr));
+        HG_CHECK_OK(ends_ask(&others[i], addr, 1, other, 8, NULL));
+        HG_CHECK_OK(NA_Addr_free(others[i].na_class, addr));
+        conform_close(&others[i]);
+    }
+    HG_CHECK(ends_ms() - start > 2 * death);
+    /* And all that time these ends made no progress. */
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(conform_wait(&pairs[i].end, &recvs[i]));
+        HG_CHECK_OK(ends_ask(&pairs[i].end, pairs[i].addr, 1, got[i], 8, NULL));
+        hg_test_stop(pairs[i].process);
+        death_close(&pairs[i]);
+    }
 }
 
-HG_TEST(who_computes_for_long_is_alive)
+HG_TEST_SECONDS(who_computes_for_long_is_alive, 40)
 {
-    death_busy("tcp");
-    death_busy("ipc");
+    death_busy("500", 2000);
+}
+
+HG_TEST_SECONDS(who_computes_for_ten_seconds_is_alive, 200)
+{
+    if (getenv("HG_TEST_FULL") == NULL)
+        hg_test_skip("takes 10 s; set HG_TEST_FULL");
+    death_busy("1000", 10000);
 }
 
 /* In one process a class that closes is gone for the others. */

@@ -6,104 +6,25 @@
  * answer wrongly; and bytes on the bare TCP connection. A good client is
  * served all along, and every kind of message is refused at least once.
  */
-#include "zmq_ends.h"
+#include "zmq_stranger.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-
-#include <zmq.h>
-
-enum { /* kinds of message; see hg_na_zmq.c */
-    KIND_HELLO = 1,
-    KIND_WELCOME,
-    KIND_CONFIRM,
-    KIND_REFUSE,
-    KIND_MESSAGE,
-    KIND_FRAME,
-    KIND_PROBE,
-    KIND_BYE,
-    KIND_BYE_ACK,
-    KIND_END
-};
-
-/* ---- The bare socket ---- */
-
-struct hostile {
-    void *context;
-    void *socket;
-    uint64_t random;
-    unsigned char nonce[8]; /* of the class, from its WELCOME */
-};
-
-static void hostile_dial(struct hostile *hostile, const char *endpoint)
-{
-    int zero = 0;
-
-    hostile->socket = zmq_socket(hostile->context, ZMQ_DEALER);
-    HG_CHECK(hostile->socket != NULL);
-    (void) zmq_setsockopt(hostile->socket, ZMQ_LINGER, &zero, sizeof(zero));
-    (void) zmq_setsockopt(hostile->socket, ZMQ_SNDHWM, &zero, sizeof(zero));
-    HG_CHECK(zmq_connect(hostile->socket, endpoint) == 0);
-}
-
-static void hostile_hang_up(struct hostile *hostile)
-{
-    HG_CHECK(zmq_close(hostile->socket) == 0);
-    hostile->socket = NULL;
-}
-
-static size_t hostile_header(unsigned char *bytes, unsigned kind)
-{
-    memset(bytes, 0, 12);
-    bytes[0] = 'h';
-    bytes[1] = 'z';
-    bytes[2] = 1;
-    bytes[3] = (unsigned char) kind;
-    return 12;
-}
-
-static void hostile_send(
-    struct hostile *hostile, const void *bytes, size_t size, bool more)
-{
-    HG_CHECK(zmq_send(hostile->socket, bytes, size,
-                 ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) == (int) size);
-}
-
-/* A correct message of a kind, as far as an outsider can make one. */
-static size_t hostile_make(
-    struct hostile *hostile, unsigned char *bytes, unsigned kind)
-{
-    size_t size = hostile_header(bytes, kind);
-    size_t extra = 0;
-    size_t i;
-
-    switch (kind) {
-    case KIND_HELLO: extra = 16; break;
-    case KIND_WELCOME: extra = 24; break;
-    case KIND_CONFIRM: memcpy(bytes + size, hostile->nonce, 8); return size + 8;
-    case KIND_MESSAGE:
-        bytes[4] = (unsigned char) (hg_test_random(&hostile->random) % 3);
-        extra = hg_test_random(&hostile->random) % 64;
-        break;
-    case KIND_FRAME: extra = hg_test_random(&hostile->random) % 80; break;
-    default: break;
-    }
-    for (i = 0; i < extra; i++)
-        bytes[size + i] = (unsigned char) hg_test_random(&hostile->random);
-    return size + extra;
-}
+#include <sys/un.h>
 
 /* The same with something wrong: a bit, the length, the number of parts. */
-static void hostile_send_wrong(struct hostile *hostile, unsigned kind)
+static void hostile_send_wrong(struct stranger *hostile, unsigned kind)
 {
     unsigned char bytes[256];
-    size_t size = hostile_make(hostile, bytes, kind);
-    uint64_t how = hg_test_random(&hostile->random);
+    size_t size = stranger_make(hostile, bytes, kind);
+    uint64_t how = stranger_random(hostile);
     unsigned parts = 0;
 
-    switch (how % 6) {
+    switch (how % 7) {
     case 0: /* a bit */
         bytes[how / 8 % size] ^= (unsigned char) (1u << (how >> 40 & 7));
         break;
@@ -114,113 +35,39 @@ static void hostile_send_wrong(struct hostile *hostile, unsigned kind)
         break;
     case 3: parts = (unsigned) (how / 8 % 4) + 1; break;
     case 4:
-        for (size = 0; size < how / 8 % 64; size++)
-            bytes[size] = (unsigned char) hg_test_random(&hostile->random);
+        size = how / 8 % 64;
+        stranger_noise(hostile, bytes, size);
+        break;
+    case 5: /* what belongs behind comes first */
+        stranger_send(hostile, bytes + 4, size - 4, true);
         break;
     default: break; /* right, but out of place */
     }
     while (parts > 0) {
-        hostile_send(hostile, bytes, size, true);
+        stranger_send(hostile, bytes, size, true);
         parts--;
     }
-    hostile_send(hostile, bytes, size, false);
+    stranger_send(hostile, bytes, size, false);
 }
 
-/* Say hello correctly, and learn the class's nonce. */
-static void hostile_greet(struct hostile *hostile, struct conform_end *server)
+/* Of each kind what is wrong in any state: cut, or of 3 to 5 parts. Each of
+ * these is refused, no matter what chance brings. */
+static void hostile_send_all_kinds(struct stranger *hostile)
 {
     unsigned char bytes[256];
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
-    size_t size = hostile_make(hostile, bytes, KIND_HELLO);
-    int got;
+    unsigned kind, parts, i;
 
-    hostile_send(hostile, bytes, size, false);
-    do {
-        HG_CHECK(ends_ms() < end);
-        (void) conform_turn(server->na_class, server->context, 1);
-        got = zmq_recv(hostile->socket, bytes, sizeof(bytes), ZMQ_DONTWAIT);
-    } while (got < 0);
-    HG_CHECK_EQ_INT(got, 36);
-    HG_CHECK_EQ_INT(bytes[3], KIND_WELCOME);
-    memcpy(hostile->nonce, bytes + 28, 8);
-}
+    for (kind = 0; kind < KIND_END; kind++) {
+        size_t size = stranger_make(hostile, bytes, kind);
 
-static void hostile_confirm(struct hostile *hostile)
-{
-    unsigned char bytes[64];
-    size_t size = hostile_make(hostile, bytes, KIND_CONFIRM);
-
-    hostile_send(hostile, bytes, size, false);
-}
-
-/* ---- A server, a good client, and the other ---- */
-
-struct hostile_server {
-    struct conform_end end;
-    struct conform_end good;
-    na_addr_t addr; /* of the server, for the good one */
-    char name[NA_MAX_ADDR_LEN];
-};
-
-static void hostile_open(struct hostile_server *server, const char *string)
-{
-    struct conform_call call;
-    char scheme[32];
-
-    ends_open(&server->end, string, 2000);
-    ends_name(&server->end, server->end.self, server->name);
-    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
-        NA_Get_class_protocol(server->end.na_class));
-    ends_open(&server->good, scheme, 2000);
-    memset(&call, 0, sizeof(call));
-    HG_CHECK_OK(NA_Addr_lookup(server->good.na_class, server->good.context,
-        conform_ended, &call, server->name, &call.id));
-    while (call.ends == 0) {
-        (void) conform_turn(server->end.na_class, server->end.context, 1);
-        (void) conform_turn(server->good.na_class, server->good.context, 1);
+        stranger_send(hostile, bytes, 11, false);
+        for (parts = 3; parts <= 5; parts++)
+            for (i = 1; i <= parts; i++)
+                stranger_send(hostile, bytes, size, i < parts);
     }
-    HG_CHECK_OK(call.ret);
-    server->addr = call.addr;
 }
 
-static void hostile_close(struct hostile_server *server)
-{
-    HG_CHECK_OK(NA_Addr_free(server->good.na_class, server->addr));
-    conform_close(&server->good);
-    conform_close(&server->end);
-}
-
-/* The good client's message arrives; what else does is let go. */
-static void hostile_serve(struct hostile_server *server)
-{
-    static const char want[] = "may I have a word";
-    struct conform_call recv, send;
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
-    char got[70000];
-    bool came = false;
-
-    memset(&send, 0, sizeof(send));
-    HG_CHECK_OK(NA_Msg_send_unexpected(server->good.na_class,
-        server->good.context, conform_ended, &send, want, sizeof(want),
-        server->addr, 99, &send.id));
-    while (!came) {
-        HG_CHECK_OK(
-            conform_recv(&server->end, &recv, false, got, sizeof(got), 0));
-        while (recv.ends == 0) {
-            HG_CHECK(ends_ms() < end);
-            (void) conform_turn(server->end.na_class, server->end.context, 1);
-        }
-        HG_CHECK_OK(recv.ret);
-        came = recv.tag == 99 && recv.size == sizeof(want) &&
-            memcmp(got, want, sizeof(want)) == 0;
-        conform_free_addr(&server->end, &recv);
-    }
-    while (send.ends == 0)
-        (void) conform_turn(server->good.na_class, server->good.context, 1);
-    HG_CHECK_OK(send.ret);
-}
-
-static uint64_t hostile_refused(struct hostile_server *server, unsigned kind)
+static uint64_t hostile_refused(struct besieged *server, unsigned kind)
 {
     static const char *const names[KIND_END] = {"zmq_bad_other",
         "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
@@ -230,40 +77,57 @@ static uint64_t hostile_refused(struct hostile_server *server, unsigned kind)
     return NA_Get_counter(server->end.na_class, names[kind]);
 }
 
+/* Come as one who is not known, is greeted, or has proven itself. */
+static void hostile_come(
+    struct stranger *hostile, const struct besieged *server, unsigned how)
+{
+    stranger_dial(hostile, server->name + 4);
+    if (how >= 1)
+        stranger_greet(hostile);
+    if (how >= 2)
+        stranger_confirm(hostile);
+}
+
 static void hostile_attack(const char *string)
 {
-    struct hostile_server server;
-    struct hostile hostile;
+    struct besieged server;
+    struct stranger hostile;
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
     unsigned round, kind, i;
 
     hg_test_allow_log("");
-    hostile.random = hg_test_seed();
-    hostile.context = zmq_ctx_new();
-    hostile_open(&server, string);
-    memset(hostile.nonce, 0, sizeof(hostile.nonce));
+    stranger_init(&hostile, besieged_turn, &server);
+    besieged_open(&server, string);
+    for (round = 0; round < 3; round++) {
+        hostile_come(&hostile, &server, round);
+        hostile_send_all_kinds(&hostile);
+        for (kind = 0; kind < KIND_END; kind++) {
+            while (hostile_refused(&server, kind) < 4 * (round + 1)) {
+                HG_CHECK(ends_ms() < end);
+                besieged_turn(&server);
+            }
+            HG_CHECK_EQ_U64(hostile_refused(&server, kind), 4 * (round + 1));
+        }
+        besieged_serve(&server);
+        stranger_hang_up(&hostile);
+    }
+    /* And by chance. Every other time no farewell ends it early. */
     for (round = 0; round < 24; round++) {
-        hostile_dial(&hostile, server.name + 4);
-        if (round % 3 >= 1)
-            hostile_greet(&hostile, &server.end);
-        if (round % 3 == 2)
-            hostile_confirm(&hostile);
+        unsigned kinds = round % 2 == 0 ? KIND_END + 1 : KIND_BYE;
+
+        hostile_come(&hostile, &server, round % 3);
         for (i = 0; i < 20; i++) {
-            for (kind = 0; kind <= KIND_END; kind++)
+            for (kind = 0; kind < kinds; kind++)
                 hostile_send_wrong(&hostile, kind);
             /* A whole part less than a header; no byte at all. */
-            hostile_send(&hostile, "hz", i % 3, false);
+            stranger_send(&hostile, "hz", i % 3, false);
         }
-        hostile_serve(&server);
-        hostile_hang_up(&hostile);
+        besieged_serve(&server);
+        stranger_hang_up(&hostile);
     }
-    hostile_serve(&server);
-    for (kind = 0; kind < KIND_END; kind++) {
-        if (hostile_refused(&server, kind) == 0)
-            hg_test_fail(HG_TEST_HERE, "nothing of kind %u was refused", kind);
-    }
-    HG_CHECK(NA_Get_counter(server.end.na_class, "rma_malformed") > 0);
-    hostile_close(&server);
-    HG_CHECK(zmq_ctx_term(hostile.context) == 0);
+    besieged_serve(&server);
+    besieged_close(&server);
+    stranger_fini(&hostile);
 }
 
 HG_TEST(messages_of_strangers_are_judged)
@@ -280,73 +144,71 @@ HG_TEST(messages_of_strangers_are_judged_on_ipc)
 
 HG_TEST(a_stranger_is_not_heard_before_the_proof)
 {
-    struct hostile_server server;
-    struct hostile hostile;
-    unsigned char bytes[64];
+    struct besieged server;
+    struct stranger hostile;
+    unsigned char bytes[256];
     size_t size;
     uint64_t before;
 
-    hostile.random = 1;
-    hostile.context = zmq_ctx_new();
-    hostile_open(&server, "zmq+tcp://127.0.0.1");
-    hostile_dial(&hostile, server.name + 4);
-    hostile_greet(&hostile, &server.end);
+    stranger_init(&hostile, besieged_turn, &server);
+    besieged_open(&server, "zmq+tcp://127.0.0.1");
+    stranger_dial(&hostile, server.name + 4);
+    stranger_greet(&hostile);
     /* Greeted, it has not proven itself. */
-    size = hostile_make(&hostile, bytes, KIND_MESSAGE);
+    size = stranger_make(&hostile, bytes, KIND_MESSAGE);
     bytes[4] = 0;
-    hostile_send(&hostile, bytes, size, false);
+    stranger_send(&hostile, bytes, size, false);
     while (hostile_refused(&server, KIND_MESSAGE) == 0)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     /* A wrong nonce proves nothing, the right one does; once. */
     hostile.nonce[0] ^= 1;
-    hostile_confirm(&hostile);
+    stranger_confirm(&hostile);
     hostile.nonce[0] ^= 1;
-    hostile_confirm(&hostile);
-    hostile_send(&hostile, bytes, size, false);
-    hostile_confirm(&hostile);
+    stranger_confirm(&hostile);
+    stranger_send(&hostile, bytes, size, false);
+    stranger_confirm(&hostile);
     while (hostile_refused(&server, KIND_CONFIRM) < 2)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     before = hostile_refused(&server, KIND_MESSAGE);
     HG_CHECK_EQ_U64(before, 1);
     /* A second hello, and a plane that there is not. */
-    size = hostile_make(&hostile, bytes, KIND_HELLO);
-    hostile_send(&hostile, bytes, size, false);
-    size = hostile_make(&hostile, bytes, KIND_MESSAGE);
+    size = stranger_make(&hostile, bytes, KIND_HELLO);
+    stranger_send(&hostile, bytes, size, false);
+    size = stranger_make(&hostile, bytes, KIND_MESSAGE);
     bytes[4] = 3;
-    hostile_send(&hostile, bytes, size, false);
+    stranger_send(&hostile, bytes, size, false);
     while (hostile_refused(&server, KIND_MESSAGE) < 2)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     HG_CHECK_EQ_U64(hostile_refused(&server, KIND_HELLO), 1);
-    hostile_serve(&server);
-    hostile_hang_up(&hostile);
-    hostile_close(&server);
-    HG_CHECK(zmq_ctx_term(hostile.context) == 0);
+    besieged_serve(&server);
+    stranger_hang_up(&hostile);
+    besieged_close(&server);
+    stranger_fini(&hostile);
 }
 
 HG_TEST(a_hello_of_another_version_is_answered_with_ours)
 {
-    struct hostile_server server;
-    struct hostile hostile;
-    unsigned char bytes[64];
+    struct besieged server;
+    struct stranger hostile;
+    unsigned char bytes[256];
     size_t size;
     int got;
 
-    hostile.random = 1;
-    hostile.context = zmq_ctx_new();
-    hostile_open(&server, "zmq+tcp://127.0.0.1");
-    hostile_dial(&hostile, server.name + 4);
-    size = hostile_make(&hostile, bytes, KIND_HELLO);
+    stranger_init(&hostile, besieged_turn, &server);
+    besieged_open(&server, "zmq+tcp://127.0.0.1");
+    stranger_dial(&hostile, server.name + 4);
+    size = stranger_make(&hostile, bytes, KIND_HELLO);
     bytes[2] = 77;
-    hostile_send(&hostile, bytes, size, false);
+    stranger_send(&hostile, bytes, size, false);
     do {
         (void) conform_turn(server.end.na_class, server.end.context, 1);
         got = zmq_recv(hostile.socket, bytes, sizeof(bytes), ZMQ_DONTWAIT);
     } while (got < 0);
     HG_CHECK_EQ_INT(got, 12);
     HG_CHECK_EQ_MEM(bytes, "hz\1\4", 4);
-    hostile_hang_up(&hostile);
-    hostile_close(&server);
-    HG_CHECK(zmq_ctx_term(hostile.context) == 0);
+    stranger_hang_up(&hostile);
+    besieged_close(&server);
+    stranger_fini(&hostile);
 }
 
 /* ---- Listeners that answer wrongly ---- */
@@ -376,14 +238,14 @@ static void *hostile_answer(void *arg)
         zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, listener->name, &size) == 0);
     atomic_store(&listener->stop, false);
     while (!atomic_load(&listener->stop)) {
-        unsigned char id[64], bytes[64];
+        unsigned char id[64], bytes[256];
         int id_size = zmq_recv(socket, id, sizeof(id), 0);
         size_t answer;
 
         if (id_size < 0)
             continue;
         (void) zmq_recv(socket, bytes, sizeof(bytes), 0);
-        answer = hostile_header(
+        answer = stranger_header(
             bytes, listener->version == 1 ? KIND_WELCOME : KIND_REFUSE);
         bytes[2] = (unsigned char) listener->version;
         memset(bytes + answer, 0x11, 24);
@@ -452,13 +314,13 @@ HG_TEST(a_welcome_with_a_wrong_nonce_is_none)
 
 HG_TEST(bytes_on_the_bare_connection_hurt_nobody)
 {
-    struct hostile_server server;
+    struct besieged server;
     struct sockaddr_in where;
     uint64_t random = hg_test_seed();
     unsigned i;
 
     hg_test_allow_log("");
-    hostile_open(&server, "zmq+tcp://127.0.0.1");
+    besieged_open(&server, "zmq+tcp://127.0.0.1");
     memset(&where, 0, sizeof(where));
     where.sin_family = AF_INET;
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -478,9 +340,208 @@ HG_TEST(bytes_on_the_bare_connection_hurt_nobody)
             memcpy(bytes, "\377\0\0\0\0\0\0\0\1\177\3", 11);
         (void) send(fd, bytes, size, MSG_NOSIGNAL);
         if (i % 4 == 0)
-            hostile_serve(&server);
+            besieged_serve(&server);
         (void) close(fd);
     }
-    hostile_serve(&server);
-    hostile_close(&server);
+    besieged_serve(&server);
+    besieged_close(&server);
+}
+
+/* ---- Crowds ---- */
+
+/* Connect a bare socket to where a class listens, by its name. */
+static int hostile_connect(const char *name)
+{
+    struct sockaddr_in in;
+    struct sockaddr_un un;
+    bool tcp = strncmp(name, "zmq+tcp://", 10) == 0;
+    int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM, 0);
+
+    memset(&in, 0, sizeof(in));
+    in.sin_family = AF_INET;
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (tcp)
+        in.sin_port =
+            htons((uint16_t) strtoul(strrchr(name, ':') + 1, NULL, 10));
+    memset(&un, 0, sizeof(un));
+    un.sun_family = AF_UNIX;
+    (void) snprintf(un.sun_path, sizeof(un.sun_path), "%.100s", name + 10);
+    HG_CHECK(fd >= 0);
+    HG_CHECK((tcp ? connect(fd, (struct sockaddr *) &in, sizeof(in))
+                  : connect(fd, (struct sockaddr *) &un, sizeof(un))) == 0);
+    return fd;
+}
+
+/* At each line heard, so many more connections to the class named; at the
+ * end, none. */
+HG_TEST_ROLE(crowd)
+{
+    struct rlimit limit;
+    char *line;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = limit.rlim_max < 1024 ? limit.rlim_max : 1024;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    while ((line = hg_test_hear_parent()) != NULL) {
+        unsigned long i = strtoul(line, NULL, 10);
+
+        for (free(line); i > 0; i--)
+            (void) hostile_connect(argv[0]);
+        hg_test_say_parent("here");
+    }
+}
+
+enum { HOSTILE_FDS = 300 };
+
+/* Descriptors in use, found out without one. */
+static unsigned hostile_fds(void)
+{
+    unsigned count = 0;
+    int fd;
+
+    for (fd = 0; fd < HOSTILE_FDS; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* 600 strangers connect where 300 descriptors are, `each` at a time. */
+static void hostile_crowd(const char *string, unsigned each)
+{
+    struct rlimit old, limit;
+    struct besieged server;
+    struct hg_test_peer *crowd;
+    char line[16];
+    unsigned came, before, fds;
+    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+
+    hg_test_expect_log("turned away");
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
+    limit = old;
+    limit.rlim_cur = HOSTILE_FDS;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    besieged_open(&server, string);
+    crowd = hg_test_spawn("crowd", server.name, (char *) NULL);
+    (void) snprintf(line, sizeof(line), "%u", each);
+    before = hostile_fds();
+    for (came = each; came <= 600; came += each) {
+        hg_test_say(crowd, line);
+        free(hg_test_hear(crowd));
+        /* Until each was accepted or turned away, and some room is left. */
+        do {
+            HG_CHECK(ends_ms() < end);
+            besieged_turn(&server);
+            fds = hostile_fds();
+        } while (fds > HOSTILE_FDS - 30 ||
+            fds + NA_Get_counter(server.end.na_class, "zmq_turned_away") <
+                before + came);
+    }
+    while (NA_Get_counter(server.end.na_class, "zmq_turned_away") < 200) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(&server);
+    }
+    besieged_serve(&server);
+    hg_test_stop(crowd);
+    /* With the crowd gone there is room again. */
+    while (hostile_fds() > 150) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(&server);
+    }
+    besieged_close(&server);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
+}
+
+HG_TEST_SECONDS(a_crowd_leaves_descriptors_to_the_process, 60)
+{
+    hostile_crowd("zmq+tcp://127.0.0.1", 600);
+}
+
+/* Few at a time: all at once, libzmq 4.3.4 would end the process. */
+HG_TEST_SECONDS(a_crowd_leaves_descriptors_to_the_process_on_ipc, 60)
+{
+    hostile_crowd("zmq+ipc://*", 10);
+}
+
+/* Blocks that may stay: envelopes kept for reuse, grown tables. */
+enum { HOSTILE_KEPT = 300, HOSTILE_MANY = 150, HOSTILE_HELLOS = 5000 };
+
+static void hostile_settle(struct besieged *server, int64_t blocks)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    while (hg_test_alloc_live() > blocks) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(server);
+    }
+}
+
+/* A hello again and again, and hellos of many who never prove who they are. */
+HG_TEST_SECONDS(hellos_without_end_leave_nothing, 60)
+{
+    static struct stranger strangers[HOSTILE_MANY];
+    struct besieged server;
+    unsigned char bytes[256];
+    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+    int64_t before;
+    unsigned i, round;
+
+    hg_test_alloc_install();
+    besieged_open(&server, "zmq+tcp://127.0.0.1");
+    stranger_init(&strangers[0], besieged_turn, &server);
+    stranger_dial(&strangers[0], server.name + 4);
+    stranger_greet(&strangers[0]);
+    before = hg_test_alloc_live();
+    for (i = 0; i < HOSTILE_HELLOS; i++) {
+        size_t size = stranger_make(&strangers[0], bytes, KIND_HELLO);
+
+        stranger_send(&strangers[0], bytes, size, false);
+    }
+    while (hostile_refused(&server, KIND_HELLO) < HOSTILE_HELLOS) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(&server);
+        HG_CHECK(hg_test_alloc_live() < before + HOSTILE_KEPT);
+    }
+    for (round = 0; round < 3; round++) {
+        for (i = 1; i < HOSTILE_MANY; i++) {
+            strangers[i] = strangers[0];
+            stranger_dial(&strangers[i], server.name + 4);
+            stranger_greet(&strangers[i]);
+        }
+        besieged_serve(&server);
+        HG_CHECK(hg_test_alloc_live() >= before + HOSTILE_MANY - 1);
+        for (i = 1; i < HOSTILE_MANY; i++)
+            stranger_hang_up(&strangers[i]);
+        hostile_settle(&server, before + HOSTILE_KEPT / 3);
+    }
+    besieged_serve(&server);
+    stranger_hang_up(&strangers[0]);
+    besieged_close(&server);
+    stranger_fini(&strangers[0]);
+}
+
+/* A part past every limit is libzmq's to refuse: its sender is cut off. */
+HG_TEST(a_message_past_every_limit_is_not_taken)
+{
+    struct besieged server;
+    struct stranger hostile;
+    size_t size = (size_t) 17 << 20;
+    unsigned char *bytes = ends_map(size);
+
+    stranger_init(&hostile, besieged_turn, &server);
+    besieged_open(&server, "zmq+tcp://127.0.0.1");
+    stranger_dial(&hostile, server.name + 4);
+    stranger_greet(&hostile);
+    stranger_confirm(&hostile);
+    (void) stranger_header(bytes, KIND_MESSAGE);
+    stranger_send(&hostile, bytes, size, false);
+    /* It dials anew by itself, and is not known any more. */
+    do {
+        stranger_send(&hostile, bytes, 12, false);
+        besieged_turn(&server);
+    } while (hostile_refused(&server, KIND_MESSAGE) == 0);
+    besieged_serve(&server);
+    stranger_hang_up(&hostile);
+    besieged_close(&server);
+    stranger_fini(&hostile);
+    ends_unmap(bytes, size);
 }

@@ -332,6 +332,109 @@ HG_TEST(two_that_listen_talk_both_ways)
     names_two_ways("zmq+inproc://*");
 }
 
+/* ---- Memory of whom? ---- */
+
+/* One side's memory, and the other's word for it. */
+struct names_memory {
+    struct conform_end *owner;
+    unsigned char *bytes;
+    na_mem_handle_t mem;
+    na_mem_handle_t remote;
+};
+
+enum { NAMES_MEMORY = 2 << 20 };
+
+static void names_share(struct names_memory *memory, struct conform_end *owner,
+    struct conform_end *other, uint64_t seed)
+{
+    unsigned char word[64];
+    na_size_t size;
+
+    memory->owner = owner;
+    memory->bytes = ends_map(NAMES_MEMORY);
+    conform_fill(memory->bytes, NAMES_MEMORY, seed);
+    memory->mem = ends_register(owner, memory->bytes, NAMES_MEMORY);
+    size = NA_Mem_handle_get_serialize_size(owner->na_class, memory->mem);
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        owner->na_class, word, sizeof(word), memory->mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        other->na_class, &memory->remote, word, size));
+}
+
+static void names_unshare(
+    struct names_memory *memory, struct conform_end *other)
+{
+    HG_CHECK_OK(NA_Mem_handle_free(memory->owner->na_class, memory->mem));
+    HG_CHECK_OK(NA_Mem_handle_free(other->na_class, memory->remote));
+    ends_unmap(memory->bytes, NAMES_MEMORY);
+}
+
+/* `from` dials `to`, whether it listens or not. Then both move memory of the
+ * other at the same time: the first half is put, the second got. */
+static void names_both_ways(const char *one_string, const char *two_string)
+{
+    struct conform_end ends[2];
+    struct names_memory memory[2];
+    struct conform_call calls[2][2];
+    na_addr_t addrs[2];
+    char name[NA_MAX_ADDR_LEN];
+    const na_size_t half = NAMES_MEMORY / 2;
+    unsigned char *want = ends_map(NAMES_MEMORY);
+    unsigned i;
+
+    ends_open(&ends[0], one_string, 1000);
+    ends_open(&ends[1], two_string, 1000);
+    ends_name(&ends[1], ends[1].self, name);
+    addrs[0] = names_lookup(&ends[0], &ends[1], name);
+    addrs[1] = names_introduce(&ends[0], &ends[1], addrs[0]);
+    for (i = 0; i < 2; i++)
+        names_share(&memory[i], &ends[i], &ends[1 - i], 11 * (i + 1));
+    memset(calls, 0, sizeof(calls));
+    for (i = 0; i < 2; i++) {
+        /* The second half of the first's, and the first half of the
+         * second's, are what is given. */
+        na_offset_t at = i == 0 ? half : 0;
+
+        HG_CHECK_OK(NA_Put(ends[i].na_class, ends[i].context, conform_ended,
+            &calls[i][0], memory[i].mem, at, memory[1 - i].remote, at, half / 2,
+            addrs[i], &calls[i][0].id));
+        at = i == 0 ? 0 : half;
+        HG_CHECK_OK(NA_Get(ends[i].na_class, ends[i].context, conform_ended,
+            &calls[i][1], memory[i].mem, at + half / 2, memory[1 - i].remote,
+            at + half / 2, half / 2, addrs[i], &calls[i][1].id));
+    }
+    for (i = 0; i < 4; i++)
+        HG_CHECK_OK(names_wait(&ends[0], &ends[1], &calls[i / 2][i % 2]));
+    /* Each quarter is now the same on both sides, and whose it was. */
+    HG_CHECK_EQ_MEM(memory[0].bytes, memory[1].bytes, NAMES_MEMORY);
+    for (i = 0; i < 4; i++) {
+        conform_fill(want, NAMES_MEMORY, i < 2 ? 22 : 11);
+        HG_CHECK_EQ_MEM(
+            memory[0].bytes + i * half / 2, want + i * half / 2, half / 2);
+    }
+    for (i = 0; i < 2; i++)
+        names_unshare(&memory[i], &ends[1 - i]);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(NA_Addr_free(ends[i].na_class, addrs[i]));
+        conform_close(&ends[i]);
+    }
+    ends_unmap(want, NAMES_MEMORY);
+}
+
+HG_TEST(who_does_not_listen_has_memory_all_the_same)
+{
+    names_both_ways("zmq+tcp://", "zmq+tcp://127.0.0.1");
+    names_both_ways("zmq+ipc://", "zmq+ipc://*");
+    names_both_ways("zmq+inproc://", "zmq+inproc://*");
+}
+
+HG_TEST(two_that_listen_move_memory_both_ways)
+{
+    names_both_ways("zmq+tcp://127.0.0.1", "zmq+tcp://127.0.0.1");
+    names_both_ways("zmq+ipc://*", "zmq+ipc://*");
+    names_both_ways("zmq+inproc://*", "zmq+inproc://*");
+}
+
 /* ---- Terminating ---- */
 
 static void names_terminate(const char *string)

@@ -38,21 +38,27 @@ static inline void ends_sleep(unsigned ms)
         continue;
 }
 
-static inline void ends_open(
-    struct conform_end *end, const char *string, unsigned death_ms)
+static inline void ends_open_with(struct conform_end *end, const char *string,
+    unsigned death_ms, unsigned lookup_ms)
 {
     static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
     struct na_init_info info = fresh;
     const char *rest = strstr(string, "://");
 
     info.death_ms = death_ms;
-    info.lookup_ms = 1000;
+    info.lookup_ms = lookup_ms;
     end->na_class = NA_Initialize_opt(
         string, rest != NULL && rest[3] != '\0' ? NA_TRUE : NA_FALSE, &info);
     HG_CHECK(end->na_class != NULL);
     end->context = NA_Context_create(end->na_class);
     HG_CHECK(end->context != NULL);
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+static inline void ends_open(
+    struct conform_end *end, const char *string, unsigned death_ms)
+{
+    ends_open_with(end, string, death_ms, 1000);
 }
 
 static inline na_return_t ends_lookup(
@@ -144,7 +150,7 @@ static inline na_mem_handle_t ends_register(
 
 /* ---- The echoing process ---- */
 
-#define ENDS_MEMORY ((size_t) 32 << 20)
+#define ENDS_MEMORY ((size_t) 16 << 20)
 
 /*
  * Open `string`, say its address, and answer unexpected messages until the

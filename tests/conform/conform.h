@@ -188,10 +188,4 @@ static inline void conform_fill(void *buf, size_t size, uint64_t seed)
         bytes[i] = (unsigned char) ((seed + i) * UINT64_C(0x9e3779b1) >> 13);
 }
 
-static inline void conform_need_peer(void)
-{
-    if (!strcmp(hg_test_transport(), "self"))
-        hg_test_skip("self reaches one process only");
-}
-
 #endif

@@ -31,13 +31,6 @@ struct rpc_end {
 /* Register what both sides know; defined by each program. */
 static void rpc_register(void);
 
-/* Whether a second process can be reached. */
-static inline bool rpc_reaches_processes(void)
-{
-    return strcmp(hg_test_transport(), "self") != 0 &&
-        strstr(hg_test_transport(), "inproc") == NULL;
-}
-
 static inline na_class_t *rpc_open_class(na_bool_t listen)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -89,7 +82,7 @@ static inline void rpc_open_with(
     char *address;
 
     rpc_start(end, options, separate);
-    if (!rpc_reaches_processes()) {
+    if (!hg_test_crosses_processes()) {
         HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
         return;
     }

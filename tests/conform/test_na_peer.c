@@ -95,9 +95,6 @@ static void peer_open(struct peer_pair *pair, bool listen)
     char scheme[64];
     char *name;
 
-    conform_need_peer();
-    if (strstr(hg_test_transport(), "inproc") != NULL)
-        hg_test_skip("inproc reaches one process only");
     conform_info(&info);
     info.death_ms = 2000;
     if (listen) {
@@ -164,17 +161,17 @@ static void peer_talk(bool listen)
     peer_close(&pair);
 }
 
-HG_TEST(processes_talk)
+HG_TEST_WHERE(processes_talk, hg_test_crosses_processes)
 {
     peer_talk(true);
 }
 
-HG_TEST(who_does_not_listen_is_answered)
+HG_TEST_WHERE(who_does_not_listen_is_answered, hg_test_crosses_processes)
 {
     peer_talk(false);
 }
 
-HG_TEST(memory_moves_between_processes)
+HG_TEST_WHERE(memory_moves_between_processes, hg_test_crosses_processes)
 {
     static char mine[PEER_MEMORY], model[PEER_MEMORY];
     struct peer_pair pair;
@@ -213,7 +210,8 @@ HG_TEST(memory_moves_between_processes)
     peer_close(&pair);
 }
 
-HG_TEST(a_killed_process_fails_what_waits_for_it)
+HG_TEST_WHERE(
+    a_killed_process_fails_what_waits_for_it, hg_test_crosses_processes)
 {
     struct peer_pair pair;
     struct conform_call recvs[3], send;

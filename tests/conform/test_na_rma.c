@@ -261,12 +261,21 @@ static unsigned char *rma_repeat(size_t total, size_t window)
     return space;
 }
 
-HG_TEST(a_small_transfer_beyond_four_gigabytes)
+/* 5 GiB of addresses need 64 bits, and no shadow memory of TSan's. */
+static bool rma_has_addresses(void)
 {
-#if SIZE_MAX > 0xffffffffu && !defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
+    return false;
+#else
+    return sizeof(void *) >= 8;
+#endif
+}
+
+HG_TEST_WHERE(a_small_transfer_beyond_four_gigabytes, rma_has_addresses)
+{
     /* No power of two, so that an offset cut to 32 bits reads other bytes. */
     const size_t window = (size_t) 13 << 20;
-    const size_t total = (size_t) 5 << 30;
+    const size_t total = (size_t) (UINT64_C(5) << 30);
     const na_offset_t offset = ((na_offset_t) 1 << 32) + 12345;
     static unsigned char small[5000];
     struct conform_end end;
@@ -289,54 +298,85 @@ HG_TEST(a_small_transfer_beyond_four_gigabytes)
     rma_free(&end, target);
     conform_close(&end);
     HG_CHECK(!munmap(space, total));
-#else
-    hg_test_skip("5 GiB need 64 bits, and no shadow memory of TSan's");
-#endif
 }
 
-/* One get of 5 GiB, whose segments name the same few megabytes again and
- * again, so that it needs little memory. */
-HG_TEST_SECONDS(a_transfer_of_five_gigabytes, 60)
+/* `total` bytes in segments that all name the same `piece` bytes. */
+static na_mem_handle_t rma_again_and_again(struct conform_end *end,
+    unsigned char *memory, na_size_t piece, na_size_t total,
+    unsigned long flags)
 {
-#if SIZE_MAX > 0xffffffffu && !defined(__SANITIZE_THREAD__)
-    enum { PIECE = 3 << 20, COUNT = 1707 };
+    na_size_t count = total / piece, i;
     struct na_segment *segments =
-        (struct na_segment *) malloc(COUNT * sizeof(*segments));
-    unsigned char *from = (unsigned char *) malloc(PIECE);
-    unsigned char *to = (unsigned char *) calloc(1, PIECE);
-    const char *preload = getenv("LD_PRELOAD");
-    struct conform_end end;
-    na_mem_handle_t local, target, remote;
-    unsigned i;
+        (struct na_segment *) malloc(count * sizeof(*segments));
+    na_mem_handle_t mem;
 
-    if (preload != NULL && strstr(preload, "vgpreload") != NULL)
-        hg_test_skip("5 GiB are too much under valgrind");
-    HG_CHECK(segments != NULL && from != NULL && to != NULL);
+    HG_CHECK(segments != NULL && total % piece == 0);
+    for (i = 0; i < count; i++) {
+        segments[i].address = memory;
+        segments[i].size = piece;
+    }
+    rma_handle(end, segments, count, flags, &mem);
+    free(segments);
+    return mem;
+}
+
+/* Memory of 5 GiB that needs few megabytes. Gets, and a put, across 4 GiB on
+ * one side and on both; then, in the plain build, all of it at once. */
+HG_TEST_SECONDS(transfers_across_four_gigabytes, 120)
+{
+    enum { PIECE = 3 << 20, COUNT = 1707, SIZE = 2 * PIECE };
+    const na_size_t total = (na_size_t) PIECE * COUNT;
+    const na_offset_t limit = (na_offset_t) 1 << 32;
+    const struct {
+        na_offset_t local, remote;
+        bool put;
+    } moves[] = {{0, limit - PIECE - 5, false}, {limit - 1000, 77, false},
+        {limit - PIECE + 3, limit - PIECE, false},
+        {limit - PIECE, limit - PIECE + 9, true}};
+    unsigned char *from = (unsigned char *) malloc(PIECE);
+    unsigned char *to = (unsigned char *) malloc(PIECE);
+    struct conform_end end;
+    na_mem_handle_t reads, writes, targets[2], remotes[2];
+    unsigned i;
+    na_size_t k;
+
+    HG_CHECK(from != NULL && to != NULL);
     conform_fill(from, PIECE, 4);
     conform_open(&end, NULL);
-    for (i = 0; i < COUNT; i++) {
-        segments[i].address = to;
-        segments[i].size = PIECE;
+    writes = rma_again_and_again(&end, to, PIECE, total, NA_MEM_WRITE_ONLY);
+    reads = rma_again_and_again(&end, from, PIECE, total, NA_MEM_READ_ONLY);
+    targets[0] =
+        rma_again_and_again(&end, from, PIECE, total, NA_MEM_READ_ONLY);
+    targets[1] = rma_again_and_again(&end, to, PIECE, total, NA_MEM_WRITE_ONLY);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(NA_Mem_register(end.na_class, targets[i]));
+        remotes[i] = rma_remote(&end, targets[i]);
     }
-    rma_handle(&end, segments, COUNT, NA_MEM_WRITE_ONLY, &local);
-    for (i = 0; i < COUNT; i++)
-        segments[i].address = from;
-    rma_handle(&end, segments, COUNT, NA_MEM_READ_ONLY, &target);
-    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    remote = rma_remote(&end, target);
-    HG_CHECK_OK(
-        rma_move(&end, false, local, 0, remote, 0, (na_size_t) PIECE * COUNT));
-    HG_CHECK_EQ_MEM(to, from, PIECE);
-    rma_free(&end, local);
-    rma_free(&end, remote);
-    rma_free(&end, target);
+    for (i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
+        na_offset_t source = moves[i].put ? moves[i].local : moves[i].remote;
+        na_offset_t sink = moves[i].put ? moves[i].remote : moves[i].local;
+
+        memset(to, 0, PIECE);
+        HG_CHECK_OK(rma_move(&end, moves[i].put, moves[i].put ? reads : writes,
+            moves[i].local, remotes[moves[i].put ? 1 : 0], moves[i].remote,
+            SIZE));
+        for (k = 0; k < PIECE; k++)
+            HG_CHECK(to[(sink + k) % PIECE] == from[(source + k) % PIECE]);
+    }
+    if (hg_test_is_plain()) {
+        memset(to, 0, PIECE);
+        HG_CHECK_OK(rma_move(&end, false, writes, 0, remotes[0], 0, total));
+        HG_CHECK_EQ_MEM(to, from, PIECE);
+    }
+    for (i = 0; i < 2; i++) {
+        rma_free(&end, remotes[i]);
+        rma_free(&end, targets[i]);
+    }
+    rma_free(&end, reads);
+    rma_free(&end, writes);
     conform_close(&end);
-    free(segments);
     free(from);
     free(to);
-#else
-    hg_test_skip("5 GiB need 64 bits, and are slow under TSan");
-#endif
 }
 
 /* ---- Handles ---- */

@@ -51,13 +51,7 @@ static void rpc_register(void)
     HG_CHECK(peer_large_id != 0);
 }
 
-static void peer_need_processes(void)
-{
-    if (!rpc_reaches_processes())
-        hg_test_skip("%s reaches one process only", hg_test_transport());
-}
-
-HG_TEST(peer_that_is_killed_fails_calls_once)
+HG_TEST_WHERE(peer_that_is_killed_fails_calls_once, hg_test_crosses_processes)
 {
     enum { COUNT = 20 };
     struct rpc_end end;
@@ -69,7 +63,6 @@ HG_TEST(peer_that_is_killed_fails_calls_once)
     hg_return_t ret;
     int i;
 
-    peer_need_processes();
     hg_test_allow_log("");
     rpc_open(&end);
     for (i = 0; i < COUNT; i++)
@@ -106,14 +99,14 @@ HG_TEST(peer_that_is_killed_fails_calls_once)
 }
 
 /* A server that ends in order answers what it has. */
-HG_TEST(peer_that_finalizes_answers_what_it_has)
+HG_TEST_WHERE(
+    peer_that_finalizes_answers_what_it_has, hg_test_crosses_processes)
 {
     struct rpc_end end;
     hg_request_t requests[2];
     peer_one_t one = {1};
     hg_return_t ret;
 
-    peer_need_processes();
     rpc_open(&end);
     requests[0] = rpc_start_call(&end, peer_keep_id, &one, NULL);
     requests[1] = rpc_start_call(&end, peer_inc_id, &one, &one);
@@ -162,7 +155,7 @@ HG_TEST_ROLE(client)
 
 /* Several clients at once, one of which dies while it fetches an output; this
  * process serves, and nothing of the dead one stays with it. */
-HG_TEST_SECONDS(peer_clients_come_and_die, 60)
+HG_TEST_WHERE_SECONDS(peer_clients_come_and_die, hg_test_crosses_processes, 60)
 {
     struct hg_test_peer *clients[3];
     char address[NA_MAX_ADDR_LEN];
@@ -171,7 +164,6 @@ HG_TEST_SECONDS(peer_clients_come_and_die, 60)
     na_addr_t self;
     int i;
 
-    peer_need_processes();
     hg_test_alloc_install();
     hg_test_allow_log("");
     rpc_start(&end, NULL, false);

@@ -7,7 +7,7 @@
  * is left when it is freed, or was refused. Built with -DHG_FUZZER=1 and
  * clang's -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #ifndef HG_FUZZER
 #define HG_FUZZER 0

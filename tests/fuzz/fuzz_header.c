@@ -7,7 +7,7 @@
  * was encoded again. Built with -DHG_FUZZER=1 and clang's -fsanitize=fuzzer it
  * is a fuzzer; otherwise a test.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #ifndef HG_FUZZER
 #define HG_FUZZER 0
@@ -49,7 +49,7 @@ static void fuzz_again(const struct hg_header *header)
         abort();
 }
 
-static void fuzz_decode(const uint8_t *data, size_t size)
+static void fuzz_header_decode(const uint8_t *data, size_t size)
 {
     struct hg_header header;
     bool answerable = true;
@@ -76,7 +76,7 @@ int hg_fuzz_header(const uint8_t *data, size_t size)
     uint8_t *copy;
     size_t header_size;
 
-    fuzz_decode(data, size);
+    fuzz_header_decode(data, size);
     if (size < HG_HEADER_MIN)
         return 0;
     copy = (uint8_t *) malloc(size);
@@ -93,7 +93,7 @@ int hg_fuzz_header(const uint8_t *data, size_t size)
     hg_wire_store64(copy + 56, size - header_size);
     hg_wire_store32(
         copy + header_size - 4, hg_crc32c_update(0, copy, header_size - 4));
-    fuzz_decode(copy, size);
+    fuzz_header_decode(copy, size);
     free(copy);
     return 0;
 }

@@ -10,7 +10,7 @@
  * sequence of a call that waits. Built with -DHG_FUZZER=1 and clang's
  * -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #ifndef HG_FUZZER
 #define HG_FUZZER 0

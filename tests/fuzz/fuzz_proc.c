@@ -6,7 +6,7 @@
  * be refused under another checksum. Built with -DHG_FUZZER=1 and clang's
  * -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "support/rich.h"
 
@@ -17,7 +17,7 @@
 int hg_fuzz_proc(const uint8_t *data, size_t size);
 
 /* The engine's way to decode; nothing is left when it fails. */
-static hg_return_t fuzz_decode(
+static hg_return_t fuzz_proc_decode(
     const uint8_t *data, size_t size, uint64_t crc, rich_t *rich)
 {
     struct hg_proc proc;
@@ -26,7 +26,8 @@ static hg_return_t fuzz_decode(
     return hg_proc_finish_decode(&proc, hg_proc_rich_t(&proc, rich), crc);
 }
 
-static void fuzz_encode_equals(const uint8_t *data, size_t size, rich_t *rich)
+static void fuzz_proc_encode_equals(
+    const uint8_t *data, size_t size, rich_t *rich)
 {
     struct hg_buf buf = {NULL, 0};
     struct hg_proc proc;
@@ -54,12 +55,12 @@ int hg_fuzz_proc(const uint8_t *data, size_t size)
     (void) HG_Set_log_level("none");
     /* A failure must not depend on what the struct held before. */
     memset(&rich, 0xa5, sizeof(rich));
-    if (fuzz_decode(data, size, crc ^ 1, &rich) != HG_CHECKSUM_ERROR)
+    if (fuzz_proc_decode(data, size, crc ^ 1, &rich) != HG_CHECKSUM_ERROR)
         abort();
     memset(&rich, 0xa5, sizeof(rich));
-    if (fuzz_decode(data, size, crc, &rich) != HG_SUCCESS)
+    if (fuzz_proc_decode(data, size, crc, &rich) != HG_SUCCESS)
         return 0;
-    fuzz_encode_equals(data, size, &rich);
+    fuzz_proc_encode_equals(data, size, &rich);
     hg_proc_init_free(&proc);
     if (hg_proc_rich_t(&proc, &rich) != HG_SUCCESS || rich.text != NULL)
         abort();

@@ -39,6 +39,7 @@ struct loop_item {
 
 static pthread_mutex_t loop_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct loop_class *loop_classes;
+static struct na_op *loop_stuck;
 static loop_tap_t loop_tap;
 static void *loop_tap_arg;
 
@@ -221,6 +222,11 @@ static na_return_t loop_send(
     fate = loop_ask_tap(from, item);
     if (fate == LOOP_PASS || (fate == LOOP_LATER && op != NULL)) {
         ret = loop_file(from, msg->addr->name, item);
+    } else if (fate == LOOP_STUCK && op != NULL) {
+        loop_free_item(from->core, item);
+        HG_CHECK(loop_stuck == NULL);
+        loop_stuck = op;
+        return NA_SUCCESS;
     } else {
         loop_free_item(from->core, item);
         ret = fate == LOOP_DROP ? NA_SUCCESS
@@ -231,6 +237,13 @@ static na_return_t loop_send(
         return ret;
     from->core->complete(op, ret);
     return NA_SUCCESS;
+}
+
+void loop_unstick(void)
+{
+    HG_CHECK(loop_stuck != NULL);
+    loop_stuck->context->na_class->core->complete(loop_stuck, NA_DISCONNECT);
+    loop_stuck = NULL;
 }
 
 static na_return_t loop_frame_send(na_addr_t addr, const void *header,

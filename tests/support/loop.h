@@ -25,8 +25,9 @@
 void loop_register(void);
 
 /* What a message is to meet. LOOP_LATER: the transport has no room, and takes
- * it as an operation, which ends at once; LOOP_FAIL: that operation fails. */
-enum loop_fate { LOOP_PASS, LOOP_DROP, LOOP_LATER, LOOP_FAIL };
+ * it as an operation, which ends at once; LOOP_FAIL: that operation fails;
+ * LOOP_STUCK: it does not end, nor can it be canceled, until loop_unstick. */
+enum loop_fate { LOOP_PASS, LOOP_DROP, LOOP_LATER, LOOP_FAIL, LOOP_STUCK };
 
 /* Called by the sender's thread with a copy of the message that it may change;
  * *size may shrink. */
@@ -39,6 +40,9 @@ void loop_set_tap(loop_tap_t tap, void *arg);
 /* Let a message of the RPC plane come from `source`, a peer of `to`. */
 void loop_inject(
     na_class_t *to, na_addr_t source, const void *data, size_t size);
+
+/* Fail the operation that is stuck; there is one at most. */
+void loop_unstick(void);
 
 /* Whether nothing is on its way to anybody. */
 bool loop_is_idle(void);

@@ -11,7 +11,7 @@
 #ifndef HG_TESTS_EMUL_PAIR_H
 #define HG_TESTS_EMUL_PAIR_H
 
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 
@@ -351,6 +351,10 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
     ops->mem_serialize_size = na_emul_mem_serialize_size;
     ops->mem_serialize = na_emul_mem_serialize;
     ops->mem_deserialize = na_emul_mem_deserialize;
+    if (frame_size == 0)
+        frame_size = 1 << 20;
+    if (window == 0)
+        window = 4 * frame_size;
     core->info.rma_frame_size = frame_size;
     core->info.rma_window = window;
     core->pub.core = &emul_core;

@@ -64,17 +64,25 @@ static inline hg_return_t engine_proc_blob(hg_proc_t proc, void *data)
         : hg_proc_raw(proc, blob->bytes, (size_t) blob->size);
 }
 
+/* What HG_Handler_start_output does: that one belongs to HG_Init's layer. */
+static inline hg_return_t engine_answer(
+    hg_handle_t handle, struct engine_blob *blob)
+{
+    return hg_serve_respond(handle, HG_SUCCESS, blob);
+}
+
 /* Answer with the input. */
 static inline hg_return_t engine_echo(hg_handle_t handle)
 {
     struct engine_blob blob = {0, NULL};
-    hg_return_t ret = HG_Handler_get_input(handle, &blob);
+    hg_return_t ret =
+        hg_handle_decode(&handle->in_args, engine_proc_blob, &blob);
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = HG_Handler_start_output(handle, &blob);
-    (void) HG_Handler_free_input(handle, &blob);
-    (void) HG_Handler_free(handle);
+    ret = engine_answer(handle, &blob);
+    (void) hg_handle_release(engine_proc_blob, &blob);
+    (void) hg_serve_free(handle);
     return ret == HG_NOMEM ? HG_SUCCESS : ret; /* the caller was told */
 }
 

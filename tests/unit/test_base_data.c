@@ -3,7 +3,7 @@
  * The rooms mem, list and map: against naive models, with random operations,
  * and with memory that runs out.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 

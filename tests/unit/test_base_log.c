@@ -3,7 +3,7 @@
  * The room log: levels, filter, sink, the form of a line on stderr, the
  * environment.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 

@@ -4,7 +4,7 @@
  * the pipe alike is compiled with each: HG_ENABLE_EPOLL 0 is a flavour of
  * the whole suite.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 

@@ -5,7 +5,7 @@
  * transports that take one segment in a memory handle, and with bulk on a class
  * of its own.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "engine.h"
 #include "support/fuzz.h"
@@ -458,6 +458,62 @@ HG_TEST(bulk_transfer_checks_before_it_starts)
     engine_close(&engine);
 }
 
+/* An RMA operation that is not given back in time, nor canceled. */
+static struct na_op *bulk_stuck;
+
+static na_return_t bulk_stuck_get(struct na_op *op)
+{
+    bulk_stuck = op;
+    return NA_SUCCESS;
+}
+
+/* Its transfer outlives the RPC layer: it goes on looking at its handles, and
+ * tells nobody when it ends. */
+HG_TEST(bulk_transfer_that_does_not_end_is_abandoned)
+{
+    static struct hg_context *left; /* for leak checkers: on purpose */
+    static struct hg_transfer *transfer;
+    struct bulk_result result;
+    struct na_class_core *core;
+    struct engine engine;
+    struct na_emul *emul;
+    struct hg_bulk *origin;
+    struct hg_bulk *remote;
+    struct hg_bulk *local;
+    size_t size = 1000;
+
+    bulk_begin(&engine, 0);
+    left = engine.b.context;
+    left->hg_class->options.drain_ms = 10;
+    HG_CHECK_OK(hg_bulk_create(
+        engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &origin));
+    HG_CHECK_OK(hg_bulk_create(
+        engine.b.layer, 1, NULL, &size, HG_BULK_READWRITE, &local));
+    remote = bulk_as_remote(origin, engine.b.layer);
+    core = na_class_core_of(engine.b.na_class);
+    emul = core->emul;
+    core->emul = NULL; /* as with a transport that has RMA */
+    core->ops.get = bulk_stuck_get;
+    HG_CHECK_OK(
+        bulk_start(&engine, HG_BULK_PULL, remote, 0, local, 0, size, &result));
+    transfer = (struct hg_transfer *) na_op_core_of(bulk_stuck)->arg;
+    hg_bulk_unref(remote);
+    hg_bulk_unref(local);
+    hg_test_expect_log("0 calls, 0 sends and 1 transfers did not end");
+    hg_context_destroy(left);
+    engine.b.context = NULL;
+    HG_CHECK_EQ_INT(transfer->pieces, 1);
+    engine.b.na_class->core->complete(bulk_stuck, NA_DISCONNECT);
+    (void) na_queue_run_internal(left->queue);
+    HG_CHECK_EQ_INT(transfer->pieces, 0);
+    HG_CHECK_RET(transfer->ret, HG_DISCONNECT);
+    HG_CHECK(!na_queue_has(left->queue, NA_LANES_ALL));
+    HG_CHECK_EQ_INT(result.ends, 0);
+    core->emul = emul;
+    hg_bulk_unref(origin);
+    engine_close(&engine);
+}
+
 /* ---- Descriptions too large for a message ---- */
 
 static struct bulk_result bulk_served;
@@ -468,13 +524,13 @@ static hg_return_t bulk_serve(hg_handle_t handle)
 {
     hg_bulk_t bulk = HG_BULK_NULL;
 
-    HG_CHECK_OK(HG_Handler_get_input(handle, &bulk));
+    HG_CHECK_OK(hg_handle_decode(&handle->in_args, hg_proc_hg_bulk_t, &bulk));
     HG_CHECK_EQ_U64(bulk->mem_count, 65536);
     HG_CHECK_OK(bulk_start(bulk_engine, HG_BULK_PULL, bulk, 0, bulk_local, 0,
         bulk->size, &bulk_served));
-    HG_CHECK_OK(HG_Handler_free_input(handle, &bulk));
-    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
-    return HG_Handler_free(handle);
+    HG_CHECK_OK(hg_handle_release(hg_proc_hg_bulk_t, &bulk));
+    HG_CHECK_OK(hg_serve_respond(handle, HG_SUCCESS, NULL));
+    return hg_serve_free(handle);
 }
 
 HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)

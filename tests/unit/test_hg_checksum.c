@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The room checksum: checksums as objects. */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 

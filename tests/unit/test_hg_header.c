@@ -3,7 +3,7 @@
  * The rooms header, registry and deadline: bytes, names and times, without
  * anything that moves.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 #include "support/fuzz.h"

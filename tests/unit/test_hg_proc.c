@@ -4,7 +4,7 @@
  * buffer that grows up to its limit, the golden vectors. What goes wrong is
  * in test_hg_proc_fail.c.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 #include "proc_ways.h"

@@ -3,7 +3,7 @@
  * The rooms proc and proc_types where something is wrong: bytes cut off or
  * changed, procs that fail, checksums, memory that runs out, arguments.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 #include "proc_ways.h"

@@ -3,7 +3,7 @@
  * The rooms of NA's core from inside: uri, queue, op, addr, plugins, and
  * progress; then NA's promises on a transport that spoils what passes.
  */
-#include "../../hg.c"
+#include "support/house.h"
 
 #include "harness.h"
 #include "support/faults.h"
@@ -278,6 +278,27 @@ HG_TEST(messages_of_the_dead_make_room)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+HG_TEST(messages_without_memory_are_dropped_and_counted)
+{
+    na_class_t *na_class;
+
+    hg_test_alloc_install();
+    na_class = NA_Initialize("self://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(na_msg_arrived(
+        na_class, na_class->self_addr, NA_MSG_UNEXPECTED, 0, 1, "kept", 5));
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
+    hg_test_alloc_fail_at(1);
+    HG_CHECK_OK(na_msg_arrived(
+        na_class, na_class->self_addr, NA_MSG_UNEXPECTED, 0, 2, "lost", 5));
+    hg_test_alloc_fail_at(1); /* the table of the expected plane */
+    HG_CHECK_OK(na_msg_arrived(
+        na_class, na_class->self_addr, NA_MSG_EXPECTED, 0, 3, "lost", 5));
+    hg_test_alloc_fail_at(0);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 2);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* ---- plugins ---- */
 
 HG_TEST(plugins_are_judged_and_filled)
@@ -301,6 +322,9 @@ HG_TEST(plugins_are_judged_and_filled)
     HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
     bad = *na_self_table();
     bad.get = NULL;
+    HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
+    bad = *na_self_table();
+    bad.mem_serialize = NULL;
     HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
     /* An old table ends early; nothing past its end is looked at. */
     bad = *na_self_table();

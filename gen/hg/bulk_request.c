@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bulk_request: see bulk_request.h. */
+#include "hg/bulk_request.h"
+
+#include "base/log.h"
+#include "hg/bulk.h"
+#include "hg/bulk_transfer.h"
+#include "hg/layer.h"
+#include "hg/wait.h"
+#include "na/addr.h"
+
+struct hg_bulk_request {
+    struct na_link link;
+    bool abandoned; /* by HG_Finalize */
+    bool done;
+    hg_return_t ret;
+};
+
+/* All that are not freed. */
+static struct na_link hg_bulk_request_list = {
+    &hg_bulk_request_list, &hg_bulk_request_list};
+
+/* ---- Handles ---- */
+
+HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
+    const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle)
+{
+    struct hg_bulk_layer *layer = hg_layer_enter_bulk("HG_Bulk_handle_create");
+
+    if (layer == NULL)
+        return HG_FAULT;
+    if (handle == NULL)
+        return hg_layer_leave_bulk(
+            hg_layer_refuse("HG_Bulk_handle_create", "handle is NULL"));
+    return hg_layer_leave_bulk(
+        hg_bulk_create(layer, count, buf_ptrs, buf_sizes, flags, handle));
+}
+
+HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
+{
+    bool inside;
+
+    if (handle == NULL)
+        return hg_layer_refuse("HG_Bulk_handle_free", "handle is NULL");
+    inside = hg_layer_enter_bulk(NULL) != NULL;
+    if (!inside)
+        hg_layer_lock(); /* the layer has ended, or is about to: one by one */
+    if (!handle->remote)
+        hg_bulk_withdraw(handle);
+    hg_bulk_unref(handle);
+    if (inside)
+        return hg_layer_leave_bulk(HG_SUCCESS);
+    hg_layer_unlock();
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
+    size_t size, unsigned long flags, unsigned int max_count, void **buf_ptrs,
+    size_t *buf_sizes, unsigned int *actual_count)
+{
+    if (handle == NULL || actual_count == NULL ||
+        (max_count > 0 && (buf_ptrs == NULL || buf_sizes == NULL)))
+        return hg_layer_refuse("HG_Bulk_handle_access", "an argument is NULL");
+    return hg_bulk_access(handle, offset, size, flags, max_count, buf_ptrs,
+        buf_sizes, actual_count);
+}
+
+HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle)
+{
+    return handle != NULL ? handle->size : 0;
+}
+
+HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle)
+{
+    return handle != NULL ? handle->segment_count : 0;
+}
+
+HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
+{
+    size_t size;
+
+    if (handle == NULL || hg_layer_enter_bulk(NULL) == NULL)
+        return 0;
+    size = handle->layer != NULL ? hg_bulk_serialize_size(handle) : 0;
+    (void) hg_layer_leave_bulk(HG_SUCCESS);
+    return size;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
+    void *buf, size_t buf_size, hg_bulk_t handle)
+{
+    if (buf == NULL || handle == NULL || hg_layer_enter_bulk(NULL) == NULL)
+        return hg_layer_refuse("HG_Bulk_handle_serialize",
+            "an argument is NULL, or the bulk layer has ended");
+    if (handle->layer == NULL)
+        return hg_layer_leave_bulk(hg_layer_refuse("HG_Bulk_handle_serialize",
+            "the handle is of a bulk layer that has ended"));
+    return hg_layer_leave_bulk(hg_bulk_serialize(handle, buf, buf_size));
+}
+
+HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
+    hg_bulk_t *handle, const void *buf, size_t buf_size)
+{
+    struct hg_bulk_layer *layer =
+        hg_layer_enter_bulk("HG_Bulk_handle_deserialize");
+
+    if (layer == NULL)
+        return HG_FAULT;
+    if (handle == NULL || buf == NULL)
+        return hg_layer_leave_bulk(hg_layer_refuse(
+            "HG_Bulk_handle_deserialize", "an argument is NULL"));
+    return hg_layer_leave_bulk(
+        hg_bulk_deserialize(layer, buf, buf_size, handle));
+}
+
+/* ---- Transfers ---- */
+
+static void hg_bulk_request_ended(hg_return_t ret, void *arg)
+{
+    struct hg_bulk_request *request = (struct hg_bulk_request *) arg;
+    bool abandoned;
+
+    hg_wait_lock();
+    abandoned = request->abandoned;
+    request->ret = ret;
+    if (!abandoned)
+        hg_wait_raise(&request->done);
+    hg_wait_unlock();
+    if (abandoned)
+        hg_mem_free(request);
+}
+
+/* HG_Bulk_transfer, inside the gate. */
+static hg_return_t hg_bulk_request_start(struct hg_context *context,
+    const struct hg_transfer_args *args, struct hg_bulk_request **request_p)
+{
+    struct hg_bulk_request *made;
+    hg_return_t ret;
+
+    if (args->origin == NULL || args->local == NULL || request_p == NULL)
+        return hg_layer_refuse("HG_Bulk_transfer", "an argument is NULL");
+    ret = na_addr_check(
+        context->hg_class->na_class, args->addr, "HG_Bulk_transfer");
+    if (ret != HG_SUCCESS)
+        return ret;
+    made = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*made));
+    if (made == NULL) {
+        hg_log_error("bulk", "no memory for a request");
+        return HG_NOMEM;
+    }
+    hg_list_init(&made->link);
+    hg_wait_lock();
+    hg_list_push(&hg_bulk_request_list, &made->link);
+    hg_wait_unlock();
+    ret = hg_transfer_start(context->queue, args, hg_bulk_request_ended, made);
+    if (ret != HG_SUCCESS) {
+        hg_wait_lock();
+        hg_list_remove(&made->link);
+        hg_wait_unlock();
+        hg_mem_free(made);
+        return ret;
+    }
+    *request_p = made;
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
+    hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
+    size_t local_offset, size_t size, hg_bulk_request_t *request)
+{
+    struct hg_context *context = hg_layer_enter("HG_Bulk_transfer");
+    struct hg_transfer_args args = {op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+
+    if (context == NULL)
+        return HG_FAULT;
+    return hg_layer_leave(hg_bulk_request_start(context, &args, request));
+}
+
+HG_EXPORT hg_return_t HG_Bulk_wait(
+    hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
+{
+    struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    hg_return_t ret;
+
+    if (context == NULL)
+        return HG_FAULT;
+    if (request == NULL)
+        return hg_layer_leave(
+            hg_layer_refuse("HG_Bulk_wait", "request is NULL"));
+    /* A wait that starts no handler, inside one or not. */
+    ret = hg_wait_until(
+        context, &request->done, false, hg_wait_deadline(timeout));
+    if (status != HG_STATUS_IGNORE)
+        *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
+    if (ret != HG_SUCCESS)
+        return hg_layer_leave(ret);
+    ret = request->ret;
+    hg_wait_lock();
+    hg_list_remove(&request->link);
+    hg_wait_unlock();
+    hg_mem_free(request);
+    return hg_layer_leave(ret);
+}
+
+HG_PRIVATE void hg_bulk_request_abandon_all(void)
+{
+    struct na_link *link;
+
+    hg_wait_lock();
+    while ((link = hg_list_pop(&hg_bulk_request_list)) != NULL) {
+        struct hg_bulk_request *request =
+            HG_CONTAINER_OF(link, struct hg_bulk_request, link);
+
+        request->abandoned = true;
+        if (request->done)
+            hg_mem_free(request);
+    }
+    hg_wait_unlock();
+}
+
+/* ---- The names of the paper ---- */
+
+HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
+    const hg_bulk_segment_t *segments, size_t count, unsigned long flags,
+    hg_bulk_t *handle)
+{
+    void **ptrs;
+    size_t *sizes;
+    hg_return_t ret;
+    size_t i;
+
+    if (segments == NULL || count == 0)
+        return hg_layer_refuse(
+            "HG_Bulk_handle_create_segments", "there are no segments");
+    ptrs = (void **) hg_mem_calloc(count, sizeof(ptrs[0]));
+    sizes = (size_t *) hg_mem_calloc(count, sizeof(sizes[0]));
+    if (ptrs == NULL || sizes == NULL) {
+        hg_log_error("bulk", "no memory for %zu segments", count);
+        ret = HG_NOMEM;
+        goto free_arrays;
+    }
+    for (i = 0; i < count; i++) {
+        ptrs[i] = segments[i].address;
+        sizes[i] = segments[i].size;
+    }
+    ret = HG_Bulk_handle_create(count, ptrs, sizes, flags, handle);
+free_arrays:
+    hg_mem_free(ptrs);
+    hg_mem_free(sizes);
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
+    void *buf, size_t size, unsigned long flags, hg_bulk_block_t *block_handle)
+{
+    return HG_Bulk_handle_create(1, &buf, &size, flags, block_handle);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle)
+{
+    return HG_Bulk_handle_free(block_handle);
+}
+
+HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle)
+{
+    return HG_Bulk_handle_get_size(block_handle);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
+    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
+    size_t size, hg_bulk_request_t *request)
+{
+    return HG_Bulk_transfer1(HG_BULK_PULL, addr, handle, offset, block_handle,
+        block_offset, size, request);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
+    size_t offset, hg_bulk_block_t block_handle, size_t block_offset,
+    size_t size, hg_bulk_request_t *request)
+{
+    return HG_Bulk_transfer1(HG_BULK_PUSH, addr, handle, offset, block_handle,
+        block_offset, size, request);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * init: beginnings and endings of the request model.
+ *
+ *     HG_Bulk_init   make the bulk layer, open its gate
+ *     HG_Init        the same unless done; make the context, open the gate
+ *     HG_Finalize    close the gate or say HG_BUSY; free what was left; end
+ *                    the context; undo HG_Bulk_init if HG_Init did it
+ *
+ * The top of the house: it knows every room that has something to free.
+ * Registering and counting stand here too, which act on the layer as a whole.
+ *
+ * Locking: layer's mutex guards `hg_init_state`. While HG_Finalize empties the
+ * layer, which may call procs, it does not hold it: the context still stands
+ * there, so that nobody begins or ends another meanwhile.
+ */
+#include "base/lock.h"
+#include "base/log.h"
+#include "hg/bulk_request.h"
+#include "hg/layer.h"
+#include "hg/request.h"
+#include "na/class.h"
+
+struct hg_init_state {
+    struct hg_context *context; /* NULL: not initialised */
+    struct hg_bulk_layer *bulk;
+    bool own_bulk; /* made by HG_Init */
+    struct hg_options options;
+};
+
+static struct hg_init_state hg_init_state = {
+    NULL, NULL, false, HG_OPTIONS_INITIALIZER};
+
+HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
+{
+    static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (options == NULL)
+        options = &defaults;
+    if (options->size != sizeof(*options))
+        return hg_layer_refuse(
+            "HG_Set_options", "size is not that of struct hg_options");
+    hg_layer_lock();
+    if (hg_init_state.context != NULL)
+        ret = HG_BUSY;
+    else
+        hg_init_state.options = *options;
+    hg_layer_unlock();
+    if (ret != HG_SUCCESS)
+        hg_log_error("rpc", "HG_Set_options: HG_Init was called already");
+    return ret;
+}
+
+/* ---- The bulk layer ---- */
+
+/* Make it and open its gate; lock held. */
+static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
+{
+    hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_init_state.own_bulk = own;
+    hg_bulk_set_current(hg_init_state.bulk);
+    hg_layer_open_bulk(hg_init_state.bulk);
+    return HG_SUCCESS;
+}
+
+/* End it; its gate is closed. Lock held. */
+static void hg_init_end_bulk(void)
+{
+    struct hg_bulk_layer *bulk = hg_init_state.bulk;
+
+    hg_bulk_set_current(NULL);
+    hg_init_state.bulk = NULL;
+    hg_init_state.own_bulk = false;
+    hg_bulk_layer_destroy(bulk);
+}
+
+HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
+{
+    hg_return_t ret;
+
+    if (!na_class_is_live(na_class))
+        return hg_layer_refuse("HG_Bulk_init", "no such class is open");
+    hg_layer_lock();
+    if (hg_init_state.bulk != NULL) {
+        ret = HG_EXIST;
+        hg_log_error("bulk", "HG_Bulk_init: initialised already");
+    } else {
+        ret = hg_init_begin_bulk(na_class, false);
+    }
+    hg_layer_unlock();
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_finalize(void)
+{
+    const char *why = NULL;
+    hg_return_t ret = HG_BUSY;
+
+    hg_layer_lock();
+    if (hg_init_state.bulk == NULL) {
+        ret = HG_FAULT;
+        why = "not initialised";
+    } else if (hg_init_state.context != NULL) {
+        why = "HG_Finalize comes first";
+    } else if (!hg_layer_close_bulk()) {
+        why = "a thread is inside the layer";
+    } else {
+        hg_init_end_bulk();
+    }
+    hg_layer_unlock();
+    if (why == NULL)
+        return HG_SUCCESS;
+    hg_log_error("bulk", "HG_Bulk_finalize: %s", why);
+    return ret;
+}
+
+/* ---- The RPC layer ---- */
+
+/* Make what is missing and open the gate; lock held. */
+static hg_return_t hg_init_begin(struct na_class *na_class)
+{
+    bool own_bulk = hg_init_state.bulk == NULL;
+    hg_return_t ret;
+
+    if (own_bulk) {
+        ret = hg_init_begin_bulk(na_class, true);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    ret = hg_context_create(na_class, hg_init_state.bulk,
+        &hg_init_state.options, &hg_init_state.context);
+    if (ret == HG_SUCCESS)
+        hg_layer_open(hg_init_state.context);
+    else if (own_bulk && hg_layer_close_bulk())
+        hg_init_end_bulk();
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
+{
+    hg_return_t ret;
+
+    if (!na_class_is_live(na_class))
+        return hg_layer_refuse("HG_Init", "no such class is open");
+    hg_layer_lock();
+    if (hg_init_state.context != NULL) {
+        ret = HG_EXIST;
+        hg_log_error("rpc", "HG_Init: initialised already");
+    } else {
+        ret = hg_init_begin(na_class);
+    }
+    hg_layer_unlock();
+    return ret;
+}
+
+/* Close the gates of what is to end; lock held. HG_BUSY: none is closed. */
+static hg_return_t hg_init_close(void)
+{
+    if (!hg_layer_close())
+        return HG_BUSY;
+    if (!hg_init_state.own_bulk || hg_layer_close_bulk())
+        return HG_SUCCESS;
+    hg_layer_open(hg_init_state.context);
+    return HG_BUSY;
+}
+
+HG_EXPORT hg_return_t HG_Finalize1(void)
+{
+    struct hg_context *context;
+    hg_return_t ret;
+
+    hg_layer_lock();
+    context = hg_init_state.context;
+    ret = context == NULL ? HG_FAULT : hg_init_close();
+    hg_layer_unlock();
+    if (ret != HG_SUCCESS) {
+        hg_log_error("rpc", "HG_Finalize: %s",
+            ret == HG_FAULT ? "not initialised"
+                            : "inside a handler, or a thread is in a wait or "
+                              "another function of the layer");
+        return ret;
+    }
+    hg_request_free_all();
+    hg_bulk_request_abandon_all();
+    hg_context_destroy(context);
+    hg_layer_lock();
+    if (hg_init_state.own_bulk)
+        hg_init_end_bulk();
+    hg_init_state.context = NULL;
+    hg_layer_unlock();
+    return HG_SUCCESS;
+}
+
+/* ---- The layer as a whole ---- */
+
+HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
+    hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    struct hg_context *context = hg_layer_enter("HG_Register");
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb};
+    hg_id_t id = 0;
+
+    if (context == NULL)
+        return 0;
+    if (func_name == NULL || func_name[0] == '\0')
+        (void) hg_layer_refuse("HG_Register", "the name is NULL or empty");
+    else
+        id = hg_registry_add(&context->hg_class->registry, func_name, &rpc);
+    (void) hg_layer_leave(HG_SUCCESS);
+    return id;
+}
+
+HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
+{
+    struct hg_context *context = hg_layer_enter("HG_Get_counters");
+    struct hg_class *hg_class;
+
+    if (context == NULL)
+        return HG_FAULT;
+    if (counters == NULL || counters->size != sizeof(*counters))
+        return hg_layer_leave(hg_layer_refuse(
+            "HG_Get_counters", "counters is NULL, or its size not set"));
+    hg_class = context->hg_class;
+    counters->requests_sent = atomic_load(&hg_class->requests_sent);
+    counters->responses_received = atomic_load(&hg_class->responses_received);
+    counters->requests_received = atomic_load(&hg_class->requests_received);
+    counters->responses_sent = atomic_load(&hg_class->responses_sent);
+    counters->errors_sent = atomic_load(&hg_class->errors_sent);
+    counters->inputs_fetched = atomic_load(&hg_class->inputs_fetched);
+    counters->outputs_fetched = atomic_load(&hg_class->outputs_fetched);
+    counters->refused = atomic_load(&hg_class->refused);
+    counters->late = atomic_load(&hg_class->late);
+    counters->bulk_bytes_pulled = atomic_load(&context->layer->bytes_pulled);
+    counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
+    hg_lock(&context->lock);
+    counters->in_flight = context->in_flight;
+    counters->unanswered = context->unanswered;
+    hg_unlock(&context->lock);
+    return hg_layer_leave(HG_SUCCESS);
+}

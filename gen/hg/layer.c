@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* layer: see layer.h. */
+#include "hg/layer.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+
+/* In a gate's word, beside the number inside. */
+#define HG_LAYER_CLOSED 0x80000000u
+
+/* What is behind a gate is written while it is closed. */
+static _Atomic uint32_t hg_layer_gate = HG_LAYER_CLOSED;
+static struct hg_context *hg_layer_context;
+static _Atomic uint32_t hg_layer_bulk_gate = HG_LAYER_CLOSED;
+static struct hg_bulk_layer *hg_layer_bulk;
+
+static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- Gates ---- */
+
+static bool hg_layer_pass(_Atomic uint32_t *gate)
+{
+    uint32_t before = atomic_fetch_add_explicit(gate, 1, memory_order_acquire);
+
+    if ((before & HG_LAYER_CLOSED) == 0)
+        return true;
+    atomic_fetch_sub_explicit(gate, 1, memory_order_relaxed);
+    return false;
+}
+
+static void hg_layer_go(_Atomic uint32_t *gate)
+{
+    uint32_t before = atomic_fetch_sub_explicit(gate, 1, memory_order_release);
+
+    assert((before & HG_LAYER_CLOSED) == 0 && before > 0);
+    (void) before;
+}
+
+static void hg_layer_unbar(_Atomic uint32_t *gate)
+{
+    uint32_t before =
+        atomic_fetch_and_explicit(gate, ~HG_LAYER_CLOSED, memory_order_release);
+
+    assert((before & HG_LAYER_CLOSED) != 0);
+    (void) before;
+}
+
+static bool hg_layer_bar(_Atomic uint32_t *gate)
+{
+    uint32_t nobody = 0;
+
+    return atomic_compare_exchange_strong(gate, &nobody, HG_LAYER_CLOSED);
+}
+
+/* ---- The RPC layer ---- */
+
+HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
+{
+    if (hg_layer_pass(&hg_layer_gate))
+        return hg_layer_context;
+    hg_log_error("rpc", "%s: HG_Init was not called", function);
+    return NULL;
+}
+
+HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret)
+{
+    hg_layer_go(&hg_layer_gate);
+    return ret;
+}
+
+HG_PRIVATE void hg_layer_open(struct hg_context *context)
+{
+    hg_layer_context = context;
+    hg_layer_unbar(&hg_layer_gate);
+}
+
+HG_PRIVATE bool hg_layer_close(void)
+{
+    return hg_layer_bar(&hg_layer_gate);
+}
+
+/* ---- The bulk layer ---- */
+
+HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
+{
+    if (hg_layer_pass(&hg_layer_bulk_gate))
+        return hg_layer_bulk;
+    if (function != NULL)
+        hg_log_error("bulk", "%s: HG_Bulk_init was not called", function);
+    return NULL;
+}
+
+HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret)
+{
+    hg_layer_go(&hg_layer_bulk_gate);
+    return ret;
+}
+
+HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
+{
+    hg_layer_bulk = bulk;
+    hg_layer_unbar(&hg_layer_bulk_gate);
+}
+
+HG_PRIVATE bool hg_layer_close_bulk(void)
+{
+    return hg_layer_bar(&hg_layer_bulk_gate);
+}
+
+/* ---- Both ---- */
+
+HG_PRIVATE void hg_layer_lock(void)
+{
+    hg_lock(&hg_layer_mutex);
+}
+
+HG_PRIVATE void hg_layer_unlock(void)
+{
+    hg_unlock(&hg_layer_mutex);
+}
+
+HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
+{
+    hg_log_error("rpc", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * layer: the door of the request model.
+ *
+ * A process has one RPC layer and one bulk layer at a time. Each has a gate,
+ * and a public function that uses it is inside the gate from its first line
+ * to its last. HG_Init opens the gate; HG_Finalize closes it, which it can
+ * only do while nobody is inside. So who comes late finds the gate closed and
+ * is told so, and what is behind it does not go away under anybody's feet:
+ *
+ *     enter:  count one more;  closed? --> count one less, no entry
+ *     leave:  count one less
+ *     close:  from "open, 0 inside" to "closed" in one step, or not at all
+ *
+ * Locking: a gate is one atomic word, so passing it waits for nobody. A mutex
+ * serializes beginnings and endings (rooms above this one do both), and guards
+ * what they decide by. It is not held while entering.
+ */
+#ifndef HG_GEN_HG_LAYER_H
+#define HG_GEN_HG_LAYER_H
+
+#include "hg/context.h"
+
+/* ---- The RPC layer ---- */
+
+/* The context, which stays until hg_layer_leave. NULL (logged): HG_Init was
+ * not called, or HG_Finalize was. */
+HG_PRIVATE struct hg_context *hg_layer_enter(const char *function);
+
+/* Hands `ret` through, so that a function can end with it. */
+HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret);
+
+/* Let functions in; `context` is what they get. */
+HG_PRIVATE void hg_layer_open(struct hg_context *context);
+
+/* Let nobody in any more. False: somebody is inside (the caller, if it runs
+ * in a handler or a proc), or the gate is closed already. */
+HG_PRIVATE bool hg_layer_close(void);
+
+/* ---- The bulk layer ---- */
+
+/* The same for what makes and serializes bulk handles. `function` NULL: the
+ * caller knows what to do without, and nothing is logged. */
+HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function);
+HG_PRIVATE hg_return_t hg_layer_leave_bulk(hg_return_t ret);
+HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
+HG_PRIVATE bool hg_layer_close_bulk(void);
+
+/* ---- Both ---- */
+
+/* Around beginnings and endings. */
+HG_PRIVATE void hg_layer_lock(void);
+HG_PRIVATE void hg_layer_unlock(void);
+
+/* Log what is wrong with an argument: HG_INVALID_ARG. */
+HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
+
+#endif

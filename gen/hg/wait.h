@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait: how the threads of a process wait together.
+ *
+ * Waiting is progress until a flag is up. Any number of threads may wait. One
+ * at a time has the driver's role and progresses; the others sleep, each until
+ * its own flag is raised, and one of them takes the role over when the driver
+ * leaves. Handlers run outside the role, so that a slow one stops nobody's
+ * progress.
+ *
+ *     wait:  done? --yes--> result
+ *             | no
+ *            calls queued that may run here? --yes--> run one, again
+ *             | no
+ *            role free? --yes--> progress, run completions, hand on, again
+ *             | no
+ *            sleep until done, the role is free, or time is up; again
+ *
+ * A flag is a bool of whoever waits; this room knows neither calls nor
+ * transfers.
+ *
+ * Locking: one mutex guards the role, the sleepers and every flag, and what
+ * the rooms above keep beside their flags. It is not held while progressing or
+ * calling anybody.
+ */
+#ifndef HG_GEN_HG_WAIT_H
+#define HG_GEN_HG_WAIT_H
+
+#include "hg/context.h"
+
+HG_PRIVATE void hg_wait_lock(void);
+HG_PRIVATE void hg_wait_unlock(void);
+
+/* Raise a flag and wake who waits for it. Lock held. */
+HG_PRIVATE void hg_wait_raise(bool *done);
+
+/* Wait until *done, or for any event when `done` is NULL; handlers run here if
+ * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR. Lock
+ * not held. */
+HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
+    const bool *done, bool calls, uint64_t deadline);
+
+/* When a wait of so many milliseconds ends, for hg_wait_until. */
+HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
+
+/* Whether this thread runs a handler; whether it may run (one more). */
+HG_PRIVATE bool hg_wait_in_handler(void);
+HG_PRIVATE bool hg_wait_may_run(void);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * match: who gets what arrived.
+ *
+ * A message comes with a plane, a tag and a source; a receive is posted for
+ * them; whichever comes first waits here for the other.
+ *
+ *     plane        a message goes to                  waits in
+ *     expected     the receive of its source and tag  a hash table by tag
+ *     unexpected   the first receive posted, in the   a list; receives in a
+ *                  target context before others       list of their context
+ *     RPC          the sink of the target context     a list
+ *
+ * Equal candidates match in the order in which they came. Waiting messages
+ * are copies, and together no larger than the class's limit; what would pass
+ * it is refused, and whoever offered it decides between holding the sender
+ * back and dropping. A message outlives its sender: it can still be received,
+ * but is the first to go when room is needed.
+ *
+ * Locking: the class's match lock guards all of it, receives' lists of the
+ * contexts included. Data is copied under it (messages are small). Operations
+ * are completed, addresses released and threads woken without it.
+ */
+#ifndef HG_GEN_NA_MATCH_H
+#define HG_GEN_NA_MATCH_H
+
+#include "na/core.h"
+
+/* A message; everything it points to is borrowed. */
+struct na_match_item {
+    struct na_addr *source;
+    const void *data;
+    na_size_t size;
+    na_tag_t tag;
+    uint8_t plane;
+    uint8_t target; /* context id */
+};
+
+HG_PRIVATE na_return_t na_match_init(struct na_match *match);
+
+/* Drop every message that waits, with its reference. No receive is posted:
+ * the contexts are gone. */
+HG_PRIVATE void na_match_drop(struct na_match *match);
+
+/* Drop, and release the rest. */
+HG_PRIVATE void na_match_fini(struct na_match *match);
+
+/* Give a message to a receive that is posted, which ends, or keep a copy.
+ * NA_BUSY: of the RPC plane, and its context has a sink. NA_AGAIN: the limit
+ * is reached. NA_NOMEM: not logged. */
+HG_PRIVATE na_return_t na_match_offer(
+    struct na_class_core *core, const struct na_match_item *item);
+
+/* Drop the messages that wait and whose senders are dead; whether there were
+ * any. */
+HG_PRIVATE bool na_match_purge(struct na_match *match);
+
+/* Serve a receive, which is complete but for its list, from a message that
+ * waits, else post it. Of the expected plane: NA_NOMEM, or how its source
+ * died, and it is not posted. */
+HG_PRIVATE na_return_t na_match_post(struct na_op_core *op);
+
+/* Take a posted receive of the context back: NA_SUCCESS, and it completes with
+ * NA_CANCELED; NA_NOENTRY: it is not posted under this identifier any more. */
+HG_PRIVATE na_return_t na_match_cancel(
+    struct na_context *context, struct na_op_core *op, uint64_t id);
+
+/* Fail the receives posted for this source with `ret`. */
+HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret);
+
+/* The context has a sink now: hand it what waited for it, in order. */
+HG_PRIVATE void na_match_feed_sink(struct na_context *context);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sink: see sink.h. */
+#include "na/sink.h"
+
+#include "base/lock.h"
+
+HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
+    na_rpc_dead_cb_t dead, void *arg)
+{
+    struct na_context_core *core = na_context_core_of(context);
+
+    hg_lock(&core->sink_lock);
+    core->sink = sink;
+    core->sink_dead = dead;
+    core->sink_arg = arg;
+    hg_unlock(&core->sink_lock);
+}
+
+/* The context of that number with its sink lock held; NULL. The context lock
+ * is held until then, so that it cannot be destroyed in between. */
+static struct na_context_core *na_sink_lock_context(
+    struct na_class_core *core, uint8_t target)
+{
+    struct na_context_core *context;
+
+    hg_lock(&core->context_lock);
+    context = core->contexts[target];
+    if (context != NULL)
+        hg_lock(&context->sink_lock);
+    hg_unlock(&core->context_lock);
+    return context;
+}
+
+HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
+    struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
+    na_size_t size)
+{
+    struct na_context_core *context = na_sink_lock_context(core, target);
+    na_return_t ret = NA_NOENTRY;
+
+    if (context == NULL)
+        return NA_NOENTRY;
+    if (context->sink != NULL)
+        ret = context->sink(context->sink_arg, source, tag, data, size);
+    hg_unlock(&context->sink_lock);
+    return ret;
+}
+
+HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
+{
+    struct na_context_core *context = na_sink_lock_context(core, target);
+    bool is_set = false;
+
+    if (context != NULL) {
+        is_set = context->sink != NULL;
+        hg_unlock(&context->sink_lock);
+    }
+    return is_set;
+}
+
+HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    unsigned i;
+
+    assert(ret != NA_SUCCESS);
+    hg_lock(&core->context_lock);
+    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+        struct na_context_core *context = core->contexts[i];
+
+        if (context == NULL)
+            continue;
+        hg_lock(&context->sink_lock);
+        if (context->sink_dead != NULL)
+            context->sink_dead(context->sink_arg, addr, ret);
+        hg_unlock(&context->sink_lock);
+    }
+    hg_unlock(&core->context_lock);
+}

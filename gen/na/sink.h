@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sink: where the RPC plane of a context goes.
+ *
+ * An RPC engine gives its context two functions: one takes every message of
+ * the context's RPC plane, the other hears of peers that died. They only file
+ * what they are given and must not call back into this room. A context
+ * without an engine has no sink; what comes for it waits in na/match.
+ *
+ * Locking: a context's sink lock is held while one of its functions runs, so
+ * that both run one at a time and neither is under way once it was taken
+ * back. The class's context lock is held only to find the context, or, when a
+ * death is told, to keep all contexts in place.
+ */
+#ifndef HG_GEN_NA_SINK_H
+#define HG_GEN_NA_SINK_H
+
+#include "na/core.h"
+
+/* Give the context its functions, `arg` being borrowed by both; NULL takes
+ * them back, and no call of either is under way on return. */
+HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
+    na_rpc_dead_cb_t dead, void *arg);
+
+/* Hand a message, all borrowed, to the sink of context `target`; what the sink
+ * returns, or NA_NOENTRY: there is no such context, or it has no sink. */
+HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
+    struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
+    na_size_t size);
+
+/* Whether context `target` has a sink. Who is told "no" while holding the match
+ * lock, and files a message under it, knows that a sink set later takes it
+ * along: see na_match_feed_sink. */
+HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
+
+/* Tell the engine of every context of the class that a peer died. */
+HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
+
+#endif

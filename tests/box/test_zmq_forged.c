@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ZeroMQ transport and peers that have proven who they are and then lie:
+ * about memory, in the frames of emulated RMA, and about calls, in the headers
+ * of the RPC layer and the descriptions of what is too large for a message.
+ * Everything is forged from the pictures of the wire (gen/README.md). Of each
+ * kind a known number is wrong beyond doubt, and counted as refused; as many
+ * again are wrong by chance.
+ */
+#include "zmq_stranger.h"
+
+#include "support/fuzz.h"
+
+#include <pthread.h>
+
+/* ==== Frames of emulated RMA ============================================ */
+
+enum { /* types; 1 to 5 go to who serves, 6 to 8 to who asked */
+    GET_REQ = 1,
+    PUT_REQ,
+    PUT_DATA,
+    GET_ACK,
+    ABORT,
+    GET_DATA,
+    PUT_ACK,
+    DONE,
+    TYPE_END
+};
+
+enum {
+    FORGED_MEMORY = 64 << 10,
+    FORGED_GUARD = 4096,
+    FORGED_LENGTH = 32 << 10, /* of a transfer: it waits for the window */
+    FORGED_ALL = FORGED_MEMORY + 2 * FORGED_GUARD
+};
+
+struct forged {
+    unsigned type;
+    uint64_t id;
+    uint64_t key;    /* of requests */
+    uint64_t offset; /* or position, or received */
+    uint64_t length;
+    uint64_t window;
+    unsigned status;
+};
+
+static bool forged_is_request(unsigned type)
+{
+    return type == GET_REQ || type == PUT_REQ;
+}
+
+static bool forged_takes_data(unsigned type)
+{
+    return type == PUT_REQ || type == PUT_DATA || type == GET_DATA;
+}
+
+/* A frame as the transport's message; its size. */
+static size_t forged_make(unsigned char *bytes, const struct forged *frame)
+{
+    size_t size = stranger_header(bytes, KIND_FRAME);
+
+    memcpy(bytes + size, "hR\1", 3);
+    bytes[size + 3] = (unsigned char) frame->type;
+    bytes[size + 4] = 1; /* acknowledge it */
+    bytes[size + 5] = 0;
+    stranger_put(bytes + size + 6, 2, frame->status);
+    stranger_put(bytes + size + 8, 8, frame->id);
+    size += 16;
+    if (forged_is_request(frame->type)) {
+        stranger_put(bytes + size, 8, frame->key);
+        stranger_put(bytes + size + 8, 8, frame->offset);
+        stranger_put(bytes + size + 16, 8, frame->length);
+        stranger_put(bytes + size + 24, 8, frame->window);
+        return size + 32;
+    }
+    if (frame->type == ABORT || frame->type == DONE)
+        return size;
+    stranger_put(bytes + size, 8, frame->offset);
+    return size + 8;
+}
+
+static void forged_send(
+    struct stranger *stranger, const struct forged *frame, size_t data)
+{
+    static const unsigned char zeros[8192] = {0};
+    unsigned char bytes[64];
+    size_t size = forged_make(bytes, frame);
+
+    HG_CHECK(data <= sizeof(zeros));
+    stranger_send(stranger, bytes, size, data > 0);
+    if (data > 0)
+        stranger_send(stranger, zeros, data, false);
+}
+
+/* ---- What is attacked ---- */
+
+struct forged_target {
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char *memory; /* guard, registered memory, guard */
+    na_mem_handle_t mem;
+    uint64_t key;
+    uint64_t expected; /* refusals until now */
+    uint64_t next_id;
+};
+
+/* All that was found wrong with frames. */
+static uint64_t forged_refused(const struct forged_target *target)
+{
+    static const char *const names[] = {
+        "rma_malformed", "rma_refused", "rma_stale", "rma_dropped"};
+    uint64_t sum = 0;
+    size_t i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        sum += NA_Get_counter(target->server.end.na_class, names[i]);
+    return sum;
+}
+
+/* So many more, and not one less or more, are refused; `of` tells which. */
+static void forged_expect(
+    struct forged_target *target, const char *of, unsigned count)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t before = target->expected;
+
+    target->expected += count;
+    while (forged_refused(target) < target->expected && ends_ms() < end)
+        besieged_turn(&target->server);
+    if (forged_refused(target) != target->expected)
+        hg_test_fail(HG_TEST_HERE, "%s: %" PRIu64 " refused, not %u", of,
+            forged_refused(target) - before, count);
+    stranger_ignore(&target->stranger);
+}
+
+static void forged_come(struct forged_target *target)
+{
+    stranger_dial(&target->stranger, target->server.name + 4);
+    stranger_greet(&target->stranger);
+    stranger_confirm(&target->stranger);
+}
+
+static void forged_open(struct forged_target *target, const char *string)
+{
+    unsigned char bytes[64];
+
+    memset(target, 0, sizeof(*target));
+    hg_test_allow_log("");
+    stranger_init(&target->stranger, besieged_turn, &target->server);
+    besieged_open(&target->server, string);
+    target->memory = ends_map(FORGED_ALL);
+    conform_fill(target->memory, FORGED_ALL, 1);
+    target->mem = ends_register(
+        &target->server.end, target->memory + FORGED_GUARD, FORGED_MEMORY);
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        target->server.end.na_class, bytes, sizeof(bytes), target->mem));
+    target->key = stranger_get(bytes + 8, 8);
+    target->next_id = 1000;
+    forged_come(target);
+}
+
+static void forged_close(struct forged_target *target)
+{
+    unsigned char *want = (unsigned char *) malloc(FORGED_ALL);
+
+    besieged_serve(&target->server);
+    HG_CHECK(want != NULL);
+    conform_fill(want, FORGED_ALL, 1);
+    HG_CHECK_EQ_MEM(target->memory, want, FORGED_GUARD);
+    HG_CHECK_EQ_MEM(target->memory + FORGED_GUARD + FORGED_MEMORY,
+        want + FORGED_GUARD + FORGED_MEMORY, FORGED_GUARD);
+    free(want);
+    HG_CHECK_OK(NA_Mem_handle_free(target->server.end.na_class, target->mem));
+    ends_unmap(target->memory, FORGED_ALL);
+    stranger_hang_up(&target->stranger);
+    besieged_close(&target->server);
+    stranger_fini(&target->stranger);
+}
+
+/* A frame of the type that is right by itself, of a transfer that is not. */
+static struct forged forged_frame(struct forged_target *target, unsigned type)
+{
+    struct forged frame = {0};
+
+    frame.type = type;
+    frame.id = target->next_id++;
+    frame.key = target->key;
+    frame.length = FORGED_LENGTH;
+    frame.window = 4096;
+    return frame;
+}
+
+/* ---- Wrong beyond doubt ---- */
+
+/* No frame, whatever it is about. */
+static void forged_break_header(struct forged_target *target, unsigned type)
+{
+    struct forged frame = forged_frame(target, type);
+    unsigned char bytes[64];
+    size_t size = forged_make(bytes, &frame);
+    unsigned count = 4;
+
+    stranger_send(&target->stranger, bytes, size - 1, false);
+    stranger_send(&target->stranger, bytes, 12, false);
+    bytes[12] ^= 1; /* the magic */
+    stranger_send(&target->stranger, bytes, size, false);
+    bytes[12] ^= 1;
+    bytes[14]++; /* the version */
+    stranger_send(&target->stranger, bytes, size, false);
+    bytes[14]--;
+    if (!forged_takes_data(type)) {
+        stranger_send(&target->stranger, bytes, size, true);
+        stranger_send(&target->stranger, bytes, size, false);
+        count++;
+    }
+    /* Data in front of its header. */
+    stranger_send(&target->stranger, "data", 4, true);
+    stranger_send(&target->stranger, bytes, size, false);
+    forged_expect(target, "headers", count); /* the last is no frame */
+}
+
+/* A request with something wrong is refused; it is one of six. */
+static void forged_break_request(struct forged_target *target, unsigned type)
+{
+    struct forged frame = forged_frame(target, type);
+    unsigned i;
+
+    for (i = 0; i < 6; i++) {
+        struct forged wrong = frame;
+
+        wrong.id += i;
+        switch (i) {
+        case 0: wrong.key ^= UINT64_C(1) << 40; break;
+        case 1: wrong.offset = FORGED_MEMORY + 1; break;
+        case 2: wrong.length = FORGED_MEMORY + 1; break;
+        case 3: wrong.offset = UINT64_MAX - 4095; break; /* wraps */
+        case 4: wrong.length = UINT64_MAX; break;
+        default: wrong.window = 0; break;
+        }
+        forged_send(&target->stranger, &wrong, type == PUT_REQ ? 64 : 0);
+    }
+    target->next_id += i;
+    forged_expect(target, "requests", i);
+    if (type == PUT_REQ) { /* more data than the request is about */
+        frame = forged_frame(target, type);
+        frame.length = 32;
+        forged_send(&target->stranger, &frame, 64);
+        forged_expect(target, "a request with too much", 1);
+    }
+    frame = forged_frame(target, type); /* an id that is in use */
+    forged_send(&target->stranger, &frame, type == PUT_REQ ? 64 : 0);
+    forged_send(&target->stranger, &frame, type == PUT_REQ ? 64 : 0);
+    forged_expect(target, "a number in use", 1);
+    frame.type = ABORT;
+    forged_send(&target->stranger, &frame, 0);
+}
+
+/* In the middle of a transfer that is right so far. */
+static void forged_break_transfer(struct forged_target *target, unsigned type)
+{
+    unsigned i;
+
+    for (i = 0; i < 3; i++) {
+        struct forged frame =
+            forged_frame(target, type == GET_ACK ? GET_REQ : PUT_REQ);
+
+        forged_send(&target->stranger, &frame, type == GET_ACK ? 0 : 4096);
+        frame.type = type;
+        switch (i) {
+        case 0: frame.offset = FORGED_LENGTH + 1; break; /* past all of it */
+        case 1: frame.offset = UINT64_MAX; break;
+        default: /* what belongs to the other direction */
+            frame.offset = 4096;
+            frame.type = type == GET_ACK ? PUT_DATA : GET_ACK;
+            break;
+        }
+        forged_send(
+            &target->stranger, &frame, frame.type == PUT_DATA ? 4096 : 0);
+    }
+    if (type == PUT_DATA) { /* too much, and nothing */
+        struct forged frame = forged_frame(target, PUT_REQ);
+
+        frame.length = 8192;
+        forged_send(&target->stranger, &frame, 4096);
+        frame.type = type;
+        frame.offset = 4096;
+        forged_send(&target->stranger, &frame, 4097);
+        frame = forged_frame(target, PUT_REQ);
+        forged_send(&target->stranger, &frame, 4096);
+        frame.type = type;
+        frame.offset = 4096;
+        forged_send(&target->stranger, &frame, 0);
+        i += 2;
+    }
+    forged_expect(target, "transfers", i);
+}
+
+/* ---- Wrong by chance ---- */
+
+/* A get and a put that are right, with frames of all types about them, of
+ * which each has something changed. */
+static void forged_by_chance(struct forged_target *target, unsigned rounds)
+{
+    struct stranger *stranger = &target->stranger;
+    unsigned char data[4096];
+    unsigned round, type;
+
+    memset(data, 0, sizeof(data));
+    for (round = 0; round < rounds; round++) {
+        uint64_t ids[2];
+        unsigned i;
+
+        for (i = 0; i < 2; i++) {
+            struct forged frame = forged_frame(target, i + 1);
+
+            ids[i] = frame.id;
+            forged_send(stranger, &frame, i * 4096);
+        }
+        for (type = 0; type <= TYPE_END; type++) {
+            uint64_t how = stranger_random(stranger);
+            struct forged frame = forged_frame(target, type);
+            unsigned char bytes[128];
+            size_t size;
+            unsigned parts;
+
+            frame.id = how % 4 == 0 ? frame.id : ids[how / 4 % 2];
+            frame.offset = 4096;
+            size = forged_make(bytes, &frame) - 12;
+            if (how / 8 % 4 != 0)
+                size = fuzz_mutate(
+                    bytes + 12, size, sizeof(bytes) - 12, &stranger->random);
+            if (how / 32 % 8 == 0) /* data first */
+                stranger_send(stranger, data, how / 256 % 4097, true);
+            for (parts = (unsigned) (how >> 40) % 5; parts > 0; parts--) {
+                stranger_send(stranger, bytes, size + 12, true);
+                if (parts == 2)
+                    stranger_send(stranger, data, how / 256 % 4097, true);
+            }
+            stranger_send(stranger, bytes, size + 12, false);
+        }
+        if (round % 16 == 0)
+            besieged_serve(&target->server);
+        stranger_ignore(stranger);
+    }
+}
+
+static void forged_attack_memory(const char *string)
+{
+    struct forged_target target;
+    unsigned type;
+
+    forged_open(&target, string);
+    for (type = 1; type < TYPE_END; type++) {
+        forged_break_header(&target, type);
+        if (forged_is_request(type)) {
+            forged_break_request(&target, type);
+        } else { /* about a transfer that there is not */
+            struct forged frame = forged_frame(&target, type);
+
+            forged_send(&target.stranger, &frame, 0);
+            forged_expect(&target, "a frame of no transfer", 1);
+        }
+        if (type == GET_ACK || type == PUT_DATA)
+            forged_break_transfer(&target, type);
+        besieged_serve(&target.server);
+    }
+    for (type = 0; type <= 255; type += type == 0 ? TYPE_END : 1) {
+        struct forged frame = forged_frame(&target, type);
+
+        forged_send(&target.stranger, &frame, 0);
+    }
+    forged_expect(&target, "types", 256 - TYPE_END + 1);
+    forged_by_chance(&target, 100);
+    stranger_hang_up(&target.stranger);
+    forged_come(&target); /* with what the last one left undone */
+    forged_by_chance(&target, 20);
+    forged_close(&target);
+}
+
+HG_TEST(frames_that_lie_about_memory_are_refused)
+{
+    forged_attack_memory("zmq+tcp://127.0.0.1");
+}
+
+HG_TEST(frames_that_lie_about_memory_are_refused_on_ipc)
+{
+    forged_attack_memory("zmq+ipc://*");
+}
+
+/* ---- To who asked ---- */
+
+/* The server's operation on the stranger's memory. */
+struct forged_op {
+    struct conform_call call;
+    na_addr_t addr;
+    na_mem_handle_t remote;
+    uint64_t id; /* as its request tells */
+};
+
+static void forged_learn(struct forged_target *target, struct forged_op *op)
+{
+    struct conform_end *end = &target->server.end;
+    unsigned char bytes[64];
+    struct conform_call recv;
+    char got[64];
+    size_t size;
+
+    memset(op, 0, sizeof(*op));
+    HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
+    size = stranger_header(bytes, KIND_MESSAGE);
+    stranger_send(&target->stranger, bytes, size, false);
+    HG_CHECK_OK(conform_wait(end, &recv));
+    op->addr = recv.addr;
+    memset(bytes, 0, sizeof(bytes));
+    memcpy(bytes, "hM\1\3", 4);
+    stranger_put(bytes + 8, 8, 77);
+    stranger_put(bytes + 16, 8, FORGED_MEMORY);
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(end->na_class, &op->remote, bytes, 24));
+}
+
+/* Start it, and hear its request. */
+static void forged_start(
+    struct forged_target *target, struct forged_op *op, bool put)
+{
+    struct conform_end *end = &target->server.end;
+    unsigned char bytes[128];
+
+    memset(&op->call, 0, sizeof(op->call));
+    HG_CHECK_OK((put ? NA_Put : NA_Get)(end->na_class, end->context,
+        conform_ended, &op->call, target->mem, 0, op->remote, 0, FORGED_LENGTH,
+        op->addr, &op->call.id));
+    do {
+        memset(bytes, 0, sizeof(bytes));
+        (void) stranger_hear(&target->stranger, bytes, sizeof(bytes));
+    } while (memcmp(bytes, "hz\1\6", 4) != 0 ||
+        bytes[15] != (put ? PUT_REQ : GET_REQ));
+    op->id = stranger_get(bytes + 20, 8);
+}
+
+/* Answer wrongly; the operation ends. */
+static void forged_answer(struct forged_target *target, struct forged_op *op,
+    bool put, const struct forged *answer, size_t data)
+{
+    struct forged frame = *answer;
+
+    forged_start(target, op, put);
+    frame.id = op->id;
+    forged_send(&target->stranger, &frame, data);
+    HG_CHECK_RET(
+        conform_wait(&target->server.end, &op->call), NA_PROTOCOL_ERROR);
+    forged_expect(target, "an answer", 1);
+}
+
+/* Somebody else, who has guessed the number of an operation. */
+static void forged_guess(struct forged_target *target, struct forged_op *op)
+{
+    struct forged frame = {.type = DONE, .status = NA_NOENTRY};
+    struct stranger other;
+
+    stranger_init(&other, besieged_turn, &target->server);
+    stranger_dial(&other, target->server.name + 4);
+    stranger_greet(&other);
+    stranger_confirm(&other);
+    forged_start(target, op, false);
+    frame.id = op->id;
+    forged_send(&other, &frame, 0);
+    forged_expect(target, "a guess", 1);
+    HG_CHECK_EQ_INT(op->call.ends, 0);
+    forged_send(&target->stranger, &frame, 0);
+    HG_CHECK_RET(conform_wait(&target->server.end, &op->call), NA_NOENTRY);
+    stranger_hang_up(&other);
+    stranger_fini(&other);
+}
+
+static void forged_answer_by_chance(
+    struct forged_target *target, struct forged_op *op, unsigned rounds)
+{
+    struct stranger *stranger = &target->stranger;
+    static unsigned char data[8200];
+    unsigned round, i;
+
+    for (round = 0; round < rounds; round++) {
+        struct forged end = {.type = DONE, .status = NA_NOENTRY};
+        bool put = round % 2 != 0;
+
+        forged_start(target, op, put);
+        for (i = 0; i < 3; i++) {
+            struct forged frame = {.id = op->id};
+            uint64_t how = stranger_random(stranger);
+            unsigned char bytes[64];
+            size_t size;
+
+            frame.type = GET_DATA + (unsigned) (how % 3);
+            frame.status = (unsigned) (how / 4 % 40);
+            frame.offset = how / 256 % 2 * 4096;
+            size = forged_make(bytes, &frame);
+            if (how / 512 % 2 == 0)
+                size = 12 +
+                    fuzz_mutate(bytes + 12, size - 12, sizeof(bytes) - 12,
+                        &stranger->random);
+            if (how / 1024 % 2 == 0) {
+                stranger_send(stranger, bytes, size, true);
+                stranger_send(stranger, data, how / 2048 % 8200, false);
+            } else
+                stranger_send(stranger, bytes, size, false);
+        }
+        end.id = op->id; /* of whom, perhaps, nothing is left */
+        forged_send(stranger, &end, 0);
+        (void) conform_wait(&target->server.end, &op->call);
+        HG_CHECK_EQ_INT(op->call.ends, 1);
+        stranger_ignore(stranger);
+    }
+}
+
+HG_TEST(answers_that_lie_about_memory_end_the_operation)
+{
+    static const struct {
+        struct forged frame;
+        size_t data;
+        bool put;
+    } wrong[] = {
+        {{.type = GET_DATA, .offset = 1}, 64, false},
+        {{.type = GET_DATA, .offset = 0}, 0, false},
+        {{.type = GET_DATA, .offset = UINT64_MAX}, 64, false},
+        {{.type = GET_DATA, .offset = 0}, 64, true},
+        {{.type = PUT_ACK, .offset = 64}, 0, false},
+        {{.type = PUT_ACK, .offset = FORGED_LENGTH + 1}, 0, true},
+        {{.type = DONE, .status = 0}, 0, false},
+        {{.type = DONE, .status = 9999}, 0, false},
+        {{.type = DONE, .status = 9999}, 0, true},
+    };
+    struct forged_target target;
+    struct forged_op op;
+    size_t i;
+
+    forged_open(&target, "zmq+tcp://127.0.0.1");
+    forged_learn(&target, &op);
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        forged_answer(
+            &target, &op, wrong[i].put, &wrong[i].frame, wrong[i].data);
+    forged_guess(&target, &op);
+    forged_answer_by_chance(&target, &op, 100);
+    /* What never ends by itself ends with its peer. */
+    forged_start(&target, &op, false);
+    stranger_hang_up(&target.stranger);
+    HG_CHECK_RET(conform_wait(&target.server.end, &op.call), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Mem_handle_free(target.server.end.na_class, op.remote));
+    HG_CHECK_OK(NA_Addr_free(target.server.end.na_class, op.addr));
+    forged_come(&target);
+    forged_close(&target);
+}

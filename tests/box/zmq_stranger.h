@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * zmq_stranger: a bare libzmq socket for the ZeroMQ programs. It gets through
+ * libzmq's handshake and, if asked to, through ours, and then sends whatever
+ * it is told. Messages are written by hand here, from the pictures of the
+ * wire, and by nothing of the library's.
+ */
+#ifndef HG_TESTS_ZMQ_STRANGER_H
+#define HG_TESTS_ZMQ_STRANGER_H
+
+#include "zmq_ends.h"
+
+#include <zmq.h>
+
+enum { /* kinds of message; see hg_na_zmq.c */
+    KIND_HELLO = 1,
+    KIND_WELCOME,
+    KIND_CONFIRM,
+    KIND_REFUSE,
+    KIND_MESSAGE,
+    KIND_FRAME,
+    KIND_PROBE,
+    KIND_BYE,
+    KIND_BYE_ACK,
+    KIND_END
+};
+
+struct stranger {
+    void *context;
+    void *socket;
+    uint64_t random;
+    unsigned char nonce[8];  /* of the class, from its WELCOME */
+    void (*turn)(void *arg); /* lets the class make progress */
+    void *arg;
+};
+
+static inline void stranger_init(
+    struct stranger *stranger, void (*turn)(void *arg), void *arg)
+{
+    memset(stranger, 0, sizeof(*stranger));
+    stranger->context = zmq_ctx_new();
+    HG_CHECK(stranger->context != NULL);
+    stranger->random = hg_test_seed();
+    stranger->turn = turn;
+    stranger->arg = arg;
+}
+
+static inline void stranger_dial(
+    struct stranger *stranger, const char *endpoint)
+{
+    int zero = 0;
+
+    stranger->socket = zmq_socket(stranger->context, ZMQ_DEALER);
+    HG_CHECK(stranger->socket != NULL);
+    (void) zmq_setsockopt(stranger->socket, ZMQ_LINGER, &zero, sizeof(zero));
+    (void) zmq_setsockopt(stranger->socket, ZMQ_SNDHWM, &zero, sizeof(zero));
+    (void) zmq_setsockopt(stranger->socket, ZMQ_RCVHWM, &zero, sizeof(zero));
+    HG_CHECK(zmq_connect(stranger->socket, endpoint) == 0);
+}
+
+static inline void stranger_hang_up(struct stranger *stranger)
+{
+    HG_CHECK(zmq_close(stranger->socket) == 0);
+    stranger->socket = NULL;
+}
+
+static inline void stranger_fini(struct stranger *stranger)
+{
+    HG_CHECK(zmq_ctx_term(stranger->context) == 0);
+}
+
+static inline uint64_t stranger_random(struct stranger *stranger)
+{
+    return hg_test_random(&stranger->random);
+}
+
+static inline void stranger_noise(
+    struct stranger *stranger, unsigned char *bytes, size_t size)
+{
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        bytes[i] = (unsigned char) stranger_random(stranger);
+}
+
+/* ---- Messages ---- */
+
+static inline void stranger_put(
+    unsigned char *bytes, unsigned size, uint64_t value)
+{
+    unsigned i;
+
+    for (i = 0; i < size; i++)
+        bytes[i] = (unsigned char) (value >> 8 * i);
+}
+
+static inline uint64_t stranger_get(const unsigned char *bytes, unsigned size)
+{
+    uint64_t value = 0;
+
+    while (size-- > 0)
+        value = value << 8 | bytes[size];
+    return value;
+}
+
+static inline size_t stranger_header(unsigned char *bytes, unsigned kind)
+{
+    memset(bytes, 0, 12);
+    bytes[0] = 'h';
+    bytes[1] = 'z';
+    bytes[2] = 1;
+    bytes[3] = (unsigned char) kind;
+    return 12;
+}
+
+static inline void stranger_send(
+    struct stranger *stranger, const void *bytes, size_t size, bool more)
+{
+    HG_CHECK(zmq_send(stranger->socket, bytes, size,
+                 ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) == (int) size);
+}
+
+/* The next part that came, at most `room` bytes of it; its size. */
+static inline size_t stranger_hear(
+    struct stranger *stranger, unsigned char *bytes, size_t room)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    int got;
+
+    for (;;) {
+        got = zmq_recv(stranger->socket, bytes, room, ZMQ_DONTWAIT);
+        if (got >= 0)
+            return (size_t) got;
+        HG_CHECK(ends_ms() < end);
+        stranger->turn(stranger->arg);
+    }
+}
+
+/* Drop all that came until now. */
+static inline void stranger_ignore(struct stranger *stranger)
+{
+    char byte;
+
+    while (zmq_recv(stranger->socket, &byte, 1, ZMQ_DONTWAIT) >= 0)
+        continue;
+}
+
+/* A correct message of a kind, as far as an outsider can make one. */
+static inline size_t stranger_make(
+    struct stranger *stranger, unsigned char *bytes, unsigned kind)
+{
+    size_t size = stranger_header(bytes, kind);
+    size_t extra = 0;
+
+    switch (kind) {
+    case KIND_HELLO: extra = 16; break;
+    case KIND_WELCOME: extra = 24; break;
+    case KIND_CONFIRM:
+        memcpy(bytes + size, stranger->nonce, 8);
+        return size + 8;
+    case KIND_MESSAGE:
+        bytes[4] = (unsigned char) (stranger_random(stranger) % 3);
+        extra = stranger_random(stranger) % 64;
+        break;
+    case KIND_FRAME: extra = stranger_random(stranger) % 80; break;
+    default: break;
+    }
+    stranger_noise(stranger, bytes + size, extra);
+    return size + extra;
+}
+
+/* Say hello correctly, and learn the class's nonce. */
+static inline void stranger_greet(struct stranger *stranger)
+{
+    unsigned char bytes[256];
+    size_t size = stranger_make(stranger, bytes, KIND_HELLO);
+
+    stranger_send(stranger, bytes, size, false);
+    HG_CHECK_EQ_U64(stranger_hear(stranger, bytes, sizeof(bytes)), 36);
+    HG_CHECK_EQ_INT(bytes[3], KIND_WELCOME);
+    memcpy(stranger->nonce, bytes + 28, 8);
+}
+
+static inline void stranger_confirm(struct stranger *stranger)
+{
+    unsigned char bytes[256];
+    size_t size = stranger_make(stranger, bytes, KIND_CONFIRM);
+
+    stranger_send(stranger, bytes, size, false);
+}
+
+/* ---- A class under attack, and its good client ---- */
+
+struct besieged {
+    struct conform_end end;
+    struct conform_end good;
+    na_addr_t addr; /* of the class, for the good one */
+    char name[NA_MAX_ADDR_LEN];
+};
+
+static inline void besieged_turn(void *arg)
+{
+    struct besieged *server = (struct besieged *) arg;
+
+    (void) conform_turn(server->end.na_class, server->end.context, 1);
+}
+
+static inline void besieged_open(struct besieged *server, const char *string)
+{
+    struct conform_call call;
+    char scheme[32];
+
+    ends_open(&server->end, string, 2000);
+    ends_name(&server->end, server->end.self, server->name);
+    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
+        NA_Get_class_protocol(server->end.na_class));
+    ends_open(&server->good, scheme, 2000);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_lookup(server->good.na_class, server->good.context,
+        conform_ended, &call, server->name, &call.id));
+    while (call.ends == 0) {
+        besieged_turn(server);
+        (void) conform_turn(server->good.na_class, server->good.context, 1);
+    }
+    HG_CHECK_OK(call.ret);
+    server->addr = call.addr;
+}
+
+static inline void besieged_close(struct besieged *server)
+{
+    HG_CHECK_OK(NA_Addr_free(server->good.na_class, server->addr));
+    conform_close(&server->good);
+    conform_close(&server->end);
+}
+
+/* The good client's message arrives; what else does is let go. */
+static inline void besieged_serve(struct besieged *server)
+{
+    static const char want[] = "may I have a word";
+    struct conform_call recv, send;
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    char got[70000];
+    bool came = false;
+
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(server->good.na_class,
+        server->good.context, conform_ended, &send, want, sizeof(want),
+        server->addr, 99, &send.id));
+    while (!came) {
+        HG_CHECK_OK(
+            conform_recv(&server->end, &recv, false, got, sizeof(got), 0));
+        while (recv.ends == 0) {
+            HG_CHECK(ends_ms() < end);
+            besieged_turn(server);
+        }
+        HG_CHECK_OK(recv.ret);
+        came = recv.tag == 99 && recv.size == sizeof(want) &&
+            memcmp(got, want, sizeof(want)) == 0;
+        conform_free_addr(&server->end, &recv);
+    }
+    while (send.ends == 0)
+        (void) conform_turn(server->good.na_class, server->good.context, 1);
+    HG_CHECK_OK(send.ret);
+}
+
+#endif

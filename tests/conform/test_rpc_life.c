@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * HG_Finalize beside other threads: whoever is inside a function makes it
+ * HG_BUSY, whoever comes after it is told so, and nobody touches what is gone.
+ */
+#include "rpc.h"
+
+MERCURY_GEN_PROC(life_one_t, ((int32_t) (value)))
+
+static hg_id_t life_inc_id, life_keep_id, life_slow_id;
+static _Atomic(hg_handle_t) life_kept;
+
+/* What the in-proc of "life slow" is to do. */
+static _Atomic int life_inside; /* threads in it */
+static _Atomic bool life_hold;  /* it waits while this is set */
+static _Atomic int life_seen;   /* what HG_Finalize gave inside; or -1 */
+
+static hg_return_t life_inc(hg_handle_t handle)
+{
+    life_one_t value;
+    hg_return_t ret = HG_Handler_get_input(handle, &value);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    value.value++;
+    (void) HG_Handler_start_output(handle, &value);
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t life_keep(hg_handle_t handle)
+{
+    atomic_store(&life_kept, handle);
+    return HG_SUCCESS;
+}
+
+static hg_return_t life_slow_proc(hg_proc_t proc, void *data)
+{
+    if (hg_proc_get_op(proc) == HG_ENCODE) {
+        if (atomic_load(&life_seen) >= 0)
+            atomic_store(&life_seen, HG_Finalize());
+        atomic_fetch_add(&life_inside, 1);
+        while (atomic_load(&life_hold))
+            (void) sched_yield();
+        atomic_fetch_sub(&life_inside, 1);
+    }
+    return hg_proc_life_one_t(proc, data);
+}
+
+static void rpc_register(void)
+{
+    life_inc_id =
+        MERCURY_REGISTER("life inc", life_one_t, life_one_t, life_inc);
+    life_keep_id =
+        MERCURY_REGISTER("life keep", life_one_t, life_one_t, life_keep);
+    life_slow_id =
+        HG_Register("life slow", life_slow_proc, hg_proc_life_one_t, life_inc);
+}
+
+/* ---- Who is inside ---- */
+
+static void *life_forward_slow(void *arg)
+{
+    const struct rpc_end *end = (const struct rpc_end *) arg;
+    life_one_t in = {1};
+    life_one_t out = {0};
+
+    HG_CHECK_OK(rpc_call(end, life_slow_id, &in, &out));
+    HG_CHECK_EQ_INT(out.value, 2);
+    return NULL;
+}
+
+HG_TEST(life_does_not_end_under_a_call_that_is_being_encoded)
+{
+    struct rpc_end end;
+    pthread_t thread;
+
+    hg_test_expect_log("HG_Finalize: inside a handler, or a thread");
+    atomic_store(&life_seen, -1);
+    rpc_open(&end);
+    atomic_store(&life_hold, true);
+    HG_CHECK(pthread_create(&thread, NULL, life_forward_slow, &end) == 0);
+    while (atomic_load(&life_inside) == 0)
+        (void) sched_yield();
+    HG_CHECK_RET(HG_Finalize(), HG_BUSY);
+    atomic_store(&life_hold, false);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    rpc_close(&end);
+}
+
+HG_TEST(life_does_not_end_inside_its_own_proc)
+{
+    struct rpc_end end;
+
+    hg_test_expect_log("HG_Finalize: inside a handler, or a thread");
+    atomic_store(&life_seen, -1);
+    rpc_open(&end);
+    atomic_store(&life_seen, HG_SUCCESS);
+    (void) life_forward_slow(&end);
+    HG_CHECK_RET(atomic_load(&life_seen), HG_BUSY);
+    rpc_close(&end);
+}
+
+/* ---- Who comes late ---- */
+
+#define LIFE_LATE(call, line) \
+    do { \
+        hg_test_expect_log(line ": HG_Init was not called"); \
+        HG_CHECK_RET(call, HG_FAULT); \
+        HG_CHECK_EQ_INT( \
+            hg_test_log_count(line ": HG_Init was not called"), 1); \
+    } while (0)
+
+/* A handle that a server's thread still has when the layer ends: its caller
+ * was answered, the handle is gone, and using it is refused. */
+HG_TEST(life_refuses_handles_after_its_end)
+{
+    struct rpc_end end;
+    life_one_t in = {1};
+    life_one_t out = {0};
+    hg_request_t request;
+    hg_handle_t handle;
+    size_t size;
+    void *buf;
+
+    rpc_start(&end, NULL, false);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    request = rpc_start_call(&end, life_keep_id, &in, &out);
+    while (atomic_load(&life_kept) == NULL)
+        (void) HG_Wait(request, 10, HG_STATUS_IGNORE);
+    handle = atomic_load(&life_kept);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    rpc_end(&end);
+    LIFE_LATE(HG_Handler_get_input(handle, &in), "HG_Handler_get_input");
+    LIFE_LATE(HG_Handler_free_input(handle, &in), "HG_Handler_free_input");
+    LIFE_LATE(HG_Handler_start_output(handle, &out), "HG_Handler_start_output");
+    LIFE_LATE(HG_Handler_get_input_buf(handle, &buf, &size),
+        "HG_Handler_get_input_buf");
+    LIFE_LATE(HG_Handler_get_output_buf(handle, &buf, &size),
+        "HG_Handler_get_output_buf");
+    LIFE_LATE(HG_Handler_start_response(handle, &out, sizeof(out)),
+        "HG_Handler_start_response");
+    LIFE_LATE(HG_Handler_free(handle), "HG_Handler_free");
+    LIFE_LATE(HG_Wait(request, 0, HG_STATUS_IGNORE), "HG_Wait");
+    LIFE_LATE(HG_Request_free(request), "HG_Request_free");
+    hg_test_expect_log("HG_Handler_get_addr: HG_Init was not called");
+    HG_CHECK(HG_Handler_get_addr(handle) == NULL);
+    hg_test_expect_log("HG_Handler_get_id: HG_Init was not called");
+    HG_CHECK_EQ_U64(HG_Handler_get_id(handle), 0);
+}
+
+/* ---- Both at once ---- */
+
+struct life_crowd {
+    const struct rpc_end *end;
+    _Atomic int begun;
+    _Atomic int told; /* threads that found the layer gone */
+};
+
+/* Whether to go on after a code. */
+static bool life_goes_on(hg_return_t ret)
+{
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_FAULT);
+    return ret != HG_FAULT;
+}
+
+static void *life_call(void *arg)
+{
+    struct life_crowd *crowd = (struct life_crowd *) arg;
+    hg_return_t ret = HG_SUCCESS;
+    int i;
+
+    atomic_fetch_add(&crowd->begun, 1);
+    for (i = 0; i < 200 && ret != HG_FAULT; i++) {
+        life_one_t in = {1};
+        life_one_t out = {0};
+        hg_request_t request;
+
+        ret = HG_Forward(crowd->end->target, life_inc_id, &in, &out, &request);
+        if (!life_goes_on(ret))
+            break;
+        ret = HG_Wait(request, RPC_PATIENCE, HG_STATUS_IGNORE);
+        if (!life_goes_on(ret))
+            break;
+        HG_CHECK_EQ_INT(out.value, 2);
+        ret = HG_Request_free(request);
+        (void) sched_yield();
+    }
+    if (!life_goes_on(ret))
+        atomic_fetch_add(&crowd->told, 1);
+    return NULL;
+}
+
+static void *life_serve(void *arg)
+{
+    struct life_crowd *crowd = (struct life_crowd *) arg;
+    hg_return_t ret = HG_SUCCESS;
+    int i;
+
+    atomic_fetch_add(&crowd->begun, 1);
+    for (i = 0; i < 200 && life_goes_on(ret); i++) {
+        ret = HG_Handler_process(0, HG_STATUS_IGNORE);
+        (void) sched_yield();
+    }
+    if (!life_goes_on(ret))
+        atomic_fetch_add(&crowd->told, 1);
+    return NULL;
+}
+
+/* Bulk handles, registering and counting. */
+static void *life_make(void *arg)
+{
+    struct life_crowd *crowd = (struct life_crowd *) arg;
+    hg_return_t ret = HG_SUCCESS;
+    int i;
+
+    atomic_fetch_add(&crowd->begun, 1);
+    for (i = 0; i < 200 && ret == HG_SUCCESS; i++) {
+        unsigned char bytes[NA_MAX_ADDR_LEN * 2];
+        struct hg_counters counters;
+        size_t size = 100;
+        hg_bulk_t bulk;
+
+        (void) HG_Register("life more", NULL, NULL, NULL);
+        counters.size = sizeof(counters);
+        (void) HG_Get_counters(&counters);
+        ret = HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &bulk);
+        if (!life_goes_on(ret))
+            break;
+        (void) HG_Bulk_handle_serialize(bytes, sizeof(bytes), bulk);
+        HG_CHECK_OK(HG_Bulk_handle_free(bulk)); /* also when the layer ended */
+        (void) sched_yield();
+    }
+    if (!life_goes_on(ret))
+        atomic_fetch_add(&crowd->told, 1);
+    return NULL;
+}
+
+HG_TEST_SECONDS(life_ends_beside_other_threads, 60)
+{
+    static void *(*const mains[])(void *) = {
+        life_call, life_call, life_serve, life_make};
+    enum { THREADS = sizeof(mains) / sizeof(mains[0]) };
+    na_class_t *na_class = rpc_open_class(NA_TRUE);
+    struct rpc_end end = {na_class, NULL, NULL, NULL};
+    int busy = 0;
+    int told = 0;
+    int round;
+
+    hg_test_allow_log("was not called");
+    hg_test_allow_log("the bulk layer has ended");
+    hg_test_allow_log("HG_Finalize: inside a handler, or a thread");
+    HG_CHECK_OK(NA_Addr_self(na_class, &end.target));
+    for (round = 0; round < 60; round++) {
+        struct life_crowd crowd = {&end, 0, 0};
+        pthread_t threads[THREADS];
+        hg_return_t ret;
+        int i;
+
+        HG_CHECK_OK(HG_Init(na_class));
+        rpc_register();
+        for (i = 0; i < THREADS; i++)
+            HG_CHECK(pthread_create(&threads[i], NULL, mains[i], &crowd) == 0);
+        while (atomic_load(&crowd.begun) < THREADS)
+            (void) sched_yield();
+        while ((ret = HG_Finalize()) == HG_BUSY) {
+            busy++;
+            (void) sched_yield();
+        }
+        HG_CHECK_OK(ret);
+        for (i = 0; i < THREADS; i++)
+            HG_CHECK(pthread_join(threads[i], NULL) == 0);
+        told += atomic_load(&crowd.told);
+    }
+    printf("busy %d times, %d threads came late\n", busy, told);
+    HG_CHECK(told > 0);
+    HG_CHECK_OK(NA_Addr_free(na_class, end.target));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two engines, one of which runs out of memory at any moment and gets none for
+ * a while: its peer hears nevertheless, and what was held is let go.
+ */
+#include "support/house.h"
+
+#include "engine.h"
+
+#define STARVED_EAGER 4096
+#define STARVED_CALLS 8 /* as many as the reserve has handles */
+
+/* Allocations still granted; then none. */
+static uint64_t starved_granted = UINT64_MAX;
+static bool starved_refused; /* one was asked for in vain */
+
+static bool starved_grant(void)
+{
+    if (starved_granted == 0) {
+        starved_refused = true;
+        return false;
+    }
+    if (starved_granted != UINT64_MAX)
+        starved_granted--;
+    return true;
+}
+
+static void *starved_malloc(size_t size, void *arg)
+{
+    return starved_grant() ? hg_test_allocator()->malloc_fn(size, arg) : NULL;
+}
+
+static void *starved_realloc(void *ptr, size_t size, void *arg)
+{
+    return starved_grant() ? hg_test_allocator()->realloc_fn(ptr, size, arg)
+                           : NULL;
+}
+
+static void starved_free(void *ptr, void *arg)
+{
+    hg_test_allocator()->free_fn(ptr, arg);
+}
+
+static void starved_begin(struct engine *engine)
+{
+    static const struct hg_allocator allocator = {
+        sizeof(allocator), starved_malloc, starved_realloc, starved_free, NULL};
+
+    hg_test_allow_log("");
+    HG_CHECK_OK(HG_Set_allocator(&allocator));
+    loop_register();
+    HG_CHECK_OK(engine_open(engine, STARVED_EAGER, NULL));
+}
+
+/* The wheels turn, `end` has `granted` allocations left and then none, until
+ * nothing more can happen; then memory is back. Whether it was missed. */
+static bool starved_settle(
+    struct engine *engine, struct engine_end *end, uint64_t granted)
+{
+    struct engine_end *other = end == &engine->a ? &engine->b : &engine->a;
+    uint64_t left = granted;
+    unsigned i;
+
+    starved_refused = false;
+    for (i = 0; i < 40; i++) {
+        engine_turn(other);
+        starved_granted = left;
+        engine_turn(end);
+        left = starved_granted;
+        starved_granted = UINT64_MAX;
+    }
+    engine_settle(engine);
+    while (!hg_list_is_empty(&end->context->unsaid))
+        engine_settle(engine);
+    return starved_refused;
+}
+
+static hg_return_t starved_small(hg_handle_t handle)
+{
+    struct engine_blob blob = {0, NULL};
+    hg_return_t ret = engine_answer(handle, &blob);
+
+    (void) hg_serve_free(handle);
+    return ret == HG_NOMEM ? HG_SUCCESS : ret;
+}
+
+static hg_return_t starved_large(hg_handle_t handle)
+{
+    struct engine_blob blob = engine_new_blob(20000, 7);
+    hg_return_t ret = engine_answer(handle, &blob);
+
+    free(blob.bytes);
+    (void) hg_serve_free(handle);
+    return ret == HG_NOMEM ? HG_SUCCESS : ret;
+}
+
+/* Calls of `size` bytes, with memory running out at each allocation of one
+ * end. Returns how often it was missed. */
+static unsigned starved_run(bool server, size_t size, hg_rpc_cb_t callback)
+{
+    struct engine_blob in = engine_new_blob(size, 3);
+    unsigned rounds = 0;
+    bool missed;
+
+    do {
+        struct engine_call calls[STARVED_CALLS];
+        struct engine engine;
+        unsigned i;
+        hg_id_t id;
+
+        HG_CHECK_OK(engine_open(&engine, STARVED_EAGER, NULL));
+        id = engine_register(&engine, "starved", callback);
+        for (i = 0; i < STARVED_CALLS; i++)
+            HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
+        missed =
+            starved_settle(&engine, server ? &engine.b : &engine.a, rounds);
+        for (i = 0; i < STARVED_CALLS; i++) {
+            HG_CHECK_EQ_INT(calls[i].ends, 1);
+            HG_CHECK(calls[i].ret == HG_SUCCESS || calls[i].ret == HG_NOMEM);
+            HG_CHECK(missed || calls[i].ret == HG_SUCCESS);
+            engine_forget(&calls[i]);
+        }
+        engine_check_empty(&engine);
+        engine_close(&engine);
+        rounds += missed;
+    } while (missed);
+    free(in.bytes);
+    return rounds;
+}
+
+HG_TEST_SECONDS(server_without_memory_answers_all_the_same, 60)
+{
+    struct engine engine;
+
+    starved_begin(&engine);
+    engine_close(&engine);
+    HG_CHECK(starved_run(true, 10, engine_echo) > STARVED_CALLS);
+    HG_CHECK(starved_run(true, 10, starved_small) > STARVED_CALLS);
+}
+
+HG_TEST_SECONDS(server_without_memory_answers_large_calls, 60)
+{
+    struct engine engine;
+
+    starved_begin(&engine);
+    engine_close(&engine);
+    HG_CHECK(starved_run(true, 20000, starved_small) > STARVED_CALLS);
+    HG_CHECK(starved_run(true, 20000, engine_echo) > STARVED_CALLS);
+}
+
+HG_TEST_SECONDS(client_without_memory_lets_large_outputs_go, 60)
+{
+    struct engine engine;
+
+    starved_begin(&engine);
+    engine_close(&engine);
+    HG_CHECK(starved_run(false, 10, starved_large) > STARVED_CALLS);
+}
+
+/* The server asks the client for memory that it cannot even refuse yet. */
+HG_TEST_SECONDS(client_without_memory_gives_large_inputs_or_says_no, 60)
+{
+    struct engine engine;
+
+    starved_begin(&engine);
+    engine_close(&engine);
+    HG_CHECK(starved_run(false, 20000, starved_small) > STARVED_CALLS);
+}
