@@ -132,7 +132,8 @@ uninstall: ## remove what install put there
 names   = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/$1/test_*.c))
 INSIDE  := $(wildcard tests/unit/test_*.c tests/fuzz/fuzz_*.c)
 UNIT    := $(BUILD)/tests/units
-BOX     := $(call names,box)
+BOX     := $(filter-out $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%), \
+    $(call names,box))
 CONFORM := $(call names,conform)
 CASES   := $(UNIT) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t))
@@ -230,7 +231,8 @@ PERF         := $(BUILD)/tests/perf/hg_perf
 $(PERF): $(PERF_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
 
-examples: $(EXAMPLES) ## the examples, into $(BUILD)/examples
+examples: WERROR :=
+examples: $(EXAMPLES) ## hello, array, write, demo_*, into $(BUILD)/examples
 
 bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
@@ -243,7 +245,7 @@ TSAN  := -O1 -g -fsanitize=thread
 PORT  := -O0 -g -DHG_ENABLE_EPOLL=0 -DHG_ENABLE_CRC_SIMD=0
 export ASAN_OPTIONS  ?= detect_leaks=1:abort_on_error=0
 export UBSAN_OPTIONS ?= print_stacktrace=1
-export TSAN_OPTIONS  ?= halt_on_error=1
+export TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/tsan.supp
 export CC BUILD
 
 # $(call make_flavour,name,CFLAGS,target): build the target in that flavour.

@@ -123,73 +123,6 @@
 
 #endif
 
-/* ==== gen/base/errors.c ==== */
-#ifdef HG_LINES
-#line 1 "gen/base/errors.c"
-#endif
-/* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * errors: a text for every return code, and the version.
- *
- * NA and HG share one table; NA knows its first part.
- */
-/* #include "base/os.h" */
-
-static const char *const hg_errors_texts[HG_RETURN_MAX] = {
-    "success",
-    "operation not permitted by the owner",
-    "no such entry",
-    "interrupted by a signal",
-    "limit reached, try again later",
-    "out of memory",
-    "access denied by the system",
-    "object unusable",
-    "busy",
-    "exists already",
-    "no such device",
-    "invalid argument",
-    "protocol error",
-    "out of range",
-    "size does not fit",
-    "protocol not supported",
-    "operation not supported",
-    "address in use",
-    "address not available",
-    "host unreachable",
-    "timed out",
-    "canceled",
-    "input/output error",
-    "peer disconnected",
-    "checksum error",
-    "network layer error",
-    "other error",
-};
-
-NA_EXPORT const char *NA_Error_to_string(na_return_t ret)
-{
-    if (ret < 0 || ret >= NA_RETURN_MAX)
-        return "unknown error";
-    return hg_errors_texts[ret];
-}
-
-HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
-{
-    if (ret < 0 || ret >= HG_RETURN_MAX)
-        return "unknown error";
-    return hg_errors_texts[ret];
-}
-
-HG_EXPORT hg_return_t HG_Version_get(
-    unsigned int *major, unsigned int *minor, unsigned int *patch)
-{
-    if (major == NULL || minor == NULL || patch == NULL)
-        return HG_INVALID_ARG;
-    *major = HG_VERSION_MAJOR;
-    *minor = HG_VERSION_MINOR;
-    *patch = HG_VERSION_PATCH;
-    return HG_SUCCESS;
-}
-
 /* ==== gen/base/log.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/base/log.h"
@@ -224,6 +157,10 @@ HG_PRIVATE void hg_log_line(int level, const char *subsys, const char *format,
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args);
 
+/* How many lines of the level error this thread has begun so far, whether or
+ * not a filter kept them; none where that level is off. */
+HG_PRIVATE unsigned hg_log_errors(void);
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)
@@ -252,7 +189,7 @@ HG_PRIVATE void hg_log_vline(
  *
  * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
  * hg_log_mutex, which is not held while a line is written or a sink runs.
- * Must not know: who logs. Allocates nothing, so running out of memory can
+ * Must not know: who logs, but for the names that a filter may hold. Allocates nothing, so running out of memory can
  * be logged.
  */
 /* #include "base/log.h" */
@@ -268,12 +205,19 @@ typedef void hg_log_func_t(
 static const char *const hg_log_level_names[] = {
     "none", "error", "warning", "info", "debug"};
 
+/* Who logs in the house and its transports; a plugin of the application's may
+ * have a name of its own. */
+static const char *const hg_log_names[] = {"addr", "bulk", "checksum", "clock",
+    "cls", "ctx", "lock", "log", "mem", "msg", "op", "proc", "rma", "rpc",
+    "waker", "zmq", "ofi", "mpi"};
+
 static pthread_once_t hg_log_once = PTHREAD_ONCE_INIT;
 static atomic_int hg_log_level = -1; /* -1: the environment is not read yet */
 static pthread_mutex_t hg_log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char hg_log_filter[HG_LOG_FILTER_MAX]; /* guard: hg_log_mutex */
 static hg_log_func_t *hg_log_func;            /* guard: hg_log_mutex */
 static void *hg_log_func_arg;                 /* guard: hg_log_mutex */
+static _Thread_local unsigned hg_log_error_count;
 
 /* ---- Writing a line ---- */
 
@@ -404,6 +348,29 @@ static bool hg_log_filter_set(const char *list)
     return true;
 }
 
+/* Tell of the words of a list that name nobody. */
+static void hg_log_filter_judge(const char *list)
+{
+    size_t names = sizeof(hg_log_names) / sizeof(hg_log_names[0]);
+
+    while (*list != '\0') {
+        size_t size;
+        size_t i;
+
+        list += strspn(list, " ,~");
+        size = strcspn(list, " ,");
+        for (i = 0; i < names; i++)
+            if (strlen(hg_log_names[i]) == size &&
+                memcmp(list, hg_log_names[i], size) == 0)
+                break;
+        if (size > 0 && i == names)
+            hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
+                "HG_LOG_SUBSYS: no subsystem of hg is called \"%.*s\"",
+                (int) size, list);
+        list += size;
+    }
+}
+
 /* Read the environment, once. Its mistakes are told at any level: who wrote
  * a level wants to see lines. */
 static void hg_log_read_environment(void)
@@ -426,6 +393,8 @@ static void hg_log_read_environment(void)
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
             "HG_LOG_SUBSYS: longer than %d characters; taking all",
             HG_LOG_FILTER_MAX - 1);
+    else if (list != NULL)
+        hg_log_filter_judge(list);
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
@@ -461,6 +430,8 @@ HG_PRIVATE void hg_log_vline(
 
     if (!hg_log_on(level))
         return;
+    if (level == HG_LOG_LEVEL_ERROR)
+        hg_log_error_count++;
     pthread_mutex_lock(&hg_log_mutex);
     admitted = hg_log_filter_admits(hg_log_filter, subsys);
     pthread_mutex_unlock(&hg_log_mutex);
@@ -479,6 +450,11 @@ HG_PRIVATE void hg_log_line(
     va_start(args, format);
     hg_log_vline(level, subsys, format, args);
     va_end(args);
+}
+
+HG_PRIVATE unsigned hg_log_errors(void)
+{
+    return hg_log_error_count;
 }
 
 /* ---- Setters ---- */
@@ -517,6 +493,75 @@ void HG_Set_log_func(
     hg_log_func = func;
     hg_log_func_arg = arg;
     pthread_mutex_unlock(&hg_log_mutex);
+}
+
+/* ==== gen/base/errors.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/base/errors.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * errors: a text for every return code, and the version.
+ *
+ * NA and HG share one table; NA knows its first part.
+ */
+/* #include "base/log.h" */
+
+static const char *const hg_errors_texts[HG_RETURN_MAX] = {
+    "success",
+    "operation not permitted by the owner",
+    "no such entry",
+    "interrupted by a signal",
+    "limit reached, try again later",
+    "out of memory",
+    "access denied by the system",
+    "object unusable",
+    "busy",
+    "exists already",
+    "no such device",
+    "invalid argument",
+    "protocol error",
+    "out of range",
+    "size does not fit",
+    "protocol not supported",
+    "operation not supported",
+    "address in use",
+    "address not available",
+    "host unreachable",
+    "timed out",
+    "canceled",
+    "input/output error",
+    "peer disconnected",
+    "checksum error",
+    "network layer error",
+    "other error",
+};
+
+NA_EXPORT const char *NA_Error_to_string(na_return_t ret)
+{
+    if (ret < 0 || ret >= NA_RETURN_MAX)
+        return "unknown error";
+    return hg_errors_texts[ret];
+}
+
+HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
+{
+    if (ret < 0 || ret >= HG_RETURN_MAX)
+        return "unknown error";
+    return hg_errors_texts[ret];
+}
+
+HG_EXPORT hg_return_t HG_Version_get(
+    unsigned int *major, unsigned int *minor, unsigned int *patch)
+{
+    if (major == NULL || minor == NULL || patch == NULL) {
+        hg_log_error("log", "HG_Version_get: an argument is NULL");
+        return HG_INVALID_ARG;
+    }
+    *major = HG_VERSION_MAJOR;
+    *minor = HG_VERSION_MINOR;
+    *patch = HG_VERSION_PATCH;
+    return HG_SUCCESS;
 }
 
 /* ==== gen/base/mem.h ==== */
@@ -1006,6 +1051,10 @@ struct hg_map {
 HG_PRIVATE void hg_map_init(struct hg_map *map);
 HG_PRIVATE void hg_map_fini(struct hg_map *map); /* values are the owner's */
 
+/* Take the memory for the first entries now: a map that is empty has as much
+ * memory then as one with a few. HG_NOMEM. */
+HG_PRIVATE hg_return_t hg_map_reserve(struct hg_map *map);
+
 /* The value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
 
@@ -1038,6 +1087,10 @@ HG_PRIVATE hg_return_t hg_slots_add(
 
 /* The value of a live identifier, or NULL. */
 HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id);
+
+/* The live identifier of a slot by its lower half; 0: the slot is free. */
+HG_PRIVATE uint64_t hg_slots_live(
+    const struct hg_slots *slots, uint32_t number);
 
 /* Remove a live identifier; its value, or NULL when stale. */
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);
@@ -1167,6 +1220,11 @@ HG_PRIVATE void hg_map_fini(struct hg_map *map)
 {
     hg_mem_free(map->entries);
     hg_map_init(map);
+}
+
+HG_PRIVATE hg_return_t hg_map_reserve(struct hg_map *map)
+{
+    return map->entries != NULL ? HG_SUCCESS : hg_map_rebuild(map);
 }
 
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key)
@@ -1334,6 +1392,14 @@ HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id)
     return entry != NULL ? entry->value : NULL;
 }
 
+HG_PRIVATE uint64_t hg_slots_live(const struct hg_slots *slots, uint32_t number)
+{
+    if (number == 0 || number > slots->capacity ||
+        slots->entries[number - 1].value == NULL)
+        return 0;
+    return hg_slots_id(slots, number - 1);
+}
+
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
 {
     struct hg_slots_entry *entry = hg_slots_find(slots, id);
@@ -1494,6 +1560,10 @@ HG_PRIVATE bool hg_lock_wait_until(
  * from a ring until the last armed sleeper disarms, so that several threads,
  * or an event loop of the application, may sleep on it together.
  *
+ * Who waits under a mutex of its room's takes a nap instead: it sleeps on a
+ * waker of its own, so that one is woken and not all, and, unlike on a condition
+ * variable, a signal ends its sleep.
+ *
  * Locking: `armed` is an atomic. Writing to the descriptor and draining it
  * must not overlap, and have a private mutex, a leaf, held for one system
  * call; a ring takes it only while somebody is armed.
@@ -1501,7 +1571,7 @@ HG_PRIVATE bool hg_lock_wait_until(
 #ifndef HG_GEN_BASE_WAKER_H
 #define HG_GEN_BASE_WAKER_H
 
-/* #include "base/os.h" */
+/* #include "base/list.h" */
 
 struct hg_waker {
     _Atomic uint32_t armed; /* sleepers, or threads about to sleep */
@@ -1530,6 +1600,25 @@ HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
  * after a signal; HG_IO_ERROR (logged). */
 HG_PRIVATE hg_return_t hg_waker_sleep(
     struct hg_waker *waker, int fd, uint64_t deadline);
+
+/* A thread that sleeps; on a list of its room's meanwhile. */
+struct hg_nap {
+    struct na_link link; /* guard: the room's mutex */
+    struct hg_waker waker;
+};
+
+/* Sleep on the list `naps` until woken (HG_SUCCESS, also for no reason), until
+ * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). `mutex`, which guards the list
+ * and is held, is free meanwhile. Where descriptors ran out the nap is on no
+ * list, and ends after a millisecond. */
+HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
+    pthread_mutex_t *mutex, uint64_t deadline);
+
+/* Wake one that sleeps on a list; the list's mutex is held. */
+static inline void hg_waker_wake(struct hg_nap *nap)
+{
+    hg_waker_ring(&nap->waker);
+}
 
 #endif
 
@@ -1621,14 +1710,14 @@ static void hg_waker_drain(struct hg_waker *waker)
 
 /* ---- Life ---- */
 
-HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
+/* Not logged: HG_IO_ERROR with errno. */
+static hg_return_t hg_waker_try_init(struct hg_waker *waker)
 {
     hg_return_t ret = hg_lock_init(&waker->mutex);
 
     if (ret != HG_SUCCESS)
         return ret;
     if (hg_waker_open(waker) != 0) {
-        hg_log_error("waker", "no descriptor to sleep on: %s", strerror(errno));
         ret = HG_IO_ERROR;
         goto destroy_mutex;
     }
@@ -1638,6 +1727,15 @@ HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
 
 destroy_mutex:
     pthread_mutex_destroy(&waker->mutex);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
+{
+    hg_return_t ret = hg_waker_try_init(waker);
+
+    if (ret == HG_IO_ERROR)
+        hg_log_error("waker", "no descriptor to sleep on: %s", strerror(errno));
     return ret;
 }
 
@@ -1721,6 +1819,40 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
         if (ms != INT_MAX)
             return HG_TIMEOUT;
     }
+}
+
+/* ---- Naps ---- */
+
+/* A nap without a descriptor: so short that nobody need wake it. */
+static hg_return_t hg_waker_doze(pthread_mutex_t *mutex, uint64_t deadline)
+{
+    int rc;
+
+    hg_unlock(mutex);
+    rc = poll(NULL, 0, 1);
+    hg_lock(mutex);
+    if (rc < 0)
+        return HG_INTR;
+    return hg_clock_now() < deadline ? HG_SUCCESS : HG_TIMEOUT;
+}
+
+HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
+    pthread_mutex_t *mutex, uint64_t deadline)
+{
+    hg_return_t ret;
+
+    if (hg_waker_try_init(&nap->waker) != HG_SUCCESS)
+        return hg_waker_doze(mutex, deadline);
+    hg_list_init(&nap->link);
+    hg_list_push(naps, &nap->link);
+    hg_waker_arm(&nap->waker);
+    hg_unlock(mutex);
+    ret = hg_waker_sleep(&nap->waker, -1, deadline);
+    hg_lock(mutex);
+    hg_list_remove(&nap->link);
+    hg_waker_disarm(&nap->waker);
+    hg_waker_fini(&nap->waker);
+    return ret == HG_IO_ERROR ? HG_SUCCESS : ret;
 }
 
 /* ==== gen/base/wire.h ==== */
@@ -2394,8 +2526,8 @@ malformed:
  * inside a handler must be able to leave alone.
  *
  * Locking: one mutex, for a few instructions. Pushing wakes whoever waits:
- * a trigger through the condition variable, a sleeping progress through the
- * waker. No callback runs under the lock.
+ * a trigger that naps, a sleeping progress through the waker. No callback runs
+ * under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -2415,12 +2547,12 @@ enum na_lane {
 
 struct na_queue {
     pthread_mutex_t lock;
-    pthread_cond_t cond;
     /* Guarded by lock; the counts are also read without it, as hints. */
     struct na_completion *head[NA_LANE_MAX];
     struct na_completion *tail[NA_LANE_MAX];
     _Atomic uint32_t count[NA_LANE_MAX];
     uint32_t waiters;
+    struct na_link naps; /* those of them that sleep */
     struct hg_waker waker;
 };
 
@@ -2457,9 +2589,14 @@ static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
     return false;
 }
 
-/* Wait until `lanes` has an entry (true) or `deadline` passed (false). */
-HG_PRIVATE bool na_queue_wait(
-    struct na_queue *queue, unsigned lanes, uint64_t deadline);
+/* Wait until `lanes` has an entry (NA_SUCCESS), `deadline` passed (NA_TIMEOUT)
+ * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
+ * The lock is held, and free while sleeping. */
+HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
+    const bool *taken, uint64_t deadline);
+
+/* Let those who wait look again; the lock is held. */
+HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 
 #endif
 
@@ -2482,16 +2619,12 @@ HG_PRIVATE na_return_t na_queue_init(struct na_queue *queue)
     ret = hg_lock_init(&queue->lock);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = hg_lock_cond_init(&queue->cond);
-    if (ret != NA_SUCCESS)
-        goto destroy_lock;
+    hg_list_init(&queue->naps);
     ret = hg_waker_init(&queue->waker);
     if (ret != NA_SUCCESS)
-        goto destroy_cond;
+        goto destroy_lock;
     return NA_SUCCESS;
 
-destroy_cond:
-    pthread_cond_destroy(&queue->cond);
 destroy_lock:
     pthread_mutex_destroy(&queue->lock);
     return ret;
@@ -2501,7 +2634,6 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
     assert(queue->waiters == 0);
     hg_waker_fini(&queue->waker);
-    pthread_cond_destroy(&queue->cond);
     pthread_mutex_destroy(&queue->lock);
 }
 
@@ -2517,8 +2649,7 @@ HG_PRIVATE void na_queue_push(
         queue->tail[lane]->next = entry;
     queue->tail[lane] = entry;
     atomic_fetch_add_explicit(&queue->count[lane], 1, memory_order_release);
-    if (queue->waiters > 0)
-        pthread_cond_broadcast(&queue->cond);
+    na_queue_wake(queue);
     hg_unlock(&queue->lock);
     hg_waker_ring(&queue->waker);
 }
@@ -2575,18 +2706,30 @@ HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
     return na_queue_run(queue, 1u << NA_LANE_INTERNAL, UINT_MAX);
 }
 
-HG_PRIVATE bool na_queue_wait(
-    struct na_queue *queue, unsigned lanes, uint64_t deadline)
+HG_PRIVATE void na_queue_wake(struct na_queue *queue)
 {
-    bool ready;
+    struct na_link *link;
 
-    hg_lock(&queue->lock);
+    for (link = queue->naps.next; link != &queue->naps; link = link->next)
+        hg_waker_wake(HG_CONTAINER_OF(link, struct hg_nap, link));
+}
+
+HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
+    const bool *taken, uint64_t deadline)
+{
+    na_return_t ret = NA_SUCCESS;
+    struct hg_nap nap;
+
     queue->waiters++;
-    while (!(ready = na_queue_has(queue, lanes)) && hg_clock_now() < deadline)
-        (void) hg_lock_wait_until(&queue->cond, &queue->lock, deadline);
+    while (ret == NA_SUCCESS && !na_queue_has(queue, lanes) &&
+        (taken == NULL || *taken)) {
+        if (hg_clock_now() >= deadline)
+            ret = NA_TIMEOUT;
+        else
+            ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
+    }
     queue->waiters--;
-    hg_unlock(&queue->lock);
-    return ready;
+    return na_queue_has(queue, lanes) ? NA_SUCCESS : ret;
 }
 
 /* ==== gen/na/core.h ==== */
@@ -2623,6 +2766,7 @@ struct na_emul;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
+#define NA_CORE_USES 4               /* what a layer counts for each peer */
 #define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
 
 enum na_op_state {
@@ -2649,13 +2793,14 @@ struct na_op_core {
 struct na_addr_core {
     struct na_link link; /* class's list; guarded by the class lock */
     _Atomic uint32_t refs;
-    _Atomic int dead; /* NA_SUCCESS while alive */
-    char *name;       /* guarded by the class lock until set, then constant */
+    _Atomic uint32_t given; /* those of them that the application has */
+    _Atomic int dead;       /* NA_SUCCESS while alive */
+    char *name; /* guarded by the class lock until set, then constant */
+    uint64_t used[NA_CORE_USES]; /* by a layer above, which guards it */
     _Alignas(max_align_t) struct na_addr pub;
 };
 
 struct na_mem_core {
-    struct na_link link;    /* class's list; guarded by the class lock */
     _Atomic uint32_t users; /* local operations in flight */
     _Atomic bool registered;
     na_offset_t *starts; /* logical offset of each segment, for searching */
@@ -2703,6 +2848,7 @@ struct na_context_core {
     na_rpc_cb_t sink;
     na_rpc_dead_cb_t sink_dead;
     void *sink_arg;
+    uint8_t engine; /* its number while it has a sink; context_lock, too */
     _Alignas(max_align_t) struct na_context pub;
 };
 
@@ -2729,12 +2875,15 @@ struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
     struct na_emul *emul; /* NULL: the transport moves memory itself */
-    struct na_link live;  /* registry of classes */
+    unsigned layers;      /* that run on it; guarded by live's mutex */
     pthread_mutex_t lock;
     struct na_link addrs; /* guarded by lock */
-    struct na_link mems;  /* guarded by lock */
+    struct hg_map mems;   /* by public pointer; guarded by lock */
     pthread_mutex_t context_lock;
-    struct na_context_core *contexts[NA_CORE_CONTEXTS]; /* context_lock */
+    /* Set under context_lock, looked at without. */
+    _Atomic(struct na_context_core *) contexts[NA_CORE_CONTEXTS];
+    struct na_context_core *engines[NA_CORE_CONTEXTS]; /* context_lock */
+    _Atomic unsigned context_high; /* none from here on was ever used */
     pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
@@ -2805,6 +2954,198 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
 
 #endif
 
+/* ==== gen/na/live.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/live.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * live: which classes and contexts there are.
+ *
+ * A pointer that the application gives may be one of an object that is gone.
+ * Every public function asks here before it looks behind its class or context,
+ * so that use after the end is a code and a line in the log, not chance. A
+ * pointer is known or it is not: what is behind it is never read to find out.
+ * One that the allocator has given to a new object meanwhile is that object's.
+ *
+ * Locking: a mutex guards the table of classes, a class's context_lock its
+ * table of contexts. Looking up takes neither: entries are atomics, and there
+ * are few. Who ends an object while others use it is on his own.
+ */
+#ifndef HG_GEN_NA_LIVE_H
+#define HG_GEN_NA_LIVE_H
+
+/* #include "na/core.h" */
+
+#define NA_LIVE_CLASSES 256
+
+/* A class was opened. NA_AGAIN (logged): so many are open. */
+HG_PRIVATE na_return_t na_live_add(struct na_class *na_class);
+
+/* A layer begins to use a class, which can then not be retired; false: no such
+ * class is open. And it ends. */
+HG_PRIVATE bool na_live_hold(struct na_class *na_class);
+HG_PRIVATE void na_live_let_go(struct na_class *na_class);
+
+/* Take a class out, so that one thread closes it. NA_EXIST: a layer uses it;
+ * NA_BUSY: it has contexts of the application's; NA_INVALID_ARG: no such class
+ * is open. None of these is logged. */
+HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class);
+
+/* Contexts of the application's. */
+HG_PRIVATE unsigned na_live_contexts(struct na_class *na_class);
+
+/* What every public function begins with: NA_INVALID_ARG, logged with the
+ * function's name, for NULL and for what is not open. */
+HG_PRIVATE na_return_t na_live_check(
+    const struct na_class *na_class, const char *function);
+HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
+    const struct na_context *context, const char *function);
+
+#endif
+
+/* ==== gen/na/live.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/live.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* live: see live.h. */
+/* #include "na/live.h" */
+
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+
+static pthread_mutex_t na_live_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct na_class *) na_live_classes[NA_LIVE_CLASSES];
+static _Atomic unsigned na_live_high; /* no entry from here on was ever used */
+
+/* ---- Classes ---- */
+
+/* The entry of a class; NULL. Exact under the lock, and for who knows that the
+ * class is neither opened nor closed meanwhile. */
+static _Atomic(struct na_class *) *na_live_find(const struct na_class *na_class)
+{
+    unsigned high = atomic_load_explicit(&na_live_high, memory_order_acquire);
+    unsigned i;
+
+    for (i = 0; i < high; i++) {
+        if (atomic_load_explicit(&na_live_classes[i], memory_order_acquire) ==
+            na_class)
+            return &na_live_classes[i];
+    }
+    return NULL;
+}
+
+HG_PRIVATE na_return_t na_live_add(struct na_class *na_class)
+{
+    unsigned i;
+
+    hg_lock(&na_live_lock);
+    for (i = 0; i < NA_LIVE_CLASSES; i++) {
+        if (atomic_load(&na_live_classes[i]) == NULL)
+            break;
+    }
+    if (i < NA_LIVE_CLASSES)
+        atomic_store(&na_live_classes[i], na_class);
+    if (i < NA_LIVE_CLASSES && i >= atomic_load(&na_live_high))
+        atomic_store(&na_live_high, i + 1);
+    hg_unlock(&na_live_lock);
+    if (i < NA_LIVE_CLASSES)
+        return NA_SUCCESS;
+    hg_log_error("cls", "no more than %d classes can be open", NA_LIVE_CLASSES);
+    return NA_AGAIN;
+}
+
+HG_PRIVATE bool na_live_hold(struct na_class *na_class)
+{
+    bool live;
+
+    hg_lock(&na_live_lock);
+    live = na_class != NULL && na_live_find(na_class) != NULL;
+    if (live)
+        na_class_core_of(na_class)->layers++;
+    hg_unlock(&na_live_lock);
+    return live;
+}
+
+HG_PRIVATE void na_live_let_go(struct na_class *na_class)
+{
+    hg_lock(&na_live_lock);
+    assert(na_class_core_of(na_class)->layers > 0);
+    na_class_core_of(na_class)->layers--;
+    hg_unlock(&na_live_lock);
+}
+
+HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
+{
+    _Atomic(struct na_class *) *entry = NULL;
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&na_live_lock);
+    if (na_class != NULL)
+        entry = na_live_find(na_class);
+    if (entry == NULL)
+        ret = NA_INVALID_ARG;
+    else if (na_class_core_of(na_class)->layers > 0)
+        ret = NA_EXIST;
+    else if (na_live_contexts(na_class) > 0)
+        ret = NA_BUSY;
+    else
+        atomic_store(entry, NULL);
+    hg_unlock(&na_live_lock);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_live_check(
+    const struct na_class *na_class, const char *function)
+{
+    if (HG_LIKELY(na_class != NULL && na_live_find(na_class) != NULL))
+        return NA_SUCCESS;
+    hg_log_error("cls", "%s: %s", function,
+        na_class == NULL ? "the class is NULL" : "no such class is open");
+    return NA_INVALID_ARG;
+}
+
+/* ---- Contexts ---- */
+
+HG_PRIVATE unsigned na_live_contexts(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned n = 0;
+    unsigned i;
+
+    hg_lock(&core->context_lock);
+    for (i = 0; i < core->context_high; i++)
+        n += core->contexts[i] != NULL && !core->contexts[i]->own;
+    hg_unlock(&core->context_lock);
+    return n;
+}
+
+HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
+    const struct na_context *context, const char *function)
+{
+    na_return_t ret = na_live_check(na_class, function);
+    struct na_class_core *core;
+    unsigned high;
+    unsigned i;
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (context != NULL) {
+        core = na_class_core_of(na_class);
+        high = atomic_load_explicit(&core->context_high, memory_order_acquire);
+        for (i = 0; i < high; i++) {
+            if (atomic_load_explicit(&core->contexts[i],
+                    memory_order_acquire) == na_context_core_of(context))
+                return NA_SUCCESS;
+        }
+    }
+    hg_log_error("ctx", "%s: %s", function,
+        context == NULL ? "the context is NULL"
+                        : "the class has no such context");
+    return NA_INVALID_ARG;
+}
+
 /* ==== gen/na/addr.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/addr.h"
@@ -2816,6 +3157,9 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
  * An address is created by the transport, lives as long as anybody holds a
  * reference (an operation in flight does) and dies at most once: death is a
  * mark that makes new operations fail, and it fails those that wait.
+ *
+ * How many of the references the application has is counted too, so that it
+ * cannot free what it has not, such as the library's own.
  *
  * Locking: counts and the mark are atomics; the class lock guards the list
  * of a class's addresses and the setting of a name.
@@ -2832,6 +3176,10 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name);
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
+
+/* A reference goes over to the application, which gives it back by
+ * NA_Addr_free. */
+HG_PRIVATE void na_addr_give(struct na_addr *addr);
 
 /* Mark an address as dead; false when it is already. Its mourners are the
  * class's to tell. */
@@ -2865,6 +3213,7 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+/* #include "na/live.h" */
 
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
@@ -2885,6 +3234,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
             goto free_addr;
     }
     atomic_init(&addr->refs, 1);
+    atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
     addr->pub.na_class = na_class;
     addr->pub.name = addr->name;
@@ -2956,6 +3306,12 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr)
         na_addr_destroy(addr);
 }
 
+HG_PRIVATE void na_addr_give(struct na_addr *addr)
+{
+    atomic_fetch_add_explicit(
+        &na_addr_core_of(addr)->given, 1, memory_order_relaxed);
+}
+
 HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret)
 {
     int alive = NA_SUCCESS;
@@ -2989,12 +3345,15 @@ HG_PRIVATE bool na_addr_same(
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     const struct na_addr *addr, const char *function)
 {
-    if (na_class != NULL && addr != NULL && addr->na_class == na_class)
+    na_return_t ret = na_live_check(na_class, function);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (addr != NULL && addr->na_class == na_class)
         return NA_SUCCESS;
     hg_log_error("addr", "%s: %s", function,
-        na_class == NULL   ? "the class is NULL"
-            : addr == NULL ? "the address is NULL"
-                           : "the address is of another class");
+        addr == NULL ? "the address is NULL"
+                     : "the address is of another class");
     return NA_INVALID_ARG;
 }
 
@@ -3019,19 +3378,36 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
 NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
 {
     na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_free");
+    _Atomic uint32_t *given;
+    uint32_t before;
 
-    if (ret == NA_SUCCESS)
-        na_addr_unref(addr);
-    return ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    given = &na_addr_core_of(addr)->given;
+    before = atomic_load(given);
+    do {
+        if (before == 0) {
+            hg_log_error("addr",
+                "NA_Addr_free: it was freed as often as it was given already");
+            return NA_INVALID_ARG;
+        }
+    } while (!atomic_compare_exchange_weak(given, &before, before - 1));
+    na_addr_unref(addr);
+    return NA_SUCCESS;
 }
 
 NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr)
 {
-    if (na_class == NULL || addr == NULL) {
-        hg_log_error("addr", "NA_Addr_self: an argument is NULL");
+    na_return_t ret = na_live_check(na_class, "NA_Addr_self");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (addr == NULL) {
+        hg_log_error("addr", "NA_Addr_self: addr is NULL");
         return NA_INVALID_ARG;
     }
     na_addr_ref(na_class->self_addr);
+    na_addr_give(na_class->self_addr);
     *addr = na_class->self_addr;
     return NA_SUCCESS;
 }
@@ -3048,6 +3424,7 @@ NA_EXPORT na_return_t NA_Addr_dup(
         return NA_INVALID_ARG;
     }
     na_addr_ref(addr);
+    na_addr_give(addr);
     *new_addr = addr;
     return NA_SUCCESS;
 }
@@ -3280,6 +3657,8 @@ static void na_op_run(struct na_completion *done)
 
     assert(atomic_load(&op->state) == NA_OP_DONE);
     na_op_fill_info(op, &info);
+    if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL)
+        na_addr_give(op->pub.result_addr);
     op->pub.result_addr = NULL; /* the callback's now */
     (void) op->callback(&info);
     na_op_put(op);
@@ -3486,17 +3865,22 @@ HG_PRIVATE struct na_op_core *na_op_find(
 /* #include "na/core.h" */
 
 /* Give the context its functions, `arg` being borrowed by both; NULL takes
- * them back, and no call of either is under way on return. */
+ * them back, and no call of either is under way on return. Contexts with
+ * functions are numbered from 0: that is what peers address, whatever other
+ * contexts the application makes. */
 HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg);
 
-/* Hand a message, all borrowed, to the sink of context `target`; what the sink
- * returns, or NA_NOENTRY: there is no such context, or it has no sink. */
+/* The number of a context that has a sink. */
+HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
+
+/* Hand a message, all borrowed, to the sink of that number; what the sink
+ * returns, or NA_NOENTRY: there is none. */
 HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size);
 
-/* Whether context `target` has a sink. Who is told "no" while holding the match
+/* Whether there is a sink of that number. Who is told "no" while holding the match
  * lock, and files a message under it, knows that a sink set later takes it
  * along: see na_match_feed_sink. */
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
@@ -3519,13 +3903,31 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg)
 {
-    struct na_context_core *core = na_context_core_of(context);
+    struct na_class_core *core = na_class_core_of(context->na_class);
+    struct na_context_core *self = na_context_core_of(context);
+    unsigned number = 0;
 
-    hg_lock(&core->sink_lock);
-    core->sink = sink;
-    core->sink_dead = dead;
-    core->sink_arg = arg;
-    hg_unlock(&core->sink_lock);
+    hg_lock(&core->context_lock);
+    hg_lock(&self->sink_lock);
+    if (self->sink == NULL && sink != NULL) {
+        while (core->engines[number] != NULL)
+            number++;
+        assert(number < NA_CORE_CONTEXTS);
+        self->engine = (uint8_t) number;
+        core->engines[number] = self;
+    } else if (self->sink != NULL && sink == NULL) {
+        core->engines[self->engine] = NULL;
+    }
+    self->sink = sink;
+    self->sink_dead = dead;
+    self->sink_arg = arg;
+    hg_unlock(&self->sink_lock);
+    hg_unlock(&core->context_lock);
+}
+
+HG_PRIVATE uint8_t na_sink_number(const struct na_context *context)
+{
+    return na_context_core_of(context)->engine;
 }
 
 /* The context of that number with its sink lock held; NULL. The context lock
@@ -3536,7 +3938,7 @@ static struct na_context_core *na_sink_lock_context(
     struct na_context_core *context;
 
     hg_lock(&core->context_lock);
-    context = core->contexts[target];
+    context = core->engines[target];
     if (context != NULL)
         hg_lock(&context->sink_lock);
     hg_unlock(&core->context_lock);
@@ -4053,7 +4455,7 @@ HG_PRIVATE void na_match_feed_sink(struct na_context *context)
         struct na_match_waiting *waiting = na_match_waiting_of(link);
 
         link = link->next;
-        if (waiting->item.target != context->id)
+        if (waiting->item.target != na_sink_number(context))
             continue;
         na_match_unlink(match, waiting);
         hg_list_push(&mine, &waiting->link);
@@ -4247,6 +4649,7 @@ HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
+/* #include "na/live.h" */
 /* #include "na/match.h" */
 /* #include "na/op.h" */
 /* #include "na/sink.h" */
@@ -4352,16 +4755,14 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
     na_size_t max;
     na_size_t total = 0;
     na_size_t i;
-    na_return_t ret = na_addr_check(na_class, msg->addr, function);
+    na_return_t ret = na_live_check_context(na_class, context, function);
 
+    if (ret == NA_SUCCESS)
+        ret = na_addr_check(na_class, msg->addr, function);
     if (ret != NA_SUCCESS)
         return ret;
-    if (context == NULL || context->na_class != na_class ||
-        (msg->segments == NULL && msg->segment_count > 0)) {
-        hg_log_error("msg", "%s: %s", function,
-            context == NULL             ? "the context is NULL"
-                : msg->segments == NULL ? "segments is NULL"
-                                        : "the context is of another class");
+    if (msg->segments == NULL && msg->segment_count > 0) {
+        hg_log_error("msg", "%s: segments is NULL", function);
         return NA_INVALID_ARG;
     }
     max = msg->plane == NA_MSG_EXPECTED ? na_class->max_expected_size
@@ -4500,15 +4901,13 @@ static na_return_t na_msg_check_recv(const struct na_class *na_class,
     const struct na_context *context, const void *buf, na_size_t buf_size,
     const char *function)
 {
-    if (na_class != NULL && context != NULL && context->na_class == na_class &&
-        (buf != NULL || buf_size == 0))
-        return NA_SUCCESS;
-    hg_log_error("msg", "%s: %s", function,
-        na_class == NULL                    ? "the class is NULL"
-            : context == NULL               ? "the context is NULL"
-            : context->na_class != na_class ? "the context is of another class"
-                                            : "the buffer is NULL");
-    return NA_INVALID_ARG;
+    na_return_t ret = na_live_check_context(na_class, context, function);
+
+    if (ret == NA_SUCCESS && buf == NULL && buf_size > 0) {
+        hg_log_error("msg", "%s: the buffer is NULL", function);
+        ret = NA_INVALID_ARG;
+    }
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
@@ -4570,26 +4969,33 @@ NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
 
 NA_EXPORT na_size_t NA_Msg_get_max_expected_size(na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->max_expected_size : 0;
+    if (na_live_check(na_class, "NA_Msg_get_max_expected_size") != NA_SUCCESS)
+        return 0;
+    return na_class->max_expected_size;
 }
 
 NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->max_unexpected_size : 0;
+    if (na_live_check(na_class, "NA_Msg_get_max_unexpected_size") != NA_SUCCESS)
+        return 0;
+    return na_class->max_unexpected_size;
 }
 
 NA_EXPORT na_tag_t NA_Msg_get_max_tag(na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->max_tag : 0;
+    if (na_live_check(na_class, "NA_Msg_get_max_tag") != NA_SUCCESS)
+        return 0;
+    return na_class->max_tag;
 }
 
 NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size)
 {
     void *buf;
 
-    if (na_class == NULL || size > SIZE_MAX) {
-        hg_log_error("msg", "NA_Msg_buf_alloc: %s",
-            na_class == NULL ? "the class is NULL" : "too large");
+    if (na_live_check(na_class, "NA_Msg_buf_alloc") != NA_SUCCESS)
+        return NULL;
+    if (size > SIZE_MAX) {
+        hg_log_error("msg", "NA_Msg_buf_alloc: too large");
         return NULL;
     }
     buf = hg_mem_alloc((size_t) size);
@@ -4600,7 +5006,11 @@ NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size)
 
 NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
 {
-    if (na_class == NULL || buf == NULL) {
+    na_return_t ret = na_live_check(na_class, "NA_Msg_buf_free");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (buf == NULL) {
         hg_log_error("msg", "NA_Msg_buf_free: an argument is NULL");
         return NA_INVALID_ARG;
     }
@@ -4621,7 +5031,7 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
  * checked here as far as the descriptions tell; the target checks its own
  * side again, because a description came over the wire.
  *
- * Locking: the class lock guards the list of handles; use and registration
+ * Locking: the class lock guards the table of handles; use and registration
  * are atomics of the handle.
  */
 #ifndef HG_GEN_NA_RMA_H
@@ -4664,6 +5074,7 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
+/* #include "na/live.h" */
 /* #include "na/op.h" */
 
 /* ---- Segments ---- */
@@ -4738,6 +5149,7 @@ static struct na_mem_core *na_rma_new(
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_mem_core *mem;
     size_t part = core->ops.mem_size;
+    na_return_t ret;
 
     if (count > SIZE_MAX / sizeof(struct na_segment) / 2)
         goto no_memory;
@@ -4758,8 +5170,10 @@ static struct na_mem_core *na_rma_new(
     mem->pub.na_class = na_class;
     mem->pub.segment_count = count;
     hg_lock(&core->lock);
-    hg_list_push(&core->mems, &mem->link);
+    ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
     hg_unlock(&core->lock);
+    if (ret != HG_SUCCESS)
+        goto free_mem;
     return mem;
 
 free_mem:
@@ -4772,15 +5186,11 @@ no_memory:
     return NULL;
 }
 
-static void na_rma_destroy(struct na_mem_core *mem)
+/* Free a handle that is in no class's table any more. */
+static void na_rma_delete(struct na_mem_core *mem)
 {
-    struct na_class_core *core = na_class_core_of(mem->pub.na_class);
-
     if (atomic_exchange(&mem->registered, false))
-        core->ops.mem_deregister(&mem->pub);
-    hg_lock(&core->lock);
-    hg_list_remove(&mem->link);
-    hg_unlock(&core->lock);
+        na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
     hg_mem_free(mem->pub.segments);
     hg_mem_free(mem->starts);
     hg_mem_free(mem);
@@ -4789,36 +5199,55 @@ static void na_rma_destroy(struct na_mem_core *mem)
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
+    struct na_mem_core *mem;
+    uint64_t key;
     unsigned n = 0;
 
-    while (!hg_list_is_empty(&core->mems)) {
-        na_rma_destroy(
-            HG_CONTAINER_OF(core->mems.next, struct na_mem_core, link));
+    for (;;) {
+        size_t cursor = 0;
+
+        hg_lock(&core->lock);
+        mem = (struct na_mem_core *) hg_map_next(&core->mems, &cursor, &key);
+        if (mem != NULL)
+            (void) hg_map_remove(&core->mems, key);
+        hg_unlock(&core->lock);
+        if (mem == NULL)
+            return n;
+        na_rma_delete(mem);
         n++;
     }
-    return n;
 }
 
-static na_return_t na_rma_check_class(
+static na_return_t na_rma_check_arg(
     const struct na_class *na_class, const void *other, const char *function)
 {
-    if (na_class != NULL && other != NULL)
-        return NA_SUCCESS;
-    hg_log_error("rma", "%s: %s is NULL", function,
-        na_class == NULL ? "the class" : "an argument");
-    return NA_INVALID_ARG;
+    na_return_t ret = na_live_check(na_class, function);
+
+    if (ret == NA_SUCCESS && other == NULL) {
+        hg_log_error("rma", "%s: an argument is NULL", function);
+        ret = NA_INVALID_ARG;
+    }
+    return ret;
 }
 
+/* What is behind a pointer that is not in the table is not looked at. */
 static na_return_t na_rma_check_mem(const struct na_class *na_class,
     const struct na_mem_handle *mem, const char *function)
 {
-    na_return_t ret = na_rma_check_class(na_class, mem, function);
+    na_return_t ret = na_rma_check_arg(na_class, mem, function);
+    struct na_class_core *core;
+    bool known;
 
-    if (ret == NA_SUCCESS && mem->na_class != na_class) {
-        hg_log_error("rma", "%s: the handle is of another class", function);
-        return NA_INVALID_ARG;
-    }
-    return ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    core = na_class_core_of(na_class);
+    hg_lock(&core->lock);
+    known = hg_map_get(&core->mems, (uintptr_t) mem) != NULL;
+    hg_unlock(&core->lock);
+    if (known)
+        return NA_SUCCESS;
+    hg_log_error("rma", "%s: the class has no such handle", function);
+    return NA_INVALID_ARG;
 }
 
 /* Check what a handle is to describe. */
@@ -4862,8 +5291,8 @@ NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
 {
     struct na_mem_core *mem;
     na_size_t i;
-    na_return_t ret = na_rma_check_class(
-        na_class, mem_handle, "NA_Mem_handle_create_segments");
+    na_return_t ret =
+        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_create_segments");
 
     if (ret != NA_SUCCESS)
         return ret;
@@ -4899,16 +5328,28 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     na_class_t *na_class, na_mem_handle_t mem_handle)
 {
     na_return_t ret =
-        na_rma_check_mem(na_class, mem_handle, "NA_Mem_handle_free");
+        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_free");
+    struct na_class_core *core;
+    struct na_mem_core *mem;
+    bool used;
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (atomic_load(&na_mem_core_of(mem_handle)->users) > 0) {
-        hg_log_error("rma", "NA_Mem_handle_free: a transfer uses the handle");
-        return NA_BUSY;
+    core = na_class_core_of(na_class);
+    hg_lock(&core->lock);
+    mem =
+        (struct na_mem_core *) hg_map_get(&core->mems, (uintptr_t) mem_handle);
+    used = mem != NULL && atomic_load(&mem->users) > 0;
+    if (!used)
+        (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
+    hg_unlock(&core->lock);
+    if (mem != NULL && !used) {
+        na_rma_delete(mem);
+        return NA_SUCCESS;
     }
-    na_rma_destroy(na_mem_core_of(mem_handle));
-    return NA_SUCCESS;
+    hg_log_error("rma", "NA_Mem_handle_free: %s",
+        used ? "a transfer uses the handle" : "the class has no such handle");
+    return used ? NA_BUSY : NA_INVALID_ARG;
 }
 
 NA_EXPORT na_return_t NA_Mem_register(
@@ -4982,22 +5423,25 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
     struct na_mem_core *mem;
+    unsigned told;
     na_return_t ret =
-        na_rma_check_class(na_class, mem_handle, "NA_Mem_handle_deserialize");
+        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_deserialize");
 
     if (ret == NA_SUCCESS)
-        ret = na_rma_check_class(na_class, buf, "NA_Mem_handle_deserialize");
+        ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
     mem = na_rma_new(na_class, 0);
     if (mem == NULL)
         return NA_NOMEM;
     mem->pub.remote = NA_TRUE;
+    told = hg_log_errors();
     ret = na_class_ops(na_class)->mem_deserialize(&mem->pub, buf, buf_size);
     if (ret != NA_SUCCESS) {
-        hg_log_error(
-            "rma", "these %" PRIu64 " bytes are no memory handle", buf_size);
-        na_rma_destroy(mem);
+        if (hg_log_errors() == told)
+            hg_log_error("rma", "these %" PRIu64 " bytes are no memory handle",
+                buf_size);
+        (void) NA_Mem_handle_free(na_class, &mem->pub);
         return ret;
     }
     *mem_handle = &mem->pub;
@@ -5086,18 +5530,14 @@ static na_return_t na_rma_check_call(const struct na_class *na_class,
     const struct na_mem_handle *remote, const struct na_addr *addr,
     const char *function)
 {
-    na_return_t ret = na_rma_check_mem(na_class, local, function);
+    na_return_t ret = na_live_check_context(na_class, context, function);
 
+    if (ret == NA_SUCCESS)
+        ret = na_rma_check_mem(na_class, local, function);
     if (ret == NA_SUCCESS)
         ret = na_rma_check_mem(na_class, remote, function);
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
-    if (ret == NA_SUCCESS &&
-        (context == NULL || context->na_class != na_class)) {
-        hg_log_error(
-            "rma", "%s: the context is NULL or of another class", function);
-        ret = NA_INVALID_ARG;
-    }
     return ret;
 }
 
@@ -7351,6 +7791,7 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "na/emul.h" */
+/* #include "na/live.h" */
 
 /* "Much" arrives: on average so many messages, or the like in bytes, at a
  * time. A pause makes that forgotten. Found by measuring. */
@@ -7387,29 +7828,28 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     hg_waker_ring(&core->queue.waker);
 }
 
-/* Take the context's role. False: it was not to be had before `deadline`, or
- * whoever has it queued something for `lanes` meanwhile. */
-static bool na_progress_enter(
-    struct na_context_core *context, unsigned lanes, uint64_t deadline)
+/* Take the context's role. False: it was not to be had, and *ret_p tells why:
+ * whoever has it queued something for `lanes` meanwhile, `deadline` passed, or
+ * a signal came. */
+static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
+    uint64_t deadline, na_return_t *ret_p)
 {
     struct na_queue *queue = &context->queue;
+    na_return_t ret = NA_SUCCESS;
     bool was_armed = false;
     bool entered;
 
     hg_lock(&queue->lock);
-    queue->waiters++;
-    while (context->progressing && !na_queue_has(queue, lanes) &&
-        hg_clock_now() < deadline)
-        (void) hg_lock_wait_until(&queue->cond, &queue->lock, deadline);
-    queue->waiters--;
-    entered = !context->progressing;
-    if (entered)
-        context->progressing = true;
+    if (context->progressing)
+        ret = na_queue_wait(queue, lanes, &context->progressing, deadline);
+    entered = !context->progressing && ret != NA_INTR;
     if (entered) {
+        context->progressing = true;
         was_armed = context->poll_armed;
         context->poll_armed = false;
     }
     hg_unlock(&queue->lock);
+    *ret_p = ret;
     if (was_armed) { /* the application slept on our descriptor */
         na_class_ops(context->pub.na_class)->wait_end(&context->pub);
         hg_waker_disarm(&queue->waker);
@@ -7425,8 +7865,7 @@ static void na_progress_leave(struct na_context_core *context)
     hg_lock(&queue->lock);
     assert(context->progressing);
     context->progressing = false;
-    if (queue->waiters > 0)
-        pthread_cond_broadcast(&queue->cond);
+    na_queue_wake(queue);
     hg_unlock(&queue->lock);
     if (atomic_load_explicit(&core->poll_skipped, memory_order_relaxed) != 0 &&
         atomic_exchange(&core->poll_skipped, 0) != 0)
@@ -7608,29 +8047,17 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    if (!na_progress_enter(core, lanes, deadline))
-        return na_queue_has(&core->queue, lanes) ? NA_SUCCESS : NA_TIMEOUT;
+    if (!na_progress_enter(core, lanes, deadline, &ret))
+        return ret;
     ret = na_progress_run(core, lanes, deadline);
     na_progress_leave(core);
     return ret;
 }
 
-static na_return_t na_progress_check(const struct na_class *na_class,
-    const struct na_context *context, const char *function)
-{
-    if (context != NULL && na_class != NULL && context->na_class == na_class)
-        return NA_SUCCESS;
-    hg_log_error("ctx", "%s: %s", function,
-        na_class == NULL      ? "the class is NULL"
-            : context == NULL ? "the context is NULL"
-                              : "the context is of another class");
-    return NA_INVALID_ARG;
-}
-
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout)
 {
-    na_return_t ret = na_progress_check(na_class, context, "NA_Progress");
+    na_return_t ret = na_live_check_context(na_class, context, "NA_Progress");
 
     if (ret != NA_SUCCESS)
         return ret;
@@ -7678,7 +8105,8 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
     struct na_context_core *core;
     int fd;
 
-    if (na_progress_check(na_class, context, "NA_Poll_get_fd") != NA_SUCCESS)
+    if (na_live_check_context(na_class, context, "NA_Poll_get_fd") !=
+        NA_SUCCESS)
         return -1;
     core = na_context_core_of(context);
     fd = na_class_ops(na_class)->poll_fd(context);
@@ -7700,7 +8128,8 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
     struct na_context_core *core;
     na_bool_t idle = NA_TRUE;
 
-    if (na_progress_check(na_class, context, "NA_Poll_try_wait") != NA_SUCCESS)
+    if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
+        NA_SUCCESS)
         return NA_FALSE;
     core = na_context_core_of(context);
     hg_lock(&core->queue.lock);
@@ -7728,7 +8157,7 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
  * from closing. Destroying one takes its pending operations back and
  * abandons their callbacks.
  *
- * Locking: context_lock of the class guards the table of contexts.
+ * Locking: context_lock of the class guards the changes of its table.
  */
 #ifndef HG_GEN_NA_CONTEXT_H
 #define HG_GEN_NA_CONTEXT_H
@@ -7741,9 +8170,6 @@ HG_PRIVATE struct na_context *na_context_create(
 
 /* NA_BUSY, logged, while a thread is inside. */
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
-
-/* Contexts of the application's. */
-HG_PRIVATE unsigned na_context_count(struct na_class *na_class);
 
 /* Run up to `max` entries of `lanes`; destruction waits for it to end. */
 HG_PRIVATE unsigned na_context_run(
@@ -7771,6 +8197,7 @@ HG_PRIVATE na_return_t na_context_cancel(
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/emul.h" */
+/* #include "na/live.h" */
 /* #include "na/match.h" */
 /* #include "na/msg.h" */
 /* #include "na/op.h" */
@@ -7795,7 +8222,9 @@ static na_return_t na_context_enter(
     if (i < NA_CORE_CONTEXTS &&
         (context->own || limit == 0 || others < limit)) {
         context->pub.id = (uint8_t) i;
-        core->contexts[i] = context;
+        atomic_store(&core->contexts[i], context);
+        if (i >= atomic_load(&core->context_high))
+            atomic_store(&core->context_high, i + 1);
     } else {
         i = NA_CORE_CONTEXTS;
     }
@@ -7813,7 +8242,7 @@ static void na_context_remove(struct na_context_core *context)
 
     hg_lock(&core->context_lock);
     assert(core->contexts[context->pub.id] == context);
-    core->contexts[context->pub.id] = NULL;
+    atomic_store(&core->contexts[context->pub.id], NULL);
     hg_unlock(&core->context_lock);
 }
 
@@ -7828,8 +8257,10 @@ HG_PRIVATE struct na_context *na_context_create(
         part = sizeof(struct na_context);
     context = (struct na_context_core *) hg_mem_calloc(
         1, offsetof(struct na_context_core, pub) + part);
-    if (context == NULL)
-        goto failed;
+    if (context == NULL) {
+        hg_log_error("ctx", "no memory for a context");
+        return NULL;
+    }
     context->own = own;
     context->epoll_fd = -1;
     context->pub.na_class = na_class;
@@ -7856,8 +8287,6 @@ fini_queue:
     na_queue_fini(&context->queue);
 free_context:
     hg_mem_free(context);
-failed:
-    hg_log_error("ctx", "the context could not be created");
     return NULL;
 }
 
@@ -7943,19 +8372,6 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
     return NA_SUCCESS;
 }
 
-HG_PRIVATE unsigned na_context_count(struct na_class *na_class)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-    unsigned n = 0;
-    unsigned i;
-
-    hg_lock(&core->context_lock);
-    for (i = 0; i < NA_CORE_CONTEXTS; i++)
-        n += core->contexts[i] != NULL && !core->contexts[i]->own;
-    hg_unlock(&core->context_lock);
-    return n;
-}
-
 HG_PRIVATE unsigned na_context_run(
     struct na_context *context, unsigned lanes, unsigned max)
 {
@@ -8002,57 +8418,61 @@ HG_PRIVATE na_return_t na_context_cancel(
 
 NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)
 {
-    if (na_class == NULL) {
-        hg_log_error("ctx", "NA_Context_create: the class is NULL");
+    if (na_live_check(na_class, "NA_Context_create") != NA_SUCCESS)
         return NULL;
-    }
     return na_context_create(na_class, false);
 }
 
 NA_EXPORT na_return_t NA_Context_destroy(
     na_class_t *na_class, na_context_t *context)
 {
-    if (na_class == NULL || context == NULL || context->na_class != na_class) {
-        hg_log_error("ctx", "NA_Context_destroy: %s",
-            context == NULL || na_class == NULL
-                ? "an argument is NULL"
-                : "the context is of another class");
-        return NA_INVALID_ARG;
-    }
-    return na_context_destroy(context);
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Context_destroy");
+
+    return ret == NA_SUCCESS ? na_context_destroy(context) : ret;
+}
+
+/* Until something waits to be run, as na_queue_wait. */
+static na_return_t na_context_wait(
+    struct na_context_core *context, uint64_t deadline)
+{
+    na_return_t ret;
+
+    hg_lock(&context->queue.lock);
+    ret = na_queue_wait(&context->queue, NA_LANES_ALL, NULL, deadline);
+    hg_unlock(&context->queue.lock);
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count)
 {
-    struct na_context_core *core;
+    na_return_t ret = NA_SUCCESS;
+    uint64_t deadline;
     unsigned n;
 
     if (context == NULL) {
         hg_log_error("ctx", "NA_Trigger: the context is NULL");
         return NA_INVALID_ARG;
     }
-    core = na_context_core_of(context);
     n = na_context_run(context, NA_LANES_ALL, max_count);
-    if (n == 0 && timeout > 0 && max_count > 0) {
-        uint64_t deadline = hg_clock_after_ms(timeout);
-
-        while (n == 0 && na_queue_wait(&core->queue, NA_LANES_ALL, deadline))
+    deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
+        ret = na_context_wait(na_context_core_of(context), deadline);
+        if (ret == NA_SUCCESS)
             n = na_context_run(context, NA_LANES_ALL, max_count);
     }
     if (actual_count != NULL)
         *actual_count = n;
-    return n > 0 || max_count == 0 ? NA_SUCCESS : NA_TIMEOUT;
+    return n > 0 ? NA_SUCCESS : ret;
 }
 
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id)
 {
-    if (na_class == NULL || context == NULL || context->na_class != na_class) {
-        hg_log_error("ctx", "NA_Cancel: the class or context is wrong");
-        return NA_INVALID_ARG;
-    }
-    return na_context_cancel(context, op_id);
+    na_return_t ret = na_live_check_context(na_class, context, "NA_Cancel");
+
+    return ret == NA_SUCCESS ? na_context_cancel(context, op_id) : ret;
 }
 
 /* ==== gen/na/self.h ==== */
@@ -8642,6 +9062,39 @@ HG_PRIVATE bool na_plugins_speaks(
     return false;
 }
 
+/* The i-th transport there is, registered ones first; NULL past the last. The
+ * lock is held. */
+static const struct na_plugin *na_plugins_at(unsigned i)
+{
+    return i < na_plugins_count ? na_plugins_registered[i]
+                                : na_plugins_builtin(i - na_plugins_count);
+}
+
+/* Nobody speaks that: say who is here. */
+static void na_plugins_tell_none(const struct na_uri *uri)
+{
+    const struct na_plugin *plugin;
+    char names[256];
+    size_t size = 0;
+    unsigned i;
+
+    names[0] = '\0';
+    hg_lock(&na_plugins_lock);
+    for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++) {
+        int n = snprintf(names + size, sizeof(names) - size, "%s%s",
+            size > 0 ? ", " : "", plugin->name);
+
+        if (n < 0 || (size_t) n >= sizeof(names) - size)
+            break;
+        size += (size_t) n;
+    }
+    hg_unlock(&na_plugins_lock);
+    hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
+        NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
+        uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names,
+        HG_NA_ZMQ ? "" : " (hg.c was compiled without -DHG_NA_ZMQ=1)");
+}
+
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
 {
     const struct na_plugin *found = NULL;
@@ -8658,9 +9111,7 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
             found = na_plugins_builtin(i);
     }
     if (found == NULL)
-        hg_log_error("cls", "%s: no transport here speaks %s%s%s",
-            NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
-            uri->plugin[0] != '\0' ? "+" : "", uri->protocol);
+        na_plugins_tell_none(uri);
     return found;
 }
 
@@ -8878,6 +9329,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
+/* #include "na/live.h" */
 /* #include "na/op.h" */
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
@@ -8925,11 +9377,13 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
 {
-    if (na_class == NULL || context == NULL || name == NULL ||
-        context->na_class != na_class) {
-        hg_log_error("addr",
-            "NA_Addr_lookup: an argument is NULL, or the "
-            "context is of another class");
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Addr_lookup");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (name == NULL) {
+        hg_log_error("addr", "NA_Addr_lookup: the name is NULL");
         return NA_INVALID_ARG;
     }
     return na_lookup_start(context, NA_LANE_DONE, callback, arg, name, op_id);
@@ -8952,25 +9406,26 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Turn the context's wheel until the lookup ended or was taken back. */
-static void na_lookup_drive(struct na_context *context,
+/* Turn the context's wheel until the lookup ended or was taken back, which is
+ * why; the result. */
+static na_return_t na_lookup_drive(struct na_context *context,
     struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
 {
     uint64_t deadline = hg_clock_after_ms(timeout_ms);
-    bool canceled = false;
+    na_return_t why = NA_SUCCESS;
 
     while (!waiter->done) {
         na_return_t ret = na_progress(context, NA_LANES_ALL, deadline);
 
         (void) na_context_run(context, NA_LANES_ALL, 1);
-        if (waiter->done || canceled || (ret != NA_TIMEOUT && ret != NA_INTR))
+        if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)
             continue;
-        canceled = true;
+        why = ret;
         deadline = HG_CLOCK_NEVER;
-        waiter->ret = ret;
-        if (na_context_cancel(context, op_id) != NA_SUCCESS)
-            continue; /* it ended meanwhile, or ends by itself */
+        /* NA_NOENTRY: it ended meanwhile, or ends by itself. */
+        (void) na_context_cancel(context, op_id);
     }
+    return waiter->ret == NA_CANCELED ? why : waiter->ret;
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
@@ -8979,9 +9434,11 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
     struct na_context *context;
     na_op_id_t op_id = NA_OP_ID_NULL;
-    na_return_t ret;
+    na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
 
-    if (na_class == NULL || name == NULL || addr == NULL) {
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (name == NULL || addr == NULL) {
         hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
         return NA_INVALID_ARG;
     }
@@ -8991,8 +9448,11 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     ret = na_lookup_start(
         context, NA_LANE_DONE, na_lookup_done, &waiter, name, &op_id);
     if (ret == NA_SUCCESS) {
-        na_lookup_drive(context, &waiter, op_id, timeout_ms);
-        ret = waiter.ret == NA_CANCELED ? NA_TIMEOUT : waiter.ret;
+        ret = na_lookup_drive(context, &waiter, op_id, timeout_ms);
+        if (ret == NA_TIMEOUT)
+            hg_log_error("addr",
+                "NA_Addr_lookup_wait: no answer of '%s' in %u ms", name,
+                timeout_ms);
     }
     (void) na_context_destroy(context);
     if (ret == NA_SUCCESS)
@@ -9003,15 +9463,17 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
 NA_EXPORT na_return_t NA_Addr_deserialize(
     na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size)
 {
-    if (na_class == NULL || addr == NULL || buf == NULL ||
-        memchr(buf, '\0', (size_t) buf_size) == NULL) {
-        hg_log_error("addr", "NA_Addr_deserialize: %s",
-            na_class == NULL || addr == NULL || buf == NULL
-                ? "an argument is NULL"
-                : "the bytes are no address");
-        return na_class == NULL || addr == NULL || buf == NULL
-            ? NA_INVALID_ARG
-            : NA_PROTOCOL_ERROR;
+    na_return_t ret = na_live_check(na_class, "NA_Addr_deserialize");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (addr == NULL || buf == NULL) {
+        hg_log_error("addr", "NA_Addr_deserialize: an argument is NULL");
+        return NA_INVALID_ARG;
+    }
+    if (memchr(buf, '\0', (size_t) buf_size) == NULL) {
+        hg_log_error("addr", "NA_Addr_deserialize: the bytes are no address");
+        return NA_PROTOCOL_ERROR;
     }
     return NA_Addr_lookup_wait(
         na_class, (const char *) buf, na_class->info->lookup_ms, addr);
@@ -9022,16 +9484,13 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_op_id_t *op_id)
 {
     struct na_op_core *op;
-    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Addr_terminate");
 
+    if (ret == NA_SUCCESS)
+        ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
     if (ret != NA_SUCCESS)
         return ret;
-    if (context == NULL || context->na_class != na_class) {
-        hg_log_error("addr",
-            "NA_Addr_terminate: the context is NULL or of "
-            "another class");
-        return NA_INVALID_ARG;
-    }
     op = na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg);
     if (op == NULL)
         return NA_NOMEM;
@@ -9044,9 +9503,9 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     return ret;
 }
 
-/* ==== gen/na/class.h ==== */
+/* ==== gen/na/class.c ==== */
 #ifdef HG_LINES
-#line 1 "gen/na/class.h"
+#line 1 "gen/na/class.c"
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
@@ -9058,29 +9517,11 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
  * it; the progress thread. Closing takes it apart in reverse: the thread, the
  * handles, the transport, the emulation, messages that wait, addresses. Here
  * are also the table of functions a transport calls the core by, and the named
- * counters.
+ * counters. Nothing above includes this room: it has no header.
  *
- * Locking: a mutex guards the list of live classes, which tells one that was
- * finalized already from one in use. Counters are atomics.
+ * Locking: none of its own; which classes are open is live's to know. Counters
+ * are atomics.
  */
-#ifndef HG_GEN_NA_CLASS_H
-#define HG_GEN_NA_CLASS_H
-
-/* #include "na/core.h" */
-
-/* Whether this is a class that is open now; takes the registry's mutex. */
-HG_PRIVATE bool na_class_is_live(const struct na_class *na_class);
-
-#endif
-
-/* ==== gen/na/class.c ==== */
-#ifdef HG_LINES
-#line 1 "gen/na/class.c"
-#endif
-/* SPDX-License-Identifier: BSD-3-Clause */
-/* class: see class.h. */
-/* #include "na/class.h" */
-
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
@@ -9088,6 +9529,7 @@ HG_PRIVATE bool na_class_is_live(const struct na_class *na_class);
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/emul.h" */
+/* #include "na/live.h" */
 /* #include "na/match.h" */
 /* #include "na/msg.h" */
 /* #include "na/op.h" */
@@ -9097,9 +9539,6 @@ HG_PRIVATE bool na_class_is_live(const struct na_class *na_class);
 /* #include "na/uri.h" */
 
 #define NA_CLASS_LINGER_MS 1000
-
-static pthread_mutex_t na_class_registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct na_link na_class_live = {&na_class_live, &na_class_live};
 
 /* ---- What the core offers a transport ---- */
 
@@ -9192,8 +9631,12 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
     struct na_class_core *core;
     unsigned i;
 
-    if (na_class == NULL || name == NULL)
+    if (na_live_check(na_class, "NA_Get_counter") != NA_SUCCESS)
         return 0;
+    if (name == NULL) {
+        hg_log_error("cls", "NA_Get_counter: the name is NULL");
+        return 0;
+    }
     core = na_class_core_of(na_class);
     for (i = 0; i < NA_CORE_COUNTERS; i++) {
         const char *there = atomic_load(&core->counters[i].name);
@@ -9298,6 +9741,7 @@ static void na_class_free(struct na_class_core *core)
 {
     unsigned i;
 
+    hg_map_fini(&core->mems);
     for (i = 0; i < NA_CORE_STRINGS; i++)
         hg_mem_free(core->strings[i]);
     hg_mem_free(core);
@@ -9320,8 +9764,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     }
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
-    hg_list_init(&core->mems);
-    hg_list_init(&core->live);
+    hg_map_init(&core->mems);
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
     core->pub.core = &na_class_core_table;
@@ -9329,7 +9772,8 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->pub.protocol = protocol;
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
-    if (na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
+    if (hg_map_reserve(&core->mems) != HG_SUCCESS ||
+        na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
         na_class_init_locks(core) != NA_SUCCESS)
         goto free_core;
     if (core->info.force_rma_emulation || core->ops.put == NULL) {
@@ -9441,7 +9885,30 @@ static void na_class_close(struct na_class_core *core)
     addrs = na_addr_release_all(&core->pub);
     if (addrs > 0 || mems > 0)
         hg_log_warning("cls",
-            "%u addresses and %u memory handles were not freed", addrs, mems);
+            "released what was not freed: addresses %u, memory handles %u",
+            addrs, mems);
+}
+
+/* Open the transport; NULL, logged. */
+static struct na_class_core *na_class_open(const struct na_plugin *plugin,
+    const struct na_uri *uri, const char *info_string, na_bool_t listen,
+    const struct na_init_info *info)
+{
+    struct na_class_core *core =
+        na_class_new(plugin, uri->protocol, listen, info);
+    unsigned told = hg_log_errors();
+    na_return_t ret;
+
+    if (core == NULL)
+        return NULL;
+    ret = core->ops.open(&core->pub, uri->rest);
+    if (ret == NA_SUCCESS)
+        return core;
+    if (hg_log_errors() == told) /* as it should have said itself */
+        hg_log_error(
+            "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
+    na_class_delete(core);
+    return NULL;
 }
 
 NA_EXPORT na_class_t *NA_Initialize_opt(
@@ -9450,7 +9917,6 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
     struct na_class_core *core;
     const struct na_plugin *plugin;
     struct na_uri uri;
-    na_return_t ret;
 
     if (info_string == NULL || info_string[0] == '\0')
         info_string = na_plugins_default();
@@ -9459,25 +9925,16 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
     plugin = na_plugins_find(&uri);
     if (plugin == NULL)
         return NULL;
-    core = na_class_new(plugin, uri.protocol, listen, info);
+    core = na_class_open(plugin, &uri, info_string, listen, info);
     if (core == NULL)
         return NULL;
-    ret = core->ops.open(&core->pub, uri.rest);
-    if (ret != NA_SUCCESS) {
-        hg_log_error(
-            "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
-        na_class_delete(core);
-        return NULL;
-    }
     assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
-    if (na_class_start_thread(core) != NA_SUCCESS) {
+    if (na_class_start_thread(core) != NA_SUCCESS ||
+        na_live_add(&core->pub) != NA_SUCCESS) {
         na_class_close(core);
         na_class_delete(core);
         return NULL;
     }
-    hg_lock(&na_class_registry_lock);
-    hg_list_push(&na_class_live, &core->live);
-    hg_unlock(&na_class_registry_lock);
     return &core->pub;
 }
 
@@ -9486,56 +9943,30 @@ NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
     return NA_Initialize_opt(info_string, listen, NULL);
 }
 
-/* The registry's mutex is held. */
-static bool na_class_find(const struct na_class *na_class)
+/* Why a class cannot be closed; the code. */
+static na_return_t na_class_refuse_end(
+    struct na_class *na_class, na_return_t why)
 {
-    const struct na_link *link;
+    unsigned n = why == NA_BUSY ? na_live_contexts(na_class) : 0;
 
-    for (link = na_class_live.next; link != &na_class_live; link = link->next) {
-        if (&HG_CONTAINER_OF(link, struct na_class_core, live)->pub == na_class)
-            return true;
-    }
-    return false;
-}
-
-HG_PRIVATE bool na_class_is_live(const struct na_class *na_class)
-{
-    bool live;
-
-    hg_lock(&na_class_registry_lock);
-    live = na_class_find(na_class);
-    hg_unlock(&na_class_registry_lock);
-    return live;
-}
-
-/* Take a class out of the registry, so that one thread closes it. */
-static na_return_t na_class_retire(struct na_class *na_class)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    hg_lock(&na_class_registry_lock);
-    if (!na_class_find(na_class))
-        ret = NA_INVALID_ARG;
-    else if (na_context_count(na_class) > 0)
-        ret = NA_BUSY;
+    if (why == NA_EXIST)
+        hg_log_error("cls",
+            "NA_Finalize: HG_Finalize (or HG_Bulk_finalize) "
+            "has not been called");
+    else if (why == NA_BUSY)
+        hg_log_error("cls", "NA_Finalize: %u context%s alive", n,
+            n == 1 ? " is" : "s are");
     else
-        hg_list_remove(&na_class_core_of(na_class)->live);
-    hg_unlock(&na_class_registry_lock);
-    return ret;
+        (void) na_live_check(na_class, "NA_Finalize");
+    return why == NA_EXIST ? NA_BUSY : why;
 }
 
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 {
-    na_return_t ret = na_class_retire(na_class);
+    na_return_t ret = na_live_retire(na_class);
 
-    if (ret == NA_BUSY)
-        hg_log_error("cls", "NA_Finalize: %u contexts are alive",
-            na_context_count(na_class));
-    else if (ret != NA_SUCCESS)
-        hg_log_error("cls", "NA_Finalize: %s",
-            na_class == NULL ? "the class is NULL" : "no such class is open");
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_class_refuse_end(na_class, ret);
     na_class_close(na_class_core_of(na_class));
     na_class_delete(na_class_core_of(na_class));
     return NA_SUCCESS;
@@ -9543,23 +9974,31 @@ NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 
 NA_EXPORT const char *NA_Get_class_name(const na_class_t *na_class)
 {
-    return na_class != NULL ? na_class_ops(na_class)->name : NULL;
+    if (na_live_check(na_class, "NA_Get_class_name") != NA_SUCCESS)
+        return NULL;
+    return na_class_ops(na_class)->name;
 }
 
 NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->protocol : NULL;
+    if (na_live_check(na_class, "NA_Get_class_protocol") != NA_SUCCESS)
+        return NULL;
+    return na_class->protocol;
 }
 
 NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->listen : NA_FALSE;
+    if (na_live_check(na_class, "NA_Is_listening") != NA_SUCCESS)
+        return NA_FALSE;
+    return na_class->listen;
 }
 
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 {
+    if (na_live_check(na_class, "NA_Get_ordering") != NA_SUCCESS)
+        return 0;
     /* Emulated transfers take turns, so they may overtake each other. */
-    return na_class != NULL && na_class_emul(na_class) == NULL &&
+    return na_class_emul(na_class) == NULL &&
         (na_class_ops(na_class)->caps & NA_CAP_ORDERED) != 0;
 }
 
@@ -9625,6 +10064,9 @@ struct hg_proc {
     size_t limit;        /* what `end` may grow to, or was at first */
     hg_proc_op_t op;
     hg_return_t error;         /* what the first failed step returned */
+    const char *function;      /* for log lines: what is called; NULL */
+    const char *peer;          /* and by or at whom; NULL */
+    bool verified;             /* decoding: the checksum is right */
     struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
     size_t reserve;            /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
@@ -9648,14 +10090,28 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
+/* Check the bytes to decode at once: HG_CHECKSUM_ERROR (logged). Then nothing
+ * need follow; else hg_proc_finish_decode does not do it again. */
+HG_PRIVATE hg_return_t hg_proc_verify(struct hg_proc *proc, uint64_t crc);
+
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
 
+/* What the lines logged are to name: the arguments of `function`, which came
+ * from or go to `peer` (both borrowed). */
+static inline void hg_proc_set_subject(
+    struct hg_proc *proc, const char *function, const char *peer)
+{
+    proc->function = function;
+    proc->peer = peer;
+}
+
 /* ---- Its end ---- */
 
-/* `ret` is what hg_proc_init_encode or the proc function returned, and is
- * returned again unless HG_SUCCESS; next comes a failure that the function
- * kept silent about; else how many bytes were encoded, and their CRC64. */
+/* `ret` is what the proc function returned, and is returned again unless
+ * HG_SUCCESS (logged, unless a step was); next comes a failure that the
+ * function kept silent about; else how many bytes were encoded, and their
+ * CRC64. */
 HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     hg_return_t ret, size_t *size_p, uint64_t *crc_p);
 
@@ -9734,6 +10190,18 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 /* Enough for most arguments and a header. */
 #define HG_BUF_FIRST_CAPACITY 512
 
+/* How a line begins that concerns the arguments of a call: with the function
+ * and the peer. */
+#define HG_PROC_SUBJECT "%s%s%s%s%s"
+#define HG_PROC_SUBJECT_OF(proc) \
+    (proc)->function != NULL ? "\"" : "", \
+        (proc)->function != NULL ? (proc)->function : "", \
+        (proc)->function != NULL ? "\" with " : "", \
+        (proc)->function == NULL ? "" \
+        : (proc)->peer != NULL   ? (proc)->peer \
+                                 : "a peer", \
+        (proc)->function != NULL ? ": " : ""
+
 /* ---- The buffer ---- */
 
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
@@ -9784,6 +10252,9 @@ static void hg_proc_init(
     proc->limit = size;
     proc->op = op;
     proc->error = HG_SUCCESS;
+    proc->function = NULL;
+    proc->peer = NULL;
+    proc->verified = false;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;
@@ -9809,9 +10280,10 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
     hg_return_t ret = hg_buf_reserve(buf, reserve > 0 ? reserve : 1, limit);
 
     assert(reserve <= limit);
+    hg_proc_init(proc, HG_ENCODE, NULL, 0);
+    proc->error = ret;
     if (ret != HG_SUCCESS)
         return ret;
-    hg_proc_init(proc, HG_ENCODE, NULL, 0);
     proc->buf = buf;
     proc->reserve = reserve;
     proc->limit = limit - reserve;
@@ -9834,9 +10306,12 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
 HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     hg_return_t ret, size_t *size_p, uint64_t *crc_p)
 {
+    assert(proc->op == HG_ENCODE);
+    if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
+        hg_log_error("proc", HG_PROC_SUBJECT "the proc function fails: %s",
+            HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret));
     if (ret != HG_SUCCESS)
         return ret;
-    assert(proc->op == HG_ENCODE);
     if (proc->error != HG_SUCCESS)
         return proc->error;
     *size_p = proc->pos;
@@ -9844,31 +10319,51 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     return HG_SUCCESS;
 }
 
-/* What hg_proc_finish_decode returns. */
-static hg_return_t hg_proc_judge(
-    const struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+/* What the likeliest cause is when a call's arguments do not fit. */
+static const char *hg_proc_doubt(const struct hg_proc *proc)
+{
+    return proc->function != NULL && proc->op == HG_DECODE
+        ? "; do both sides register the same types?"
+        : "";
+}
+
+HG_PRIVATE hg_return_t hg_proc_verify(struct hg_proc *proc, uint64_t crc)
 {
     /* A failed step moved the end; the limit is where it was. */
     uint64_t got = hg_crc64_update(0, proc->data, proc->limit);
 
-    if (got != crc) {
-        hg_log_error("proc",
-            "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
-            " instead of %016" PRIx64,
-            proc->limit, got, crc);
+    proc->verified = got == crc;
+    if (proc->verified)
+        return HG_SUCCESS;
+    hg_log_error("proc",
+        HG_PROC_SUBJECT
+        "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
+        " instead of %016" PRIx64,
+        HG_PROC_SUBJECT_OF(proc), proc->limit, got, crc);
+    return HG_CHECKSUM_ERROR;
+}
+
+/* What hg_proc_finish_decode returns. */
+static hg_return_t hg_proc_judge(
+    struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+{
+    if (!proc->verified && hg_proc_verify(proc, crc) != HG_SUCCESS)
         return HG_CHECKSUM_ERROR;
-    }
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
-        hg_log_error("proc", "the proc function refuses the arguments: %s",
-            HG_Error_to_string(ret));
+        hg_log_error("proc",
+            HG_PROC_SUBJECT "the proc function refuses the arguments: %s%s",
+            HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret),
+            hg_proc_doubt(proc));
     if (ret != HG_SUCCESS)
         return ret;
     if (proc->error != HG_SUCCESS)
         return proc->error;
     if (proc->pos < proc->end) {
         hg_log_error("proc",
-            "the proc left %zu of %zu bytes of arguments undecoded",
-            proc->end - proc->pos, proc->end);
+            HG_PROC_SUBJECT
+            "the proc left %zu of %zu bytes of arguments undecoded%s",
+            HG_PROC_SUBJECT_OF(proc), proc->end - proc->pos, proc->end,
+            hg_proc_doubt(proc));
         return HG_CHECKSUM_ERROR;
     }
     return HG_SUCCESS;
@@ -9975,8 +10470,9 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 
     if (size > proc->limit - proc->pos) {
         hg_log_error("proc",
+            HG_PROC_SUBJECT
             "arguments of %zu bytes and %zu more exceed the limit of %zu",
-            proc->pos, size, proc->limit);
+            HG_PROC_SUBJECT_OF(proc), proc->pos, size, proc->limit);
         return HG_MSGSIZE;
     }
     ret = hg_buf_reserve(proc->buf, proc->reserve + proc->pos + size,
@@ -9997,9 +10493,11 @@ HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
     else
-        hg_log_error("proc", "%s needs %zu bytes, and %zu of %zu are left",
+        hg_log_error("proc",
+            HG_PROC_SUBJECT "%s needs %zu bytes, and %zu of %zu are left%s",
+            HG_PROC_SUBJECT_OF(proc),
             proc->op == HG_DECODE ? "decoding" : "encoding", size,
-            proc->end - proc->pos, proc->end);
+            proc->end - proc->pos, proc->end, hg_proc_doubt(proc));
     if (ret != HG_SUCCESS) {
         (void) hg_proc_fail(proc, ret);
         return NULL;
@@ -10747,7 +11245,9 @@ enum hg_header_type {
 enum hg_header_flags {
     HG_HEADER_LARGE = 0x01,   /* the payload describes where the args are */
     HG_HEADER_ONE_WAY = 0x02, /* nobody waits for an answer */
-    HG_HEADER_RAW = 0x04      /* args of a fixed size: a proc may leave some */
+    HG_HEADER_RAW = 0x04,     /* args of a fixed size: a proc may leave some */
+    HG_HEADER_REFUSED = 0x08  /* a response's code is not the handler's: the
+                                 call was not executed */
 };
 
 enum hg_header_option {
@@ -10930,6 +11430,7 @@ struct hg_rpc {
     hg_proc_cb_t in_proc;
     hg_proc_cb_t out_proc;
     hg_rpc_cb_t callback; /* NULL: this process does not execute it */
+    const char *name;     /* the registry's; NULL: not registered */
 };
 
 struct hg_registry {
@@ -11012,6 +11513,7 @@ static hg_id_t hg_registry_insert(
         goto no_memory;
     entry->rpc = *rpc;
     entry->rpc.id = hg_registry_id(name);
+    entry->rpc.name = entry->name;
     memcpy(entry->name, name, size);
     if (hg_map_put(&registry->map, entry->rpc.id, entry) == HG_SUCCESS)
         return entry->rpc.id;
@@ -11061,6 +11563,122 @@ HG_PRIVATE hg_return_t hg_registry_find(
     return ret;
 }
 
+/* ==== gen/hg/share.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/share.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * share: dividing what is limited among peers.
+ *
+ * A server has only so much room for calls it has not answered, for arguments
+ * it fetches and for outputs it holds. A peer that takes and never gives back
+ * must not have all of it. So a limit is not a wall but a threshold that moves:
+ *
+ *     a peer may have as much as leaves as much again free for others:
+ *     (what this peer has) + (what all have) <= 2 x limit
+ *
+ * While all together have no more than the limit, nobody is refused. One peer
+ * alone gets to the limit, and whoever comes then still finds room: half of
+ * what is left, which is as much as the limit at first. All together never have
+ * twice the limit.
+ *
+ * What a peer has is counted in its address, where it needs no memory and no
+ * search, and is gone with it.
+ *
+ * Locking: none of its own; the context's lock is held around each function.
+ */
+#ifndef HG_GEN_HG_SHARE_H
+#define HG_GEN_HG_SHARE_H
+
+/* #include "na/core.h" */
+
+enum hg_share_kind {
+    HG_SHARE_CALLS = 0, /* calls whose answer has not left */
+    HG_SHARE_REFUSALS,  /* refusals that cannot leave */
+    HG_SHARE_FETCHED,   /* bytes of arguments */
+    HG_SHARE_HELD,      /* bytes of outputs */
+    HG_SHARE_KINDS
+};
+
+struct hg_share {
+    uint64_t limit[HG_SHARE_KINDS]; /* below 2^62 */
+    uint64_t total[HG_SHARE_KINDS];
+};
+
+/* Count `amount` more for the peer, which keeps its address until it gives
+ * that back. False: that is more than its share, and nothing was counted. */
+HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount);
+
+/* Count it in any case; and whether the peer has more than its share. */
+HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount);
+HG_PRIVATE bool hg_share_is_full(const struct hg_share *share,
+    struct na_addr *addr, enum hg_share_kind kind);
+
+/* Give back what was taken or added. */
+HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount);
+
+#endif
+
+/* ==== gen/hg/share.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/share.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* share: see share.h. */
+/* #include "hg/share.h" */
+
+/* Where an address counts it. */
+static uint64_t *hg_share_of(struct na_addr *addr, enum hg_share_kind kind)
+{
+    assert(kind < HG_SHARE_KINDS && HG_SHARE_KINDS <= NA_CORE_USES);
+    return &na_addr_core_of(addr)->used[kind];
+}
+
+HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount)
+{
+    uint64_t *used = hg_share_of(addr, kind);
+    uint64_t most = 2 * share->limit[kind];
+
+    /* No sum of these overflows. */
+    if (amount > share->limit[kind] ||
+        *used + amount + share->total[kind] + amount > most)
+        return false;
+    hg_share_add(share, addr, kind, amount);
+    return true;
+}
+
+HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount)
+{
+    uint64_t *used = hg_share_of(addr, kind);
+
+    assert(*used <= share->total[kind]);
+    *used += amount;
+    share->total[kind] += amount;
+}
+
+HG_PRIVATE bool hg_share_is_full(
+    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+{
+    return *hg_share_of(addr, kind) + share->total[kind] >=
+        2 * share->limit[kind];
+}
+
+HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount)
+{
+    uint64_t *used = hg_share_of(addr, kind);
+
+    assert(*used >= amount && share->total[kind] >= *used);
+    *used -= amount;
+    share->total[kind] -= amount;
+}
+
 /* ==== gen/hg/bulk.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk.h"
@@ -11073,7 +11691,8 @@ HG_PRIVATE hg_return_t hg_registry_find(
  * else's. Handles are counted: a transfer in flight keeps those it uses. A
  * local handle is published when it is first serialized: its memory is
  * registered and it gets a random id, by which a description that comes back
- * to this process turns into the handle itself.
+ * to this process turns into an alias: a handle that shares the memory of the
+ * first one, and is of no more use once that one was freed.
  *
  *      serialized handle
  *      0     4   5   6      8      16        24            32    40      44
@@ -11086,8 +11705,9 @@ HG_PRIVATE hg_return_t hg_registry_find(
  * `owner` is empty unless bulk runs on a class of its own. `mems` is 1 where
  * the transport takes all segments in one memory handle.
  *
- * Locking: the layer's lock guards its list, ids and publication; counts are
- * atomics; everything else of a handle is constant.
+ * Locking: the layer's lock guards its list, ids, publication and copies;
+ * counts and the mark of withdrawal are atomics; everything else of a handle is
+ * constant.
  */
 #ifndef HG_GEN_HG_BULK_H
 #define HG_GEN_HG_BULK_H
@@ -11103,6 +11723,7 @@ struct hg_bulk_layer {
     struct na_class *na_class;
     struct na_context *context; /* where transfers run */
     pthread_mutex_t lock;
+    pthread_cond_t copied; /* somebody stopped copying */
     struct na_link handles;
     struct na_link peers;        /* owners' addresses, looked up once */
     struct hg_map ids;           /* published handles by id */
@@ -11122,6 +11743,9 @@ struct hg_bulk {
     unsigned long flags;
     bool remote;
     bool published;
+    _Atomic bool withdrawn;   /* freed by its owner, so not to be touched */
+    unsigned copies;          /* under way */
+    struct hg_bulk *original; /* of an alias, which shares what follows */
     uint64_t id;
     size_t size;
     size_t segment_count;
@@ -11154,8 +11778,17 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 
-/* Withdraw from peers' reach; what HG_Bulk_handle_free does first. */
+/* Withdraw from peers' reach and from its aliases', waiting for copies under
+ * way; what HG_Bulk_handle_free does first. Does nothing to an alias. */
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
+
+/* Around a copy of local memory: its owner stays in HG_Bulk_handle_free as long.
+ * HG_NOENTRY (logged): it is freed already. */
+HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk);
+HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk);
+
+/* HG_NOENTRY (logged) when an alias's memory was withdrawn. */
+HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk);
 
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_serialize(
@@ -11242,10 +11875,13 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     ret = hg_lock_init(&layer->lock);
     if (ret != HG_SUCCESS)
         goto free_layer;
+    ret = hg_lock_cond_init(&layer->copied);
+    if (ret != HG_SUCCESS)
+        goto destroy_lock;
     layer->context = na_context_create(na_class, true);
     if (layer->context == NULL) {
         ret = HG_NOMEM;
-        goto destroy_lock;
+        goto destroy_cond;
     }
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
@@ -11255,6 +11891,8 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     *layer_p = layer;
     return HG_SUCCESS;
 
+destroy_cond:
+    pthread_cond_destroy(&layer->copied);
 destroy_lock:
     pthread_mutex_destroy(&layer->lock);
 free_layer:
@@ -11288,7 +11926,7 @@ static void hg_bulk_drop_mems(struct hg_bulk *bulk)
 {
     size_t i;
 
-    for (i = 0; i < bulk->mem_count; i++)
+    for (i = 0; bulk->original == NULL && i < bulk->mem_count; i++)
         (void) NA_Mem_handle_free(bulk->mems[i]->na_class, bulk->mems[i]);
     bulk->mem_count = 0;
 }
@@ -11318,6 +11956,7 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_mem_free(peer);
     }
     hg_map_fini(&layer->ids);
+    pthread_cond_destroy(&layer->copied);
     pthread_mutex_destroy(&layer->lock);
     hg_mem_free(layer);
 }
@@ -11335,9 +11974,13 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_list_remove(&bulk->link);
         hg_unlock(&layer->lock);
     }
-    hg_mem_free(bulk->mems);
-    hg_mem_free(bulk->segments);
-    hg_mem_free(bulk->memory);
+    if (bulk->original == NULL) {
+        hg_mem_free(bulk->mems);
+        hg_mem_free(bulk->segments);
+        hg_mem_free(bulk->memory);
+    } else {
+        hg_bulk_unref(bulk->original); /* which is no alias */
+    }
     hg_mem_free(bulk->owner);
     hg_mem_free(bulk);
 }
@@ -11542,6 +12185,9 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     bool was = false;
     size_t i;
 
+    if (bulk->original != NULL)
+        return;
+    atomic_store(&bulk->withdrawn, true);
     if (layer == NULL)
         return;
     hg_lock(&layer->lock);
@@ -11549,9 +12195,70 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
+    while (bulk->copies > 0)
+        (void) hg_lock_wait_until(&layer->copied, &layer->lock, HG_CLOCK_NEVER);
     hg_unlock(&layer->lock);
     for (i = 0; was && i < bulk->mem_count; i++)
         (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
+}
+
+/* ---- Aliases ---- */
+
+HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk)
+{
+    const struct hg_bulk *original =
+        bulk->original != NULL ? bulk->original : bulk;
+
+    if (!atomic_load(&original->withdrawn))
+        return HG_SUCCESS;
+    hg_log_error("bulk", "a bulk handle of this process was freed");
+    return HG_NOENTRY;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk)
+{
+    struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
+    hg_return_t ret;
+
+    hg_lock(&bulk->layer->lock);
+    ret = hg_bulk_check_there(original);
+    if (ret == HG_SUCCESS)
+        original->copies++;
+    hg_unlock(&bulk->layer->lock);
+    return ret;
+}
+
+HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk)
+{
+    struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
+
+    hg_lock(&bulk->layer->lock);
+    assert(original->copies > 0);
+    if (--original->copies == 0)
+        pthread_cond_broadcast(&bulk->layer->copied);
+    hg_unlock(&bulk->layer->lock);
+}
+
+/* A handle for the memory of `original`, whose reference it takes. */
+static hg_return_t hg_bulk_make_alias(struct hg_bulk_layer *layer,
+    struct hg_bulk *original, struct hg_bulk **bulk_p)
+{
+    struct hg_bulk *bulk = hg_bulk_new(layer);
+
+    assert(original->original == NULL && !original->remote);
+    if (bulk == NULL) {
+        hg_bulk_unref(original);
+        return HG_NOMEM;
+    }
+    bulk->original = original;
+    bulk->flags = original->flags;
+    bulk->size = original->size;
+    bulk->segment_count = original->segment_count;
+    bulk->segments = original->segments;
+    bulk->mems = original->mems;
+    bulk->mem_count = original->mem_count;
+    *bulk_p = bulk;
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
@@ -11581,6 +12288,11 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
         hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
         return HG_OPNOTSUPPORT;
     }
+    ret = hg_bulk_check_there(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (bulk->original != NULL)
+        bulk = bulk->original;
     if (buf_size < hg_bulk_serialize_size(bulk)) {
         hg_log_error(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
@@ -11665,7 +12377,7 @@ static bool hg_bulk_ref_living(struct hg_bulk *bulk)
     return false;
 }
 
-/* Our own description came back: the handle itself. */
+/* Our own description came back. */
 static hg_return_t hg_bulk_find_own(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
@@ -11680,8 +12392,7 @@ static hg_return_t hg_bulk_find_own(
         hg_log_error("bulk", "a bulk handle of this process was freed");
         return HG_NOENTRY;
     }
-    *bulk_p = bulk;
-    return HG_SUCCESS;
+    return hg_bulk_make_alias(layer, bulk, bulk_p);
 }
 
 /* The owner's address, a string without NUL on the wire. */
@@ -11821,6 +12532,8 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
     unsigned n = 0;
     size_t i;
 
+    if (hg_bulk_check_there(bulk) != HG_SUCCESS)
+        return HG_NOENTRY;
     if (bulk->remote || (flags & ~bulk->flags) != 0 || offset > bulk->size ||
         size > bulk->size - offset) {
         hg_log_error("bulk", "access: %s",
@@ -12056,6 +12769,9 @@ static void hg_transfer_finish(struct hg_transfer *transfer)
 {
     if (transfer->epoch != atomic_load(&transfer->args.local->layer->epoch))
         return; /* nobody is left to be told */
+    /* A peer may send any code, and these two mean "not yet" to who waits. */
+    if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
+        transfer->ret = HG_OTHER_ERROR;
     transfer->done.run = hg_transfer_run;
     na_queue_push(transfer->queue, NA_LANE_DONE, &transfer->done);
 }
@@ -12211,13 +12927,26 @@ static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
 
 /* ---- Memory of this process ---- */
 
+/* Whoever frees a handle meanwhile waits. */
+static hg_return_t hg_transfer_begin_copy(const struct hg_transfer_args *args)
+{
+    hg_return_t ret = hg_bulk_begin_copy(args->origin);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_bulk_begin_copy(args->local);
+    if (ret != HG_SUCCESS)
+        hg_bulk_end_copy(args->origin);
+    return ret;
+}
+
 static void hg_transfer_copy(struct hg_transfer *transfer)
 {
-    bool pull = transfer->args.op == HG_BULK_PULL;
+    const struct hg_transfer_args *args = &transfer->args;
     struct hg_transfer_piece piece;
 
     while (hg_transfer_next(transfer, &piece)) {
-        if (pull)
+        if (args->op == HG_BULK_PULL)
             na_rma_copy(piece.local, piece.local_offset, piece.origin,
                 piece.origin_offset, piece.size);
         else
@@ -12225,6 +12954,8 @@ static void hg_transfer_copy(struct hg_transfer *transfer)
                 piece.local_offset, piece.size);
         hg_transfer_drop_piece(transfer, HG_SUCCESS);
     }
+    hg_bulk_end_copy(args->local);
+    hg_bulk_end_copy(args->origin);
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }
 
@@ -12280,13 +13011,17 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
     struct hg_transfer *transfer;
     hg_return_t ret = hg_transfer_check(args);
 
+    if (ret == HG_SUCCESS)
+        ret = args->origin->remote ? hg_bulk_check_there(args->local)
+                                   : hg_transfer_begin_copy(args);
     if (ret != HG_SUCCESS)
         return ret;
     transfer = (struct hg_transfer *) hg_mem_calloc(1, sizeof(*transfer));
     if (transfer == NULL || hg_lock_init(&transfer->lock) != HG_SUCCESS) {
         hg_mem_free(transfer);
         hg_log_error("bulk", "no memory for a transfer");
-        return HG_NOMEM;
+        ret = HG_NOMEM;
+        goto end_copy;
     }
     transfer->queue = queue;
     transfer->epoch = atomic_load(&args->local->layer->epoch);
@@ -12309,6 +13044,13 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
     if (ret != HG_SUCCESS)
         hg_transfer_delete(transfer);
     return ret;
+
+end_copy:
+    if (!args->origin->remote) {
+        hg_bulk_end_copy(args->local);
+        hg_bulk_end_copy(args->origin);
+    }
+    return ret;
 }
 
 /* ==== gen/hg/handle.h ==== */
@@ -12328,7 +13070,10 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
  *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
  *
- * Locking: the context's lock guards states, the tables and the pool. The
+ * A target's handle counts as one of its peer's calls until its answer has left,
+ * and as one of its refusals while that cannot leave (share.h).
+ *
+ * Locking: the context's lock guards states, tables, shares and the pool. The
  * buffers belong to whoever drives the current state.
  */
 #ifndef HG_GEN_HG_HANDLE_H
@@ -12341,6 +13086,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
 /* #include "hg/header.h" */
 /* #include "hg/proc.h" */
 /* #include "hg/registry.h" */
+/* #include "hg/share.h" */
 /* #include "na/core.h" */
 
 struct hg_bulk_layer;
@@ -12358,11 +13104,15 @@ enum hg_handle_state {
 
 /* Arguments that travel outside a message. */
 struct hg_overflow {
-    struct na_mem_handle *mem;    /* ours, registered: a peer fetches it */
+    struct na_mem_handle *mem;    /* ours: a peer's get or our own is at it */
     struct na_mem_handle *remote; /* theirs: being fetched */
     unsigned char *data;          /* fetched bytes, for the handle's life */
     size_t size;
-    na_op_id_t op_id; /* of the fetch */
+    size_t room;      /* at `data`; grows with what has come */
+    size_t got;       /* bytes; context lock */
+    size_t share;     /* target: bytes counted for the peer */
+    bool under_way;   /* a piece is being fetched; context lock */
+    na_op_id_t op_id; /* of it, once known; context lock */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
 };
 
@@ -12383,8 +13133,11 @@ struct hg_handle {
     enum hg_handle_state state; /* context lock */
     bool target;
     bool freed;    /* target: the application let go; context lock */
+    bool counted;  /* target: in its peer's share; context lock */
+    bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
-    bool canceled; /* origin: taken back while fetching; context lock */
+    bool canceled; /* the fetch is of no more use; context lock */
+    enum hg_share_kind counted_as; /* if so */
     struct na_addr *addr;
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
@@ -12424,6 +13177,8 @@ struct hg_class {
     _Atomic uint64_t outputs_fetched;
     _Atomic uint64_t refused;
     _Atomic uint64_t late;
+    _Atomic uint64_t turned_away;
+    _Atomic uint64_t dropped;
 };
 
 struct hg_context {
@@ -12440,6 +13195,7 @@ struct hg_context {
     struct hg_slots sequences; /* origins by sequence */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
+    struct hg_share share; /* what peers have of what is limited */
     uint32_t in_flight;
     uint32_t unanswered;
     uint32_t live;    /* handles out of the pool */
@@ -12499,18 +13255,30 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
     return HG_CONTAINER_OF(done, struct hg_handle, done);
 }
 
-/* Decode arguments with `proc_cb` into `data`. Codes as HG_Handler_get_input;
- * nothing stays allocated on failure. */
+/* Decode what came, the input at a target and the output at an origin, with
+ * its proc, which there is, into `data`. Codes as HG_Handler_get_input; nothing
+ * stays allocated on failure. */
 HG_PRIVATE hg_return_t hg_handle_decode(
-    const struct hg_args *args, hg_proc_cb_t proc_cb, void *data);
+    const struct hg_handle *handle, void *data);
 
 /* Release what decoding allocated. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
 
-/* Encode arguments into `buf` behind room for a header. */
-HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
-    struct hg_buf *buf, hg_proc_cb_t proc_cb, void *data,
-    struct hg_args *args_p);
+/* Encode what is to be sent, the input at an origin and the output at a target,
+ * into its buffer behind room for a header. Failures are logged. */
+HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
+
+/* For log lines: the peer's name, and that of the function. */
+HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle);
+HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle);
+
+/* The code with which a call may end: `ret`, unless it means that a call has
+ * not ended, or nothing at all; those are HG_OTHER_ERROR. */
+HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
+
+/* Target: the answer has left, so the peer has one call less; nothing when it
+ * is not counted. The lock is held. */
+HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 
 #endif
 
@@ -12526,6 +13294,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
 /* #include "base/log.h" */
 /* #include "na/addr.h" */
 /* #include "na/msg.h" */
+/* #include "na/sink.h" */
 
 /* Free handles kept, and the largest buffer one keeps. */
 #define HG_HANDLE_POOL_MAX 1024
@@ -12656,6 +13425,12 @@ HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
     assert(before > 0);
     if (before > 1)
         return;
+    if (handle->counted) {
+        hg_lock(&context->lock);
+        hg_handle_discount(handle);
+        hg_unlock(&context->lock);
+    }
+    assert(handle->in_large.share == 0 && handle->out_large.share == 0);
     if (handle->addr != NULL)
         na_addr_unref(handle->addr);
     hg_handle_clear(handle);
@@ -12696,12 +13471,66 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     na_queue_push(handle->context->queue, lane, &handle->done);
 }
 
+/* ---- What is known of it ---- */
+
+HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle)
+{
+    return handle->addr->name != NULL ? handle->addr->name : "a peer";
+}
+
+HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle)
+{
+    return handle->rpc.name != NULL ? handle->rpc.name : "(unknown)";
+}
+
+HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
+{
+    return ret < 0 || ret >= HG_RETURN_MAX || ret == HG_TIMEOUT ||
+            ret == HG_INTR
+        ? HG_OTHER_ERROR
+        : ret;
+}
+
+HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
+{
+    if (!handle->counted)
+        return;
+    handle->counted = false;
+    hg_share_give(&handle->context->share, handle->addr, handle->counted_as, 1);
+}
+
+/* A refusal cannot leave yet. The lock is held. */
+static void hg_handle_count_stuck(struct hg_handle *handle)
+{
+    if (!handle->target || !handle->refused || handle->counted)
+        return;
+    handle->counted = true;
+    handle->counted_as = HG_SHARE_REFUSALS;
+    hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
+}
+
 /* ---- Sending ---- */
 
-static void hg_handle_count_sending(struct hg_context *context, int delta)
+static void hg_handle_begin_sending(struct hg_handle *handle)
 {
+    struct hg_context *context = handle->context;
+
     hg_lock(&context->lock);
-    context->sending += (uint32_t) delta;
+    context->sending++;
+    hg_handle_count_stuck(handle); /* unless it leaves at once */
+    hg_unlock(&context->lock);
+}
+
+/* A send is over; with `left`, so that the message is with the peer. */
+static void hg_handle_end_sending(struct hg_handle *handle, bool left)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(context->sending > 0);
+    context->sending--;
+    if (left)
+        hg_handle_discount(handle);
     hg_unlock(&context->lock);
 }
 
@@ -12712,7 +13541,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 
     if (info->ret != NA_SUCCESS && handle->unsent != NULL)
         handle->unsent(handle, info->ret);
-    hg_handle_count_sending(handle->context, -1);
+    hg_handle_end_sending(handle, true);
     hg_handle_unref(handle);
     return NA_SUCCESS;
 }
@@ -12738,11 +13567,11 @@ HG_PRIVATE hg_return_t hg_handle_send(
     msg.plane = NA_MSG_RPC;
     msg.target = target;
     hg_handle_ref(handle);
-    hg_handle_count_sending(context, 1);
+    hg_handle_begin_sending(handle);
     ret = na_msg_send_rpc(
         context->na_context, &msg, hg_handle_sent, handle, &done);
     if (ret != HG_SUCCESS || done) {
-        hg_handle_count_sending(context, -1);
+        hg_handle_end_sending(handle, ret == HG_SUCCESS);
         hg_handle_unref(handle);
     }
     return ret;
@@ -12762,8 +13591,7 @@ static void hg_handle_say(struct hg_handle *handle)
         hg_unlock(&context->lock);
     } else if (ret != HG_SUCCESS) {
         hg_log_warning("rpc", "could not tell %s about a call: %s",
-            handle->addr->name != NULL ? handle->addr->name : "a peer",
-            HG_Error_to_string(ret));
+            hg_handle_peer(handle), HG_Error_to_string(ret));
     }
 }
 
@@ -12774,7 +13602,7 @@ HG_PRIVATE void hg_handle_send_control(
 
     assert(header->text_size == 0 && hg_list_is_empty(&handle->unsaid));
     header->incarnation = context->hg_class->na_class->incarnation;
-    header->origin_context = context->na_context->id;
+    header->origin_context = na_sink_number(context->na_context);
     header->target_context = handle->peer_context;
     hg_header_encode(header, handle->control);
     hg_handle_say(handle);
@@ -12823,16 +13651,25 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
 /* ---- Arguments ---- */
 
 HG_PRIVATE hg_return_t hg_handle_decode(
-    const struct hg_args *args, hg_proc_cb_t proc_cb, void *data)
+    const struct hg_handle *handle, void *data)
 {
+    bool target = handle->target;
+    const struct hg_args *args = target ? &handle->in_args : &handle->out_args;
     struct hg_proc proc;
     hg_return_t ret;
 
     hg_proc_init_decode(&proc, args->data, args->size);
-    ret = proc_cb(&proc, data);
+    hg_proc_set_subject(
+        &proc, hg_handle_function(handle), hg_handle_peer(handle));
+    ret = hg_proc_verify(&proc, args->crc);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = target ? handle->rpc.in_proc(&proc, data)
+                 : handle->rpc.out_proc(&proc, data);
     if (ret == HG_SUCCESS && args->raw)
         ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
-    return hg_proc_finish_decode(&proc, ret, args->crc);
+    ret = hg_proc_finish_decode(&proc, ret, args->crc);
+    return hg_handle_result(ret);
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
@@ -12843,20 +13680,24 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
     return proc_cb(&proc, data);
 }
 
-HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
-    struct hg_buf *buf, hg_proc_cb_t proc_cb, void *data,
-    struct hg_args *args_p)
+HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 {
+    bool target = handle->target;
+    struct hg_buf *buf = target ? &handle->out : &handle->in;
+    struct hg_args *args = target ? &handle->out_args : &handle->in_args;
+    hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
     struct hg_proc proc;
     hg_return_t ret;
 
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
-        HG_HEADER_MIN + context->hg_class->options.max_args_size);
+        HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
+    hg_proc_set_subject(
+        &proc, hg_handle_function(handle), hg_handle_peer(handle));
     if (ret == HG_SUCCESS && proc_cb != NULL)
         ret = proc_cb(&proc, data);
-    ret = hg_proc_finish_encode(&proc, ret, &args_p->size, &args_p->crc);
+    ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
     if (ret == HG_SUCCESS)
-        args_p->data = buf->data + HG_HEADER_MIN;
+        args->data = buf->data + HG_HEADER_MIN;
     return ret;
 }
 
@@ -12879,9 +13720,16 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
  *      | held id  | args size   | length | memory handle        |
  *      +----------+-------------+--------+----------------------+
  *
- * The size is the peer's word: it is checked against max_args_size before
- * anything is allocated. Locking: none of its own; an overflow belongs to
- * whoever drives its handle's state.
+ * The size is the peer's word. It is checked against max_args_size, and at a
+ * target counted as part of the peer's share (share.h) of max_fetched_bytes, or
+ * of max_held_bytes for an answer, before anything is done. Memory is not
+ * granted on that word: arguments come in pieces, and the room for them is at
+ * most twice what has come, and one piece. At a target each piece has
+ * output_hold_ms to come. At an origin it is the caller, who chose whom to
+ * call, that waits as long as it likes.
+ *
+ * Locking: none of its own; an overflow belongs to whoever drives its handle's
+ * state. What the context's lock guards is marked in handle.h.
  */
 #ifndef HG_GEN_HG_OVERFLOW_H
 #define HG_GEN_HG_OVERFLOW_H
@@ -12889,7 +13737,8 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
 /* #include "hg/handle.h" */
 
 /* Let the peer fetch `args`, which lie in `buf`: appends header and
- * description behind them. The message is *message_p, *size_p. */
+ * description behind them. The message is *message_p, *size_p. HG_AGAIN
+ * (logged): a target holds enough for this peer. */
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
     const struct hg_args *args, uint64_t held_id, const void **message_p,
@@ -12908,11 +13757,16 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
 
 /* Withdraw or free everything; nothing when there is nothing. A fetch must
  * have ended. */
-HG_PRIVATE void hg_overflow_end(struct hg_overflow *large);
+HG_PRIVATE void hg_overflow_end(
+    struct hg_handle *handle, struct hg_overflow *large);
 
 /* Ask a fetch to end early. */
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large);
+
+/* The timer of a handle expired: a fetch of its input that waits for the same
+ * piece still is ended, with HG_CANCELED. */
+HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
 #endif
 
@@ -12924,6 +13778,7 @@ HG_PRIVATE void hg_overflow_cancel(
 /* overflow: see overflow.h. */
 /* #include "hg/overflow.h" */
 
+/* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
@@ -12931,6 +13786,60 @@ HG_PRIVATE void hg_overflow_cancel(
 /* #include "na/rma.h" */
 
 #define HG_OVERFLOW_FIXED 20
+
+/* Pieces grow from the first size to the largest: as much again as has come.
+ * The largest has to come in output_hold_ms. */
+#define HG_OVERFLOW_PIECE_FIRST ((size_t) 1 << 20)
+#define HG_OVERFLOW_PIECE_MAX ((size_t) 16 << 20)
+
+/* How soon to look again at a piece that cannot be canceled yet. */
+#define HG_OVERFLOW_AGAIN_MS 10
+
+/* ---- Shares ---- */
+
+/* Count `size` bytes for a target's peer, of its input or its output. */
+static hg_return_t hg_overflow_take_share(
+    struct hg_handle *handle, struct hg_overflow *large, size_t size)
+{
+    struct hg_context *context = handle->context;
+    bool fetched = large == &handle->in_large;
+    bool taken;
+
+    if (!handle->target)
+        return HG_SUCCESS;
+    hg_lock(&context->lock);
+    assert(large->share == 0);
+    taken = hg_share_take(&context->share, handle->addr,
+        fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, size);
+    if (taken)
+        large->share = size;
+    hg_unlock(&context->lock);
+    if (taken)
+        return HG_SUCCESS;
+    hg_handle_count(&context->hg_class->turned_away);
+    hg_log_warning("rpc",
+        "no room for an %s of %zu bytes of \"%s\" with %s for now",
+        fetched ? "input" : "output", size, hg_handle_function(handle),
+        hg_handle_peer(handle));
+    return HG_AGAIN;
+}
+
+static void hg_overflow_give_share(
+    struct hg_handle *handle, struct hg_overflow *large)
+{
+    struct hg_context *context = handle->context;
+    bool fetched = large == &handle->in_large;
+
+    if (large->share == 0)
+        return;
+    hg_lock(&context->lock);
+    hg_share_give(&context->share, handle->addr,
+        fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, large->share);
+    large->share = 0;
+    hg_unlock(&context->lock);
+}
+
+/* ---- Offering ---- */
 
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
@@ -12949,12 +13858,14 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
      * handle's size does not depend on the address. */
     total = args_end + header_size + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
     ret = hg_buf_reserve(buf, total, total);
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_take_share(handle, large, args->size);
     if (ret != HG_SUCCESS)
         return ret;
     ret = NA_Mem_handle_create(na_class, buf->data + HG_HEADER_MIN, args->size,
         NA_MEM_READ_ONLY, &large->mem);
     if (ret != HG_SUCCESS)
-        return ret;
+        goto end_large;
     ret = NA_Mem_register(na_class, large->mem);
     if (ret != HG_SUCCESS)
         goto end_large;
@@ -12981,7 +13892,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     return HG_SUCCESS;
 
 end_large:
-    hg_overflow_end(large);
+    hg_overflow_end(handle, large);
     return ret;
 }
 
@@ -12991,33 +13902,162 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
     return size >= HG_OVERFLOW_FIXED ? hg_wire_load64(payload) : 0;
 }
 
-HG_PRIVATE void hg_overflow_end(struct hg_overflow *large)
+HG_PRIVATE void hg_overflow_end(
+    struct hg_handle *handle, struct hg_overflow *large)
 {
     if (large->mem != NULL)
         (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
     if (large->remote != NULL)
         (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
     hg_mem_free(large->data);
+    hg_overflow_give_share(handle, large);
     memset(large, 0, sizeof(*large));
 }
 
-/* The local half of a fetch is described by `mem` until it ended. */
+/* ---- Fetching ---- */
+
+/* A fetch ended; of one that failed nothing is left. */
+static void hg_overflow_finish(
+    struct hg_handle *handle, struct hg_overflow *large, hg_return_t ret)
+{
+    assert(!large->under_way && large->mem == NULL);
+    if (large->remote != NULL)
+        (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
+    large->remote = NULL;
+    if (ret != HG_SUCCESS)
+        hg_overflow_end(handle, large);
+}
+
+/* Room for `need` bytes of the arguments: as much again as there was. */
+static hg_return_t hg_overflow_grow(struct hg_overflow *large, size_t need)
+{
+    size_t room = large->room > large->size / 2 ? large->size : 2 * large->room;
+    unsigned char *data;
+
+    if (need <= large->room)
+        return HG_SUCCESS;
+    if (room < need)
+        room = need;
+    data = (unsigned char *) hg_mem_realloc(large->data, room);
+    if (data == NULL) {
+        hg_log_error("rpc", "no memory for arguments of %zu bytes, of %zu",
+            room, large->size);
+        return HG_NOMEM;
+    }
+    large->data = data;
+    large->room = room;
+    return HG_SUCCESS;
+}
+
+/* A piece begins, and at a target its time. */
+static hg_return_t hg_overflow_begin_piece(
+    struct hg_handle *handle, struct hg_overflow *large)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = HG_SUCCESS;
+
+    hg_lock(&context->lock);
+    assert(!large->under_way && handle->timer.index == 0);
+    if (handle->target)
+        ret = hg_deadline_add(&context->deadline, &handle->timer,
+            hg_clock_after_ms(context->hg_class->options.output_hold_ms));
+    large->under_way = ret == HG_SUCCESS;
+    hg_unlock(&context->lock);
+    return ret;
+}
+
+/* It ended, with `size` bytes more. Whether there is more to fetch. */
+static bool hg_overflow_end_piece(
+    struct hg_handle *handle, struct hg_overflow *large, size_t size)
+{
+    struct hg_context *context = handle->context;
+    bool more;
+
+    hg_lock(&context->lock);
+    if (large->under_way && handle->target)
+        hg_deadline_remove(&context->deadline, &handle->timer);
+    large->under_way = false;
+    large->op_id = NA_OP_ID_NULL;
+    large->got += size;
+    more = large->got < large->size;
+    if (context->closing)
+        handle->canceled = true;
+    hg_unlock(&context->lock);
+    /* The local half was described by `mem` until now. */
+    if (large->mem != NULL)
+        (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
+    large->mem = NULL;
+    return more;
+}
+
+static na_return_t hg_overflow_got(const struct na_cb_info *info);
+
+/* Fetch the next piece. */
+static hg_return_t hg_overflow_next(
+    struct hg_handle *handle, struct hg_overflow *large)
+{
+    struct hg_context *context = handle->context;
+    size_t start = large->got;
+    size_t size = start;
+    na_op_id_t op_id = NA_OP_ID_NULL;
+    hg_return_t ret;
+
+    if (size < HG_OVERFLOW_PIECE_FIRST)
+        size = HG_OVERFLOW_PIECE_FIRST;
+    if (size > HG_OVERFLOW_PIECE_MAX)
+        size = HG_OVERFLOW_PIECE_MAX;
+    if (size > large->size - start)
+        size = large->size - start;
+    ret = hg_overflow_grow(large, start + size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = NA_Mem_handle_create(context->hg_class->na_class, large->data + start,
+        size, NA_MEM_WRITE_ONLY, &large->mem);
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_begin_piece(handle, large);
+    if (ret != HG_SUCCESS)
+        goto end_piece;
+    hg_handle_ref(handle); /* it may end before this function does */
+    ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
+        hg_overflow_got, handle, large->mem, 0, large->remote, start, size,
+        handle->addr, &op_id);
+    if (ret == HG_SUCCESS) {
+        hg_lock(&context->lock);
+        if (large->under_way && large->got == start) /* this piece is */
+            large->op_id = op_id;
+        hg_unlock(&context->lock);
+    }
+    hg_handle_unref(handle);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+end_piece:
+    (void) hg_overflow_end_piece(handle, large, 0);
+    return ret;
+}
+
+/* A piece came, or did not. */
 static na_return_t hg_overflow_got(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
     struct hg_overflow *large =
         handle->target ? &handle->in_large : &handle->out_large;
+    void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
+    hg_return_t ret = info->ret;
+    bool more = hg_overflow_end_piece(
+        handle, large, ret == HG_SUCCESS ? (size_t) large->mem->size : 0);
 
-    (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
-    large->mem = NULL;
-    (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
-    large->remote = NULL;
-    large->fetched(handle, info->ret);
+    if (ret == HG_SUCCESS && more) {
+        ret = handle->canceled ? HG_CANCELED : hg_overflow_next(handle, large);
+        if (ret == HG_SUCCESS)
+            return NA_SUCCESS;
+    }
+    hg_overflow_finish(handle, large, ret);
+    fetched(handle, ret);
     hg_handle_unref(handle);
     return NA_SUCCESS;
 }
 
-/* Take a description apart and make room. */
+/* Take a description apart and claim room. */
 static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size)
 {
@@ -13030,55 +14070,41 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
-    if (wire.failed || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
-        hg_log_error("rpc", "malformed description of large arguments");
+    if (wire.failed || args_size == 0 || mem_size == 0 ||
+        mem_size != hg_wire_left(&wire)) {
+        hg_log_error("rpc", "malformed description of large arguments from %s",
+            hg_handle_peer(handle));
         return HG_PROTOCOL_ERROR;
     }
     if (args_size > handle->context->hg_class->options.max_args_size) {
-        hg_log_error("rpc", "arguments of %" PRIu64 " bytes are past the limit",
-            args_size);
+        hg_log_error("rpc",
+            "arguments of %" PRIu64 " bytes from %s are past the limit",
+            args_size, hg_handle_peer(handle));
         return HG_MSGSIZE;
     }
-    ret = NA_Mem_handle_deserialize(
-        na_class, &large->remote, hg_wire_get_bytes(&wire, mem_size), mem_size);
+    ret = hg_overflow_take_share(handle, large, (size_t) args_size);
     if (ret != HG_SUCCESS)
         return ret;
     large->size = (size_t) args_size;
-    large->data = (unsigned char *) hg_mem_alloc(large->size);
-    if (large->data == NULL) {
-        hg_log_error(
-            "rpc", "no memory for arguments of %" PRIu64 " bytes", args_size);
-        return HG_NOMEM;
-    }
-    return NA_Mem_handle_create(
-        na_class, large->data, large->size, NA_MEM_WRITE_ONLY, &large->mem);
+    return NA_Mem_handle_deserialize(
+        na_class, &large->remote, hg_wire_get_bytes(&wire, mem_size), mem_size);
 }
 
 HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size,
     void (*fetched)(struct hg_handle *handle, hg_return_t ret))
 {
-    struct hg_context *context = handle->context;
-    na_op_id_t op_id = NA_OP_ID_NULL;
     hg_return_t ret;
 
-    large->fetched = fetched;
     hg_handle_ref(handle); /* for the fetch */
-    hg_handle_ref(handle); /* for this function, which may outlast it */
     ret = hg_overflow_prepare(handle, large, payload, size);
+    large->fetched = fetched;
     if (ret == HG_SUCCESS)
-        ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
-            hg_overflow_got, handle, large->mem, 0, large->remote, 0,
-            large->size, handle->addr, &op_id);
-    if (ret == HG_SUCCESS) {
-        hg_lock(&context->lock);
-        large->op_id = op_id;
-        hg_unlock(&context->lock);
-    } else {
-        hg_overflow_end(large);
-        fetched(handle, ret);
-        hg_handle_unref(handle);
-    }
+        ret = hg_overflow_next(handle, large);
+    if (ret == HG_SUCCESS)
+        return;
+    hg_overflow_finish(handle, large, ret);
+    fetched(handle, ret);
     hg_handle_unref(handle);
 }
 
@@ -13091,8 +14117,32 @@ HG_PRIVATE void hg_overflow_cancel(
     hg_lock(&context->lock);
     op_id = large->op_id;
     hg_unlock(&context->lock);
-    /* Stale once the fetch ended, and not yet known before it started: then
-     * it runs to its end, whose result the caller ignores. */
+    /* Stale once the piece ended, and not yet known before it started: then
+     * the fetch runs on, and its result is ignored by the caller. */
+    (void) na_context_cancel(context->na_context, op_id);
+}
+
+HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    na_op_id_t op_id = NA_OP_ID_NULL;
+    bool late;
+
+    hg_lock(&context->lock);
+    /* With the timer set again it is the next piece that is on its way. */
+    late = handle->in_large.under_way && handle->timer.index == 0;
+    if (late) {
+        op_id = handle->in_large.op_id;
+        handle->canceled = true;
+    }
+    if (late && op_id == NA_OP_ID_NULL) /* just begun: in a moment, then */
+        (void) hg_deadline_add(&context->deadline, &handle->timer,
+            hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
+    hg_unlock(&context->lock);
+    if (!late || op_id == NA_OP_ID_NULL)
+        return;
+    hg_log_warning("rpc", "the input of \"%s\" did not come from %s in time",
+        hg_handle_function(handle), hg_handle_peer(handle));
     (void) na_context_cancel(context->na_context, op_id);
 }
 
@@ -13155,6 +14205,7 @@ HG_PRIVATE void hg_forward_end_all(
 /* #include "base/log.h" */
 /* #include "hg/overflow.h" */
 /* #include "na/addr.h" */
+/* #include "na/sink.h" */
 
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
@@ -13239,7 +14290,7 @@ static void hg_forward_run(struct na_completion *done)
     struct hg_handle *handle = hg_handle_of(done);
 
     assert(handle->state == HG_HANDLE_ENDED);
-    hg_overflow_end(&handle->in_large);
+    hg_overflow_end(handle, &handle->in_large);
     handle->callback(handle, handle->arg);
     hg_handle_unref(handle);
 }
@@ -13247,7 +14298,7 @@ static void hg_forward_run(struct na_completion *done)
 /* Tell the result of a call that was taken out. */
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 {
-    handle->ret = ret;
+    handle->ret = hg_handle_result(ret);
     hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
 }
 
@@ -13262,13 +14313,12 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     struct hg_header header;
     hg_return_t ret;
 
-    ret = hg_handle_encode(
-        context, &handle->in, handle->rpc.in_proc, data, &handle->in_args);
+    ret = hg_handle_encode(handle, data);
     if (ret != HG_SUCCESS)
         return ret;
     memset(&header, 0, sizeof(header));
     header.type = HG_HEADER_REQUEST;
-    header.origin_context = context->na_context->id;
+    header.origin_context = na_sink_number(context->na_context);
     header.rpc_id = handle->rpc.id;
     header.sequence = handle->sequence;
     header.incarnation = hg_class->na_class->incarnation;
@@ -13309,8 +14359,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     assert(!handle->target);
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
-        hg_log_error("rpc", "the peer %s is gone: %s",
-            handle->addr->name != NULL ? handle->addr->name : "(unnamed)",
+        hg_log_error("rpc", "\"%s\" cannot be called: %s is gone: %s",
+            hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
         return ret;
     }
@@ -13340,7 +14390,7 @@ take_back:
         handle->state = HG_HANDLE_IDLE;
     hg_unlock(&handle->context->lock);
     if (ret != HG_SUCCESS) {
-        hg_overflow_end(&handle->in_large);
+        hg_overflow_end(handle, &handle->in_large);
         hg_handle_unref(handle);
     }
     return ret;
@@ -13464,14 +14514,39 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     return handle;
 }
 
+/* Say why a call was not executed. A code of the handler's own is the
+ * application's matter. */
+static void hg_forward_log_code(
+    const struct hg_handle *handle, const struct hg_header *header)
+{
+    const char *function = hg_handle_function(handle);
+    const char *peer = hg_handle_peer(handle);
+    hg_return_t code = header->code;
+
+    if (code == HG_SUCCESS)
+        return;
+    if (hg_handle_result(code) != code)
+        hg_log_error("rpc", "%s answered \"%s\" with %d, which is no result",
+            peer, function, code);
+    else if ((header->flags & HG_HEADER_REFUSED) == 0)
+        return;
+    else if (code == HG_NOENTRY)
+        hg_log_error("rpc", "\"%s\" is not served by %s", function, peer);
+    else if (code == HG_AGAIN)
+        hg_log_warning(
+            "rpc", "%s has no room for \"%s\" for now", peer, function);
+    else
+        hg_log_error("rpc", "%s refused \"%s\": %s", peer, function,
+            HG_Error_to_string(code));
+}
+
 /* Copy an answer, which is whole; its code. */
 static hg_return_t hg_forward_keep_answer(struct hg_handle *handle,
     const struct hg_header *header, const void *message, size_t size)
 {
-    hg_return_t ret = header->code;
+    hg_return_t ret = hg_handle_result(header->code);
 
-    if (ret < 0 || ret >= HG_RETURN_MAX)
-        ret = HG_OTHER_ERROR;
+    hg_forward_log_code(handle, header);
     if (ret != HG_SUCCESS)
         return ret;
     ret = hg_buf_reserve(&handle->out, size, size);
@@ -13500,7 +14575,9 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     }
     hg_handle_count(&context->hg_class->responses_received);
     if (damaged != HG_SUCCESS) {
-        hg_log_error("rpc", "a damaged answer came, or one of another version");
+        hg_log_error("rpc",
+            "a damaged answer to \"%s\" came from %s, or one of another version",
+            hg_handle_function(handle), hg_handle_peer(handle));
         goto finish;
     }
     handle->peer_context = header->origin_context;
@@ -13527,7 +14604,12 @@ finish:
  * A request that arrived is checked, fetched if it is large, and queued for
  * whoever runs handlers. Every request whose header could be read gets an
  * answer: an output, a handler's code, or why it was not executed. A code
- * needs no memory (handle.h), so this holds when there is none.
+ * needs no memory (handle.h), so this holds when there is none. Only who takes
+ * no answers, so that they pile up here, is not told any more.
+ *
+ * What a peer may have here at a time is limited: calls unanswered, bytes of
+ * input being fetched or with a handler, bytes of output not fetched yet. The
+ * room share divides that fairly; what is past it ends with HG_AGAIN.
  *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.
@@ -13572,8 +14654,11 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 HG_PRIVATE void hg_serve_release_held(
     struct hg_context *context, const struct na_addr *addr);
 
-/* A held output's time ran out. */
+/* The time of a held output, or of an input being fetched, ran out. */
 HG_PRIVATE void hg_serve_expired(struct hg_handle *handle);
+
+/* How many handles the application has that it did not answer. */
+HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
 
 /* Free every handle the application has, as it should have done itself. */
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
@@ -13594,6 +14679,7 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* #include "base/crc64.h" */
 /* #include "hg/overflow.h" */
 /* #include "na/addr.h" */
+/* #include "na/sink.h" */
 
 /* The buffer given for an output encoded by hand. */
 #define HG_SERVE_RAW_SIZE 4096
@@ -13630,14 +14716,22 @@ static void hg_serve_run(struct na_completion *done)
     }
     hg_handle_ref(handle); /* the handler may free its own */
     ret = handle->rpc.callback(handle);
+    if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
+        hg_log_error("rpc",
+            "the handler of \"%s\" returns %d (%s), which is no result",
+            hg_handle_function(handle), ret, HG_Error_to_string(ret));
+        ret = HG_OTHER_ERROR;
+    }
     if (ret != HG_SUCCESS) {
         hg_lock(&context->lock);
         answered = handle->state == HG_HANDLE_ANSWERED;
         freed = handle->freed;
         hg_unlock(&context->lock);
         if (answered)
-            hg_log_error("rpc", "a handler answered and then failed: %s",
-                HG_Error_to_string(ret));
+            hg_log_error("rpc",
+                "the handler of \"%s\" answered and then "
+                "failed: %s",
+                hg_handle_function(handle), HG_Error_to_string(ret));
         else
             (void) hg_serve_respond(handle, ret, NULL);
         if (!answered && !freed)
@@ -13656,6 +14750,14 @@ static void hg_serve_run_refusal(struct na_completion *done)
     (void) hg_serve_free(handle);
 }
 
+static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
+{
+    assert(ret != HG_SUCCESS);
+    handle->ret = ret;
+    handle->refused = true;
+    hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+}
+
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -13665,8 +14767,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     handle->state = HG_HANDLE_QUEUED;
     hg_unlock(&context->lock);
     if (ret != HG_SUCCESS) {
-        handle->ret = ret;
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+        hg_serve_push_refusal(handle, ret);
         return;
     }
     handle->in_args.data = handle->in_large.data;
@@ -13683,28 +14784,46 @@ static void hg_serve_fetch(struct na_completion *done)
         handle->in_args.size, hg_serve_fetched);
 }
 
-/* A handle for a request, in the table of unanswered ones. Over the limit it
- * is made all the same, to be refused. */
-static struct hg_handle *hg_serve_new(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, bool *full_p)
+/* A handle for a request, in the table of unanswered ones. Beyond its peer's
+ * share it is made all the same, to be refused. HG_AGAIN (logged): the peer
+ * takes no refusals either. */
+static hg_return_t hg_serve_new(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header, bool refused,
+    struct hg_handle **handle_p)
 {
     struct hg_handle *handle = hg_handle_get(context, true);
+    bool silent;
 
     if (handle == NULL)
-        return NULL;
+        return HG_NOMEM;
     handle->target = true;
     handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
     handle->peer_context = header->origin_context;
     hg_handle_set_addr(handle, source);
     hg_lock(&context->lock);
-    *full_p = context->closing ||
-        context->unanswered >= context->hg_class->options.max_unanswered;
-    context->unanswered++;
-    handle->state = HG_HANDLE_QUEUED;
-    hg_list_push(&context->targets, &handle->link);
+    if (!refused && !context->closing)
+        handle->counted =
+            hg_share_take(&context->share, source, HG_SHARE_CALLS, 1);
+    handle->counted_as = HG_SHARE_CALLS;
+    handle->refused = !handle->counted;
+    silent = handle->refused &&
+        hg_share_is_full(&context->share, source, HG_SHARE_REFUSALS);
+    if (!silent) {
+        context->unanswered++;
+        handle->state = HG_HANDLE_QUEUED;
+        hg_list_push(&context->targets, &handle->link);
+    }
     hg_unlock(&context->lock);
-    return handle;
+    if (silent) {
+        hg_handle_count(&context->hg_class->dropped);
+        hg_log_warning("rpc", "%s sends calls and takes no answers",
+            hg_handle_peer(handle));
+        hg_handle_unref(handle);
+        return HG_AGAIN;
+    }
+    *handle_p = handle;
+    return HG_SUCCESS;
 }
 
 /* Copy the message and find the function. */
@@ -13718,8 +14837,9 @@ static hg_return_t hg_serve_accept(struct hg_handle *handle,
     if (ret == HG_SUCCESS && handle->rpc.callback == NULL)
         ret = HG_NOENTRY;
     if (ret != HG_SUCCESS) {
-        hg_log_warning("rpc", "a call of %016" PRIx64 ", which is not served",
-            header->rpc_id);
+        hg_log_warning("rpc",
+            "%s calls %016" PRIx64 " (\"%s\"), which is not served",
+            hg_handle_peer(handle), header->rpc_id, hg_handle_function(handle));
         return ret;
     }
     ret = hg_buf_reserve(&handle->in, size, size);
@@ -13737,16 +14857,19 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, const void *message,
     size_t size)
 {
-    bool full = false;
-    struct hg_handle *handle = hg_serve_new(context, source, header, &full);
+    struct hg_handle *handle = NULL;
+    hg_return_t ret = hg_serve_new(context, source, header, false, &handle);
 
-    if (handle == NULL)
-        return HG_NOMEM;
+    if (ret != HG_SUCCESS)
+        return ret == HG_AGAIN ? HG_SUCCESS : ret;
     hg_handle_count(&context->hg_class->requests_received);
-    handle->ret =
-        full ? HG_AGAIN : hg_serve_accept(handle, header, message, size);
-    if (handle->ret != HG_SUCCESS) {
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+    ret = HG_AGAIN;
+    if (handle->refused)
+        hg_handle_count(&context->hg_class->turned_away);
+    else
+        ret = hg_serve_accept(handle, header, message, size);
+    if (ret != HG_SUCCESS) {
+        hg_serve_push_refusal(handle, ret);
     } else if ((header->flags & HG_HEADER_LARGE) != 0) {
         hg_lock(&context->lock);
         handle->state = HG_HANDLE_FETCHING;
@@ -13761,13 +14884,12 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t code)
 {
-    bool full;
-    struct hg_handle *handle = hg_serve_new(context, source, header, &full);
+    struct hg_handle *handle = NULL;
+    hg_return_t ret = hg_serve_new(context, source, header, true, &handle);
 
-    if (handle == NULL)
-        return HG_NOMEM;
-    handle->ret = code;
-    hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+    if (ret != HG_SUCCESS)
+        return ret == HG_AGAIN ? HG_SUCCESS : ret;
+    hg_serve_push_refusal(handle, code);
     return HG_SUCCESS;
 }
 
@@ -13785,6 +14907,8 @@ static bool hg_serve_take(struct hg_handle *handle)
         handle->state = HG_HANDLE_ANSWERED;
         assert(context->unanswered > 0);
         context->unanswered--;
+        if (handle->addr->self) /* nothing is sent */
+            hg_handle_discount(handle);
     }
     hg_unlock(&context->lock);
     return taken;
@@ -13822,7 +14946,7 @@ static hg_return_t hg_serve_hold(struct hg_handle *handle)
 /* Nobody holds the output any more. */
 static void hg_serve_let_go(struct hg_handle *handle)
 {
-    hg_overflow_end(&handle->out_large);
+    hg_overflow_end(handle, &handle->out_large);
     hg_handle_unref(handle);
 }
 
@@ -13849,7 +14973,7 @@ static void hg_serve_fill_header(
 {
     memset(header, 0, sizeof(*header));
     header->type = HG_HEADER_RESPONSE;
-    header->origin_context = handle->context->na_context->id;
+    header->origin_context = na_sink_number(handle->context->na_context);
     header->target_context = handle->peer_context;
     header->code = code;
     header->rpc_id = handle->rpc.id;
@@ -13895,7 +15019,7 @@ static hg_return_t hg_serve_offer(struct hg_handle *handle,
     return HG_SUCCESS;
 
 end_large:
-    hg_overflow_end(&handle->out_large);
+    hg_overflow_end(handle, &handle->out_large);
 drop_number:
     hg_lock(&context->lock);
     (void) hg_slots_remove(&context->held, handle->held_id);
@@ -13937,6 +15061,8 @@ static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
     struct hg_header header;
 
     hg_serve_fill_header(handle, &header, code);
+    if (handle->refused)
+        header.flags = HG_HEADER_REFUSED;
     hg_handle_count(&handle->context->hg_class->errors_sent);
     hg_handle_send_control(handle, &header);
 }
@@ -13959,17 +15085,18 @@ HG_PRIVATE hg_return_t hg_serve_respond(
     hg_return_t ret = HG_SUCCESS;
 
     if (!hg_serve_take(handle)) {
-        hg_log_error("rpc", "a call was answered twice");
+        hg_log_error("rpc", "a call of \"%s\" was answered twice",
+            hg_handle_function(handle));
         return HG_EXIST;
     }
     handle->out_args.raw = false;
     if (code == HG_SUCCESS)
-        ret = hg_handle_encode(handle->context, &handle->out,
-            handle->rpc.out_proc, data, &handle->out_args);
+        ret = hg_handle_encode(handle, data);
     if (code == HG_SUCCESS && ret == HG_SUCCESS)
         return hg_serve_finish(handle);
     hg_handle_count(&handle->context->hg_class->responses_sent);
-    hg_serve_send_code(handle, code != HG_SUCCESS ? code : ret);
+    hg_serve_send_code(
+        handle, hg_handle_result(code != HG_SUCCESS ? code : ret));
     return ret;
 }
 
@@ -13995,12 +15122,19 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
     size_t size = extra != NULL ? extra_size : handle->raw_size;
     hg_return_t ret;
 
+    if (extra == NULL && extra_size != 0) {
+        hg_log_error("rpc",
+            "the output of \"%s\" has %zu bytes, but the buffer is NULL",
+            hg_handle_function(handle), extra_size);
+        return HG_INVALID_ARG;
+    }
     ret = hg_buf_reserve(
         &handle->out, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret != HG_SUCCESS)
         return ret;
     if (!hg_serve_take(handle)) {
-        hg_log_error("rpc", "a call was answered twice");
+        hg_log_error("rpc", "a call of \"%s\" was answered twice",
+            hg_handle_function(handle));
         return HG_EXIST;
     }
     if (extra != NULL && size > 0)
@@ -14036,7 +15170,7 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     }
     if (unanswered)
         (void) hg_serve_respond(handle, HG_CANCELED, NULL);
-    hg_overflow_end(&handle->in_large);
+    hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
     return HG_SUCCESS;
 }
@@ -14067,9 +15201,12 @@ HG_PRIVATE void hg_serve_expired(struct hg_handle *handle)
     hg_lock(&handle->context->lock);
     taken = hg_serve_take_held(handle);
     hg_unlock(&handle->context->lock);
-    if (!taken)
+    if (!taken) { /* it was the input's */
+        hg_overflow_expired(handle);
         return;
-    hg_log_warning("rpc", "nobody fetched a large output in time");
+    }
+    hg_log_warning("rpc", "%s did not fetch the output of \"%s\" in time",
+        hg_handle_peer(handle), hg_handle_function(handle));
     hg_serve_let_go(handle);
 }
 
@@ -14111,6 +15248,22 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
         hg_handle_ref(found);
     hg_unlock(&context->lock);
     return found;
+}
+
+HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next) {
+        if (HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
+            HG_HANDLE_ARRIVED)
+            count++;
+    }
+    hg_unlock(&context->lock);
+    return count;
 }
 
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
@@ -14184,6 +15337,9 @@ HG_PRIVATE hg_return_t hg_context_progress(
 
 /* How soon to try again what needs memory. */
 #define HG_CONTEXT_AGAIN_MS 10
+
+/* Limits of sizes beyond this are none, and would overflow when added up. */
+#define HG_CONTEXT_SIZE_MAX (SIZE_MAX / 8)
 
 /* ---- Messages in ---- */
 
@@ -14365,6 +15521,27 @@ static void hg_context_set_options(
         mine->drain_ms = 1000;
     if (mine->max_args_size == 0)
         mine->max_args_size = (size_t) 1 << 30;
+    if (mine->max_args_size > HG_CONTEXT_SIZE_MAX)
+        mine->max_args_size = HG_CONTEXT_SIZE_MAX;
+    /* One call of the largest size is always possible. */
+    if (mine->max_fetched_bytes < mine->max_args_size)
+        mine->max_fetched_bytes = mine->max_args_size;
+    if (mine->max_fetched_bytes > HG_CONTEXT_SIZE_MAX)
+        mine->max_fetched_bytes = HG_CONTEXT_SIZE_MAX;
+    if (mine->max_held_bytes < mine->max_args_size)
+        mine->max_held_bytes = mine->max_args_size;
+    if (mine->max_held_bytes > HG_CONTEXT_SIZE_MAX)
+        mine->max_held_bytes = HG_CONTEXT_SIZE_MAX;
+}
+
+static void hg_context_set_shares(struct hg_context *context)
+{
+    const struct hg_options *options = &context->hg_class->options;
+
+    context->share.limit[HG_SHARE_CALLS] = options->max_unanswered;
+    context->share.limit[HG_SHARE_REFUSALS] = options->max_unanswered;
+    context->share.limit[HG_SHARE_FETCHED] = options->max_fetched_bytes;
+    context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
 }
 
 static hg_return_t hg_context_create_class(struct na_class *na_class,
@@ -14441,6 +15618,7 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     hg_slots_init(&context->sequences);
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
+    hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
     context->layer = layer;
     ret = hg_handle_fill_pool(context);
@@ -14504,8 +15682,14 @@ static void hg_context_delete(struct hg_context *context)
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
     unsigned drain_ms = context->hg_class->options.drain_ms;
+    unsigned unanswered = hg_serve_count_unanswered(context);
     bool quiet;
 
+    if (unanswered > 0)
+        hg_log_error("ctx",
+            "%u calls were never answered: a handler answers, "
+            "frees its handle or fails",
+            unanswered);
     hg_lock(&context->lock);
     context->closing = true;
     hg_unlock(&context->lock);
@@ -14665,7 +15849,8 @@ HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
 {
     if (hg_layer_pass(&hg_layer_gate))
         return hg_layer_context;
-    hg_log_error("rpc", "%s: HG_Init was not called", function);
+    hg_log_error(
+        "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
 }
 
@@ -14743,15 +15928,13 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
  * Waiting is progress until a flag is up. Any number of threads may wait. One
  * at a time has the driver's role and progresses; the others sleep, each until
  * its own flag is raised, and one of them takes the role over when the driver
- * leaves. Handlers run outside the role, so that a slow one stops nobody's
+ * leaves or runs a handler. Handlers run outside the role, so that a slow one stops nobody's
  * progress.
  *
- *     wait:  done? --yes--> result
- *             | no
- *            calls queued that may run here? --yes--> run one, again
- *             | no
- *            role free? --yes--> progress, run completions, hand on, again
- *             | no
+ *     wait:  calls queued that may run here? --yes--> run one
+ *            done? --yes--> result
+ *            time up, having looked once? --yes--> HG_TIMEOUT
+ *            role free? --yes--> progress, run completions; again
  *            sleep until done, the role is free, or time is up; again
  *
  * A flag is a bool of whoever waits; this room knows neither calls nor
@@ -14772,9 +15955,14 @@ HG_PRIVATE void hg_wait_unlock(void);
 /* Raise a flag and wake who waits for it. Lock held. */
 HG_PRIVATE void hg_wait_raise(bool *done);
 
+/* Whether a flag is up. Lock not held. */
+HG_PRIVATE bool hg_wait_is_raised(const bool *done);
+
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
- * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR. Lock
- * not held. */
+ * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
+ * signal came while this thread slept). A test may run a handler before it has
+ * looked for news and one after it, and no wait outlasts its time by more than
+ * the handler it runs then. Lock not held. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const bool *done, bool calls, uint64_t deadline);
 
@@ -14797,6 +15985,7 @@ HG_PRIVATE bool hg_wait_may_run(void);
 
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
+/* #include "base/waker.h" */
 /* #include "na/context.h" */
 /* #include "na/progress.h" */
 
@@ -14808,8 +15997,7 @@ HG_PRIVATE bool hg_wait_may_run(void);
 
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
-    struct na_link link;
-    pthread_cond_t cond;
+    struct hg_nap nap;
     const bool *done; /* its request's flag; NULL: any event */
     bool calls;       /* runs handlers */
 };
@@ -14854,6 +16042,11 @@ HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
     return timeout == 0 ? 0 : hg_clock_after_ms(timeout);
 }
 
+static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
+{
+    return HG_CONTAINER_OF(link, struct hg_wait_waiter, nap.link);
+}
+
 HG_PRIVATE void hg_wait_raise(bool *done)
 {
     struct na_link *link;
@@ -14861,12 +16054,19 @@ HG_PRIVATE void hg_wait_raise(bool *done)
     *done = true;
     for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
          link = link->next) {
-        struct hg_wait_waiter *waiter =
-            HG_CONTAINER_OF(link, struct hg_wait_waiter, link);
-
-        if (waiter->done == done)
-            pthread_cond_signal(&waiter->cond);
+        if (hg_wait_waiter_of(link)->done == done)
+            hg_waker_wake(&hg_wait_waiter_of(link)->nap);
     }
+}
+
+HG_PRIVATE bool hg_wait_is_raised(const bool *done)
+{
+    bool raised;
+
+    hg_wait_lock();
+    raised = *done;
+    hg_wait_unlock();
+    return raised;
 }
 
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
@@ -14877,8 +16077,7 @@ static void hg_wait_hand_on(void)
     struct na_link *first = hg_wait_state.waiters.next;
 
     if (!hg_wait_state.driving && first != &hg_wait_state.waiters)
-        pthread_cond_signal(
-            &HG_CONTAINER_OF(first, struct hg_wait_waiter, link)->cond);
+        hg_waker_wake(&hg_wait_waiter_of(first)->nap);
 }
 
 /* A call is queued: wake a sleeper that runs handlers. Lock held. */
@@ -14888,55 +16087,53 @@ static void hg_wait_wake_server(void)
 
     for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
          link = link->next) {
-        struct hg_wait_waiter *waiter =
-            HG_CONTAINER_OF(link, struct hg_wait_waiter, link);
-
-        if (waiter->calls) {
-            pthread_cond_signal(&waiter->cond);
+        if (hg_wait_waiter_of(link)->calls) {
+            hg_waker_wake(&hg_wait_waiter_of(link)->nap);
             return;
         }
     }
 }
 
-/* Sleep until woken or `deadline`; lock held. False: time is up. */
-static bool hg_wait_sleep(
+/* Sleep until woken, `deadline` or a signal; lock held. */
+static hg_return_t hg_wait_sleep(
     struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
 {
     struct hg_wait_waiter waiter;
-    bool in_time;
+    hg_return_t ret;
 
-    if (hg_lock_cond_init(&waiter.cond) != HG_SUCCESS) {
-        /* Nothing to sleep on: look again in a moment. */
-        hg_wait_unlock();
-        (void) sched_yield();
-        hg_wait_lock();
-        return hg_clock_now() < deadline;
-    }
-    hg_list_init(&waiter.link);
+    if (deadline == 0)
+        return HG_TIMEOUT;
     waiter.done = done;
     waiter.calls = calls;
-    hg_list_push(&hg_wait_state.waiters, &waiter.link);
     if (calls) {
         hg_wait_state.servers++;
         if (!hg_wait_state.watching) /* let the driver look for calls */
             na_progress_poke(context->na_context);
     }
-    in_time = hg_lock_wait_until(&waiter.cond, &hg_wait_state.lock, deadline);
+    ret = hg_waker_nap(
+        &waiter.nap, &hg_wait_state.waiters, &hg_wait_state.lock, deadline);
     if (calls)
         hg_wait_state.servers--;
-    hg_list_remove(&waiter.link);
-    pthread_cond_destroy(&waiter.cond);
-    return in_time;
+    return ret;
 }
 
-/* Run queued calls, counting the depth; the number run. */
+static bool hg_wait_has_calls(struct hg_context *context)
+{
+    return na_queue_has(context->queue, 1u << NA_LANE_CALL);
+}
+
+/* Run queued calls, counting the depth; the number run. Lock held, and free
+ * meanwhile. */
 static unsigned hg_wait_run_calls(struct hg_context *context, unsigned max)
 {
     unsigned n;
 
+    hg_wait_hand_on(); /* progress goes on without us */
+    hg_wait_unlock();
     hg_wait_depth++;
     n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max);
     hg_wait_depth--;
+    hg_wait_lock();
     return n;
 }
 
@@ -14956,42 +16153,157 @@ static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
     *events_p +=
         na_context_run(context->na_context, NA_LANES_DONE, HG_WAIT_BATCH);
     hg_wait_lock();
-    if (!calls && na_queue_has(context->queue, 1u << NA_LANE_CALL))
+    if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     hg_wait_state.driving = false;
-    hg_wait_hand_on();
     return ret;
 }
 
 HG_PRIVATE hg_return_t hg_wait_until(
     struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
 {
+    unsigned max = done != NULL ? 1 : HG_WAIT_BATCH;
     hg_return_t ret = HG_SUCCESS;
     unsigned events = 0;
+    bool looked = false; /* for news, since the beginning */
 
     hg_wait_lock();
     for (;;) {
+        if (calls && ret != HG_INTR && hg_wait_has_calls(context))
+            events += hg_wait_run_calls(context, max);
         if (done != NULL ? *done : events > 0) {
             ret = HG_SUCCESS;
             break;
         }
-        if (calls && na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
-            hg_wait_unlock();
-            events +=
-                hg_wait_run_calls(context, done != NULL ? 1 : HG_WAIT_BATCH);
-            hg_wait_lock();
-            continue;
-        }
+        /* Calls that keep coming do not put off the end. */
+        if (ret == HG_SUCCESS && looked && hg_clock_now() >= deadline)
+            ret = HG_TIMEOUT;
         if (ret != HG_SUCCESS)
             break;
         if (!hg_wait_state.driving)
             ret = hg_wait_drive(context, calls, deadline, &events);
-        else if (!hg_wait_sleep(context, done, calls, deadline))
-            ret = HG_TIMEOUT;
+        else if (!calls || !hg_wait_has_calls(context))
+            ret = hg_wait_sleep(context, done, calls, deadline);
+        looked = true;
     }
     hg_wait_hand_on();
     hg_wait_unlock();
     return ret;
+}
+
+/* ==== gen/hg/ticket.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/ticket.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ticket: what an application holds in place of a request.
+ *
+ * A ticket looks like a pointer and is none: it is the index and the
+ * generation of a slot, so that one whose request is gone names nothing, and
+ * what is no ticket at all does no harm. Freeing twice, and using what was
+ * freed, are told apart from use.
+ *
+ * The table is freed between one HG_Init and the next, and generations would
+ * begin anew: a salt that changes then keeps old tickets stale.
+ *
+ * Locking: none; the owner guards its table.
+ */
+#ifndef HG_GEN_HG_TICKET_H
+#define HG_GEN_HG_TICKET_H
+
+/* #include "base/map.h" */
+
+struct hg_tickets {
+    struct hg_slots slots;
+    uint32_t salt;
+};
+
+/* A ticket, never 0, for `object`. HG_NOMEM; HG_OVERFLOW past 2^24. */
+HG_PRIVATE hg_return_t hg_ticket_issue(
+    struct hg_tickets *tickets, void *object, uintptr_t *ticket_p);
+
+/* The object of a ticket, or NULL. */
+HG_PRIVATE void *hg_ticket_get(
+    const struct hg_tickets *tickets, uintptr_t ticket);
+
+/* The same, and the ticket is stale from now on. */
+HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
+
+/* Take any one that is left; NULL: the table is empty, and freed. */
+HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
+
+#endif
+
+/* ==== gen/hg/ticket.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/ticket.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ticket: see ticket.h. */
+/* #include "hg/ticket.h" */
+
+/* Odd, so that every salt comes before any comes again. */
+#define HG_TICKET_SALT 0x9e3779b9u
+
+/* Where the generation begins: what a pointer has above 24 bits of index is
+ * left for it on a small machine. */
+#if UINTPTR_MAX > 0xffffffffu
+#define HG_TICKET_INDEX_BITS 32
+#else
+#define HG_TICKET_INDEX_BITS 24
+#endif
+
+static uintptr_t hg_ticket_of(const struct hg_tickets *tickets, uint64_t id)
+{
+    uint64_t generation = (uint32_t) (id >> 32) ^ tickets->salt;
+
+    return (uintptr_t) (generation << HG_TICKET_INDEX_BITS | (uint32_t) id);
+}
+
+/* The slot's identifier of a ticket, whose upper bits come from the slot where
+ * a ticket has not room for all. 0: the ticket names nothing. */
+static uint64_t hg_ticket_id(const struct hg_tickets *tickets, uintptr_t ticket)
+{
+    uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
+    uint64_t id = hg_slots_live(&tickets->slots, (uint32_t) index);
+
+    return id != 0 && hg_ticket_of(tickets, id) == ticket ? id : 0;
+}
+
+HG_PRIVATE hg_return_t hg_ticket_issue(
+    struct hg_tickets *tickets, void *object, uintptr_t *ticket_p)
+{
+    uint64_t id;
+    hg_return_t ret = hg_slots_add(&tickets->slots, object, &id);
+
+    if (ret == HG_SUCCESS)
+        *ticket_p = hg_ticket_of(tickets, id);
+    return ret;
+}
+
+HG_PRIVATE void *hg_ticket_get(
+    const struct hg_tickets *tickets, uintptr_t ticket)
+{
+    return hg_slots_get(&tickets->slots, hg_ticket_id(tickets, ticket));
+}
+
+HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket)
+{
+    return hg_slots_remove(&tickets->slots, hg_ticket_id(tickets, ticket));
+}
+
+HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
+{
+    uint32_t cursor = 0;
+    uint64_t id;
+    void *object = hg_slots_next(&tickets->slots, &cursor, &id);
+
+    if (object != NULL)
+        return hg_slots_remove(&tickets->slots, id);
+    hg_slots_fini(&tickets->slots);
+    tickets->salt += HG_TICKET_SALT;
+    return NULL;
 }
 
 /* ==== gen/hg/request.h ==== */
@@ -15034,6 +16346,7 @@ HG_PRIVATE void hg_request_free_all(void);
 /* #include "base/log.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/layer.h" */
+/* #include "hg/ticket.h" */
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
 
@@ -15045,7 +16358,6 @@ enum hg_request_state {
 };
 
 struct hg_request {
-    struct na_link link; /* of all requests not freed */
     enum hg_request_state state;
     bool done; /* state DONE: what waiters look at */
     struct hg_handle *handle;
@@ -15054,10 +16366,10 @@ struct hg_request {
     hg_return_t ret;
 };
 
-/* All that are not freed. */
-static struct na_link hg_request_list = {&hg_request_list, &hg_request_list};
+/* All that are not freed; guard: wait's mutex. */
+static struct hg_tickets hg_request_tickets;
 
-/* Let go of a request that is on no list. */
+/* Let go of a request that no ticket names. */
 static void hg_request_delete(struct hg_request *request)
 {
     if (request->decoded)
@@ -15085,8 +16397,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
     }
     if (ret == HG_SUCCESS && request->out_struct != NULL &&
         handle->rpc.out_proc != NULL) {
-        ret = hg_handle_decode(
-            &handle->out_args, handle->rpc.out_proc, request->out_struct);
+        ret = hg_handle_decode(handle, request->out_struct);
         request->decoded = ret == HG_SUCCESS;
     }
     request->ret = ret;
@@ -15102,6 +16413,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
     struct hg_request **request_p)
 {
     struct hg_request *made;
+    uintptr_t ticket;
     hg_return_t ret;
 
     if (request_p == NULL)
@@ -15114,7 +16426,6 @@ static hg_return_t hg_request_start(struct hg_context *context,
         hg_log_error("rpc", "no memory for a request");
         return HG_NOMEM;
     }
-    hg_list_init(&made->link);
     made->out_struct = out_struct;
     ret = hg_forward_create(context, addr, id, &made->handle);
     if (ret != HG_SUCCESS)
@@ -15125,17 +16436,19 @@ static hg_return_t hg_request_start(struct hg_context *context,
         goto unref_handle;
     }
     hg_wait_lock();
-    hg_list_push(&hg_request_list, &made->link);
+    ret = hg_ticket_issue(&hg_request_tickets, made, &ticket);
     hg_wait_unlock();
+    if (ret != HG_SUCCESS)
+        goto unref_handle;
     ret = hg_forward_start(made->handle, in_struct, hg_request_ended, made);
     if (ret != HG_SUCCESS)
-        goto unlist_request;
-    *request_p = made;
+        goto take_ticket;
+    *request_p = (hg_request_t) ticket;
     return HG_SUCCESS;
 
-unlist_request:
+take_ticket:
     hg_wait_lock();
-    hg_list_remove(&made->link);
+    (void) hg_ticket_take(&hg_request_tickets, ticket);
     hg_wait_unlock();
 unref_handle:
     hg_handle_unref(made->handle);
@@ -15149,51 +16462,86 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 {
     struct hg_context *context = hg_layer_enter("HG_Forward");
 
+    /* Whoever cleans up after a failure frees nothing then, rather than what
+     * the variable held before. */
+    if (request != NULL)
+        *request = HG_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
     return hg_layer_leave(
         hg_request_start(context, addr, id, in_struct, out_struct, request));
 }
 
+static void hg_request_unknown(hg_request_t ticket, const char *function)
+{
+    (void) hg_layer_refuse(function,
+        ticket == HG_REQUEST_NULL ? "request is NULL"
+                                  : "no such request: freed already?");
+}
+
+/* The request that the application means; NULL, logged: there is none. */
+static struct hg_request *hg_request_of(
+    hg_request_t ticket, const char *function)
+{
+    struct hg_request *request;
+
+    hg_wait_lock();
+    request = (struct hg_request *) hg_ticket_get(
+        &hg_request_tickets, (uintptr_t) ticket);
+    hg_wait_unlock();
+    if (request == NULL)
+        hg_request_unknown(ticket, function);
+    return request;
+}
+
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
+    struct hg_request *found;
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
-    if (request == NULL)
-        return hg_layer_leave(hg_layer_refuse("HG_Wait", "request is NULL"));
+    found = hg_request_of(request, "HG_Wait");
+    if (found == NULL)
+        return hg_layer_leave(HG_INVALID_ARG);
     ret = hg_wait_until(
-        context, &request->done, hg_wait_may_run(), hg_wait_deadline(timeout));
+        context, &found->done, hg_wait_may_run(), hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return hg_layer_leave(ret == HG_SUCCESS ? request->ret : ret);
+    return hg_layer_leave(ret == HG_SUCCESS ? found->ret : ret);
 }
 
-/* HG_Wait_all with arguments that were checked. */
+/* HG_Wait_all with an array. */
 static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
 {
     hg_return_t first = HG_SUCCESS;
-    bool waiting = false;
+    bool in_time = true;
     int i;
 
     for (i = 0; i < count; i++) {
-        hg_return_t ret = hg_wait_until(
-            context, &requests[i]->done, hg_wait_may_run(), deadline);
+        struct hg_request *request = hg_request_of(requests[i], "HG_Wait_all");
+        hg_return_t ret = HG_TIMEOUT;
 
+        if (request == NULL)
+            return HG_INVALID_ARG;
+        if (in_time)
+            ret = hg_wait_until(
+                context, &request->done, hg_wait_may_run(), deadline);
+        else if (hg_wait_is_raised(&request->done))
+            ret = HG_SUCCESS;
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
         if (ret == HG_TIMEOUT)
-            waiting = true;
+            in_time = false;
         else if (first == HG_SUCCESS)
-            first = requests[i]->ret;
+            first = request->ret;
     }
-    return first == HG_SUCCESS && waiting ? HG_TIMEOUT : first;
+    return first == HG_SUCCESS && !in_time ? HG_TIMEOUT : first;
 }
 
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -15201,26 +16549,25 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 {
     struct hg_context *context = hg_layer_enter("HG_Wait_all");
     uint64_t deadline = hg_wait_deadline(timeout);
-    const char *wrong = NULL;
     int i;
 
     if (context == NULL)
         return HG_FAULT;
     if (count < 0 || (count > 0 && array_of_requests == NULL))
-        wrong = "the array is NULL, or the count negative";
-    for (i = 0; wrong == NULL && i < count; i++) {
-        if (array_of_requests[i] == NULL)
-            wrong = "a request is NULL";
+        return hg_layer_leave(hg_layer_refuse(
+            "HG_Wait_all", "the array is NULL, or the count negative"));
+    for (i = 0; i < count; i++) {
+        if (hg_request_of(array_of_requests[i], "HG_Wait_all") == NULL)
+            return hg_layer_leave(HG_INVALID_ARG);
     }
-    if (wrong != NULL)
-        return hg_layer_leave(hg_layer_refuse("HG_Wait_all", wrong));
     for (i = 0; array_of_statuses != NULL && i < count; i++)
         array_of_statuses[i] = HG_FALSE;
     return hg_layer_leave(hg_request_wait_all(
         context, count, array_of_requests, deadline, array_of_statuses));
 }
 
-/* Free a request in whatever state; one in flight is taken back. */
+/* Free a request, in whatever state, that no ticket names any more; one in
+ * flight is taken back. */
 static void hg_request_free_one(struct hg_request *request)
 {
     struct hg_handle *handle = request->handle;
@@ -15232,7 +16579,6 @@ static void hg_request_free_one(struct hg_request *request)
         (void) sched_yield();
         hg_wait_lock();
     }
-    hg_list_remove(&request->link);
     done = request->state == HG_REQUEST_DONE;
     if (!done) {
         hg_handle_ref(handle);
@@ -15250,26 +16596,39 @@ static void hg_request_free_one(struct hg_request *request)
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
+    struct hg_request *found;
+
     if (hg_layer_enter("HG_Request_free") == NULL)
         return HG_FAULT;
-    if (request == NULL)
-        return hg_layer_leave(
-            hg_layer_refuse("HG_Request_free", "request is NULL"));
-    hg_request_free_one(request);
+    hg_wait_lock();
+    found = (struct hg_request *) hg_ticket_take(
+        &hg_request_tickets, (uintptr_t) request);
+    hg_wait_unlock();
+    if (found == NULL) {
+        hg_request_unknown(request, "HG_Request_free");
+        return hg_layer_leave(HG_INVALID_ARG);
+    }
+    hg_request_free_one(found);
     return hg_layer_leave(HG_SUCCESS);
+}
+
+/* Any request that is left. */
+static struct hg_request *hg_request_take_any(void)
+{
+    struct hg_request *request;
+
+    hg_wait_lock();
+    request = (struct hg_request *) hg_ticket_take_any(&hg_request_tickets);
+    hg_wait_unlock();
+    return request;
 }
 
 HG_PRIVATE void hg_request_free_all(void)
 {
-    struct na_link *link;
+    struct hg_request *request;
 
-    hg_wait_lock();
-    while ((link = hg_request_list.next) != &hg_request_list) {
-        hg_wait_unlock();
-        hg_request_free_one(HG_CONTAINER_OF(link, struct hg_request, link));
-        hg_wait_lock();
-    }
-    hg_wait_unlock();
+    while ((request = hg_request_take_any()) != NULL)
+        hg_request_free_one(request);
 }
 
 /* ==== gen/hg/bulk_request.h ==== */
@@ -15310,19 +16669,18 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void);
 /* #include "hg/bulk.h" */
 /* #include "hg/bulk_transfer.h" */
 /* #include "hg/layer.h" */
+/* #include "hg/ticket.h" */
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
 
 struct hg_bulk_request {
-    struct na_link link;
     bool abandoned; /* by HG_Finalize */
     bool done;
     hg_return_t ret;
 };
 
-/* All that are not freed. */
-static struct na_link hg_bulk_request_list = {
-    &hg_bulk_request_list, &hg_bulk_request_list};
+/* All that nobody waited for to the end; guard: wait's mutex. */
+static struct hg_tickets hg_bulk_request_tickets;
 
 /* ---- Handles ---- */
 
@@ -15439,6 +16797,7 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
     const struct hg_transfer_args *args, struct hg_bulk_request **request_p)
 {
     struct hg_bulk_request *made;
+    uintptr_t ticket;
     hg_return_t ret;
 
     if (args->origin == NULL || args->local == NULL || request_p == NULL)
@@ -15452,20 +16811,24 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
         hg_log_error("bulk", "no memory for a request");
         return HG_NOMEM;
     }
-    hg_list_init(&made->link);
     hg_wait_lock();
-    hg_list_push(&hg_bulk_request_list, &made->link);
+    ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &ticket);
     hg_wait_unlock();
+    if (ret != HG_SUCCESS)
+        goto free_request;
     ret = hg_transfer_start(context->queue, args, hg_bulk_request_ended, made);
-    if (ret != HG_SUCCESS) {
-        hg_wait_lock();
-        hg_list_remove(&made->link);
-        hg_wait_unlock();
-        hg_mem_free(made);
-        return ret;
-    }
-    *request_p = made;
+    if (ret != HG_SUCCESS)
+        goto take_ticket;
+    *request_p = (hg_bulk_request_t) ticket;
     return HG_SUCCESS;
+
+take_ticket:
+    hg_wait_lock();
+    (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
+    hg_wait_unlock();
+free_request:
+    hg_mem_free(made);
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
@@ -15476,6 +16839,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     struct hg_transfer_args args = {op, origin_addr, origin_handle,
         origin_offset, local_handle, local_offset, size};
 
+    if (request != NULL) /* nothing to wait for, unless it succeeds */
+        *request = HG_BULK_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
     return hg_layer_leave(hg_bulk_request_start(context, &args, request));
@@ -15485,37 +16850,42 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    struct hg_bulk_request *found;
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
-    if (request == NULL)
-        return hg_layer_leave(
-            hg_layer_refuse("HG_Bulk_wait", "request is NULL"));
+    hg_wait_lock();
+    found = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_request_tickets, (uintptr_t) request);
+    hg_wait_unlock();
+    if (found == NULL)
+        return hg_layer_leave(hg_layer_refuse("HG_Bulk_wait",
+            request == HG_BULK_REQUEST_NULL
+                ? "request is NULL"
+                : "no such request: waited for already?"));
     /* A wait that starts no handler, inside one or not. */
-    ret = hg_wait_until(
-        context, &request->done, false, hg_wait_deadline(timeout));
+    ret =
+        hg_wait_until(context, &found->done, false, hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     if (ret != HG_SUCCESS)
         return hg_layer_leave(ret);
-    ret = request->ret;
+    ret = found->ret;
     hg_wait_lock();
-    hg_list_remove(&request->link);
+    (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
     hg_wait_unlock();
-    hg_mem_free(request);
+    hg_mem_free(found);
     return hg_layer_leave(ret);
 }
 
 HG_PRIVATE void hg_bulk_request_abandon_all(void)
 {
-    struct na_link *link;
+    struct hg_bulk_request *request;
 
     hg_wait_lock();
-    while ((link = hg_list_pop(&hg_bulk_request_list)) != NULL) {
-        struct hg_bulk_request *request =
-            HG_CONTAINER_OF(link, struct hg_bulk_request, link);
-
+    while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
+                &hg_bulk_request_tickets)) != NULL) {
         request->abandoned = true;
         if (request->done)
             hg_mem_free(request);
@@ -15660,8 +17030,7 @@ HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct)
         ret = hg_layer_refuse(
             "HG_Handler_get_input", "the function has no input proc");
     else
-        ret =
-            hg_handle_decode(&handle->in_args, handle->rpc.in_proc, in_struct);
+        ret = hg_handle_decode(handle, in_struct);
     return hg_layer_leave(ret);
 }
 
@@ -15766,7 +17135,7 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 /* #include "hg/bulk_request.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/request.h" */
-/* #include "na/class.h" */
+/* #include "na/live.h" */
 
 struct hg_init_state {
     struct hg_context *context; /* NULL: not initialised */
@@ -15799,9 +17168,21 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     return ret;
 }
 
+/* From now on NA_Finalize refuses to close the class. False (logged). */
+static bool hg_init_hold(const char *function, struct na_class *na_class)
+{
+    if (na_live_hold(na_class))
+        return true;
+    (void) hg_layer_refuse(function,
+        na_class == NULL ? "the class is NULL (did NA_Initialize fail?)"
+                         : "no such class is open");
+    return false;
+}
+
 /* ---- The bulk layer ---- */
 
-/* Make it and open its gate; lock held. */
+/* Make it and open its gate. The layer keeps the caller's hold of the class.
+ * Lock held. */
 static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
@@ -15818,19 +17199,21 @@ static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
 static void hg_init_end_bulk(void)
 {
     struct hg_bulk_layer *bulk = hg_init_state.bulk;
+    struct na_class *na_class = bulk->na_class;
 
     hg_bulk_set_current(NULL);
     hg_init_state.bulk = NULL;
     hg_init_state.own_bulk = false;
     hg_bulk_layer_destroy(bulk);
+    na_live_let_go(na_class);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
 {
     hg_return_t ret;
 
-    if (!na_class_is_live(na_class))
-        return hg_layer_refuse("HG_Bulk_init", "no such class is open");
+    if (!hg_init_hold("HG_Bulk_init", na_class))
+        return HG_INVALID_ARG;
     hg_layer_lock();
     if (hg_init_state.bulk != NULL) {
         ret = HG_EXIST;
@@ -15839,6 +17222,8 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
         ret = hg_init_begin_bulk(na_class, false);
     }
     hg_layer_unlock();
+    if (ret != HG_SUCCESS)
+        na_live_let_go(na_class);
     return ret;
 }
 
@@ -15877,6 +17262,7 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         ret = hg_init_begin_bulk(na_class, true);
         if (ret != HG_SUCCESS)
             return ret;
+        (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
     ret = hg_context_create(na_class, hg_init_state.bulk,
         &hg_init_state.options, &hg_init_state.context);
@@ -15891,8 +17277,8 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
 {
     hg_return_t ret;
 
-    if (!na_class_is_live(na_class))
-        return hg_layer_refuse("HG_Init", "no such class is open");
+    if (!hg_init_hold("HG_Init", na_class))
+        return HG_INVALID_ARG;
     hg_layer_lock();
     if (hg_init_state.context != NULL) {
         ret = HG_EXIST;
@@ -15901,6 +17287,8 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
         ret = hg_init_begin(na_class);
     }
     hg_layer_unlock();
+    if (ret != HG_SUCCESS)
+        na_live_let_go(na_class);
     return ret;
 }
 
@@ -15918,11 +17306,14 @@ static hg_return_t hg_init_close(void)
 HG_EXPORT hg_return_t HG_Finalize1(void)
 {
     struct hg_context *context;
+    struct na_class *na_class = NULL;
     hg_return_t ret;
 
     hg_layer_lock();
     context = hg_init_state.context;
     ret = context == NULL ? HG_FAULT : hg_init_close();
+    if (ret == HG_SUCCESS)
+        na_class = context->hg_class->na_class;
     hg_layer_unlock();
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
@@ -15939,6 +17330,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
         hg_init_end_bulk();
     hg_init_state.context = NULL;
     hg_layer_unlock();
+    na_live_let_go(na_class);
     return HG_SUCCESS;
 }
 
@@ -15948,7 +17340,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_context *context = hg_layer_enter("HG_Register");
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL};
     hg_id_t id = 0;
 
     if (context == NULL)
@@ -15981,11 +17373,15 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->outputs_fetched = atomic_load(&hg_class->outputs_fetched);
     counters->refused = atomic_load(&hg_class->refused);
     counters->late = atomic_load(&hg_class->late);
+    counters->turned_away = atomic_load(&hg_class->turned_away);
+    counters->dropped = atomic_load(&hg_class->dropped);
     counters->bulk_bytes_pulled = atomic_load(&context->layer->bytes_pulled);
     counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
     counters->unanswered = context->unanswered;
+    counters->fetched_bytes = context->share.total[HG_SHARE_FETCHED];
+    counters->held_bytes = context->share.total[HG_SHARE_HELD];
     hg_unlock(&context->lock);
     return hg_layer_leave(HG_SUCCESS);
 }

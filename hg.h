@@ -71,7 +71,7 @@ enum {
     NA_SUCCESS = 0,
     NA_PERMISSION = 1,      /* an operation the owner did not allow */
     NA_NOENTRY = 2,         /* no such object, name or operation */
-    NA_INTR = 3,            /* a signal ended a wait */
+    NA_INTR = 3,            /* a signal ended a wait of a thread that slept */
     NA_AGAIN = 4,           /* a limit was reached; try later */
     NA_NOMEM = 5,           /* out of memory */
     NA_ACCESS = 6,          /* refused by the operating system's rights */
@@ -165,7 +165,8 @@ enum {
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Which subsystems speak: a list like "rpc,bulk", or "~zmq" for all but one;
- * NULL or "" for all. Overrides HG_LOG_SUBSYS. Copied. */
+ * NULL or "" for all. Overrides HG_LOG_SUBSYS, whose unknown names are told in a
+ * warning. Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /* Deliver lines (without newline) to `func` instead of stderr; NULL restores
@@ -196,12 +197,25 @@ HG_EXPORT void HG_Set_log_func(
  *
  * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
  * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
- * line of the log. Other output arguments are set only on success. Sizes are
+ * line of the log; waits that end by their time or a signal, and NA_Cancel,
+ * which comes too late as a rule, have not failed. Other output arguments are set only on success. Sizes are
  * bytes, times milliseconds.
  *
  * Every function may be called from any thread at any time, also for one
  * object from several, but for what ends an object: nobody else may be using
  * it then.
+ *
+ * Use after the end: classes, contexts and memory handles that are gone are
+ * told from those that live, in every function that takes the class with them,
+ * and so is an address that was freed as often as it was given: wrong
+ * arguments. Not detected are an address whose last reference is gone, or whose
+ * class is closed, and a context that is gone in NA_Trigger.
+ *
+ * Signals: a signal handler that runs on a thread while it sleeps in a wait of
+ * this library ends that wait with NA_INTR, SA_RESTART or not, whatever other
+ * threads do. While the thread is awake (NA_WAIT_SPIN never sleeps, adaptive
+ * waiting begins so) it does not; who must not miss one waits with a finite
+ * timeout.
  *
  * Address strings: [plugin+]protocol://[host][:port] or
  * [plugin+]protocol://name.
@@ -210,7 +224,7 @@ HG_EXPORT void HG_Set_log_func(
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *
- * NULL or "" names the default transport. No port or port 0: the system
+ * NULL or "" names the default transport, which is "self://". No port or port 0: the system
  * picks one; no host: loopback; 0.0.0.0, * and [::] bind every interface.
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
@@ -310,18 +324,19 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
-    const char *ip_subnet;
-    const char *auth_key;
-    size_t max_unexpected_size; /* bytes; the transport may give less */
-    size_t max_expected_size;
-    uint8_t progress_mode; /* NA_NO_BLOCK, NA_NO_RETRY */
-    enum na_addr_format addr_format;
-    uint8_t max_contexts; /* 0: no limit of the application's */
-    uint8_t thread_mode;
-    na_bool_t request_mem_device;
-    int traffic_class;
+    const char *ip_subnet;      /* no transport here uses it */
+    const char *auth_key;       /* the same */
+    size_t max_unexpected_size; /* bytes; 64 KiB. More than 16 MiB is cut */
+    size_t max_expected_size;   /* the same */
+    uint8_t progress_mode;      /* NA_NO_BLOCK; none */
+    enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */
+    uint8_t max_contexts;            /* the application's; 256 with the
+                                        library's own */
+    uint8_t thread_mode;             /* no transport here uses it */
+    na_bool_t request_mem_device;    /* the same */
+    int traffic_class;               /* the same */
     /* Members of hg. */
-    uint8_t wait_mode;         /* NA_WAIT_... */
+    uint8_t wait_mode;         /* NA_WAIT_...; NA_WAIT_ADAPTIVE */
     unsigned int spin_us;      /* adaptive: microseconds to stay awake; 50,
                                   or 300 where the transport has threads */
     na_bool_t progress_thread; /* a thread of the library serves peers'
@@ -351,7 +366,8 @@ struct na_init_info {
 
 /* Open the transport that `info_string` names. With `listen` peers can look
  * the class up; without, it can only call others (who can answer, and move
- * its memory). NULL on failure, with the cause in the log. Repeatable. */
+ * its memory). NULL on failure, with the cause in the log. Repeatable: up to 256
+ * are open at a time. */
 NA_EXPORT na_class_t *NA_Initialize(
     const char *info_string, na_bool_t listen) NA_WARN_UNUSED_RESULT;
 
@@ -359,8 +375,9 @@ NA_EXPORT na_class_t *NA_Initialize(
 NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
 
-/* Close a class. NA_BUSY while the application's own contexts live;
- * NA_INVALID_ARG for one that is closed already. Leaked addresses and memory
+/* Close a class. NA_BUSY while the application's own contexts live, or the RPC
+ * or bulk layer is on it: HG_Finalize comes first. NA_INVALID_ARG for one that
+ * is closed already. Leaked addresses and memory
  * handles are released, with one log line. Blocks while accepted sends leave,
  * briefly. */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
@@ -396,12 +413,14 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
 
-/* The same, blocking for at most timeout_ms (NA_TIMEOUT); needs no context,
- * and runs no callback of the application's. */
+/* The same, blocking for at most timeout_ms (NA_TIMEOUT, logged) or until a
+ * signal (NA_INTR); needs no context, and runs no callback of the
+ * application's. */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
-/* Drop a reference. Operations in flight keep theirs. */
+/* Drop a reference. Operations in flight keep theirs. NA_INVALID_ARG: the
+ * application has none, as of what HG_Handler_get_addr gives. */
 NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr);
 
 /* A reference to the class's own address, listening or not. */
@@ -554,21 +573,22 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 
 /* Move data for at most `timeout` ms, until a completion waits for
  * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
- * NA_INTR: a signal came. Serves peers' RMA and messages for other contexts on
+ * NA_INTR: a signal, as above. Serves peers' RMA and messages for other contexts on
  * the way. One thread progresses a context at a time; a second one waits for
  * its result. */
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
 /* Run at most max_count callbacks, waiting up to `timeout` ms for the first.
- * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT
- * with 0. */
+ * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT or
+ * NA_INTR with 0. actual_count may be NULL. */
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
 
 /* Ask an operation to end. NA_SUCCESS: its callback comes, once, with
- * NA_CANCELED or the result that won; NA_NOENTRY: it has ended already, or
- * cannot be taken back and ends by itself. */
+ * NA_CANCELED or the result that won; NA_NOENTRY, not logged: it has ended
+ * already, there never was such a one, or it cannot be taken back and ends by
+ * itself. */
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
 
@@ -752,7 +772,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
 
 /* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Transfers in flight with it
- * keep what they need; no peer touches the memory once this returned. */
+ * keep what they need; no peer touches the memory once this returned. Nor does
+ * this process through a handle that was decoded from this one, in a call to
+ * oneself or by HG_Bulk_handle_deserialize: a copy under way is waited for, and
+ * what begins later is HG_NOENTRY. */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most
@@ -778,15 +801,17 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
 /* Start moving `size` bytes between the origin's memory and local memory.
  * origin_addr is the origin's address on the RPC class, as
  * HG_Handler_get_addr gives it. If it is oneself the data is copied. The
- * request is freed by HG_Bulk_wait. HG_OVERFLOW: past the end of a handle;
+ * request is freed by HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL. HG_OVERFLOW: past the end of a handle;
  * HG_PERMISSION: its flags forbid the direction. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
 
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
- * gone; or HG_TIMEOUT (0 ms tests) or HG_INTR (a signal), and it stays. Inside
- * a handler no other handler starts meanwhile. */
+ * freed. HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with
+ * *status HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL,
+ * or freed by an earlier wait or by HG_Finalize. Runs no handler, inside one or
+ * not. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 
@@ -835,6 +860,10 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 #define HG_API_VERSION 1
 #endif
 
+#if HG_API_VERSION != 1 && HG_API_VERSION != 2
+#error "HG_API_VERSION is 1 (the request model) or 2"
+#endif
+
 #if HG_API_VERSION == 1
 #define HG_Init HG_Init1
 #define HG_Finalize HG_Finalize1
@@ -845,24 +874,49 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 
 /* Executes a call. It may answer now or later, from any thread. A code other
  * than HG_SUCCESS before the output was started goes to the caller, and the
- * library frees the handle. */
+ * library frees the handle. HG_TIMEOUT and HG_INTR, which tell a caller that
+ * the call has not completed, and numbers that are no code travel as
+ * HG_OTHER_ERROR (logged). Results of the application are best a field of the
+ * output, and codes left to what goes wrong. A call that is neither answered
+ * nor freed leaves its caller waiting; HG_Finalize logs how many there are. */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 
-/* Limits of the RPC layer, all with defaults (0). */
+/* Limits of the RPC layer, all with defaults (0).
+ *
+ * The three that concern what peers have here, max_unanswered,
+ * max_fetched_bytes and max_held_bytes, are shared among them. As long as all
+ * peers together have no more than the limit, nobody is refused. Beyond it a
+ * peer may have as much as leaves as much again for others: one peer alone gets
+ * to the limit, a second one to half of it besides, a third to a quarter, and
+ * all together stay below twice the limit. So nobody locks others out by
+ * sending calls and leaving it at that. What is past that gets HG_AGAIN; if it
+ * was an output, the handler has run, and its HG_Handler_start_output returns
+ * HG_AGAIN, too. Only a peer that takes no answers, so that as many refusals
+ * wait for it as max_unanswered, hears nothing any more. Arguments too large for
+ * a message take memory as they come, not as they are announced; each MiB to 16
+ * MiB of an input has output_hold_ms to come, or the call ends with
+ * HG_CANCELED. */
 struct hg_options {
     size_t size;                 /* sizeof(struct hg_options) */
     unsigned int max_in_flight;  /* calls of ours; 65,536 */
     unsigned int max_unanswered; /* calls to us, arrived and not answered;
                                     4,096; beyond it callers get HG_AGAIN */
     unsigned int output_hold_ms; /* how long a large output waits to be
-                                    fetched; 30,000 */
+                                    fetched, or a piece of a large input
+                                    to come; 30,000 */
     unsigned int drain_ms;       /* HG_Finalize: for sends to leave; 1,000 */
     size_t max_args_size;        /* of a call's input or output; 1 GiB */
+    size_t max_fetched_bytes;    /* of all large inputs of calls to us, from
+                                    the call's arrival until its handle is
+                                    freed; at least, and by default,
+                                    max_args_size */
+    size_t max_held_bytes;       /* of all large outputs of ours that wait to
+                                    be fetched; the same */
 };
 
 #define HG_OPTIONS_INITIALIZER \
     { \
-        sizeof(struct hg_options), 0, 0, 0, 0, 0 \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while
@@ -870,8 +924,9 @@ struct hg_options {
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 
 /* Start the layer on a class, which stays the application's and must outlive
- * it. Makes a context of its own on the class; the application may make and
- * drive others. HG_EXIST: started already; HG_INVALID_ARG: NULL. */
+ * it: NA_Finalize is NA_BUSY until HG_Finalize. Makes a context of its own on
+ * the class; the application may make and drive others. There is one layer in a
+ * process. HG_EXIST: started already; HG_INVALID_ARG: NULL. */
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 
 /* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let
@@ -892,26 +947,36 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
 /* Start a call. `in_struct` is encoded before the function returns; it, what
  * it points to and `addr` may be freed at once. `out_struct` (NULL: not
  * wanted) is filled when the call completes; what decoding allocates in it
- * lives until HG_Request_free. HG_NOENTRY: id is not registered; HG_AGAIN: too
- * many in flight; the code of a failing in-proc. A call to oneself is queued
- * and run by a later wait. */
+ * lives until HG_Request_free. On failure *request is HG_REQUEST_NULL: unlike
+ * other outputs it is always written, since a variable used call after call
+ * would still name the request before, and be freed twice. HG_NOENTRY: id is
+ * not registered; HG_AGAIN: too many in flight; the code of a failing in-proc. A
+ * call to oneself is queued and run by a later wait. */
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
 
 /* Wait for a call: its own result, with *status HG_TRUE once it completed;
- * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal) while it has not. Makes
- * progress for the whole process and runs handlers, also inside a handler, to
- * a depth of 16. */
+ * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not: HG_Wait returns these two
+ * only for a call that has not completed. HG_INVALID_ARG: NULL, or a request
+ * that was freed. Makes progress for the whole process and runs
+ * handlers, also inside a handler, to a depth of 16. It looks for news at least
+ * once, and outlasts its time by no more than the handler that it runs then;
+ * with 0 it runs two at most. A signal handler that runs on a thread while that
+ * sleeps here, whatever other threads do, ends its wait with HG_INTR; on a
+ * thread that is awake it does not, so who must not miss a signal waits with a
+ * finite timeout. */
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
 /* The same for several, with one timeout: the first error in array order,
- * else HG_TIMEOUT if any is not done, else HG_SUCCESS. */
+ * else HG_TIMEOUT if any is not done, else HG_SUCCESS; HG_INTR at once. */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[]);
 
 /* Free a request and what decoding its output allocated; one in flight is
- * canceled, and its out_struct is not touched afterwards. */
+ * canceled, and its out_struct is not touched afterwards. HG_INVALID_ARG:
+ * HG_REQUEST_NULL, or a request that was freed already, by HG_Finalize too:
+ * a request is no pointer but a number, and not given again. */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 
 /* ---- Handlers ---- */
@@ -930,7 +995,9 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
 /* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the
  * bytes changed on the way, or the proc left some undecoded; HG_OVERFLOW: it
- * wanted more than arrived. Nothing stays allocated on failure. */
+ * wanted more than arrived. The last two are what happens when both sides do
+ * not register the same types, and the log line says so. Nothing stays
+ * allocated on failure. */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /* Release what decoding allocated. */
@@ -945,8 +1012,8 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 
 /* The same by hand. The input as it arrived, and a zeroed buffer of *size
  * bytes for the output (both the handle's); then start_response, which sends
- * that buffer whole, or, with extra_buf not NULL, extra_size bytes from there
- * (copied) instead. */
+ * that buffer whole (extra_buf NULL, extra_size 0, else HG_INVALID_ARG), or,
+ * with extra_buf not NULL, extra_size bytes from there (copied) instead. */
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     hg_handle_t handle, void **buf, size_t *size);
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(
@@ -969,12 +1036,16 @@ struct hg_counters {
     uint64_t errors_sent;    /* answers with a code, not an output */
     uint64_t inputs_fetched; /* too large for a message */
     uint64_t outputs_fetched;
-    uint64_t refused; /* malformed messages */
-    uint64_t late;    /* answers nobody waited for any more */
+    uint64_t refused;     /* malformed messages */
+    uint64_t late;        /* answers nobody waited for any more */
+    uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
+    uint64_t dropped;     /* calls of who takes no answers: no answer */
     uint64_t bulk_bytes_pulled;
     uint64_t bulk_bytes_pushed;
-    uint64_t in_flight;  /* now */
-    uint64_t unanswered; /* now */
+    uint64_t in_flight;     /* now */
+    uint64_t unanswered;    /* now */
+    uint64_t fetched_bytes; /* now, of max_fetched_bytes */
+    uint64_t held_bytes;    /* now, of max_held_bytes */
 };
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);

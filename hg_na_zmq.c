@@ -1914,9 +1914,18 @@ static void na_zmq_refuse(struct na_zmq_class *self, struct na_zmq_in *in)
  */
 /* #include "zmq/zmq.h" */
 
+/* Whether the last message of a dying address is in the inbox. Events are read
+ * after messages, so it came in a round after that of its death; where others
+ * send without end, a bounded number of rounds must do. */
+static bool na_zmq_is_heard_out(
+    const struct na_zmq_class *self, const struct na_zmq_addr *addr)
+{
+    return self->drained > addr->round ||
+        self->round > addr->round + NA_ZMQ_BATCH;
+}
+
 /* A dying address whose messages have all been delivered, or NULL; the lock is
- * held. Events are read after messages, so its last message came in a round
- * after that of its death. */
+ * held. */
 static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
 {
     struct na_link *link;
@@ -1924,8 +1933,7 @@ static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (self->drained > addr->round ||
-            self->round > addr->round + NA_ZMQ_BATCH)
+        if (na_zmq_is_heard_out(self, addr))
             return addr;
     }
     return NULL;
@@ -2060,11 +2068,11 @@ static void na_zmq_reclaim(struct na_class *na_class)
 
     na_zmq_lock(self);
     self->monitor_read = 0;
-    na_zmq_pump(self, UINT32_MAX);
+    na_zmq_pump(self, NA_ZMQ_BATCH);
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (self->drained > addr->round)
+        if (na_zmq_is_heard_out(self, addr))
             na_zmq_hang_up(self, addr);
     }
     (void) na_zmq_readable(self);

@@ -118,7 +118,7 @@ static hg_return_t samples_call(
     ret = HG_Forward(server, id, &in, &out, &request);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = stop_wait(request);
+    ret = peer_say("samples", stop_wait(request));
     if (ret == HG_SUCCESS)
         printf("%" PRIu32 " samples, sum %.0f\n", out.count, out.sum);
     (void) HG_Request_free(request);
@@ -137,10 +137,8 @@ int main(void)
         values[i] = i;
     stop_on_signals();
     ret = peer_listen(&peer, "self://");
-    if (ret != HG_SUCCESS) {
-        peer_complain("array", ret);
+    if (ret != HG_SUCCESS)
         return 1;
-    }
     id =
         MERCURY_REGISTER("samples", samples_in_t, samples_out_t, samples_serve);
     ret = id == 0 ? HG_OTHER_ERROR : HG_SUCCESS;
@@ -150,8 +148,6 @@ int main(void)
         ret = samples_call(peer.addr, id, values, ARRAY_COUNT, true);
     if (ret == HG_SUCCESS)
         ret = samples_call(peer.addr, id, NULL, 0, true);
-    if (ret != HG_SUCCESS)
-        peer_complain("array", ret);
     peer_close(&peer);
     return ret != HG_SUCCESS;
 }

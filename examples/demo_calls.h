@@ -6,7 +6,7 @@
  *     demo.write   file, offset, size, memory    -> error, bytes moved
  *     demo.read    file, offset, size, memory    -> error, bytes moved
  *     demo.stat    name                          -> error, size
- *     demo.close   file                          -> error
+ *     demo.close   file, keep                    -> error
  *     demo.counts                                -> what the server has done
  *
  * An error is 0 or an errno of the server's: what a file system says is an
@@ -22,7 +22,9 @@
 #define DEMO_FILE_MAX ((uint64_t) 1 << 40)   /* the end of any file */
 #define DEMO_NAME_MAX 200                    /* letters, digits, . _ - */
 
-enum { DEMO_MODE_READ = 0, DEMO_MODE_WRITE = 1 /* creates, or truncates */ };
+/* What is written gets its name when it is closed to be kept: until then, and
+ * if that never happens, the name has what it had before. */
+enum { DEMO_MODE_READ = 0, DEMO_MODE_WRITE = 1 };
 
 MERCURY_GEN_PROC(
     demo_open_in_t, ((hg_const_string_t) (name))((uint32_t) (mode)))
@@ -38,7 +40,7 @@ MERCURY_GEN_PROC(demo_move_out_t, ((int32_t) (error))((uint64_t) (moved)))
 MERCURY_GEN_PROC(demo_stat_in_t, ((hg_const_string_t) (name)))
 MERCURY_GEN_PROC(demo_stat_out_t, ((int32_t) (error))((uint64_t) (size)))
 
-MERCURY_GEN_PROC(demo_close_in_t, ((uint64_t) (file)))
+MERCURY_GEN_PROC(demo_close_in_t, ((uint64_t) (file))((hg_bool_t) (keep)))
 MERCURY_GEN_PROC(demo_close_out_t, ((int32_t) (error)))
 
 /* The server's own counts, and those of its library. */

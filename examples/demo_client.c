@@ -6,7 +6,8 @@
  *     demo_client ADDRESS get NAME FILE     and the other way round
  *
  * ADDRESS is what the server printed. With self://FOLDER there is no other
- * process: the client serves the files of that folder to itself.
+ * process: the client serves the files of that folder to itself. Nothing has
+ * its name before it is whole, neither there nor here.
  *
  * A file travels in pieces, several of them in flight. Each has a slot: a
  * buffer, described to the library once, and the call that moves it.
@@ -53,6 +54,7 @@ struct ship {
     int fd; /* here */
     const char *path;
     uint64_t file; /* there */
+    bool lost;     /* calls get no answer any more */
     uint64_t size;
     uint64_t done;
     double started;
@@ -83,7 +85,7 @@ static bool client_register(struct client *client)
 /* One call from start to end. Outputs of the demo hold no pointers, so they
  * outlive the request. */
 static hg_return_t client_call(
-    struct client *client, hg_id_t id, void *in, void *out)
+    struct client *client, const char *what, hg_id_t id, void *in, void *out)
 {
     hg_request_t request;
     hg_return_t ret;
@@ -91,7 +93,7 @@ static hg_return_t client_call(
     ret = HG_Forward(client->peer.addr, id, in, out, &request);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = stop_wait(request);
+    ret = peer_say(what, stop_wait(request));
     (void) HG_Request_free(request);
     return ret;
 }
@@ -110,7 +112,7 @@ static hg_return_t client_open(
 {
     demo_open_in_t in = {name, mode};
     demo_open_out_t out = {0, 0};
-    hg_return_t ret = client_call(client, client->open_id, &in, &out);
+    hg_return_t ret = client_call(client, "open", client->open_id, &in, &out);
 
     if (ret == HG_SUCCESS)
         ret = client_answer("open", out.error);
@@ -124,7 +126,7 @@ static hg_return_t client_stat(
 {
     demo_stat_in_t in = {name};
     demo_stat_out_t out = {0, 0};
-    hg_return_t ret = client_call(client, client->stat_id, &in, &out);
+    hg_return_t ret = client_call(client, "stat", client->stat_id, &in, &out);
 
     if (ret == HG_SUCCESS)
         ret = client_answer("stat", out.error);
@@ -134,9 +136,9 @@ static hg_return_t client_stat(
 }
 
 /* Also after Ctrl-C, so that the server is left tidy. */
-static hg_return_t client_close(struct client *client, uint64_t file)
+static hg_return_t client_close(struct client *client, uint64_t file, bool keep)
 {
-    demo_close_in_t in = {file};
+    demo_close_in_t in = {file, keep ? HG_TRUE : HG_FALSE};
     demo_close_out_t out = {0};
     hg_request_t request;
     hg_return_t ret;
@@ -144,7 +146,8 @@ static hg_return_t client_close(struct client *client, uint64_t file)
     ret = HG_Forward(client->peer.addr, client->close_id, &in, &out, &request);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE);
+    ret =
+        peer_say("close", HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE));
     (void) HG_Request_free(request);
     return ret != HG_SUCCESS ? ret : client_answer("close", out.error);
 }
@@ -160,15 +163,26 @@ static double client_now(void)
     return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
 }
 
+static const char *client_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* Whether there is anybody to see a bar, and anything to be seen. */
+static bool ship_is_shown(const struct ship *ship)
+{
+    return ship->size > 0 && isatty(STDERR_FILENO);
+}
+
 /* A bar on a terminal; nothing elsewhere. */
 static void ship_show(const struct ship *ship)
 {
-    int filled = ship->size == 0 ? CLIENT_BAR
-                                 : (int) (ship->done * CLIENT_BAR / ship->size);
     char bar[CLIENT_BAR + 1];
+    int filled;
 
-    if (!isatty(STDERR_FILENO))
+    if (!ship_is_shown(ship))
         return;
+    filled = (int) (ship->done * CLIENT_BAR / ship->size);
     memset(bar, '.', CLIENT_BAR);
     memset(bar, '#', (size_t) filled);
     bar[CLIENT_BAR] = '\0';
@@ -178,15 +192,20 @@ static void ship_show(const struct ship *ship)
     (void) fflush(stderr);
 }
 
+/* Of little, a rate would say nothing. */
 static void ship_report(const struct ship *ship)
 {
     double seconds = client_now() - ship->started;
     double mib = (double) ship->size / (1 << 20);
+    const char *what = ship->put ? "wrote" : "read";
 
-    printf("%s %.1f MiB in %.3f s: %.0f MiB/s (pieces of %zu MiB, %d in "
-           "flight)\n",
-        ship->put ? "wrote" : "read", mib, seconds,
-        seconds > 0 ? mib / seconds : 0, DEMO_PIECE >> 20, CLIENT_SLOTS);
+    if (ship->size < DEMO_PIECE || seconds <= 0)
+        printf("%s %" PRIu64 " byte%s in %.3f s\n", what, ship->size,
+            client_plural(ship->size), seconds);
+    else
+        printf("%s %.1f MiB in %.3f s: %.0f MiB/s (pieces of %zu MiB, %d in "
+               "flight)\n",
+            what, mib, seconds, mib / seconds, DEMO_PIECE >> 20, CLIENT_SLOTS);
 }
 
 static hg_return_t client_report_counts(struct client *client)
@@ -195,17 +214,21 @@ static hg_return_t client_report_counts(struct client *client)
     hg_return_t ret;
 
     memset(&counts, 0, sizeof(counts));
-    ret = client_call(client, client->counts_id, NULL, &counts);
+    ret = client_call(client, "counts", client->counts_id, NULL, &counts);
     if (ret != HG_SUCCESS)
         return ret;
     printf("server: %" PRIu64 " open, %" PRIu64 " write, %" PRIu64
            " read, %" PRIu64 " stat, %" PRIu64 " close; %" PRIu64
-           " bytes in, %" PRIu64 " bytes out\n",
+           " byte%s in, %" PRIu64 " byte%s out\n",
         counts.opens, counts.writes, counts.reads, counts.stats, counts.closes,
-        counts.bytes_in, counts.bytes_out);
-    printf("server's library: %" PRIu64 " calls, %" PRIu64 " errors, %" PRIu64
-           " bytes pulled, %" PRIu64 " bytes pushed\n",
-        counts.requests, counts.errors, counts.bulk_in, counts.bulk_out);
+        counts.bytes_in, client_plural(counts.bytes_in), counts.bytes_out,
+        client_plural(counts.bytes_out));
+    printf("server's library: %" PRIu64 " call%s, %" PRIu64 " error%s, %" PRIu64
+           " byte%s pulled, %" PRIu64 " byte%s pushed\n",
+        counts.requests, client_plural(counts.requests), counts.errors,
+        client_plural(counts.errors), counts.bulk_in,
+        client_plural(counts.bulk_in), counts.bulk_out,
+        client_plural(counts.bulk_out));
     return HG_SUCCESS;
 }
 
@@ -269,12 +292,17 @@ static hg_return_t ship_start(
 /* Wait for a slot's call and see what came of it. */
 static hg_return_t ship_finish(struct ship *ship, struct slot *slot)
 {
+    const char *what = ship->put ? "write" : "read";
     hg_return_t ret = stop_wait(slot->request);
 
+    if (ret != HG_SUCCESS && ship_is_shown(ship))
+        (void) fputc('\n', stderr); /* the bar stays as it is */
+    ship->lost = ret != HG_SUCCESS && !stop_wanted();
+    (void) peer_say(what, ret);
     (void) HG_Request_free(slot->request);
     slot->request = HG_REQUEST_NULL;
     if (ret == HG_SUCCESS)
-        ret = client_answer(ship->put ? "write" : "read", slot->out.error);
+        ret = client_answer(what, slot->out.error);
     if (ret == HG_SUCCESS && slot->out.moved != slot->size)
         ret = ship_fail(ship, "the server moved less than a piece");
     if (ret == HG_SUCCESS && !ship->put)
@@ -323,8 +351,10 @@ static hg_return_t ship_slots_create(struct ship *ship)
         struct slot *slot = &ship->slots[i];
 
         slot->data = malloc(size);
-        if (slot->data == NULL)
+        if (slot->data == NULL) {
+            (void) fprintf(stderr, "no memory for %d pieces\n", CLIENT_SLOTS);
             return HG_NOMEM;
+        }
         ret = HG_Bulk_handle_create(1, &slot->data, &size,
             ship->put ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY, &slot->memory);
         if (ret != HG_SUCCESS)
@@ -333,12 +363,21 @@ static hg_return_t ship_slots_create(struct ship *ship)
     return HG_SUCCESS;
 }
 
-/* Freeing a request takes its call back; after freeing the handle the server
- * does not touch the memory any more; only then may that go. */
+/* What is under way may end, for a moment. Freeing a request takes its call
+ * back; after freeing the handle the server does not touch the memory any
+ * more; only then may that go. */
 static void ship_slots_destroy(struct ship *ship)
 {
+    hg_request_t requests[CLIENT_SLOTS];
+    int count = 0;
     int i;
 
+    for (i = 0; i < CLIENT_SLOTS; i++) {
+        if (ship->slots[i].request != HG_REQUEST_NULL)
+            requests[count++] = ship->slots[i].request;
+    }
+    if (count > 0 && !ship->lost)
+        (void) HG_Wait_all(count, requests, CLIENT_CLOSE_MS, HG_STATUS_IGNORE);
     for (i = 0; i < CLIENT_SLOTS; i++) {
         struct slot *slot = &ship->slots[i];
 
@@ -365,7 +404,10 @@ static hg_return_t ship_all(struct ship *ship, const char *name)
     if (ret == HG_SUCCESS)
         ret = ship_pieces(ship);
     ship_slots_destroy(ship);
-    close_ret = client_close(ship->client, ship->file);
+    if (ship->lost)
+        return ret;
+    close_ret =
+        client_close(ship->client, ship->file, ship->put && ret == HG_SUCCESS);
     return ret != HG_SUCCESS ? ret : close_ret;
 }
 
@@ -400,27 +442,57 @@ close_file:
     return ret;
 }
 
+/* Open the file that becomes `path` when it is whole: its name, to be freed;
+ * NULL and a line. */
+static char *client_part(const char *path, int *fd_p)
+{
+    size_t size = strlen(path) + sizeof(".part");
+    struct stat status;
+    char *part;
+
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        (void) fprintf(stderr, "%s: not a regular file\n", path);
+        return NULL;
+    }
+    part = (char *) malloc(size);
+    if (part == NULL) {
+        (void) fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        return NULL;
+    }
+    (void) snprintf(part, size, "%s.part", path);
+    *fd_p = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (*fd_p >= 0)
+        return part;
+    (void) fprintf(stderr, "%s: %s\n", part, strerror(errno));
+    free(part);
+    return NULL;
+}
+
 static hg_return_t client_get(
     struct client *client, const char *name, const char *path)
 {
     struct ship ship = {0};
     hg_return_t ret;
+    char *part;
 
     ship.client = client;
     ship.path = path;
     ret = client_stat(client, name, &ship.size);
     if (ret != HG_SUCCESS)
         return ret;
-    ship.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (ship.fd < 0)
-        return ship_fail(&ship, strerror(errno));
+    part = client_part(path, &ship.fd);
+    if (part == NULL)
+        return HG_IO_ERROR;
     ret = ship_all(&ship, name);
     if (close(ship.fd) != 0 && ret == HG_SUCCESS)
+        ret = ship_fail(&ship, strerror(errno));
+    if (ret == HG_SUCCESS && rename(part, path) != 0)
         ret = ship_fail(&ship, strerror(errno));
     if (ret == HG_SUCCESS)
         ship_report(&ship);
     else
-        (void) unlink(path); /* no half of a file is left */
+        (void) unlink(part);
+    free(part);
     return ret;
 }
 
@@ -480,7 +552,5 @@ int main(int argc, char *argv[])
             ret = client_report_counts(&client);
         client_end(&client);
     }
-    if (ret != HG_SUCCESS)
-        peer_complain("demo_client", ret);
     return ret != HG_SUCCESS;
 }

@@ -4,8 +4,10 @@
 #define _FILE_OFFSET_BITS 64
 #include "demo_serve.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,12 +20,15 @@
 #define DEMO_IDLE_SECONDS 60
 #define DEMO_BUFFERS 4
 #define DEMO_BUFFER_SIZE ((size_t) 1 << 20)
+#define DEMO_HIDDEN_MAX (DEMO_NAME_MAX + 24) /* .NAME.NUMBER */
 
 struct demo_file {
     uint64_t number; /* as the client knows it; 0: this entry is free */
     int fd;
     na_addr_t owner;
     time_t used;
+    bool written; /* to a hidden file */
+    char name[DEMO_NAME_MAX + 1];
 };
 
 struct demo_server {
@@ -54,10 +59,52 @@ static time_t demo_now(void)
     return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? now.tv_sec : 0;
 }
 
-static void demo_file_close(struct demo_file *file)
+static bool demo_file_is_idle(const struct demo_file *file)
 {
+    return demo_now() - file->used >= DEMO_IDLE_SECONDS;
+}
+
+/* What a file is called while it is written. */
+static void demo_file_hidden(
+    const struct demo_file *file, char hidden[DEMO_HIDDEN_MAX])
+{
+    (void) snprintf(
+        hidden, DEMO_HIDDEN_MAX, ".%s.%" PRIu64, file->name, file->number);
+}
+
+/* Close a file and forget it; what was written gets its name, or is removed.
+ * 0 or an errno. */
+static int demo_file_close(struct demo_file *file, bool keep)
+{
+    int error = close(file->fd) == 0 ? 0 : errno;
+    char hidden[DEMO_HIDDEN_MAX];
+
+    if (file->written) {
+        demo_file_hidden(file, hidden);
+        if (keep && error == 0 &&
+            renameat(demo_server.folder, hidden, demo_server.folder,
+                file->name) != 0)
+            error = errno;
+        if (!keep || error != 0)
+            (void) unlinkat(demo_server.folder, hidden, 0);
+    }
     (void) NA_Addr_free(demo_server.na_class, file->owner);
     memset(file, 0, sizeof(*file));
+    return error;
+}
+
+/* Close all files of a client that is gone. */
+static void demo_files_forget(na_addr_t owner)
+{
+    int i;
+
+    for (i = 0; i < DEMO_FILES; i++) {
+        struct demo_file *file = &demo_server.files[i];
+
+        if (file->number != 0 &&
+            NA_Addr_cmp(demo_server.na_class, file->owner, owner))
+            (void) demo_file_close(file, false);
+    }
 }
 
 /* The caller's file of that number, or NULL. */
@@ -93,10 +140,9 @@ static struct demo_file *demo_file_entry(void)
         if (file->used < oldest->used)
             oldest = file;
     }
-    if (demo_now() - oldest->used < DEMO_IDLE_SECONDS)
+    if (!demo_file_is_idle(oldest))
         return NULL;
-    (void) close(oldest->fd);
-    demo_file_close(oldest);
+    (void) demo_file_close(oldest, false);
     return oldest;
 }
 
@@ -113,17 +159,83 @@ static bool demo_name_is_good(const char *name)
         strlen(name) <= DEMO_NAME_MAX && strspn(name, allowed) == strlen(name);
 }
 
-/* Open a file of the folder: its descriptor, or minus an errno. */
-static int demo_open_name(const char *name, uint32_t mode)
+/* Whether `hidden` is what a file of that name is, or was, called while it is
+ * written: by a client that died, or by one that is still there. */
+static bool demo_hidden_is_stale(const char *hidden, const char *name)
 {
-    int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    size_t length = strlen(name);
+    const char *number = hidden + length + 2;
+    char open_one[DEMO_HIDDEN_MAX];
+    int i;
+
+    if (hidden[0] != '.' || strncmp(hidden + 1, name, length) != 0 ||
+        hidden[length + 1] != '.' || number[0] == '\0' ||
+        number[strspn(number, "0123456789")] != '\0')
+        return false;
+    for (i = 0; i < DEMO_FILES; i++) {
+        if (!demo_server.files[i].written)
+            continue;
+        demo_file_hidden(&demo_server.files[i], open_one);
+        if (strcmp(open_one, hidden) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Remove what was begun under that name and never ended. */
+static void demo_remove_stale(const char *name)
+{
+    int fd =
+        openat(demo_server.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    int i;
+
+    for (i = 0; i < DEMO_FILES; i++) {
+        struct demo_file *file = &demo_server.files[i];
+
+        if (file->written && strcmp(file->name, name) == 0 &&
+            demo_file_is_idle(file))
+            (void) demo_file_close(file, false);
+    }
+    if (folder == NULL) {
+        if (fd >= 0)
+            (void) close(fd);
+        return; /* it stays until the next time */
+    }
+    while ((entry = readdir(folder)) != NULL) {
+        if (demo_hidden_is_stale(entry->d_name, name))
+            (void) unlinkat(demo_server.folder, entry->d_name, 0);
+    }
+    (void) closedir(folder);
+}
+
+/* Whether a file of that name may be written: one that is not there, or a
+ * regular one; 0 or an errno. */
+static int demo_name_check(const char *name)
+{
+    struct stat status;
+
+    if (fstatat(demo_server.folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? 0 : errno;
+    return S_ISREG(status.st_mode) ? 0 : EINVAL;
+}
+
+/* Open what an entry names: its descriptor, or minus an errno. */
+static int demo_open_entry(const struct demo_file *file)
+{
+    char hidden[DEMO_HIDDEN_MAX];
     struct stat status;
     int fd;
 
-    if (mode > DEMO_MODE_WRITE || !demo_name_is_good(name))
-        return -EINVAL;
-    flags |= mode == DEMO_MODE_WRITE ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
-    fd = openat(demo_server.folder, name, flags, 0600);
+    if (file->written) {
+        demo_file_hidden(file, hidden);
+        fd = openat(demo_server.folder, hidden,
+            O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        return fd < 0 ? -errno : fd;
+    }
+    fd = openat(demo_server.folder, file->name,
+        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
@@ -132,20 +244,39 @@ static int demo_open_name(const char *name, uint32_t mode)
     return -EINVAL;
 }
 
-/* Enter an open file for the caller; 0 or an errno. */
-static int demo_open_enter(hg_handle_t handle, int fd, uint64_t *number)
+/* Open a file for the caller; 0 or an errno. */
+static int demo_open(
+    hg_handle_t handle, const demo_open_in_t *in, uint64_t *number_p)
 {
-    struct demo_file *file = demo_file_entry();
+    struct demo_file fresh = {0};
+    struct demo_file *file;
+    int error;
 
+    if (in->mode > DEMO_MODE_WRITE || !demo_name_is_good(in->name))
+        return EINVAL;
+    fresh.written = in->mode == DEMO_MODE_WRITE;
+    memcpy(fresh.name, in->name, strlen(in->name));
+    if (fresh.written) {
+        error = demo_name_check(fresh.name);
+        if (error != 0)
+            return error;
+        demo_remove_stale(fresh.name);
+    }
+    file = demo_file_entry();
     if (file == NULL)
         return EMFILE;
     if (NA_Addr_dup(demo_server.na_class, HG_Handler_get_addr(handle),
-            &file->owner) != NA_SUCCESS)
+            &fresh.owner) != NA_SUCCESS)
         return ENOMEM;
-    file->fd = fd;
-    file->used = demo_now();
-    file->number = ++demo_server.numbers;
-    *number = file->number;
+    fresh.number = ++demo_server.numbers;
+    fresh.used = demo_now();
+    fresh.fd = demo_open_entry(&fresh);
+    if (fresh.fd < 0) {
+        (void) NA_Addr_free(demo_server.na_class, fresh.owner);
+        return -fresh.fd;
+    }
+    *number_p = fresh.number;
+    *file = fresh;
     return 0;
 }
 
@@ -154,19 +285,11 @@ static hg_return_t demo_serve_open(hg_handle_t handle)
     demo_open_in_t in;
     demo_open_out_t out = {0, 0};
     hg_return_t ret;
-    int fd;
 
     ret = HG_Handler_get_input(handle, &in);
     if (ret != HG_SUCCESS)
         return ret;
-    fd = demo_open_name(in.name, in.mode);
-    if (fd < 0) {
-        out.error = -fd;
-    } else {
-        out.error = demo_open_enter(handle, fd, &out.file);
-        if (out.error != 0)
-            (void) close(fd);
-    }
+    out.error = demo_open(handle, &in, &out.file);
     demo_server.counts.opens++;
     (void) HG_Handler_free_input(handle, &in);
     (void) HG_Handler_start_output(handle, &out);
@@ -209,12 +332,8 @@ static hg_return_t demo_serve_close(hg_handle_t handle)
     if (ret != HG_SUCCESS)
         return ret;
     file = demo_file_find(handle, in.file);
-    if (file == NULL) {
-        out.error = EBADF;
-    } else {
-        out.error = close(file->fd) == 0 ? 0 : errno;
-        demo_file_close(file);
-    }
+    out.error =
+        file == NULL ? EBADF : demo_file_close(file, in.keep != HG_FALSE);
     demo_server.counts.closes++;
     (void) HG_Handler_free_input(handle, &in);
     (void) HG_Handler_start_output(handle, &out);
@@ -323,6 +442,8 @@ static hg_return_t demo_move(hg_handle_t handle, hg_bulk_op_t op)
                 &job);
     }
     (void) HG_Handler_free_input(handle, &in);
+    if (ret == HG_DISCONNECT)
+        demo_files_forget(caller);
     if (ret != HG_SUCCESS && job.error == 0)
         return ret; /* the transfer failed: the caller gets its code */
     out.error = job.error;
@@ -409,10 +530,8 @@ void demo_serve_end(void)
     int i;
 
     for (i = 0; i < DEMO_FILES; i++) {
-        if (demo_server.files[i].number == 0)
-            continue;
-        (void) close(demo_server.files[i].fd);
-        demo_file_close(&demo_server.files[i]);
+        if (demo_server.files[i].number != 0)
+            (void) demo_file_close(&demo_server.files[i], false);
     }
     pipeline_fini(&demo_server.pipeline);
     (void) close(demo_server.folder);

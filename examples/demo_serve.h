@@ -10,7 +10,13 @@
  * file that nobody used for longest, and at least for a while, is closed, so
  * that clients which died leave nothing behind for ever.
  *
- * One thread, one server a process: handlers get nothing but their handle.
+ * What is written goes to a hidden file, .NAME.NUMBER, and gets its name when
+ * the client closes it to be kept. A client that dies leaves nothing under the
+ * name; a server that dies leaves a hidden file, which the next one removes
+ * when that name is written again.
+ *
+ * One thread, one server a process and a folder: handlers get nothing but
+ * their handle.
  */
 #ifndef HG_EXAMPLES_DEMO_SERVE_H
 #define HG_EXAMPLES_DEMO_SERVE_H

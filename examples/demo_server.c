@@ -19,7 +19,7 @@ int main(int argc, char *argv[])
     stop_on_signals();
     ret = peer_listen(&peer, argv[1]);
     if (ret != HG_SUCCESS)
-        goto complain;
+        return 1;
     ret = demo_serve_begin(peer.na_class, argv[2]);
     if (ret != HG_SUCCESS)
         goto close_peer;
@@ -29,8 +29,5 @@ int main(int argc, char *argv[])
     demo_serve_end();
 close_peer:
     peer_close(&peer);
-complain:
-    if (ret != HG_SUCCESS)
-        peer_complain("demo_server", ret);
     return ret != HG_SUCCESS;
 }

@@ -54,7 +54,7 @@ static hg_return_t hello_call(na_addr_t server, hg_id_t id, const char *name)
     ret = HG_Forward(server, id, &in, &out, &request);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = stop_wait(request);
+    ret = peer_say("hello", stop_wait(request));
     if (ret == HG_SUCCESS)
         printf("%s (call %u)\n", out.text != NULL ? out.text : "(nothing)",
             (unsigned) out.number);
@@ -77,10 +77,8 @@ int main(int argc, char *argv[])
     stop_on_signals();
     ret = client ? peer_connect(&peer, argv[2])
                  : peer_listen(&peer, server ? argv[2] : "self://");
-    if (ret != HG_SUCCESS) {
-        peer_complain("hello", ret);
+    if (ret != HG_SUCCESS)
         return 1;
-    }
     id = MERCURY_REGISTER(
         "hello", hello_in_t, hello_out_t, client ? NULL : hello_serve);
     if (id == 0)
@@ -89,8 +87,6 @@ int main(int argc, char *argv[])
         ret = hello_call(peer.addr, id, "world");
     else if ((ret = peer_announce(&peer)) == HG_SUCCESS)
         ret = stop_serve();
-    if (ret != HG_SUCCESS)
-        peer_complain("hello", ret);
     peer_close(&peer);
     return ret != HG_SUCCESS;
 }

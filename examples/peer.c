@@ -2,11 +2,38 @@
 /* peer: see peer.h. */
 #include "peer.h"
 
+#include <errno.h>
 #include <string.h>
 
-void peer_complain(const char *what, hg_return_t ret)
+#include "stop.h"
+
+hg_return_t peer_say(const char *what, hg_return_t ret)
 {
-    (void) fprintf(stderr, "%s: %s\n", what, HG_Error_to_string(ret));
+    const char *why = HG_Error_to_string(ret);
+
+    switch (ret) {
+    case HG_SUCCESS: return ret;
+    case HG_CANCELED:
+        why = stop_wanted() ? "interrupted" : "the server is being stopped";
+        break;
+    case HG_DISCONNECT: why = "the server is gone"; break;
+    case HG_NOENTRY: why = "the server knows no such function"; break;
+    default: break;
+    }
+    (void) fprintf(stderr, "%s: %s\n", what, why);
+    return ret;
+}
+
+/* The part of an address up to "://", which each has; 0 and a line if not. */
+static size_t peer_scheme_length(const char *address)
+{
+    const char *end = strstr(address, "://");
+
+    if (end != NULL)
+        return (size_t) (end - address) + 3;
+    (void) fprintf(stderr,
+        "'%s' is no address: one looks like zmq+tcp://host:port\n", address);
+    return 0;
 }
 
 /* Open the transport and start the RPC layer on it. */
@@ -31,6 +58,8 @@ hg_return_t peer_listen(struct peer *peer, const char *address)
     hg_return_t ret;
 
     memset(peer, 0, sizeof(*peer));
+    if (peer_scheme_length(address) == 0)
+        return HG_INVALID_ARG;
     ret = peer_start(peer, address, NA_TRUE);
     if (ret != HG_SUCCESS)
         return ret;
@@ -40,31 +69,18 @@ hg_return_t peer_listen(struct peer *peer, const char *address)
     return ret;
 }
 
-/* A client needs no more of the address than its scheme: "zmq+tcp://". */
-static hg_return_t peer_scheme(const char *address, char *scheme, size_t size)
-{
-    const char *end = strstr(address, "://");
-    size_t length;
-
-    if (end == NULL)
-        return HG_INVALID_ARG;
-    length = (size_t) (end - address) + 3;
-    if (length >= size)
-        return HG_INVALID_ARG;
-    memcpy(scheme, address, length);
-    scheme[length] = '\0';
-    return HG_SUCCESS;
-}
-
 hg_return_t peer_connect(struct peer *peer, const char *address)
 {
+    size_t length = peer_scheme_length(address);
     char scheme[64];
     hg_return_t ret;
 
     memset(peer, 0, sizeof(*peer));
-    ret = peer_scheme(address, scheme, sizeof(scheme));
-    if (ret != HG_SUCCESS)
-        return ret;
+    if (length == 0)
+        return HG_INVALID_ARG;
+    /* A client needs no more of the address than its scheme: "zmq+tcp://". One
+     * too long is cut, and then unknown to the library, which says so. */
+    (void) snprintf(scheme, sizeof(scheme), "%.*s", (int) length, address);
     ret = peer_start(peer, scheme, NA_FALSE);
     if (ret != HG_SUCCESS)
         return ret;
@@ -77,18 +93,12 @@ hg_return_t peer_connect(struct peer *peer, const char *address)
 
 void peer_close(struct peer *peer)
 {
-    hg_return_t ret;
-
     if (peer->na_class == NULL)
         return;
     if (peer->addr != NA_ADDR_NULL)
         (void) NA_Addr_free(peer->na_class, peer->addr);
-    ret = HG_Finalize();
-    if (ret != HG_SUCCESS)
-        peer_complain("HG_Finalize", ret);
-    ret = NA_Finalize(peer->na_class);
-    if (ret != NA_SUCCESS)
-        peer_complain("NA_Finalize", ret);
+    (void) HG_Finalize();
+    (void) NA_Finalize(peer->na_class);
     memset(peer, 0, sizeof(*peer));
 }
 
@@ -100,7 +110,9 @@ hg_return_t peer_announce(const struct peer *peer)
     ret = NA_Addr_to_string(peer->na_class, text, sizeof(text), peer->addr);
     if (ret != NA_SUCCESS)
         return ret;
-    if (printf("%s\n", text) < 0 || fflush(stdout) != 0)
+    if (printf("%s\n", text) < 0 || fflush(stdout) != 0) {
+        (void) fprintf(stderr, "standard output: %s\n", strerror(errno));
         return HG_IO_ERROR;
+    }
     return HG_SUCCESS;
 }

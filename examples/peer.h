@@ -5,6 +5,11 @@
  *
  * With "self://" one process is both: it registers the server's functions,
  * and its own address is the server.
+ *
+ * Errors in the examples: whoever finds one writes one line to stderr, whoever
+ * is told of one hands the code up. The library does so too, so that a program
+ * has to tell only what it finds itself, and what came back from a server:
+ * peer_say.
  */
 #ifndef HG_EXAMPLES_PEER_H
 #define HG_EXAMPLES_PEER_H
@@ -28,8 +33,9 @@ hg_return_t peer_connect(struct peer *peer, const char *address);
 /* End both; for a peer that was zeroed and never started, nothing. */
 void peer_close(struct peer *peer);
 
-/* Write one line about a failure to stderr. */
-void peer_complain(const char *what, hg_return_t ret);
+/* Write a line about the code that a call ended with, if it is an error; `what`
+ * is the call. Returns the code. */
+hg_return_t peer_say(const char *what, hg_return_t ret);
 
 /* Print our address on stdout, for whoever starts clients. */
 hg_return_t peer_announce(const struct peer *peer);

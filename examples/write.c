@@ -142,7 +142,7 @@ static hg_return_t write_forward(na_addr_t server, hg_bulk_t bulk)
     ret = HG_Forward(server, id, &in, &out, &request);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = stop_wait(request);
+    ret = peer_say("write", stop_wait(request));
     (void) HG_Request_free(request);
     if (ret != HG_SUCCESS)
         return ret;
@@ -197,8 +197,10 @@ static hg_return_t write_alone(const struct peer *peer, matrix_t matrix)
     FILE *file = tmpfile(); /* has no name, so that nothing is left behind */
     hg_return_t ret;
 
-    if (file == NULL)
+    if (file == NULL) {
+        (void) fprintf(stderr, "a temporary file: %s\n", strerror(errno));
         return HG_IO_ERROR;
+    }
     write_server.fd = fileno(file);
     ret = pipeline_init(
         &write_server.pipeline, PIPELINE_SIZE, PIPELINE_BUFFER_SIZE);
@@ -208,8 +210,10 @@ static hg_return_t write_alone(const struct peer *peer, matrix_t matrix)
         ret = HG_OTHER_ERROR;
     else
         ret = write_matrix(peer->addr, matrix);
-    if (ret == HG_SUCCESS && !write_arrived(file, matrix))
+    if (ret == HG_SUCCESS && !write_arrived(file, matrix)) {
+        (void) fprintf(stderr, "the file is not what was sent\n");
         ret = HG_CHECKSUM_ERROR;
+    }
     pipeline_fini(&write_server.pipeline);
 close_file:
     (void) fclose(file);
@@ -221,8 +225,10 @@ static hg_return_t write_client(const struct peer *peer, bool alone)
     matrix_t *matrix = (matrix_t *) malloc(sizeof(*matrix));
     hg_return_t ret;
 
-    if (matrix == NULL)
+    if (matrix == NULL) {
+        (void) fprintf(stderr, "no memory for the matrix\n");
         return HG_NOMEM;
+    }
     write_fill(*matrix);
     ret =
         alone ? write_alone(peer, *matrix) : write_matrix(peer->addr, *matrix);
@@ -256,8 +262,6 @@ int main(int argc, char *argv[])
         ret = server ? write_serve(&peer) : write_client(&peer, !client);
         peer_close(&peer);
     }
-    if (ret != HG_SUCCESS)
-        peer_complain("write", ret);
     if (server && close(write_server.fd) != 0) {
         (void) fprintf(stderr, "%s: %s\n", argv[3], strerror(errno));
         return 1;

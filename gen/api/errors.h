@@ -9,7 +9,7 @@ enum {
     NA_SUCCESS = 0,
     NA_PERMISSION = 1,      /* an operation the owner did not allow */
     NA_NOENTRY = 2,         /* no such object, name or operation */
-    NA_INTR = 3,            /* a signal ended a wait */
+    NA_INTR = 3,            /* a signal ended a wait of a thread that slept */
     NA_AGAIN = 4,           /* a limit was reached; try later */
     NA_NOMEM = 5,           /* out of memory */
     NA_ACCESS = 6,          /* refused by the operating system's rights */
@@ -103,7 +103,8 @@ enum {
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Which subsystems speak: a list like "rpc,bulk", or "~zmq" for all but one;
- * NULL or "" for all. Overrides HG_LOG_SUBSYS. Copied. */
+ * NULL or "" for all. Overrides HG_LOG_SUBSYS, whose unknown names are told in a
+ * warning. Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /* Deliver lines (without newline) to `func` instead of stderr; NULL restores

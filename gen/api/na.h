@@ -15,12 +15,25 @@
  *
  * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
  * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
- * line of the log. Other output arguments are set only on success. Sizes are
+ * line of the log; waits that end by their time or a signal, and NA_Cancel,
+ * which comes too late as a rule, have not failed. Other output arguments are set only on success. Sizes are
  * bytes, times milliseconds.
  *
  * Every function may be called from any thread at any time, also for one
  * object from several, but for what ends an object: nobody else may be using
  * it then.
+ *
+ * Use after the end: classes, contexts and memory handles that are gone are
+ * told from those that live, in every function that takes the class with them,
+ * and so is an address that was freed as often as it was given: wrong
+ * arguments. Not detected are an address whose last reference is gone, or whose
+ * class is closed, and a context that is gone in NA_Trigger.
+ *
+ * Signals: a signal handler that runs on a thread while it sleeps in a wait of
+ * this library ends that wait with NA_INTR, SA_RESTART or not, whatever other
+ * threads do. While the thread is awake (NA_WAIT_SPIN never sleeps, adaptive
+ * waiting begins so) it does not; who must not miss one waits with a finite
+ * timeout.
  *
  * Address strings: [plugin+]protocol://[host][:port] or
  * [plugin+]protocol://name.
@@ -29,7 +42,7 @@
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *
- * NULL or "" names the default transport. No port or port 0: the system
+ * NULL or "" names the default transport, which is "self://". No port or port 0: the system
  * picks one; no host: loopback; 0.0.0.0, * and [::] bind every interface.
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
@@ -129,18 +142,19 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
-    const char *ip_subnet;
-    const char *auth_key;
-    size_t max_unexpected_size; /* bytes; the transport may give less */
-    size_t max_expected_size;
-    uint8_t progress_mode; /* NA_NO_BLOCK, NA_NO_RETRY */
-    enum na_addr_format addr_format;
-    uint8_t max_contexts; /* 0: no limit of the application's */
-    uint8_t thread_mode;
-    na_bool_t request_mem_device;
-    int traffic_class;
+    const char *ip_subnet;      /* no transport here uses it */
+    const char *auth_key;       /* the same */
+    size_t max_unexpected_size; /* bytes; 64 KiB. More than 16 MiB is cut */
+    size_t max_expected_size;   /* the same */
+    uint8_t progress_mode;      /* NA_NO_BLOCK; none */
+    enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */
+    uint8_t max_contexts;            /* the application's; 256 with the
+                                        library's own */
+    uint8_t thread_mode;             /* no transport here uses it */
+    na_bool_t request_mem_device;    /* the same */
+    int traffic_class;               /* the same */
     /* Members of hg. */
-    uint8_t wait_mode;         /* NA_WAIT_... */
+    uint8_t wait_mode;         /* NA_WAIT_...; NA_WAIT_ADAPTIVE */
     unsigned int spin_us;      /* adaptive: microseconds to stay awake; 50,
                                   or 300 where the transport has threads */
     na_bool_t progress_thread; /* a thread of the library serves peers'
@@ -170,7 +184,8 @@ struct na_init_info {
 
 /* Open the transport that `info_string` names. With `listen` peers can look
  * the class up; without, it can only call others (who can answer, and move
- * its memory). NULL on failure, with the cause in the log. Repeatable. */
+ * its memory). NULL on failure, with the cause in the log. Repeatable: up to 256
+ * are open at a time. */
 NA_EXPORT na_class_t *NA_Initialize(
     const char *info_string, na_bool_t listen) NA_WARN_UNUSED_RESULT;
 
@@ -178,8 +193,9 @@ NA_EXPORT na_class_t *NA_Initialize(
 NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
 
-/* Close a class. NA_BUSY while the application's own contexts live;
- * NA_INVALID_ARG for one that is closed already. Leaked addresses and memory
+/* Close a class. NA_BUSY while the application's own contexts live, or the RPC
+ * or bulk layer is on it: HG_Finalize comes first. NA_INVALID_ARG for one that
+ * is closed already. Leaked addresses and memory
  * handles are released, with one log line. Blocks while accepted sends leave,
  * briefly. */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
@@ -215,12 +231,14 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
 
-/* The same, blocking for at most timeout_ms (NA_TIMEOUT); needs no context,
- * and runs no callback of the application's. */
+/* The same, blocking for at most timeout_ms (NA_TIMEOUT, logged) or until a
+ * signal (NA_INTR); needs no context, and runs no callback of the
+ * application's. */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
-/* Drop a reference. Operations in flight keep theirs. */
+/* Drop a reference. Operations in flight keep theirs. NA_INVALID_ARG: the
+ * application has none, as of what HG_Handler_get_addr gives. */
 NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr);
 
 /* A reference to the class's own address, listening or not. */
@@ -373,21 +391,22 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 
 /* Move data for at most `timeout` ms, until a completion waits for
  * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
- * NA_INTR: a signal came. Serves peers' RMA and messages for other contexts on
+ * NA_INTR: a signal, as above. Serves peers' RMA and messages for other contexts on
  * the way. One thread progresses a context at a time; a second one waits for
  * its result. */
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
 /* Run at most max_count callbacks, waiting up to `timeout` ms for the first.
- * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT
- * with 0. */
+ * NA_SUCCESS with *actual_count >= 1 (0 if max_count is 0), or NA_TIMEOUT or
+ * NA_INTR with 0. actual_count may be NULL. */
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
 
 /* Ask an operation to end. NA_SUCCESS: its callback comes, once, with
- * NA_CANCELED or the result that won; NA_NOENTRY: it has ended already, or
- * cannot be taken back and ends by itself. */
+ * NA_CANCELED or the result that won; NA_NOENTRY, not logged: it has ended
+ * already, there never was such a one, or it cannot be taken back and ends by
+ * itself. */
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
 

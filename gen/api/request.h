@@ -23,6 +23,10 @@
 #define HG_API_VERSION 1
 #endif
 
+#if HG_API_VERSION != 1 && HG_API_VERSION != 2
+#error "HG_API_VERSION is 1 (the request model) or 2"
+#endif
+
 #if HG_API_VERSION == 1
 #define HG_Init HG_Init1
 #define HG_Finalize HG_Finalize1
@@ -33,24 +37,49 @@
 
 /* Executes a call. It may answer now or later, from any thread. A code other
  * than HG_SUCCESS before the output was started goes to the caller, and the
- * library frees the handle. */
+ * library frees the handle. HG_TIMEOUT and HG_INTR, which tell a caller that
+ * the call has not completed, and numbers that are no code travel as
+ * HG_OTHER_ERROR (logged). Results of the application are best a field of the
+ * output, and codes left to what goes wrong. A call that is neither answered
+ * nor freed leaves its caller waiting; HG_Finalize logs how many there are. */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 
-/* Limits of the RPC layer, all with defaults (0). */
+/* Limits of the RPC layer, all with defaults (0).
+ *
+ * The three that concern what peers have here, max_unanswered,
+ * max_fetched_bytes and max_held_bytes, are shared among them. As long as all
+ * peers together have no more than the limit, nobody is refused. Beyond it a
+ * peer may have as much as leaves as much again for others: one peer alone gets
+ * to the limit, a second one to half of it besides, a third to a quarter, and
+ * all together stay below twice the limit. So nobody locks others out by
+ * sending calls and leaving it at that. What is past that gets HG_AGAIN; if it
+ * was an output, the handler has run, and its HG_Handler_start_output returns
+ * HG_AGAIN, too. Only a peer that takes no answers, so that as many refusals
+ * wait for it as max_unanswered, hears nothing any more. Arguments too large for
+ * a message take memory as they come, not as they are announced; each MiB to 16
+ * MiB of an input has output_hold_ms to come, or the call ends with
+ * HG_CANCELED. */
 struct hg_options {
     size_t size;                 /* sizeof(struct hg_options) */
     unsigned int max_in_flight;  /* calls of ours; 65,536 */
     unsigned int max_unanswered; /* calls to us, arrived and not answered;
                                     4,096; beyond it callers get HG_AGAIN */
     unsigned int output_hold_ms; /* how long a large output waits to be
-                                    fetched; 30,000 */
+                                    fetched, or a piece of a large input
+                                    to come; 30,000 */
     unsigned int drain_ms;       /* HG_Finalize: for sends to leave; 1,000 */
     size_t max_args_size;        /* of a call's input or output; 1 GiB */
+    size_t max_fetched_bytes;    /* of all large inputs of calls to us, from
+                                    the call's arrival until its handle is
+                                    freed; at least, and by default,
+                                    max_args_size */
+    size_t max_held_bytes;       /* of all large outputs of ours that wait to
+                                    be fetched; the same */
 };
 
 #define HG_OPTIONS_INITIALIZER \
     { \
-        sizeof(struct hg_options), 0, 0, 0, 0, 0 \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while
@@ -58,8 +87,9 @@ struct hg_options {
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 
 /* Start the layer on a class, which stays the application's and must outlive
- * it. Makes a context of its own on the class; the application may make and
- * drive others. HG_EXIST: started already; HG_INVALID_ARG: NULL. */
+ * it: NA_Finalize is NA_BUSY until HG_Finalize. Makes a context of its own on
+ * the class; the application may make and drive others. There is one layer in a
+ * process. HG_EXIST: started already; HG_INVALID_ARG: NULL. */
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 
 /* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let
@@ -80,26 +110,36 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
 /* Start a call. `in_struct` is encoded before the function returns; it, what
  * it points to and `addr` may be freed at once. `out_struct` (NULL: not
  * wanted) is filled when the call completes; what decoding allocates in it
- * lives until HG_Request_free. HG_NOENTRY: id is not registered; HG_AGAIN: too
- * many in flight; the code of a failing in-proc. A call to oneself is queued
- * and run by a later wait. */
+ * lives until HG_Request_free. On failure *request is HG_REQUEST_NULL: unlike
+ * other outputs it is always written, since a variable used call after call
+ * would still name the request before, and be freed twice. HG_NOENTRY: id is
+ * not registered; HG_AGAIN: too many in flight; the code of a failing in-proc. A
+ * call to oneself is queued and run by a later wait. */
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
 
 /* Wait for a call: its own result, with *status HG_TRUE once it completed;
- * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal) while it has not. Makes
- * progress for the whole process and runs handlers, also inside a handler, to
- * a depth of 16. */
+ * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not: HG_Wait returns these two
+ * only for a call that has not completed. HG_INVALID_ARG: NULL, or a request
+ * that was freed. Makes progress for the whole process and runs
+ * handlers, also inside a handler, to a depth of 16. It looks for news at least
+ * once, and outlasts its time by no more than the handler that it runs then;
+ * with 0 it runs two at most. A signal handler that runs on a thread while that
+ * sleeps here, whatever other threads do, ends its wait with HG_INTR; on a
+ * thread that is awake it does not, so who must not miss a signal waits with a
+ * finite timeout. */
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
 /* The same for several, with one timeout: the first error in array order,
- * else HG_TIMEOUT if any is not done, else HG_SUCCESS. */
+ * else HG_TIMEOUT if any is not done, else HG_SUCCESS; HG_INTR at once. */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[]);
 
 /* Free a request and what decoding its output allocated; one in flight is
- * canceled, and its out_struct is not touched afterwards. */
+ * canceled, and its out_struct is not touched afterwards. HG_INVALID_ARG:
+ * HG_REQUEST_NULL, or a request that was freed already, by HG_Finalize too:
+ * a request is no pointer but a number, and not given again. */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 
 /* ---- Handlers ---- */
@@ -118,7 +158,9 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
 /* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the
  * bytes changed on the way, or the proc left some undecoded; HG_OVERFLOW: it
- * wanted more than arrived. Nothing stays allocated on failure. */
+ * wanted more than arrived. The last two are what happens when both sides do
+ * not register the same types, and the log line says so. Nothing stays
+ * allocated on failure. */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /* Release what decoding allocated. */
@@ -133,8 +175,8 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 
 /* The same by hand. The input as it arrived, and a zeroed buffer of *size
  * bytes for the output (both the handle's); then start_response, which sends
- * that buffer whole, or, with extra_buf not NULL, extra_size bytes from there
- * (copied) instead. */
+ * that buffer whole (extra_buf NULL, extra_size 0, else HG_INVALID_ARG), or,
+ * with extra_buf not NULL, extra_size bytes from there (copied) instead. */
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     hg_handle_t handle, void **buf, size_t *size);
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(
@@ -157,12 +199,16 @@ struct hg_counters {
     uint64_t errors_sent;    /* answers with a code, not an output */
     uint64_t inputs_fetched; /* too large for a message */
     uint64_t outputs_fetched;
-    uint64_t refused; /* malformed messages */
-    uint64_t late;    /* answers nobody waited for any more */
+    uint64_t refused;     /* malformed messages */
+    uint64_t late;        /* answers nobody waited for any more */
+    uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
+    uint64_t dropped;     /* calls of who takes no answers: no answer */
     uint64_t bulk_bytes_pulled;
     uint64_t bulk_bytes_pushed;
-    uint64_t in_flight;  /* now */
-    uint64_t unanswered; /* now */
+    uint64_t in_flight;     /* now */
+    uint64_t unanswered;    /* now */
+    uint64_t fetched_bytes; /* now, of max_fetched_bytes */
+    uint64_t held_bytes;    /* now, of max_held_bytes */
 };
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);

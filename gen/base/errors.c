@@ -4,7 +4,7 @@
  *
  * NA and HG share one table; NA knows its first part.
  */
-#include "base/os.h"
+#include "base/log.h"
 
 static const char *const hg_errors_texts[HG_RETURN_MAX] = {
     "success",
@@ -53,8 +53,10 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
 HG_EXPORT hg_return_t HG_Version_get(
     unsigned int *major, unsigned int *minor, unsigned int *patch)
 {
-    if (major == NULL || minor == NULL || patch == NULL)
+    if (major == NULL || minor == NULL || patch == NULL) {
+        hg_log_error("log", "HG_Version_get: an argument is NULL");
         return HG_INVALID_ARG;
+    }
     *major = HG_VERSION_MAJOR;
     *minor = HG_VERSION_MINOR;
     *patch = HG_VERSION_PATCH;

@@ -13,7 +13,7 @@
  *
  * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
  * hg_log_mutex, which is not held while a line is written or a sink runs.
- * Must not know: who logs. Allocates nothing, so running out of memory can
+ * Must not know: who logs, but for the names that a filter may hold. Allocates nothing, so running out of memory can
  * be logged.
  */
 #include "base/log.h"
@@ -29,12 +29,19 @@ typedef void hg_log_func_t(
 static const char *const hg_log_level_names[] = {
     "none", "error", "warning", "info", "debug"};
 
+/* Who logs in the house and its transports; a plugin of the application's may
+ * have a name of its own. */
+static const char *const hg_log_names[] = {"addr", "bulk", "checksum", "clock",
+    "cls", "ctx", "lock", "log", "mem", "msg", "op", "proc", "rma", "rpc",
+    "waker", "zmq", "ofi", "mpi"};
+
 static pthread_once_t hg_log_once = PTHREAD_ONCE_INIT;
 static atomic_int hg_log_level = -1; /* -1: the environment is not read yet */
 static pthread_mutex_t hg_log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char hg_log_filter[HG_LOG_FILTER_MAX]; /* guard: hg_log_mutex */
 static hg_log_func_t *hg_log_func;            /* guard: hg_log_mutex */
 static void *hg_log_func_arg;                 /* guard: hg_log_mutex */
+static _Thread_local unsigned hg_log_error_count;
 
 /* ---- Writing a line ---- */
 
@@ -165,6 +172,29 @@ static bool hg_log_filter_set(const char *list)
     return true;
 }
 
+/* Tell of the words of a list that name nobody. */
+static void hg_log_filter_judge(const char *list)
+{
+    size_t names = sizeof(hg_log_names) / sizeof(hg_log_names[0]);
+
+    while (*list != '\0') {
+        size_t size;
+        size_t i;
+
+        list += strspn(list, " ,~");
+        size = strcspn(list, " ,");
+        for (i = 0; i < names; i++)
+            if (strlen(hg_log_names[i]) == size &&
+                memcmp(list, hg_log_names[i], size) == 0)
+                break;
+        if (size > 0 && i == names)
+            hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
+                "HG_LOG_SUBSYS: no subsystem of hg is called \"%.*s\"",
+                (int) size, list);
+        list += size;
+    }
+}
+
 /* Read the environment, once. Its mistakes are told at any level: who wrote
  * a level wants to see lines. */
 static void hg_log_read_environment(void)
@@ -187,6 +217,8 @@ static void hg_log_read_environment(void)
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
             "HG_LOG_SUBSYS: longer than %d characters; taking all",
             HG_LOG_FILTER_MAX - 1);
+    else if (list != NULL)
+        hg_log_filter_judge(list);
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
@@ -222,6 +254,8 @@ HG_PRIVATE void hg_log_vline(
 
     if (!hg_log_on(level))
         return;
+    if (level == HG_LOG_LEVEL_ERROR)
+        hg_log_error_count++;
     pthread_mutex_lock(&hg_log_mutex);
     admitted = hg_log_filter_admits(hg_log_filter, subsys);
     pthread_mutex_unlock(&hg_log_mutex);
@@ -240,6 +274,11 @@ HG_PRIVATE void hg_log_line(
     va_start(args, format);
     hg_log_vline(level, subsys, format, args);
     va_end(args);
+}
+
+HG_PRIVATE unsigned hg_log_errors(void)
+{
+    return hg_log_error_count;
 }
 
 /* ---- Setters ---- */

@@ -28,6 +28,10 @@ HG_PRIVATE void hg_log_line(int level, const char *subsys, const char *format,
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args);
 
+/* How many lines of the level error this thread has begun so far, whether or
+ * not a filter kept them; none where that level is off. */
+HG_PRIVATE unsigned hg_log_errors(void);
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)

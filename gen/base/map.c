@@ -115,6 +115,11 @@ HG_PRIVATE void hg_map_fini(struct hg_map *map)
     hg_map_init(map);
 }
 
+HG_PRIVATE hg_return_t hg_map_reserve(struct hg_map *map)
+{
+    return map->entries != NULL ? HG_SUCCESS : hg_map_rebuild(map);
+}
+
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key)
 {
     const struct hg_map_entry *entry = hg_map_find(map, key);
@@ -278,6 +283,14 @@ HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id)
     const struct hg_slots_entry *entry = hg_slots_find(slots, id);
 
     return entry != NULL ? entry->value : NULL;
+}
+
+HG_PRIVATE uint64_t hg_slots_live(const struct hg_slots *slots, uint32_t number)
+{
+    if (number == 0 || number > slots->capacity ||
+        slots->entries[number - 1].value == NULL)
+        return 0;
+    return hg_slots_id(slots, number - 1);
 }
 
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)

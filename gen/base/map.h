@@ -29,6 +29,10 @@ struct hg_map {
 HG_PRIVATE void hg_map_init(struct hg_map *map);
 HG_PRIVATE void hg_map_fini(struct hg_map *map); /* values are the owner's */
 
+/* Take the memory for the first entries now: a map that is empty has as much
+ * memory then as one with a few. HG_NOMEM. */
+HG_PRIVATE hg_return_t hg_map_reserve(struct hg_map *map);
+
 /* The value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
 
@@ -61,6 +65,10 @@ HG_PRIVATE hg_return_t hg_slots_add(
 
 /* The value of a live identifier, or NULL. */
 HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id);
+
+/* The live identifier of a slot by its lower half; 0: the slot is free. */
+HG_PRIVATE uint64_t hg_slots_live(
+    const struct hg_slots *slots, uint32_t number);
 
 /* Remove a live identifier; its value, or NULL when stale. */
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);

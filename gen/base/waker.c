@@ -82,14 +82,14 @@ static void hg_waker_drain(struct hg_waker *waker)
 
 /* ---- Life ---- */
 
-HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
+/* Not logged: HG_IO_ERROR with errno. */
+static hg_return_t hg_waker_try_init(struct hg_waker *waker)
 {
     hg_return_t ret = hg_lock_init(&waker->mutex);
 
     if (ret != HG_SUCCESS)
         return ret;
     if (hg_waker_open(waker) != 0) {
-        hg_log_error("waker", "no descriptor to sleep on: %s", strerror(errno));
         ret = HG_IO_ERROR;
         goto destroy_mutex;
     }
@@ -99,6 +99,15 @@ HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
 
 destroy_mutex:
     pthread_mutex_destroy(&waker->mutex);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
+{
+    hg_return_t ret = hg_waker_try_init(waker);
+
+    if (ret == HG_IO_ERROR)
+        hg_log_error("waker", "no descriptor to sleep on: %s", strerror(errno));
     return ret;
 }
 
@@ -182,4 +191,38 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
         if (ms != INT_MAX)
             return HG_TIMEOUT;
     }
+}
+
+/* ---- Naps ---- */
+
+/* A nap without a descriptor: so short that nobody need wake it. */
+static hg_return_t hg_waker_doze(pthread_mutex_t *mutex, uint64_t deadline)
+{
+    int rc;
+
+    hg_unlock(mutex);
+    rc = poll(NULL, 0, 1);
+    hg_lock(mutex);
+    if (rc < 0)
+        return HG_INTR;
+    return hg_clock_now() < deadline ? HG_SUCCESS : HG_TIMEOUT;
+}
+
+HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
+    pthread_mutex_t *mutex, uint64_t deadline)
+{
+    hg_return_t ret;
+
+    if (hg_waker_try_init(&nap->waker) != HG_SUCCESS)
+        return hg_waker_doze(mutex, deadline);
+    hg_list_init(&nap->link);
+    hg_list_push(naps, &nap->link);
+    hg_waker_arm(&nap->waker);
+    hg_unlock(mutex);
+    ret = hg_waker_sleep(&nap->waker, -1, deadline);
+    hg_lock(mutex);
+    hg_list_remove(&nap->link);
+    hg_waker_disarm(&nap->waker);
+    hg_waker_fini(&nap->waker);
+    return ret == HG_IO_ERROR ? HG_SUCCESS : ret;
 }

@@ -14,6 +14,10 @@
  * from a ring until the last armed sleeper disarms, so that several threads,
  * or an event loop of the application, may sleep on it together.
  *
+ * Who waits under a mutex of its room's takes a nap instead: it sleeps on a
+ * waker of its own, so that one is woken and not all, and, unlike on a condition
+ * variable, a signal ends its sleep.
+ *
  * Locking: `armed` is an atomic. Writing to the descriptor and draining it
  * must not overlap, and have a private mutex, a leaf, held for one system
  * call; a ring takes it only while somebody is armed.
@@ -21,7 +25,7 @@
 #ifndef HG_GEN_BASE_WAKER_H
 #define HG_GEN_BASE_WAKER_H
 
-#include "base/os.h"
+#include "base/list.h"
 
 struct hg_waker {
     _Atomic uint32_t armed; /* sleepers, or threads about to sleep */
@@ -50,5 +54,24 @@ HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
  * after a signal; HG_IO_ERROR (logged). */
 HG_PRIVATE hg_return_t hg_waker_sleep(
     struct hg_waker *waker, int fd, uint64_t deadline);
+
+/* A thread that sleeps; on a list of its room's meanwhile. */
+struct hg_nap {
+    struct na_link link; /* guard: the room's mutex */
+    struct hg_waker waker;
+};
+
+/* Sleep on the list `naps` until woken (HG_SUCCESS, also for no reason), until
+ * `deadline` (HG_TIMEOUT) or a signal (HG_INTR). `mutex`, which guards the list
+ * and is held, is free meanwhile. Where descriptors ran out the nap is on no
+ * list, and ends after a millisecond. */
+HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
+    pthread_mutex_t *mutex, uint64_t deadline);
+
+/* Wake one that sleeps on a list; the list's mutex is held. */
+static inline void hg_waker_wake(struct hg_nap *nap)
+{
+    hg_waker_ring(&nap->waker);
+}
 
 #endif

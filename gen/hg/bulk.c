@@ -50,10 +50,13 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     ret = hg_lock_init(&layer->lock);
     if (ret != HG_SUCCESS)
         goto free_layer;
+    ret = hg_lock_cond_init(&layer->copied);
+    if (ret != HG_SUCCESS)
+        goto destroy_lock;
     layer->context = na_context_create(na_class, true);
     if (layer->context == NULL) {
         ret = HG_NOMEM;
-        goto destroy_lock;
+        goto destroy_cond;
     }
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
@@ -63,6 +66,8 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     *layer_p = layer;
     return HG_SUCCESS;
 
+destroy_cond:
+    pthread_cond_destroy(&layer->copied);
 destroy_lock:
     pthread_mutex_destroy(&layer->lock);
 free_layer:
@@ -96,7 +101,7 @@ static void hg_bulk_drop_mems(struct hg_bulk *bulk)
 {
     size_t i;
 
-    for (i = 0; i < bulk->mem_count; i++)
+    for (i = 0; bulk->original == NULL && i < bulk->mem_count; i++)
         (void) NA_Mem_handle_free(bulk->mems[i]->na_class, bulk->mems[i]);
     bulk->mem_count = 0;
 }
@@ -126,6 +131,7 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_mem_free(peer);
     }
     hg_map_fini(&layer->ids);
+    pthread_cond_destroy(&layer->copied);
     pthread_mutex_destroy(&layer->lock);
     hg_mem_free(layer);
 }
@@ -143,9 +149,13 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_list_remove(&bulk->link);
         hg_unlock(&layer->lock);
     }
-    hg_mem_free(bulk->mems);
-    hg_mem_free(bulk->segments);
-    hg_mem_free(bulk->memory);
+    if (bulk->original == NULL) {
+        hg_mem_free(bulk->mems);
+        hg_mem_free(bulk->segments);
+        hg_mem_free(bulk->memory);
+    } else {
+        hg_bulk_unref(bulk->original); /* which is no alias */
+    }
     hg_mem_free(bulk->owner);
     hg_mem_free(bulk);
 }
@@ -350,6 +360,9 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     bool was = false;
     size_t i;
 
+    if (bulk->original != NULL)
+        return;
+    atomic_store(&bulk->withdrawn, true);
     if (layer == NULL)
         return;
     hg_lock(&layer->lock);
@@ -357,9 +370,70 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
+    while (bulk->copies > 0)
+        (void) hg_lock_wait_until(&layer->copied, &layer->lock, HG_CLOCK_NEVER);
     hg_unlock(&layer->lock);
     for (i = 0; was && i < bulk->mem_count; i++)
         (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
+}
+
+/* ---- Aliases ---- */
+
+HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk)
+{
+    const struct hg_bulk *original =
+        bulk->original != NULL ? bulk->original : bulk;
+
+    if (!atomic_load(&original->withdrawn))
+        return HG_SUCCESS;
+    hg_log_error("bulk", "a bulk handle of this process was freed");
+    return HG_NOENTRY;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk)
+{
+    struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
+    hg_return_t ret;
+
+    hg_lock(&bulk->layer->lock);
+    ret = hg_bulk_check_there(original);
+    if (ret == HG_SUCCESS)
+        original->copies++;
+    hg_unlock(&bulk->layer->lock);
+    return ret;
+}
+
+HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk)
+{
+    struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
+
+    hg_lock(&bulk->layer->lock);
+    assert(original->copies > 0);
+    if (--original->copies == 0)
+        pthread_cond_broadcast(&bulk->layer->copied);
+    hg_unlock(&bulk->layer->lock);
+}
+
+/* A handle for the memory of `original`, whose reference it takes. */
+static hg_return_t hg_bulk_make_alias(struct hg_bulk_layer *layer,
+    struct hg_bulk *original, struct hg_bulk **bulk_p)
+{
+    struct hg_bulk *bulk = hg_bulk_new(layer);
+
+    assert(original->original == NULL && !original->remote);
+    if (bulk == NULL) {
+        hg_bulk_unref(original);
+        return HG_NOMEM;
+    }
+    bulk->original = original;
+    bulk->flags = original->flags;
+    bulk->size = original->size;
+    bulk->segment_count = original->segment_count;
+    bulk->segments = original->segments;
+    bulk->mems = original->mems;
+    bulk->mem_count = original->mem_count;
+    *bulk_p = bulk;
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
@@ -389,6 +463,11 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
         hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
         return HG_OPNOTSUPPORT;
     }
+    ret = hg_bulk_check_there(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (bulk->original != NULL)
+        bulk = bulk->original;
     if (buf_size < hg_bulk_serialize_size(bulk)) {
         hg_log_error(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
@@ -473,7 +552,7 @@ static bool hg_bulk_ref_living(struct hg_bulk *bulk)
     return false;
 }
 
-/* Our own description came back: the handle itself. */
+/* Our own description came back. */
 static hg_return_t hg_bulk_find_own(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
@@ -488,8 +567,7 @@ static hg_return_t hg_bulk_find_own(
         hg_log_error("bulk", "a bulk handle of this process was freed");
         return HG_NOENTRY;
     }
-    *bulk_p = bulk;
-    return HG_SUCCESS;
+    return hg_bulk_make_alias(layer, bulk, bulk_p);
 }
 
 /* The owner's address, a string without NUL on the wire. */
@@ -629,6 +707,8 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
     unsigned n = 0;
     size_t i;
 
+    if (hg_bulk_check_there(bulk) != HG_SUCCESS)
+        return HG_NOENTRY;
     if (bulk->remote || (flags & ~bulk->flags) != 0 || offset > bulk->size ||
         size > bulk->size - offset) {
         hg_log_error("bulk", "access: %s",

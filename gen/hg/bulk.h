@@ -6,7 +6,8 @@
  * else's. Handles are counted: a transfer in flight keeps those it uses. A
  * local handle is published when it is first serialized: its memory is
  * registered and it gets a random id, by which a description that comes back
- * to this process turns into the handle itself.
+ * to this process turns into an alias: a handle that shares the memory of the
+ * first one, and is of no more use once that one was freed.
  *
  *      serialized handle
  *      0     4   5   6      8      16        24            32    40      44
@@ -19,8 +20,9 @@
  * `owner` is empty unless bulk runs on a class of its own. `mems` is 1 where
  * the transport takes all segments in one memory handle.
  *
- * Locking: the layer's lock guards its list, ids and publication; counts are
- * atomics; everything else of a handle is constant.
+ * Locking: the layer's lock guards its list, ids, publication and copies;
+ * counts and the mark of withdrawal are atomics; everything else of a handle is
+ * constant.
  */
 #ifndef HG_GEN_HG_BULK_H
 #define HG_GEN_HG_BULK_H
@@ -36,6 +38,7 @@ struct hg_bulk_layer {
     struct na_class *na_class;
     struct na_context *context; /* where transfers run */
     pthread_mutex_t lock;
+    pthread_cond_t copied; /* somebody stopped copying */
     struct na_link handles;
     struct na_link peers;        /* owners' addresses, looked up once */
     struct hg_map ids;           /* published handles by id */
@@ -55,6 +58,9 @@ struct hg_bulk {
     unsigned long flags;
     bool remote;
     bool published;
+    _Atomic bool withdrawn;   /* freed by its owner, so not to be touched */
+    unsigned copies;          /* under way */
+    struct hg_bulk *original; /* of an alias, which shares what follows */
     uint64_t id;
     size_t size;
     size_t segment_count;
@@ -87,8 +93,17 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 
-/* Withdraw from peers' reach; what HG_Bulk_handle_free does first. */
+/* Withdraw from peers' reach and from its aliases', waiting for copies under
+ * way; what HG_Bulk_handle_free does first. Does nothing to an alias. */
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
+
+/* Around a copy of local memory: its owner stays in HG_Bulk_handle_free as long.
+ * HG_NOENTRY (logged): it is freed already. */
+HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk);
+HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk);
+
+/* HG_NOENTRY (logged) when an alias's memory was withdrawn. */
+HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk);
 
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_serialize(

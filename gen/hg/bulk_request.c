@@ -6,19 +6,18 @@
 #include "hg/bulk.h"
 #include "hg/bulk_transfer.h"
 #include "hg/layer.h"
+#include "hg/ticket.h"
 #include "hg/wait.h"
 #include "na/addr.h"
 
 struct hg_bulk_request {
-    struct na_link link;
     bool abandoned; /* by HG_Finalize */
     bool done;
     hg_return_t ret;
 };
 
-/* All that are not freed. */
-static struct na_link hg_bulk_request_list = {
-    &hg_bulk_request_list, &hg_bulk_request_list};
+/* All that nobody waited for to the end; guard: wait's mutex. */
+static struct hg_tickets hg_bulk_request_tickets;
 
 /* ---- Handles ---- */
 
@@ -135,6 +134,7 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
     const struct hg_transfer_args *args, struct hg_bulk_request **request_p)
 {
     struct hg_bulk_request *made;
+    uintptr_t ticket;
     hg_return_t ret;
 
     if (args->origin == NULL || args->local == NULL || request_p == NULL)
@@ -148,20 +148,24 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
         hg_log_error("bulk", "no memory for a request");
         return HG_NOMEM;
     }
-    hg_list_init(&made->link);
     hg_wait_lock();
-    hg_list_push(&hg_bulk_request_list, &made->link);
+    ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &ticket);
     hg_wait_unlock();
+    if (ret != HG_SUCCESS)
+        goto free_request;
     ret = hg_transfer_start(context->queue, args, hg_bulk_request_ended, made);
-    if (ret != HG_SUCCESS) {
-        hg_wait_lock();
-        hg_list_remove(&made->link);
-        hg_wait_unlock();
-        hg_mem_free(made);
-        return ret;
-    }
-    *request_p = made;
+    if (ret != HG_SUCCESS)
+        goto take_ticket;
+    *request_p = (hg_bulk_request_t) ticket;
     return HG_SUCCESS;
+
+take_ticket:
+    hg_wait_lock();
+    (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
+    hg_wait_unlock();
+free_request:
+    hg_mem_free(made);
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
@@ -172,6 +176,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     struct hg_transfer_args args = {op, origin_addr, origin_handle,
         origin_offset, local_handle, local_offset, size};
 
+    if (request != NULL) /* nothing to wait for, unless it succeeds */
+        *request = HG_BULK_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
     return hg_layer_leave(hg_bulk_request_start(context, &args, request));
@@ -181,37 +187,42 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    struct hg_bulk_request *found;
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
-    if (request == NULL)
-        return hg_layer_leave(
-            hg_layer_refuse("HG_Bulk_wait", "request is NULL"));
+    hg_wait_lock();
+    found = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_request_tickets, (uintptr_t) request);
+    hg_wait_unlock();
+    if (found == NULL)
+        return hg_layer_leave(hg_layer_refuse("HG_Bulk_wait",
+            request == HG_BULK_REQUEST_NULL
+                ? "request is NULL"
+                : "no such request: waited for already?"));
     /* A wait that starts no handler, inside one or not. */
-    ret = hg_wait_until(
-        context, &request->done, false, hg_wait_deadline(timeout));
+    ret =
+        hg_wait_until(context, &found->done, false, hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     if (ret != HG_SUCCESS)
         return hg_layer_leave(ret);
-    ret = request->ret;
+    ret = found->ret;
     hg_wait_lock();
-    hg_list_remove(&request->link);
+    (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
     hg_wait_unlock();
-    hg_mem_free(request);
+    hg_mem_free(found);
     return hg_layer_leave(ret);
 }
 
 HG_PRIVATE void hg_bulk_request_abandon_all(void)
 {
-    struct na_link *link;
+    struct hg_bulk_request *request;
 
     hg_wait_lock();
-    while ((link = hg_list_pop(&hg_bulk_request_list)) != NULL) {
-        struct hg_bulk_request *request =
-            HG_CONTAINER_OF(link, struct hg_bulk_request, link);
-
+    while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
+                &hg_bulk_request_tickets)) != NULL) {
         request->abandoned = true;
         if (request->done)
             hg_mem_free(request);

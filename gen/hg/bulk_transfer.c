@@ -62,6 +62,9 @@ static void hg_transfer_finish(struct hg_transfer *transfer)
 {
     if (transfer->epoch != atomic_load(&transfer->args.local->layer->epoch))
         return; /* nobody is left to be told */
+    /* A peer may send any code, and these two mean "not yet" to who waits. */
+    if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
+        transfer->ret = HG_OTHER_ERROR;
     transfer->done.run = hg_transfer_run;
     na_queue_push(transfer->queue, NA_LANE_DONE, &transfer->done);
 }
@@ -217,13 +220,26 @@ static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
 
 /* ---- Memory of this process ---- */
 
+/* Whoever frees a handle meanwhile waits. */
+static hg_return_t hg_transfer_begin_copy(const struct hg_transfer_args *args)
+{
+    hg_return_t ret = hg_bulk_begin_copy(args->origin);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_bulk_begin_copy(args->local);
+    if (ret != HG_SUCCESS)
+        hg_bulk_end_copy(args->origin);
+    return ret;
+}
+
 static void hg_transfer_copy(struct hg_transfer *transfer)
 {
-    bool pull = transfer->args.op == HG_BULK_PULL;
+    const struct hg_transfer_args *args = &transfer->args;
     struct hg_transfer_piece piece;
 
     while (hg_transfer_next(transfer, &piece)) {
-        if (pull)
+        if (args->op == HG_BULK_PULL)
             na_rma_copy(piece.local, piece.local_offset, piece.origin,
                 piece.origin_offset, piece.size);
         else
@@ -231,6 +247,8 @@ static void hg_transfer_copy(struct hg_transfer *transfer)
                 piece.local_offset, piece.size);
         hg_transfer_drop_piece(transfer, HG_SUCCESS);
     }
+    hg_bulk_end_copy(args->local);
+    hg_bulk_end_copy(args->origin);
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }
 
@@ -286,13 +304,17 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
     struct hg_transfer *transfer;
     hg_return_t ret = hg_transfer_check(args);
 
+    if (ret == HG_SUCCESS)
+        ret = args->origin->remote ? hg_bulk_check_there(args->local)
+                                   : hg_transfer_begin_copy(args);
     if (ret != HG_SUCCESS)
         return ret;
     transfer = (struct hg_transfer *) hg_mem_calloc(1, sizeof(*transfer));
     if (transfer == NULL || hg_lock_init(&transfer->lock) != HG_SUCCESS) {
         hg_mem_free(transfer);
         hg_log_error("bulk", "no memory for a transfer");
-        return HG_NOMEM;
+        ret = HG_NOMEM;
+        goto end_copy;
     }
     transfer->queue = queue;
     transfer->epoch = atomic_load(&args->local->layer->epoch);
@@ -314,5 +336,12 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
     ret = hg_transfer_begin(transfer);
     if (ret != HG_SUCCESS)
         hg_transfer_delete(transfer);
+    return ret;
+
+end_copy:
+    if (!args->origin->remote) {
+        hg_bulk_end_copy(args->local);
+        hg_bulk_end_copy(args->origin);
+    }
     return ret;
 }

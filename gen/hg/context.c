@@ -15,6 +15,9 @@
 /* How soon to try again what needs memory. */
 #define HG_CONTEXT_AGAIN_MS 10
 
+/* Limits of sizes beyond this are none, and would overflow when added up. */
+#define HG_CONTEXT_SIZE_MAX (SIZE_MAX / 8)
+
 /* ---- Messages in ---- */
 
 /* The RPC plane's sink. Only files what came: answers and refusals leave from
@@ -195,6 +198,27 @@ static void hg_context_set_options(
         mine->drain_ms = 1000;
     if (mine->max_args_size == 0)
         mine->max_args_size = (size_t) 1 << 30;
+    if (mine->max_args_size > HG_CONTEXT_SIZE_MAX)
+        mine->max_args_size = HG_CONTEXT_SIZE_MAX;
+    /* One call of the largest size is always possible. */
+    if (mine->max_fetched_bytes < mine->max_args_size)
+        mine->max_fetched_bytes = mine->max_args_size;
+    if (mine->max_fetched_bytes > HG_CONTEXT_SIZE_MAX)
+        mine->max_fetched_bytes = HG_CONTEXT_SIZE_MAX;
+    if (mine->max_held_bytes < mine->max_args_size)
+        mine->max_held_bytes = mine->max_args_size;
+    if (mine->max_held_bytes > HG_CONTEXT_SIZE_MAX)
+        mine->max_held_bytes = HG_CONTEXT_SIZE_MAX;
+}
+
+static void hg_context_set_shares(struct hg_context *context)
+{
+    const struct hg_options *options = &context->hg_class->options;
+
+    context->share.limit[HG_SHARE_CALLS] = options->max_unanswered;
+    context->share.limit[HG_SHARE_REFUSALS] = options->max_unanswered;
+    context->share.limit[HG_SHARE_FETCHED] = options->max_fetched_bytes;
+    context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
 }
 
 static hg_return_t hg_context_create_class(struct na_class *na_class,
@@ -271,6 +295,7 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     hg_slots_init(&context->sequences);
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
+    hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
     context->layer = layer;
     ret = hg_handle_fill_pool(context);
@@ -334,8 +359,14 @@ static void hg_context_delete(struct hg_context *context)
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
     unsigned drain_ms = context->hg_class->options.drain_ms;
+    unsigned unanswered = hg_serve_count_unanswered(context);
     bool quiet;
 
+    if (unanswered > 0)
+        hg_log_error("ctx",
+            "%u calls were never answered: a handler answers, "
+            "frees its handle or fails",
+            unanswered);
     hg_lock(&context->lock);
     context->closing = true;
     hg_unlock(&context->lock);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "hg/overflow.h"
 #include "na/addr.h"
+#include "na/sink.h"
 
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
@@ -91,7 +92,7 @@ static void hg_forward_run(struct na_completion *done)
     struct hg_handle *handle = hg_handle_of(done);
 
     assert(handle->state == HG_HANDLE_ENDED);
-    hg_overflow_end(&handle->in_large);
+    hg_overflow_end(handle, &handle->in_large);
     handle->callback(handle, handle->arg);
     hg_handle_unref(handle);
 }
@@ -99,7 +100,7 @@ static void hg_forward_run(struct na_completion *done)
 /* Tell the result of a call that was taken out. */
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 {
-    handle->ret = ret;
+    handle->ret = hg_handle_result(ret);
     hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
 }
 
@@ -114,13 +115,12 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     struct hg_header header;
     hg_return_t ret;
 
-    ret = hg_handle_encode(
-        context, &handle->in, handle->rpc.in_proc, data, &handle->in_args);
+    ret = hg_handle_encode(handle, data);
     if (ret != HG_SUCCESS)
         return ret;
     memset(&header, 0, sizeof(header));
     header.type = HG_HEADER_REQUEST;
-    header.origin_context = context->na_context->id;
+    header.origin_context = na_sink_number(context->na_context);
     header.rpc_id = handle->rpc.id;
     header.sequence = handle->sequence;
     header.incarnation = hg_class->na_class->incarnation;
@@ -161,8 +161,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     assert(!handle->target);
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
-        hg_log_error("rpc", "the peer %s is gone: %s",
-            handle->addr->name != NULL ? handle->addr->name : "(unnamed)",
+        hg_log_error("rpc", "\"%s\" cannot be called: %s is gone: %s",
+            hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
         return ret;
     }
@@ -192,7 +192,7 @@ take_back:
         handle->state = HG_HANDLE_IDLE;
     hg_unlock(&handle->context->lock);
     if (ret != HG_SUCCESS) {
-        hg_overflow_end(&handle->in_large);
+        hg_overflow_end(handle, &handle->in_large);
         hg_handle_unref(handle);
     }
     return ret;
@@ -316,14 +316,39 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     return handle;
 }
 
+/* Say why a call was not executed. A code of the handler's own is the
+ * application's matter. */
+static void hg_forward_log_code(
+    const struct hg_handle *handle, const struct hg_header *header)
+{
+    const char *function = hg_handle_function(handle);
+    const char *peer = hg_handle_peer(handle);
+    hg_return_t code = header->code;
+
+    if (code == HG_SUCCESS)
+        return;
+    if (hg_handle_result(code) != code)
+        hg_log_error("rpc", "%s answered \"%s\" with %d, which is no result",
+            peer, function, code);
+    else if ((header->flags & HG_HEADER_REFUSED) == 0)
+        return;
+    else if (code == HG_NOENTRY)
+        hg_log_error("rpc", "\"%s\" is not served by %s", function, peer);
+    else if (code == HG_AGAIN)
+        hg_log_warning(
+            "rpc", "%s has no room for \"%s\" for now", peer, function);
+    else
+        hg_log_error("rpc", "%s refused \"%s\": %s", peer, function,
+            HG_Error_to_string(code));
+}
+
 /* Copy an answer, which is whole; its code. */
 static hg_return_t hg_forward_keep_answer(struct hg_handle *handle,
     const struct hg_header *header, const void *message, size_t size)
 {
-    hg_return_t ret = header->code;
+    hg_return_t ret = hg_handle_result(header->code);
 
-    if (ret < 0 || ret >= HG_RETURN_MAX)
-        ret = HG_OTHER_ERROR;
+    hg_forward_log_code(handle, header);
     if (ret != HG_SUCCESS)
         return ret;
     ret = hg_buf_reserve(&handle->out, size, size);
@@ -352,7 +377,9 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     }
     hg_handle_count(&context->hg_class->responses_received);
     if (damaged != HG_SUCCESS) {
-        hg_log_error("rpc", "a damaged answer came, or one of another version");
+        hg_log_error("rpc",
+            "a damaged answer to \"%s\" came from %s, or one of another version",
+            hg_handle_function(handle), hg_handle_peer(handle));
         goto finish;
     }
     handle->peer_context = header->origin_context;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "na/addr.h"
 #include "na/msg.h"
+#include "na/sink.h"
 
 /* Free handles kept, and the largest buffer one keeps. */
 #define HG_HANDLE_POOL_MAX 1024
@@ -136,6 +137,12 @@ HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
     assert(before > 0);
     if (before > 1)
         return;
+    if (handle->counted) {
+        hg_lock(&context->lock);
+        hg_handle_discount(handle);
+        hg_unlock(&context->lock);
+    }
+    assert(handle->in_large.share == 0 && handle->out_large.share == 0);
     if (handle->addr != NULL)
         na_addr_unref(handle->addr);
     hg_handle_clear(handle);
@@ -176,12 +183,66 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     na_queue_push(handle->context->queue, lane, &handle->done);
 }
 
+/* ---- What is known of it ---- */
+
+HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle)
+{
+    return handle->addr->name != NULL ? handle->addr->name : "a peer";
+}
+
+HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle)
+{
+    return handle->rpc.name != NULL ? handle->rpc.name : "(unknown)";
+}
+
+HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
+{
+    return ret < 0 || ret >= HG_RETURN_MAX || ret == HG_TIMEOUT ||
+            ret == HG_INTR
+        ? HG_OTHER_ERROR
+        : ret;
+}
+
+HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
+{
+    if (!handle->counted)
+        return;
+    handle->counted = false;
+    hg_share_give(&handle->context->share, handle->addr, handle->counted_as, 1);
+}
+
+/* A refusal cannot leave yet. The lock is held. */
+static void hg_handle_count_stuck(struct hg_handle *handle)
+{
+    if (!handle->target || !handle->refused || handle->counted)
+        return;
+    handle->counted = true;
+    handle->counted_as = HG_SHARE_REFUSALS;
+    hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
+}
+
 /* ---- Sending ---- */
 
-static void hg_handle_count_sending(struct hg_context *context, int delta)
+static void hg_handle_begin_sending(struct hg_handle *handle)
 {
+    struct hg_context *context = handle->context;
+
     hg_lock(&context->lock);
-    context->sending += (uint32_t) delta;
+    context->sending++;
+    hg_handle_count_stuck(handle); /* unless it leaves at once */
+    hg_unlock(&context->lock);
+}
+
+/* A send is over; with `left`, so that the message is with the peer. */
+static void hg_handle_end_sending(struct hg_handle *handle, bool left)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(context->sending > 0);
+    context->sending--;
+    if (left)
+        hg_handle_discount(handle);
     hg_unlock(&context->lock);
 }
 
@@ -192,7 +253,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 
     if (info->ret != NA_SUCCESS && handle->unsent != NULL)
         handle->unsent(handle, info->ret);
-    hg_handle_count_sending(handle->context, -1);
+    hg_handle_end_sending(handle, true);
     hg_handle_unref(handle);
     return NA_SUCCESS;
 }
@@ -218,11 +279,11 @@ HG_PRIVATE hg_return_t hg_handle_send(
     msg.plane = NA_MSG_RPC;
     msg.target = target;
     hg_handle_ref(handle);
-    hg_handle_count_sending(context, 1);
+    hg_handle_begin_sending(handle);
     ret = na_msg_send_rpc(
         context->na_context, &msg, hg_handle_sent, handle, &done);
     if (ret != HG_SUCCESS || done) {
-        hg_handle_count_sending(context, -1);
+        hg_handle_end_sending(handle, ret == HG_SUCCESS);
         hg_handle_unref(handle);
     }
     return ret;
@@ -242,8 +303,7 @@ static void hg_handle_say(struct hg_handle *handle)
         hg_unlock(&context->lock);
     } else if (ret != HG_SUCCESS) {
         hg_log_warning("rpc", "could not tell %s about a call: %s",
-            handle->addr->name != NULL ? handle->addr->name : "a peer",
-            HG_Error_to_string(ret));
+            hg_handle_peer(handle), HG_Error_to_string(ret));
     }
 }
 
@@ -254,7 +314,7 @@ HG_PRIVATE void hg_handle_send_control(
 
     assert(header->text_size == 0 && hg_list_is_empty(&handle->unsaid));
     header->incarnation = context->hg_class->na_class->incarnation;
-    header->origin_context = context->na_context->id;
+    header->origin_context = na_sink_number(context->na_context);
     header->target_context = handle->peer_context;
     hg_header_encode(header, handle->control);
     hg_handle_say(handle);
@@ -303,16 +363,25 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
 /* ---- Arguments ---- */
 
 HG_PRIVATE hg_return_t hg_handle_decode(
-    const struct hg_args *args, hg_proc_cb_t proc_cb, void *data)
+    const struct hg_handle *handle, void *data)
 {
+    bool target = handle->target;
+    const struct hg_args *args = target ? &handle->in_args : &handle->out_args;
     struct hg_proc proc;
     hg_return_t ret;
 
     hg_proc_init_decode(&proc, args->data, args->size);
-    ret = proc_cb(&proc, data);
+    hg_proc_set_subject(
+        &proc, hg_handle_function(handle), hg_handle_peer(handle));
+    ret = hg_proc_verify(&proc, args->crc);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = target ? handle->rpc.in_proc(&proc, data)
+                 : handle->rpc.out_proc(&proc, data);
     if (ret == HG_SUCCESS && args->raw)
         ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
-    return hg_proc_finish_decode(&proc, ret, args->crc);
+    ret = hg_proc_finish_decode(&proc, ret, args->crc);
+    return hg_handle_result(ret);
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
@@ -323,19 +392,23 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
     return proc_cb(&proc, data);
 }
 
-HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
-    struct hg_buf *buf, hg_proc_cb_t proc_cb, void *data,
-    struct hg_args *args_p)
+HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 {
+    bool target = handle->target;
+    struct hg_buf *buf = target ? &handle->out : &handle->in;
+    struct hg_args *args = target ? &handle->out_args : &handle->in_args;
+    hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
     struct hg_proc proc;
     hg_return_t ret;
 
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
-        HG_HEADER_MIN + context->hg_class->options.max_args_size);
+        HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
+    hg_proc_set_subject(
+        &proc, hg_handle_function(handle), hg_handle_peer(handle));
     if (ret == HG_SUCCESS && proc_cb != NULL)
         ret = proc_cb(&proc, data);
-    ret = hg_proc_finish_encode(&proc, ret, &args_p->size, &args_p->crc);
+    ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
     if (ret == HG_SUCCESS)
-        args_p->data = buf->data + HG_HEADER_MIN;
+        args->data = buf->data + HG_HEADER_MIN;
     return ret;
 }

@@ -11,7 +11,10 @@
  *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
  *
- * Locking: the context's lock guards states, the tables and the pool. The
+ * A target's handle counts as one of its peer's calls until its answer has left,
+ * and as one of its refusals while that cannot leave (share.h).
+ *
+ * Locking: the context's lock guards states, tables, shares and the pool. The
  * buffers belong to whoever drives the current state.
  */
 #ifndef HG_GEN_HG_HANDLE_H
@@ -24,6 +27,7 @@
 #include "hg/header.h"
 #include "hg/proc.h"
 #include "hg/registry.h"
+#include "hg/share.h"
 #include "na/core.h"
 
 struct hg_bulk_layer;
@@ -41,11 +45,15 @@ enum hg_handle_state {
 
 /* Arguments that travel outside a message. */
 struct hg_overflow {
-    struct na_mem_handle *mem;    /* ours, registered: a peer fetches it */
+    struct na_mem_handle *mem;    /* ours: a peer's get or our own is at it */
     struct na_mem_handle *remote; /* theirs: being fetched */
     unsigned char *data;          /* fetched bytes, for the handle's life */
     size_t size;
-    na_op_id_t op_id; /* of the fetch */
+    size_t room;      /* at `data`; grows with what has come */
+    size_t got;       /* bytes; context lock */
+    size_t share;     /* target: bytes counted for the peer */
+    bool under_way;   /* a piece is being fetched; context lock */
+    na_op_id_t op_id; /* of it, once known; context lock */
     void (*fetched)(struct hg_handle *handle, hg_return_t ret);
 };
 
@@ -66,8 +74,11 @@ struct hg_handle {
     enum hg_handle_state state; /* context lock */
     bool target;
     bool freed;    /* target: the application let go; context lock */
+    bool counted;  /* target: in its peer's share; context lock */
+    bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
-    bool canceled; /* origin: taken back while fetching; context lock */
+    bool canceled; /* the fetch is of no more use; context lock */
+    enum hg_share_kind counted_as; /* if so */
     struct na_addr *addr;
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
@@ -107,6 +118,8 @@ struct hg_class {
     _Atomic uint64_t outputs_fetched;
     _Atomic uint64_t refused;
     _Atomic uint64_t late;
+    _Atomic uint64_t turned_away;
+    _Atomic uint64_t dropped;
 };
 
 struct hg_context {
@@ -123,6 +136,7 @@ struct hg_context {
     struct hg_slots sequences; /* origins by sequence */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
+    struct hg_share share; /* what peers have of what is limited */
     uint32_t in_flight;
     uint32_t unanswered;
     uint32_t live;    /* handles out of the pool */
@@ -182,17 +196,29 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
     return HG_CONTAINER_OF(done, struct hg_handle, done);
 }
 
-/* Decode arguments with `proc_cb` into `data`. Codes as HG_Handler_get_input;
- * nothing stays allocated on failure. */
+/* Decode what came, the input at a target and the output at an origin, with
+ * its proc, which there is, into `data`. Codes as HG_Handler_get_input; nothing
+ * stays allocated on failure. */
 HG_PRIVATE hg_return_t hg_handle_decode(
-    const struct hg_args *args, hg_proc_cb_t proc_cb, void *data);
+    const struct hg_handle *handle, void *data);
 
 /* Release what decoding allocated. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
 
-/* Encode arguments into `buf` behind room for a header. */
-HG_PRIVATE hg_return_t hg_handle_encode(struct hg_context *context,
-    struct hg_buf *buf, hg_proc_cb_t proc_cb, void *data,
-    struct hg_args *args_p);
+/* Encode what is to be sent, the input at an origin and the output at a target,
+ * into its buffer behind room for a header. Failures are logged. */
+HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
+
+/* For log lines: the peer's name, and that of the function. */
+HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle);
+HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle);
+
+/* The code with which a call may end: `ret`, unless it means that a call has
+ * not ended, or nothing at all; those are HG_OTHER_ERROR. */
+HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
+
+/* Target: the answer has left, so the peer has one call less; nothing when it
+ * is not counted. The lock is held. */
+HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 
 #endif

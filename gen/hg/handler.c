@@ -67,8 +67,7 @@ HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct)
         ret = hg_layer_refuse(
             "HG_Handler_get_input", "the function has no input proc");
     else
-        ret =
-            hg_handle_decode(&handle->in_args, handle->rpc.in_proc, in_struct);
+        ret = hg_handle_decode(handle, in_struct);
     return hg_layer_leave(ret);
 }
 

@@ -47,7 +47,9 @@ enum hg_header_type {
 enum hg_header_flags {
     HG_HEADER_LARGE = 0x01,   /* the payload describes where the args are */
     HG_HEADER_ONE_WAY = 0x02, /* nobody waits for an answer */
-    HG_HEADER_RAW = 0x04      /* args of a fixed size: a proc may leave some */
+    HG_HEADER_RAW = 0x04,     /* args of a fixed size: a proc may leave some */
+    HG_HEADER_REFUSED = 0x08  /* a response's code is not the handler's: the
+                                 call was not executed */
 };
 
 enum hg_header_option {

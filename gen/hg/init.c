@@ -19,7 +19,7 @@
 #include "hg/bulk_request.h"
 #include "hg/layer.h"
 #include "hg/request.h"
-#include "na/class.h"
+#include "na/live.h"
 
 struct hg_init_state {
     struct hg_context *context; /* NULL: not initialised */
@@ -52,9 +52,21 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     return ret;
 }
 
+/* From now on NA_Finalize refuses to close the class. False (logged). */
+static bool hg_init_hold(const char *function, struct na_class *na_class)
+{
+    if (na_live_hold(na_class))
+        return true;
+    (void) hg_layer_refuse(function,
+        na_class == NULL ? "the class is NULL (did NA_Initialize fail?)"
+                         : "no such class is open");
+    return false;
+}
+
 /* ---- The bulk layer ---- */
 
-/* Make it and open its gate; lock held. */
+/* Make it and open its gate. The layer keeps the caller's hold of the class.
+ * Lock held. */
 static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
@@ -71,19 +83,21 @@ static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
 static void hg_init_end_bulk(void)
 {
     struct hg_bulk_layer *bulk = hg_init_state.bulk;
+    struct na_class *na_class = bulk->na_class;
 
     hg_bulk_set_current(NULL);
     hg_init_state.bulk = NULL;
     hg_init_state.own_bulk = false;
     hg_bulk_layer_destroy(bulk);
+    na_live_let_go(na_class);
 }
 
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
 {
     hg_return_t ret;
 
-    if (!na_class_is_live(na_class))
-        return hg_layer_refuse("HG_Bulk_init", "no such class is open");
+    if (!hg_init_hold("HG_Bulk_init", na_class))
+        return HG_INVALID_ARG;
     hg_layer_lock();
     if (hg_init_state.bulk != NULL) {
         ret = HG_EXIST;
@@ -92,6 +106,8 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
         ret = hg_init_begin_bulk(na_class, false);
     }
     hg_layer_unlock();
+    if (ret != HG_SUCCESS)
+        na_live_let_go(na_class);
     return ret;
 }
 
@@ -130,6 +146,7 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         ret = hg_init_begin_bulk(na_class, true);
         if (ret != HG_SUCCESS)
             return ret;
+        (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
     ret = hg_context_create(na_class, hg_init_state.bulk,
         &hg_init_state.options, &hg_init_state.context);
@@ -144,8 +161,8 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
 {
     hg_return_t ret;
 
-    if (!na_class_is_live(na_class))
-        return hg_layer_refuse("HG_Init", "no such class is open");
+    if (!hg_init_hold("HG_Init", na_class))
+        return HG_INVALID_ARG;
     hg_layer_lock();
     if (hg_init_state.context != NULL) {
         ret = HG_EXIST;
@@ -154,6 +171,8 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
         ret = hg_init_begin(na_class);
     }
     hg_layer_unlock();
+    if (ret != HG_SUCCESS)
+        na_live_let_go(na_class);
     return ret;
 }
 
@@ -171,11 +190,14 @@ static hg_return_t hg_init_close(void)
 HG_EXPORT hg_return_t HG_Finalize1(void)
 {
     struct hg_context *context;
+    struct na_class *na_class = NULL;
     hg_return_t ret;
 
     hg_layer_lock();
     context = hg_init_state.context;
     ret = context == NULL ? HG_FAULT : hg_init_close();
+    if (ret == HG_SUCCESS)
+        na_class = context->hg_class->na_class;
     hg_layer_unlock();
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
@@ -192,6 +214,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
         hg_init_end_bulk();
     hg_init_state.context = NULL;
     hg_layer_unlock();
+    na_live_let_go(na_class);
     return HG_SUCCESS;
 }
 
@@ -201,7 +224,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_context *context = hg_layer_enter("HG_Register");
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL};
     hg_id_t id = 0;
 
     if (context == NULL)
@@ -234,11 +257,15 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->outputs_fetched = atomic_load(&hg_class->outputs_fetched);
     counters->refused = atomic_load(&hg_class->refused);
     counters->late = atomic_load(&hg_class->late);
+    counters->turned_away = atomic_load(&hg_class->turned_away);
+    counters->dropped = atomic_load(&hg_class->dropped);
     counters->bulk_bytes_pulled = atomic_load(&context->layer->bytes_pulled);
     counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
     counters->unanswered = context->unanswered;
+    counters->fetched_bytes = context->share.total[HG_SHARE_FETCHED];
+    counters->held_bytes = context->share.total[HG_SHARE_HELD];
     hg_unlock(&context->lock);
     return hg_layer_leave(HG_SUCCESS);
 }

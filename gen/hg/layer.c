@@ -58,7 +58,8 @@ HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
 {
     if (hg_layer_pass(&hg_layer_gate))
         return hg_layer_context;
-    hg_log_error("rpc", "%s: HG_Init was not called", function);
+    hg_log_error(
+        "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 /* overflow: see overflow.h. */
 #include "hg/overflow.h"
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/wire.h"
@@ -9,6 +10,60 @@
 #include "na/rma.h"
 
 #define HG_OVERFLOW_FIXED 20
+
+/* Pieces grow from the first size to the largest: as much again as has come.
+ * The largest has to come in output_hold_ms. */
+#define HG_OVERFLOW_PIECE_FIRST ((size_t) 1 << 20)
+#define HG_OVERFLOW_PIECE_MAX ((size_t) 16 << 20)
+
+/* How soon to look again at a piece that cannot be canceled yet. */
+#define HG_OVERFLOW_AGAIN_MS 10
+
+/* ---- Shares ---- */
+
+/* Count `size` bytes for a target's peer, of its input or its output. */
+static hg_return_t hg_overflow_take_share(
+    struct hg_handle *handle, struct hg_overflow *large, size_t size)
+{
+    struct hg_context *context = handle->context;
+    bool fetched = large == &handle->in_large;
+    bool taken;
+
+    if (!handle->target)
+        return HG_SUCCESS;
+    hg_lock(&context->lock);
+    assert(large->share == 0);
+    taken = hg_share_take(&context->share, handle->addr,
+        fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, size);
+    if (taken)
+        large->share = size;
+    hg_unlock(&context->lock);
+    if (taken)
+        return HG_SUCCESS;
+    hg_handle_count(&context->hg_class->turned_away);
+    hg_log_warning("rpc",
+        "no room for an %s of %zu bytes of \"%s\" with %s for now",
+        fetched ? "input" : "output", size, hg_handle_function(handle),
+        hg_handle_peer(handle));
+    return HG_AGAIN;
+}
+
+static void hg_overflow_give_share(
+    struct hg_handle *handle, struct hg_overflow *large)
+{
+    struct hg_context *context = handle->context;
+    bool fetched = large == &handle->in_large;
+
+    if (large->share == 0)
+        return;
+    hg_lock(&context->lock);
+    hg_share_give(&context->share, handle->addr,
+        fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, large->share);
+    large->share = 0;
+    hg_unlock(&context->lock);
+}
+
+/* ---- Offering ---- */
 
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
@@ -27,12 +82,14 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
      * handle's size does not depend on the address. */
     total = args_end + header_size + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
     ret = hg_buf_reserve(buf, total, total);
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_take_share(handle, large, args->size);
     if (ret != HG_SUCCESS)
         return ret;
     ret = NA_Mem_handle_create(na_class, buf->data + HG_HEADER_MIN, args->size,
         NA_MEM_READ_ONLY, &large->mem);
     if (ret != HG_SUCCESS)
-        return ret;
+        goto end_large;
     ret = NA_Mem_register(na_class, large->mem);
     if (ret != HG_SUCCESS)
         goto end_large;
@@ -59,7 +116,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     return HG_SUCCESS;
 
 end_large:
-    hg_overflow_end(large);
+    hg_overflow_end(handle, large);
     return ret;
 }
 
@@ -69,33 +126,162 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
     return size >= HG_OVERFLOW_FIXED ? hg_wire_load64(payload) : 0;
 }
 
-HG_PRIVATE void hg_overflow_end(struct hg_overflow *large)
+HG_PRIVATE void hg_overflow_end(
+    struct hg_handle *handle, struct hg_overflow *large)
 {
     if (large->mem != NULL)
         (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
     if (large->remote != NULL)
         (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
     hg_mem_free(large->data);
+    hg_overflow_give_share(handle, large);
     memset(large, 0, sizeof(*large));
 }
 
-/* The local half of a fetch is described by `mem` until it ended. */
+/* ---- Fetching ---- */
+
+/* A fetch ended; of one that failed nothing is left. */
+static void hg_overflow_finish(
+    struct hg_handle *handle, struct hg_overflow *large, hg_return_t ret)
+{
+    assert(!large->under_way && large->mem == NULL);
+    if (large->remote != NULL)
+        (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
+    large->remote = NULL;
+    if (ret != HG_SUCCESS)
+        hg_overflow_end(handle, large);
+}
+
+/* Room for `need` bytes of the arguments: as much again as there was. */
+static hg_return_t hg_overflow_grow(struct hg_overflow *large, size_t need)
+{
+    size_t room = large->room > large->size / 2 ? large->size : 2 * large->room;
+    unsigned char *data;
+
+    if (need <= large->room)
+        return HG_SUCCESS;
+    if (room < need)
+        room = need;
+    data = (unsigned char *) hg_mem_realloc(large->data, room);
+    if (data == NULL) {
+        hg_log_error("rpc", "no memory for arguments of %zu bytes, of %zu",
+            room, large->size);
+        return HG_NOMEM;
+    }
+    large->data = data;
+    large->room = room;
+    return HG_SUCCESS;
+}
+
+/* A piece begins, and at a target its time. */
+static hg_return_t hg_overflow_begin_piece(
+    struct hg_handle *handle, struct hg_overflow *large)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = HG_SUCCESS;
+
+    hg_lock(&context->lock);
+    assert(!large->under_way && handle->timer.index == 0);
+    if (handle->target)
+        ret = hg_deadline_add(&context->deadline, &handle->timer,
+            hg_clock_after_ms(context->hg_class->options.output_hold_ms));
+    large->under_way = ret == HG_SUCCESS;
+    hg_unlock(&context->lock);
+    return ret;
+}
+
+/* It ended, with `size` bytes more. Whether there is more to fetch. */
+static bool hg_overflow_end_piece(
+    struct hg_handle *handle, struct hg_overflow *large, size_t size)
+{
+    struct hg_context *context = handle->context;
+    bool more;
+
+    hg_lock(&context->lock);
+    if (large->under_way && handle->target)
+        hg_deadline_remove(&context->deadline, &handle->timer);
+    large->under_way = false;
+    large->op_id = NA_OP_ID_NULL;
+    large->got += size;
+    more = large->got < large->size;
+    if (context->closing)
+        handle->canceled = true;
+    hg_unlock(&context->lock);
+    /* The local half was described by `mem` until now. */
+    if (large->mem != NULL)
+        (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
+    large->mem = NULL;
+    return more;
+}
+
+static na_return_t hg_overflow_got(const struct na_cb_info *info);
+
+/* Fetch the next piece. */
+static hg_return_t hg_overflow_next(
+    struct hg_handle *handle, struct hg_overflow *large)
+{
+    struct hg_context *context = handle->context;
+    size_t start = large->got;
+    size_t size = start;
+    na_op_id_t op_id = NA_OP_ID_NULL;
+    hg_return_t ret;
+
+    if (size < HG_OVERFLOW_PIECE_FIRST)
+        size = HG_OVERFLOW_PIECE_FIRST;
+    if (size > HG_OVERFLOW_PIECE_MAX)
+        size = HG_OVERFLOW_PIECE_MAX;
+    if (size > large->size - start)
+        size = large->size - start;
+    ret = hg_overflow_grow(large, start + size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = NA_Mem_handle_create(context->hg_class->na_class, large->data + start,
+        size, NA_MEM_WRITE_ONLY, &large->mem);
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_begin_piece(handle, large);
+    if (ret != HG_SUCCESS)
+        goto end_piece;
+    hg_handle_ref(handle); /* it may end before this function does */
+    ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
+        hg_overflow_got, handle, large->mem, 0, large->remote, start, size,
+        handle->addr, &op_id);
+    if (ret == HG_SUCCESS) {
+        hg_lock(&context->lock);
+        if (large->under_way && large->got == start) /* this piece is */
+            large->op_id = op_id;
+        hg_unlock(&context->lock);
+    }
+    hg_handle_unref(handle);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+end_piece:
+    (void) hg_overflow_end_piece(handle, large, 0);
+    return ret;
+}
+
+/* A piece came, or did not. */
 static na_return_t hg_overflow_got(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
     struct hg_overflow *large =
         handle->target ? &handle->in_large : &handle->out_large;
+    void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
+    hg_return_t ret = info->ret;
+    bool more = hg_overflow_end_piece(
+        handle, large, ret == HG_SUCCESS ? (size_t) large->mem->size : 0);
 
-    (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
-    large->mem = NULL;
-    (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
-    large->remote = NULL;
-    large->fetched(handle, info->ret);
+    if (ret == HG_SUCCESS && more) {
+        ret = handle->canceled ? HG_CANCELED : hg_overflow_next(handle, large);
+        if (ret == HG_SUCCESS)
+            return NA_SUCCESS;
+    }
+    hg_overflow_finish(handle, large, ret);
+    fetched(handle, ret);
     hg_handle_unref(handle);
     return NA_SUCCESS;
 }
 
-/* Take a description apart and make room. */
+/* Take a description apart and claim room. */
 static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size)
 {
@@ -108,55 +294,41 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
-    if (wire.failed || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
-        hg_log_error("rpc", "malformed description of large arguments");
+    if (wire.failed || args_size == 0 || mem_size == 0 ||
+        mem_size != hg_wire_left(&wire)) {
+        hg_log_error("rpc", "malformed description of large arguments from %s",
+            hg_handle_peer(handle));
         return HG_PROTOCOL_ERROR;
     }
     if (args_size > handle->context->hg_class->options.max_args_size) {
-        hg_log_error("rpc", "arguments of %" PRIu64 " bytes are past the limit",
-            args_size);
+        hg_log_error("rpc",
+            "arguments of %" PRIu64 " bytes from %s are past the limit",
+            args_size, hg_handle_peer(handle));
         return HG_MSGSIZE;
     }
-    ret = NA_Mem_handle_deserialize(
-        na_class, &large->remote, hg_wire_get_bytes(&wire, mem_size), mem_size);
+    ret = hg_overflow_take_share(handle, large, (size_t) args_size);
     if (ret != HG_SUCCESS)
         return ret;
     large->size = (size_t) args_size;
-    large->data = (unsigned char *) hg_mem_alloc(large->size);
-    if (large->data == NULL) {
-        hg_log_error(
-            "rpc", "no memory for arguments of %" PRIu64 " bytes", args_size);
-        return HG_NOMEM;
-    }
-    return NA_Mem_handle_create(
-        na_class, large->data, large->size, NA_MEM_WRITE_ONLY, &large->mem);
+    return NA_Mem_handle_deserialize(
+        na_class, &large->remote, hg_wire_get_bytes(&wire, mem_size), mem_size);
 }
 
 HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
     struct hg_overflow *large, const unsigned char *payload, size_t size,
     void (*fetched)(struct hg_handle *handle, hg_return_t ret))
 {
-    struct hg_context *context = handle->context;
-    na_op_id_t op_id = NA_OP_ID_NULL;
     hg_return_t ret;
 
-    large->fetched = fetched;
     hg_handle_ref(handle); /* for the fetch */
-    hg_handle_ref(handle); /* for this function, which may outlast it */
     ret = hg_overflow_prepare(handle, large, payload, size);
+    large->fetched = fetched;
     if (ret == HG_SUCCESS)
-        ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
-            hg_overflow_got, handle, large->mem, 0, large->remote, 0,
-            large->size, handle->addr, &op_id);
-    if (ret == HG_SUCCESS) {
-        hg_lock(&context->lock);
-        large->op_id = op_id;
-        hg_unlock(&context->lock);
-    } else {
-        hg_overflow_end(large);
-        fetched(handle, ret);
-        hg_handle_unref(handle);
-    }
+        ret = hg_overflow_next(handle, large);
+    if (ret == HG_SUCCESS)
+        return;
+    hg_overflow_finish(handle, large, ret);
+    fetched(handle, ret);
     hg_handle_unref(handle);
 }
 
@@ -169,7 +341,31 @@ HG_PRIVATE void hg_overflow_cancel(
     hg_lock(&context->lock);
     op_id = large->op_id;
     hg_unlock(&context->lock);
-    /* Stale once the fetch ended, and not yet known before it started: then
-     * it runs to its end, whose result the caller ignores. */
+    /* Stale once the piece ended, and not yet known before it started: then
+     * the fetch runs on, and its result is ignored by the caller. */
+    (void) na_context_cancel(context->na_context, op_id);
+}
+
+HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    na_op_id_t op_id = NA_OP_ID_NULL;
+    bool late;
+
+    hg_lock(&context->lock);
+    /* With the timer set again it is the next piece that is on its way. */
+    late = handle->in_large.under_way && handle->timer.index == 0;
+    if (late) {
+        op_id = handle->in_large.op_id;
+        handle->canceled = true;
+    }
+    if (late && op_id == NA_OP_ID_NULL) /* just begun: in a moment, then */
+        (void) hg_deadline_add(&context->deadline, &handle->timer,
+            hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
+    hg_unlock(&context->lock);
+    if (!late || op_id == NA_OP_ID_NULL)
+        return;
+    hg_log_warning("rpc", "the input of \"%s\" did not come from %s in time",
+        hg_handle_function(handle), hg_handle_peer(handle));
     (void) na_context_cancel(context->na_context, op_id);
 }

@@ -13,9 +13,16 @@
  *      | held id  | args size   | length | memory handle        |
  *      +----------+-------------+--------+----------------------+
  *
- * The size is the peer's word: it is checked against max_args_size before
- * anything is allocated. Locking: none of its own; an overflow belongs to
- * whoever drives its handle's state.
+ * The size is the peer's word. It is checked against max_args_size, and at a
+ * target counted as part of the peer's share (share.h) of max_fetched_bytes, or
+ * of max_held_bytes for an answer, before anything is done. Memory is not
+ * granted on that word: arguments come in pieces, and the room for them is at
+ * most twice what has come, and one piece. At a target each piece has
+ * output_hold_ms to come. At an origin it is the caller, who chose whom to
+ * call, that waits as long as it likes.
+ *
+ * Locking: none of its own; an overflow belongs to whoever drives its handle's
+ * state. What the context's lock guards is marked in handle.h.
  */
 #ifndef HG_GEN_HG_OVERFLOW_H
 #define HG_GEN_HG_OVERFLOW_H
@@ -23,7 +30,8 @@
 #include "hg/handle.h"
 
 /* Let the peer fetch `args`, which lie in `buf`: appends header and
- * description behind them. The message is *message_p, *size_p. */
+ * description behind them. The message is *message_p, *size_p. HG_AGAIN
+ * (logged): a target holds enough for this peer. */
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
     const struct hg_args *args, uint64_t held_id, const void **message_p,
@@ -42,10 +50,15 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
 
 /* Withdraw or free everything; nothing when there is nothing. A fetch must
  * have ended. */
-HG_PRIVATE void hg_overflow_end(struct hg_overflow *large);
+HG_PRIVATE void hg_overflow_end(
+    struct hg_handle *handle, struct hg_overflow *large);
 
 /* Ask a fetch to end early. */
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large);
+
+/* The timer of a handle expired: a fetch of its input that waits for the same
+ * piece still is ended, with HG_CANCELED. */
+HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
 #endif

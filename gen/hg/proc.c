@@ -23,6 +23,18 @@
 /* Enough for most arguments and a header. */
 #define HG_BUF_FIRST_CAPACITY 512
 
+/* How a line begins that concerns the arguments of a call: with the function
+ * and the peer. */
+#define HG_PROC_SUBJECT "%s%s%s%s%s"
+#define HG_PROC_SUBJECT_OF(proc) \
+    (proc)->function != NULL ? "\"" : "", \
+        (proc)->function != NULL ? (proc)->function : "", \
+        (proc)->function != NULL ? "\" with " : "", \
+        (proc)->function == NULL ? "" \
+        : (proc)->peer != NULL   ? (proc)->peer \
+                                 : "a peer", \
+        (proc)->function != NULL ? ": " : ""
+
 /* ---- The buffer ---- */
 
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
@@ -73,6 +85,9 @@ static void hg_proc_init(
     proc->limit = size;
     proc->op = op;
     proc->error = HG_SUCCESS;
+    proc->function = NULL;
+    proc->peer = NULL;
+    proc->verified = false;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;
@@ -98,9 +113,10 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
     hg_return_t ret = hg_buf_reserve(buf, reserve > 0 ? reserve : 1, limit);
 
     assert(reserve <= limit);
+    hg_proc_init(proc, HG_ENCODE, NULL, 0);
+    proc->error = ret;
     if (ret != HG_SUCCESS)
         return ret;
-    hg_proc_init(proc, HG_ENCODE, NULL, 0);
     proc->buf = buf;
     proc->reserve = reserve;
     proc->limit = limit - reserve;
@@ -123,9 +139,12 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
 HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     hg_return_t ret, size_t *size_p, uint64_t *crc_p)
 {
+    assert(proc->op == HG_ENCODE);
+    if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
+        hg_log_error("proc", HG_PROC_SUBJECT "the proc function fails: %s",
+            HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret));
     if (ret != HG_SUCCESS)
         return ret;
-    assert(proc->op == HG_ENCODE);
     if (proc->error != HG_SUCCESS)
         return proc->error;
     *size_p = proc->pos;
@@ -133,31 +152,51 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     return HG_SUCCESS;
 }
 
-/* What hg_proc_finish_decode returns. */
-static hg_return_t hg_proc_judge(
-    const struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+/* What the likeliest cause is when a call's arguments do not fit. */
+static const char *hg_proc_doubt(const struct hg_proc *proc)
+{
+    return proc->function != NULL && proc->op == HG_DECODE
+        ? "; do both sides register the same types?"
+        : "";
+}
+
+HG_PRIVATE hg_return_t hg_proc_verify(struct hg_proc *proc, uint64_t crc)
 {
     /* A failed step moved the end; the limit is where it was. */
     uint64_t got = hg_crc64_update(0, proc->data, proc->limit);
 
-    if (got != crc) {
-        hg_log_error("proc",
-            "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
-            " instead of %016" PRIx64,
-            proc->limit, got, crc);
+    proc->verified = got == crc;
+    if (proc->verified)
+        return HG_SUCCESS;
+    hg_log_error("proc",
+        HG_PROC_SUBJECT
+        "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
+        " instead of %016" PRIx64,
+        HG_PROC_SUBJECT_OF(proc), proc->limit, got, crc);
+    return HG_CHECKSUM_ERROR;
+}
+
+/* What hg_proc_finish_decode returns. */
+static hg_return_t hg_proc_judge(
+    struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+{
+    if (!proc->verified && hg_proc_verify(proc, crc) != HG_SUCCESS)
         return HG_CHECKSUM_ERROR;
-    }
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
-        hg_log_error("proc", "the proc function refuses the arguments: %s",
-            HG_Error_to_string(ret));
+        hg_log_error("proc",
+            HG_PROC_SUBJECT "the proc function refuses the arguments: %s%s",
+            HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret),
+            hg_proc_doubt(proc));
     if (ret != HG_SUCCESS)
         return ret;
     if (proc->error != HG_SUCCESS)
         return proc->error;
     if (proc->pos < proc->end) {
         hg_log_error("proc",
-            "the proc left %zu of %zu bytes of arguments undecoded",
-            proc->end - proc->pos, proc->end);
+            HG_PROC_SUBJECT
+            "the proc left %zu of %zu bytes of arguments undecoded%s",
+            HG_PROC_SUBJECT_OF(proc), proc->end - proc->pos, proc->end,
+            hg_proc_doubt(proc));
         return HG_CHECKSUM_ERROR;
     }
     return HG_SUCCESS;
@@ -264,8 +303,9 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 
     if (size > proc->limit - proc->pos) {
         hg_log_error("proc",
+            HG_PROC_SUBJECT
             "arguments of %zu bytes and %zu more exceed the limit of %zu",
-            proc->pos, size, proc->limit);
+            HG_PROC_SUBJECT_OF(proc), proc->pos, size, proc->limit);
         return HG_MSGSIZE;
     }
     ret = hg_buf_reserve(proc->buf, proc->reserve + proc->pos + size,
@@ -286,9 +326,11 @@ HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
     else
-        hg_log_error("proc", "%s needs %zu bytes, and %zu of %zu are left",
+        hg_log_error("proc",
+            HG_PROC_SUBJECT "%s needs %zu bytes, and %zu of %zu are left%s",
+            HG_PROC_SUBJECT_OF(proc),
             proc->op == HG_DECODE ? "decoding" : "encoding", size,
-            proc->end - proc->pos, proc->end);
+            proc->end - proc->pos, proc->end, hg_proc_doubt(proc));
     if (ret != HG_SUCCESS) {
         (void) hg_proc_fail(proc, ret);
         return NULL;

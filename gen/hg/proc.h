@@ -56,6 +56,9 @@ struct hg_proc {
     size_t limit;        /* what `end` may grow to, or was at first */
     hg_proc_op_t op;
     hg_return_t error;         /* what the first failed step returned */
+    const char *function;      /* for log lines: what is called; NULL */
+    const char *peer;          /* and by or at whom; NULL */
+    bool verified;             /* decoding: the checksum is right */
     struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
     size_t reserve;            /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
@@ -79,14 +82,28 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
+/* Check the bytes to decode at once: HG_CHECKSUM_ERROR (logged). Then nothing
+ * need follow; else hg_proc_finish_decode does not do it again. */
+HG_PRIVATE hg_return_t hg_proc_verify(struct hg_proc *proc, uint64_t crc);
+
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
 
+/* What the lines logged are to name: the arguments of `function`, which came
+ * from or go to `peer` (both borrowed). */
+static inline void hg_proc_set_subject(
+    struct hg_proc *proc, const char *function, const char *peer)
+{
+    proc->function = function;
+    proc->peer = peer;
+}
+
 /* ---- Its end ---- */
 
-/* `ret` is what hg_proc_init_encode or the proc function returned, and is
- * returned again unless HG_SUCCESS; next comes a failure that the function
- * kept silent about; else how many bytes were encoded, and their CRC64. */
+/* `ret` is what the proc function returned, and is returned again unless
+ * HG_SUCCESS (logged, unless a step was); next comes a failure that the
+ * function kept silent about; else how many bytes were encoded, and their
+ * CRC64. */
 HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     hg_return_t ret, size_t *size_p, uint64_t *crc_p);
 

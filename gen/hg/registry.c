@@ -52,6 +52,7 @@ static hg_id_t hg_registry_insert(
         goto no_memory;
     entry->rpc = *rpc;
     entry->rpc.id = hg_registry_id(name);
+    entry->rpc.name = entry->name;
     memcpy(entry->name, name, size);
     if (hg_map_put(&registry->map, entry->rpc.id, entry) == HG_SUCCESS)
         return entry->rpc.id;

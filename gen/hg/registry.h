@@ -21,6 +21,7 @@ struct hg_rpc {
     hg_proc_cb_t in_proc;
     hg_proc_cb_t out_proc;
     hg_rpc_cb_t callback; /* NULL: this process does not execute it */
+    const char *name;     /* the registry's; NULL: not registered */
 };
 
 struct hg_registry {

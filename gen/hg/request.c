@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "hg/forward.h"
 #include "hg/layer.h"
+#include "hg/ticket.h"
 #include "hg/wait.h"
 #include "na/addr.h"
 
@@ -16,7 +17,6 @@ enum hg_request_state {
 };
 
 struct hg_request {
-    struct na_link link; /* of all requests not freed */
     enum hg_request_state state;
     bool done; /* state DONE: what waiters look at */
     struct hg_handle *handle;
@@ -25,10 +25,10 @@ struct hg_request {
     hg_return_t ret;
 };
 
-/* All that are not freed. */
-static struct na_link hg_request_list = {&hg_request_list, &hg_request_list};
+/* All that are not freed; guard: wait's mutex. */
+static struct hg_tickets hg_request_tickets;
 
-/* Let go of a request that is on no list. */
+/* Let go of a request that no ticket names. */
 static void hg_request_delete(struct hg_request *request)
 {
     if (request->decoded)
@@ -56,8 +56,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
     }
     if (ret == HG_SUCCESS && request->out_struct != NULL &&
         handle->rpc.out_proc != NULL) {
-        ret = hg_handle_decode(
-            &handle->out_args, handle->rpc.out_proc, request->out_struct);
+        ret = hg_handle_decode(handle, request->out_struct);
         request->decoded = ret == HG_SUCCESS;
     }
     request->ret = ret;
@@ -73,6 +72,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
     struct hg_request **request_p)
 {
     struct hg_request *made;
+    uintptr_t ticket;
     hg_return_t ret;
 
     if (request_p == NULL)
@@ -85,7 +85,6 @@ static hg_return_t hg_request_start(struct hg_context *context,
         hg_log_error("rpc", "no memory for a request");
         return HG_NOMEM;
     }
-    hg_list_init(&made->link);
     made->out_struct = out_struct;
     ret = hg_forward_create(context, addr, id, &made->handle);
     if (ret != HG_SUCCESS)
@@ -96,17 +95,19 @@ static hg_return_t hg_request_start(struct hg_context *context,
         goto unref_handle;
     }
     hg_wait_lock();
-    hg_list_push(&hg_request_list, &made->link);
+    ret = hg_ticket_issue(&hg_request_tickets, made, &ticket);
     hg_wait_unlock();
+    if (ret != HG_SUCCESS)
+        goto unref_handle;
     ret = hg_forward_start(made->handle, in_struct, hg_request_ended, made);
     if (ret != HG_SUCCESS)
-        goto unlist_request;
-    *request_p = made;
+        goto take_ticket;
+    *request_p = (hg_request_t) ticket;
     return HG_SUCCESS;
 
-unlist_request:
+take_ticket:
     hg_wait_lock();
-    hg_list_remove(&made->link);
+    (void) hg_ticket_take(&hg_request_tickets, ticket);
     hg_wait_unlock();
 unref_handle:
     hg_handle_unref(made->handle);
@@ -120,51 +121,86 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 {
     struct hg_context *context = hg_layer_enter("HG_Forward");
 
+    /* Whoever cleans up after a failure frees nothing then, rather than what
+     * the variable held before. */
+    if (request != NULL)
+        *request = HG_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
     return hg_layer_leave(
         hg_request_start(context, addr, id, in_struct, out_struct, request));
 }
 
+static void hg_request_unknown(hg_request_t ticket, const char *function)
+{
+    (void) hg_layer_refuse(function,
+        ticket == HG_REQUEST_NULL ? "request is NULL"
+                                  : "no such request: freed already?");
+}
+
+/* The request that the application means; NULL, logged: there is none. */
+static struct hg_request *hg_request_of(
+    hg_request_t ticket, const char *function)
+{
+    struct hg_request *request;
+
+    hg_wait_lock();
+    request = (struct hg_request *) hg_ticket_get(
+        &hg_request_tickets, (uintptr_t) ticket);
+    hg_wait_unlock();
+    if (request == NULL)
+        hg_request_unknown(ticket, function);
+    return request;
+}
+
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
+    struct hg_request *found;
     hg_return_t ret;
 
     if (context == NULL)
         return HG_FAULT;
-    if (request == NULL)
-        return hg_layer_leave(hg_layer_refuse("HG_Wait", "request is NULL"));
+    found = hg_request_of(request, "HG_Wait");
+    if (found == NULL)
+        return hg_layer_leave(HG_INVALID_ARG);
     ret = hg_wait_until(
-        context, &request->done, hg_wait_may_run(), hg_wait_deadline(timeout));
+        context, &found->done, hg_wait_may_run(), hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return hg_layer_leave(ret == HG_SUCCESS ? request->ret : ret);
+    return hg_layer_leave(ret == HG_SUCCESS ? found->ret : ret);
 }
 
-/* HG_Wait_all with arguments that were checked. */
+/* HG_Wait_all with an array. */
 static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
 {
     hg_return_t first = HG_SUCCESS;
-    bool waiting = false;
+    bool in_time = true;
     int i;
 
     for (i = 0; i < count; i++) {
-        hg_return_t ret = hg_wait_until(
-            context, &requests[i]->done, hg_wait_may_run(), deadline);
+        struct hg_request *request = hg_request_of(requests[i], "HG_Wait_all");
+        hg_return_t ret = HG_TIMEOUT;
 
+        if (request == NULL)
+            return HG_INVALID_ARG;
+        if (in_time)
+            ret = hg_wait_until(
+                context, &request->done, hg_wait_may_run(), deadline);
+        else if (hg_wait_is_raised(&request->done))
+            ret = HG_SUCCESS;
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
         if (ret == HG_TIMEOUT)
-            waiting = true;
+            in_time = false;
         else if (first == HG_SUCCESS)
-            first = requests[i]->ret;
+            first = request->ret;
     }
-    return first == HG_SUCCESS && waiting ? HG_TIMEOUT : first;
+    return first == HG_SUCCESS && !in_time ? HG_TIMEOUT : first;
 }
 
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -172,26 +208,25 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 {
     struct hg_context *context = hg_layer_enter("HG_Wait_all");
     uint64_t deadline = hg_wait_deadline(timeout);
-    const char *wrong = NULL;
     int i;
 
     if (context == NULL)
         return HG_FAULT;
     if (count < 0 || (count > 0 && array_of_requests == NULL))
-        wrong = "the array is NULL, or the count negative";
-    for (i = 0; wrong == NULL && i < count; i++) {
-        if (array_of_requests[i] == NULL)
-            wrong = "a request is NULL";
+        return hg_layer_leave(hg_layer_refuse(
+            "HG_Wait_all", "the array is NULL, or the count negative"));
+    for (i = 0; i < count; i++) {
+        if (hg_request_of(array_of_requests[i], "HG_Wait_all") == NULL)
+            return hg_layer_leave(HG_INVALID_ARG);
     }
-    if (wrong != NULL)
-        return hg_layer_leave(hg_layer_refuse("HG_Wait_all", wrong));
     for (i = 0; array_of_statuses != NULL && i < count; i++)
         array_of_statuses[i] = HG_FALSE;
     return hg_layer_leave(hg_request_wait_all(
         context, count, array_of_requests, deadline, array_of_statuses));
 }
 
-/* Free a request in whatever state; one in flight is taken back. */
+/* Free a request, in whatever state, that no ticket names any more; one in
+ * flight is taken back. */
 static void hg_request_free_one(struct hg_request *request)
 {
     struct hg_handle *handle = request->handle;
@@ -203,7 +238,6 @@ static void hg_request_free_one(struct hg_request *request)
         (void) sched_yield();
         hg_wait_lock();
     }
-    hg_list_remove(&request->link);
     done = request->state == HG_REQUEST_DONE;
     if (!done) {
         hg_handle_ref(handle);
@@ -221,24 +255,37 @@ static void hg_request_free_one(struct hg_request *request)
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
+    struct hg_request *found;
+
     if (hg_layer_enter("HG_Request_free") == NULL)
         return HG_FAULT;
-    if (request == NULL)
-        return hg_layer_leave(
-            hg_layer_refuse("HG_Request_free", "request is NULL"));
-    hg_request_free_one(request);
+    hg_wait_lock();
+    found = (struct hg_request *) hg_ticket_take(
+        &hg_request_tickets, (uintptr_t) request);
+    hg_wait_unlock();
+    if (found == NULL) {
+        hg_request_unknown(request, "HG_Request_free");
+        return hg_layer_leave(HG_INVALID_ARG);
+    }
+    hg_request_free_one(found);
     return hg_layer_leave(HG_SUCCESS);
+}
+
+/* Any request that is left. */
+static struct hg_request *hg_request_take_any(void)
+{
+    struct hg_request *request;
+
+    hg_wait_lock();
+    request = (struct hg_request *) hg_ticket_take_any(&hg_request_tickets);
+    hg_wait_unlock();
+    return request;
 }
 
 HG_PRIVATE void hg_request_free_all(void)
 {
-    struct na_link *link;
+    struct hg_request *request;
 
-    hg_wait_lock();
-    while ((link = hg_request_list.next) != &hg_request_list) {
-        hg_wait_unlock();
-        hg_request_free_one(HG_CONTAINER_OF(link, struct hg_request, link));
-        hg_wait_lock();
-    }
-    hg_wait_unlock();
+    while ((request = hg_request_take_any()) != NULL)
+        hg_request_free_one(request);
 }

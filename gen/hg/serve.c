@@ -8,6 +8,7 @@
 #include "base/crc64.h"
 #include "hg/overflow.h"
 #include "na/addr.h"
+#include "na/sink.h"
 
 /* The buffer given for an output encoded by hand. */
 #define HG_SERVE_RAW_SIZE 4096
@@ -44,14 +45,22 @@ static void hg_serve_run(struct na_completion *done)
     }
     hg_handle_ref(handle); /* the handler may free its own */
     ret = handle->rpc.callback(handle);
+    if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
+        hg_log_error("rpc",
+            "the handler of \"%s\" returns %d (%s), which is no result",
+            hg_handle_function(handle), ret, HG_Error_to_string(ret));
+        ret = HG_OTHER_ERROR;
+    }
     if (ret != HG_SUCCESS) {
         hg_lock(&context->lock);
         answered = handle->state == HG_HANDLE_ANSWERED;
         freed = handle->freed;
         hg_unlock(&context->lock);
         if (answered)
-            hg_log_error("rpc", "a handler answered and then failed: %s",
-                HG_Error_to_string(ret));
+            hg_log_error("rpc",
+                "the handler of \"%s\" answered and then "
+                "failed: %s",
+                hg_handle_function(handle), HG_Error_to_string(ret));
         else
             (void) hg_serve_respond(handle, ret, NULL);
         if (!answered && !freed)
@@ -70,6 +79,14 @@ static void hg_serve_run_refusal(struct na_completion *done)
     (void) hg_serve_free(handle);
 }
 
+static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
+{
+    assert(ret != HG_SUCCESS);
+    handle->ret = ret;
+    handle->refused = true;
+    hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+}
+
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -79,8 +96,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     handle->state = HG_HANDLE_QUEUED;
     hg_unlock(&context->lock);
     if (ret != HG_SUCCESS) {
-        handle->ret = ret;
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+        hg_serve_push_refusal(handle, ret);
         return;
     }
     handle->in_args.data = handle->in_large.data;
@@ -97,28 +113,46 @@ static void hg_serve_fetch(struct na_completion *done)
         handle->in_args.size, hg_serve_fetched);
 }
 
-/* A handle for a request, in the table of unanswered ones. Over the limit it
- * is made all the same, to be refused. */
-static struct hg_handle *hg_serve_new(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, bool *full_p)
+/* A handle for a request, in the table of unanswered ones. Beyond its peer's
+ * share it is made all the same, to be refused. HG_AGAIN (logged): the peer
+ * takes no refusals either. */
+static hg_return_t hg_serve_new(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header, bool refused,
+    struct hg_handle **handle_p)
 {
     struct hg_handle *handle = hg_handle_get(context, true);
+    bool silent;
 
     if (handle == NULL)
-        return NULL;
+        return HG_NOMEM;
     handle->target = true;
     handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
     handle->peer_context = header->origin_context;
     hg_handle_set_addr(handle, source);
     hg_lock(&context->lock);
-    *full_p = context->closing ||
-        context->unanswered >= context->hg_class->options.max_unanswered;
-    context->unanswered++;
-    handle->state = HG_HANDLE_QUEUED;
-    hg_list_push(&context->targets, &handle->link);
+    if (!refused && !context->closing)
+        handle->counted =
+            hg_share_take(&context->share, source, HG_SHARE_CALLS, 1);
+    handle->counted_as = HG_SHARE_CALLS;
+    handle->refused = !handle->counted;
+    silent = handle->refused &&
+        hg_share_is_full(&context->share, source, HG_SHARE_REFUSALS);
+    if (!silent) {
+        context->unanswered++;
+        handle->state = HG_HANDLE_QUEUED;
+        hg_list_push(&context->targets, &handle->link);
+    }
     hg_unlock(&context->lock);
-    return handle;
+    if (silent) {
+        hg_handle_count(&context->hg_class->dropped);
+        hg_log_warning("rpc", "%s sends calls and takes no answers",
+            hg_handle_peer(handle));
+        hg_handle_unref(handle);
+        return HG_AGAIN;
+    }
+    *handle_p = handle;
+    return HG_SUCCESS;
 }
 
 /* Copy the message and find the function. */
@@ -132,8 +166,9 @@ static hg_return_t hg_serve_accept(struct hg_handle *handle,
     if (ret == HG_SUCCESS && handle->rpc.callback == NULL)
         ret = HG_NOENTRY;
     if (ret != HG_SUCCESS) {
-        hg_log_warning("rpc", "a call of %016" PRIx64 ", which is not served",
-            header->rpc_id);
+        hg_log_warning("rpc",
+            "%s calls %016" PRIx64 " (\"%s\"), which is not served",
+            hg_handle_peer(handle), header->rpc_id, hg_handle_function(handle));
         return ret;
     }
     ret = hg_buf_reserve(&handle->in, size, size);
@@ -151,16 +186,19 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, const void *message,
     size_t size)
 {
-    bool full = false;
-    struct hg_handle *handle = hg_serve_new(context, source, header, &full);
+    struct hg_handle *handle = NULL;
+    hg_return_t ret = hg_serve_new(context, source, header, false, &handle);
 
-    if (handle == NULL)
-        return HG_NOMEM;
+    if (ret != HG_SUCCESS)
+        return ret == HG_AGAIN ? HG_SUCCESS : ret;
     hg_handle_count(&context->hg_class->requests_received);
-    handle->ret =
-        full ? HG_AGAIN : hg_serve_accept(handle, header, message, size);
-    if (handle->ret != HG_SUCCESS) {
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+    ret = HG_AGAIN;
+    if (handle->refused)
+        hg_handle_count(&context->hg_class->turned_away);
+    else
+        ret = hg_serve_accept(handle, header, message, size);
+    if (ret != HG_SUCCESS) {
+        hg_serve_push_refusal(handle, ret);
     } else if ((header->flags & HG_HEADER_LARGE) != 0) {
         hg_lock(&context->lock);
         handle->state = HG_HANDLE_FETCHING;
@@ -175,13 +213,12 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t code)
 {
-    bool full;
-    struct hg_handle *handle = hg_serve_new(context, source, header, &full);
+    struct hg_handle *handle = NULL;
+    hg_return_t ret = hg_serve_new(context, source, header, true, &handle);
 
-    if (handle == NULL)
-        return HG_NOMEM;
-    handle->ret = code;
-    hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
+    if (ret != HG_SUCCESS)
+        return ret == HG_AGAIN ? HG_SUCCESS : ret;
+    hg_serve_push_refusal(handle, code);
     return HG_SUCCESS;
 }
 
@@ -199,6 +236,8 @@ static bool hg_serve_take(struct hg_handle *handle)
         handle->state = HG_HANDLE_ANSWERED;
         assert(context->unanswered > 0);
         context->unanswered--;
+        if (handle->addr->self) /* nothing is sent */
+            hg_handle_discount(handle);
     }
     hg_unlock(&context->lock);
     return taken;
@@ -236,7 +275,7 @@ static hg_return_t hg_serve_hold(struct hg_handle *handle)
 /* Nobody holds the output any more. */
 static void hg_serve_let_go(struct hg_handle *handle)
 {
-    hg_overflow_end(&handle->out_large);
+    hg_overflow_end(handle, &handle->out_large);
     hg_handle_unref(handle);
 }
 
@@ -263,7 +302,7 @@ static void hg_serve_fill_header(
 {
     memset(header, 0, sizeof(*header));
     header->type = HG_HEADER_RESPONSE;
-    header->origin_context = handle->context->na_context->id;
+    header->origin_context = na_sink_number(handle->context->na_context);
     header->target_context = handle->peer_context;
     header->code = code;
     header->rpc_id = handle->rpc.id;
@@ -309,7 +348,7 @@ static hg_return_t hg_serve_offer(struct hg_handle *handle,
     return HG_SUCCESS;
 
 end_large:
-    hg_overflow_end(&handle->out_large);
+    hg_overflow_end(handle, &handle->out_large);
 drop_number:
     hg_lock(&context->lock);
     (void) hg_slots_remove(&context->held, handle->held_id);
@@ -351,6 +390,8 @@ static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
     struct hg_header header;
 
     hg_serve_fill_header(handle, &header, code);
+    if (handle->refused)
+        header.flags = HG_HEADER_REFUSED;
     hg_handle_count(&handle->context->hg_class->errors_sent);
     hg_handle_send_control(handle, &header);
 }
@@ -373,17 +414,18 @@ HG_PRIVATE hg_return_t hg_serve_respond(
     hg_return_t ret = HG_SUCCESS;
 
     if (!hg_serve_take(handle)) {
-        hg_log_error("rpc", "a call was answered twice");
+        hg_log_error("rpc", "a call of \"%s\" was answered twice",
+            hg_handle_function(handle));
         return HG_EXIST;
     }
     handle->out_args.raw = false;
     if (code == HG_SUCCESS)
-        ret = hg_handle_encode(handle->context, &handle->out,
-            handle->rpc.out_proc, data, &handle->out_args);
+        ret = hg_handle_encode(handle, data);
     if (code == HG_SUCCESS && ret == HG_SUCCESS)
         return hg_serve_finish(handle);
     hg_handle_count(&handle->context->hg_class->responses_sent);
-    hg_serve_send_code(handle, code != HG_SUCCESS ? code : ret);
+    hg_serve_send_code(
+        handle, hg_handle_result(code != HG_SUCCESS ? code : ret));
     return ret;
 }
 
@@ -409,12 +451,19 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
     size_t size = extra != NULL ? extra_size : handle->raw_size;
     hg_return_t ret;
 
+    if (extra == NULL && extra_size != 0) {
+        hg_log_error("rpc",
+            "the output of \"%s\" has %zu bytes, but the buffer is NULL",
+            hg_handle_function(handle), extra_size);
+        return HG_INVALID_ARG;
+    }
     ret = hg_buf_reserve(
         &handle->out, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret != HG_SUCCESS)
         return ret;
     if (!hg_serve_take(handle)) {
-        hg_log_error("rpc", "a call was answered twice");
+        hg_log_error("rpc", "a call of \"%s\" was answered twice",
+            hg_handle_function(handle));
         return HG_EXIST;
     }
     if (extra != NULL && size > 0)
@@ -450,7 +499,7 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     }
     if (unanswered)
         (void) hg_serve_respond(handle, HG_CANCELED, NULL);
-    hg_overflow_end(&handle->in_large);
+    hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
     return HG_SUCCESS;
 }
@@ -481,9 +530,12 @@ HG_PRIVATE void hg_serve_expired(struct hg_handle *handle)
     hg_lock(&handle->context->lock);
     taken = hg_serve_take_held(handle);
     hg_unlock(&handle->context->lock);
-    if (!taken)
+    if (!taken) { /* it was the input's */
+        hg_overflow_expired(handle);
         return;
-    hg_log_warning("rpc", "nobody fetched a large output in time");
+    }
+    hg_log_warning("rpc", "%s did not fetch the output of \"%s\" in time",
+        hg_handle_peer(handle), hg_handle_function(handle));
     hg_serve_let_go(handle);
 }
 
@@ -525,6 +577,22 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
         hg_handle_ref(found);
     hg_unlock(&context->lock);
     return found;
+}
+
+HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next) {
+        if (HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
+            HG_HANDLE_ARRIVED)
+            count++;
+    }
+    hg_unlock(&context->lock);
+    return count;
 }
 
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context)

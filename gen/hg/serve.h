@@ -5,7 +5,12 @@
  * A request that arrived is checked, fetched if it is large, and queued for
  * whoever runs handlers. Every request whose header could be read gets an
  * answer: an output, a handler's code, or why it was not executed. A code
- * needs no memory (handle.h), so this holds when there is none.
+ * needs no memory (handle.h), so this holds when there is none. Only who takes
+ * no answers, so that they pile up here, is not told any more.
+ *
+ * What a peer may have here at a time is limited: calls unanswered, bytes of
+ * input being fetched or with a handler, bytes of output not fetched yet. The
+ * room share divides that fairly; what is past it ends with HG_AGAIN.
  *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.
@@ -50,8 +55,11 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 HG_PRIVATE void hg_serve_release_held(
     struct hg_context *context, const struct na_addr *addr);
 
-/* A held output's time ran out. */
+/* The time of a held output, or of an input being fetched, ran out. */
 HG_PRIVATE void hg_serve_expired(struct hg_handle *handle);
+
+/* How many handles the application has that it did not answer. */
+HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
 
 /* Free every handle the application has, as it should have done itself. */
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context);

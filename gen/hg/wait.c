@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/waker.h"
 #include "na/context.h"
 #include "na/progress.h"
 
@@ -15,8 +16,7 @@
 
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
-    struct na_link link;
-    pthread_cond_t cond;
+    struct hg_nap nap;
     const bool *done; /* its request's flag; NULL: any event */
     bool calls;       /* runs handlers */
 };
@@ -61,6 +61,11 @@ HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
     return timeout == 0 ? 0 : hg_clock_after_ms(timeout);
 }
 
+static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
+{
+    return HG_CONTAINER_OF(link, struct hg_wait_waiter, nap.link);
+}
+
 HG_PRIVATE void hg_wait_raise(bool *done)
 {
     struct na_link *link;
@@ -68,12 +73,19 @@ HG_PRIVATE void hg_wait_raise(bool *done)
     *done = true;
     for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
          link = link->next) {
-        struct hg_wait_waiter *waiter =
-            HG_CONTAINER_OF(link, struct hg_wait_waiter, link);
-
-        if (waiter->done == done)
-            pthread_cond_signal(&waiter->cond);
+        if (hg_wait_waiter_of(link)->done == done)
+            hg_waker_wake(&hg_wait_waiter_of(link)->nap);
     }
+}
+
+HG_PRIVATE bool hg_wait_is_raised(const bool *done)
+{
+    bool raised;
+
+    hg_wait_lock();
+    raised = *done;
+    hg_wait_unlock();
+    return raised;
 }
 
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
@@ -84,8 +96,7 @@ static void hg_wait_hand_on(void)
     struct na_link *first = hg_wait_state.waiters.next;
 
     if (!hg_wait_state.driving && first != &hg_wait_state.waiters)
-        pthread_cond_signal(
-            &HG_CONTAINER_OF(first, struct hg_wait_waiter, link)->cond);
+        hg_waker_wake(&hg_wait_waiter_of(first)->nap);
 }
 
 /* A call is queued: wake a sleeper that runs handlers. Lock held. */
@@ -95,55 +106,53 @@ static void hg_wait_wake_server(void)
 
     for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
          link = link->next) {
-        struct hg_wait_waiter *waiter =
-            HG_CONTAINER_OF(link, struct hg_wait_waiter, link);
-
-        if (waiter->calls) {
-            pthread_cond_signal(&waiter->cond);
+        if (hg_wait_waiter_of(link)->calls) {
+            hg_waker_wake(&hg_wait_waiter_of(link)->nap);
             return;
         }
     }
 }
 
-/* Sleep until woken or `deadline`; lock held. False: time is up. */
-static bool hg_wait_sleep(
+/* Sleep until woken, `deadline` or a signal; lock held. */
+static hg_return_t hg_wait_sleep(
     struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
 {
     struct hg_wait_waiter waiter;
-    bool in_time;
+    hg_return_t ret;
 
-    if (hg_lock_cond_init(&waiter.cond) != HG_SUCCESS) {
-        /* Nothing to sleep on: look again in a moment. */
-        hg_wait_unlock();
-        (void) sched_yield();
-        hg_wait_lock();
-        return hg_clock_now() < deadline;
-    }
-    hg_list_init(&waiter.link);
+    if (deadline == 0)
+        return HG_TIMEOUT;
     waiter.done = done;
     waiter.calls = calls;
-    hg_list_push(&hg_wait_state.waiters, &waiter.link);
     if (calls) {
         hg_wait_state.servers++;
         if (!hg_wait_state.watching) /* let the driver look for calls */
             na_progress_poke(context->na_context);
     }
-    in_time = hg_lock_wait_until(&waiter.cond, &hg_wait_state.lock, deadline);
+    ret = hg_waker_nap(
+        &waiter.nap, &hg_wait_state.waiters, &hg_wait_state.lock, deadline);
     if (calls)
         hg_wait_state.servers--;
-    hg_list_remove(&waiter.link);
-    pthread_cond_destroy(&waiter.cond);
-    return in_time;
+    return ret;
 }
 
-/* Run queued calls, counting the depth; the number run. */
+static bool hg_wait_has_calls(struct hg_context *context)
+{
+    return na_queue_has(context->queue, 1u << NA_LANE_CALL);
+}
+
+/* Run queued calls, counting the depth; the number run. Lock held, and free
+ * meanwhile. */
 static unsigned hg_wait_run_calls(struct hg_context *context, unsigned max)
 {
     unsigned n;
 
+    hg_wait_hand_on(); /* progress goes on without us */
+    hg_wait_unlock();
     hg_wait_depth++;
     n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max);
     hg_wait_depth--;
+    hg_wait_lock();
     return n;
 }
 
@@ -163,38 +172,38 @@ static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
     *events_p +=
         na_context_run(context->na_context, NA_LANES_DONE, HG_WAIT_BATCH);
     hg_wait_lock();
-    if (!calls && na_queue_has(context->queue, 1u << NA_LANE_CALL))
+    if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     hg_wait_state.driving = false;
-    hg_wait_hand_on();
     return ret;
 }
 
 HG_PRIVATE hg_return_t hg_wait_until(
     struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
 {
+    unsigned max = done != NULL ? 1 : HG_WAIT_BATCH;
     hg_return_t ret = HG_SUCCESS;
     unsigned events = 0;
+    bool looked = false; /* for news, since the beginning */
 
     hg_wait_lock();
     for (;;) {
+        if (calls && ret != HG_INTR && hg_wait_has_calls(context))
+            events += hg_wait_run_calls(context, max);
         if (done != NULL ? *done : events > 0) {
             ret = HG_SUCCESS;
             break;
         }
-        if (calls && na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
-            hg_wait_unlock();
-            events +=
-                hg_wait_run_calls(context, done != NULL ? 1 : HG_WAIT_BATCH);
-            hg_wait_lock();
-            continue;
-        }
+        /* Calls that keep coming do not put off the end. */
+        if (ret == HG_SUCCESS && looked && hg_clock_now() >= deadline)
+            ret = HG_TIMEOUT;
         if (ret != HG_SUCCESS)
             break;
         if (!hg_wait_state.driving)
             ret = hg_wait_drive(context, calls, deadline, &events);
-        else if (!hg_wait_sleep(context, done, calls, deadline))
-            ret = HG_TIMEOUT;
+        else if (!calls || !hg_wait_has_calls(context))
+            ret = hg_wait_sleep(context, done, calls, deadline);
+        looked = true;
     }
     hg_wait_hand_on();
     hg_wait_unlock();

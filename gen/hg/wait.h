@@ -5,15 +5,13 @@
  * Waiting is progress until a flag is up. Any number of threads may wait. One
  * at a time has the driver's role and progresses; the others sleep, each until
  * its own flag is raised, and one of them takes the role over when the driver
- * leaves. Handlers run outside the role, so that a slow one stops nobody's
+ * leaves or runs a handler. Handlers run outside the role, so that a slow one stops nobody's
  * progress.
  *
- *     wait:  done? --yes--> result
- *             | no
- *            calls queued that may run here? --yes--> run one, again
- *             | no
- *            role free? --yes--> progress, run completions, hand on, again
- *             | no
+ *     wait:  calls queued that may run here? --yes--> run one
+ *            done? --yes--> result
+ *            time up, having looked once? --yes--> HG_TIMEOUT
+ *            role free? --yes--> progress, run completions; again
  *            sleep until done, the role is free, or time is up; again
  *
  * A flag is a bool of whoever waits; this room knows neither calls nor
@@ -34,9 +32,14 @@ HG_PRIVATE void hg_wait_unlock(void);
 /* Raise a flag and wake who waits for it. Lock held. */
 HG_PRIVATE void hg_wait_raise(bool *done);
 
+/* Whether a flag is up. Lock not held. */
+HG_PRIVATE bool hg_wait_is_raised(const bool *done);
+
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
- * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR. Lock
- * not held. */
+ * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
+ * signal came while this thread slept). A test may run a handler before it has
+ * looked for news and one after it, and no wait outlasts its time by more than
+ * the handler it runs then. Lock not held. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const bool *done, bool calls, uint64_t deadline);
 

@@ -5,6 +5,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "na/live.h"
 
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
@@ -25,6 +26,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
             goto free_addr;
     }
     atomic_init(&addr->refs, 1);
+    atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
     addr->pub.na_class = na_class;
     addr->pub.name = addr->name;
@@ -96,6 +98,12 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr)
         na_addr_destroy(addr);
 }
 
+HG_PRIVATE void na_addr_give(struct na_addr *addr)
+{
+    atomic_fetch_add_explicit(
+        &na_addr_core_of(addr)->given, 1, memory_order_relaxed);
+}
+
 HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret)
 {
     int alive = NA_SUCCESS;
@@ -129,12 +137,15 @@ HG_PRIVATE bool na_addr_same(
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     const struct na_addr *addr, const char *function)
 {
-    if (na_class != NULL && addr != NULL && addr->na_class == na_class)
+    na_return_t ret = na_live_check(na_class, function);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (addr != NULL && addr->na_class == na_class)
         return NA_SUCCESS;
     hg_log_error("addr", "%s: %s", function,
-        na_class == NULL   ? "the class is NULL"
-            : addr == NULL ? "the address is NULL"
-                           : "the address is of another class");
+        addr == NULL ? "the address is NULL"
+                     : "the address is of another class");
     return NA_INVALID_ARG;
 }
 
@@ -159,19 +170,36 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
 NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
 {
     na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_free");
+    _Atomic uint32_t *given;
+    uint32_t before;
 
-    if (ret == NA_SUCCESS)
-        na_addr_unref(addr);
-    return ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    given = &na_addr_core_of(addr)->given;
+    before = atomic_load(given);
+    do {
+        if (before == 0) {
+            hg_log_error("addr",
+                "NA_Addr_free: it was freed as often as it was given already");
+            return NA_INVALID_ARG;
+        }
+    } while (!atomic_compare_exchange_weak(given, &before, before - 1));
+    na_addr_unref(addr);
+    return NA_SUCCESS;
 }
 
 NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr)
 {
-    if (na_class == NULL || addr == NULL) {
-        hg_log_error("addr", "NA_Addr_self: an argument is NULL");
+    na_return_t ret = na_live_check(na_class, "NA_Addr_self");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (addr == NULL) {
+        hg_log_error("addr", "NA_Addr_self: addr is NULL");
         return NA_INVALID_ARG;
     }
     na_addr_ref(na_class->self_addr);
+    na_addr_give(na_class->self_addr);
     *addr = na_class->self_addr;
     return NA_SUCCESS;
 }
@@ -188,6 +216,7 @@ NA_EXPORT na_return_t NA_Addr_dup(
         return NA_INVALID_ARG;
     }
     na_addr_ref(addr);
+    na_addr_give(addr);
     *new_addr = addr;
     return NA_SUCCESS;
 }

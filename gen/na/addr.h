@@ -6,6 +6,9 @@
  * reference (an operation in flight does) and dies at most once: death is a
  * mark that makes new operations fail, and it fails those that wait.
  *
+ * How many of the references the application has is counted too, so that it
+ * cannot free what it has not, such as the library's own.
+ *
  * Locking: counts and the mark are atomics; the class lock guards the list
  * of a class's addresses and the setting of a name.
  */
@@ -21,6 +24,10 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name);
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
+
+/* A reference goes over to the application, which gives it back by
+ * NA_Addr_free. */
+HG_PRIVATE void na_addr_give(struct na_addr *addr);
 
 /* Mark an address as dead; false when it is already. Its mourners are the
  * class's to tell. */

@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* class: see class.h. */
-#include "na/class.h"
-
+/*
+ * class: endpoints, from NA_Initialize to NA_Finalize.
+ *
+ * Opening a class puts together what the other rooms need: the transport's
+ * table, filled; the options with their defaults, their strings copied; the
+ * emulation where the transport moves no memory or the application asks for
+ * it; the progress thread. Closing takes it apart in reverse: the thread, the
+ * handles, the transport, the emulation, messages that wait, addresses. Here
+ * are also the table of functions a transport calls the core by, and the named
+ * counters. Nothing above includes this room: it has no header.
+ *
+ * Locking: none of its own; which classes are open is live's to know. Counters
+ * are atomics.
+ */
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -9,6 +20,7 @@
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/emul.h"
+#include "na/live.h"
 #include "na/match.h"
 #include "na/msg.h"
 #include "na/op.h"
@@ -18,9 +30,6 @@
 #include "na/uri.h"
 
 #define NA_CLASS_LINGER_MS 1000
-
-static pthread_mutex_t na_class_registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct na_link na_class_live = {&na_class_live, &na_class_live};
 
 /* ---- What the core offers a transport ---- */
 
@@ -113,8 +122,12 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
     struct na_class_core *core;
     unsigned i;
 
-    if (na_class == NULL || name == NULL)
+    if (na_live_check(na_class, "NA_Get_counter") != NA_SUCCESS)
         return 0;
+    if (name == NULL) {
+        hg_log_error("cls", "NA_Get_counter: the name is NULL");
+        return 0;
+    }
     core = na_class_core_of(na_class);
     for (i = 0; i < NA_CORE_COUNTERS; i++) {
         const char *there = atomic_load(&core->counters[i].name);
@@ -219,6 +232,7 @@ static void na_class_free(struct na_class_core *core)
 {
     unsigned i;
 
+    hg_map_fini(&core->mems);
     for (i = 0; i < NA_CORE_STRINGS; i++)
         hg_mem_free(core->strings[i]);
     hg_mem_free(core);
@@ -241,8 +255,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     }
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
-    hg_list_init(&core->mems);
-    hg_list_init(&core->live);
+    hg_map_init(&core->mems);
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
     core->pub.core = &na_class_core_table;
@@ -250,7 +263,8 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->pub.protocol = protocol;
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
     core->pub.incarnation = hg_clock_random() | 1;
-    if (na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
+    if (hg_map_reserve(&core->mems) != HG_SUCCESS ||
+        na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
         na_class_init_locks(core) != NA_SUCCESS)
         goto free_core;
     if (core->info.force_rma_emulation || core->ops.put == NULL) {
@@ -362,7 +376,30 @@ static void na_class_close(struct na_class_core *core)
     addrs = na_addr_release_all(&core->pub);
     if (addrs > 0 || mems > 0)
         hg_log_warning("cls",
-            "%u addresses and %u memory handles were not freed", addrs, mems);
+            "released what was not freed: addresses %u, memory handles %u",
+            addrs, mems);
+}
+
+/* Open the transport; NULL, logged. */
+static struct na_class_core *na_class_open(const struct na_plugin *plugin,
+    const struct na_uri *uri, const char *info_string, na_bool_t listen,
+    const struct na_init_info *info)
+{
+    struct na_class_core *core =
+        na_class_new(plugin, uri->protocol, listen, info);
+    unsigned told = hg_log_errors();
+    na_return_t ret;
+
+    if (core == NULL)
+        return NULL;
+    ret = core->ops.open(&core->pub, uri->rest);
+    if (ret == NA_SUCCESS)
+        return core;
+    if (hg_log_errors() == told) /* as it should have said itself */
+        hg_log_error(
+            "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
+    na_class_delete(core);
+    return NULL;
 }
 
 NA_EXPORT na_class_t *NA_Initialize_opt(
@@ -371,7 +408,6 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
     struct na_class_core *core;
     const struct na_plugin *plugin;
     struct na_uri uri;
-    na_return_t ret;
 
     if (info_string == NULL || info_string[0] == '\0')
         info_string = na_plugins_default();
@@ -380,25 +416,16 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
     plugin = na_plugins_find(&uri);
     if (plugin == NULL)
         return NULL;
-    core = na_class_new(plugin, uri.protocol, listen, info);
+    core = na_class_open(plugin, &uri, info_string, listen, info);
     if (core == NULL)
         return NULL;
-    ret = core->ops.open(&core->pub, uri.rest);
-    if (ret != NA_SUCCESS) {
-        hg_log_error(
-            "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
-        na_class_delete(core);
-        return NULL;
-    }
     assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
-    if (na_class_start_thread(core) != NA_SUCCESS) {
+    if (na_class_start_thread(core) != NA_SUCCESS ||
+        na_live_add(&core->pub) != NA_SUCCESS) {
         na_class_close(core);
         na_class_delete(core);
         return NULL;
     }
-    hg_lock(&na_class_registry_lock);
-    hg_list_push(&na_class_live, &core->live);
-    hg_unlock(&na_class_registry_lock);
     return &core->pub;
 }
 
@@ -407,56 +434,30 @@ NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
     return NA_Initialize_opt(info_string, listen, NULL);
 }
 
-/* The registry's mutex is held. */
-static bool na_class_find(const struct na_class *na_class)
+/* Why a class cannot be closed; the code. */
+static na_return_t na_class_refuse_end(
+    struct na_class *na_class, na_return_t why)
 {
-    const struct na_link *link;
+    unsigned n = why == NA_BUSY ? na_live_contexts(na_class) : 0;
 
-    for (link = na_class_live.next; link != &na_class_live; link = link->next) {
-        if (&HG_CONTAINER_OF(link, struct na_class_core, live)->pub == na_class)
-            return true;
-    }
-    return false;
-}
-
-HG_PRIVATE bool na_class_is_live(const struct na_class *na_class)
-{
-    bool live;
-
-    hg_lock(&na_class_registry_lock);
-    live = na_class_find(na_class);
-    hg_unlock(&na_class_registry_lock);
-    return live;
-}
-
-/* Take a class out of the registry, so that one thread closes it. */
-static na_return_t na_class_retire(struct na_class *na_class)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    hg_lock(&na_class_registry_lock);
-    if (!na_class_find(na_class))
-        ret = NA_INVALID_ARG;
-    else if (na_context_count(na_class) > 0)
-        ret = NA_BUSY;
+    if (why == NA_EXIST)
+        hg_log_error("cls",
+            "NA_Finalize: HG_Finalize (or HG_Bulk_finalize) "
+            "has not been called");
+    else if (why == NA_BUSY)
+        hg_log_error("cls", "NA_Finalize: %u context%s alive", n,
+            n == 1 ? " is" : "s are");
     else
-        hg_list_remove(&na_class_core_of(na_class)->live);
-    hg_unlock(&na_class_registry_lock);
-    return ret;
+        (void) na_live_check(na_class, "NA_Finalize");
+    return why == NA_EXIST ? NA_BUSY : why;
 }
 
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 {
-    na_return_t ret = na_class_retire(na_class);
+    na_return_t ret = na_live_retire(na_class);
 
-    if (ret == NA_BUSY)
-        hg_log_error("cls", "NA_Finalize: %u contexts are alive",
-            na_context_count(na_class));
-    else if (ret != NA_SUCCESS)
-        hg_log_error("cls", "NA_Finalize: %s",
-            na_class == NULL ? "the class is NULL" : "no such class is open");
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_class_refuse_end(na_class, ret);
     na_class_close(na_class_core_of(na_class));
     na_class_delete(na_class_core_of(na_class));
     return NA_SUCCESS;
@@ -464,22 +465,30 @@ NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
 
 NA_EXPORT const char *NA_Get_class_name(const na_class_t *na_class)
 {
-    return na_class != NULL ? na_class_ops(na_class)->name : NULL;
+    if (na_live_check(na_class, "NA_Get_class_name") != NA_SUCCESS)
+        return NULL;
+    return na_class_ops(na_class)->name;
 }
 
 NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->protocol : NULL;
+    if (na_live_check(na_class, "NA_Get_class_protocol") != NA_SUCCESS)
+        return NULL;
+    return na_class->protocol;
 }
 
 NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->listen : NA_FALSE;
+    if (na_live_check(na_class, "NA_Is_listening") != NA_SUCCESS)
+        return NA_FALSE;
+    return na_class->listen;
 }
 
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 {
+    if (na_live_check(na_class, "NA_Get_ordering") != NA_SUCCESS)
+        return 0;
     /* Emulated transfers take turns, so they may overtake each other. */
-    return na_class != NULL && na_class_emul(na_class) == NULL &&
+    return na_class_emul(na_class) == NULL &&
         (na_class_ops(na_class)->caps & NA_CAP_ORDERED) != 0;
 }

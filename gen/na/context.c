@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "na/emul.h"
+#include "na/live.h"
 #include "na/match.h"
 #include "na/msg.h"
 #include "na/op.h"
@@ -31,7 +32,9 @@ static na_return_t na_context_enter(
     if (i < NA_CORE_CONTEXTS &&
         (context->own || limit == 0 || others < limit)) {
         context->pub.id = (uint8_t) i;
-        core->contexts[i] = context;
+        atomic_store(&core->contexts[i], context);
+        if (i >= atomic_load(&core->context_high))
+            atomic_store(&core->context_high, i + 1);
     } else {
         i = NA_CORE_CONTEXTS;
     }
@@ -49,7 +52,7 @@ static void na_context_remove(struct na_context_core *context)
 
     hg_lock(&core->context_lock);
     assert(core->contexts[context->pub.id] == context);
-    core->contexts[context->pub.id] = NULL;
+    atomic_store(&core->contexts[context->pub.id], NULL);
     hg_unlock(&core->context_lock);
 }
 
@@ -64,8 +67,10 @@ HG_PRIVATE struct na_context *na_context_create(
         part = sizeof(struct na_context);
     context = (struct na_context_core *) hg_mem_calloc(
         1, offsetof(struct na_context_core, pub) + part);
-    if (context == NULL)
-        goto failed;
+    if (context == NULL) {
+        hg_log_error("ctx", "no memory for a context");
+        return NULL;
+    }
     context->own = own;
     context->epoll_fd = -1;
     context->pub.na_class = na_class;
@@ -92,8 +97,6 @@ fini_queue:
     na_queue_fini(&context->queue);
 free_context:
     hg_mem_free(context);
-failed:
-    hg_log_error("ctx", "the context could not be created");
     return NULL;
 }
 
@@ -179,19 +182,6 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
     return NA_SUCCESS;
 }
 
-HG_PRIVATE unsigned na_context_count(struct na_class *na_class)
-{
-    struct na_class_core *core = na_class_core_of(na_class);
-    unsigned n = 0;
-    unsigned i;
-
-    hg_lock(&core->context_lock);
-    for (i = 0; i < NA_CORE_CONTEXTS; i++)
-        n += core->contexts[i] != NULL && !core->contexts[i]->own;
-    hg_unlock(&core->context_lock);
-    return n;
-}
-
 HG_PRIVATE unsigned na_context_run(
     struct na_context *context, unsigned lanes, unsigned max)
 {
@@ -238,55 +228,59 @@ HG_PRIVATE na_return_t na_context_cancel(
 
 NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)
 {
-    if (na_class == NULL) {
-        hg_log_error("ctx", "NA_Context_create: the class is NULL");
+    if (na_live_check(na_class, "NA_Context_create") != NA_SUCCESS)
         return NULL;
-    }
     return na_context_create(na_class, false);
 }
 
 NA_EXPORT na_return_t NA_Context_destroy(
     na_class_t *na_class, na_context_t *context)
 {
-    if (na_class == NULL || context == NULL || context->na_class != na_class) {
-        hg_log_error("ctx", "NA_Context_destroy: %s",
-            context == NULL || na_class == NULL
-                ? "an argument is NULL"
-                : "the context is of another class");
-        return NA_INVALID_ARG;
-    }
-    return na_context_destroy(context);
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Context_destroy");
+
+    return ret == NA_SUCCESS ? na_context_destroy(context) : ret;
+}
+
+/* Until something waits to be run, as na_queue_wait. */
+static na_return_t na_context_wait(
+    struct na_context_core *context, uint64_t deadline)
+{
+    na_return_t ret;
+
+    hg_lock(&context->queue.lock);
+    ret = na_queue_wait(&context->queue, NA_LANES_ALL, NULL, deadline);
+    hg_unlock(&context->queue.lock);
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count)
 {
-    struct na_context_core *core;
+    na_return_t ret = NA_SUCCESS;
+    uint64_t deadline;
     unsigned n;
 
     if (context == NULL) {
         hg_log_error("ctx", "NA_Trigger: the context is NULL");
         return NA_INVALID_ARG;
     }
-    core = na_context_core_of(context);
     n = na_context_run(context, NA_LANES_ALL, max_count);
-    if (n == 0 && timeout > 0 && max_count > 0) {
-        uint64_t deadline = hg_clock_after_ms(timeout);
-
-        while (n == 0 && na_queue_wait(&core->queue, NA_LANES_ALL, deadline))
+    deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
+        ret = na_context_wait(na_context_core_of(context), deadline);
+        if (ret == NA_SUCCESS)
             n = na_context_run(context, NA_LANES_ALL, max_count);
     }
     if (actual_count != NULL)
         *actual_count = n;
-    return n > 0 || max_count == 0 ? NA_SUCCESS : NA_TIMEOUT;
+    return n > 0 ? NA_SUCCESS : ret;
 }
 
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id)
 {
-    if (na_class == NULL || context == NULL || context->na_class != na_class) {
-        hg_log_error("ctx", "NA_Cancel: the class or context is wrong");
-        return NA_INVALID_ARG;
-    }
-    return na_context_cancel(context, op_id);
+    na_return_t ret = na_live_check_context(na_class, context, "NA_Cancel");
+
+    return ret == NA_SUCCESS ? na_context_cancel(context, op_id) : ret;
 }

@@ -7,7 +7,7 @@
  * from closing. Destroying one takes its pending operations back and
  * abandons their callbacks.
  *
- * Locking: context_lock of the class guards the table of contexts.
+ * Locking: context_lock of the class guards the changes of its table.
  */
 #ifndef HG_GEN_NA_CONTEXT_H
 #define HG_GEN_NA_CONTEXT_H
@@ -20,9 +20,6 @@ HG_PRIVATE struct na_context *na_context_create(
 
 /* NA_BUSY, logged, while a thread is inside. */
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
-
-/* Contexts of the application's. */
-HG_PRIVATE unsigned na_context_count(struct na_class *na_class);
 
 /* Run up to `max` entries of `lanes`; destruction waits for it to end. */
 HG_PRIVATE unsigned na_context_run(

@@ -28,6 +28,7 @@ struct na_emul;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
+#define NA_CORE_USES 4               /* what a layer counts for each peer */
 #define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
 
 enum na_op_state {
@@ -54,13 +55,14 @@ struct na_op_core {
 struct na_addr_core {
     struct na_link link; /* class's list; guarded by the class lock */
     _Atomic uint32_t refs;
-    _Atomic int dead; /* NA_SUCCESS while alive */
-    char *name;       /* guarded by the class lock until set, then constant */
+    _Atomic uint32_t given; /* those of them that the application has */
+    _Atomic int dead;       /* NA_SUCCESS while alive */
+    char *name; /* guarded by the class lock until set, then constant */
+    uint64_t used[NA_CORE_USES]; /* by a layer above, which guards it */
     _Alignas(max_align_t) struct na_addr pub;
 };
 
 struct na_mem_core {
-    struct na_link link;    /* class's list; guarded by the class lock */
     _Atomic uint32_t users; /* local operations in flight */
     _Atomic bool registered;
     na_offset_t *starts; /* logical offset of each segment, for searching */
@@ -108,6 +110,7 @@ struct na_context_core {
     na_rpc_cb_t sink;
     na_rpc_dead_cb_t sink_dead;
     void *sink_arg;
+    uint8_t engine; /* its number while it has a sink; context_lock, too */
     _Alignas(max_align_t) struct na_context pub;
 };
 
@@ -134,12 +137,15 @@ struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
     struct na_emul *emul; /* NULL: the transport moves memory itself */
-    struct na_link live;  /* registry of classes */
+    unsigned layers;      /* that run on it; guarded by live's mutex */
     pthread_mutex_t lock;
     struct na_link addrs; /* guarded by lock */
-    struct na_link mems;  /* guarded by lock */
+    struct hg_map mems;   /* by public pointer; guarded by lock */
     pthread_mutex_t context_lock;
-    struct na_context_core *contexts[NA_CORE_CONTEXTS]; /* context_lock */
+    /* Set under context_lock, looked at without. */
+    _Atomic(struct na_context_core *) contexts[NA_CORE_CONTEXTS];
+    struct na_context_core *engines[NA_CORE_CONTEXTS]; /* context_lock */
+    _Atomic unsigned context_high; /* none from here on was ever used */
     pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "na/addr.h"
 #include "na/context.h"
+#include "na/live.h"
 #include "na/op.h"
 #include "na/plugins.h"
 #include "na/progress.h"
@@ -54,11 +55,13 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
 {
-    if (na_class == NULL || context == NULL || name == NULL ||
-        context->na_class != na_class) {
-        hg_log_error("addr",
-            "NA_Addr_lookup: an argument is NULL, or the "
-            "context is of another class");
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Addr_lookup");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (name == NULL) {
+        hg_log_error("addr", "NA_Addr_lookup: the name is NULL");
         return NA_INVALID_ARG;
     }
     return na_lookup_start(context, NA_LANE_DONE, callback, arg, name, op_id);
@@ -81,25 +84,26 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Turn the context's wheel until the lookup ended or was taken back. */
-static void na_lookup_drive(struct na_context *context,
+/* Turn the context's wheel until the lookup ended or was taken back, which is
+ * why; the result. */
+static na_return_t na_lookup_drive(struct na_context *context,
     struct na_lookup_waiter *waiter, na_op_id_t op_id, unsigned timeout_ms)
 {
     uint64_t deadline = hg_clock_after_ms(timeout_ms);
-    bool canceled = false;
+    na_return_t why = NA_SUCCESS;
 
     while (!waiter->done) {
         na_return_t ret = na_progress(context, NA_LANES_ALL, deadline);
 
         (void) na_context_run(context, NA_LANES_ALL, 1);
-        if (waiter->done || canceled || (ret != NA_TIMEOUT && ret != NA_INTR))
+        if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)
             continue;
-        canceled = true;
+        why = ret;
         deadline = HG_CLOCK_NEVER;
-        waiter->ret = ret;
-        if (na_context_cancel(context, op_id) != NA_SUCCESS)
-            continue; /* it ended meanwhile, or ends by itself */
+        /* NA_NOENTRY: it ended meanwhile, or ends by itself. */
+        (void) na_context_cancel(context, op_id);
     }
+    return waiter->ret == NA_CANCELED ? why : waiter->ret;
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
@@ -108,9 +112,11 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
     struct na_context *context;
     na_op_id_t op_id = NA_OP_ID_NULL;
-    na_return_t ret;
+    na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
 
-    if (na_class == NULL || name == NULL || addr == NULL) {
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (name == NULL || addr == NULL) {
         hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
         return NA_INVALID_ARG;
     }
@@ -120,8 +126,11 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     ret = na_lookup_start(
         context, NA_LANE_DONE, na_lookup_done, &waiter, name, &op_id);
     if (ret == NA_SUCCESS) {
-        na_lookup_drive(context, &waiter, op_id, timeout_ms);
-        ret = waiter.ret == NA_CANCELED ? NA_TIMEOUT : waiter.ret;
+        ret = na_lookup_drive(context, &waiter, op_id, timeout_ms);
+        if (ret == NA_TIMEOUT)
+            hg_log_error("addr",
+                "NA_Addr_lookup_wait: no answer of '%s' in %u ms", name,
+                timeout_ms);
     }
     (void) na_context_destroy(context);
     if (ret == NA_SUCCESS)
@@ -132,15 +141,17 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
 NA_EXPORT na_return_t NA_Addr_deserialize(
     na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size)
 {
-    if (na_class == NULL || addr == NULL || buf == NULL ||
-        memchr(buf, '\0', (size_t) buf_size) == NULL) {
-        hg_log_error("addr", "NA_Addr_deserialize: %s",
-            na_class == NULL || addr == NULL || buf == NULL
-                ? "an argument is NULL"
-                : "the bytes are no address");
-        return na_class == NULL || addr == NULL || buf == NULL
-            ? NA_INVALID_ARG
-            : NA_PROTOCOL_ERROR;
+    na_return_t ret = na_live_check(na_class, "NA_Addr_deserialize");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (addr == NULL || buf == NULL) {
+        hg_log_error("addr", "NA_Addr_deserialize: an argument is NULL");
+        return NA_INVALID_ARG;
+    }
+    if (memchr(buf, '\0', (size_t) buf_size) == NULL) {
+        hg_log_error("addr", "NA_Addr_deserialize: the bytes are no address");
+        return NA_PROTOCOL_ERROR;
     }
     return NA_Addr_lookup_wait(
         na_class, (const char *) buf, na_class->info->lookup_ms, addr);
@@ -151,16 +162,13 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_op_id_t *op_id)
 {
     struct na_op_core *op;
-    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Addr_terminate");
 
+    if (ret == NA_SUCCESS)
+        ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
     if (ret != NA_SUCCESS)
         return ret;
-    if (context == NULL || context->na_class != na_class) {
-        hg_log_error("addr",
-            "NA_Addr_terminate: the context is NULL or of "
-            "another class");
-        return NA_INVALID_ARG;
-    }
     op = na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg);
     if (op == NULL)
         return NA_NOMEM;

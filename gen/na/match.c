@@ -378,7 +378,7 @@ HG_PRIVATE void na_match_feed_sink(struct na_context *context)
         struct na_match_waiting *waiting = na_match_waiting_of(link);
 
         link = link->next;
-        if (waiting->item.target != context->id)
+        if (waiting->item.target != na_sink_number(context))
             continue;
         na_match_unlink(match, waiting);
         hg_list_push(&mine, &waiting->link);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "na/addr.h"
+#include "na/live.h"
 #include "na/match.h"
 #include "na/op.h"
 #include "na/sink.h"
@@ -110,16 +111,14 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
     na_size_t max;
     na_size_t total = 0;
     na_size_t i;
-    na_return_t ret = na_addr_check(na_class, msg->addr, function);
+    na_return_t ret = na_live_check_context(na_class, context, function);
 
+    if (ret == NA_SUCCESS)
+        ret = na_addr_check(na_class, msg->addr, function);
     if (ret != NA_SUCCESS)
         return ret;
-    if (context == NULL || context->na_class != na_class ||
-        (msg->segments == NULL && msg->segment_count > 0)) {
-        hg_log_error("msg", "%s: %s", function,
-            context == NULL             ? "the context is NULL"
-                : msg->segments == NULL ? "segments is NULL"
-                                        : "the context is of another class");
+    if (msg->segments == NULL && msg->segment_count > 0) {
+        hg_log_error("msg", "%s: segments is NULL", function);
         return NA_INVALID_ARG;
     }
     max = msg->plane == NA_MSG_EXPECTED ? na_class->max_expected_size
@@ -258,15 +257,13 @@ static na_return_t na_msg_check_recv(const struct na_class *na_class,
     const struct na_context *context, const void *buf, na_size_t buf_size,
     const char *function)
 {
-    if (na_class != NULL && context != NULL && context->na_class == na_class &&
-        (buf != NULL || buf_size == 0))
-        return NA_SUCCESS;
-    hg_log_error("msg", "%s: %s", function,
-        na_class == NULL                    ? "the class is NULL"
-            : context == NULL               ? "the context is NULL"
-            : context->na_class != na_class ? "the context is of another class"
-                                            : "the buffer is NULL");
-    return NA_INVALID_ARG;
+    na_return_t ret = na_live_check_context(na_class, context, function);
+
+    if (ret == NA_SUCCESS && buf == NULL && buf_size > 0) {
+        hg_log_error("msg", "%s: the buffer is NULL", function);
+        ret = NA_INVALID_ARG;
+    }
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
@@ -328,26 +325,33 @@ NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
 
 NA_EXPORT na_size_t NA_Msg_get_max_expected_size(na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->max_expected_size : 0;
+    if (na_live_check(na_class, "NA_Msg_get_max_expected_size") != NA_SUCCESS)
+        return 0;
+    return na_class->max_expected_size;
 }
 
 NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->max_unexpected_size : 0;
+    if (na_live_check(na_class, "NA_Msg_get_max_unexpected_size") != NA_SUCCESS)
+        return 0;
+    return na_class->max_unexpected_size;
 }
 
 NA_EXPORT na_tag_t NA_Msg_get_max_tag(na_class_t *na_class)
 {
-    return na_class != NULL ? na_class->max_tag : 0;
+    if (na_live_check(na_class, "NA_Msg_get_max_tag") != NA_SUCCESS)
+        return 0;
+    return na_class->max_tag;
 }
 
 NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size)
 {
     void *buf;
 
-    if (na_class == NULL || size > SIZE_MAX) {
-        hg_log_error("msg", "NA_Msg_buf_alloc: %s",
-            na_class == NULL ? "the class is NULL" : "too large");
+    if (na_live_check(na_class, "NA_Msg_buf_alloc") != NA_SUCCESS)
+        return NULL;
+    if (size > SIZE_MAX) {
+        hg_log_error("msg", "NA_Msg_buf_alloc: too large");
         return NULL;
     }
     buf = hg_mem_alloc((size_t) size);
@@ -358,7 +362,11 @@ NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size)
 
 NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
 {
-    if (na_class == NULL || buf == NULL) {
+    na_return_t ret = na_live_check(na_class, "NA_Msg_buf_free");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (buf == NULL) {
         hg_log_error("msg", "NA_Msg_buf_free: an argument is NULL");
         return NA_INVALID_ARG;
     }

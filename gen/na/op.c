@@ -88,6 +88,8 @@ static void na_op_run(struct na_completion *done)
 
     assert(atomic_load(&op->state) == NA_OP_DONE);
     na_op_fill_info(op, &info);
+    if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL)
+        na_addr_give(op->pub.result_addr);
     op->pub.result_addr = NULL; /* the callback's now */
     (void) op->callback(&info);
     na_op_put(op);

@@ -63,6 +63,39 @@ HG_PRIVATE bool na_plugins_speaks(
     return false;
 }
 
+/* The i-th transport there is, registered ones first; NULL past the last. The
+ * lock is held. */
+static const struct na_plugin *na_plugins_at(unsigned i)
+{
+    return i < na_plugins_count ? na_plugins_registered[i]
+                                : na_plugins_builtin(i - na_plugins_count);
+}
+
+/* Nobody speaks that: say who is here. */
+static void na_plugins_tell_none(const struct na_uri *uri)
+{
+    const struct na_plugin *plugin;
+    char names[256];
+    size_t size = 0;
+    unsigned i;
+
+    names[0] = '\0';
+    hg_lock(&na_plugins_lock);
+    for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++) {
+        int n = snprintf(names + size, sizeof(names) - size, "%s%s",
+            size > 0 ? ", " : "", plugin->name);
+
+        if (n < 0 || (size_t) n >= sizeof(names) - size)
+            break;
+        size += (size_t) n;
+    }
+    hg_unlock(&na_plugins_lock);
+    hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
+        NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
+        uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names,
+        HG_NA_ZMQ ? "" : " (hg.c was compiled without -DHG_NA_ZMQ=1)");
+}
+
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
 {
     const struct na_plugin *found = NULL;
@@ -79,9 +112,7 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
             found = na_plugins_builtin(i);
     }
     if (found == NULL)
-        hg_log_error("cls", "%s: no transport here speaks %s%s%s",
-            NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
-            uri->plugin[0] != '\0' ? "+" : "", uri->protocol);
+        na_plugins_tell_none(uri);
     return found;
 }
 

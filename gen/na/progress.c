@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "na/emul.h"
+#include "na/live.h"
 
 /* "Much" arrives: on average so many messages, or the like in bytes, at a
  * time. A pause makes that forgotten. Found by measuring. */
@@ -42,29 +43,28 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     hg_waker_ring(&core->queue.waker);
 }
 
-/* Take the context's role. False: it was not to be had before `deadline`, or
- * whoever has it queued something for `lanes` meanwhile. */
-static bool na_progress_enter(
-    struct na_context_core *context, unsigned lanes, uint64_t deadline)
+/* Take the context's role. False: it was not to be had, and *ret_p tells why:
+ * whoever has it queued something for `lanes` meanwhile, `deadline` passed, or
+ * a signal came. */
+static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
+    uint64_t deadline, na_return_t *ret_p)
 {
     struct na_queue *queue = &context->queue;
+    na_return_t ret = NA_SUCCESS;
     bool was_armed = false;
     bool entered;
 
     hg_lock(&queue->lock);
-    queue->waiters++;
-    while (context->progressing && !na_queue_has(queue, lanes) &&
-        hg_clock_now() < deadline)
-        (void) hg_lock_wait_until(&queue->cond, &queue->lock, deadline);
-    queue->waiters--;
-    entered = !context->progressing;
-    if (entered)
-        context->progressing = true;
+    if (context->progressing)
+        ret = na_queue_wait(queue, lanes, &context->progressing, deadline);
+    entered = !context->progressing && ret != NA_INTR;
     if (entered) {
+        context->progressing = true;
         was_armed = context->poll_armed;
         context->poll_armed = false;
     }
     hg_unlock(&queue->lock);
+    *ret_p = ret;
     if (was_armed) { /* the application slept on our descriptor */
         na_class_ops(context->pub.na_class)->wait_end(&context->pub);
         hg_waker_disarm(&queue->waker);
@@ -80,8 +80,7 @@ static void na_progress_leave(struct na_context_core *context)
     hg_lock(&queue->lock);
     assert(context->progressing);
     context->progressing = false;
-    if (queue->waiters > 0)
-        pthread_cond_broadcast(&queue->cond);
+    na_queue_wake(queue);
     hg_unlock(&queue->lock);
     if (atomic_load_explicit(&core->poll_skipped, memory_order_relaxed) != 0 &&
         atomic_exchange(&core->poll_skipped, 0) != 0)
@@ -263,29 +262,17 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    if (!na_progress_enter(core, lanes, deadline))
-        return na_queue_has(&core->queue, lanes) ? NA_SUCCESS : NA_TIMEOUT;
+    if (!na_progress_enter(core, lanes, deadline, &ret))
+        return ret;
     ret = na_progress_run(core, lanes, deadline);
     na_progress_leave(core);
     return ret;
 }
 
-static na_return_t na_progress_check(const struct na_class *na_class,
-    const struct na_context *context, const char *function)
-{
-    if (context != NULL && na_class != NULL && context->na_class == na_class)
-        return NA_SUCCESS;
-    hg_log_error("ctx", "%s: %s", function,
-        na_class == NULL      ? "the class is NULL"
-            : context == NULL ? "the context is NULL"
-                              : "the context is of another class");
-    return NA_INVALID_ARG;
-}
-
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout)
 {
-    na_return_t ret = na_progress_check(na_class, context, "NA_Progress");
+    na_return_t ret = na_live_check_context(na_class, context, "NA_Progress");
 
     if (ret != NA_SUCCESS)
         return ret;
@@ -333,7 +320,8 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
     struct na_context_core *core;
     int fd;
 
-    if (na_progress_check(na_class, context, "NA_Poll_get_fd") != NA_SUCCESS)
+    if (na_live_check_context(na_class, context, "NA_Poll_get_fd") !=
+        NA_SUCCESS)
         return -1;
     core = na_context_core_of(context);
     fd = na_class_ops(na_class)->poll_fd(context);
@@ -355,7 +343,8 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
     struct na_context_core *core;
     na_bool_t idle = NA_TRUE;
 
-    if (na_progress_check(na_class, context, "NA_Poll_try_wait") != NA_SUCCESS)
+    if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
+        NA_SUCCESS)
         return NA_FALSE;
     core = na_context_core_of(context);
     hg_lock(&core->queue.lock);

@@ -13,16 +13,12 @@ HG_PRIVATE na_return_t na_queue_init(struct na_queue *queue)
     ret = hg_lock_init(&queue->lock);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = hg_lock_cond_init(&queue->cond);
-    if (ret != NA_SUCCESS)
-        goto destroy_lock;
+    hg_list_init(&queue->naps);
     ret = hg_waker_init(&queue->waker);
     if (ret != NA_SUCCESS)
-        goto destroy_cond;
+        goto destroy_lock;
     return NA_SUCCESS;
 
-destroy_cond:
-    pthread_cond_destroy(&queue->cond);
 destroy_lock:
     pthread_mutex_destroy(&queue->lock);
     return ret;
@@ -32,7 +28,6 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
     assert(queue->waiters == 0);
     hg_waker_fini(&queue->waker);
-    pthread_cond_destroy(&queue->cond);
     pthread_mutex_destroy(&queue->lock);
 }
 
@@ -48,8 +43,7 @@ HG_PRIVATE void na_queue_push(
         queue->tail[lane]->next = entry;
     queue->tail[lane] = entry;
     atomic_fetch_add_explicit(&queue->count[lane], 1, memory_order_release);
-    if (queue->waiters > 0)
-        pthread_cond_broadcast(&queue->cond);
+    na_queue_wake(queue);
     hg_unlock(&queue->lock);
     hg_waker_ring(&queue->waker);
 }
@@ -106,16 +100,28 @@ HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
     return na_queue_run(queue, 1u << NA_LANE_INTERNAL, UINT_MAX);
 }
 
-HG_PRIVATE bool na_queue_wait(
-    struct na_queue *queue, unsigned lanes, uint64_t deadline)
+HG_PRIVATE void na_queue_wake(struct na_queue *queue)
 {
-    bool ready;
+    struct na_link *link;
 
-    hg_lock(&queue->lock);
+    for (link = queue->naps.next; link != &queue->naps; link = link->next)
+        hg_waker_wake(HG_CONTAINER_OF(link, struct hg_nap, link));
+}
+
+HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
+    const bool *taken, uint64_t deadline)
+{
+    na_return_t ret = NA_SUCCESS;
+    struct hg_nap nap;
+
     queue->waiters++;
-    while (!(ready = na_queue_has(queue, lanes)) && hg_clock_now() < deadline)
-        (void) hg_lock_wait_until(&queue->cond, &queue->lock, deadline);
+    while (ret == NA_SUCCESS && !na_queue_has(queue, lanes) &&
+        (taken == NULL || *taken)) {
+        if (hg_clock_now() >= deadline)
+            ret = NA_TIMEOUT;
+        else
+            ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
+    }
     queue->waiters--;
-    hg_unlock(&queue->lock);
-    return ready;
+    return na_queue_has(queue, lanes) ? NA_SUCCESS : ret;
 }

@@ -9,8 +9,8 @@
  * inside a handler must be able to leave alone.
  *
  * Locking: one mutex, for a few instructions. Pushing wakes whoever waits:
- * a trigger through the condition variable, a sleeping progress through the
- * waker. No callback runs under the lock.
+ * a trigger that naps, a sleeping progress through the waker. No callback runs
+ * under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -30,12 +30,12 @@ enum na_lane {
 
 struct na_queue {
     pthread_mutex_t lock;
-    pthread_cond_t cond;
     /* Guarded by lock; the counts are also read without it, as hints. */
     struct na_completion *head[NA_LANE_MAX];
     struct na_completion *tail[NA_LANE_MAX];
     _Atomic uint32_t count[NA_LANE_MAX];
     uint32_t waiters;
+    struct na_link naps; /* those of them that sleep */
     struct hg_waker waker;
 };
 
@@ -72,8 +72,13 @@ static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
     return false;
 }
 
-/* Wait until `lanes` has an entry (true) or `deadline` passed (false). */
-HG_PRIVATE bool na_queue_wait(
-    struct na_queue *queue, unsigned lanes, uint64_t deadline);
+/* Wait until `lanes` has an entry (NA_SUCCESS), `deadline` passed (NA_TIMEOUT)
+ * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
+ * The lock is held, and free while sleeping. */
+HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
+    const bool *taken, uint64_t deadline);
+
+/* Let those who wait look again; the lock is held. */
+HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 
 #endif

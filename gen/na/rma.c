@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "na/addr.h"
+#include "na/live.h"
 #include "na/op.h"
 
 /* ---- Segments ---- */
@@ -80,6 +81,7 @@ static struct na_mem_core *na_rma_new(
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_mem_core *mem;
     size_t part = core->ops.mem_size;
+    na_return_t ret;
 
     if (count > SIZE_MAX / sizeof(struct na_segment) / 2)
         goto no_memory;
@@ -100,8 +102,10 @@ static struct na_mem_core *na_rma_new(
     mem->pub.na_class = na_class;
     mem->pub.segment_count = count;
     hg_lock(&core->lock);
-    hg_list_push(&core->mems, &mem->link);
+    ret = hg_map_put(&core->mems, (uintptr_t) &mem->pub, mem);
     hg_unlock(&core->lock);
+    if (ret != HG_SUCCESS)
+        goto free_mem;
     return mem;
 
 free_mem:
@@ -114,15 +118,11 @@ no_memory:
     return NULL;
 }
 
-static void na_rma_destroy(struct na_mem_core *mem)
+/* Free a handle that is in no class's table any more. */
+static void na_rma_delete(struct na_mem_core *mem)
 {
-    struct na_class_core *core = na_class_core_of(mem->pub.na_class);
-
     if (atomic_exchange(&mem->registered, false))
-        core->ops.mem_deregister(&mem->pub);
-    hg_lock(&core->lock);
-    hg_list_remove(&mem->link);
-    hg_unlock(&core->lock);
+        na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
     hg_mem_free(mem->pub.segments);
     hg_mem_free(mem->starts);
     hg_mem_free(mem);
@@ -131,36 +131,55 @@ static void na_rma_destroy(struct na_mem_core *mem)
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
+    struct na_mem_core *mem;
+    uint64_t key;
     unsigned n = 0;
 
-    while (!hg_list_is_empty(&core->mems)) {
-        na_rma_destroy(
-            HG_CONTAINER_OF(core->mems.next, struct na_mem_core, link));
+    for (;;) {
+        size_t cursor = 0;
+
+        hg_lock(&core->lock);
+        mem = (struct na_mem_core *) hg_map_next(&core->mems, &cursor, &key);
+        if (mem != NULL)
+            (void) hg_map_remove(&core->mems, key);
+        hg_unlock(&core->lock);
+        if (mem == NULL)
+            return n;
+        na_rma_delete(mem);
         n++;
     }
-    return n;
 }
 
-static na_return_t na_rma_check_class(
+static na_return_t na_rma_check_arg(
     const struct na_class *na_class, const void *other, const char *function)
 {
-    if (na_class != NULL && other != NULL)
-        return NA_SUCCESS;
-    hg_log_error("rma", "%s: %s is NULL", function,
-        na_class == NULL ? "the class" : "an argument");
-    return NA_INVALID_ARG;
+    na_return_t ret = na_live_check(na_class, function);
+
+    if (ret == NA_SUCCESS && other == NULL) {
+        hg_log_error("rma", "%s: an argument is NULL", function);
+        ret = NA_INVALID_ARG;
+    }
+    return ret;
 }
 
+/* What is behind a pointer that is not in the table is not looked at. */
 static na_return_t na_rma_check_mem(const struct na_class *na_class,
     const struct na_mem_handle *mem, const char *function)
 {
-    na_return_t ret = na_rma_check_class(na_class, mem, function);
+    na_return_t ret = na_rma_check_arg(na_class, mem, function);
+    struct na_class_core *core;
+    bool known;
 
-    if (ret == NA_SUCCESS && mem->na_class != na_class) {
-        hg_log_error("rma", "%s: the handle is of another class", function);
-        return NA_INVALID_ARG;
-    }
-    return ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    core = na_class_core_of(na_class);
+    hg_lock(&core->lock);
+    known = hg_map_get(&core->mems, (uintptr_t) mem) != NULL;
+    hg_unlock(&core->lock);
+    if (known)
+        return NA_SUCCESS;
+    hg_log_error("rma", "%s: the class has no such handle", function);
+    return NA_INVALID_ARG;
 }
 
 /* Check what a handle is to describe. */
@@ -204,8 +223,8 @@ NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
 {
     struct na_mem_core *mem;
     na_size_t i;
-    na_return_t ret = na_rma_check_class(
-        na_class, mem_handle, "NA_Mem_handle_create_segments");
+    na_return_t ret =
+        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_create_segments");
 
     if (ret != NA_SUCCESS)
         return ret;
@@ -241,16 +260,28 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     na_class_t *na_class, na_mem_handle_t mem_handle)
 {
     na_return_t ret =
-        na_rma_check_mem(na_class, mem_handle, "NA_Mem_handle_free");
+        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_free");
+    struct na_class_core *core;
+    struct na_mem_core *mem;
+    bool used;
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (atomic_load(&na_mem_core_of(mem_handle)->users) > 0) {
-        hg_log_error("rma", "NA_Mem_handle_free: a transfer uses the handle");
-        return NA_BUSY;
+    core = na_class_core_of(na_class);
+    hg_lock(&core->lock);
+    mem =
+        (struct na_mem_core *) hg_map_get(&core->mems, (uintptr_t) mem_handle);
+    used = mem != NULL && atomic_load(&mem->users) > 0;
+    if (!used)
+        (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
+    hg_unlock(&core->lock);
+    if (mem != NULL && !used) {
+        na_rma_delete(mem);
+        return NA_SUCCESS;
     }
-    na_rma_destroy(na_mem_core_of(mem_handle));
-    return NA_SUCCESS;
+    hg_log_error("rma", "NA_Mem_handle_free: %s",
+        used ? "a transfer uses the handle" : "the class has no such handle");
+    return used ? NA_BUSY : NA_INVALID_ARG;
 }
 
 NA_EXPORT na_return_t NA_Mem_register(
@@ -324,22 +355,25 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
     struct na_mem_core *mem;
+    unsigned told;
     na_return_t ret =
-        na_rma_check_class(na_class, mem_handle, "NA_Mem_handle_deserialize");
+        na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_deserialize");
 
     if (ret == NA_SUCCESS)
-        ret = na_rma_check_class(na_class, buf, "NA_Mem_handle_deserialize");
+        ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
     mem = na_rma_new(na_class, 0);
     if (mem == NULL)
         return NA_NOMEM;
     mem->pub.remote = NA_TRUE;
+    told = hg_log_errors();
     ret = na_class_ops(na_class)->mem_deserialize(&mem->pub, buf, buf_size);
     if (ret != NA_SUCCESS) {
-        hg_log_error(
-            "rma", "these %" PRIu64 " bytes are no memory handle", buf_size);
-        na_rma_destroy(mem);
+        if (hg_log_errors() == told)
+            hg_log_error("rma", "these %" PRIu64 " bytes are no memory handle",
+                buf_size);
+        (void) NA_Mem_handle_free(na_class, &mem->pub);
         return ret;
     }
     *mem_handle = &mem->pub;
@@ -428,18 +462,14 @@ static na_return_t na_rma_check_call(const struct na_class *na_class,
     const struct na_mem_handle *remote, const struct na_addr *addr,
     const char *function)
 {
-    na_return_t ret = na_rma_check_mem(na_class, local, function);
+    na_return_t ret = na_live_check_context(na_class, context, function);
 
+    if (ret == NA_SUCCESS)
+        ret = na_rma_check_mem(na_class, local, function);
     if (ret == NA_SUCCESS)
         ret = na_rma_check_mem(na_class, remote, function);
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
-    if (ret == NA_SUCCESS &&
-        (context == NULL || context->na_class != na_class)) {
-        hg_log_error(
-            "rma", "%s: the context is NULL or of another class", function);
-        ret = NA_INVALID_ARG;
-    }
     return ret;
 }
 

@@ -7,13 +7,31 @@
 HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg)
 {
-    struct na_context_core *core = na_context_core_of(context);
+    struct na_class_core *core = na_class_core_of(context->na_class);
+    struct na_context_core *self = na_context_core_of(context);
+    unsigned number = 0;
 
-    hg_lock(&core->sink_lock);
-    core->sink = sink;
-    core->sink_dead = dead;
-    core->sink_arg = arg;
-    hg_unlock(&core->sink_lock);
+    hg_lock(&core->context_lock);
+    hg_lock(&self->sink_lock);
+    if (self->sink == NULL && sink != NULL) {
+        while (core->engines[number] != NULL)
+            number++;
+        assert(number < NA_CORE_CONTEXTS);
+        self->engine = (uint8_t) number;
+        core->engines[number] = self;
+    } else if (self->sink != NULL && sink == NULL) {
+        core->engines[self->engine] = NULL;
+    }
+    self->sink = sink;
+    self->sink_dead = dead;
+    self->sink_arg = arg;
+    hg_unlock(&self->sink_lock);
+    hg_unlock(&core->context_lock);
+}
+
+HG_PRIVATE uint8_t na_sink_number(const struct na_context *context)
+{
+    return na_context_core_of(context)->engine;
 }
 
 /* The context of that number with its sink lock held; NULL. The context lock
@@ -24,7 +42,7 @@ static struct na_context_core *na_sink_lock_context(
     struct na_context_core *context;
 
     hg_lock(&core->context_lock);
-    context = core->contexts[target];
+    context = core->engines[target];
     if (context != NULL)
         hg_lock(&context->sink_lock);
     hg_unlock(&core->context_lock);

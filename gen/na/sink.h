@@ -18,17 +18,22 @@
 #include "na/core.h"
 
 /* Give the context its functions, `arg` being borrowed by both; NULL takes
- * them back, and no call of either is under way on return. */
+ * them back, and no call of either is under way on return. Contexts with
+ * functions are numbered from 0: that is what peers address, whatever other
+ * contexts the application makes. */
 HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg);
 
-/* Hand a message, all borrowed, to the sink of context `target`; what the sink
- * returns, or NA_NOENTRY: there is no such context, or it has no sink. */
+/* The number of a context that has a sink. */
+HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
+
+/* Hand a message, all borrowed, to the sink of that number; what the sink
+ * returns, or NA_NOENTRY: there is none. */
 HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size);
 
-/* Whether context `target` has a sink. Who is told "no" while holding the match
+/* Whether there is a sink of that number. Who is told "no" while holding the match
  * lock, and files a message under it, knows that a sink set later takes it
  * along: see na_match_feed_sink. */
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);

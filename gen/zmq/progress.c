@@ -63,11 +63,11 @@ static void na_zmq_reclaim(struct na_class *na_class)
 
     na_zmq_lock(self);
     self->monitor_read = 0;
-    na_zmq_pump(self, UINT32_MAX);
+    na_zmq_pump(self, NA_ZMQ_BATCH);
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (self->drained > addr->round)
+        if (na_zmq_is_heard_out(self, addr))
             na_zmq_hang_up(self, addr);
     }
     (void) na_zmq_readable(self);

@@ -71,14 +71,29 @@ static demo_open_out_t serve_open(
     return out;
 }
 
-static int32_t serve_close(const struct serve *serve, uint64_t file)
+static int32_t serve_close(
+    const struct serve *serve, uint64_t file, hg_bool_t keep)
 {
-    demo_close_in_t in = {file};
+    demo_close_in_t in = {file, keep};
     demo_close_out_t out = {-1};
 
     serve_call(serve,
         MERCURY_REGISTER("demo.close", demo_close_in_t, demo_close_out_t, NULL),
         &in, &out);
+    return out.error;
+}
+
+/* An errno. */
+static int32_t serve_stat(
+    const struct serve *serve, const char *name, uint64_t *size)
+{
+    demo_stat_in_t in = {name};
+    demo_stat_out_t out = {-1, 0};
+
+    serve_call(serve,
+        MERCURY_REGISTER("demo.stat", demo_stat_in_t, demo_stat_out_t, NULL),
+        &in, &out);
+    *size = out.size;
     return out.error;
 }
 
@@ -154,8 +169,8 @@ HG_TEST(sizes_and_offsets_are_checked)
     HG_CHECK_EQ_INT(serve_open(&serve, NULL, 0).error, EINVAL);
     serve_check_alive(&serve, file);
     HG_CHECK_OK(HG_Bulk_handle_free(memory));
-    HG_CHECK_EQ_INT(serve_close(&serve, file), 0);
-    HG_CHECK_EQ_INT(serve_close(&serve, file), EBADF);
+    HG_CHECK_EQ_INT(serve_close(&serve, file, HG_TRUE), 0);
+    HG_CHECK_EQ_INT(serve_close(&serve, file, HG_FALSE), EBADF);
     serve_end(&serve);
 }
 
@@ -197,6 +212,93 @@ HG_TEST(a_read_ends_where_the_file_ends)
     serve_end(&serve);
 }
 
+/* ---- Names ---- */
+
+/* Files of the server's folder, hidden ones included. */
+static unsigned serve_count(void)
+{
+    DIR *folder = opendir(hg_test_dir());
+    unsigned count = 0;
+    struct dirent *entry;
+
+    HG_CHECK(folder != NULL);
+    while ((entry = readdir(folder)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            count++;
+    }
+    (void) closedir(folder);
+    return count;
+}
+
+static void serve_leave(const char *name)
+{
+    char path[4096];
+    FILE *file;
+
+    (void) snprintf(path, sizeof(path), "%s/%s", hg_test_dir(), name);
+    file = fopen(path, "w");
+    HG_CHECK(file != NULL);
+    HG_CHECK(fputs("left", file) >= 0 && fclose(file) == 0);
+}
+
+/* A name has nothing, or what it had, until a whole file is closed to be
+ * kept. */
+HG_TEST(what_is_written_gets_its_name_at_the_end)
+{
+    struct serve serve = serve_begin();
+    unsigned before = serve_count();
+    uint64_t size = 0;
+    uint64_t file = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
+    uint64_t second;
+
+    serve_check_alive(&serve, file);
+    HG_CHECK_EQ_INT(serve_stat(&serve, "file", &size), ENOENT);
+    HG_CHECK_EQ_INT(serve_close(&serve, file, HG_FALSE), 0);
+    HG_CHECK_EQ_U64(serve_count(), before);
+
+    /* Two at once: the one closed last is the file. */
+    file = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
+    second = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
+    serve_check_alive(&serve, second);
+    HG_CHECK_EQ_INT(serve_close(&serve, second, HG_TRUE), 0);
+    HG_CHECK_EQ_INT(serve_stat(&serve, "file", &size), 0);
+    HG_CHECK_EQ_U64(size, 100);
+    HG_CHECK_EQ_INT(serve_close(&serve, file, HG_TRUE), 0);
+    HG_CHECK_EQ_INT(serve_stat(&serve, "file", &size), 0);
+    HG_CHECK_EQ_U64(size, 0);
+    HG_CHECK_EQ_U64(serve_count(), before + 1);
+
+    /* Given up, idle or ended with the server: nothing is left. */
+    file = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
+    demo_server.files[0].used -= DEMO_IDLE_SECONDS;
+    (void) serve_open(&serve, "file", DEMO_MODE_WRITE);
+    HG_CHECK_EQ_INT(serve_close(&serve, file, HG_TRUE), EBADF);
+    HG_CHECK_EQ_U64(serve_count(), before + 2);
+    serve_end(&serve);
+    HG_CHECK_EQ_U64(serve_count(), before + 1);
+}
+
+/* Of a server that died; and what only looks like it. */
+HG_TEST(what_was_begun_and_never_ended_is_removed)
+{
+    static const char *const stay[] = {".file.", ".file.x1", ".file.1x",
+        ".file.a.1", ".filea.1", "file.1", ".other.1", ".file"};
+    struct serve serve = serve_begin();
+    unsigned before = serve_count();
+    unsigned i;
+    uint64_t file;
+
+    for (i = 0; i < sizeof(stay) / sizeof(stay[0]); i++)
+        serve_leave(stay[i]);
+    serve_leave(".file.1");
+    serve_leave(".file.18446744073709551615");
+    file = serve_open(&serve, "file", DEMO_MODE_WRITE).file;
+    HG_CHECK_EQ_U64(serve_count(), before + i + 1);
+    HG_CHECK_EQ_INT(serve_close(&serve, file, HG_FALSE), 0);
+    HG_CHECK_EQ_U64(serve_count(), before + i);
+    serve_end(&serve);
+}
+
 /* A full table refuses; a file of it that is closed makes room. What is left
  * open is closed with the server. */
 HG_TEST(open_files_are_bounded)
@@ -216,7 +318,7 @@ HG_TEST(open_files_are_bounded)
     for (i = 0; i < DEMO_FILES; i++)
         HG_CHECK_EQ_INT(
             serve_open(&serve, "file", DEMO_MODE_WRITE).error, EMFILE);
-    HG_CHECK_EQ_INT(serve_close(&serve, first), 0);
+    HG_CHECK_EQ_INT(serve_close(&serve, first, HG_TRUE), 0);
     HG_CHECK_EQ_INT(serve_open(&serve, "file", DEMO_MODE_WRITE).error, 0);
     /* Out of use for long enough: its place is taken. */
     for (i = 0; i < DEMO_FILES; i++)
@@ -288,7 +390,7 @@ HG_TEST_ROLE(thief)
         HG_CHECK_EQ_INT(
             serve_move(&serve, "demo.write", file, 0, 100, memory).error,
             EBADF);
-        HG_CHECK_EQ_INT(serve_close(&serve, file), EBADF);
+        HG_CHECK_EQ_INT(serve_close(&serve, file, HG_FALSE), EBADF);
     }
     HG_CHECK_OK(HG_Bulk_handle_free(memory));
     serve_disconnect(&serve);
@@ -299,11 +401,10 @@ HG_TEST(a_file_belongs_to_who_opened_it)
     struct serve serve = serve_connect(NULL);
     struct hg_test_peer *server;
     struct hg_test_peer *thief;
-    demo_stat_in_t in = {"file"};
-    demo_stat_out_t out = {-1, 0};
     char folder[4096];
     char *address;
     uint64_t file;
+    uint64_t size = 0;
 
     HG_CHECK_OK(NA_Finalize(serve.na_class));
     serve_folder(folder, sizeof(folder));
@@ -316,10 +417,9 @@ HG_TEST(a_file_belongs_to_who_opened_it)
     thief = hg_test_spawn("thief", address, NULL);
     HG_CHECK_EQ_INT(hg_test_wait(thief), 0);
     serve_check_alive(&serve, file);
-    serve_call(&serve,
-        MERCURY_REGISTER("demo.stat", demo_stat_in_t, demo_stat_out_t, NULL),
-        &in, &out);
-    HG_CHECK_EQ_U64(out.size, 100);
+    HG_CHECK_EQ_INT(serve_close(&serve, file, HG_TRUE), 0);
+    HG_CHECK_EQ_INT(serve_stat(&serve, "file", &size), 0);
+    HG_CHECK_EQ_U64(size, 100);
     serve_disconnect(&serve);
     hg_test_stop(server);
     free(address);

@@ -10,6 +10,8 @@ HG_TEST(library_and_header_are_of_one_version)
     unsigned int major = 99, minor = 99, patch = 99;
 
     HG_CHECK_OK(HG_Version_get(&major, &minor, &patch));
+    hg_test_expect_log("HG_Version_get: an argument is NULL");
+    HG_CHECK_RET(HG_Version_get(NULL, &minor, &patch), HG_INVALID_ARG);
     HG_CHECK_EQ_U64(major, HG_VERSION_MAJOR);
     HG_CHECK_EQ_U64(minor, HG_VERSION_MINOR);
     HG_CHECK_EQ_U64(patch, HG_VERSION_PATCH);

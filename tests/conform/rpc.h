@@ -120,21 +120,16 @@ static void *rpc_listen_parent(void *arg)
     return NULL;
 }
 
-HG_TEST_ROLE(server)
+/* Say where we listen, and serve until told to stop. */
+static void rpc_serve(struct rpc_end *end)
 {
-    struct hg_options options = HG_OPTIONS_INITIALIZER;
     char address[NA_MAX_ADDR_LEN];
     _Atomic bool stop = false;
-    struct rpc_end end;
     pthread_t thread;
 
-    HG_CHECK_EQ_INT(argc, 2);
-    hg_test_allow_log(""); /* the client judges by what it is told */
-    options.max_unanswered = (unsigned) strtoul(argv[1], NULL, 10);
-    rpc_start(&end, &options, strcmp(argv[0], "separate") == 0);
-    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
-    HG_CHECK_OK(
-        NA_Addr_to_string(end.na_class, address, sizeof(address), end.target));
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
+    HG_CHECK_OK(NA_Addr_to_string(
+        end->na_class, address, sizeof(address), end->target));
     hg_test_say_parent(address);
     HG_CHECK(pthread_create(&thread, NULL, rpc_listen_parent, &stop) == 0);
     while (!atomic_load(&stop)) {
@@ -143,7 +138,19 @@ HG_TEST_ROLE(server)
         HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
     }
     HG_CHECK(pthread_join(thread, NULL) == 0);
-    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    HG_CHECK_OK(NA_Addr_free(end->na_class, end->target));
+}
+
+HG_TEST_ROLE(server)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct rpc_end end;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    hg_test_allow_log(""); /* the client judges by what it is told */
+    options.max_unanswered = (unsigned) strtoul(argv[1], NULL, 10);
+    rpc_start(&end, &options, strcmp(argv[0], "separate") == 0);
+    rpc_serve(&end);
     rpc_end(&end);
 }
 

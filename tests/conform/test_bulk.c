@@ -18,7 +18,8 @@ MERCURY_GEN_PROC(bulk_move_t,
 MERCURY_GEN_PROC(bulk_moved_t, ((int32_t) (ret))((uint64_t) (sum)))
 MERCURY_GEN_PROC(bulk_back_t, ((hg_bulk_t) (bulk)))
 
-static hg_id_t bulk_move_id, bulk_count_id, bulk_pass_id, bulk_huge_id;
+static hg_id_t bulk_move_id, bulk_count_id, bulk_pass_id, bulk_huge_id,
+    bulk_keep_id;
 
 /* ---- Memory in pieces ---- */
 
@@ -169,6 +170,16 @@ static hg_return_t bulk_count(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+/* A call whose input is looked at when its caller has gone on. */
+static hg_handle_t bulk_kept;
+static bulk_back_t bulk_kept_in;
+
+static hg_return_t bulk_keep(hg_handle_t handle)
+{
+    bulk_kept = handle;
+    return HG_Handler_get_input(handle, &bulk_kept_in);
+}
+
 /* Hand the caller's own handle back, and look at its memory. */
 static hg_return_t bulk_pass(hg_handle_t handle)
 {
@@ -249,7 +260,8 @@ static void rpc_register(void)
         MERCURY_REGISTER("bulk pass", bulk_back_t, bulk_moved_t, bulk_pass);
     bulk_huge_id =
         MERCURY_REGISTER("bulk huge", bulk_back_t, bulk_moved_t, bulk_huge);
-    HG_CHECK(bulk_huge_id != 0);
+    bulk_keep_id = MERCURY_REGISTER("bulk keep", bulk_back_t, void, bulk_keep);
+    HG_CHECK(bulk_huge_id != 0 && bulk_keep_id != 0);
 }
 
 /* ---- Every shape ---- */
@@ -561,6 +573,20 @@ HG_TEST(bulk_flags_and_ranges_hold_on_both_sides)
     rpc_close(&end);
 }
 
+/* Where a handle's memory begins; NULL: it is not to be touched any more. */
+static void *bulk_start_of(hg_bulk_t bulk)
+{
+    void *start = NULL;
+    size_t size;
+    unsigned count;
+    hg_return_t ret =
+        HG_Bulk_handle_access(bulk, 0, HG_Bulk_handle_get_size(bulk),
+            HG_BULK_READ_ONLY, 1, &start, &size, &count);
+
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_NOENTRY);
+    return ret == HG_SUCCESS ? start : NULL;
+}
+
 HG_TEST(bulk_handle_travels_as_bytes)
 {
     unsigned char bytes[1024];
@@ -578,13 +604,16 @@ HG_TEST(bulk_handle_travels_as_bytes)
     hg_test_expect_log("too few for the bulk handle");
     HG_CHECK_RET(HG_Bulk_handle_serialize(bytes, length - 1, bulk), HG_MSGSIZE);
     HG_CHECK_OK(HG_Bulk_handle_serialize(bytes, length, bulk));
-    /* Back home it is the handle itself, one reference more. */
+    /* Back home it is the same memory; freeing it concerns nobody else. */
     HG_CHECK_OK(HG_Bulk_handle_deserialize(&same, bytes, length));
-    HG_CHECK(same == bulk);
+    HG_CHECK(bulk_start_of(same) == bulk_start_of(bulk));
     HG_CHECK_OK(HG_Bulk_handle_free(same));
-    hg_test_expect_log("a bulk handle of this process was freed");
-    HG_CHECK_RET(HG_Bulk_handle_deserialize(&same, bytes, length), HG_NOENTRY);
+    HG_CHECK_OK(HG_Bulk_handle_deserialize(&same, bytes, length));
+    HG_CHECK(bulk_start_of(same) == bulk_start_of(bulk));
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    hg_test_expect_log("a bulk handle of this process was freed");
+    HG_CHECK(bulk_start_of(same) == NULL);
+    HG_CHECK_OK(HG_Bulk_handle_free(same));
     HG_CHECK_RET(HG_Bulk_handle_deserialize(&same, bytes, length), HG_NOENTRY);
     hg_test_expect_log("these bytes are no bulk handle");
     bytes[0] ^= 1;
@@ -642,6 +671,51 @@ HG_TEST(bulk_handle_may_be_freed_too_early)
     ret = rpc_wait(request);
     HG_CHECK_RET(ret == HG_SUCCESS ? out.ret : ret, HG_NOENTRY);
     HG_CHECK_OK(HG_Request_free(request));
+    rpc_close(&end);
+}
+
+/* The same of oneself: the server has the handle already, and its memory goes
+ * away. */
+HG_TEST_WHERE(bulk_of_oneself_ends_with_its_owner, hg_test_is_self)
+{
+    unsigned char *bytes = rpc_new_pattern(1000, 1);
+    hg_bulk_request_t transfer;
+    struct rpc_end end;
+    size_t size = 1000;
+    hg_request_t request;
+    na_addr_t caller;
+    hg_bulk_t local;
+    bulk_back_t in;
+    void *ptr = bytes;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READ_ONLY, &in.bulk));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &local));
+    request = rpc_start_call(&end, bulk_keep_id, &in, NULL);
+    while (bulk_kept == NULL)
+        (void) HG_Wait(request, 10, HG_STATUS_IGNORE);
+    caller = HG_Handler_get_addr(bulk_kept);
+    HG_CHECK_OK(HG_Bulk_transfer(
+        HG_BULK_PULL, caller, bulk_kept_in.bulk, 0, local, 0, size, &transfer));
+    HG_CHECK_OK(HG_Bulk_wait(transfer, RPC_PATIENCE, HG_STATUS_IGNORE));
+    HG_CHECK(bulk_start_of(bulk_kept_in.bulk) == bytes);
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    free(bytes);
+    hg_test_expect_log("a bulk handle of this process was freed");
+    HG_CHECK_RET(HG_Bulk_transfer(HG_BULK_PULL, caller, bulk_kept_in.bulk, 0,
+                     local, 0, size, &transfer),
+        HG_NOENTRY);
+    HG_CHECK(bulk_start_of(bulk_kept_in.bulk) == NULL);
+    /* Nor may it be passed on. */
+    HG_CHECK_RET(
+        HG_Forward(end.target, bulk_keep_id, &bulk_kept_in, NULL, &request),
+        HG_NOENTRY);
+    HG_CHECK_OK(HG_Handler_free_input(bulk_kept, &bulk_kept_in));
+    HG_CHECK_OK(HG_Handler_free(bulk_kept));
+    HG_CHECK_OK(HG_Bulk_handle_free(local));
     rpc_close(&end);
 }
 

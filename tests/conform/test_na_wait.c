@@ -5,11 +5,15 @@
  */
 #include "conform.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WAIT_LONG 60000u /* ms: past the watchdog */
 #define WAIT_THREADS 4u
@@ -217,6 +221,125 @@ HG_TEST(a_signal_ends_a_wait)
     atomic_store(&target.stop, true);
     HG_CHECK(!pthread_join(thread, NULL));
     conform_close(&end);
+}
+
+struct wait_hearer {
+    struct conform_end *end;
+    const char *name; /* to look up, or NULL */
+    bool trigger;     /* else it progresses */
+    pthread_t thread;
+    _Atomic bool ended;
+    na_return_t ret;
+};
+
+static void *wait_hear_signals(void *arg)
+{
+    struct wait_hearer *mine = (struct wait_hearer *) arg;
+    struct conform_end *end = mine->end;
+    unsigned count = 7;
+    na_addr_t addr;
+
+    if (mine->name != NULL) {
+        mine->ret =
+            NA_Addr_lookup_wait(end->na_class, mine->name, WAIT_LONG, &addr);
+    } else if (mine->trigger) {
+        mine->ret = NA_Trigger(end->context, WAIT_LONG, 1, &count);
+        HG_CHECK_EQ_INT(count, 0);
+    } else {
+        mine->ret = NA_Progress(end->na_class, end->context, WAIT_LONG);
+    }
+    atomic_store(&mine->ended, true);
+    return NULL;
+}
+
+/* Send signals to one thread until it has ended its wait: it, and no other. */
+static void wait_interrupt(struct wait_hearer *hearers, int which)
+{
+    struct wait_hearer *target = &hearers[which];
+    int i;
+
+    while (!atomic_load(&target->ended)) {
+        HG_CHECK(!pthread_kill(target->thread, SIGUSR1));
+        wait_nap(2000);
+    }
+    HG_CHECK(!pthread_join(target->thread, NULL));
+    HG_CHECK_RET(target->ret, NA_INTR);
+    for (i = 0; i < which; i++)
+        HG_CHECK(!atomic_load(&hearers[i].ended));
+}
+
+/* One thread has the context's progress, others wait for it, or to trigger:
+ * each sleeps where a signal finds it. */
+HG_TEST(a_signal_ends_the_wait_of_its_thread)
+{
+    enum { HEARERS = 5 };
+    struct wait_hearer hearers[HEARERS];
+    struct na_init_info info;
+    struct conform_end end;
+    struct sigaction action;
+    int i;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = wait_on_signal;
+    HG_CHECK(!sigaction(SIGUSR1, &action, NULL));
+    conform_info(&info);
+    info.wait_mode = NA_WAIT_BLOCK;
+    conform_open(&end, &info);
+    memset(hearers, 0, sizeof(hearers));
+    for (i = 0; i < HEARERS; i++) {
+        hearers[i].end = &end;
+        hearers[i].trigger = i % 2 != 0;
+        HG_CHECK(!pthread_create(
+            &hearers[i].thread, NULL, wait_hear_signals, &hearers[i]));
+    }
+    for (i = HEARERS - 1; i >= 0; i--)
+        wait_interrupt(hearers, i);
+    conform_close(&end);
+}
+
+static bool wait_is_tcp(void)
+{
+    return strstr(hg_test_transport(), "tcp") != NULL;
+}
+
+/* Somebody accepts and says nothing: a lookup ends by its time, or a signal. */
+HG_TEST_WHERE(a_blocking_lookup_ends_in_time_and_by_a_signal, wait_is_tcp)
+{
+    struct wait_hearer hearer;
+    struct sockaddr_in here;
+    struct conform_end end;
+    struct sigaction action;
+    socklen_t size = sizeof(here);
+    char name[64];
+    static char line[128];
+    na_addr_t addr;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    memset(&here, 0, sizeof(here));
+    here.sin_family = AF_INET;
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    HG_CHECK(fd >= 0);
+    HG_CHECK(!bind(fd, (struct sockaddr *) &here, sizeof(here)));
+    HG_CHECK(!listen(fd, 5));
+    HG_CHECK(!getsockname(fd, (struct sockaddr *) &here, &size));
+    snprintf(name, sizeof(name), "%s://127.0.0.1:%u", hg_test_transport(),
+        ntohs(here.sin_port));
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = wait_on_signal;
+    HG_CHECK(!sigaction(SIGUSR1, &action, NULL));
+    conform_open(&end, NULL);
+    snprintf(line, sizeof(line), "no answer of '%s' in 50 ms", name);
+    hg_test_expect_log(line);
+    HG_CHECK_RET(
+        NA_Addr_lookup_wait(end.na_class, name, 50, &addr), NA_TIMEOUT);
+    HG_CHECK_EQ_INT(hg_test_log_count(line), 1);
+    memset(&hearer, 0, sizeof(hearer));
+    hearer.end = &end;
+    hearer.name = name;
+    HG_CHECK(!pthread_create(&hearer.thread, NULL, wait_hear_signals, &hearer));
+    wait_interrupt(&hearer, 0);
+    conform_close(&end);
+    HG_CHECK(!close(fd));
 }
 
 /* NA_Poll_get_fd needs epoll, which joins the two descriptors of a context. */

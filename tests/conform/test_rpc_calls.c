@@ -13,7 +13,7 @@ static hg_id_t calls_sum_id, calls_text_id, calls_void_id, calls_echo_id,
     calls_keep_id, calls_release_id, calls_code_id, calls_act_id, calls_raw_id,
     calls_short_in_id, calls_short_out_id, calls_long_in_id, calls_long_out_id,
     calls_bad_in_id, calls_last_id, calls_unserved_id, calls_thread_id,
-    calls_join_id;
+    calls_join_id, calls_mute_id;
 
 /* ---- Handlers ---- */
 
@@ -221,6 +221,8 @@ static hg_return_t calls_raw(hg_handle_t handle)
         memcpy(buf, &sum, 4);
         HG_CHECK_OK(HG_Handler_get_output_buf(handle, &same, &size));
         HG_CHECK(same == buf && memcmp(buf, &sum, 4) == 0);
+        HG_CHECK_RET(
+            HG_Handler_start_response(handle, NULL, 10), HG_INVALID_ARG);
         HG_CHECK_OK(HG_Handler_start_response(handle, NULL, 0));
     } else {
         unsigned char *extra = rpc_new_pattern((size_t) in.b, 1);
@@ -286,6 +288,15 @@ static hg_return_t calls_answer_two(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+/* Cannot encode its output; tells calls_last. */
+static hg_return_t calls_mute(hg_handle_t handle)
+{
+    two_t out = {13, 2};
+
+    calls_seen = HG_Handler_start_output(handle, &out);
+    return HG_Handler_free(handle);
+}
+
 /* Answers from a thread of its own, after the handler returned. */
 static void *calls_answer_thread(void *arg)
 {
@@ -346,6 +357,7 @@ static void rpc_register(void)
     calls_thread_id =
         MERCURY_REGISTER("calls thread", one_t, one_t, calls_thread);
     calls_join_id = MERCURY_REGISTER("calls join", void, void, calls_join);
+    calls_mute_id = HG_Register("calls mute", NULL, calls_proc_bad, calls_mute);
     calls_unserved_id = MERCURY_REGISTER("calls unserved", one_t, one_t, NULL);
     HG_CHECK(calls_thread_id != 0 && calls_unserved_id != 0);
 }
@@ -501,7 +513,8 @@ HG_TEST(calls_by_hand)
     two_t in = {0, 9};
     one_t out = {0};
 
-    hg_test_allow_log("answered twice"); /* calls_raw tries */
+    hg_test_allow_log("was answered twice"); /* calls_raw tries */
+    hg_test_allow_log("has 10 bytes, but the buffer is NULL");
     rpc_open(&end);
     HG_CHECK_OK(rpc_call(&end, calls_raw_id, &in, &out));
     HG_CHECK_EQ_INT(out.value, 9);
@@ -528,14 +541,37 @@ HG_TEST(calls_end_with_the_code_of_their_handler)
     one_t in;
     one_t out = {5};
 
+    hg_test_allow_log("the handler of \"calls code\" returns");
     rpc_open(&end);
+    /* Two of them would tell the caller to wait on. */
     for (in.value = 1; in.value < HG_RETURN_MAX; in.value++)
-        HG_CHECK_RET(rpc_call(&end, calls_code_id, &in, &out), in.value);
+        HG_CHECK_RET(rpc_call(&end, calls_code_id, &in, &out),
+            in.value == HG_TIMEOUT || in.value == HG_INTR ? HG_OTHER_ERROR
+                                                          : in.value);
     in.value = HG_RETURN_MAX;
     HG_CHECK_RET(rpc_call(&end, calls_code_id, &in, &out), HG_OTHER_ERROR);
     in.value = -1;
     HG_CHECK_RET(rpc_call(&end, calls_code_id, &in, &out), HG_OTHER_ERROR);
     HG_CHECK_EQ_INT(out.value, 5);
+    if (end.peer == NULL) /* one line each: two codes, two numbers */
+        HG_CHECK_EQ_INT(
+            hg_test_log_count("the handler of \"calls code\" returns"), 4);
+    rpc_close(&end);
+}
+
+HG_TEST(calls_whose_output_cannot_be_encoded_end_with_the_cause)
+{
+    struct rpc_end end;
+    one_t seen = {0};
+    two_t out = {0, 0};
+
+    hg_test_allow_log("\"calls mute\" with ");
+    rpc_open(&end);
+    HG_CHECK_RET(rpc_call(&end, calls_mute_id, NULL, &out), HG_ADDRINUSE);
+    HG_CHECK_OK(rpc_call(&end, calls_last_id, NULL, &seen));
+    HG_CHECK_RET(seen.value, HG_ADDRINUSE);
+    if (end.peer == NULL)
+        HG_CHECK_EQ_INT(hg_test_log_count("\"calls mute\" with "), 1);
     rpc_close(&end);
 }
 
@@ -558,8 +594,8 @@ HG_TEST(calls_end_once_whatever_the_handler_does)
     struct rpc_end end;
     size_t i;
 
-    hg_test_allow_log("answered and then failed");
-    hg_test_allow_log("answered twice");
+    hg_test_allow_log("\"calls act\" answered and then failed");
+    hg_test_allow_log("was answered twice");
     hg_test_allow_log("freed twice");
     hg_test_allow_log("inside a handler");
     rpc_open(&end);
@@ -580,15 +616,20 @@ HG_TEST(calls_end_once_whatever_the_handler_does)
     rpc_close(&end);
 }
 
-/* The caller hears of it by message, not by a timer. */
+/* The caller hears of it by message, not by a timer; and whoever decodes says,
+ * in one line, which function does not fit with whom. */
 HG_TEST(calls_that_cannot_be_decoded_end_with_the_cause)
 {
+    static const char same[] = "do both sides register the same types?";
     struct rpc_end end;
     two_t in = {1, 2};
     two_t out = {0, 0};
     one_t one = {0};
 
-    hg_test_allow_log("");
+    hg_test_expect_log("\"calls short out\" with ");
+    hg_test_expect_log("\"calls long out\" with ");
+    hg_test_allow_log(same); /* a line counts for all that it meets */
+    hg_test_allow_log("\"calls bad in\" with ");
     rpc_open(&end);
     HG_CHECK_RET(
         rpc_call(&end, calls_short_in_id, &in, &one), HG_CHECKSUM_ERROR);
@@ -597,7 +638,8 @@ HG_TEST(calls_that_cannot_be_decoded_end_with_the_cause)
     HG_CHECK_RET(
         rpc_call(&end, calls_short_out_id, NULL, &out), HG_CHECKSUM_ERROR);
     HG_CHECK_RET(rpc_call(&end, calls_long_out_id, NULL, &out), HG_OVERFLOW);
-    HG_CHECK(hg_test_log_count("") >= 2);
+    HG_CHECK_EQ_INT(hg_test_log_count("\"calls short out\" with "), 1);
+    HG_CHECK_EQ_INT(hg_test_log_count("\"calls long out\" with "), 1);
     /* The server keeps serving. */
     HG_CHECK_OK(rpc_call(&end, calls_sum_id, &in, &one));
     HG_CHECK_EQ_INT(one.value, 3);
@@ -611,6 +653,7 @@ HG_TEST(calls_that_cannot_be_encoded_never_start)
     hg_request_t request = HG_REQUEST_NULL;
 
     rpc_open(&end);
+    hg_test_expect_log("the proc function fails: address in use");
     HG_CHECK_RET(HG_Forward(end.target, calls_bad_in_id, &in, NULL, &request),
         HG_ADDRINUSE);
     hg_test_expect_log("in_struct is NULL");
@@ -632,11 +675,33 @@ HG_TEST(calls_nobody_serves_are_answered)
     hg_id_t id;
 
     rpc_open(&end);
+    hg_test_expect_log("\"calls unserved\" is not served by ");
     HG_CHECK_RET(rpc_call(&end, calls_unserved_id, &in, &out), HG_NOENTRY);
     id = MERCURY_REGISTER("calls known here only", one_t, one_t, NULL);
     HG_CHECK(id != 0);
+    hg_test_expect_log("\"calls known here only\" is not served by ");
     HG_CHECK_RET(rpc_call(&end, id, &in, &out), HG_NOENTRY);
     HG_CHECK_EQ_INT(out.value, 1);
+    /* The same code from a handler is the application's: no line. */
+    in.value = HG_NOENTRY;
+    HG_CHECK_RET(rpc_call(&end, calls_code_id, &in, &out), HG_NOENTRY);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("\"calls unserved\" is not served by "), 1);
+    rpc_close(&end);
+}
+
+/* A class is not closed under the layer on it. */
+HG_TEST(calls_keep_their_class_open)
+{
+    struct rpc_end end;
+    two_t in = {1, 2};
+    one_t out = {0};
+
+    rpc_open(&end);
+    hg_test_expect_log("has not been called");
+    HG_CHECK_RET(NA_Finalize(end.na_class), NA_BUSY);
+    HG_CHECK_OK(rpc_call(&end, calls_sum_id, &in, &out));
+    HG_CHECK_EQ_INT(out.value, 3);
     rpc_close(&end);
 }
 

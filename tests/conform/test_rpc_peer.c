@@ -120,6 +120,44 @@ HG_TEST_WHERE(
     rpc_close(&end);
 }
 
+/* A server whose application has contexts of its own, made before HG_Init. */
+HG_TEST_ROLE(busy_server)
+{
+    na_context_t *contexts[2];
+    struct rpc_end end = {NULL, NULL, NULL, NULL};
+
+    (void) argv;
+    HG_CHECK_EQ_INT(argc, 0);
+    end.na_class = rpc_open_class(NA_TRUE);
+    contexts[0] = NA_Context_create(end.na_class);
+    contexts[1] = NA_Context_create(end.na_class);
+    HG_CHECK(contexts[0] != NULL && contexts[1] != NULL);
+    HG_CHECK_OK(HG_Init(end.na_class));
+    rpc_register();
+    rpc_serve(&end);
+    HG_CHECK_OK(NA_Context_destroy(end.na_class, contexts[0]));
+    HG_CHECK_OK(NA_Context_destroy(end.na_class, contexts[1]));
+    rpc_end(&end);
+}
+
+HG_TEST_WHERE(peer_is_called_beside_contexts_of_the_application,
+    hg_test_crosses_processes)
+{
+    struct rpc_end end = {NULL, NULL, NULL, NULL};
+    peer_one_t one = {1};
+    char *address;
+
+    rpc_start(&end, NULL, false);
+    end.peer = hg_test_spawn("busy_server", (char *) NULL);
+    address = hg_test_hear(end.peer);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end.na_class, address, RPC_PATIENCE, &end.target));
+    free(address);
+    HG_CHECK_OK(rpc_call(&end, peer_inc_id, &one, &one));
+    HG_CHECK_EQ_INT(one.value, 2);
+    rpc_close(&end);
+}
+
 /* Calls until told to stop, and dies in the middle if it is told so. */
 HG_TEST_ROLE(client)
 {

@@ -3,6 +3,9 @@
  * Waiting, in one thread and in many, inside handlers and outside; requests
  * given up; the life of the layer; arguments that are wrong.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
 #include "rpc.h"
 
 #include <sched.h>
@@ -14,7 +17,8 @@ MERCURY_GEN_PROC(waits_one_t, ((int32_t) (value)))
 MERCURY_GEN_PROC(waits_text_t, ((hg_string_t) (text)))
 
 static hg_id_t waits_keep_id, waits_release_id, waits_nest_id, waits_code_id,
-    waits_inc_id, waits_hold_id, waits_large_id;
+    waits_inc_id, waits_hold_id, waits_large_id, waits_again_id, waits_lend_id,
+    waits_doze_id;
 
 /* Handles kept; guarded by the lock, as handlers of several threads run at
  * once. */
@@ -155,8 +159,56 @@ static hg_return_t waits_large(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+/* Calls itself again, until it was enough: the queue of calls is never
+ * empty. */
+static bool waits_enough;
+static hg_request_t waits_last;
+
+static hg_return_t waits_again(hg_handle_t handle)
+{
+    hg_request_t before = waits_last;
+
+    if (!waits_enough)
+        HG_CHECK_OK(HG_Forward(HG_Handler_get_addr(handle), waits_again_id,
+            NULL, NULL, &waits_last));
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    if (!waits_enough)
+        HG_CHECK_OK(HG_Request_free(before)); /* this very call's */
+    return HG_Handler_free(handle);
+}
+
+/* Memory of the server's, for who asks. */
+static hg_return_t waits_lend(hg_handle_t handle)
+{
+    static hg_bulk_t lent;
+    size_t size = 100000;
+
+    if (lent == HG_BULK_NULL)
+        HG_CHECK_OK(
+            HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &lent));
+    HG_CHECK_OK(HG_Handler_start_output(handle, &lent));
+    return HG_Handler_free(handle);
+}
+
+/* Keeps this thread, and with it all progress, for so many ms. */
+static hg_return_t waits_doze(hg_handle_t handle)
+{
+    struct timespec time = {0, 0};
+    waits_one_t in;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    time.tv_nsec = in.value * 1000000L;
+    (void) nanosleep(&time, NULL);
+    (void) HG_Handler_start_output(handle, NULL);
+    return HG_Handler_free(handle);
+}
+
 static void rpc_register(void)
 {
+    waits_again_id = MERCURY_REGISTER("waits again", void, void, waits_again);
+    waits_lend_id = MERCURY_REGISTER("waits lend", void, hg_bulk_t, waits_lend);
+    waits_doze_id =
+        MERCURY_REGISTER("waits doze", waits_one_t, void, waits_doze);
     waits_keep_id =
         MERCURY_REGISTER("waits keep", void, waits_text_t, waits_keep);
     waits_release_id =
@@ -181,6 +233,14 @@ static void waits_do_release(const struct rpc_end *end, int32_t expected)
     HG_CHECK_OK(rpc_call(end, waits_release_id, NULL, &count));
     HG_CHECK_EQ_INT(count.value, expected);
 }
+
+/* Wrong arguments: one code, one line. */
+#define WAITS_REFUSED(call, line) \
+    do { \
+        hg_test_expect_log(line); \
+        HG_CHECK_RET(call, HG_INVALID_ARG); \
+        HG_CHECK_EQ_INT(hg_test_log_count(line), 1); \
+    } while (0)
 
 /* ---- How waits end ---- */
 
@@ -236,6 +296,171 @@ HG_TEST(waits_end_with_a_signal)
     waits_do_release(&end, 1);
     HG_CHECK_OK(rpc_wait(requests[0]));
     HG_CHECK_OK(HG_Request_free(requests[0]));
+    rpc_close(&end);
+}
+
+static uint64_t waits_now_ms(void)
+{
+    struct timespec now;
+
+    HG_CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+/* Calls that keep coming neither keep a wait from ending in time, nor from
+ * hearing of what it waits for. */
+HG_TEST(waits_end_in_time_while_calls_keep_coming)
+{
+    waits_one_t in = {1};
+    waits_one_t out = {0};
+    struct rpc_end end;
+    hg_request_t requests[8];
+    hg_status_t status;
+    na_addr_t self;
+    uint64_t begin;
+    int i;
+
+    rpc_open(&end);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &self));
+    for (i = 0; i < 8; i++)
+        requests[i] = rpc_start_call(&end, waits_keep_id, NULL, NULL);
+    waits_enough = false;
+    HG_CHECK_OK(HG_Forward(self, waits_again_id, NULL, NULL, &waits_last));
+    begin = waits_now_ms();
+    for (i = 0; i < 20; i++) {
+        HG_CHECK_RET(HG_Wait(requests[0], 0, &status), HG_TIMEOUT);
+        HG_CHECK_EQ_INT(status, HG_FALSE);
+        HG_CHECK_RET(HG_Wait_all(8, requests, 0, NULL), HG_TIMEOUT);
+        HG_CHECK_OK(HG_Handler_process(0, &status));
+    }
+    HG_CHECK(waits_now_ms() - begin < 2000);
+    begin = waits_now_ms();
+    HG_CHECK_RET(HG_Wait(requests[0], 100, &status), HG_TIMEOUT);
+    HG_CHECK_RET(HG_Wait_all(8, requests, 100, NULL), HG_TIMEOUT);
+    HG_CHECK(waits_now_ms() - begin >= 200);
+    HG_CHECK(waits_now_ms() - begin < 2000);
+    HG_CHECK_OK(rpc_call(&end, waits_inc_id, &in, &out));
+    HG_CHECK_EQ_INT(out.value, 2);
+    waits_enough = true;
+    HG_CHECK_OK(rpc_wait(waits_last));
+    HG_CHECK_OK(HG_Request_free(waits_last));
+    waits_do_release(&end, 8);
+    HG_CHECK_OK(HG_Wait_all(8, requests, RPC_PATIENCE, NULL));
+    for (i = 0; i < 8; i++)
+        HG_CHECK_OK(HG_Request_free(requests[i]));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, self));
+    rpc_close(&end);
+}
+
+struct waits_hearer {
+    hg_request_t request; /* or NULL: it serves */
+    pthread_t thread;
+    _Atomic bool ended;
+    hg_return_t ret;
+};
+
+static void *waits_hear_signals(void *arg)
+{
+    struct waits_hearer *mine = (struct waits_hearer *) arg;
+
+    if (mine->request != HG_REQUEST_NULL)
+        mine->ret = HG_Wait(mine->request, RPC_PATIENCE, HG_STATUS_IGNORE);
+    else
+        mine->ret = HG_Handler_process(RPC_PATIENCE, HG_STATUS_IGNORE);
+    atomic_store(&mine->ended, true);
+    return NULL;
+}
+
+/* Of many threads one drives and the others sleep: a signal ends the wait of
+ * the thread that it was sent to. */
+HG_TEST(waits_of_every_thread_end_with_its_signal)
+{
+    enum { HEARERS = 5 };
+    struct waits_hearer hearers[HEARERS];
+    struct timespec nap = {0, 2000000};
+    struct sigaction action;
+    struct rpc_end end;
+    int i;
+    int j;
+
+    rpc_open(&end);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = waits_on_alarm;
+    action.sa_flags = SA_RESTART; /* also then */
+    HG_CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    for (i = 0; i < HEARERS; i++) {
+        memset(&hearers[i], 0, sizeof(hearers[i]));
+        if (i + 1 < HEARERS) {
+            hearers[i].request =
+                rpc_start_call(&end, waits_keep_id, NULL, NULL);
+            HG_CHECK_RET(HG_Wait(hearers[i].request, 10, NULL), HG_TIMEOUT);
+        }
+    }
+    for (i = 0; i < HEARERS; i++)
+        HG_CHECK(pthread_create(&hearers[i].thread, NULL, waits_hear_signals,
+                     &hearers[i]) == 0);
+    for (i = HEARERS - 1; i >= 0; i--) {
+        while (!atomic_load(&hearers[i].ended)) {
+            HG_CHECK(pthread_kill(hearers[i].thread, SIGUSR1) == 0);
+            (void) nanosleep(&nap, NULL);
+        }
+        HG_CHECK(pthread_join(hearers[i].thread, NULL) == 0);
+        HG_CHECK_RET(hearers[i].ret, HG_INTR);
+        for (j = 0; j < i; j++)
+            HG_CHECK(!atomic_load(&hearers[j].ended));
+    }
+    waits_do_release(&end, HEARERS - 1);
+    for (i = 0; i + 1 < HEARERS; i++) {
+        HG_CHECK_OK(rpc_wait(hearers[i].request));
+        HG_CHECK_OK(HG_Request_free(hearers[i].request));
+    }
+    rpc_close(&end);
+}
+
+/* A bulk request survives HG_TIMEOUT and HG_INTR, and nothing else. */
+HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
+{
+    struct itimerval often = {{0, 20000}, {0, 20000}};
+    struct itimerval never = {{0, 0}, {0, 0}};
+    waits_one_t doze = {500};
+    struct sigaction action;
+    hg_bulk_request_t transfer;
+    hg_request_t lending;
+    hg_request_t dozing;
+    struct rpc_end end;
+    hg_status_t status = HG_TRUE;
+    size_t size = 100000;
+    hg_bulk_t origin;
+    hg_bulk_t local;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_WRITE_ONLY, &local));
+    lending = rpc_start_call(&end, waits_lend_id, NULL, &origin);
+    HG_CHECK_OK(rpc_wait(lending));
+    dozing = rpc_start_call(&end, waits_doze_id, &doze, NULL);
+    HG_CHECK_RET(HG_Wait(dozing, 50, NULL), HG_TIMEOUT);
+    HG_CHECK_OK(HG_Bulk_transfer(
+        HG_BULK_PULL, end.target, origin, 0, local, 0, size, &transfer));
+    HG_CHECK_RET(HG_Bulk_wait(transfer, 0, &status), HG_TIMEOUT);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    HG_CHECK_RET(HG_Bulk_wait(transfer, 5, NULL), HG_TIMEOUT);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = waits_on_alarm;
+    HG_CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    HG_CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    status = HG_TRUE;
+    HG_CHECK_RET(HG_Bulk_wait(transfer, RPC_PATIENCE, &status), HG_INTR);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    HG_CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    HG_CHECK_OK(HG_Bulk_wait(transfer, RPC_PATIENCE, &status));
+    HG_CHECK_EQ_INT(status, HG_TRUE);
+    WAITS_REFUSED(
+        HG_Bulk_wait(transfer, 0, &status), "HG_Bulk_wait: no such request");
+    HG_CHECK_OK(rpc_wait(dozing));
+    HG_CHECK_OK(HG_Request_free(dozing));
+    HG_CHECK_OK(HG_Request_free(lending)); /* and the origin's handle */
+    HG_CHECK_OK(HG_Bulk_handle_free(local));
     rpc_close(&end);
 }
 
@@ -344,8 +569,10 @@ HG_TEST(waits_too_deep_leave_calls_in_the_queue)
     rpc_open(&end);
     if (end.peer != NULL)
         in.a = 34;
-    /* Whoever waits for the last one gives up; the rest hears of it. */
-    HG_CHECK_RET(rpc_call(&end, waits_nest_id, &in, &out), HG_TIMEOUT);
+    /* Whoever waits for the last one gives up; the rest hears of it, by a code
+     * that does not mean "not yet". */
+    hg_test_expect_log("returns 20 (timed out), which is no result");
+    HG_CHECK_RET(rpc_call(&end, waits_nest_id, &in, &out), HG_OTHER_ERROR);
     in.a = 3;
     HG_CHECK_OK(rpc_call(&end, waits_nest_id, &in, &out));
     HG_CHECK_EQ_INT(out.value, 3);
@@ -742,9 +969,9 @@ HG_TEST(waits_layer_begins_once)
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct rpc_end end;
 
-    hg_test_expect_log("HG_Init: no such class is open");
+    hg_test_expect_log("HG_Init: the class is NULL");
     HG_CHECK_RET(HG_Init(NULL), HG_INVALID_ARG);
-    hg_test_expect_log("HG_Bulk_init: no such class is open");
+    hg_test_expect_log("HG_Bulk_init: the class is NULL");
     HG_CHECK_RET(HG_Bulk_init(NULL), HG_INVALID_ARG);
     hg_test_expect_log("size is not that of struct hg_options");
     options.size = 4;
@@ -807,14 +1034,7 @@ HG_TEST(waits_layer_does_not_end_under_a_waiting_thread)
     rpc_close(&end);
 }
 
-/* ---- Wrong arguments: one code, one line ---- */
-
-#define WAITS_REFUSED(call, line) \
-    do { \
-        hg_test_expect_log(line); \
-        HG_CHECK_RET(call, HG_INVALID_ARG); \
-        HG_CHECK_EQ_INT(hg_test_log_count(line), 1); \
-    } while (0)
+/* ---- Wrong arguments ---- */
 
 HG_TEST(waits_refuse_null)
 {
@@ -835,7 +1055,7 @@ HG_TEST(waits_refuse_null)
     WAITS_REFUSED(HG_Wait(NULL, 0, &status), "HG_Wait: request is NULL");
     WAITS_REFUSED(HG_Wait_all(1, NULL, 0, &status), "HG_Wait_all: the array");
     WAITS_REFUSED(HG_Wait_all(1, null_request, 0, &status),
-        "HG_Wait_all: a request is NULL");
+        "HG_Wait_all: request is NULL");
     HG_CHECK_RET(HG_Wait_all(-1, null_request, 0, &status), HG_INVALID_ARG);
     WAITS_REFUSED(HG_Request_free(NULL), "HG_Request_free: request is NULL");
     WAITS_REFUSED(HG_Handler_get_input(NULL, bytes), "HG_Handler_get_input:");
@@ -926,4 +1146,92 @@ HG_TEST(waits_refuse_null_for_bulk)
     WAITS_REFUSED(HG_Bulk_wait(NULL, 0, &status), "HG_Bulk_wait: request");
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
     rpc_close(&end);
+}
+
+/* A request names one call only: what was freed is told from what lives, in
+ * the same HG_Init or a later one, and so is what never was a request. */
+HG_TEST(waits_refuse_requests_that_are_gone)
+{
+    waits_one_t in = {1};
+    waits_one_t out = {0};
+    hg_request_t request;
+    hg_request_t both[2];
+    hg_request_t old[100];
+    struct rpc_end end;
+    hg_status_t status = 77;
+    int i;
+
+    rpc_open(&end);
+    for (i = 0; i < 100; i++) {
+        old[i] = rpc_start_call(&end, waits_inc_id, &in, &out);
+        HG_CHECK_OK(rpc_wait(old[i]));
+        HG_CHECK_OK(HG_Request_free(old[i]));
+    }
+    request = rpc_start_call(&end, waits_inc_id, &in, &out);
+    hg_test_expect_log("no such request: freed already?");
+    for (i = 0; i < 100; i++) {
+        HG_CHECK(old[i] != request);
+        HG_CHECK_RET(HG_Request_free(old[i]), HG_INVALID_ARG);
+        HG_CHECK_RET(HG_Wait(old[i], 0, &status), HG_INVALID_ARG);
+    }
+    HG_CHECK_EQ_INT(status, 77);
+    both[0] = request;
+    both[1] = old[99];
+    HG_CHECK_RET(HG_Wait_all(2, both, 0, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Wait((hg_request_t) (void *) &in, 0, NULL), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(hg_test_log_count("no such request: freed already?"), 202);
+    HG_CHECK_OK(rpc_wait(request));
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(HG_Init(end.na_class));
+    rpc_register();
+    for (i = 0; i < 100; i++)
+        both[0] = rpc_start_call(&end, waits_inc_id, &in, NULL);
+    HG_CHECK_RET(HG_Request_free(request), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Request_free(old[0]), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(hg_test_log_count("no such request: freed already?"), 204);
+    rpc_close(&end); /* frees the hundred */
+}
+
+/* A call that fails leaves nothing to free behind. */
+HG_TEST(waits_failed_starts_leave_no_request)
+{
+    waits_one_t in = {1};
+    waits_one_t out = {0};
+    hg_bulk_request_t transfer;
+    hg_request_t request;
+    hg_request_t before;
+    struct rpc_end end;
+    hg_bulk_t bulk;
+    size_t size = 8;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &bulk));
+    request = rpc_start_call(&end, waits_inc_id, &in, &out);
+    before = request;
+    hg_test_expect_log("not registered");
+    HG_CHECK_RET(HG_Forward(end.target, waits_inc_id + 1, &in, &out, &request),
+        HG_NOENTRY);
+    HG_CHECK(request == HG_REQUEST_NULL);
+    request = before;
+    hg_test_expect_log("in_struct is NULL");
+    HG_CHECK_RET(HG_Forward(end.target, waits_inc_id, NULL, &out, &request),
+        HG_INVALID_ARG);
+    HG_CHECK(request == HG_REQUEST_NULL);
+    HG_CHECK_OK(rpc_wait(before));
+    HG_CHECK_OK(HG_Request_free(before));
+    memset(&transfer, 0x55, sizeof(transfer));
+    hg_test_expect_log("8 bytes");
+    HG_CHECK_RET(
+        HG_Bulk_read(end.target, bulk, 1, bulk, 0, 8, &transfer), HG_OVERFLOW);
+    HG_CHECK(transfer == HG_BULK_REQUEST_NULL);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    rpc_close(&end);
+    hg_test_expect_log("HG_Init was not called");
+    request = before;
+    memset(&transfer, 0x55, sizeof(transfer));
+    HG_CHECK_RET(HG_Forward(NULL, 1, NULL, NULL, &request), HG_FAULT);
+    HG_CHECK(request == HG_REQUEST_NULL);
+    HG_CHECK_RET(HG_Bulk_write(NULL, NULL, 0, NULL, 0, 0, &transfer), HG_FAULT);
+    HG_CHECK(transfer == HG_BULK_REQUEST_NULL);
 }

@@ -360,8 +360,10 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
     core->pub.core = &emul_core;
     core->pub.info = &core->info;
     hg_list_init(&core->addrs);
-    hg_list_init(&core->mems);
+    hg_map_init(&core->mems);
     HG_CHECK_OK(hg_lock_init(&core->lock));
+    HG_CHECK_OK(hg_lock_init(&core->context_lock));
+    HG_CHECK_OK(na_live_add(&core->pub));
     side->peer = na_addr_create(&core->pub, "pipe://other", NA_FALSE);
     if (side->peer == NULL)
         return NA_NOMEM;
@@ -383,7 +385,10 @@ static void emul_side_close(struct emul_side *side)
         na_addr_unref(side->peer);
     }
     HG_CHECK(hg_list_is_empty(&core->addrs));
-    HG_CHECK(hg_list_is_empty(&core->mems));
+    HG_CHECK_EQ_U64(core->mems.count, 0);
+    hg_map_fini(&core->mems);
+    HG_CHECK_OK(na_live_retire(&core->pub));
+    pthread_mutex_destroy(&core->context_lock);
     pthread_mutex_destroy(&core->lock);
 }
 
@@ -419,9 +424,11 @@ static struct emul_pair *emul_try_open(
         if (pair->b.pair == NULL) { /* not reached */
             hg_list_init(&pair->b.in);
             hg_list_init(&pair->b.core.addrs);
-            hg_list_init(&pair->b.core.mems);
+            hg_map_init(&pair->b.core.mems);
             pair->b.pair = pair;
             HG_CHECK_OK(hg_lock_init(&pair->b.core.lock));
+            HG_CHECK_OK(hg_lock_init(&pair->b.core.context_lock));
+            HG_CHECK_OK(na_live_add(&pair->b.core.pub));
         }
         emul_close(pair);
         return NULL;

@@ -75,8 +75,7 @@ static inline hg_return_t engine_answer(
 static inline hg_return_t engine_echo(hg_handle_t handle)
 {
     struct engine_blob blob = {0, NULL};
-    hg_return_t ret =
-        hg_handle_decode(&handle->in_args, engine_proc_blob, &blob);
+    hg_return_t ret = hg_handle_decode(handle, &blob);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -158,7 +157,7 @@ static inline hg_return_t engine_open(
 static inline hg_id_t engine_register(
     struct engine *engine, const char *name, hg_rpc_cb_t callback)
 {
-    struct hg_rpc rpc = {0, engine_proc_blob, engine_proc_blob, NULL};
+    struct hg_rpc rpc = {0, engine_proc_blob, engine_proc_blob, NULL, NULL};
 
     if (hg_registry_add(&engine->a.context->hg_class->registry, name, &rpc) ==
         0)
@@ -250,7 +249,7 @@ static inline void engine_abandon(struct engine_call *call)
 static inline hg_return_t engine_output(
     const struct engine_call *call, struct engine_blob *out)
 {
-    return hg_handle_decode(&call->handle->out_args, engine_proc_blob, out);
+    return hg_handle_decode(call->handle, out);
 }
 
 static inline struct engine_blob engine_new_blob(size_t size, uint64_t seed)

@@ -318,4 +318,10 @@ HG_TEST(log_warns_once_of_a_bad_environment)
     HG_CHECK_EQ_STR(err,
         "hg: warning: log: HG_LOG_SUBSYS: longer than 255 characters; taking "
         "all\n");
+    HG_CHECK_EQ_U64(log_run("debug", "~nosuch, rpc,zm", err, sizeof(err)), 2);
+    HG_CHECK_EQ_STR(err,
+        "hg: warning: log: HG_LOG_SUBSYS: no subsystem of hg is called "
+        "\"nosuch\"\n"
+        "hg: warning: log: HG_LOG_SUBSYS: no subsystem of hg is called "
+        "\"zm\"\n");
 }

@@ -524,7 +524,7 @@ static hg_return_t bulk_serve(hg_handle_t handle)
 {
     hg_bulk_t bulk = HG_BULK_NULL;
 
-    HG_CHECK_OK(hg_handle_decode(&handle->in_args, hg_proc_hg_bulk_t, &bulk));
+    HG_CHECK_OK(hg_handle_decode(handle, &bulk));
     HG_CHECK_EQ_U64(bulk->mem_count, 65536);
     HG_CHECK_OK(bulk_start(bulk_engine, HG_BULK_PULL, bulk, 0, bulk_local, 0,
         bulk->size, &bulk_served));
@@ -536,7 +536,7 @@ static hg_return_t bulk_serve(hg_handle_t handle)
 HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
 {
     enum { COUNT = 65536, PIECE = 16 };
-    struct hg_rpc rpc = {0, hg_proc_hg_bulk_t, NULL, NULL};
+    struct hg_rpc rpc = {0, hg_proc_hg_bulk_t, NULL, NULL, NULL};
     size_t *sizes = (size_t *) calloc(COUNT, sizeof(*sizes));
     void **ptrs = (void **) calloc(COUNT, sizeof(*ptrs));
     unsigned char *memory = (unsigned char *) malloc(COUNT * PIECE);

@@ -166,7 +166,7 @@ HG_TEST(overflow_writes_what_its_picture_shows)
         memcpy(bytes + size - 16, want + size - 16, 8); /* the key is random */
         HG_CHECK_EQ_MEM(bytes, want, size);
         free(bytes);
-        hg_overflow_end(&handle->in_large);
+        hg_overflow_end(handle, &handle->in_large);
 
         HG_CHECK_EQ_U64(hg_overflow_held_id(
                             want + HG_HEADER_MIN, want_size - HG_HEADER_MIN),
@@ -176,7 +176,7 @@ HG_TEST(overflow_writes_what_its_picture_shows)
         HG_CHECK_EQ_U64(handle->in_large.size, args_size);
         HG_CHECK_EQ_U64(handle->in_large.remote->size, args_size);
         HG_CHECK_EQ_U64(handle->in_large.remote->key, 0xa8a7a6a5a4a3a2a1u);
-        hg_overflow_end(&handle->in_large);
+        hg_overflow_end(handle, &handle->in_large);
         hg_handle_unref(handle);
     }
     engine_close(&engine);
@@ -315,7 +315,7 @@ static size_t engine_lie_message(unsigned char *bytes,
 static const struct engine_lie engine_lies[] = {
     {1000, 24, 0, HG_NOENTRY, ""},  /* no such key */
     {1001, 24, 0, HG_OVERFLOW, ""}, /* more than the memory has */
-    {0, 24, 0, HG_NOENTRY, ""},
+    {0, 24, 0, HG_PROTOCOL_ERROR, "malformed description"},
     {1000, 23, 0, HG_PROTOCOL_ERROR, "malformed description"},
     {1000, 25, 0, HG_PROTOCOL_ERROR, "malformed description"},
     {1000, 0, 24, HG_PROTOCOL_ERROR, ""},
@@ -447,6 +447,7 @@ HG_TEST(serve_answers_a_damaged_request)
     id = engine_register(&engine, "echo", engine_echo);
     loop_set_tap(engine_tap, &trouble);
 
+    hg_test_expect_log("loop://b refused \"echo\": protocol error");
     trouble.flip_at = 70; /* the CRC64 of the arguments, in the header */
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_settle(&engine);

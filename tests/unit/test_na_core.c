@@ -8,6 +8,8 @@
 #include "harness.h"
 #include "support/faults.h"
 
+#include <sys/resource.h>
+
 /* ---- uri ---- */
 
 HG_TEST(uri_takes_strings_apart)
@@ -76,6 +78,17 @@ static void core_entry_run(struct na_completion *done)
     }
 }
 
+static na_return_t core_queue_wait(
+    struct na_queue *queue, unsigned lanes, unsigned ms)
+{
+    na_return_t ret;
+
+    hg_lock(&queue->lock);
+    ret = na_queue_wait(queue, lanes, NULL, hg_clock_after_ms(ms));
+    hg_unlock(&queue->lock);
+    return ret;
+}
+
 HG_TEST(queue_keeps_lanes_apart_and_in_order)
 {
     struct na_queue queue;
@@ -104,7 +117,7 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
     HG_CHECK_EQ_INT(entries[0].ran_as, 6);
     HG_CHECK_EQ_INT(entries[3].ran_as, 7);
     HG_CHECK(!na_queue_has(&queue, ~0u));
-    HG_CHECK(!na_queue_wait(&queue, NA_LANES_ALL, hg_clock_after_ms(2)));
+    HG_CHECK_RET(core_queue_wait(&queue, NA_LANES_ALL, 2), NA_TIMEOUT);
     na_queue_fini(&queue);
 }
 
@@ -117,6 +130,16 @@ static void *core_push_many(void *arg)
 
     for (i = 0; i < CORE_PUSHES; i++)
         na_queue_push(entries[i].queue, NA_LANE_DONE, &entries[i].done);
+    return NULL;
+}
+
+static void *core_push_one(void *arg)
+{
+    struct core_entry *entry = (struct core_entry *) arg;
+    struct timespec nap = {0, 5000000};
+
+    (void) nanosleep(&nap, NULL);
+    na_queue_push(entry->queue, NA_LANE_DONE, &entry->done);
     return NULL;
 }
 
@@ -137,8 +160,7 @@ HG_TEST(queue_wakes_who_waits)
     }
     HG_CHECK(!pthread_create(&thread, NULL, core_push_many, entries));
     while (counter < CORE_PUSHES) {
-        HG_CHECK(
-            na_queue_wait(&queue, NA_LANES_DONE, hg_clock_after_ms(10000)));
+        HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
         (void) na_queue_run(&queue, NA_LANES_DONE, 3);
     }
     HG_CHECK(!pthread_join(thread, NULL));
@@ -146,6 +168,76 @@ HG_TEST(queue_wakes_who_waits)
         HG_CHECK_EQ_INT(entries[i].ran_as, i + 1);
     na_queue_fini(&queue);
     free(entries);
+}
+
+/* Without a descriptor to sleep on a wait looks again and again. */
+HG_TEST(queue_waits_without_descriptors)
+{
+    struct rlimit limit;
+    struct rlimit none;
+    struct core_entry entry;
+    struct na_queue queue;
+    pthread_t thread;
+    unsigned counter = 0;
+
+    HG_CHECK_OK(na_queue_init(&queue));
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    none = limit;
+    none.rlim_cur = 0;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    HG_CHECK_RET(core_queue_wait(&queue, NA_LANES_ALL, 5), NA_TIMEOUT);
+    HG_CHECK(hg_list_is_empty(&queue.naps));
+    memset(&entry, 0, sizeof(entry));
+    entry.done.run = core_entry_run;
+    entry.counter = &counter;
+    entry.queue = &queue;
+    HG_CHECK(!pthread_create(&thread, NULL, core_push_one, &entry));
+    HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
+    HG_CHECK(!pthread_join(thread, NULL));
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 3), 1);
+    na_queue_fini(&queue);
+}
+
+/* ---- live ---- */
+
+HG_TEST(live_classes_are_limited_and_places_used_again)
+{
+    static na_class_t *classes[NA_LIVE_CLASSES];
+    na_class_t *gone;
+    unsigned i;
+
+    for (i = 0; i < NA_LIVE_CLASSES; i++) {
+        classes[i] = NA_Initialize("self://", NA_FALSE);
+        HG_CHECK(classes[i] != NULL);
+    }
+    hg_test_expect_log("no more than 256 classes");
+    HG_CHECK(NA_Initialize("self://", NA_FALSE) == NULL);
+    gone = classes[7];
+    HG_CHECK_OK(NA_Finalize(gone));
+    hg_test_expect_log("NA_Finalize: no such class is open");
+    HG_CHECK_RET(NA_Finalize(gone), NA_INVALID_ARG);
+    classes[7] = NA_Initialize("self://", NA_FALSE);
+    HG_CHECK(classes[7] != NULL);
+    for (i = 0; i < NA_LIVE_CLASSES; i++)
+        HG_CHECK_OK(NA_Finalize(classes[i]));
+}
+
+/* What a layer uses is not closed under it. */
+HG_TEST(live_classes_are_held_by_layers)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+
+    HG_CHECK(na_class != NULL);
+    HG_CHECK(na_live_hold(na_class));
+    HG_CHECK(na_live_hold(na_class));
+    na_live_let_go(na_class);
+    hg_test_expect_log("HG_Finalize (or HG_Bulk_finalize) has not been called");
+    HG_CHECK_RET(NA_Finalize(na_class), NA_BUSY);
+    na_live_let_go(na_class);
+    HG_CHECK_OK(NA_Finalize(na_class));
+    HG_CHECK(!na_live_hold(na_class));
+    HG_CHECK(!na_live_hold(NULL));
 }
 
 /* ---- op ---- */
@@ -243,8 +335,8 @@ HG_TEST(addr_names_and_deaths_come_once)
     HG_CHECK_RET(NA_Msg_send_expected(na_class, context, core_op_ended, &ended,
                      got, sizeof(got), peer, 5, NA_OP_ID_IGNORE),
         NA_DISCONNECT);
-    HG_CHECK_OK(NA_Addr_free(na_class, peer));
-    HG_CHECK_OK(NA_Addr_free(na_class, twin));
+    na_addr_unref(peer);
+    na_addr_unref(twin);
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -359,7 +451,9 @@ HG_TEST(counters_have_names)
     na_class->core->count(na_class, "a", 1);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "a"), 3);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "b"), 5);
+    hg_test_expect_log("NA_Get_counter: the class is NULL");
     HG_CHECK_EQ_U64(NA_Get_counter(NULL, "a"), 0);
+    hg_test_expect_log("NA_Get_counter: the name is NULL");
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, NULL), 0);
     HG_CHECK_OK(NA_Finalize(na_class));
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* share: see share.h. */
+#include "hg/share.h"
+
+/* Where an address counts it. */
+static uint64_t *hg_share_of(struct na_addr *addr, enum hg_share_kind kind)
+{
+    assert(kind < HG_SHARE_KINDS && HG_SHARE_KINDS <= NA_CORE_USES);
+    return &na_addr_core_of(addr)->used[kind];
+}
+
+HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount)
+{
+    uint64_t *used = hg_share_of(addr, kind);
+    uint64_t most = 2 * share->limit[kind];
+
+    /* No sum of these overflows. */
+    if (amount > share->limit[kind] ||
+        *used + amount + share->total[kind] + amount > most)
+        return false;
+    hg_share_add(share, addr, kind, amount);
+    return true;
+}
+
+HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount)
+{
+    uint64_t *used = hg_share_of(addr, kind);
+
+    assert(*used <= share->total[kind]);
+    *used += amount;
+    share->total[kind] += amount;
+}
+
+HG_PRIVATE bool hg_share_is_full(
+    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+{
+    return *hg_share_of(addr, kind) + share->total[kind] >=
+        2 * share->limit[kind];
+}
+
+HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount)
+{
+    uint64_t *used = hg_share_of(addr, kind);
+
+    assert(*used >= amount && share->total[kind] >= *used);
+    *used -= amount;
+    share->total[kind] -= amount;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * share: dividing what is limited among peers.
+ *
+ * A server has only so much room for calls it has not answered, for arguments
+ * it fetches and for outputs it holds. A peer that takes and never gives back
+ * must not have all of it. So a limit is not a wall but a threshold that moves:
+ *
+ *     a peer may have as much as leaves as much again free for others:
+ *     (what this peer has) + (what all have) <= 2 x limit
+ *
+ * While all together have no more than the limit, nobody is refused. One peer
+ * alone gets to the limit, and whoever comes then still finds room: half of
+ * what is left, which is as much as the limit at first. All together never have
+ * twice the limit.
+ *
+ * What a peer has is counted in its address, where it needs no memory and no
+ * search, and is gone with it.
+ *
+ * Locking: none of its own; the context's lock is held around each function.
+ */
+#ifndef HG_GEN_HG_SHARE_H
+#define HG_GEN_HG_SHARE_H
+
+#include "na/core.h"
+
+enum hg_share_kind {
+    HG_SHARE_CALLS = 0, /* calls whose answer has not left */
+    HG_SHARE_REFUSALS,  /* refusals that cannot leave */
+    HG_SHARE_FETCHED,   /* bytes of arguments */
+    HG_SHARE_HELD,      /* bytes of outputs */
+    HG_SHARE_KINDS
+};
+
+struct hg_share {
+    uint64_t limit[HG_SHARE_KINDS]; /* below 2^62 */
+    uint64_t total[HG_SHARE_KINDS];
+};
+
+/* Count `amount` more for the peer, which keeps its address until it gives
+ * that back. False: that is more than its share, and nothing was counted. */
+HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount);
+
+/* Count it in any case; and whether the peer has more than its share. */
+HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount);
+HG_PRIVATE bool hg_share_is_full(const struct hg_share *share,
+    struct na_addr *addr, enum hg_share_kind kind);
+
+/* Give back what was taken or added. */
+HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
+    enum hg_share_kind kind, uint64_t amount);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ticket: see ticket.h. */
+#include "hg/ticket.h"
+
+/* Odd, so that every salt comes before any comes again. */
+#define HG_TICKET_SALT 0x9e3779b9u
+
+/* Where the generation begins: what a pointer has above 24 bits of index is
+ * left for it on a small machine. */
+#if UINTPTR_MAX > 0xffffffffu
+#define HG_TICKET_INDEX_BITS 32
+#else
+#define HG_TICKET_INDEX_BITS 24
+#endif
+
+static uintptr_t hg_ticket_of(const struct hg_tickets *tickets, uint64_t id)
+{
+    uint64_t generation = (uint32_t) (id >> 32) ^ tickets->salt;
+
+    return (uintptr_t) (generation << HG_TICKET_INDEX_BITS | (uint32_t) id);
+}
+
+/* The slot's identifier of a ticket, whose upper bits come from the slot where
+ * a ticket has not room for all. 0: the ticket names nothing. */
+static uint64_t hg_ticket_id(const struct hg_tickets *tickets, uintptr_t ticket)
+{
+    uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
+    uint64_t id = hg_slots_live(&tickets->slots, (uint32_t) index);
+
+    return id != 0 && hg_ticket_of(tickets, id) == ticket ? id : 0;
+}
+
+HG_PRIVATE hg_return_t hg_ticket_issue(
+    struct hg_tickets *tickets, void *object, uintptr_t *ticket_p)
+{
+    uint64_t id;
+    hg_return_t ret = hg_slots_add(&tickets->slots, object, &id);
+
+    if (ret == HG_SUCCESS)
+        *ticket_p = hg_ticket_of(tickets, id);
+    return ret;
+}
+
+HG_PRIVATE void *hg_ticket_get(
+    const struct hg_tickets *tickets, uintptr_t ticket)
+{
+    return hg_slots_get(&tickets->slots, hg_ticket_id(tickets, ticket));
+}
+
+HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket)
+{
+    return hg_slots_remove(&tickets->slots, hg_ticket_id(tickets, ticket));
+}
+
+HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
+{
+    uint32_t cursor = 0;
+    uint64_t id;
+    void *object = hg_slots_next(&tickets->slots, &cursor, &id);
+
+    if (object != NULL)
+        return hg_slots_remove(&tickets->slots, id);
+    hg_slots_fini(&tickets->slots);
+    tickets->salt += HG_TICKET_SALT;
+    return NULL;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The room share, and what it is for: a server between a peer that sends calls
+ * and leaves it at that, and one that wants an answer. The bad one is made of
+ * messages that the test injects; nobody turns its wheel.
+ */
+#include "support/house.h"
+
+#include "engine.h"
+
+#define SHARE_EAGER 4096
+#define SHARE_LARGE ((size_t) 1 << 20)
+
+/* ---- The threshold ---- */
+
+HG_TEST(share_leaves_room_for_whoever_comes)
+{
+    na_class_t *na_class;
+    struct na_addr *peers[5];
+    struct hg_share share;
+    uint64_t had[5];
+    unsigned i;
+
+    loop_register();
+    na_class = engine_open_class("loop://a", SHARE_EAGER);
+    memset(&share, 0, sizeof(share));
+    for (i = 0; i < HG_SHARE_KINDS; i++)
+        share.limit[i] = 64;
+    for (i = 0; i < 5; i++) {
+        peers[i] = na_addr_create(na_class, NULL, NA_FALSE);
+        HG_CHECK(peers[i] != NULL);
+        for (had[i] = 0; hg_share_take(&share, peers[i], HG_SHARE_CALLS, 1);)
+            had[i]++;
+        /* Half of what the one before found. */
+        HG_CHECK_EQ_U64(had[i], 64u >> i);
+        HG_CHECK(hg_share_is_full(&share, peers[i], HG_SHARE_CALLS));
+    }
+    HG_CHECK(share.total[HG_SHARE_CALLS] < 128);
+    /* The kinds have nothing to do with each other. */
+    HG_CHECK(hg_share_take(&share, peers[0], HG_SHARE_HELD, 64));
+    HG_CHECK(!hg_share_take(&share, peers[0], HG_SHARE_HELD, 1));
+    HG_CHECK(hg_share_take(&share, peers[1], HG_SHARE_HELD, 32));
+    HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_FETCHED, 65));
+    HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_FETCHED, UINT64_MAX));
+    /* What the first gives back is there for the others. */
+    hg_share_give(&share, peers[0], HG_SHARE_CALLS, had[0]);
+    HG_CHECK(hg_share_take(&share, peers[1], HG_SHARE_CALLS, 1));
+    hg_share_give(&share, peers[1], HG_SHARE_CALLS, 1);
+    for (i = 1; i < 5; i++)
+        hg_share_give(&share, peers[i], HG_SHARE_CALLS, had[i]);
+    HG_CHECK_EQ_U64(share.total[HG_SHARE_CALLS], 0);
+    for (i = 0; i < 5; i++)
+        na_addr_unref(peers[i]);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* Nobody is refused as long as all have no more than the limit. */
+HG_TEST(share_refuses_nobody_below_the_limit)
+{
+    uint64_t state = hg_test_seed();
+    struct na_addr *peers[8];
+    struct hg_share share;
+    na_class_t *na_class;
+    unsigned i, n;
+
+    loop_register();
+    na_class = engine_open_class("loop://a", SHARE_EAGER);
+    for (i = 0; i < 8; i++)
+        peers[i] = na_addr_create(na_class, NULL, NA_FALSE);
+    for (n = 0; n < 2000; n++) {
+        uint64_t taken[8] = {0};
+
+        memset(&share, 0, sizeof(share));
+        share.limit[HG_SHARE_HELD] = 1000;
+        for (i = 0; i < 40; i++) {
+            unsigned who = (unsigned) (hg_test_random(&state) % 8);
+            uint64_t size = hg_test_random(&state) % 400;
+            bool below = share.total[HG_SHARE_HELD] + size <= 1000;
+            bool got = hg_share_take(&share, peers[who], HG_SHARE_HELD, size);
+
+            HG_CHECK(got || !below);
+            HG_CHECK(share.total[HG_SHARE_HELD] <= 2000);
+            taken[who] += got ? size : 0;
+            if (taken[who] > 0 && hg_test_random(&state) % 4 == 0) {
+                hg_share_give(&share, peers[who], HG_SHARE_HELD, taken[who]);
+                taken[who] = 0;
+            }
+        }
+        for (i = 0; i < 8; i++)
+            hg_share_give(&share, peers[i], HG_SHARE_HELD, taken[i]);
+    }
+    for (i = 0; i < 8; i++)
+        na_addr_unref(peers[i]);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* ---- A server and a peer that takes ---- */
+
+struct share_siege {
+    struct engine engine;
+    na_class_t *bad;
+    na_addr_t bad_addr; /* as the server knows it */
+    hg_id_t echo;
+    hg_id_t large;
+    hg_id_t keep;
+    uint64_t sequence;
+};
+
+static hg_return_t share_answer_large(hg_handle_t handle)
+{
+    struct engine_blob blob = engine_new_blob(SHARE_LARGE - 8, 7);
+    hg_return_t ret = engine_answer(handle, &blob);
+
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_AGAIN);
+    free(blob.bytes);
+    return hg_serve_free(handle);
+}
+
+static hg_handle_t share_kept[64];
+static unsigned share_kept_count;
+
+static hg_return_t share_keep(hg_handle_t handle)
+{
+    HG_CHECK(share_kept_count < 64);
+    share_kept[share_kept_count++] = handle;
+    return HG_SUCCESS;
+}
+
+static void share_open(struct share_siege *siege, unsigned hold_ms)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+
+    memset(siege, 0, sizeof(*siege));
+    options.max_unanswered = 16;
+    options.max_args_size = 4 * SHARE_LARGE;
+    options.output_hold_ms = hold_ms;
+    loop_register();
+    HG_CHECK_OK(engine_open(&siege->engine, SHARE_EAGER, &options));
+    siege->bad = engine_open_class("loop://bad", SHARE_EAGER);
+    HG_CHECK_OK(NA_Addr_lookup_wait(
+        siege->engine.b.na_class, "loop://bad", 1000, &siege->bad_addr));
+    siege->echo = engine_register(&siege->engine, "echo", engine_echo);
+    siege->large = engine_register(&siege->engine, "large", share_answer_large);
+    siege->keep = engine_register(&siege->engine, "keep", share_keep);
+}
+
+static void share_close(struct share_siege *siege)
+{
+    HG_CHECK_OK(NA_Addr_free(siege->engine.b.na_class, siege->bad_addr));
+    engine_close(&siege->engine);
+    HG_CHECK_OK(NA_Finalize(siege->bad));
+}
+
+/* A call of the bad peer's; of `claim` bytes that it will never send, or with
+ * none. */
+static void share_attack(struct share_siege *siege, hg_id_t id, uint64_t claim)
+{
+    unsigned char bytes[HG_HEADER_MIN + 20 + NA_EMUL_WIRE_HANDLE_SIZE];
+    unsigned char *payload = bytes + HG_HEADER_MIN;
+    struct hg_header header;
+
+    memset(&header, 0, sizeof(header));
+    memset(bytes, 0, sizeof(bytes));
+    header.type = HG_HEADER_REQUEST;
+    header.rpc_id = id;
+    header.sequence = ++siege->sequence;
+    header.payload_size = 8;
+    header.args_crc = hg_crc64_update(0, payload, 8);
+    if (claim > 0) {
+        header.flags = HG_HEADER_LARGE;
+        header.payload_size = 20 + NA_EMUL_WIRE_HANDLE_SIZE;
+        hg_wire_store64(payload + 8, claim);
+        hg_wire_store32(payload + 16, NA_EMUL_WIRE_HANDLE_SIZE);
+        memcpy(payload + 20, "hM\1\1", 4);
+        hg_wire_store64(payload + 28, 0x1234567890u);
+        hg_wire_store64(payload + 36, claim);
+    }
+    hg_header_encode(&header, bytes);
+    loop_inject(siege->engine.b.na_class, siege->bad_addr, bytes,
+        HG_HEADER_MIN + (size_t) header.payload_size);
+}
+
+static void share_turn(struct share_siege *siege, unsigned turns)
+{
+    while (turns-- > 0) {
+        engine_turn(&siege->engine.a);
+        engine_turn(&siege->engine.b);
+    }
+}
+
+/* The good peer's call of `size` bytes is answered, however slowly the server
+ * is rid of the bad one. */
+static void share_good_call(struct share_siege *siege, hg_id_t id, size_t size)
+{
+    struct engine_blob in = engine_new_blob(size, 3);
+    struct engine_call call;
+
+    HG_CHECK_OK(engine_start(&siege->engine, id, &in, &call));
+    while (call.ends == 0)
+        share_turn(siege, 1);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    free(in.bytes);
+}
+
+static uint64_t share_total(struct share_siege *siege, enum hg_share_kind kind)
+{
+    return siege->engine.b.context->share.total[kind];
+}
+
+/* Memory granted to arguments that are being fetched. */
+static size_t share_room(struct share_siege *siege)
+{
+    struct hg_context *context = siege->engine.b.context;
+    struct na_link *link;
+    size_t room = 0;
+
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next)
+        room += HG_CONTAINER_OF(link, struct hg_handle, link)->in_large.room;
+    return room;
+}
+
+/* It announces arguments, as large as they may be, and sends none. */
+HG_TEST(share_holds_against_inputs_that_never_come)
+{
+    struct share_siege siege;
+    struct hg_context *context;
+    unsigned i;
+
+    share_open(&siege, 0);
+    context = siege.engine.b.context;
+    for (i = 0; i < 200; i++)
+        share_attack(&siege, siege.echo, 4 * SHARE_LARGE);
+    share_turn(&siege, 20);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), 4 * SHARE_LARGE);
+    HG_CHECK_EQ_INT(context->unanswered, 1);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 199);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->errors_sent), 199);
+    HG_CHECK_EQ_U64(share_room(&siege), SHARE_LARGE);
+    share_good_call(&siege, siege.echo, 10);
+    share_good_call(&siege, siege.echo, SHARE_LARGE);
+    /* As many small ones as its calls go. */
+    for (i = 0; i < 200; i++)
+        share_attack(&siege, siege.keep, 0);
+    share_turn(&siege, 20);
+    HG_CHECK_EQ_INT(share_kept_count, 15);
+    share_good_call(&siege, siege.echo, SHARE_LARGE);
+    /* It dies: nothing is left of it. */
+    for (i = 0; i < share_kept_count; i++)
+        HG_CHECK_OK(hg_serve_free(share_kept[i]));
+    loop_kill(siege.engine.b.na_class, siege.bad_addr);
+    share_turn(&siege, 20);
+    for (i = 0; i < HG_SHARE_KINDS; i++)
+        HG_CHECK_EQ_U64(share_total(&siege, (enum hg_share_kind) i), 0);
+    engine_check_empty(&siege.engine);
+    share_close(&siege);
+}
+
+/* The same, and it lives on: its time is up. */
+HG_TEST(share_of_inputs_that_never_come_is_given_back)
+{
+    struct share_siege siege;
+    struct hg_context *context;
+    unsigned i;
+
+    share_open(&siege, 20);
+    context = siege.engine.b.context;
+    for (i = 0; i < 12; i++)
+        share_attack(&siege, siege.echo, 10000);
+    share_turn(&siege, 5);
+    while (context->unanswered > 0) {
+        (void) hg_context_progress(
+            context, NA_LANES_ALL, hg_clock_after_ms(30));
+        (void) na_context_run(context->na_context, NA_LANES_ALL, UINT_MAX);
+    }
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->errors_sent), 12);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), 0);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 0);
+    share_good_call(&siege, siege.echo, 10);
+    engine_check_empty(&siege.engine);
+    share_close(&siege);
+}
+
+/* It has outputs made and fetches none. */
+HG_TEST(share_holds_against_outputs_that_nobody_fetches)
+{
+    struct share_siege siege;
+    struct hg_context *context;
+    unsigned i;
+
+    share_open(&siege, 0);
+    context = siege.engine.b.context;
+    for (i = 0; i < 100; i++) {
+        share_attack(&siege, siege.large, 0);
+        share_turn(&siege, 1);
+    }
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 4 * SHARE_LARGE);
+    HG_CHECK_EQ_INT(context->held.count, 4);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 96);
+    share_good_call(&siege, siege.large, 10);
+    share_good_call(&siege, siege.large, SHARE_LARGE);
+    HG_CHECK_EQ_INT(context->held.count, 4);
+    hg_serve_release_held(context, siege.bad_addr);
+    share_turn(&siege, 5);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 0);
+    engine_check_empty(&siege.engine);
+    share_close(&siege);
+}
+
+/* It does not even take its refusals, so it hears no more of them. */
+HG_TEST(share_of_refusals_has_an_end)
+{
+    struct share_siege siege;
+    struct hg_context *context;
+
+    share_open(&siege, 0);
+    context = siege.engine.b.context;
+    hg_share_add(&context->share, siege.bad_addr, HG_SHARE_REFUSALS, 16);
+    share_attack(&siege, siege.echo, 0);
+    share_attack(&siege, siege.echo + 1, 0);
+    share_turn(&siege, 5);
+    /* A call that it may make is none of them. */
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->dropped), 0);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->requests_received), 2);
+    HG_CHECK(
+        hg_share_take(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16));
+    share_attack(&siege, siege.echo, 0);
+    share_turn(&siege, 5);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->dropped), 1);
+    share_good_call(&siege, siege.echo, SHARE_LARGE);
+    hg_share_give(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16);
+    hg_share_give(&context->share, siege.bad_addr, HG_SHARE_REFUSALS, 16);
+    engine_check_empty(&siege.engine);
+    share_close(&siege);
+}
+
+/* An answer on its way counts; so a refusal that waits for room. */
+static enum loop_fate share_tap(
+    void *arg, na_class_t *from, unsigned char *data, size_t *size)
+{
+    (void) from;
+    return *size >= HG_HEADER_MIN && data[6] == HG_HEADER_RESPONSE
+        ? *(enum loop_fate *) arg
+        : LOOP_PASS;
+}
+
+HG_TEST(share_counts_calls_until_their_answer_left)
+{
+    enum loop_fate fate = LOOP_STUCK;
+    struct share_siege siege;
+    struct hg_context *context;
+
+    share_open(&siege, 0);
+    context = siege.engine.b.context;
+    loop_set_tap(share_tap, &fate);
+    share_attack(&siege, siege.echo, 0);
+    share_turn(&siege, 3);
+    HG_CHECK_EQ_INT(context->unanswered, 0);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 1);
+    loop_unstick();
+    share_turn(&siege, 3);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 0);
+    share_attack(&siege, siege.echo + 1, 0); /* nobody serves it */
+    share_turn(&siege, 3);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 1);
+    loop_unstick();
+    share_turn(&siege, 3);
+    HG_CHECK(
+        hg_share_take(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16));
+    share_attack(&siege, siege.echo, 0); /* beyond its share */
+    share_turn(&siege, 3);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_REFUSALS), 1);
+    loop_unstick();
+    share_turn(&siege, 3);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_REFUSALS), 0);
+    hg_share_give(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16);
+    loop_set_tap(NULL, NULL);
+    engine_check_empty(&siege.engine);
+    share_close(&siege);
+}
+
+/* ---- Codes that are no results ---- */
+
+HG_TEST(answers_with_a_code_that_is_no_result_end_the_call)
+{
+    static const int32_t codes[] = {
+        HG_TIMEOUT, HG_INTR, HG_RETURN_MAX, 9999, -1, INT32_MIN};
+    struct share_siege siege;
+    size_t i;
+
+    share_open(&siege, 0);
+    hg_test_expect_log(", which is no result");
+    for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        unsigned char bytes[HG_HEADER_MIN];
+        enum loop_fate fate = LOOP_DROP;
+        struct engine_blob in = {0, NULL};
+        struct engine_call call;
+        struct hg_header header;
+
+        HG_CHECK_OK(engine_start(&siege.engine, siege.echo, &in, &call));
+        loop_set_tap(share_tap, &fate); /* the right answer gets lost */
+        memset(&header, 0, sizeof(header));
+        header.type = HG_HEADER_RESPONSE;
+        header.code = codes[i];
+        header.rpc_id = siege.echo;
+        header.sequence = call.handle->sequence;
+        hg_header_encode(&header, bytes);
+        loop_inject(
+            siege.engine.a.na_class, siege.engine.a.peer, bytes, sizeof(bytes));
+        engine_settle(&siege.engine);
+        HG_CHECK_EQ_INT(call.ends, 1);
+        HG_CHECK_RET(call.ret, HG_OTHER_ERROR);
+        HG_CHECK_EQ_INT(hg_test_log_count(", which is no result"), (int) i + 1);
+        engine_forget(&call);
+        loop_set_tap(NULL, NULL);
+    }
+    engine_check_empty(&siege.engine);
+    share_close(&siege);
+}
+
+/* ---- Memory that its owner takes back ---- */
+
+struct share_owner {
+    struct hg_bulk *bulk;
+    _Atomic bool freed;
+};
+
+static void *share_withdraw(void *arg)
+{
+    struct share_owner *owner = (struct share_owner *) arg;
+
+    hg_bulk_withdraw(owner->bulk);
+    atomic_store(&owner->freed, true);
+    return NULL;
+}
+
+HG_TEST(bulk_is_not_freed_while_it_is_being_copied)
+{
+    unsigned char bytes[1024];
+    struct share_siege siege;
+    struct share_owner owner;
+    struct hg_bulk *alias = NULL;
+    size_t size = 100;
+    pthread_t thread;
+
+    share_open(&siege, 0);
+    HG_CHECK_OK(hg_bulk_create(
+        siege.engine.a.layer, 1, NULL, &size, HG_BULK_READWRITE, &owner.bulk));
+    atomic_init(&owner.freed, false);
+    size = hg_bulk_serialize_size(owner.bulk);
+    HG_CHECK_OK(hg_bulk_serialize(owner.bulk, bytes, sizeof(bytes)));
+    HG_CHECK_OK(hg_bulk_deserialize(siege.engine.a.layer, bytes, size, &alias));
+    HG_CHECK_OK(hg_bulk_begin_copy(alias));
+    HG_CHECK(pthread_create(&thread, NULL, share_withdraw, &owner) == 0);
+    while (!atomic_load(&owner.bulk->withdrawn))
+        (void) sched_yield();
+    HG_CHECK(!atomic_load(&owner.freed));
+    hg_test_expect_log("a bulk handle of this process was freed");
+    HG_CHECK_RET(hg_bulk_begin_copy(alias), HG_NOENTRY);
+    HG_CHECK(!atomic_load(&owner.freed));
+    hg_bulk_end_copy(alias);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK(atomic_load(&owner.freed));
+    hg_bulk_unref(owner.bulk);
+    hg_bulk_unref(alias);
+    share_close(&siege);
+}
