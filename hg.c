@@ -11694,17 +11694,6 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
  * to this process turns into an alias: a handle that shares the memory of the
  * first one, and is of no more use once that one was freed.
  *
- *      serialized handle
- *      0     4   5   6      8      16        24            32    40      44
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
- *      +-------------------------------+------------------------------------+
- *
- * `owner` is empty unless bulk runs on a class of its own. `mems` is 1 where
- * the transport takes all segments in one memory handle.
- *
  * Locking: the layer's lock guards its list, ids, publication and copies;
  * counts and the mark of withdrawal are atomics; everything else of a handle is
  * constant.
@@ -11790,11 +11779,21 @@ HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk);
 /* HG_NOENTRY (logged) when an alias's memory was withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk);
 
-HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
-HG_PRIVATE hg_return_t hg_bulk_serialize(
-    struct hg_bulk *bulk, void *buf, size_t buf_size);
-HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
-    const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
+/* An empty handle with one reference, in the layer's list. NULL: out of memory
+ * (logged). */
+HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer);
+
+/* HG_OPNOTSUPPORT (logged) where the layer is mute. */
+HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer);
+
+/* Register the memory of a local handle and give it an id, if that has not
+ * been done. */
+HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
+
+/* An alias of the handle published under `id`. HG_NOENTRY (logged): it was
+ * freed. */
+HG_PRIVATE hg_return_t hg_bulk_find_own(
+    struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p);
 
 /* See HG_Bulk_handle_access. */
 HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
@@ -11835,11 +11834,6 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 /* #include "hg/proc.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
-
-#define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
-#define HG_BULK_VERSION 1
-#define HG_BULK_FIXED 44
-#define HG_BULK_MEM_FIXED 12
 
 struct hg_bulk_peer {
     struct na_link link;
@@ -11911,7 +11905,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
         sizeof(layer->owner), layer->na_class->self_addr);
 }
 
-static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
+HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
 {
     if (!layer->mute)
         return HG_SUCCESS;
@@ -12004,8 +11998,7 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
         hg_bulk_delete(bulk);
 }
 
-/* An empty handle with one reference, in the layer's list. */
-static struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
+HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
 {
     struct hg_bulk *bulk = (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk));
 
@@ -12151,8 +12144,7 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 
 /* ---- Publishing ---- */
 
-/* Register the memory and give the handle an id. */
-static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
+HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
     hg_return_t ret = HG_SUCCESS;
@@ -12218,14 +12210,13 @@ HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk)
 HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk)
 {
     struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
-    hg_return_t ret;
+    bool there;
 
     hg_lock(&bulk->layer->lock);
-    ret = hg_bulk_check_there(original);
-    if (ret == HG_SUCCESS)
-        original->copies++;
+    there = !atomic_load(&original->withdrawn);
+    original->copies += there;
     hg_unlock(&bulk->layer->lock);
-    return ret;
+    return there ? HG_SUCCESS : hg_bulk_check_there(original);
 }
 
 HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk)
@@ -12261,110 +12252,6 @@ static hg_return_t hg_bulk_make_alias(struct hg_bulk_layer *layer,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
-{
-    struct hg_bulk_layer *layer = bulk->layer;
-    const char *owner = bulk->remote ? bulk->owner : layer->owner;
-    size_t size = HG_BULK_FIXED + (owner != NULL ? strlen(owner) : 0);
-    size_t i;
-
-    for (i = 0; i < bulk->mem_count; i++)
-        size += HG_BULK_MEM_FIXED +
-            (size_t) NA_Mem_handle_get_serialize_size(
-                layer->na_class, bulk->mems[i]);
-    return size;
-}
-
-HG_PRIVATE hg_return_t hg_bulk_serialize(
-    struct hg_bulk *bulk, void *buf, size_t buf_size)
-{
-    struct hg_bulk_layer *layer = bulk->layer;
-    struct hg_wire wire = hg_wire_writer(buf, buf_size);
-    size_t owner_size = strlen(layer->owner);
-    hg_return_t ret;
-    size_t i;
-
-    if (bulk->remote) {
-        hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
-        return HG_OPNOTSUPPORT;
-    }
-    ret = hg_bulk_check_there(bulk);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (bulk->original != NULL)
-        bulk = bulk->original;
-    if (buf_size < hg_bulk_serialize_size(bulk)) {
-        hg_log_error(
-            "bulk", "%zu bytes are too few for the bulk handle", buf_size);
-        return HG_MSGSIZE;
-    }
-    ret = hg_bulk_check_mute(layer);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_publish(bulk);
-    if (ret != HG_SUCCESS)
-        return ret;
-    hg_wire_put32(&wire, HG_BULK_MAGIC);
-    hg_wire_put8(&wire, HG_BULK_VERSION);
-    hg_wire_put8(&wire, (uint8_t) bulk->flags);
-    hg_wire_put16(&wire, (uint16_t) owner_size);
-    hg_wire_put64(&wire, bulk->size);
-    hg_wire_put64(&wire, bulk->segment_count);
-    hg_wire_put64(&wire, layer->incarnation);
-    hg_wire_put64(&wire, bulk->id);
-    hg_wire_put32(&wire, (uint32_t) bulk->mem_count);
-    hg_wire_put_bytes(&wire, layer->owner, owner_size);
-    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
-        size_t size = (size_t) NA_Mem_handle_get_serialize_size(
-            layer->na_class, bulk->mems[i]);
-
-        hg_wire_put64(&wire, bulk->mems[i]->size);
-        hg_wire_put32(&wire, (uint32_t) size);
-        ret = NA_Mem_handle_serialize(
-            layer->na_class, hg_wire_take(&wire, size), size, bulk->mems[i]);
-    }
-    assert(ret != HG_SUCCESS || !wire.failed);
-    return ret;
-}
-
-/* ---- Descriptions from peers ---- */
-
-/* Read the memory handles behind the fixed part. */
-static hg_return_t hg_bulk_read_mems(
-    struct hg_bulk *bulk, struct hg_wire *wire, uint32_t count)
-{
-    struct na_class *na_class = bulk->layer->na_class;
-    uint64_t total = 0;
-
-    if (count == 0 || count > hg_wire_left(wire) / HG_BULK_MEM_FIXED)
-        return HG_PROTOCOL_ERROR;
-    bulk->mems =
-        (struct na_mem_handle **) hg_mem_calloc(count, sizeof(bulk->mems[0]));
-    if (bulk->mems == NULL) {
-        hg_log_error("bulk", "no memory for %" PRIu32 " handles", count);
-        return HG_NOMEM;
-    }
-    while (bulk->mem_count < count) {
-        uint64_t size = hg_wire_get64(wire);
-        uint32_t length = hg_wire_get32(wire);
-        const void *bytes = hg_wire_get_bytes(wire, length);
-        hg_return_t ret;
-
-        if (wire->failed || length == 0)
-            return HG_PROTOCOL_ERROR;
-        ret = NA_Mem_handle_deserialize(
-            na_class, &bulk->mems[bulk->mem_count], bytes, length);
-        if (ret != HG_SUCCESS)
-            return ret;
-        bulk->mem_count++;
-        if (bulk->mems[bulk->mem_count - 1]->size != size ||
-            size > bulk->size - total)
-            return HG_PROTOCOL_ERROR;
-        total += size;
-    }
-    return total == bulk->size && hg_wire_left(wire) == 0 ? HG_SUCCESS
-                                                          : HG_PROTOCOL_ERROR;
-}
-
 /* A reference, unless the last one is just going away. */
 static bool hg_bulk_ref_living(struct hg_bulk *bulk)
 {
@@ -12377,8 +12264,7 @@ static bool hg_bulk_ref_living(struct hg_bulk *bulk)
     return false;
 }
 
-/* Our own description came back. */
-static hg_return_t hg_bulk_find_own(
+HG_PRIVATE hg_return_t hg_bulk_find_own(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
     struct hg_bulk *bulk;
@@ -12393,80 +12279,6 @@ static hg_return_t hg_bulk_find_own(
         return HG_NOENTRY;
     }
     return hg_bulk_make_alias(layer, bulk, bulk_p);
-}
-
-/* The owner's address, a string without NUL on the wire. */
-static hg_return_t hg_bulk_read_owner(
-    struct hg_bulk *bulk, struct hg_wire *wire, size_t size)
-{
-    const void *bytes = hg_wire_get_bytes(wire, size);
-
-    if (wire->failed || size >= NA_MAX_ADDR_LEN ||
-        (size > 0 && memchr(bytes, '\0', size) != NULL))
-        return HG_PROTOCOL_ERROR;
-    if (size == 0)
-        return HG_SUCCESS;
-    bulk->owner = (char *) hg_mem_calloc(1, size + 1);
-    if (bulk->owner == NULL) {
-        hg_log_error("bulk", "no memory for an owner's address");
-        return HG_NOMEM;
-    }
-    memcpy(bulk->owner, bytes, size);
-    return HG_SUCCESS;
-}
-
-/* Fill a new handle from a description whose start was checked. */
-static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
-    struct hg_wire *wire, size_t owner_size, uint32_t mems)
-{
-    hg_return_t ret = hg_bulk_read_owner(bulk, wire, owner_size);
-
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_read_mems(bulk, wire, mems);
-    if (ret == HG_PROTOCOL_ERROR)
-        hg_log_error("bulk", "a malformed bulk handle");
-    return ret;
-}
-
-HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
-    const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
-{
-    struct hg_wire wire = hg_wire_reader(buf, buf_size);
-    uint32_t magic = hg_wire_get32(&wire);
-    uint8_t version = hg_wire_get8(&wire);
-    uint8_t flags = hg_wire_get8(&wire);
-    uint16_t owner_size = hg_wire_get16(&wire);
-    uint64_t size = hg_wire_get64(&wire);
-    uint64_t segments = hg_wire_get64(&wire);
-    uint64_t incarnation = hg_wire_get64(&wire);
-    uint64_t id = hg_wire_get64(&wire);
-    uint32_t mems = hg_wire_get32(&wire);
-    struct hg_bulk *bulk;
-    hg_return_t ret;
-
-    if (wire.failed || magic != HG_BULK_MAGIC || version != HG_BULK_VERSION ||
-        flags < HG_BULK_READ_ONLY || flags > HG_BULK_READWRITE ||
-        size > SIZE_MAX || segments > SIZE_MAX || segments == 0) {
-        hg_log_error("bulk", "these bytes are no bulk handle");
-        return HG_PROTOCOL_ERROR;
-    }
-    if (incarnation == layer->incarnation)
-        return hg_bulk_find_own(layer, id, bulk_p);
-    bulk = hg_bulk_new(layer);
-    if (bulk == NULL)
-        return HG_NOMEM;
-    bulk->remote = true;
-    bulk->flags = flags;
-    bulk->size = (size_t) size;
-    bulk->segment_count = (size_t) segments;
-    bulk->id = id;
-    ret = hg_bulk_read_remote(bulk, &wire, owner_size, mems);
-    if (ret != HG_SUCCESS) {
-        hg_bulk_unref(bulk);
-        return ret;
-    }
-    *bulk_p = bulk;
-    return HG_SUCCESS;
 }
 
 /* ---- Owners ---- */
@@ -12575,6 +12387,250 @@ HG_PRIVATE size_t hg_bulk_find_mem(
     }
     *within_p = offset;
     return i;
+}
+
+/* ==== gen/hg/bulk_wire.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/bulk_wire.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk_wire: what a bulk handle looks like on the wire, and as an argument.
+ *
+ * Serializing publishes the handle's memory. Bytes from peers become handles
+ * only after every length was compared with what came; those of this process
+ * become aliases (hg/bulk).
+ *
+ *      serialized handle
+ *      0     4   5   6      8      16        24            32    40      44
+ *      +-----+---+---+------+------+---------+-------------+-----+-------+
+ *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
+ *      +-----+---+---+------+------+---------+-------------+-----+-------+
+ *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
+ *      +-------------------------------+------------------------------------+
+ *
+ * `owner` is empty unless bulk runs on a class of its own. `mems` is 1 where
+ * the transport takes all segments in one memory handle.
+ *
+ * Locking: none of its own.
+ */
+#ifndef HG_GEN_HG_BULK_WIRE_H
+#define HG_GEN_HG_BULK_WIRE_H
+
+/* #include "hg/bulk.h" */
+
+/* Bytes that hg_bulk_serialize writes. */
+HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
+
+/* HG_MSGSIZE: the buffer is too small; HG_OPNOTSUPPORT: the handle is a peer's,
+ * or nobody could find its owner; HG_NOENTRY; all logged. */
+HG_PRIVATE hg_return_t hg_bulk_serialize(
+    struct hg_bulk *bulk, void *buf, size_t buf_size);
+
+/* A new handle with one reference. HG_PROTOCOL_ERROR, HG_NOENTRY, HG_NOMEM, all
+ * logged. */
+HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
+    const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
+
+#endif
+
+/* ==== gen/hg/bulk_wire.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/bulk_wire.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bulk_wire: see bulk_wire.h. */
+/* #include "hg/bulk_wire.h" */
+
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "base/wire.h" */
+/* #include "hg/proc.h" */
+/* #include "na/addr.h" */
+
+#define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
+#define HG_BULK_VERSION 1
+#define HG_BULK_FIXED 44
+#define HG_BULK_MEM_FIXED 12
+
+/* ---- Descriptions of ours ---- */
+
+HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    const char *owner = bulk->remote ? bulk->owner : layer->owner;
+    size_t size = HG_BULK_FIXED + (owner != NULL ? strlen(owner) : 0);
+    size_t i;
+
+    for (i = 0; i < bulk->mem_count; i++)
+        size += HG_BULK_MEM_FIXED +
+            (size_t) NA_Mem_handle_get_serialize_size(
+                layer->na_class, bulk->mems[i]);
+    return size;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_serialize(
+    struct hg_bulk *bulk, void *buf, size_t buf_size)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    struct hg_wire wire = hg_wire_writer(buf, buf_size);
+    size_t owner_size = strlen(layer->owner);
+    hg_return_t ret;
+    size_t i;
+
+    if (bulk->remote) {
+        hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
+        return HG_OPNOTSUPPORT;
+    }
+    ret = hg_bulk_check_there(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (bulk->original != NULL)
+        bulk = bulk->original;
+    if (buf_size < hg_bulk_serialize_size(bulk)) {
+        hg_log_error(
+            "bulk", "%zu bytes are too few for the bulk handle", buf_size);
+        return HG_MSGSIZE;
+    }
+    ret = hg_bulk_check_mute(layer);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_publish(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_wire_put32(&wire, HG_BULK_MAGIC);
+    hg_wire_put8(&wire, HG_BULK_VERSION);
+    hg_wire_put8(&wire, (uint8_t) bulk->flags);
+    hg_wire_put16(&wire, (uint16_t) owner_size);
+    hg_wire_put64(&wire, bulk->size);
+    hg_wire_put64(&wire, bulk->segment_count);
+    hg_wire_put64(&wire, layer->incarnation);
+    hg_wire_put64(&wire, bulk->id);
+    hg_wire_put32(&wire, (uint32_t) bulk->mem_count);
+    hg_wire_put_bytes(&wire, layer->owner, owner_size);
+    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
+        size_t size = (size_t) NA_Mem_handle_get_serialize_size(
+            layer->na_class, bulk->mems[i]);
+
+        hg_wire_put64(&wire, bulk->mems[i]->size);
+        hg_wire_put32(&wire, (uint32_t) size);
+        ret = NA_Mem_handle_serialize(
+            layer->na_class, hg_wire_take(&wire, size), size, bulk->mems[i]);
+    }
+    assert(ret != HG_SUCCESS || !wire.failed);
+    return ret;
+}
+
+/* ---- Descriptions from peers ---- */
+
+/* Read the memory handles behind the fixed part. */
+static hg_return_t hg_bulk_read_mems(
+    struct hg_bulk *bulk, struct hg_wire *wire, uint32_t count)
+{
+    struct na_class *na_class = bulk->layer->na_class;
+    uint64_t total = 0;
+
+    if (count == 0 || count > hg_wire_left(wire) / HG_BULK_MEM_FIXED)
+        return HG_PROTOCOL_ERROR;
+    bulk->mems =
+        (struct na_mem_handle **) hg_mem_calloc(count, sizeof(bulk->mems[0]));
+    if (bulk->mems == NULL) {
+        hg_log_error("bulk", "no memory for %" PRIu32 " handles", count);
+        return HG_NOMEM;
+    }
+    while (bulk->mem_count < count) {
+        uint64_t size = hg_wire_get64(wire);
+        uint32_t length = hg_wire_get32(wire);
+        const void *bytes = hg_wire_get_bytes(wire, length);
+        hg_return_t ret;
+
+        if (wire->failed || length == 0)
+            return HG_PROTOCOL_ERROR;
+        ret = NA_Mem_handle_deserialize(
+            na_class, &bulk->mems[bulk->mem_count], bytes, length);
+        if (ret != HG_SUCCESS)
+            return ret;
+        bulk->mem_count++;
+        if (bulk->mems[bulk->mem_count - 1]->size != size ||
+            size > bulk->size - total)
+            return HG_PROTOCOL_ERROR;
+        total += size;
+    }
+    return total == bulk->size && hg_wire_left(wire) == 0 ? HG_SUCCESS
+                                                          : HG_PROTOCOL_ERROR;
+}
+
+/* The owner's address, a string without NUL on the wire. */
+static hg_return_t hg_bulk_read_owner(
+    struct hg_bulk *bulk, struct hg_wire *wire, size_t size)
+{
+    const void *bytes = hg_wire_get_bytes(wire, size);
+
+    if (wire->failed || size >= NA_MAX_ADDR_LEN ||
+        (size > 0 && memchr(bytes, '\0', size) != NULL))
+        return HG_PROTOCOL_ERROR;
+    if (size == 0)
+        return HG_SUCCESS;
+    bulk->owner = (char *) hg_mem_calloc(1, size + 1);
+    if (bulk->owner == NULL) {
+        hg_log_error("bulk", "no memory for an owner's address");
+        return HG_NOMEM;
+    }
+    memcpy(bulk->owner, bytes, size);
+    return HG_SUCCESS;
+}
+
+/* Fill a new handle from a description whose start was checked. */
+static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
+    struct hg_wire *wire, size_t owner_size, uint32_t mems)
+{
+    hg_return_t ret = hg_bulk_read_owner(bulk, wire, owner_size);
+
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_read_mems(bulk, wire, mems);
+    if (ret == HG_PROTOCOL_ERROR)
+        hg_log_error("bulk", "a malformed bulk handle");
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
+    const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
+{
+    struct hg_wire wire = hg_wire_reader(buf, buf_size);
+    uint32_t magic = hg_wire_get32(&wire);
+    uint8_t version = hg_wire_get8(&wire);
+    uint8_t flags = hg_wire_get8(&wire);
+    uint16_t owner_size = hg_wire_get16(&wire);
+    uint64_t size = hg_wire_get64(&wire);
+    uint64_t segments = hg_wire_get64(&wire);
+    uint64_t incarnation = hg_wire_get64(&wire);
+    uint64_t id = hg_wire_get64(&wire);
+    uint32_t mems = hg_wire_get32(&wire);
+    struct hg_bulk *bulk;
+    hg_return_t ret;
+
+    if (wire.failed || magic != HG_BULK_MAGIC || version != HG_BULK_VERSION ||
+        flags < HG_BULK_READ_ONLY || flags > HG_BULK_READWRITE ||
+        size > SIZE_MAX || segments > SIZE_MAX || segments == 0) {
+        hg_log_error("bulk", "these bytes are no bulk handle");
+        return HG_PROTOCOL_ERROR;
+    }
+    if (incarnation == layer->incarnation)
+        return hg_bulk_find_own(layer, id, bulk_p);
+    bulk = hg_bulk_new(layer);
+    if (bulk == NULL)
+        return HG_NOMEM;
+    bulk->remote = true;
+    bulk->flags = flags;
+    bulk->size = (size_t) size;
+    bulk->segment_count = (size_t) segments;
+    bulk->id = id;
+    ret = hg_bulk_read_remote(bulk, &wire, owner_size, mems);
+    if (ret != HG_SUCCESS) {
+        hg_bulk_unref(bulk);
+        return ret;
+    }
+    *bulk_p = bulk;
+    return HG_SUCCESS;
 }
 
 /* ---- As an argument ---- */
@@ -16671,6 +16727,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void);
 /* #include "hg/layer.h" */
 /* #include "hg/ticket.h" */
 /* #include "hg/wait.h" */
+/* #include "hg/bulk_wire.h" */
 /* #include "na/addr.h" */
 
 struct hg_bulk_request {

@@ -11,11 +11,6 @@
 #include "na/addr.h"
 #include "na/context.h"
 
-#define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
-#define HG_BULK_VERSION 1
-#define HG_BULK_FIXED 44
-#define HG_BULK_MEM_FIXED 12
-
 struct hg_bulk_peer {
     struct na_link link;
     struct na_addr *addr;
@@ -86,7 +81,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
         sizeof(layer->owner), layer->na_class->self_addr);
 }
 
-static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
+HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
 {
     if (!layer->mute)
         return HG_SUCCESS;
@@ -179,8 +174,7 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
         hg_bulk_delete(bulk);
 }
 
-/* An empty handle with one reference, in the layer's list. */
-static struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
+HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
 {
     struct hg_bulk *bulk = (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk));
 
@@ -326,8 +320,7 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 
 /* ---- Publishing ---- */
 
-/* Register the memory and give the handle an id. */
-static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
+HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
     hg_return_t ret = HG_SUCCESS;
@@ -393,14 +386,13 @@ HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk)
 HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk)
 {
     struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
-    hg_return_t ret;
+    bool there;
 
     hg_lock(&bulk->layer->lock);
-    ret = hg_bulk_check_there(original);
-    if (ret == HG_SUCCESS)
-        original->copies++;
+    there = !atomic_load(&original->withdrawn);
+    original->copies += there;
     hg_unlock(&bulk->layer->lock);
-    return ret;
+    return there ? HG_SUCCESS : hg_bulk_check_there(original);
 }
 
 HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk)
@@ -436,110 +428,6 @@ static hg_return_t hg_bulk_make_alias(struct hg_bulk_layer *layer,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
-{
-    struct hg_bulk_layer *layer = bulk->layer;
-    const char *owner = bulk->remote ? bulk->owner : layer->owner;
-    size_t size = HG_BULK_FIXED + (owner != NULL ? strlen(owner) : 0);
-    size_t i;
-
-    for (i = 0; i < bulk->mem_count; i++)
-        size += HG_BULK_MEM_FIXED +
-            (size_t) NA_Mem_handle_get_serialize_size(
-                layer->na_class, bulk->mems[i]);
-    return size;
-}
-
-HG_PRIVATE hg_return_t hg_bulk_serialize(
-    struct hg_bulk *bulk, void *buf, size_t buf_size)
-{
-    struct hg_bulk_layer *layer = bulk->layer;
-    struct hg_wire wire = hg_wire_writer(buf, buf_size);
-    size_t owner_size = strlen(layer->owner);
-    hg_return_t ret;
-    size_t i;
-
-    if (bulk->remote) {
-        hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
-        return HG_OPNOTSUPPORT;
-    }
-    ret = hg_bulk_check_there(bulk);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (bulk->original != NULL)
-        bulk = bulk->original;
-    if (buf_size < hg_bulk_serialize_size(bulk)) {
-        hg_log_error(
-            "bulk", "%zu bytes are too few for the bulk handle", buf_size);
-        return HG_MSGSIZE;
-    }
-    ret = hg_bulk_check_mute(layer);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_publish(bulk);
-    if (ret != HG_SUCCESS)
-        return ret;
-    hg_wire_put32(&wire, HG_BULK_MAGIC);
-    hg_wire_put8(&wire, HG_BULK_VERSION);
-    hg_wire_put8(&wire, (uint8_t) bulk->flags);
-    hg_wire_put16(&wire, (uint16_t) owner_size);
-    hg_wire_put64(&wire, bulk->size);
-    hg_wire_put64(&wire, bulk->segment_count);
-    hg_wire_put64(&wire, layer->incarnation);
-    hg_wire_put64(&wire, bulk->id);
-    hg_wire_put32(&wire, (uint32_t) bulk->mem_count);
-    hg_wire_put_bytes(&wire, layer->owner, owner_size);
-    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
-        size_t size = (size_t) NA_Mem_handle_get_serialize_size(
-            layer->na_class, bulk->mems[i]);
-
-        hg_wire_put64(&wire, bulk->mems[i]->size);
-        hg_wire_put32(&wire, (uint32_t) size);
-        ret = NA_Mem_handle_serialize(
-            layer->na_class, hg_wire_take(&wire, size), size, bulk->mems[i]);
-    }
-    assert(ret != HG_SUCCESS || !wire.failed);
-    return ret;
-}
-
-/* ---- Descriptions from peers ---- */
-
-/* Read the memory handles behind the fixed part. */
-static hg_return_t hg_bulk_read_mems(
-    struct hg_bulk *bulk, struct hg_wire *wire, uint32_t count)
-{
-    struct na_class *na_class = bulk->layer->na_class;
-    uint64_t total = 0;
-
-    if (count == 0 || count > hg_wire_left(wire) / HG_BULK_MEM_FIXED)
-        return HG_PROTOCOL_ERROR;
-    bulk->mems =
-        (struct na_mem_handle **) hg_mem_calloc(count, sizeof(bulk->mems[0]));
-    if (bulk->mems == NULL) {
-        hg_log_error("bulk", "no memory for %" PRIu32 " handles", count);
-        return HG_NOMEM;
-    }
-    while (bulk->mem_count < count) {
-        uint64_t size = hg_wire_get64(wire);
-        uint32_t length = hg_wire_get32(wire);
-        const void *bytes = hg_wire_get_bytes(wire, length);
-        hg_return_t ret;
-
-        if (wire->failed || length == 0)
-            return HG_PROTOCOL_ERROR;
-        ret = NA_Mem_handle_deserialize(
-            na_class, &bulk->mems[bulk->mem_count], bytes, length);
-        if (ret != HG_SUCCESS)
-            return ret;
-        bulk->mem_count++;
-        if (bulk->mems[bulk->mem_count - 1]->size != size ||
-            size > bulk->size - total)
-            return HG_PROTOCOL_ERROR;
-        total += size;
-    }
-    return total == bulk->size && hg_wire_left(wire) == 0 ? HG_SUCCESS
-                                                          : HG_PROTOCOL_ERROR;
-}
-
 /* A reference, unless the last one is just going away. */
 static bool hg_bulk_ref_living(struct hg_bulk *bulk)
 {
@@ -552,8 +440,7 @@ static bool hg_bulk_ref_living(struct hg_bulk *bulk)
     return false;
 }
 
-/* Our own description came back. */
-static hg_return_t hg_bulk_find_own(
+HG_PRIVATE hg_return_t hg_bulk_find_own(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
     struct hg_bulk *bulk;
@@ -568,80 +455,6 @@ static hg_return_t hg_bulk_find_own(
         return HG_NOENTRY;
     }
     return hg_bulk_make_alias(layer, bulk, bulk_p);
-}
-
-/* The owner's address, a string without NUL on the wire. */
-static hg_return_t hg_bulk_read_owner(
-    struct hg_bulk *bulk, struct hg_wire *wire, size_t size)
-{
-    const void *bytes = hg_wire_get_bytes(wire, size);
-
-    if (wire->failed || size >= NA_MAX_ADDR_LEN ||
-        (size > 0 && memchr(bytes, '\0', size) != NULL))
-        return HG_PROTOCOL_ERROR;
-    if (size == 0)
-        return HG_SUCCESS;
-    bulk->owner = (char *) hg_mem_calloc(1, size + 1);
-    if (bulk->owner == NULL) {
-        hg_log_error("bulk", "no memory for an owner's address");
-        return HG_NOMEM;
-    }
-    memcpy(bulk->owner, bytes, size);
-    return HG_SUCCESS;
-}
-
-/* Fill a new handle from a description whose start was checked. */
-static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
-    struct hg_wire *wire, size_t owner_size, uint32_t mems)
-{
-    hg_return_t ret = hg_bulk_read_owner(bulk, wire, owner_size);
-
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_read_mems(bulk, wire, mems);
-    if (ret == HG_PROTOCOL_ERROR)
-        hg_log_error("bulk", "a malformed bulk handle");
-    return ret;
-}
-
-HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
-    const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
-{
-    struct hg_wire wire = hg_wire_reader(buf, buf_size);
-    uint32_t magic = hg_wire_get32(&wire);
-    uint8_t version = hg_wire_get8(&wire);
-    uint8_t flags = hg_wire_get8(&wire);
-    uint16_t owner_size = hg_wire_get16(&wire);
-    uint64_t size = hg_wire_get64(&wire);
-    uint64_t segments = hg_wire_get64(&wire);
-    uint64_t incarnation = hg_wire_get64(&wire);
-    uint64_t id = hg_wire_get64(&wire);
-    uint32_t mems = hg_wire_get32(&wire);
-    struct hg_bulk *bulk;
-    hg_return_t ret;
-
-    if (wire.failed || magic != HG_BULK_MAGIC || version != HG_BULK_VERSION ||
-        flags < HG_BULK_READ_ONLY || flags > HG_BULK_READWRITE ||
-        size > SIZE_MAX || segments > SIZE_MAX || segments == 0) {
-        hg_log_error("bulk", "these bytes are no bulk handle");
-        return HG_PROTOCOL_ERROR;
-    }
-    if (incarnation == layer->incarnation)
-        return hg_bulk_find_own(layer, id, bulk_p);
-    bulk = hg_bulk_new(layer);
-    if (bulk == NULL)
-        return HG_NOMEM;
-    bulk->remote = true;
-    bulk->flags = flags;
-    bulk->size = (size_t) size;
-    bulk->segment_count = (size_t) segments;
-    bulk->id = id;
-    ret = hg_bulk_read_remote(bulk, &wire, owner_size, mems);
-    if (ret != HG_SUCCESS) {
-        hg_bulk_unref(bulk);
-        return ret;
-    }
-    *bulk_p = bulk;
-    return HG_SUCCESS;
 }
 
 /* ---- Owners ---- */
@@ -750,81 +563,4 @@ HG_PRIVATE size_t hg_bulk_find_mem(
     }
     *within_p = offset;
     return i;
-}
-
-/* ---- As an argument ---- */
-
-static void hg_bulk_unkeep(void *object)
-{
-    hg_bulk_unref((struct hg_bulk *) object);
-}
-
-static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
-{
-    uint32_t length = 0;
-    unsigned char *bytes;
-    hg_return_t ret;
-    size_t size;
-
-    if (bulk == NULL)
-        return hg_proc_uint32_t(proc, &length);
-    if (bulk->layer == NULL) {
-        hg_log_error("bulk", "the bulk layer of a handle has ended");
-        return hg_proc_fail(proc, HG_FAULT);
-    }
-    size = hg_bulk_serialize_size(bulk);
-    length = (uint32_t) size;
-    ret = hg_proc_uint32_t(proc, &length);
-    if (ret != HG_SUCCESS)
-        return ret;
-    bytes = hg_proc_step(proc, size);
-    if (bytes == NULL)
-        return proc->error;
-    ret = hg_bulk_serialize(bulk, bytes, size);
-    return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
-}
-
-static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
-{
-    struct hg_bulk_layer *layer = hg_bulk_current();
-    struct hg_bulk *bulk = NULL;
-    const unsigned char *bytes;
-    uint32_t length = 0;
-    hg_return_t ret;
-
-    *bulk_p = NULL;
-    ret = hg_proc_uint32_t(proc, &length);
-    if (ret != HG_SUCCESS || length == 0)
-        return ret;
-    bytes = hg_proc_step(proc, length);
-    if (bytes == NULL)
-        return proc->error;
-    if (layer == NULL) {
-        hg_log_error("bulk", "a bulk handle, but no bulk layer");
-        return hg_proc_fail(proc, HG_FAULT);
-    }
-    ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
-    if (ret == HG_SUCCESS)
-        ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
-    if (ret != HG_SUCCESS)
-        return hg_proc_fail(proc, ret);
-    *bulk_p = bulk;
-    return HG_SUCCESS;
-}
-
-HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
-{
-    hg_bulk_t *bulk = (hg_bulk_t *) data;
-
-    if (proc == NULL || data == NULL)
-        return hg_proc_refuse(proc);
-    switch (proc->op) {
-    case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
-    case HG_DECODE: return hg_bulk_decode(proc, bulk);
-    default:
-        if (*bulk != NULL)
-            hg_bulk_unref(*bulk);
-        *bulk = NULL;
-        return HG_SUCCESS;
-    }
 }

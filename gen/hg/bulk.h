@@ -9,17 +9,6 @@
  * to this process turns into an alias: a handle that shares the memory of the
  * first one, and is of no more use once that one was freed.
  *
- *      serialized handle
- *      0     4   5   6      8      16        24            32    40      44
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
- *      +-----+---+---+------+------+---------+-------------+-----+-------+
- *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
- *      +-------------------------------+------------------------------------+
- *
- * `owner` is empty unless bulk runs on a class of its own. `mems` is 1 where
- * the transport takes all segments in one memory handle.
- *
  * Locking: the layer's lock guards its list, ids, publication and copies;
  * counts and the mark of withdrawal are atomics; everything else of a handle is
  * constant.
@@ -105,11 +94,21 @@ HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk);
 /* HG_NOENTRY (logged) when an alias's memory was withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk);
 
-HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
-HG_PRIVATE hg_return_t hg_bulk_serialize(
-    struct hg_bulk *bulk, void *buf, size_t buf_size);
-HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
-    const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
+/* An empty handle with one reference, in the layer's list. NULL: out of memory
+ * (logged). */
+HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer);
+
+/* HG_OPNOTSUPPORT (logged) where the layer is mute. */
+HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer);
+
+/* Register the memory of a local handle and give it an id, if that has not
+ * been done. */
+HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
+
+/* An alias of the handle published under `id`. HG_NOENTRY (logged): it was
+ * freed. */
+HG_PRIVATE hg_return_t hg_bulk_find_own(
+    struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p);
 
 /* See HG_Bulk_handle_access. */
 HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,

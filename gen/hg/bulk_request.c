@@ -8,6 +8,7 @@
 #include "hg/layer.h"
 #include "hg/ticket.h"
 #include "hg/wait.h"
+#include "hg/bulk_wire.h"
 #include "na/addr.h"
 
 struct hg_bulk_request {

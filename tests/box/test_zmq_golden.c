@@ -11,12 +11,7 @@
 #include "support/golden.h"
 
 /* Where in a message they are. */
-enum {
-    AT_INCARNATION = 12,
-    AT_NONCE = 20,
-    AT_NONCE2 = 28,
-    AT_ID = 20
-};
+enum { AT_INCARNATION = 12, AT_NONCE = 20, AT_NONCE2 = 28, AT_ID = 20 };
 
 #define GOLDEN_IPC "zmq+ipc://" /* probes are sent on ipc only */
 
