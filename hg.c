@@ -2796,7 +2796,13 @@ struct na_addr_core {
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
     char *name; /* guarded by the class lock until set, then constant */
+    /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
+    _Atomic uint64_t lingering;
     uint64_t used[NA_CORE_USES]; /* by a layer above, which guards it */
+    /* Messages of its that wait; guarded by the class's match lock. */
+    struct na_link waiting; /* all of them */
+    struct na_link grave;   /* match's graves, if it died before them */
+    uint64_t queued_bytes;  /* what they count for */
     _Alignas(max_align_t) struct na_addr pub;
 };
 
@@ -2861,7 +2867,8 @@ struct na_match {
     struct na_link *messages;  /* expected: buckets of waiting messages */
     size_t buckets;            /* a power of two; 0 until first used */
     size_t entries;            /* in all buckets */
-    uint64_t queued_bytes;     /* in all waiting messages */
+    uint64_t queued_bytes;     /* what all waiting messages count for */
+    struct na_link graves;     /* the dead who left messages */
     bool held;                 /* a message was held back: NA_AGAIN */
     _Atomic bool retry; /* ... and may find room now; cleared by progress */
 };
@@ -2888,6 +2895,7 @@ struct na_class_core {
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
     struct na_match match;
+    _Atomic uint64_t dropped; /* messages */
     _Atomic uint64_t arrived; /* bytes, and NA_CORE_MESSAGE_WEIGHT a message */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
@@ -3236,6 +3244,8 @@ HG_PRIVATE struct na_addr *na_addr_create(
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
+    hg_list_init(&addr->waiting);
+    hg_list_init(&addr->grave);
     addr->pub.na_class = na_class;
     addr->pub.name = addr->name;
     addr->pub.self = self;
@@ -3288,6 +3298,8 @@ static void na_addr_destroy(struct na_addr *addr)
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
 
+    assert(hg_list_is_empty(&addr_core->waiting)); /* each is a reference */
+    assert(hg_list_is_empty(&addr_core->grave));
     hg_lock(&core->lock);
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->lock);
@@ -3864,12 +3876,17 @@ HG_PRIVATE struct na_op_core *na_op_find(
 
 /* #include "na/core.h" */
 
-/* Give the context its functions, `arg` being borrowed by both; NULL takes
- * them back, and no call of either is under way on return. Contexts with
- * functions are numbered from 0: that is what peers address, whatever other
- * contexts the application makes. */
-HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
+/* Give the context, which has none, its functions, `arg` being borrowed by
+ * both. Contexts with functions are numbered from 0: that is what peers
+ * address, whatever other contexts the application makes. The sink's lock is
+ * held on return: until na_sink_let_in only the caller calls them. */
+HG_PRIVATE void na_sink_open(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg);
+HG_PRIVATE void na_sink_let_in(struct na_context *context);
+
+/* Take the functions back, if there are any; no call of either is under way
+ * on return. */
+HG_PRIVATE void na_sink_close(struct na_context *context);
 
 /* The number of a context that has a sink. */
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
@@ -3882,7 +3899,7 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
 
 /* Whether there is a sink of that number. Who is told "no" while holding the match
  * lock, and files a message under it, knows that a sink set later takes it
- * along: see na_match_feed_sink. */
+ * along: see na_match_set_sink. */
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
 
 /* Tell the engine of every context of the class that a peer died. */
@@ -3900,7 +3917,7 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 
 /* #include "base/lock.h" */
 
-HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
+HG_PRIVATE void na_sink_open(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
@@ -3909,18 +3926,36 @@ HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
 
     hg_lock(&core->context_lock);
     hg_lock(&self->sink_lock);
-    if (self->sink == NULL && sink != NULL) {
-        while (core->engines[number] != NULL)
-            number++;
-        assert(number < NA_CORE_CONTEXTS);
-        self->engine = (uint8_t) number;
-        core->engines[number] = self;
-    } else if (self->sink != NULL && sink == NULL) {
-        core->engines[self->engine] = NULL;
-    }
+    assert(self->sink == NULL && sink != NULL);
+    while (core->engines[number] != NULL)
+        number++;
+    assert(number < NA_CORE_CONTEXTS);
+    self->engine = (uint8_t) number;
+    core->engines[number] = self;
     self->sink = sink;
     self->sink_dead = dead;
     self->sink_arg = arg;
+    hg_unlock(&core->context_lock);
+}
+
+HG_PRIVATE void na_sink_let_in(struct na_context *context)
+{
+    assert(na_context_core_of(context)->sink != NULL);
+    hg_unlock(&na_context_core_of(context)->sink_lock);
+}
+
+HG_PRIVATE void na_sink_close(struct na_context *context)
+{
+    struct na_class_core *core = na_class_core_of(context->na_class);
+    struct na_context_core *self = na_context_core_of(context);
+
+    hg_lock(&core->context_lock);
+    hg_lock(&self->sink_lock);
+    if (self->sink != NULL)
+        core->engines[self->engine] = NULL;
+    self->sink = NULL;
+    self->sink_dead = NULL;
+    self->sink_arg = NULL;
     hg_unlock(&self->sink_lock);
     hg_unlock(&core->context_lock);
 }
@@ -4010,13 +4045,17 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
  *     RPC          the sink of the target context     a list
  *
  * Equal candidates match in the order in which they came. Waiting messages
- * are copies, and together no larger than the class's limit; what would pass
- * it is refused, and whoever offered it decides between holding the sender
- * back and dropping. A message outlives its sender: it can still be received,
- * but is the first to go when room is needed.
+ * are copies, which count for their size and what it costs to keep them. A
+ * peer may fill the class's limit only as far as that leaves as much for
+ * others (see hg/share for the rule): one alone gets all of it, all together
+ * never twice as much, and who floods has only his own messages refused.
+ * Whoever offered what is refused decides between holding the sender back and
+ * dropping. A message outlives its sender: it can still be received, but is
+ * the first to go when room is needed. Each address lists its messages, so
+ * that to find those of the dead costs nothing while nobody has died.
  *
- * Locking: the class's match lock guards all of it, receives' lists of the
- * contexts included. Data is copied under it (messages are small). Operations
+ * Locking: the class's match lock guards all of it, the lists of contexts
+ * and addresses included. Data is copied under it (messages are small). Operations
  * are completed, addresses released and threads woken without it.
  */
 #ifndef HG_GEN_NA_MATCH_H
@@ -4044,8 +4083,8 @@ HG_PRIVATE void na_match_drop(struct na_match *match);
 HG_PRIVATE void na_match_fini(struct na_match *match);
 
 /* Give a message to a receive that is posted, which ends, or keep a copy.
- * NA_BUSY: of the RPC plane, and its context has a sink. NA_AGAIN: the limit
- * is reached. NA_NOMEM: not logged. */
+ * NA_BUSY: of the RPC plane, and its context has a sink. NA_AGAIN: its
+ * sender has its share of the room. NA_NOMEM: not logged. */
 HG_PRIVATE na_return_t na_match_offer(
     struct na_class_core *core, const struct na_match_item *item);
 
@@ -4066,8 +4105,10 @@ HG_PRIVATE na_return_t na_match_cancel(
 /* Fail the receives posted for this source with `ret`. */
 HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret);
 
-/* The context has a sink now: hand it what waited for it, in order. */
-HG_PRIVATE void na_match_feed_sink(struct na_context *context);
+/* Give the context a sink, as na_sink_open, and hand it what waited for it
+ * before whatever else comes. */
+HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
+    na_rpc_dead_cb_t dead, void *arg);
 
 #endif
 
@@ -4088,9 +4129,13 @@ HG_PRIVATE void na_match_feed_sink(struct na_context *context);
 
 #define NA_MATCH_BUCKETS_MIN 64u
 
+/* What an allocator adds to a block, about. */
+#define NA_MATCH_OVERHEAD (2 * sizeof(void *))
+
 /* A message that waits for its receive. */
 struct na_match_waiting {
     struct na_link link;
+    struct na_link of_source;  /* its source's list */
     struct na_match_item item; /* its source is a reference, its data ours */
     unsigned char data[];
 };
@@ -4105,13 +4150,35 @@ HG_PRIVATE na_return_t na_match_init(struct na_match *match)
     memset(match, 0, sizeof(*match));
     hg_list_init(&match->unexpected);
     hg_list_init(&match->rpc);
+    hg_list_init(&match->graves);
     return hg_lock_init(&match->lock);
 }
 
 /* Bytes that a waiting message counts for. */
 static uint64_t na_match_weight(na_size_t size)
 {
-    return size + sizeof(struct na_match_waiting);
+    return size + sizeof(struct na_match_waiting) + NA_MATCH_OVERHEAD;
+}
+
+/* Whether so many bytes more would be more than a sender's share. Match lock
+ * held. */
+static bool na_match_is_full(const struct na_class_core *core,
+    const struct na_addr *source, uint64_t weight)
+{
+    uint64_t limit = core->info.max_queue_bytes;
+
+    if (limit > UINT64_MAX / 4)
+        limit = UINT64_MAX / 4; /* no sum overflows */
+    return na_addr_core_of(source)->queued_bytes + weight +
+        core->match.queued_bytes + weight >
+        2 * limit;
+}
+
+/* Take note of a dead address that has messages. Match lock held. */
+static void na_match_bury(struct na_match *match, struct na_addr_core *addr)
+{
+    if (hg_list_is_empty(&addr->grave))
+        hg_list_push(&match->graves, &addr->grave);
 }
 
 /* Take a message off its list. The match lock is held, or nobody else is
@@ -4119,9 +4186,17 @@ static uint64_t na_match_weight(na_size_t size)
 static void na_match_unlink(
     struct na_match *match, struct na_match_waiting *waiting)
 {
+    struct na_addr_core *source = na_addr_core_of(waiting->item.source);
+    uint64_t weight = na_match_weight(waiting->item.size);
+
     hg_list_remove(&waiting->link);
-    assert(match->queued_bytes >= na_match_weight(waiting->item.size));
-    match->queued_bytes -= na_match_weight(waiting->item.size);
+    hg_list_remove(&waiting->of_source);
+    if (hg_list_is_empty(&source->waiting))
+        hg_list_remove(&source->grave);
+    assert(source->queued_bytes >= weight);
+    assert(match->queued_bytes >= source->queued_bytes);
+    source->queued_bytes -= weight;
+    match->queued_bytes -= weight;
     if (waiting->item.plane == NA_MSG_EXPECTED) {
         assert(match->entries > 0);
         match->entries--;
@@ -4163,6 +4238,7 @@ HG_PRIVATE void na_match_drop(struct na_match *match)
         na_match_drop_list(match, &match->messages[i]);
     }
     assert(match->queued_bytes == 0 && match->entries == 0);
+    assert(hg_list_is_empty(&match->graves));
 }
 
 HG_PRIVATE void na_match_fini(struct na_match *match)
@@ -4350,11 +4426,12 @@ static na_return_t na_match_keep(
     struct na_class_core *core, const struct na_match_item *item)
 {
     struct na_match *match = &core->match;
+    struct na_addr_core *source = na_addr_core_of(item->source);
     struct na_match_waiting *waiting;
     struct na_link *list = &match->unexpected;
+    uint64_t weight = na_match_weight(item->size);
 
-    if (match->queued_bytes + na_match_weight(item->size) >
-        core->info.max_queue_bytes) {
+    if (na_match_is_full(core, item->source, weight)) {
         match->held = (core->ops.caps & NA_CAP_HOLDS_BACK) != 0;
         return NA_AGAIN;
     }
@@ -4370,7 +4447,11 @@ static na_return_t na_match_keep(
     waiting->item.data = waiting->data;
     if (item->size > 0)
         memcpy(waiting->data, item->data, (size_t) item->size);
-    match->queued_bytes += na_match_weight(item->size);
+    source->queued_bytes += weight;
+    match->queued_bytes += weight;
+    hg_list_push(&source->waiting, &waiting->of_source);
+    if (na_addr_is_dead(item->source))
+        na_match_bury(match, source); /* it died on the way here */
     if (item->plane == NA_MSG_EXPECTED) {
         list = &match->messages[na_match_bucket(match, item->tag)];
         match->entries++;
@@ -4405,74 +4486,71 @@ HG_PRIVATE na_return_t na_match_offer(
     return ret;
 }
 
-/* Move what dead senders left on a list to `dropped`. Match lock held. */
-static void na_match_purge_list(
-    struct na_match *match, struct na_link *head, struct na_link *dropped)
-{
-    struct na_link *link = head->next;
-
-    while (link != head) {
-        struct na_match_waiting *waiting = na_match_waiting_of(link);
-
-        link = link->next;
-        if (na_addr_is_dead(waiting->item.source)) {
-            na_match_unlink(match, waiting);
-            hg_list_push(dropped, &waiting->link);
-        }
-    }
-}
-
 HG_PRIVATE bool na_match_purge(struct na_match *match)
 {
     struct na_link dropped;
     bool any;
-    size_t i;
 
     hg_list_init(&dropped);
     hg_lock(&match->lock);
-    na_match_purge_list(match, &match->unexpected, &dropped);
-    na_match_purge_list(match, &match->rpc, &dropped);
-    for (i = 0; i < match->buckets; i++)
-        na_match_purge_list(match, &match->messages[i], &dropped);
+    while (!hg_list_is_empty(&match->graves)) {
+        struct na_addr_core *addr =
+            HG_CONTAINER_OF(match->graves.next, struct na_addr_core, grave);
+        struct na_match_waiting *waiting = HG_CONTAINER_OF(
+            addr->waiting.next, struct na_match_waiting, of_source);
+
+        assert(!hg_list_is_empty(&addr->waiting));
+        na_match_unlink(match, waiting); /* the last one ends the grave */
+        hg_list_push(&dropped, &waiting->link);
+    }
     hg_unlock(&match->lock);
     any = !hg_list_is_empty(&dropped);
     na_match_free_list(&dropped);
     return any;
 }
 
-HG_PRIVATE void na_match_feed_sink(struct na_context *context)
+/* Move what waits for the RPC engine of a number to `mine`. Match lock
+ * held. */
+static void na_match_take_rpc(
+    struct na_match *match, uint8_t target, struct na_link *mine)
 {
-    struct na_context_core *core = na_context_core_of(context);
+    struct na_link *link = match->rpc.next;
+
+    while (link != &match->rpc) {
+        struct na_match_waiting *waiting = na_match_waiting_of(link);
+
+        link = link->next;
+        if (waiting->item.target != target)
+            continue;
+        na_match_unlink(match, waiting);
+        hg_list_push(mine, &waiting->link);
+    }
+}
+
+HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
+    na_rpc_dead_cb_t dead, void *arg)
+{
     struct na_match *match = &na_class_core_of(context->na_class)->match;
     struct na_link mine;
     struct na_link *link;
     bool wake;
 
+    assert(sink != NULL);
     hg_list_init(&mine);
     hg_lock(&match->lock);
-    link = match->rpc.next;
-    while (link != &match->rpc) {
-        struct na_match_waiting *waiting = na_match_waiting_of(link);
-
-        link = link->next;
-        if (waiting->item.target != na_sink_number(context))
-            continue;
-        na_match_unlink(match, waiting);
-        hg_list_push(&mine, &waiting->link);
-    }
+    na_sink_open(context, sink, dead, arg);
+    /* From here on others wait for the sink's lock: none overtakes. */
+    na_match_take_rpc(match, na_sink_number(context), &mine);
     wake = na_match_let_go(match);
     hg_unlock(&match->lock);
-    if (wake)
-        context->na_class->core->wake(context->na_class);
-    hg_lock(&core->sink_lock);
-    for (link = mine.next; link != &mine && core->sink != NULL;
-         link = link->next) {
+    for (link = mine.next; link != &mine; link = link->next) {
         const struct na_match_item *item = &na_match_waiting_of(link)->item;
 
-        (void) core->sink(
-            core->sink_arg, item->source, item->tag, item->data, item->size);
+        (void) sink(arg, item->source, item->tag, item->data, item->size);
     }
-    hg_unlock(&core->sink_lock);
+    na_sink_let_in(context);
+    if (wake)
+        context->na_class->core->wake(context->na_class);
     na_match_free_list(&mine);
 }
 
@@ -4569,6 +4647,8 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
     assert(na_addr_is_dead(addr)); /* no receive is posted after this */
     hg_list_init(&failed);
     hg_lock(&match->lock);
+    if (!hg_list_is_empty(&na_addr_core_of(addr)->waiting))
+        na_match_bury(match, na_addr_core_of(addr));
     for (i = 0; i < match->buckets; i++) {
         struct na_link *head = &match->receives[i];
 
@@ -4605,7 +4685,7 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
  *
  * What finds neither receiver nor room is offered again by a transport that
  * holds senders back (NA_CAP_HOLDS_BACK); others have it dropped, counted as
- * "msg_dropped" and logged as a warning.
+ * "msg_dropped" and logged, at every doubling, as a warning.
  *
  * Locking: none of its own; match and sink have theirs.
  */
@@ -4673,6 +4753,20 @@ static na_return_t na_msg_place(
     return ret;
 }
 
+/* Count a message that is lost. It is logged at every doubling: a flood of
+ * messages is not to be one of lines. */
+static void na_msg_drop(
+    struct na_class *na_class, na_size_t size, na_return_t ret)
+{
+    uint64_t before = atomic_fetch_add(&na_class_core_of(na_class)->dropped, 1);
+
+    na_class->core->count(na_class, "msg_dropped", 1);
+    if ((before & (before + 1)) == 0)
+        hg_log_warning("msg",
+            "dropped a message of %" PRIu64 " bytes: %s (%" PRIu64 " so far)",
+            size, NA_Error_to_string(ret), before + 1);
+}
+
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size)
@@ -4690,9 +4784,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
         return NA_SUCCESS;
     if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
         return NA_AGAIN;
-    na_class->core->count(na_class, "msg_dropped", 1);
-    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes: %s", size,
-        NA_Error_to_string(ret));
+    na_msg_drop(na_class, size, ret);
     return NA_SUCCESS;
 }
 
@@ -4707,9 +4799,10 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg)
 {
-    na_sink_set(context, sink, dead, arg);
     if (sink != NULL)
-        na_match_feed_sink(context);
+        na_match_set_sink(context, sink, dead, arg);
+    else
+        na_sink_close(context);
 }
 
 HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
@@ -5057,6 +5150,11 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr, na_op_id_t *op_id);
 
+/* The two halves of freeing a handle that nobody uses: the class forgets it,
+ * and its memory goes, deregistered if it was not yet. */
+HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
+HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
+
 /* Release leaked handles; the number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 
@@ -5186,9 +5284,20 @@ no_memory:
     return NULL;
 }
 
-/* Free a handle that is in no class's table any more. */
-static void na_rma_delete(struct na_mem_core *mem)
+HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
 {
+    struct na_class_core *core = na_class_core_of(handle->na_class);
+
+    assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
+    hg_lock(&core->lock);
+    (void) hg_map_remove(&core->mems, (uintptr_t) handle);
+    hg_unlock(&core->lock);
+}
+
+HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
+{
+    struct na_mem_core *mem = na_mem_core_of(handle);
+
     if (atomic_exchange(&mem->registered, false))
         na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
     hg_mem_free(mem->pub.segments);
@@ -5213,7 +5322,7 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
         hg_unlock(&core->lock);
         if (mem == NULL)
             return n;
-        na_rma_delete(mem);
+        na_rma_delete(&mem->pub);
         n++;
     }
 }
@@ -5344,7 +5453,7 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
         (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
     hg_unlock(&core->lock);
     if (mem != NULL && !used) {
-        na_rma_delete(mem);
+        na_rma_delete(&mem->pub);
         return NA_SUCCESS;
     }
     hg_log_error("rma", "NA_Mem_handle_free: %s",
@@ -5750,7 +5859,10 @@ HG_PRIVATE void na_cursor_scatter(
  * Locking: one mutex per class guards registrations and transfers. It is
  * never held while a slot of the transport or core->complete is called, nor
  * while payload is copied: memory in use is pinned by counts instead, and
- * deregistration waits for them.
+ * deregistration waits for them. A slow or stopped peer holds them as long as it
+ * likes to, up to its death; so the library's own memory, which no application
+ * wants back at once, is withdrawn instead: what is in use is left to the last
+ * who uses it.
  */
 #ifndef HG_GEN_NA_EMUL_H
 #define HG_GEN_NA_EMUL_H
@@ -5795,6 +5907,17 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
  * with it ends with `ret`. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
+/* Take back memory of the library's own that `user` could reach, and free its
+ * handle; where remote access is emulated, nobody is waited for. False: the
+ * memory is used no more, and `buf`, which holds it, is the caller's as before.
+ * True: frames or copies use it still. Then `buf` is taken, and freed by
+ * hg_mem_free once they do not; until then its size is counted for `user`. */
+HG_PRIVATE bool na_emul_withdraw(
+    struct na_mem_handle *mem, void *buf, struct na_addr *user);
+
+/* Bytes so counted. */
+HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
+
 /* A context is being destroyed: its operations complete with NA_CANCELED (or
  * the result they already have) before this returns, and nothing touches
  * their memory any more. Waits as deregistering does. */
@@ -5808,6 +5931,9 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
 /* Whether poll has something to do. Asked by progress once it has armed its
  * waker, before it sleeps: whatever adds work later wakes. */
 HG_PRIVATE bool na_emul_has_work(struct na_emul *emul);
+
+/* When poll has something to do though nobody wakes; HG_CLOCK_NEVER. */
+HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul);
 
 #endif
 
@@ -6102,8 +6228,13 @@ HG_PRIVATE na_return_t na_emul_wire_get_handle(
  * ORIGINS_MAX, because ended ones take a moment to drain. */
 #define NA_EMUL_TARGETS_MAX 1024
 
-/* Refusals kept for want of memory to send them. Past it one is lost. */
+/* Refusals kept for want of memory or room to send them, and those of them to
+ * one peer. Past it one is lost. */
 #define NA_EMUL_UNSAID_MAX 64
+#define NA_EMUL_UNSAID_EACH 8
+
+/* How soon a refusal is tried again for which there was no memory. */
+#define NA_EMUL_UNSAID_MS 10
 
 /* Transfers up to this size do not wait for the window. */
 #define NA_EMUL_SMALL 16384u
@@ -6146,20 +6277,26 @@ struct na_emul {
     struct na_link ready;
     struct na_link stalled;
     struct na_link done;
+    struct na_link buried; /* registrations given up, and used no more */
     struct hg_pool peer_pool;
     struct hg_pool xfer_pool;
     struct hg_pool frame_pool;  /* without a buffer */
     struct hg_pool gather_pool; /* with one of gather_size */
-    struct na_emul_refusal unsaid[NA_EMUL_UNSAID_MAX];
+    struct na_emul_refusal unsaid[NA_EMUL_UNSAID_MAX]; /* oldest first */
     unsigned unsaid_count;
-    _Atomic uint32_t active; /* transfers that exist, and refusals unsaid */
+    uint64_t unsaid_at; /* when to try them again; 0: when the transport says */
+    /* Transfers that exist, refusals unsaid, and registrations given up. */
+    _Atomic uint32_t active;
 };
 
 /* Memory that peers may reach. */
 struct na_emul_reg {
-    const struct na_mem_handle *mem;
-    struct na_link xfers; /* moving */
-    uint64_t pins;        /* frames and copies that use the memory */
+    struct na_mem_handle *mem;
+    struct na_link xfers;     /* moving */
+    uint64_t pins;            /* frames and copies that use the memory */
+    struct na_link in_buried; /* emul->buried */
+    struct na_addr *user;     /* NULL, or it was given up: a reference */
+    void *buf;                /* then: freed with it */
 };
 
 struct na_emul_peer {
@@ -6272,8 +6409,17 @@ HG_PRIVATE void na_emul_xfer_copy_begin(struct na_emul_xfer *xfer);
 HG_PRIVATE void na_emul_xfer_copy_end(
     struct na_emul_xfer *xfer, struct na_emul_reg *reg);
 
+/* Nobody waits until a registration that is in no table any more is unused:
+ * it, its handle and `buf` are freed then. */
+HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
+    struct na_emul_reg *reg, void *buf, struct na_addr *user);
+
+/* Free the registrations that were given up and are used no more. The lock is
+ * released around each. The number of them. */
+HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul);
+
 /* Release the lock, then complete operations and free transfers that are
- * done. The number of them. */
+ * done, and registrations. The number of them. */
 HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul);
 
 /* Wait, releasing the lock, until a pin or a copy ended, an operation
@@ -6292,6 +6438,7 @@ HG_PRIVATE bool na_emul_xfer_wait(struct na_emul *emul, uint64_t deadline);
 
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "na/rma.h" */
 
 #define NA_EMUL_XFER_KEEP 256 /* free objects of each kind, at most */
 #define NA_EMUL_XFER_GATHER 8 /* free buffers of gather_size, at most */
@@ -6402,8 +6549,45 @@ static void na_emul_xfer_unpin(struct na_emul *emul, struct na_emul_reg *reg)
 {
     assert(reg->pins > 0);
     reg->pins--;
+    if (reg->pins == 0 && reg->user != NULL)
+        hg_list_push(&emul->buried, &reg->in_buried);
     if (emul->waiters > 0)
         pthread_cond_broadcast(&emul->cond);
+}
+
+HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
+    struct na_emul_reg *reg, void *buf, struct na_addr *user)
+{
+    assert(reg->pins > 0 && reg->user == NULL && user != NULL);
+    assert(hg_list_is_empty(&reg->xfers));
+    emul->na_class->core->addr_ref(user);
+    reg->user = user;
+    reg->buf = buf;
+    atomic_fetch_add(&na_addr_core_of(user)->lingering, reg->mem->size);
+    atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
+}
+
+HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul)
+{
+    unsigned n = 0;
+    struct na_link *link;
+
+    while ((link = hg_list_pop(&emul->buried)) != NULL) {
+        struct na_emul_reg *reg =
+            HG_CONTAINER_OF(link, struct na_emul_reg, in_buried);
+
+        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
+        hg_unlock(&emul->lock);
+        atomic_fetch_sub(
+            &na_addr_core_of(reg->user)->lingering, reg->mem->size);
+        na_rma_delete(reg->mem);
+        emul->na_class->core->addr_unref(reg->user);
+        hg_mem_free(reg->buf);
+        hg_mem_free(reg);
+        n++;
+        hg_lock(&emul->lock);
+    }
+    return n;
 }
 
 HG_PRIVATE struct na_emul_frame *na_emul_xfer_frame_get(
@@ -6499,6 +6683,7 @@ HG_PRIVATE void na_emul_xfer_setup(struct na_emul *emul)
     hg_list_init(&emul->ready);
     hg_list_init(&emul->stalled);
     hg_list_init(&emul->done);
+    hg_list_init(&emul->buried);
     hg_map_init(&emul->regs);
     hg_slots_init(&emul->origins);
     hg_pool_init(&emul->peer_pool, sizeof(struct na_emul_peer),
@@ -6712,7 +6897,9 @@ HG_PRIVATE void na_emul_xfer_check(struct na_emul_xfer *xfer)
         hg_list_push(&xfer->emul->done, &xfer->in_done);
 }
 
-HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul)
+/* Complete operations and free transfers that are done, releasing the lock
+ * around each. The number of them. */
+static unsigned na_emul_xfer_settle(struct na_emul *emul)
 {
     const struct na_core *core = emul->na_class->core;
     unsigned n = 0;
@@ -6740,6 +6927,18 @@ HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul)
         if (emul->waiters > 0)
             pthread_cond_broadcast(&emul->cond);
     }
+    return n;
+}
+
+HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul)
+{
+    unsigned n = 0;
+
+    /* Who adds to what is not empty wakes nobody: leave nothing behind. */
+    do {
+        n += na_emul_xfer_settle(emul);
+        n += na_emul_xfer_bury(emul);
+    } while (!hg_list_is_empty(&emul->done));
     hg_unlock(&emul->lock);
     return n;
 }
@@ -6800,6 +6999,7 @@ HG_PRIVATE bool na_emul_send_refusal(
 /* emul_send: see emul_send.h. */
 /* #include "na/emul_send.h" */
 
+/* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "na/emul_wire.h" */
 
@@ -6953,6 +7153,13 @@ static bool na_emul_send_choose(
 
 /* ---- Sending it ---- */
 
+/* Whether a poll would find something to do, but for refusals. */
+static bool na_emul_send_is_due(const struct na_emul *emul)
+{
+    return !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done) ||
+        !hg_list_is_empty(&emul->buried);
+}
+
 /* The transport is done with a frame's memory. Any thread. */
 static void na_emul_send_released(void *arg)
 {
@@ -6962,10 +7169,9 @@ static void na_emul_send_released(void *arg)
     bool wake;
 
     hg_lock(&emul->lock);
-    idle = hg_list_is_empty(&emul->ready) && hg_list_is_empty(&emul->done);
+    idle = !na_emul_send_is_due(emul);
     na_emul_xfer_frame_put(frame);
-    wake = idle &&
-        !(hg_list_is_empty(&emul->ready) && hg_list_is_empty(&emul->done));
+    wake = idle && na_emul_send_is_due(emul);
     hg_unlock(&emul->lock);
     if (wake)
         emul->na_class->core->wake(emul->na_class);
@@ -7079,13 +7285,22 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
 
 /* ---- Refusals ---- */
 
-/* Keep a refusal for later; takes the address's reference. False: no place. */
-static bool na_emul_send_keep(
-    struct na_emul *emul, const struct na_emul_refusal *refusal)
+/* Keep a refusal that met `ret` for later; takes the address's reference.
+ * False: no place. Where the transport has no room it will wake; when there is
+ * memory again nobody says. */
+static bool na_emul_send_keep(struct na_emul *emul,
+    const struct na_emul_refusal *refusal, na_return_t ret)
 {
-    if (emul->unsaid_count == NA_EMUL_UNSAID_MAX)
+    unsigned same = 0;
+    unsigned i;
+
+    for (i = 0; i < emul->unsaid_count; i++)
+        same += emul->unsaid[i].addr == refusal->addr;
+    if (emul->unsaid_count == NA_EMUL_UNSAID_MAX || same >= NA_EMUL_UNSAID_EACH)
         return false;
     emul->unsaid[emul->unsaid_count++] = *refusal;
+    if (ret == NA_NOMEM && emul->unsaid_at == 0)
+        emul->unsaid_at = hg_clock_after_ms(NA_EMUL_UNSAID_MS);
     atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
     return true;
 }
@@ -7107,7 +7322,7 @@ static enum na_emul_send_result na_emul_send_no(
     ret = na_emul_send_out(emul, refusal->addr, &plan);
     hg_lock(&emul->lock);
     if ((ret == NA_NOMEM || ret == NA_AGAIN) &&
-        na_emul_send_keep(emul, refusal))
+        na_emul_send_keep(emul, refusal, ret))
         return NA_EMUL_SEND_STALLED;
     hg_unlock(&emul->lock);
     core->addr_unref(refusal->addr);
@@ -7124,18 +7339,23 @@ HG_PRIVATE bool na_emul_send_refusal(
     return na_emul_send_no(emul, &refusal) != NA_EMUL_SEND_FAILED;
 }
 
-/* Once more for the refusals that were kept. Returns how many went. */
+/* Once more for each of the refusals that were kept, the oldest first: what one
+ * peer cannot hear keeps no other waiting. Returns how many went. */
 static unsigned na_emul_send_unsaid(struct na_emul *emul)
 {
+    unsigned left = emul->unsaid_count;
     unsigned n = 0;
 
-    while (emul->unsaid_count > 0) {
-        struct na_emul_refusal refusal = emul->unsaid[--emul->unsaid_count];
+    emul->unsaid_at = 0;
+    for (; left > 0 && emul->unsaid_count > 0; left--) {
+        struct na_emul_refusal refusal = emul->unsaid[0];
 
+        emul->unsaid_count--;
+        memmove(emul->unsaid, emul->unsaid + 1,
+            emul->unsaid_count * sizeof(emul->unsaid[0]));
         atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
-        if (na_emul_send_no(emul, &refusal) == NA_EMUL_SEND_STALLED)
-            break;
-        n++;
+        if (na_emul_send_no(emul, &refusal) != NA_EMUL_SEND_STALLED)
+            n++;
     }
     return n;
 }
@@ -7168,10 +7388,22 @@ HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
     if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
         return false;
     hg_lock(&emul->lock);
-    work = !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done) ||
-        emul->unsaid_count > 0;
+    work = na_emul_send_is_due(emul) ||
+        (emul->unsaid_at != 0 && hg_clock_now() >= emul->unsaid_at);
     hg_unlock(&emul->lock);
     return work;
+}
+
+HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
+{
+    uint64_t due;
+
+    if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
+        return HG_CLOCK_NEVER;
+    hg_lock(&emul->lock);
+    due = emul->unsaid_at != 0 ? emul->unsaid_at : HG_CLOCK_NEVER;
+    hg_unlock(&emul->lock);
+    return due;
 }
 
 /* ==== gen/na/emul.c ==== */
@@ -7200,6 +7432,7 @@ HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
 /* #include "na/emul_send.h" */
 /* #include "na/emul_wire.h" */
 /* #include "na/emul_xfer.h" */
+/* #include "na/rma.h" */
 
 #define NA_EMUL_DEATH_MS 5000u /* when info names none */
 #define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
@@ -7250,6 +7483,9 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
     uint64_t key;
 
     assert(emul->waiters == 0 && emul->completing == 0);
+    hg_lock(&emul->lock);
+    (void) na_emul_xfer_bury(emul);
+    hg_unlock(&emul->lock);
     while ((reg = (struct na_emul_reg *) hg_map_next(
                 &emul->regs, &cursor, &key)) != NULL) {
         assert(reg->pins == 0);
@@ -7287,6 +7523,7 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
         goto no_memory;
     reg->mem = mem;
     hg_list_init(&reg->xfers);
+    hg_list_init(&reg->in_buried);
     hg_lock(&emul->lock);
     do
         key = hg_clock_random();
@@ -7332,6 +7569,21 @@ static void na_emul_await(
     hg_lock(&emul->lock);
 }
 
+/* Nobody finds the memory any more, and what moved there has ended. */
+static struct na_emul_reg *na_emul_take_reg(
+    struct na_emul *emul, const struct na_mem_handle *mem)
+{
+    struct na_emul_reg *reg =
+        (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
+
+    assert(reg != NULL && reg->mem == mem);
+    while (!hg_list_is_empty(&reg->xfers))
+        na_emul_xfer_fail(
+            HG_CONTAINER_OF(reg->xfers.next, struct na_emul_xfer, in_reg),
+            NA_NOENTRY);
+    return reg;
+}
+
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
@@ -7339,17 +7591,43 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
     uint64_t deadline = 0;
 
     hg_lock(&emul->lock);
-    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
-    assert(reg != NULL && reg->mem == mem);
-    while (!hg_list_is_empty(&reg->xfers))
-        na_emul_xfer_fail(
-            HG_CONTAINER_OF(reg->xfers.next, struct na_emul_xfer, in_reg),
-            NA_NOENTRY);
+    reg = na_emul_take_reg(emul, mem);
     while (reg->pins > 0)
         na_emul_await(emul, &deadline, "deregistering memory");
     na_emul_leave(emul);
     mem->key = 0;
     hg_mem_free(reg);
+}
+
+HG_PRIVATE bool na_emul_withdraw(
+    struct na_mem_handle *mem, void *buf, struct na_addr *user)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_reg *reg;
+    bool used;
+
+    na_rma_forget(mem);
+    if (emul == NULL ||
+        !atomic_exchange(&na_mem_core_of(mem)->registered, false)) {
+        na_rma_delete(mem); /* and deregisters */
+        return false;
+    }
+    hg_lock(&emul->lock);
+    reg = na_emul_take_reg(emul, mem);
+    used = reg->pins > 0;
+    if (used)
+        na_emul_xfer_give_up(emul, reg, buf, user);
+    na_emul_leave(emul);
+    if (!used) {
+        na_rma_delete(mem);
+        hg_mem_free(reg);
+    }
+    return used;
+}
+
+HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
+{
+    return atomic_load(&na_addr_core_of(user)->lingering);
 }
 
 HG_PRIVATE na_size_t na_emul_mem_serialize_size(const struct na_mem_handle *mem)
@@ -7910,7 +8188,8 @@ static unsigned na_progress_turn(
 /* Whether there is something to do, or to tell, before sleeping. */
 static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
 {
-    return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL));
+    return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL)) ||
+        atomic_load(&context->poked);
 }
 
 /* Whether a turn that may poll would find nothing; from here on, until
@@ -7929,6 +8208,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     unsigned lanes, bool polled, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
+    struct na_emul *emul = na_class_emul(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
     int fd = NA_POLL_FD_IDLE;
@@ -7940,6 +8220,12 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 
         if (soon < deadline)
             deadline = soon;
+    }
+    if (polled && emul != NULL) {
+        uint64_t due = na_emul_due(emul);
+
+        if (due < deadline)
+            deadline = due;
     }
     hg_waker_arm(waker);
     if (!na_progress_ready(context, lanes)) {
@@ -11602,6 +11888,7 @@ enum hg_share_kind {
 };
 
 struct hg_share {
+    bool left; /* counts no more, as nobody gives back what is in it */
     uint64_t limit[HG_SHARE_KINDS]; /* below 2^62 */
     uint64_t total[HG_SHARE_KINDS];
 };
@@ -11617,9 +11904,15 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 HG_PRIVATE bool hg_share_is_full(const struct hg_share *share,
     struct na_addr *addr, enum hg_share_kind kind);
 
-/* Give back what was taken or added. */
+/* Give back what was taken or added; nothing after hg_share_leave. */
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
+
+/* Count no more, though something is not given back. hg_share_forget then, with
+ * the lock not held, lets the peers of a class begin anew, as addresses outlive
+ * what counts in them. */
+HG_PRIVATE void hg_share_leave(struct hg_share *share);
+HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 
 #endif
 
@@ -11630,6 +11923,8 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* share: see share.h. */
 /* #include "hg/share.h" */
+
+/* #include "base/lock.h" */
 
 /* Where an address counts it. */
 static uint64_t *hg_share_of(struct na_addr *addr, enum hg_share_kind kind)
@@ -11645,7 +11940,7 @@ HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
     uint64_t most = 2 * share->limit[kind];
 
     /* No sum of these overflows. */
-    if (amount > share->limit[kind] ||
+    if (share->left || amount > share->limit[kind] ||
         *used + amount + share->total[kind] + amount > most)
         return false;
     hg_share_add(share, addr, kind, amount);
@@ -11657,6 +11952,8 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 {
     uint64_t *used = hg_share_of(addr, kind);
 
+    if (share->left)
+        return;
     assert(*used <= share->total[kind]);
     *used += amount;
     share->total[kind] += amount;
@@ -11674,9 +11971,29 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
 {
     uint64_t *used = hg_share_of(addr, kind);
 
+    if (share->left)
+        return;
     assert(*used >= amount && share->total[kind] >= *used);
     *used -= amount;
     share->total[kind] -= amount;
+}
+
+HG_PRIVATE void hg_share_leave(struct hg_share *share)
+{
+    assert(!share->left);
+    share->left = true;
+}
+
+HG_PRIVATE void hg_share_forget(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_link *link;
+
+    hg_lock(&core->lock);
+    for (link = core->addrs.next; link != &core->addrs; link = link->next)
+        memset(HG_CONTAINER_OF(link, struct na_addr_core, link)->used, 0,
+            sizeof(((struct na_addr_core *) 0)->used));
+    hg_unlock(&core->lock);
 }
 
 /* ==== gen/hg/bulk.h ==== */
@@ -13306,6 +13623,11 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *done));
 
+/* Let its timer, which is not set, expire at `when`; who drives hears of it.
+ * HG_NOMEM (logged). The lock is held. */
+HG_PRIVATE hg_return_t hg_handle_set_timer(
+    struct hg_handle *handle, uint64_t when);
+
 static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 {
     return HG_CONTAINER_OF(done, struct hg_handle, done);
@@ -13350,6 +13672,7 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 /* #include "base/log.h" */
 /* #include "na/addr.h" */
 /* #include "na/msg.h" */
+/* #include "na/progress.h" */
 /* #include "na/sink.h" */
 
 /* Free handles kept, and the largest buffer one keeps. */
@@ -13527,6 +13850,18 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     na_queue_push(handle->context->queue, lane, &handle->done);
 }
 
+HG_PRIVATE hg_return_t hg_handle_set_timer(
+    struct hg_handle *handle, uint64_t when)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = hg_deadline_add(&context->deadline, &handle->timer, when);
+
+    /* Whoever drives sleeps until what was the first one before. */
+    if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
+        na_progress_poke(context->na_context);
+    return ret;
+}
+
 /* ---- What is known of it ---- */
 
 HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle)
@@ -13633,8 +13968,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
     return ret;
 }
 
-/* Send a handle's control message, or keep it for later. */
-static void hg_handle_say(struct hg_handle *handle)
+/* Send a handle's control message. False: it is kept for later. */
+static bool hg_handle_say(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_handle_send(
@@ -13645,10 +13980,12 @@ static void hg_handle_say(struct hg_handle *handle)
         hg_lock(&context->lock);
         hg_list_push(&context->unsaid, &handle->unsaid);
         hg_unlock(&context->lock);
-    } else if (ret != HG_SUCCESS) {
+        return false;
+    }
+    if (ret != HG_SUCCESS)
         hg_log_warning("rpc", "could not tell %s about a call: %s",
             hg_handle_peer(handle), HG_Error_to_string(ret));
-    }
+    return true;
 }
 
 HG_PRIVATE void hg_handle_send_control(
@@ -13661,7 +13998,8 @@ HG_PRIVATE void hg_handle_send_control(
     header->origin_context = na_sink_number(context->na_context);
     header->target_context = handle->peer_context;
     hg_header_encode(header, handle->control);
-    hg_handle_say(handle);
+    if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
+        na_progress_poke(context->na_context);
 }
 
 /* Take all that is in `unsaid`; their references are the caller's. */
@@ -13685,7 +14023,7 @@ HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, unsaid);
 
-        hg_handle_say(handle);
+        (void) hg_handle_say(handle);
         hg_handle_unref(handle);
     }
     hg_lock(&context->lock);
@@ -13776,13 +14114,14 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
  *      | held id  | args size   | length | memory handle        |
  *      +----------+-------------+--------+----------------------+
  *
- * The size is the peer's word. It is checked against max_args_size, and at a
- * target counted as part of the peer's share (share.h) of max_fetched_bytes, or
- * of max_held_bytes for an answer, before anything is done. Memory is not
- * granted on that word: arguments come in pieces, and the room for them is at
- * most twice what has come, and one piece. At a target each piece has
- * output_hold_ms to come. At an origin it is the caller, who chose whom to
- * call, that waits as long as it likes.
+ * The size is the peer's word. It is checked against max_args_size before
+ * anything is done, but memory is not granted on that word: arguments come in
+ * pieces, and the room for them is at most twice what has come, and one piece.
+ * At a target that room counts as part of the peer's share (share.h) of
+ * max_fetched_bytes, piece by piece: an announcement alone takes little away
+ * from others. An output, which is there, counts as a whole, of max_held_bytes.
+ * At a target each piece has output_hold_ms to come. At an origin it is the
+ * caller, who chose whom to call, that waits as long as it likes.
  *
  * Locking: none of its own; an overflow belongs to whoever drives its handle's
  * state. What the context's lock guards is marked in handle.h.
@@ -13812,7 +14151,8 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
     const unsigned char *payload, size_t size);
 
 /* Withdraw or free everything; nothing when there is nothing. A fetch must
- * have ended. */
+ * have ended. What a slow peer is at still goes later, with the buffer that the
+ * handle encoded into; see na_emul_withdraw. */
 HG_PRIVATE void hg_overflow_end(
     struct hg_handle *handle, struct hg_overflow *large);
 
@@ -13839,12 +14179,16 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
 /* #include "na/context.h" */
+/* #include "na/emul.h" */
 /* #include "na/rma.h" */
 
 #define HG_OVERFLOW_FIXED 20
 
 /* Pieces grow from the first size to the largest: as much again as has come.
- * The largest has to come in output_hold_ms. */
+ * The largest has to come in output_hold_ms. Once a quarter of what a target
+ * has is taken they begin small, so that as many announcements as there may be
+ * calls leave room for whoever sends something. */
+#define HG_OVERFLOW_PIECE_SMALL ((size_t) 64 << 10)
 #define HG_OVERFLOW_PIECE_FIRST ((size_t) 1 << 20)
 #define HG_OVERFLOW_PIECE_MAX ((size_t) 16 << 20)
 
@@ -13853,30 +14197,34 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
 /* ---- Shares ---- */
 
-/* Count `size` bytes for a target's peer, of its input or its output. */
+/* Count `size` bytes more for a target's peer, of its input or its output. */
 static hg_return_t hg_overflow_take_share(
     struct hg_handle *handle, struct hg_overflow *large, size_t size)
 {
     struct hg_context *context = handle->context;
     bool fetched = large == &handle->in_large;
+    enum hg_share_kind kind = fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD;
+    /* Held no more, but on its way still: as if it were held. */
+    uint64_t lingering = fetched ? 0 : na_emul_lingering(handle->addr);
     bool taken;
 
     if (!handle->target)
         return HG_SUCCESS;
     hg_lock(&context->lock);
-    assert(large->share == 0);
-    taken = hg_share_take(&context->share, handle->addr,
-        fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, size);
-    if (taken)
-        large->share = size;
+    taken = lingering <= context->share.limit[kind] &&
+        hg_share_take(&context->share, handle->addr, kind, size + lingering);
+    if (taken) {
+        hg_share_give(&context->share, handle->addr, kind, lingering);
+        large->share += size;
+    }
     hg_unlock(&context->lock);
     if (taken)
         return HG_SUCCESS;
     hg_handle_count(&context->hg_class->turned_away);
     hg_log_warning("rpc",
         "no room for an %s of %zu bytes of \"%s\" with %s for now",
-        fetched ? "input" : "output", size, hg_handle_function(handle),
-        hg_handle_peer(handle));
+        fetched ? "input" : "output", fetched ? large->size : size,
+        hg_handle_function(handle), hg_handle_peer(handle));
     return HG_AGAIN;
 }
 
@@ -13961,8 +14309,14 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
 HG_PRIVATE void hg_overflow_end(
     struct hg_handle *handle, struct hg_overflow *large)
 {
-    if (large->mem != NULL)
-        (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
+    if (large->mem != NULL) {
+        /* What was offered lies where the handle encodes. */
+        struct hg_buf *buf =
+            large == &handle->out_large ? &handle->out : &handle->in;
+
+        if (na_emul_withdraw(large->mem, buf->data, handle->addr))
+            memset(buf, 0, sizeof(*buf));
+    }
     if (large->remote != NULL)
         (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
     hg_mem_free(large->data);
@@ -13984,16 +14338,22 @@ static void hg_overflow_finish(
         hg_overflow_end(handle, large);
 }
 
-/* Room for `need` bytes of the arguments: as much again as there was. */
-static hg_return_t hg_overflow_grow(struct hg_overflow *large, size_t need)
+/* Room for `need` bytes of the arguments: as much again as there was, and that
+ * much of the peer's share. */
+static hg_return_t hg_overflow_grow(
+    struct hg_handle *handle, struct hg_overflow *large, size_t need)
 {
     size_t room = large->room > large->size / 2 ? large->size : 2 * large->room;
     unsigned char *data;
+    hg_return_t ret;
 
     if (need <= large->room)
         return HG_SUCCESS;
     if (room < need)
         room = need;
+    ret = hg_overflow_take_share(handle, large, room - large->room);
+    if (ret != HG_SUCCESS)
+        return ret;
     data = (unsigned char *) hg_mem_realloc(large->data, room);
     if (data == NULL) {
         hg_log_error("rpc", "no memory for arguments of %zu bytes, of %zu",
@@ -14015,7 +14375,7 @@ static hg_return_t hg_overflow_begin_piece(
     hg_lock(&context->lock);
     assert(!large->under_way && handle->timer.index == 0);
     if (handle->target)
-        ret = hg_deadline_add(&context->deadline, &handle->timer,
+        ret = hg_handle_set_timer(handle,
             hg_clock_after_ms(context->hg_class->options.output_hold_ms));
     large->under_way = ret == HG_SUCCESS;
     hg_unlock(&context->lock);
@@ -14046,6 +14406,36 @@ static bool hg_overflow_end_piece(
     return more;
 }
 
+/* How much to fetch next. */
+static size_t hg_overflow_piece(
+    struct hg_handle *handle, const struct hg_overflow *large)
+{
+    const struct hg_share *share = &handle->context->share;
+    size_t first = HG_OVERFLOW_PIECE_FIRST;
+    size_t size = large->got;
+
+    hg_lock(&handle->context->lock);
+    if (handle->target &&
+        share->total[HG_SHARE_FETCHED] > share->limit[HG_SHARE_FETCHED] / 4)
+        first = HG_OVERFLOW_PIECE_SMALL;
+    hg_unlock(&handle->context->lock);
+    if (size < first)
+        size = first;
+    if (size > HG_OVERFLOW_PIECE_MAX)
+        size = HG_OVERFLOW_PIECE_MAX;
+    return size < large->size - large->got ? size : large->size - large->got;
+}
+
+static bool hg_overflow_is_canceled(struct hg_handle *handle)
+{
+    bool canceled;
+
+    hg_lock(&handle->context->lock);
+    canceled = handle->canceled;
+    hg_unlock(&handle->context->lock);
+    return canceled;
+}
+
 static na_return_t hg_overflow_got(const struct na_cb_info *info);
 
 /* Fetch the next piece. */
@@ -14054,17 +14444,11 @@ static hg_return_t hg_overflow_next(
 {
     struct hg_context *context = handle->context;
     size_t start = large->got;
-    size_t size = start;
+    size_t size = hg_overflow_piece(handle, large);
     na_op_id_t op_id = NA_OP_ID_NULL;
     hg_return_t ret;
 
-    if (size < HG_OVERFLOW_PIECE_FIRST)
-        size = HG_OVERFLOW_PIECE_FIRST;
-    if (size > HG_OVERFLOW_PIECE_MAX)
-        size = HG_OVERFLOW_PIECE_MAX;
-    if (size > large->size - start)
-        size = large->size - start;
-    ret = hg_overflow_grow(large, start + size);
+    ret = hg_overflow_grow(handle, large, start + size);
     if (ret != HG_SUCCESS)
         return ret;
     ret = NA_Mem_handle_create(context->hg_class->na_class, large->data + start,
@@ -14103,7 +14487,8 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
         handle, large, ret == HG_SUCCESS ? (size_t) large->mem->size : 0);
 
     if (ret == HG_SUCCESS && more) {
-        ret = handle->canceled ? HG_CANCELED : hg_overflow_next(handle, large);
+        ret = hg_overflow_is_canceled(handle) ? HG_CANCELED
+                                              : hg_overflow_next(handle, large);
         if (ret == HG_SUCCESS)
             return NA_SUCCESS;
     }
@@ -14121,7 +14506,6 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     struct hg_wire wire = hg_wire_reader(payload, size);
     uint64_t args_size;
     uint32_t mem_size;
-    hg_return_t ret;
 
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
@@ -14138,9 +14522,6 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
             args_size, hg_handle_peer(handle));
         return HG_MSGSIZE;
     }
-    ret = hg_overflow_take_share(handle, large, (size_t) args_size);
-    if (ret != HG_SUCCESS)
-        return ret;
     large->size = (size_t) args_size;
     return NA_Mem_handle_deserialize(
         na_class, &large->remote, hg_wire_get_bytes(&wire, mem_size), mem_size);
@@ -14192,8 +14573,8 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
         handle->canceled = true;
     }
     if (late && op_id == NA_OP_ID_NULL) /* just begun: in a moment, then */
-        (void) hg_deadline_add(&context->deadline, &handle->timer,
-            hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
+        (void) hg_handle_set_timer(
+            handle, hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
     hg_unlock(&context->lock);
     if (!late || op_id == NA_OP_ID_NULL)
         return;
@@ -14991,7 +15372,7 @@ static hg_return_t hg_serve_hold(struct hg_handle *handle)
     hg_return_t ret;
 
     hg_lock(&context->lock);
-    ret = hg_deadline_add(&context->deadline, &handle->timer, until);
+    ret = hg_handle_set_timer(handle, until);
     handle->held = ret == HG_SUCCESS;
     if (handle->held)
         hg_handle_ref(handle);
@@ -15212,7 +15593,8 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
 
     hg_lock(&context->lock);
     unanswered = handle->state == HG_HANDLE_ARRIVED;
-    /* One that is back in the pool, or reused, has another state. */
+    /* One that is back in the pool has another state. One that serves another
+     * call by now is not told from it: that call is ended. */
     again =
         handle->freed || (!unanswered && handle->state != HG_HANDLE_ANSWERED);
     if (!again) {
@@ -15246,7 +15628,7 @@ HG_PRIVATE void hg_serve_acknowledged(struct hg_context *context,
     hg_unlock(&context->lock);
     if (handle == NULL)
         hg_handle_count(&context->hg_class->late);
-    else /* withdrawing may wait, which the sink must not */
+    else /* a transport's own withdrawing may wait, which the sink must not */
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
 }
 
@@ -15771,6 +16153,10 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             " transfers did not end: their memory is left to them",
             context->live, context->sending,
             atomic_load(&context->layer->transfers));
+        hg_lock(&context->lock);
+        hg_share_leave(&context->share);
+        hg_unlock(&context->lock);
+        hg_share_forget(context->hg_class->na_class);
     }
     if (context->na_context != context->layer->context)
         (void) na_context_destroy(context->na_context);
@@ -15794,9 +16180,11 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
  *
  *     enter:  count one more;  closed? --> count one less, no entry
  *     leave:  count one less
- *     close:  from "open, 0 inside" to "closed" in one step, or not at all
+ *     close:  from "open, 0 inside" to "closed" in one step, or not at all;
+ *             to close both, the bulk gate is held meanwhile: who comes waits
  *
- * Locking: a gate is one atomic word, so passing it waits for nobody. A mutex
+ * Locking: a gate is one atomic word, so passing it waits for nobody, but for a
+ * moment while both are being closed. A mutex
  * serializes beginnings and endings (rooms above this one do both), and guards
  * what they decide by. It is not held while entering.
  */
@@ -15832,6 +16220,9 @@ HG_PRIVATE bool hg_layer_close_bulk(void);
 
 /* ---- Both ---- */
 
+/* Close both gates, or neither: nobody is turned away by the attempt. */
+HG_PRIVATE bool hg_layer_close_both(void);
+
 /* Around beginnings and endings. */
 HG_PRIVATE void hg_layer_lock(void);
 HG_PRIVATE void hg_layer_unlock(void);
@@ -15852,8 +16243,10 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 
-/* In a gate's word, beside the number inside. */
+/* In a gate's word, beside the number inside: closed; to be closed, or not, in
+ * a moment, for which who comes waits. */
 #define HG_LAYER_CLOSED 0x80000000u
+#define HG_LAYER_HELD 0x40000000u
 
 /* What is behind a gate is written while it is closed. */
 static _Atomic uint32_t hg_layer_gate = HG_LAYER_CLOSED;
@@ -15867,12 +16260,17 @@ static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static bool hg_layer_pass(_Atomic uint32_t *gate)
 {
-    uint32_t before = atomic_fetch_add_explicit(gate, 1, memory_order_acquire);
+    for (;;) {
+        uint32_t before =
+            atomic_fetch_add_explicit(gate, 1, memory_order_acquire);
 
-    if ((before & HG_LAYER_CLOSED) == 0)
-        return true;
-    atomic_fetch_sub_explicit(gate, 1, memory_order_relaxed);
-    return false;
+        if ((before & (HG_LAYER_CLOSED | HG_LAYER_HELD)) == 0)
+            return true;
+        atomic_fetch_sub_explicit(gate, 1, memory_order_relaxed);
+        if ((before & HG_LAYER_CLOSED) != 0)
+            return false;
+        (void) sched_yield();
+    }
 }
 
 static void hg_layer_go(_Atomic uint32_t *gate)
@@ -15892,11 +16290,11 @@ static void hg_layer_unbar(_Atomic uint32_t *gate)
     (void) before;
 }
 
-static bool hg_layer_bar(_Atomic uint32_t *gate)
+static bool hg_layer_bar(_Atomic uint32_t *gate, uint32_t how)
 {
     uint32_t nobody = 0;
 
-    return atomic_compare_exchange_strong(gate, &nobody, HG_LAYER_CLOSED);
+    return atomic_compare_exchange_strong(gate, &nobody, how);
 }
 
 /* ---- The RPC layer ---- */
@@ -15924,7 +16322,7 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context)
 
 HG_PRIVATE bool hg_layer_close(void)
 {
-    return hg_layer_bar(&hg_layer_gate);
+    return hg_layer_bar(&hg_layer_gate, HG_LAYER_CLOSED);
 }
 
 /* ---- The bulk layer ---- */
@@ -15952,10 +16350,23 @@ HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
 
 HG_PRIVATE bool hg_layer_close_bulk(void)
 {
-    return hg_layer_bar(&hg_layer_bulk_gate);
+    return hg_layer_bar(&hg_layer_bulk_gate, HG_LAYER_CLOSED);
 }
 
 /* ---- Both ---- */
+
+HG_PRIVATE bool hg_layer_close_both(void)
+{
+    bool closed;
+
+    if (!hg_layer_bar(&hg_layer_bulk_gate, HG_LAYER_HELD))
+        return false;
+    closed = hg_layer_close();
+    if (closed)
+        atomic_fetch_or(&hg_layer_bulk_gate, HG_LAYER_CLOSED);
+    atomic_fetch_and(&hg_layer_bulk_gate, ~HG_LAYER_HELD);
+    return closed;
+}
 
 HG_PRIVATE void hg_layer_lock(void)
 {
@@ -15984,11 +16395,11 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
  * Waiting is progress until a flag is up. Any number of threads may wait. One
  * at a time has the driver's role and progresses; the others sleep, each until
  * its own flag is raised, and one of them takes the role over when the driver
- * leaves or runs a handler. Handlers run outside the role, so that a slow one stops nobody's
- * progress.
+ * leaves or runs a handler. Handlers run outside the role, so that a slow one
+ * stops nobody's progress.
  *
- *     wait:  calls queued that may run here? --yes--> run one
- *            done? --yes--> result
+ *     wait:  done? --yes--> result
+ *            calls queued that may run here? --yes--> run one; done? --> result
  *            time up, having looked once? --yes--> HG_TIMEOUT
  *            role free? --yes--> progress, run completions; again
  *            sleep until done, the role is free, or time is up; again
@@ -16016,9 +16427,10 @@ HG_PRIVATE bool hg_wait_is_raised(const bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
- * signal came while this thread slept). A test may run a handler before it has
- * looked for news and one after it, and no wait outlasts its time by more than
- * the handler it runs then. Lock not held. */
+ * signal came while this thread slept). With *done up already it does nothing
+ * else. A test may run a handler before it has looked for news and one after
+ * it, and no wait outlasts its time by more than the handler it runs then. What
+ * `done` is in stays until this returns. Lock not held. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const bool *done, bool calls, uint64_t deadline);
 
@@ -16178,16 +16590,19 @@ static bool hg_wait_has_calls(struct hg_context *context)
     return na_queue_has(context->queue, 1u << NA_LANE_CALL);
 }
 
-/* Run queued calls, counting the depth; the number run. Lock held, and free
- * meanwhile. */
-static unsigned hg_wait_run_calls(struct hg_context *context, unsigned max)
+/* Run queued calls, at most `max` and none more once `deadline` is there,
+ * counting the depth; the number run. Lock held, and free meanwhile. */
+static unsigned hg_wait_run_calls(
+    struct hg_context *context, unsigned max, uint64_t deadline)
 {
-    unsigned n;
+    unsigned n = 0;
 
     hg_wait_hand_on(); /* progress goes on without us */
     hg_wait_unlock();
     hg_wait_depth++;
-    n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max);
+    while (na_context_run(context->na_context, 1u << NA_LANE_CALL, 1) > 0 &&
+        ++n < max && hg_clock_now() < deadline)
+        continue;
     hg_wait_depth--;
     hg_wait_lock();
     return n;
@@ -16225,8 +16640,12 @@ HG_PRIVATE hg_return_t hg_wait_until(
 
     hg_wait_lock();
     for (;;) {
+        if (done != NULL && *done) {
+            ret = HG_SUCCESS;
+            break;
+        }
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
-            events += hg_wait_run_calls(context, max);
+            events += hg_wait_run_calls(context, max, deadline);
         if (done != NULL ? *done : events > 0) {
             ret = HG_SUCCESS;
             break;
@@ -16399,6 +16818,7 @@ HG_PRIVATE void hg_request_free_all(void);
 /* request: see request.h. */
 /* #include "hg/request.h" */
 
+/* #include "base/clock.h" */
 /* #include "base/log.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/layer.h" */
@@ -16420,9 +16840,10 @@ struct hg_request {
     void *out_struct;
     bool decoded; /* out_struct holds what HG_Request_free releases */
     hg_return_t ret;
+    unsigned waiters; /* threads in a wait for it; then it is not freed */
 };
 
-/* All that are not freed; guard: wait's mutex. */
+/* All that are not freed; guard: wait's mutex, also of states and waiters. */
 static struct hg_tickets hg_request_tickets;
 
 /* Let go of a request that no ticket names. */
@@ -16535,8 +16956,9 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
                                   : "no such request: freed already?");
 }
 
-/* The request that the application means; NULL, logged: there is none. */
-static struct hg_request *hg_request_of(
+/* The request that the application means, which stays until hg_request_leave;
+ * NULL, logged: there is none. */
+static struct hg_request *hg_request_enter(
     hg_request_t ticket, const char *function)
 {
     struct hg_request *request;
@@ -16544,10 +16966,20 @@ static struct hg_request *hg_request_of(
     hg_wait_lock();
     request = (struct hg_request *) hg_ticket_get(
         &hg_request_tickets, (uintptr_t) ticket);
+    if (request != NULL)
+        request->waiters++;
     hg_wait_unlock();
     if (request == NULL)
         hg_request_unknown(ticket, function);
     return request;
+}
+
+static void hg_request_leave(struct hg_request *request)
+{
+    hg_wait_lock();
+    assert(request->waiters > 0);
+    request->waiters--;
+    hg_wait_unlock();
 }
 
 HG_EXPORT hg_return_t HG_Wait(
@@ -16559,14 +16991,35 @@ HG_EXPORT hg_return_t HG_Wait(
 
     if (context == NULL)
         return HG_FAULT;
-    found = hg_request_of(request, "HG_Wait");
+    found = hg_request_enter(request, "HG_Wait");
     if (found == NULL)
         return hg_layer_leave(HG_INVALID_ARG);
     ret = hg_wait_until(
         context, &found->done, hg_wait_may_run(), hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return hg_layer_leave(ret == HG_SUCCESS ? found->ret : ret);
+    if (ret == HG_SUCCESS)
+        ret = found->ret;
+    hg_request_leave(found);
+    return hg_layer_leave(ret);
+}
+
+/* One of several, waited for or just looked at: HG_SUCCESS, with its own result
+ * in *result_p, HG_TIMEOUT or HG_INTR. */
+static hg_return_t hg_request_wait_one(struct hg_context *context,
+    const struct hg_request *request, bool waits, uint64_t deadline,
+    hg_return_t *result_p)
+{
+    hg_return_t ret = HG_TIMEOUT;
+
+    if (waits)
+        ret =
+            hg_wait_until(context, &request->done, hg_wait_may_run(), deadline);
+    else if (hg_wait_is_raised(&request->done))
+        ret = HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        *result_p = request->ret;
+    return ret;
 }
 
 /* HG_Wait_all with an array. */
@@ -16574,30 +17027,34 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
 {
     hg_return_t first = HG_SUCCESS;
-    bool in_time = true;
+    bool in_time = true; /* or not waited yet at all */
+    bool missing = false;
     int i;
 
     for (i = 0; i < count; i++) {
-        struct hg_request *request = hg_request_of(requests[i], "HG_Wait_all");
-        hg_return_t ret = HG_TIMEOUT;
+        struct hg_request *request =
+            hg_request_enter(requests[i], "HG_Wait_all");
+        hg_return_t result = HG_SUCCESS;
+        hg_return_t ret;
+        bool waits;
 
         if (request == NULL)
             return HG_INVALID_ARG;
-        if (in_time)
-            ret = hg_wait_until(
-                context, &request->done, hg_wait_may_run(), deadline);
-        else if (hg_wait_is_raised(&request->done))
-            ret = HG_SUCCESS;
+        waits = in_time && !hg_wait_is_raised(&request->done);
+        ret = hg_request_wait_one(context, request, waits, deadline, &result);
+        hg_request_leave(request);
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
+        if (waits) /* it may have run a long handler */
+            in_time = hg_clock_now() < deadline;
         if (ret == HG_TIMEOUT)
-            in_time = false;
+            missing = true;
         else if (first == HG_SUCCESS)
-            first = request->ret;
+            first = result;
     }
-    return first == HG_SUCCESS && !in_time ? HG_TIMEOUT : first;
+    return first == HG_SUCCESS && missing ? HG_TIMEOUT : first;
 }
 
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -16613,8 +17070,12 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));
     for (i = 0; i < count; i++) {
-        if (hg_request_of(array_of_requests[i], "HG_Wait_all") == NULL)
+        struct hg_request *request =
+            hg_request_enter(array_of_requests[i], "HG_Wait_all");
+
+        if (request == NULL)
             return hg_layer_leave(HG_INVALID_ARG);
+        hg_request_leave(request);
     }
     for (i = 0; array_of_statuses != NULL && i < count; i++)
         array_of_statuses[i] = HG_FALSE;
@@ -16653,13 +17114,21 @@ static void hg_request_free_one(struct hg_request *request)
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
     struct hg_request *found;
+    bool awaited;
 
     if (hg_layer_enter("HG_Request_free") == NULL)
         return HG_FAULT;
     hg_wait_lock();
-    found = (struct hg_request *) hg_ticket_take(
+    found = (struct hg_request *) hg_ticket_get(
         &hg_request_tickets, (uintptr_t) request);
+    awaited = found != NULL && found->waiters > 0;
+    if (found != NULL && !awaited)
+        (void) hg_ticket_take(&hg_request_tickets, (uintptr_t) request);
     hg_wait_unlock();
+    if (awaited) {
+        hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
+        return hg_layer_leave(HG_BUSY);
+    }
     if (found == NULL) {
         hg_request_unknown(request, "HG_Request_free");
         return hg_layer_leave(HG_INVALID_ARG);
@@ -16734,9 +17203,12 @@ struct hg_bulk_request {
     bool abandoned; /* by HG_Finalize */
     bool done;
     hg_return_t ret;
+    unsigned waiters; /* threads in a wait for it */
+    bool taken;       /* by one of them; the last one frees it */
 };
 
-/* All that nobody waited for to the end; guard: wait's mutex. */
+/* All that nobody waited for to the end; guard: wait's mutex, also of what is
+ * in a request. */
 static struct hg_tickets hg_bulk_request_tickets;
 
 /* ---- Handles ---- */
@@ -16808,9 +17280,11 @@ HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle)
 {
-    if (buf == NULL || handle == NULL || hg_layer_enter_bulk(NULL) == NULL)
-        return hg_layer_refuse("HG_Bulk_handle_serialize",
-            "an argument is NULL, or the bulk layer has ended");
+    if (buf == NULL || handle == NULL)
+        return hg_layer_refuse(
+            "HG_Bulk_handle_serialize", "an argument is NULL");
+    if (hg_layer_enter_bulk("HG_Bulk_handle_serialize") == NULL)
+        return HG_FAULT;
     if (handle->layer == NULL)
         return hg_layer_leave_bulk(hg_layer_refuse("HG_Bulk_handle_serialize",
             "the handle is of a bulk layer that has ended"));
@@ -16903,36 +17377,75 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     return hg_layer_leave(hg_bulk_request_start(context, &args, request));
 }
 
+static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
+{
+    return hg_layer_refuse("HG_Bulk_wait",
+        request == HG_BULK_REQUEST_NULL
+            ? "request is NULL"
+            : "no such request: waited for already?");
+}
+
+/* The request that the application means, which stays until
+ * hg_bulk_request_leave; NULL: there is none. */
+static struct hg_bulk_request *hg_bulk_request_enter(hg_bulk_request_t ticket)
+{
+    struct hg_bulk_request *request;
+
+    hg_wait_lock();
+    request = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_request_tickets, (uintptr_t) ticket);
+    if (request != NULL)
+        request->waiters++;
+    hg_wait_unlock();
+    return request;
+}
+
+/* Leave it; with `done`, take its result into *ret_p. False: another thread
+ * that waited for it has done so. */
+static bool hg_bulk_request_leave(struct hg_bulk_request *request,
+    hg_bulk_request_t ticket, bool done, hg_return_t *ret_p)
+{
+    bool mine = done;
+    bool last;
+
+    hg_wait_lock();
+    assert(request->waiters > 0 && (!done || request->done));
+    if (done && request->taken)
+        mine = false;
+    if (mine) {
+        (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) ticket);
+        request->taken = true;
+        *ret_p = request->ret;
+    }
+    request->waiters--;
+    last = request->taken && request->waiters == 0;
+    hg_wait_unlock();
+    if (last)
+        hg_mem_free(request);
+    return mine || !done;
+}
+
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
     struct hg_bulk_request *found;
     hg_return_t ret;
+    bool done;
 
     if (context == NULL)
         return HG_FAULT;
-    hg_wait_lock();
-    found = (struct hg_bulk_request *) hg_ticket_get(
-        &hg_bulk_request_tickets, (uintptr_t) request);
-    hg_wait_unlock();
+    found = hg_bulk_request_enter(request);
     if (found == NULL)
-        return hg_layer_leave(hg_layer_refuse("HG_Bulk_wait",
-            request == HG_BULK_REQUEST_NULL
-                ? "request is NULL"
-                : "no such request: waited for already?"));
+        return hg_layer_leave(hg_bulk_request_unknown(request));
     /* A wait that starts no handler, inside one or not. */
     ret =
         hg_wait_until(context, &found->done, false, hg_wait_deadline(timeout));
+    done = ret == HG_SUCCESS;
+    if (!hg_bulk_request_leave(found, request, done, &ret))
+        return hg_layer_leave(hg_bulk_request_unknown(request));
     if (status != HG_STATUS_IGNORE)
-        *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    if (ret != HG_SUCCESS)
-        return hg_layer_leave(ret);
-    ret = found->ret;
-    hg_wait_lock();
-    (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
-    hg_wait_unlock();
-    hg_mem_free(found);
+        *status = done ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
 }
 
@@ -17238,9 +17751,9 @@ static bool hg_init_hold(const char *function, struct na_class *na_class)
 
 /* ---- The bulk layer ---- */
 
-/* Make it and open its gate. The layer keeps the caller's hold of the class.
- * Lock held. */
-static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
+/* Make it; its gate stays closed. The layer keeps the caller's hold of the
+ * class. Lock held. */
+static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
 
@@ -17248,7 +17761,6 @@ static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
         return ret;
     hg_init_state.own_bulk = own;
     hg_bulk_set_current(hg_init_state.bulk);
-    hg_layer_open_bulk(hg_init_state.bulk);
     return HG_SUCCESS;
 }
 
@@ -17276,7 +17788,9 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
         ret = HG_EXIST;
         hg_log_error("bulk", "HG_Bulk_init: initialised already");
     } else {
-        ret = hg_init_begin_bulk(na_class, false);
+        ret = hg_init_make_bulk(na_class, false);
+        if (ret == HG_SUCCESS)
+            hg_layer_open_bulk(hg_init_state.bulk);
     }
     hg_layer_unlock();
     if (ret != HG_SUCCESS)
@@ -17309,25 +17823,30 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
 
 /* ---- The RPC layer ---- */
 
-/* Make what is missing and open the gate; lock held. */
+/* Make what is missing and open the gates, once nothing can fail any more; lock
+ * held. */
 static hg_return_t hg_init_begin(struct na_class *na_class)
 {
     bool own_bulk = hg_init_state.bulk == NULL;
     hg_return_t ret;
 
     if (own_bulk) {
-        ret = hg_init_begin_bulk(na_class, true);
+        ret = hg_init_make_bulk(na_class, true);
         if (ret != HG_SUCCESS)
             return ret;
         (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
     ret = hg_context_create(na_class, hg_init_state.bulk,
         &hg_init_state.options, &hg_init_state.context);
-    if (ret == HG_SUCCESS)
-        hg_layer_open(hg_init_state.context);
-    else if (own_bulk && hg_layer_close_bulk())
-        hg_init_end_bulk();
-    return ret;
+    if (ret != HG_SUCCESS) {
+        if (own_bulk)
+            hg_init_end_bulk();
+        return ret;
+    }
+    if (own_bulk)
+        hg_layer_open_bulk(hg_init_state.bulk);
+    hg_layer_open(hg_init_state.context);
+    return HG_SUCCESS;
 }
 
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
@@ -17349,17 +17868,6 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
     return ret;
 }
 
-/* Close the gates of what is to end; lock held. HG_BUSY: none is closed. */
-static hg_return_t hg_init_close(void)
-{
-    if (!hg_layer_close())
-        return HG_BUSY;
-    if (!hg_init_state.own_bulk || hg_layer_close_bulk())
-        return HG_SUCCESS;
-    hg_layer_open(hg_init_state.context);
-    return HG_BUSY;
-}
-
 HG_EXPORT hg_return_t HG_Finalize1(void)
 {
     struct hg_context *context;
@@ -17368,7 +17876,12 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
 
     hg_layer_lock();
     context = hg_init_state.context;
-    ret = context == NULL ? HG_FAULT : hg_init_close();
+    if (context == NULL)
+        ret = HG_FAULT;
+    else if (hg_init_state.own_bulk ? hg_layer_close_both() : hg_layer_close())
+        ret = HG_SUCCESS;
+    else
+        ret = HG_BUSY;
     if (ret == HG_SUCCESS)
         na_class = context->hg_class->na_class;
     hg_layer_unlock();

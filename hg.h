@@ -341,9 +341,12 @@ struct na_init_info {
                                   or 300 where the transport has threads */
     na_bool_t progress_thread; /* a thread of the library serves peers'
                                   RMA while the application computes */
-    size_t max_queue_bytes;    /* messages without a receive, in the class;
-                                  64 MiB. Past it self holds the sender back,
-                                  others drop and count ("msg_dropped") */
+    size_t max_queue_bytes;    /* messages without a receive, about 80 bytes
+                                  more for each, in the class; 64 MiB. Peers
+                                  share it: one alone may use all, all
+                                  together at most twice as much. Past it self
+                                  holds the sender back, others drop and count
+                                  ("msg_dropped") */
     unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000 */
     unsigned int death_ms;     /* until a silent connection is dead; 5000 */
     size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */
@@ -655,6 +658,8 @@ typedef enum hg_proc_op { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
  * decoding returned. HG_INVALID_ARG: a NULL, or no such operation. */
 HG_EXPORT hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc);
+/* Not detected are: a proc freed twice or used after that, and one that is not
+ * of hg_proc_create, as a proc function gets it. */
 HG_EXPORT hg_return_t hg_proc_free(hg_proc_t proc);
 
 /* What the proc does now; how many bytes were encoded or decoded so far; how
@@ -708,7 +713,8 @@ HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
 /*
  * The Mercury design report, "Abstract checksums and Checksum API". Methods:
  * "crc64" (CRC-64/XZ; 8 bytes, little-endian). The functions return 0, or -1
- * with one log line.
+ * with one log line. Not detected are: a checksum destroyed twice, or used after
+ * that.
  */
 HG_EXPORT int hg_checksum_init(
     const char *hash_method, hg_checksum_t *checksum);
@@ -771,7 +777,8 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
 
-/* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Transfers in flight with it
+/* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Not detected are: a handle
+ * freed twice, used after that, or freed while another thread uses it. Transfers in flight with it
  * keep what they need; no peer touches the memory once this returned. Nor does
  * this process through a handle that was decoded from this one, in a call to
  * oneself or by HG_Bulk_handle_deserialize: a copy under way is waited for, and
@@ -791,7 +798,9 @@ HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
 HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
 
 /* A handle as bytes, and back. HG_MSGSIZE: buf_size is too small;
- * HG_PROTOCOL_ERROR: not a serialized handle. */
+ * HG_PROTOCOL_ERROR: not a serialized handle; HG_FAULT: the bulk layer is not
+ * initialised; HG_INVALID_ARG: a NULL, or the handle is of a bulk layer that
+ * has ended. */
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle);
@@ -810,7 +819,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
  * freed. HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with
  * *status HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL,
- * or freed by an earlier wait or by HG_Finalize. Runs no handler, inside one or
+ * or freed by an earlier wait or by HG_Finalize, or by another thread's wait for
+ * it meanwhile: one gets the result. Runs no handler, inside one or
  * not. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
@@ -845,7 +855,11 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  *
  * Threads: every function may be called from any thread at any time, with one
  * rule: an object (a request, a bulk request, a handle of a call) is freed
- * once, and not used by anybody after that or meanwhile. HG_Finalize frees the
+ * once, and not used by anybody after that or meanwhile. For requests and bulk
+ * requests that is checked. Not detected are: a handle of a call that is used
+ * after HG_Handler_free, after its handler failed, or after the next HG_Init
+ * (the library uses its memory again, so that it may end a call that came later
+ * with HG_CANCELED), or freed while another thread uses it. HG_Finalize frees the
  * requests and handles there are. Beside it, a function called by another
  * thread either makes it HG_BUSY, or finds the layer ended, does nothing and
  * returns HG_FAULT (0 or NULL where it returns no code) with one log line. So
@@ -884,7 +898,8 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 /* Limits of the RPC layer, all with defaults (0).
  *
  * The three that concern what peers have here, max_unanswered,
- * max_fetched_bytes and max_held_bytes, are shared among them. As long as all
+ * max_fetched_bytes and max_held_bytes, are shared among them; a peer is here a
+ * connection, and a process may have several. As long as all
  * peers together have no more than the limit, nobody is refused. Beyond it a
  * peer may have as much as leaves as much again for others: one peer alone gets
  * to the limit, a second one to half of it besides, a third to a quarter, and
@@ -893,9 +908,9 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  * was an output, the handler has run, and its HG_Handler_start_output returns
  * HG_AGAIN, too. Only a peer that takes no answers, so that as many refusals
  * wait for it as max_unanswered, hears nothing any more. Arguments too large for
- * a message take memory as they come, not as they are announced; each MiB to 16
- * MiB of an input has output_hold_ms to come, or the call ends with
- * HG_CANCELED. */
+ * a message take memory, and count, as they come, not as they are announced: a
+ * call may get HG_AGAIN in the middle of its input. Each 64 KiB to 16 MiB of
+ * an input has output_hold_ms to come, or the call ends with HG_CANCELED. */
 struct hg_options {
     size_t size;                 /* sizeof(struct hg_options) */
     unsigned int max_in_flight;  /* calls of ours; 65,536 */
@@ -906,9 +921,9 @@ struct hg_options {
                                     to come; 30,000 */
     unsigned int drain_ms;       /* HG_Finalize: for sends to leave; 1,000 */
     size_t max_args_size;        /* of a call's input or output; 1 GiB */
-    size_t max_fetched_bytes;    /* of all large inputs of calls to us, from
-                                    the call's arrival until its handle is
-                                    freed; at least, and by default,
+    size_t max_fetched_bytes;    /* of all large inputs of calls to us, what
+                                    has come and a piece, until the call's
+                                    handle is freed; at least, and by default,
                                     max_args_size */
     size_t max_held_bytes;       /* of all large outputs of ours that wait to
                                     be fetched; the same */
@@ -959,9 +974,9 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not: HG_Wait returns these two
  * only for a call that has not completed. HG_INVALID_ARG: NULL, or a request
  * that was freed. Makes progress for the whole process and runs
- * handlers, also inside a handler, to a depth of 16. It looks for news at least
- * once, and outlasts its time by no more than the handler that it runs then;
- * with 0 it runs two at most. A signal handler that runs on a thread while that
+ * handlers, also inside a handler, to a depth of 16. Of a call that is done it
+ * tells at once; else it looks for news at least once, and outlasts its time by
+ * no more than the handler that it runs then; with 0 it runs two at most. A signal handler that runs on a thread while that
  * sleeps here, whatever other threads do, ends its wait with HG_INTR; on a
  * thread that is awake it does not, so who must not miss a signal waits with a
  * finite timeout. */
@@ -976,14 +991,17 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 /* Free a request and what decoding its output allocated; one in flight is
  * canceled, and its out_struct is not touched afterwards. HG_INVALID_ARG:
  * HG_REQUEST_NULL, or a request that was freed already, by HG_Finalize too:
- * a request is no pointer but a number, and not given again. */
+ * a request is no pointer but a number, and not given again. HG_BUSY: a thread
+ * is in a wait for it, this one perhaps, which runs a handler there; then it is
+ * not freed. */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 
 /* ---- Handlers ---- */
 
 /* Process for at most `timeout` ms: HG_SUCCESS (*status HG_TRUE) after at
  * least one event, HG_TIMEOUT after none, HG_INTR after a signal, HG_BUSY
- * inside a handler. */
+ * inside a handler. Runs the calls that are queued, 64 at most, while there is
+ * time, and outlasts it by no more than one handler; with 0 it runs one. */
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status);
 

@@ -126,6 +126,29 @@ HG_TEST(logs_the_unexpected)
     faulty_log();
 }
 
+/* An address that nobody frees: the library releases it, and warns. */
+static void faulty_leak(void)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    na_addr_t addr;
+
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(NA_Addr_self(na_class, &addr));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+HG_TEST(leaks_an_address)
+{
+    hg_test_allow_log(""); /* any error, but no leak */
+    faulty_leak();
+}
+
+HG_TEST(expects_a_leak)
+{
+    hg_test_expect_log("what was not freed: addresses 1");
+    faulty_leak();
+}
+
 HG_TEST(logs_to_stderr)
 {
     HG_Set_log_func(NULL, NULL);

@@ -13,7 +13,8 @@
  * in this process; tests/run gives each its own process and a watchdog. A
  * check that fails prints its place and values and ends the process at once.
  * When a case returns, the harness sees to it that every peer it spawned has
- * ended well and that the library logged no error the case did not expect.
+ * ended well and that the library logged no error the case did not expect, and no warning
+ * of addresses or handles that it found not freed when it closed.
  *
  * Tests wait for events, never for time: a test that would hang is ended by
  * the watchdog, which prints the last place that was reached.
@@ -126,12 +127,12 @@ __attribute__((noreturn, format(printf, 1, 2))) void hg_test_skip(
 
 /* ---- What the library logs ---- */
 
-/* An error line containing `part` is to come, at least once, before the case
- * (or role) ends; without it, an error line fails the case. Borrowed: string
- * literals. */
+/* An error line, or one that tells of a leak, containing `part` is to come, at
+ * least once, before the case (or role) ends; without it, such a line fails the
+ * case. Borrowed: string literals. */
 void hg_test_expect_log(const char *part);
 
-/* The same, but the line need not come. */
+/* The same, but the line need not come. "" is any error, and no leak. */
 void hg_test_allow_log(const char *part);
 
 /* How many error lines met the expectation that was given as `part`. */

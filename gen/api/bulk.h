@@ -43,7 +43,8 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
 
-/* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Transfers in flight with it
+/* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Not detected are: a handle
+ * freed twice, used after that, or freed while another thread uses it. Transfers in flight with it
  * keep what they need; no peer touches the memory once this returned. Nor does
  * this process through a handle that was decoded from this one, in a call to
  * oneself or by HG_Bulk_handle_deserialize: a copy under way is waited for, and
@@ -63,7 +64,9 @@ HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
 HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
 
 /* A handle as bytes, and back. HG_MSGSIZE: buf_size is too small;
- * HG_PROTOCOL_ERROR: not a serialized handle. */
+ * HG_PROTOCOL_ERROR: not a serialized handle; HG_FAULT: the bulk layer is not
+ * initialised; HG_INVALID_ARG: a NULL, or the handle is of a bulk layer that
+ * has ended. */
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle);
@@ -82,7 +85,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
  * freed. HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with
  * *status HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL,
- * or freed by an earlier wait or by HG_Finalize. Runs no handler, inside one or
+ * or freed by an earlier wait or by HG_Finalize, or by another thread's wait for
+ * it meanwhile: one gets the result. Runs no handler, inside one or
  * not. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);

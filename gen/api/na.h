@@ -159,9 +159,12 @@ struct na_init_info {
                                   or 300 where the transport has threads */
     na_bool_t progress_thread; /* a thread of the library serves peers'
                                   RMA while the application computes */
-    size_t max_queue_bytes;    /* messages without a receive, in the class;
-                                  64 MiB. Past it self holds the sender back,
-                                  others drop and count ("msg_dropped") */
+    size_t max_queue_bytes;    /* messages without a receive, about 80 bytes
+                                  more for each, in the class; 64 MiB. Peers
+                                  share it: one alone may use all, all
+                                  together at most twice as much. Past it self
+                                  holds the sender back, others drop and count
+                                  ("msg_dropped") */
     unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000 */
     unsigned int death_ms;     /* until a silent connection is dead; 5000 */
     size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */

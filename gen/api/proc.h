@@ -50,6 +50,8 @@ typedef enum hg_proc_op { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
  * decoding returned. HG_INVALID_ARG: a NULL, or no such operation. */
 HG_EXPORT hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc);
+/* Not detected are: a proc freed twice or used after that, and one that is not
+ * of hg_proc_create, as a proc function gets it. */
 HG_EXPORT hg_return_t hg_proc_free(hg_proc_t proc);
 
 /* What the proc does now; how many bytes were encoded or decoded so far; how
@@ -103,7 +105,8 @@ HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
 /*
  * The Mercury design report, "Abstract checksums and Checksum API". Methods:
  * "crc64" (CRC-64/XZ; 8 bytes, little-endian). The functions return 0, or -1
- * with one log line.
+ * with one log line. Not detected are: a checksum destroyed twice, or used after
+ * that.
  */
 HG_EXPORT int hg_checksum_init(
     const char *hash_method, hg_checksum_t *checksum);

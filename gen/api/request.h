@@ -8,7 +8,11 @@
  *
  * Threads: every function may be called from any thread at any time, with one
  * rule: an object (a request, a bulk request, a handle of a call) is freed
- * once, and not used by anybody after that or meanwhile. HG_Finalize frees the
+ * once, and not used by anybody after that or meanwhile. For requests and bulk
+ * requests that is checked. Not detected are: a handle of a call that is used
+ * after HG_Handler_free, after its handler failed, or after the next HG_Init
+ * (the library uses its memory again, so that it may end a call that came later
+ * with HG_CANCELED), or freed while another thread uses it. HG_Finalize frees the
  * requests and handles there are. Beside it, a function called by another
  * thread either makes it HG_BUSY, or finds the layer ended, does nothing and
  * returns HG_FAULT (0 or NULL where it returns no code) with one log line. So
@@ -47,7 +51,8 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 /* Limits of the RPC layer, all with defaults (0).
  *
  * The three that concern what peers have here, max_unanswered,
- * max_fetched_bytes and max_held_bytes, are shared among them. As long as all
+ * max_fetched_bytes and max_held_bytes, are shared among them; a peer is here a
+ * connection, and a process may have several. As long as all
  * peers together have no more than the limit, nobody is refused. Beyond it a
  * peer may have as much as leaves as much again for others: one peer alone gets
  * to the limit, a second one to half of it besides, a third to a quarter, and
@@ -56,9 +61,9 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  * was an output, the handler has run, and its HG_Handler_start_output returns
  * HG_AGAIN, too. Only a peer that takes no answers, so that as many refusals
  * wait for it as max_unanswered, hears nothing any more. Arguments too large for
- * a message take memory as they come, not as they are announced; each MiB to 16
- * MiB of an input has output_hold_ms to come, or the call ends with
- * HG_CANCELED. */
+ * a message take memory, and count, as they come, not as they are announced: a
+ * call may get HG_AGAIN in the middle of its input. Each 64 KiB to 16 MiB of
+ * an input has output_hold_ms to come, or the call ends with HG_CANCELED. */
 struct hg_options {
     size_t size;                 /* sizeof(struct hg_options) */
     unsigned int max_in_flight;  /* calls of ours; 65,536 */
@@ -69,9 +74,9 @@ struct hg_options {
                                     to come; 30,000 */
     unsigned int drain_ms;       /* HG_Finalize: for sends to leave; 1,000 */
     size_t max_args_size;        /* of a call's input or output; 1 GiB */
-    size_t max_fetched_bytes;    /* of all large inputs of calls to us, from
-                                    the call's arrival until its handle is
-                                    freed; at least, and by default,
+    size_t max_fetched_bytes;    /* of all large inputs of calls to us, what
+                                    has come and a piece, until the call's
+                                    handle is freed; at least, and by default,
                                     max_args_size */
     size_t max_held_bytes;       /* of all large outputs of ours that wait to
                                     be fetched; the same */
@@ -122,9 +127,9 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not: HG_Wait returns these two
  * only for a call that has not completed. HG_INVALID_ARG: NULL, or a request
  * that was freed. Makes progress for the whole process and runs
- * handlers, also inside a handler, to a depth of 16. It looks for news at least
- * once, and outlasts its time by no more than the handler that it runs then;
- * with 0 it runs two at most. A signal handler that runs on a thread while that
+ * handlers, also inside a handler, to a depth of 16. Of a call that is done it
+ * tells at once; else it looks for news at least once, and outlasts its time by
+ * no more than the handler that it runs then; with 0 it runs two at most. A signal handler that runs on a thread while that
  * sleeps here, whatever other threads do, ends its wait with HG_INTR; on a
  * thread that is awake it does not, so who must not miss a signal waits with a
  * finite timeout. */
@@ -139,14 +144,17 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 /* Free a request and what decoding its output allocated; one in flight is
  * canceled, and its out_struct is not touched afterwards. HG_INVALID_ARG:
  * HG_REQUEST_NULL, or a request that was freed already, by HG_Finalize too:
- * a request is no pointer but a number, and not given again. */
+ * a request is no pointer but a number, and not given again. HG_BUSY: a thread
+ * is in a wait for it, this one perhaps, which runs a handler there; then it is
+ * not freed. */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 
 /* ---- Handlers ---- */
 
 /* Process for at most `timeout` ms: HG_SUCCESS (*status HG_TRUE) after at
  * least one event, HG_TIMEOUT after none, HG_INTR after a signal, HG_BUSY
- * inside a handler. */
+ * inside a handler. Runs the calls that are queued, 64 at most, while there is
+ * time, and outlasts it by no more than one handler; with 0 it runs one. */
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status);
 

@@ -15,9 +15,12 @@ struct hg_bulk_request {
     bool abandoned; /* by HG_Finalize */
     bool done;
     hg_return_t ret;
+    unsigned waiters; /* threads in a wait for it */
+    bool taken;       /* by one of them; the last one frees it */
 };
 
-/* All that nobody waited for to the end; guard: wait's mutex. */
+/* All that nobody waited for to the end; guard: wait's mutex, also of what is
+ * in a request. */
 static struct hg_tickets hg_bulk_request_tickets;
 
 /* ---- Handles ---- */
@@ -89,9 +92,11 @@ HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle)
 {
-    if (buf == NULL || handle == NULL || hg_layer_enter_bulk(NULL) == NULL)
-        return hg_layer_refuse("HG_Bulk_handle_serialize",
-            "an argument is NULL, or the bulk layer has ended");
+    if (buf == NULL || handle == NULL)
+        return hg_layer_refuse(
+            "HG_Bulk_handle_serialize", "an argument is NULL");
+    if (hg_layer_enter_bulk("HG_Bulk_handle_serialize") == NULL)
+        return HG_FAULT;
     if (handle->layer == NULL)
         return hg_layer_leave_bulk(hg_layer_refuse("HG_Bulk_handle_serialize",
             "the handle is of a bulk layer that has ended"));
@@ -184,36 +189,75 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     return hg_layer_leave(hg_bulk_request_start(context, &args, request));
 }
 
+static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
+{
+    return hg_layer_refuse("HG_Bulk_wait",
+        request == HG_BULK_REQUEST_NULL
+            ? "request is NULL"
+            : "no such request: waited for already?");
+}
+
+/* The request that the application means, which stays until
+ * hg_bulk_request_leave; NULL: there is none. */
+static struct hg_bulk_request *hg_bulk_request_enter(hg_bulk_request_t ticket)
+{
+    struct hg_bulk_request *request;
+
+    hg_wait_lock();
+    request = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_request_tickets, (uintptr_t) ticket);
+    if (request != NULL)
+        request->waiters++;
+    hg_wait_unlock();
+    return request;
+}
+
+/* Leave it; with `done`, take its result into *ret_p. False: another thread
+ * that waited for it has done so. */
+static bool hg_bulk_request_leave(struct hg_bulk_request *request,
+    hg_bulk_request_t ticket, bool done, hg_return_t *ret_p)
+{
+    bool mine = done;
+    bool last;
+
+    hg_wait_lock();
+    assert(request->waiters > 0 && (!done || request->done));
+    if (done && request->taken)
+        mine = false;
+    if (mine) {
+        (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) ticket);
+        request->taken = true;
+        *ret_p = request->ret;
+    }
+    request->waiters--;
+    last = request->taken && request->waiters == 0;
+    hg_wait_unlock();
+    if (last)
+        hg_mem_free(request);
+    return mine || !done;
+}
+
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
     struct hg_bulk_request *found;
     hg_return_t ret;
+    bool done;
 
     if (context == NULL)
         return HG_FAULT;
-    hg_wait_lock();
-    found = (struct hg_bulk_request *) hg_ticket_get(
-        &hg_bulk_request_tickets, (uintptr_t) request);
-    hg_wait_unlock();
+    found = hg_bulk_request_enter(request);
     if (found == NULL)
-        return hg_layer_leave(hg_layer_refuse("HG_Bulk_wait",
-            request == HG_BULK_REQUEST_NULL
-                ? "request is NULL"
-                : "no such request: waited for already?"));
+        return hg_layer_leave(hg_bulk_request_unknown(request));
     /* A wait that starts no handler, inside one or not. */
     ret =
         hg_wait_until(context, &found->done, false, hg_wait_deadline(timeout));
+    done = ret == HG_SUCCESS;
+    if (!hg_bulk_request_leave(found, request, done, &ret))
+        return hg_layer_leave(hg_bulk_request_unknown(request));
     if (status != HG_STATUS_IGNORE)
-        *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    if (ret != HG_SUCCESS)
-        return hg_layer_leave(ret);
-    ret = found->ret;
-    hg_wait_lock();
-    (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
-    hg_wait_unlock();
-    hg_mem_free(found);
+        *status = done ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
 }
 

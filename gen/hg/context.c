@@ -392,6 +392,10 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             " transfers did not end: their memory is left to them",
             context->live, context->sending,
             atomic_load(&context->layer->transfers));
+        hg_lock(&context->lock);
+        hg_share_leave(&context->share);
+        hg_unlock(&context->lock);
+        hg_share_forget(context->hg_class->na_class);
     }
     if (context->na_context != context->layer->context)
         (void) na_context_destroy(context->na_context);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "na/addr.h"
 #include "na/msg.h"
+#include "na/progress.h"
 #include "na/sink.h"
 
 /* Free handles kept, and the largest buffer one keeps. */
@@ -183,6 +184,18 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     na_queue_push(handle->context->queue, lane, &handle->done);
 }
 
+HG_PRIVATE hg_return_t hg_handle_set_timer(
+    struct hg_handle *handle, uint64_t when)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = hg_deadline_add(&context->deadline, &handle->timer, when);
+
+    /* Whoever drives sleeps until what was the first one before. */
+    if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
+        na_progress_poke(context->na_context);
+    return ret;
+}
+
 /* ---- What is known of it ---- */
 
 HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle)
@@ -289,8 +302,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
     return ret;
 }
 
-/* Send a handle's control message, or keep it for later. */
-static void hg_handle_say(struct hg_handle *handle)
+/* Send a handle's control message. False: it is kept for later. */
+static bool hg_handle_say(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_handle_send(
@@ -301,10 +314,12 @@ static void hg_handle_say(struct hg_handle *handle)
         hg_lock(&context->lock);
         hg_list_push(&context->unsaid, &handle->unsaid);
         hg_unlock(&context->lock);
-    } else if (ret != HG_SUCCESS) {
+        return false;
+    }
+    if (ret != HG_SUCCESS)
         hg_log_warning("rpc", "could not tell %s about a call: %s",
             hg_handle_peer(handle), HG_Error_to_string(ret));
-    }
+    return true;
 }
 
 HG_PRIVATE void hg_handle_send_control(
@@ -317,7 +332,8 @@ HG_PRIVATE void hg_handle_send_control(
     header->origin_context = na_sink_number(context->na_context);
     header->target_context = handle->peer_context;
     hg_header_encode(header, handle->control);
-    hg_handle_say(handle);
+    if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
+        na_progress_poke(context->na_context);
 }
 
 /* Take all that is in `unsaid`; their references are the caller's. */
@@ -341,7 +357,7 @@ HG_PRIVATE bool hg_handle_say_again(struct hg_context *context)
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, unsaid);
 
-        hg_handle_say(handle);
+        (void) hg_handle_say(handle);
         hg_handle_unref(handle);
     }
     hg_lock(&context->lock);

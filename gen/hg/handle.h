@@ -191,6 +191,11 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context);
 HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *done));
 
+/* Let its timer, which is not set, expire at `when`; who drives hears of it.
+ * HG_NOMEM (logged). The lock is held. */
+HG_PRIVATE hg_return_t hg_handle_set_timer(
+    struct hg_handle *handle, uint64_t when);
+
 static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 {
     return HG_CONTAINER_OF(done, struct hg_handle, done);

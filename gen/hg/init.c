@@ -65,9 +65,9 @@ static bool hg_init_hold(const char *function, struct na_class *na_class)
 
 /* ---- The bulk layer ---- */
 
-/* Make it and open its gate. The layer keeps the caller's hold of the class.
- * Lock held. */
-static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
+/* Make it; its gate stays closed. The layer keeps the caller's hold of the
+ * class. Lock held. */
+static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
 {
     hg_return_t ret = hg_bulk_layer_create(na_class, &hg_init_state.bulk);
 
@@ -75,7 +75,6 @@ static hg_return_t hg_init_begin_bulk(struct na_class *na_class, bool own)
         return ret;
     hg_init_state.own_bulk = own;
     hg_bulk_set_current(hg_init_state.bulk);
-    hg_layer_open_bulk(hg_init_state.bulk);
     return HG_SUCCESS;
 }
 
@@ -103,7 +102,9 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
         ret = HG_EXIST;
         hg_log_error("bulk", "HG_Bulk_init: initialised already");
     } else {
-        ret = hg_init_begin_bulk(na_class, false);
+        ret = hg_init_make_bulk(na_class, false);
+        if (ret == HG_SUCCESS)
+            hg_layer_open_bulk(hg_init_state.bulk);
     }
     hg_layer_unlock();
     if (ret != HG_SUCCESS)
@@ -136,25 +137,30 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
 
 /* ---- The RPC layer ---- */
 
-/* Make what is missing and open the gate; lock held. */
+/* Make what is missing and open the gates, once nothing can fail any more; lock
+ * held. */
 static hg_return_t hg_init_begin(struct na_class *na_class)
 {
     bool own_bulk = hg_init_state.bulk == NULL;
     hg_return_t ret;
 
     if (own_bulk) {
-        ret = hg_init_begin_bulk(na_class, true);
+        ret = hg_init_make_bulk(na_class, true);
         if (ret != HG_SUCCESS)
             return ret;
         (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
     ret = hg_context_create(na_class, hg_init_state.bulk,
         &hg_init_state.options, &hg_init_state.context);
-    if (ret == HG_SUCCESS)
-        hg_layer_open(hg_init_state.context);
-    else if (own_bulk && hg_layer_close_bulk())
-        hg_init_end_bulk();
-    return ret;
+    if (ret != HG_SUCCESS) {
+        if (own_bulk)
+            hg_init_end_bulk();
+        return ret;
+    }
+    if (own_bulk)
+        hg_layer_open_bulk(hg_init_state.bulk);
+    hg_layer_open(hg_init_state.context);
+    return HG_SUCCESS;
 }
 
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
@@ -176,17 +182,6 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
     return ret;
 }
 
-/* Close the gates of what is to end; lock held. HG_BUSY: none is closed. */
-static hg_return_t hg_init_close(void)
-{
-    if (!hg_layer_close())
-        return HG_BUSY;
-    if (!hg_init_state.own_bulk || hg_layer_close_bulk())
-        return HG_SUCCESS;
-    hg_layer_open(hg_init_state.context);
-    return HG_BUSY;
-}
-
 HG_EXPORT hg_return_t HG_Finalize1(void)
 {
     struct hg_context *context;
@@ -195,7 +190,12 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
 
     hg_layer_lock();
     context = hg_init_state.context;
-    ret = context == NULL ? HG_FAULT : hg_init_close();
+    if (context == NULL)
+        ret = HG_FAULT;
+    else if (hg_init_state.own_bulk ? hg_layer_close_both() : hg_layer_close())
+        ret = HG_SUCCESS;
+    else
+        ret = HG_BUSY;
     if (ret == HG_SUCCESS)
         na_class = context->hg_class->na_class;
     hg_layer_unlock();

@@ -5,8 +5,10 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-/* In a gate's word, beside the number inside. */
+/* In a gate's word, beside the number inside: closed; to be closed, or not, in
+ * a moment, for which who comes waits. */
 #define HG_LAYER_CLOSED 0x80000000u
+#define HG_LAYER_HELD 0x40000000u
 
 /* What is behind a gate is written while it is closed. */
 static _Atomic uint32_t hg_layer_gate = HG_LAYER_CLOSED;
@@ -20,12 +22,17 @@ static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static bool hg_layer_pass(_Atomic uint32_t *gate)
 {
-    uint32_t before = atomic_fetch_add_explicit(gate, 1, memory_order_acquire);
+    for (;;) {
+        uint32_t before =
+            atomic_fetch_add_explicit(gate, 1, memory_order_acquire);
 
-    if ((before & HG_LAYER_CLOSED) == 0)
-        return true;
-    atomic_fetch_sub_explicit(gate, 1, memory_order_relaxed);
-    return false;
+        if ((before & (HG_LAYER_CLOSED | HG_LAYER_HELD)) == 0)
+            return true;
+        atomic_fetch_sub_explicit(gate, 1, memory_order_relaxed);
+        if ((before & HG_LAYER_CLOSED) != 0)
+            return false;
+        (void) sched_yield();
+    }
 }
 
 static void hg_layer_go(_Atomic uint32_t *gate)
@@ -45,11 +52,11 @@ static void hg_layer_unbar(_Atomic uint32_t *gate)
     (void) before;
 }
 
-static bool hg_layer_bar(_Atomic uint32_t *gate)
+static bool hg_layer_bar(_Atomic uint32_t *gate, uint32_t how)
 {
     uint32_t nobody = 0;
 
-    return atomic_compare_exchange_strong(gate, &nobody, HG_LAYER_CLOSED);
+    return atomic_compare_exchange_strong(gate, &nobody, how);
 }
 
 /* ---- The RPC layer ---- */
@@ -77,7 +84,7 @@ HG_PRIVATE void hg_layer_open(struct hg_context *context)
 
 HG_PRIVATE bool hg_layer_close(void)
 {
-    return hg_layer_bar(&hg_layer_gate);
+    return hg_layer_bar(&hg_layer_gate, HG_LAYER_CLOSED);
 }
 
 /* ---- The bulk layer ---- */
@@ -105,10 +112,23 @@ HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk)
 
 HG_PRIVATE bool hg_layer_close_bulk(void)
 {
-    return hg_layer_bar(&hg_layer_bulk_gate);
+    return hg_layer_bar(&hg_layer_bulk_gate, HG_LAYER_CLOSED);
 }
 
 /* ---- Both ---- */
+
+HG_PRIVATE bool hg_layer_close_both(void)
+{
+    bool closed;
+
+    if (!hg_layer_bar(&hg_layer_bulk_gate, HG_LAYER_HELD))
+        return false;
+    closed = hg_layer_close();
+    if (closed)
+        atomic_fetch_or(&hg_layer_bulk_gate, HG_LAYER_CLOSED);
+    atomic_fetch_and(&hg_layer_bulk_gate, ~HG_LAYER_HELD);
+    return closed;
+}
 
 HG_PRIVATE void hg_layer_lock(void)
 {

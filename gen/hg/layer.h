@@ -10,9 +10,11 @@
  *
  *     enter:  count one more;  closed? --> count one less, no entry
  *     leave:  count one less
- *     close:  from "open, 0 inside" to "closed" in one step, or not at all
+ *     close:  from "open, 0 inside" to "closed" in one step, or not at all;
+ *             to close both, the bulk gate is held meanwhile: who comes waits
  *
- * Locking: a gate is one atomic word, so passing it waits for nobody. A mutex
+ * Locking: a gate is one atomic word, so passing it waits for nobody, but for a
+ * moment while both are being closed. A mutex
  * serializes beginnings and endings (rooms above this one do both), and guards
  * what they decide by. It is not held while entering.
  */
@@ -47,6 +49,9 @@ HG_PRIVATE void hg_layer_open_bulk(struct hg_bulk_layer *bulk);
 HG_PRIVATE bool hg_layer_close_bulk(void);
 
 /* ---- Both ---- */
+
+/* Close both gates, or neither: nobody is turned away by the attempt. */
+HG_PRIVATE bool hg_layer_close_both(void);
 
 /* Around beginnings and endings. */
 HG_PRIVATE void hg_layer_lock(void);

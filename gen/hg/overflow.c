@@ -7,12 +7,16 @@
 #include "base/log.h"
 #include "base/wire.h"
 #include "na/context.h"
+#include "na/emul.h"
 #include "na/rma.h"
 
 #define HG_OVERFLOW_FIXED 20
 
 /* Pieces grow from the first size to the largest: as much again as has come.
- * The largest has to come in output_hold_ms. */
+ * The largest has to come in output_hold_ms. Once a quarter of what a target
+ * has is taken they begin small, so that as many announcements as there may be
+ * calls leave room for whoever sends something. */
+#define HG_OVERFLOW_PIECE_SMALL ((size_t) 64 << 10)
 #define HG_OVERFLOW_PIECE_FIRST ((size_t) 1 << 20)
 #define HG_OVERFLOW_PIECE_MAX ((size_t) 16 << 20)
 
@@ -21,30 +25,34 @@
 
 /* ---- Shares ---- */
 
-/* Count `size` bytes for a target's peer, of its input or its output. */
+/* Count `size` bytes more for a target's peer, of its input or its output. */
 static hg_return_t hg_overflow_take_share(
     struct hg_handle *handle, struct hg_overflow *large, size_t size)
 {
     struct hg_context *context = handle->context;
     bool fetched = large == &handle->in_large;
+    enum hg_share_kind kind = fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD;
+    /* Held no more, but on its way still: as if it were held. */
+    uint64_t lingering = fetched ? 0 : na_emul_lingering(handle->addr);
     bool taken;
 
     if (!handle->target)
         return HG_SUCCESS;
     hg_lock(&context->lock);
-    assert(large->share == 0);
-    taken = hg_share_take(&context->share, handle->addr,
-        fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD, size);
-    if (taken)
-        large->share = size;
+    taken = lingering <= context->share.limit[kind] &&
+        hg_share_take(&context->share, handle->addr, kind, size + lingering);
+    if (taken) {
+        hg_share_give(&context->share, handle->addr, kind, lingering);
+        large->share += size;
+    }
     hg_unlock(&context->lock);
     if (taken)
         return HG_SUCCESS;
     hg_handle_count(&context->hg_class->turned_away);
     hg_log_warning("rpc",
         "no room for an %s of %zu bytes of \"%s\" with %s for now",
-        fetched ? "input" : "output", size, hg_handle_function(handle),
-        hg_handle_peer(handle));
+        fetched ? "input" : "output", fetched ? large->size : size,
+        hg_handle_function(handle), hg_handle_peer(handle));
     return HG_AGAIN;
 }
 
@@ -129,8 +137,14 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
 HG_PRIVATE void hg_overflow_end(
     struct hg_handle *handle, struct hg_overflow *large)
 {
-    if (large->mem != NULL)
-        (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
+    if (large->mem != NULL) {
+        /* What was offered lies where the handle encodes. */
+        struct hg_buf *buf =
+            large == &handle->out_large ? &handle->out : &handle->in;
+
+        if (na_emul_withdraw(large->mem, buf->data, handle->addr))
+            memset(buf, 0, sizeof(*buf));
+    }
     if (large->remote != NULL)
         (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
     hg_mem_free(large->data);
@@ -152,16 +166,22 @@ static void hg_overflow_finish(
         hg_overflow_end(handle, large);
 }
 
-/* Room for `need` bytes of the arguments: as much again as there was. */
-static hg_return_t hg_overflow_grow(struct hg_overflow *large, size_t need)
+/* Room for `need` bytes of the arguments: as much again as there was, and that
+ * much of the peer's share. */
+static hg_return_t hg_overflow_grow(
+    struct hg_handle *handle, struct hg_overflow *large, size_t need)
 {
     size_t room = large->room > large->size / 2 ? large->size : 2 * large->room;
     unsigned char *data;
+    hg_return_t ret;
 
     if (need <= large->room)
         return HG_SUCCESS;
     if (room < need)
         room = need;
+    ret = hg_overflow_take_share(handle, large, room - large->room);
+    if (ret != HG_SUCCESS)
+        return ret;
     data = (unsigned char *) hg_mem_realloc(large->data, room);
     if (data == NULL) {
         hg_log_error("rpc", "no memory for arguments of %zu bytes, of %zu",
@@ -183,7 +203,7 @@ static hg_return_t hg_overflow_begin_piece(
     hg_lock(&context->lock);
     assert(!large->under_way && handle->timer.index == 0);
     if (handle->target)
-        ret = hg_deadline_add(&context->deadline, &handle->timer,
+        ret = hg_handle_set_timer(handle,
             hg_clock_after_ms(context->hg_class->options.output_hold_ms));
     large->under_way = ret == HG_SUCCESS;
     hg_unlock(&context->lock);
@@ -214,6 +234,36 @@ static bool hg_overflow_end_piece(
     return more;
 }
 
+/* How much to fetch next. */
+static size_t hg_overflow_piece(
+    struct hg_handle *handle, const struct hg_overflow *large)
+{
+    const struct hg_share *share = &handle->context->share;
+    size_t first = HG_OVERFLOW_PIECE_FIRST;
+    size_t size = large->got;
+
+    hg_lock(&handle->context->lock);
+    if (handle->target &&
+        share->total[HG_SHARE_FETCHED] > share->limit[HG_SHARE_FETCHED] / 4)
+        first = HG_OVERFLOW_PIECE_SMALL;
+    hg_unlock(&handle->context->lock);
+    if (size < first)
+        size = first;
+    if (size > HG_OVERFLOW_PIECE_MAX)
+        size = HG_OVERFLOW_PIECE_MAX;
+    return size < large->size - large->got ? size : large->size - large->got;
+}
+
+static bool hg_overflow_is_canceled(struct hg_handle *handle)
+{
+    bool canceled;
+
+    hg_lock(&handle->context->lock);
+    canceled = handle->canceled;
+    hg_unlock(&handle->context->lock);
+    return canceled;
+}
+
 static na_return_t hg_overflow_got(const struct na_cb_info *info);
 
 /* Fetch the next piece. */
@@ -222,17 +272,11 @@ static hg_return_t hg_overflow_next(
 {
     struct hg_context *context = handle->context;
     size_t start = large->got;
-    size_t size = start;
+    size_t size = hg_overflow_piece(handle, large);
     na_op_id_t op_id = NA_OP_ID_NULL;
     hg_return_t ret;
 
-    if (size < HG_OVERFLOW_PIECE_FIRST)
-        size = HG_OVERFLOW_PIECE_FIRST;
-    if (size > HG_OVERFLOW_PIECE_MAX)
-        size = HG_OVERFLOW_PIECE_MAX;
-    if (size > large->size - start)
-        size = large->size - start;
-    ret = hg_overflow_grow(large, start + size);
+    ret = hg_overflow_grow(handle, large, start + size);
     if (ret != HG_SUCCESS)
         return ret;
     ret = NA_Mem_handle_create(context->hg_class->na_class, large->data + start,
@@ -271,7 +315,8 @@ static na_return_t hg_overflow_got(const struct na_cb_info *info)
         handle, large, ret == HG_SUCCESS ? (size_t) large->mem->size : 0);
 
     if (ret == HG_SUCCESS && more) {
-        ret = handle->canceled ? HG_CANCELED : hg_overflow_next(handle, large);
+        ret = hg_overflow_is_canceled(handle) ? HG_CANCELED
+                                              : hg_overflow_next(handle, large);
         if (ret == HG_SUCCESS)
             return NA_SUCCESS;
     }
@@ -289,7 +334,6 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     struct hg_wire wire = hg_wire_reader(payload, size);
     uint64_t args_size;
     uint32_t mem_size;
-    hg_return_t ret;
 
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
@@ -306,9 +350,6 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
             args_size, hg_handle_peer(handle));
         return HG_MSGSIZE;
     }
-    ret = hg_overflow_take_share(handle, large, (size_t) args_size);
-    if (ret != HG_SUCCESS)
-        return ret;
     large->size = (size_t) args_size;
     return NA_Mem_handle_deserialize(
         na_class, &large->remote, hg_wire_get_bytes(&wire, mem_size), mem_size);
@@ -360,8 +401,8 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
         handle->canceled = true;
     }
     if (late && op_id == NA_OP_ID_NULL) /* just begun: in a moment, then */
-        (void) hg_deadline_add(&context->deadline, &handle->timer,
-            hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
+        (void) hg_handle_set_timer(
+            handle, hg_clock_after_ms(HG_OVERFLOW_AGAIN_MS));
     hg_unlock(&context->lock);
     if (!late || op_id == NA_OP_ID_NULL)
         return;

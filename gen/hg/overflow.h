@@ -13,13 +13,14 @@
  *      | held id  | args size   | length | memory handle        |
  *      +----------+-------------+--------+----------------------+
  *
- * The size is the peer's word. It is checked against max_args_size, and at a
- * target counted as part of the peer's share (share.h) of max_fetched_bytes, or
- * of max_held_bytes for an answer, before anything is done. Memory is not
- * granted on that word: arguments come in pieces, and the room for them is at
- * most twice what has come, and one piece. At a target each piece has
- * output_hold_ms to come. At an origin it is the caller, who chose whom to
- * call, that waits as long as it likes.
+ * The size is the peer's word. It is checked against max_args_size before
+ * anything is done, but memory is not granted on that word: arguments come in
+ * pieces, and the room for them is at most twice what has come, and one piece.
+ * At a target that room counts as part of the peer's share (share.h) of
+ * max_fetched_bytes, piece by piece: an announcement alone takes little away
+ * from others. An output, which is there, counts as a whole, of max_held_bytes.
+ * At a target each piece has output_hold_ms to come. At an origin it is the
+ * caller, who chose whom to call, that waits as long as it likes.
  *
  * Locking: none of its own; an overflow belongs to whoever drives its handle's
  * state. What the context's lock guards is marked in handle.h.
@@ -49,7 +50,8 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
     const unsigned char *payload, size_t size);
 
 /* Withdraw or free everything; nothing when there is nothing. A fetch must
- * have ended. */
+ * have ended. What a slow peer is at still goes later, with the buffer that the
+ * handle encoded into; see na_emul_withdraw. */
 HG_PRIVATE void hg_overflow_end(
     struct hg_handle *handle, struct hg_overflow *large);
 

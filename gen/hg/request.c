@@ -2,6 +2,7 @@
 /* request: see request.h. */
 #include "hg/request.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "hg/forward.h"
 #include "hg/layer.h"
@@ -23,9 +24,10 @@ struct hg_request {
     void *out_struct;
     bool decoded; /* out_struct holds what HG_Request_free releases */
     hg_return_t ret;
+    unsigned waiters; /* threads in a wait for it; then it is not freed */
 };
 
-/* All that are not freed; guard: wait's mutex. */
+/* All that are not freed; guard: wait's mutex, also of states and waiters. */
 static struct hg_tickets hg_request_tickets;
 
 /* Let go of a request that no ticket names. */
@@ -138,8 +140,9 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
                                   : "no such request: freed already?");
 }
 
-/* The request that the application means; NULL, logged: there is none. */
-static struct hg_request *hg_request_of(
+/* The request that the application means, which stays until hg_request_leave;
+ * NULL, logged: there is none. */
+static struct hg_request *hg_request_enter(
     hg_request_t ticket, const char *function)
 {
     struct hg_request *request;
@@ -147,10 +150,20 @@ static struct hg_request *hg_request_of(
     hg_wait_lock();
     request = (struct hg_request *) hg_ticket_get(
         &hg_request_tickets, (uintptr_t) ticket);
+    if (request != NULL)
+        request->waiters++;
     hg_wait_unlock();
     if (request == NULL)
         hg_request_unknown(ticket, function);
     return request;
+}
+
+static void hg_request_leave(struct hg_request *request)
+{
+    hg_wait_lock();
+    assert(request->waiters > 0);
+    request->waiters--;
+    hg_wait_unlock();
 }
 
 HG_EXPORT hg_return_t HG_Wait(
@@ -162,14 +175,35 @@ HG_EXPORT hg_return_t HG_Wait(
 
     if (context == NULL)
         return HG_FAULT;
-    found = hg_request_of(request, "HG_Wait");
+    found = hg_request_enter(request, "HG_Wait");
     if (found == NULL)
         return hg_layer_leave(HG_INVALID_ARG);
     ret = hg_wait_until(
         context, &found->done, hg_wait_may_run(), hg_wait_deadline(timeout));
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    return hg_layer_leave(ret == HG_SUCCESS ? found->ret : ret);
+    if (ret == HG_SUCCESS)
+        ret = found->ret;
+    hg_request_leave(found);
+    return hg_layer_leave(ret);
+}
+
+/* One of several, waited for or just looked at: HG_SUCCESS, with its own result
+ * in *result_p, HG_TIMEOUT or HG_INTR. */
+static hg_return_t hg_request_wait_one(struct hg_context *context,
+    const struct hg_request *request, bool waits, uint64_t deadline,
+    hg_return_t *result_p)
+{
+    hg_return_t ret = HG_TIMEOUT;
+
+    if (waits)
+        ret =
+            hg_wait_until(context, &request->done, hg_wait_may_run(), deadline);
+    else if (hg_wait_is_raised(&request->done))
+        ret = HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        *result_p = request->ret;
+    return ret;
 }
 
 /* HG_Wait_all with an array. */
@@ -177,30 +211,34 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
 {
     hg_return_t first = HG_SUCCESS;
-    bool in_time = true;
+    bool in_time = true; /* or not waited yet at all */
+    bool missing = false;
     int i;
 
     for (i = 0; i < count; i++) {
-        struct hg_request *request = hg_request_of(requests[i], "HG_Wait_all");
-        hg_return_t ret = HG_TIMEOUT;
+        struct hg_request *request =
+            hg_request_enter(requests[i], "HG_Wait_all");
+        hg_return_t result = HG_SUCCESS;
+        hg_return_t ret;
+        bool waits;
 
         if (request == NULL)
             return HG_INVALID_ARG;
-        if (in_time)
-            ret = hg_wait_until(
-                context, &request->done, hg_wait_may_run(), deadline);
-        else if (hg_wait_is_raised(&request->done))
-            ret = HG_SUCCESS;
+        waits = in_time && !hg_wait_is_raised(&request->done);
+        ret = hg_request_wait_one(context, request, waits, deadline, &result);
+        hg_request_leave(request);
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
+        if (waits) /* it may have run a long handler */
+            in_time = hg_clock_now() < deadline;
         if (ret == HG_TIMEOUT)
-            in_time = false;
+            missing = true;
         else if (first == HG_SUCCESS)
-            first = request->ret;
+            first = result;
     }
-    return first == HG_SUCCESS && !in_time ? HG_TIMEOUT : first;
+    return first == HG_SUCCESS && missing ? HG_TIMEOUT : first;
 }
 
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -216,8 +254,12 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));
     for (i = 0; i < count; i++) {
-        if (hg_request_of(array_of_requests[i], "HG_Wait_all") == NULL)
+        struct hg_request *request =
+            hg_request_enter(array_of_requests[i], "HG_Wait_all");
+
+        if (request == NULL)
             return hg_layer_leave(HG_INVALID_ARG);
+        hg_request_leave(request);
     }
     for (i = 0; array_of_statuses != NULL && i < count; i++)
         array_of_statuses[i] = HG_FALSE;
@@ -256,13 +298,21 @@ static void hg_request_free_one(struct hg_request *request)
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
     struct hg_request *found;
+    bool awaited;
 
     if (hg_layer_enter("HG_Request_free") == NULL)
         return HG_FAULT;
     hg_wait_lock();
-    found = (struct hg_request *) hg_ticket_take(
+    found = (struct hg_request *) hg_ticket_get(
         &hg_request_tickets, (uintptr_t) request);
+    awaited = found != NULL && found->waiters > 0;
+    if (found != NULL && !awaited)
+        (void) hg_ticket_take(&hg_request_tickets, (uintptr_t) request);
     hg_wait_unlock();
+    if (awaited) {
+        hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
+        return hg_layer_leave(HG_BUSY);
+    }
     if (found == NULL) {
         hg_request_unknown(request, "HG_Request_free");
         return hg_layer_leave(HG_INVALID_ARG);

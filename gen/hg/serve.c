@@ -264,7 +264,7 @@ static hg_return_t hg_serve_hold(struct hg_handle *handle)
     hg_return_t ret;
 
     hg_lock(&context->lock);
-    ret = hg_deadline_add(&context->deadline, &handle->timer, until);
+    ret = hg_handle_set_timer(handle, until);
     handle->held = ret == HG_SUCCESS;
     if (handle->held)
         hg_handle_ref(handle);
@@ -485,7 +485,8 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
 
     hg_lock(&context->lock);
     unanswered = handle->state == HG_HANDLE_ARRIVED;
-    /* One that is back in the pool, or reused, has another state. */
+    /* One that is back in the pool has another state. One that serves another
+     * call by now is not told from it: that call is ended. */
     again =
         handle->freed || (!unanswered && handle->state != HG_HANDLE_ANSWERED);
     if (!again) {
@@ -519,7 +520,7 @@ HG_PRIVATE void hg_serve_acknowledged(struct hg_context *context,
     hg_unlock(&context->lock);
     if (handle == NULL)
         hg_handle_count(&context->hg_class->late);
-    else /* withdrawing may wait, which the sink must not */
+    else /* a transport's own withdrawing may wait, which the sink must not */
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
 }
 

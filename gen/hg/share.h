@@ -33,6 +33,7 @@ enum hg_share_kind {
 };
 
 struct hg_share {
+    bool left; /* counts no more, as nobody gives back what is in it */
     uint64_t limit[HG_SHARE_KINDS]; /* below 2^62 */
     uint64_t total[HG_SHARE_KINDS];
 };
@@ -48,8 +49,14 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 HG_PRIVATE bool hg_share_is_full(const struct hg_share *share,
     struct na_addr *addr, enum hg_share_kind kind);
 
-/* Give back what was taken or added. */
+/* Give back what was taken or added; nothing after hg_share_leave. */
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
+
+/* Count no more, though something is not given back. hg_share_forget then, with
+ * the lock not held, lets the peers of a class begin anew, as addresses outlive
+ * what counts in them. */
+HG_PRIVATE void hg_share_leave(struct hg_share *share);
+HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 
 #endif

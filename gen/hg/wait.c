@@ -141,16 +141,19 @@ static bool hg_wait_has_calls(struct hg_context *context)
     return na_queue_has(context->queue, 1u << NA_LANE_CALL);
 }
 
-/* Run queued calls, counting the depth; the number run. Lock held, and free
- * meanwhile. */
-static unsigned hg_wait_run_calls(struct hg_context *context, unsigned max)
+/* Run queued calls, at most `max` and none more once `deadline` is there,
+ * counting the depth; the number run. Lock held, and free meanwhile. */
+static unsigned hg_wait_run_calls(
+    struct hg_context *context, unsigned max, uint64_t deadline)
 {
-    unsigned n;
+    unsigned n = 0;
 
     hg_wait_hand_on(); /* progress goes on without us */
     hg_wait_unlock();
     hg_wait_depth++;
-    n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max);
+    while (na_context_run(context->na_context, 1u << NA_LANE_CALL, 1) > 0 &&
+        ++n < max && hg_clock_now() < deadline)
+        continue;
     hg_wait_depth--;
     hg_wait_lock();
     return n;
@@ -188,8 +191,12 @@ HG_PRIVATE hg_return_t hg_wait_until(
 
     hg_wait_lock();
     for (;;) {
+        if (done != NULL && *done) {
+            ret = HG_SUCCESS;
+            break;
+        }
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
-            events += hg_wait_run_calls(context, max);
+            events += hg_wait_run_calls(context, max, deadline);
         if (done != NULL ? *done : events > 0) {
             ret = HG_SUCCESS;
             break;

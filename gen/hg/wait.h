@@ -5,11 +5,11 @@
  * Waiting is progress until a flag is up. Any number of threads may wait. One
  * at a time has the driver's role and progresses; the others sleep, each until
  * its own flag is raised, and one of them takes the role over when the driver
- * leaves or runs a handler. Handlers run outside the role, so that a slow one stops nobody's
- * progress.
+ * leaves or runs a handler. Handlers run outside the role, so that a slow one
+ * stops nobody's progress.
  *
- *     wait:  calls queued that may run here? --yes--> run one
- *            done? --yes--> result
+ *     wait:  done? --yes--> result
+ *            calls queued that may run here? --yes--> run one; done? --> result
  *            time up, having looked once? --yes--> HG_TIMEOUT
  *            role free? --yes--> progress, run completions; again
  *            sleep until done, the role is free, or time is up; again
@@ -37,9 +37,10 @@ HG_PRIVATE bool hg_wait_is_raised(const bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
- * signal came while this thread slept). A test may run a handler before it has
- * looked for news and one after it, and no wait outlasts its time by more than
- * the handler it runs then. Lock not held. */
+ * signal came while this thread slept). With *done up already it does nothing
+ * else. A test may run a handler before it has looked for news and one after
+ * it, and no wait outlasts its time by more than the handler it runs then. What
+ * `done` is in stays until this returns. Lock not held. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const bool *done, bool calls, uint64_t deadline);
 

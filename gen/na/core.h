@@ -58,7 +58,13 @@ struct na_addr_core {
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
     char *name; /* guarded by the class lock until set, then constant */
+    /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
+    _Atomic uint64_t lingering;
     uint64_t used[NA_CORE_USES]; /* by a layer above, which guards it */
+    /* Messages of its that wait; guarded by the class's match lock. */
+    struct na_link waiting; /* all of them */
+    struct na_link grave;   /* match's graves, if it died before them */
+    uint64_t queued_bytes;  /* what they count for */
     _Alignas(max_align_t) struct na_addr pub;
 };
 
@@ -123,7 +129,8 @@ struct na_match {
     struct na_link *messages;  /* expected: buckets of waiting messages */
     size_t buckets;            /* a power of two; 0 until first used */
     size_t entries;            /* in all buckets */
-    uint64_t queued_bytes;     /* in all waiting messages */
+    uint64_t queued_bytes;     /* what all waiting messages count for */
+    struct na_link graves;     /* the dead who left messages */
     bool held;                 /* a message was held back: NA_AGAIN */
     _Atomic bool retry; /* ... and may find room now; cleared by progress */
 };
@@ -150,6 +157,7 @@ struct na_class_core {
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
     struct na_match match;
+    _Atomic uint64_t dropped; /* messages */
     _Atomic uint64_t arrived; /* bytes, and NA_CORE_MESSAGE_WEIGHT a message */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */

@@ -20,6 +20,7 @@
 #include "na/emul_send.h"
 #include "na/emul_wire.h"
 #include "na/emul_xfer.h"
+#include "na/rma.h"
 
 #define NA_EMUL_DEATH_MS 5000u /* when info names none */
 #define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
@@ -70,6 +71,9 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
     uint64_t key;
 
     assert(emul->waiters == 0 && emul->completing == 0);
+    hg_lock(&emul->lock);
+    (void) na_emul_xfer_bury(emul);
+    hg_unlock(&emul->lock);
     while ((reg = (struct na_emul_reg *) hg_map_next(
                 &emul->regs, &cursor, &key)) != NULL) {
         assert(reg->pins == 0);
@@ -107,6 +111,7 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
         goto no_memory;
     reg->mem = mem;
     hg_list_init(&reg->xfers);
+    hg_list_init(&reg->in_buried);
     hg_lock(&emul->lock);
     do
         key = hg_clock_random();
@@ -152,6 +157,21 @@ static void na_emul_await(
     hg_lock(&emul->lock);
 }
 
+/* Nobody finds the memory any more, and what moved there has ended. */
+static struct na_emul_reg *na_emul_take_reg(
+    struct na_emul *emul, const struct na_mem_handle *mem)
+{
+    struct na_emul_reg *reg =
+        (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
+
+    assert(reg != NULL && reg->mem == mem);
+    while (!hg_list_is_empty(&reg->xfers))
+        na_emul_xfer_fail(
+            HG_CONTAINER_OF(reg->xfers.next, struct na_emul_xfer, in_reg),
+            NA_NOENTRY);
+    return reg;
+}
+
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
@@ -159,17 +179,43 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
     uint64_t deadline = 0;
 
     hg_lock(&emul->lock);
-    reg = (struct na_emul_reg *) hg_map_remove(&emul->regs, mem->key);
-    assert(reg != NULL && reg->mem == mem);
-    while (!hg_list_is_empty(&reg->xfers))
-        na_emul_xfer_fail(
-            HG_CONTAINER_OF(reg->xfers.next, struct na_emul_xfer, in_reg),
-            NA_NOENTRY);
+    reg = na_emul_take_reg(emul, mem);
     while (reg->pins > 0)
         na_emul_await(emul, &deadline, "deregistering memory");
     na_emul_leave(emul);
     mem->key = 0;
     hg_mem_free(reg);
+}
+
+HG_PRIVATE bool na_emul_withdraw(
+    struct na_mem_handle *mem, void *buf, struct na_addr *user)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    struct na_emul_reg *reg;
+    bool used;
+
+    na_rma_forget(mem);
+    if (emul == NULL ||
+        !atomic_exchange(&na_mem_core_of(mem)->registered, false)) {
+        na_rma_delete(mem); /* and deregisters */
+        return false;
+    }
+    hg_lock(&emul->lock);
+    reg = na_emul_take_reg(emul, mem);
+    used = reg->pins > 0;
+    if (used)
+        na_emul_xfer_give_up(emul, reg, buf, user);
+    na_emul_leave(emul);
+    if (!used) {
+        na_rma_delete(mem);
+        hg_mem_free(reg);
+    }
+    return used;
+}
+
+HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
+{
+    return atomic_load(&na_addr_core_of(user)->lingering);
 }
 
 HG_PRIVATE na_size_t na_emul_mem_serialize_size(const struct na_mem_handle *mem)

@@ -34,7 +34,10 @@
  * Locking: one mutex per class guards registrations and transfers. It is
  * never held while a slot of the transport or core->complete is called, nor
  * while payload is copied: memory in use is pinned by counts instead, and
- * deregistration waits for them.
+ * deregistration waits for them. A slow or stopped peer holds them as long as it
+ * likes to, up to its death; so the library's own memory, which no application
+ * wants back at once, is withdrawn instead: what is in use is left to the last
+ * who uses it.
  */
 #ifndef HG_GEN_NA_EMUL_H
 #define HG_GEN_NA_EMUL_H
@@ -79,6 +82,17 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
  * with it ends with `ret`. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
+/* Take back memory of the library's own that `user` could reach, and free its
+ * handle; where remote access is emulated, nobody is waited for. False: the
+ * memory is used no more, and `buf`, which holds it, is the caller's as before.
+ * True: frames or copies use it still. Then `buf` is taken, and freed by
+ * hg_mem_free once they do not; until then its size is counted for `user`. */
+HG_PRIVATE bool na_emul_withdraw(
+    struct na_mem_handle *mem, void *buf, struct na_addr *user);
+
+/* Bytes so counted. */
+HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
+
 /* A context is being destroyed: its operations complete with NA_CANCELED (or
  * the result they already have) before this returns, and nothing touches
  * their memory any more. Waits as deregistering does. */
@@ -92,5 +106,8 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
 /* Whether poll has something to do. Asked by progress once it has armed its
  * waker, before it sleeps: whatever adds work later wakes. */
 HG_PRIVATE bool na_emul_has_work(struct na_emul *emul);
+
+/* When poll has something to do though nobody wakes; HG_CLOCK_NEVER. */
+HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul);
 
 #endif

@@ -2,6 +2,7 @@
 /* emul_send: see emul_send.h. */
 #include "na/emul_send.h"
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "na/emul_wire.h"
 
@@ -155,6 +156,13 @@ static bool na_emul_send_choose(
 
 /* ---- Sending it ---- */
 
+/* Whether a poll would find something to do, but for refusals. */
+static bool na_emul_send_is_due(const struct na_emul *emul)
+{
+    return !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done) ||
+        !hg_list_is_empty(&emul->buried);
+}
+
 /* The transport is done with a frame's memory. Any thread. */
 static void na_emul_send_released(void *arg)
 {
@@ -164,10 +172,9 @@ static void na_emul_send_released(void *arg)
     bool wake;
 
     hg_lock(&emul->lock);
-    idle = hg_list_is_empty(&emul->ready) && hg_list_is_empty(&emul->done);
+    idle = !na_emul_send_is_due(emul);
     na_emul_xfer_frame_put(frame);
-    wake = idle &&
-        !(hg_list_is_empty(&emul->ready) && hg_list_is_empty(&emul->done));
+    wake = idle && na_emul_send_is_due(emul);
     hg_unlock(&emul->lock);
     if (wake)
         emul->na_class->core->wake(emul->na_class);
@@ -281,13 +288,22 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
 
 /* ---- Refusals ---- */
 
-/* Keep a refusal for later; takes the address's reference. False: no place. */
-static bool na_emul_send_keep(
-    struct na_emul *emul, const struct na_emul_refusal *refusal)
+/* Keep a refusal that met `ret` for later; takes the address's reference.
+ * False: no place. Where the transport has no room it will wake; when there is
+ * memory again nobody says. */
+static bool na_emul_send_keep(struct na_emul *emul,
+    const struct na_emul_refusal *refusal, na_return_t ret)
 {
-    if (emul->unsaid_count == NA_EMUL_UNSAID_MAX)
+    unsigned same = 0;
+    unsigned i;
+
+    for (i = 0; i < emul->unsaid_count; i++)
+        same += emul->unsaid[i].addr == refusal->addr;
+    if (emul->unsaid_count == NA_EMUL_UNSAID_MAX || same >= NA_EMUL_UNSAID_EACH)
         return false;
     emul->unsaid[emul->unsaid_count++] = *refusal;
+    if (ret == NA_NOMEM && emul->unsaid_at == 0)
+        emul->unsaid_at = hg_clock_after_ms(NA_EMUL_UNSAID_MS);
     atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
     return true;
 }
@@ -309,7 +325,7 @@ static enum na_emul_send_result na_emul_send_no(
     ret = na_emul_send_out(emul, refusal->addr, &plan);
     hg_lock(&emul->lock);
     if ((ret == NA_NOMEM || ret == NA_AGAIN) &&
-        na_emul_send_keep(emul, refusal))
+        na_emul_send_keep(emul, refusal, ret))
         return NA_EMUL_SEND_STALLED;
     hg_unlock(&emul->lock);
     core->addr_unref(refusal->addr);
@@ -326,18 +342,23 @@ HG_PRIVATE bool na_emul_send_refusal(
     return na_emul_send_no(emul, &refusal) != NA_EMUL_SEND_FAILED;
 }
 
-/* Once more for the refusals that were kept. Returns how many went. */
+/* Once more for each of the refusals that were kept, the oldest first: what one
+ * peer cannot hear keeps no other waiting. Returns how many went. */
 static unsigned na_emul_send_unsaid(struct na_emul *emul)
 {
+    unsigned left = emul->unsaid_count;
     unsigned n = 0;
 
-    while (emul->unsaid_count > 0) {
-        struct na_emul_refusal refusal = emul->unsaid[--emul->unsaid_count];
+    emul->unsaid_at = 0;
+    for (; left > 0 && emul->unsaid_count > 0; left--) {
+        struct na_emul_refusal refusal = emul->unsaid[0];
 
+        emul->unsaid_count--;
+        memmove(emul->unsaid, emul->unsaid + 1,
+            emul->unsaid_count * sizeof(emul->unsaid[0]));
         atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
-        if (na_emul_send_no(emul, &refusal) == NA_EMUL_SEND_STALLED)
-            break;
-        n++;
+        if (na_emul_send_no(emul, &refusal) != NA_EMUL_SEND_STALLED)
+            n++;
     }
     return n;
 }
@@ -370,8 +391,20 @@ HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
     if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
         return false;
     hg_lock(&emul->lock);
-    work = !hg_list_is_empty(&emul->ready) || !hg_list_is_empty(&emul->done) ||
-        emul->unsaid_count > 0;
+    work = na_emul_send_is_due(emul) ||
+        (emul->unsaid_at != 0 && hg_clock_now() >= emul->unsaid_at);
     hg_unlock(&emul->lock);
     return work;
+}
+
+HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
+{
+    uint64_t due;
+
+    if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
+        return HG_CLOCK_NEVER;
+    hg_lock(&emul->lock);
+    due = emul->unsaid_at != 0 ? emul->unsaid_at : HG_CLOCK_NEVER;
+    hg_unlock(&emul->lock);
+    return due;
 }

@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "na/rma.h"
 
 #define NA_EMUL_XFER_KEEP 256 /* free objects of each kind, at most */
 #define NA_EMUL_XFER_GATHER 8 /* free buffers of gather_size, at most */
@@ -114,8 +115,45 @@ static void na_emul_xfer_unpin(struct na_emul *emul, struct na_emul_reg *reg)
 {
     assert(reg->pins > 0);
     reg->pins--;
+    if (reg->pins == 0 && reg->user != NULL)
+        hg_list_push(&emul->buried, &reg->in_buried);
     if (emul->waiters > 0)
         pthread_cond_broadcast(&emul->cond);
+}
+
+HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
+    struct na_emul_reg *reg, void *buf, struct na_addr *user)
+{
+    assert(reg->pins > 0 && reg->user == NULL && user != NULL);
+    assert(hg_list_is_empty(&reg->xfers));
+    emul->na_class->core->addr_ref(user);
+    reg->user = user;
+    reg->buf = buf;
+    atomic_fetch_add(&na_addr_core_of(user)->lingering, reg->mem->size);
+    atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
+}
+
+HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul)
+{
+    unsigned n = 0;
+    struct na_link *link;
+
+    while ((link = hg_list_pop(&emul->buried)) != NULL) {
+        struct na_emul_reg *reg =
+            HG_CONTAINER_OF(link, struct na_emul_reg, in_buried);
+
+        atomic_fetch_sub_explicit(&emul->active, 1, memory_order_relaxed);
+        hg_unlock(&emul->lock);
+        atomic_fetch_sub(
+            &na_addr_core_of(reg->user)->lingering, reg->mem->size);
+        na_rma_delete(reg->mem);
+        emul->na_class->core->addr_unref(reg->user);
+        hg_mem_free(reg->buf);
+        hg_mem_free(reg);
+        n++;
+        hg_lock(&emul->lock);
+    }
+    return n;
 }
 
 HG_PRIVATE struct na_emul_frame *na_emul_xfer_frame_get(
@@ -211,6 +249,7 @@ HG_PRIVATE void na_emul_xfer_setup(struct na_emul *emul)
     hg_list_init(&emul->ready);
     hg_list_init(&emul->stalled);
     hg_list_init(&emul->done);
+    hg_list_init(&emul->buried);
     hg_map_init(&emul->regs);
     hg_slots_init(&emul->origins);
     hg_pool_init(&emul->peer_pool, sizeof(struct na_emul_peer),
@@ -424,7 +463,9 @@ HG_PRIVATE void na_emul_xfer_check(struct na_emul_xfer *xfer)
         hg_list_push(&xfer->emul->done, &xfer->in_done);
 }
 
-HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul)
+/* Complete operations and free transfers that are done, releasing the lock
+ * around each. The number of them. */
+static unsigned na_emul_xfer_settle(struct na_emul *emul)
 {
     const struct na_core *core = emul->na_class->core;
     unsigned n = 0;
@@ -452,6 +493,18 @@ HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul)
         if (emul->waiters > 0)
             pthread_cond_broadcast(&emul->cond);
     }
+    return n;
+}
+
+HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul)
+{
+    unsigned n = 0;
+
+    /* Who adds to what is not empty wakes nobody: leave nothing behind. */
+    do {
+        n += na_emul_xfer_settle(emul);
+        n += na_emul_xfer_bury(emul);
+    } while (!hg_list_is_empty(&emul->done));
     hg_unlock(&emul->lock);
     return n;
 }

@@ -44,8 +44,13 @@
  * ORIGINS_MAX, because ended ones take a moment to drain. */
 #define NA_EMUL_TARGETS_MAX 1024
 
-/* Refusals kept for want of memory to send them. Past it one is lost. */
+/* Refusals kept for want of memory or room to send them, and those of them to
+ * one peer. Past it one is lost. */
 #define NA_EMUL_UNSAID_MAX 64
+#define NA_EMUL_UNSAID_EACH 8
+
+/* How soon a refusal is tried again for which there was no memory. */
+#define NA_EMUL_UNSAID_MS 10
 
 /* Transfers up to this size do not wait for the window. */
 #define NA_EMUL_SMALL 16384u
@@ -88,20 +93,26 @@ struct na_emul {
     struct na_link ready;
     struct na_link stalled;
     struct na_link done;
+    struct na_link buried; /* registrations given up, and used no more */
     struct hg_pool peer_pool;
     struct hg_pool xfer_pool;
     struct hg_pool frame_pool;  /* without a buffer */
     struct hg_pool gather_pool; /* with one of gather_size */
-    struct na_emul_refusal unsaid[NA_EMUL_UNSAID_MAX];
+    struct na_emul_refusal unsaid[NA_EMUL_UNSAID_MAX]; /* oldest first */
     unsigned unsaid_count;
-    _Atomic uint32_t active; /* transfers that exist, and refusals unsaid */
+    uint64_t unsaid_at; /* when to try them again; 0: when the transport says */
+    /* Transfers that exist, refusals unsaid, and registrations given up. */
+    _Atomic uint32_t active;
 };
 
 /* Memory that peers may reach. */
 struct na_emul_reg {
-    const struct na_mem_handle *mem;
-    struct na_link xfers; /* moving */
-    uint64_t pins;        /* frames and copies that use the memory */
+    struct na_mem_handle *mem;
+    struct na_link xfers;     /* moving */
+    uint64_t pins;            /* frames and copies that use the memory */
+    struct na_link in_buried; /* emul->buried */
+    struct na_addr *user;     /* NULL, or it was given up: a reference */
+    void *buf;                /* then: freed with it */
 };
 
 struct na_emul_peer {
@@ -214,8 +225,17 @@ HG_PRIVATE void na_emul_xfer_copy_begin(struct na_emul_xfer *xfer);
 HG_PRIVATE void na_emul_xfer_copy_end(
     struct na_emul_xfer *xfer, struct na_emul_reg *reg);
 
+/* Nobody waits until a registration that is in no table any more is unused:
+ * it, its handle and `buf` are freed then. */
+HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
+    struct na_emul_reg *reg, void *buf, struct na_addr *user);
+
+/* Free the registrations that were given up and are used no more. The lock is
+ * released around each. The number of them. */
+HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul);
+
 /* Release the lock, then complete operations and free transfers that are
- * done. The number of them. */
+ * done, and registrations. The number of them. */
 HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul);
 
 /* Wait, releasing the lock, until a pin or a copy ended, an operation

@@ -11,9 +11,13 @@
 
 #define NA_MATCH_BUCKETS_MIN 64u
 
+/* What an allocator adds to a block, about. */
+#define NA_MATCH_OVERHEAD (2 * sizeof(void *))
+
 /* A message that waits for its receive. */
 struct na_match_waiting {
     struct na_link link;
+    struct na_link of_source;  /* its source's list */
     struct na_match_item item; /* its source is a reference, its data ours */
     unsigned char data[];
 };
@@ -28,13 +32,35 @@ HG_PRIVATE na_return_t na_match_init(struct na_match *match)
     memset(match, 0, sizeof(*match));
     hg_list_init(&match->unexpected);
     hg_list_init(&match->rpc);
+    hg_list_init(&match->graves);
     return hg_lock_init(&match->lock);
 }
 
 /* Bytes that a waiting message counts for. */
 static uint64_t na_match_weight(na_size_t size)
 {
-    return size + sizeof(struct na_match_waiting);
+    return size + sizeof(struct na_match_waiting) + NA_MATCH_OVERHEAD;
+}
+
+/* Whether so many bytes more would be more than a sender's share. Match lock
+ * held. */
+static bool na_match_is_full(const struct na_class_core *core,
+    const struct na_addr *source, uint64_t weight)
+{
+    uint64_t limit = core->info.max_queue_bytes;
+
+    if (limit > UINT64_MAX / 4)
+        limit = UINT64_MAX / 4; /* no sum overflows */
+    return na_addr_core_of(source)->queued_bytes + weight +
+        core->match.queued_bytes + weight >
+        2 * limit;
+}
+
+/* Take note of a dead address that has messages. Match lock held. */
+static void na_match_bury(struct na_match *match, struct na_addr_core *addr)
+{
+    if (hg_list_is_empty(&addr->grave))
+        hg_list_push(&match->graves, &addr->grave);
 }
 
 /* Take a message off its list. The match lock is held, or nobody else is
@@ -42,9 +68,17 @@ static uint64_t na_match_weight(na_size_t size)
 static void na_match_unlink(
     struct na_match *match, struct na_match_waiting *waiting)
 {
+    struct na_addr_core *source = na_addr_core_of(waiting->item.source);
+    uint64_t weight = na_match_weight(waiting->item.size);
+
     hg_list_remove(&waiting->link);
-    assert(match->queued_bytes >= na_match_weight(waiting->item.size));
-    match->queued_bytes -= na_match_weight(waiting->item.size);
+    hg_list_remove(&waiting->of_source);
+    if (hg_list_is_empty(&source->waiting))
+        hg_list_remove(&source->grave);
+    assert(source->queued_bytes >= weight);
+    assert(match->queued_bytes >= source->queued_bytes);
+    source->queued_bytes -= weight;
+    match->queued_bytes -= weight;
     if (waiting->item.plane == NA_MSG_EXPECTED) {
         assert(match->entries > 0);
         match->entries--;
@@ -86,6 +120,7 @@ HG_PRIVATE void na_match_drop(struct na_match *match)
         na_match_drop_list(match, &match->messages[i]);
     }
     assert(match->queued_bytes == 0 && match->entries == 0);
+    assert(hg_list_is_empty(&match->graves));
 }
 
 HG_PRIVATE void na_match_fini(struct na_match *match)
@@ -273,11 +308,12 @@ static na_return_t na_match_keep(
     struct na_class_core *core, const struct na_match_item *item)
 {
     struct na_match *match = &core->match;
+    struct na_addr_core *source = na_addr_core_of(item->source);
     struct na_match_waiting *waiting;
     struct na_link *list = &match->unexpected;
+    uint64_t weight = na_match_weight(item->size);
 
-    if (match->queued_bytes + na_match_weight(item->size) >
-        core->info.max_queue_bytes) {
+    if (na_match_is_full(core, item->source, weight)) {
         match->held = (core->ops.caps & NA_CAP_HOLDS_BACK) != 0;
         return NA_AGAIN;
     }
@@ -293,7 +329,11 @@ static na_return_t na_match_keep(
     waiting->item.data = waiting->data;
     if (item->size > 0)
         memcpy(waiting->data, item->data, (size_t) item->size);
-    match->queued_bytes += na_match_weight(item->size);
+    source->queued_bytes += weight;
+    match->queued_bytes += weight;
+    hg_list_push(&source->waiting, &waiting->of_source);
+    if (na_addr_is_dead(item->source))
+        na_match_bury(match, source); /* it died on the way here */
     if (item->plane == NA_MSG_EXPECTED) {
         list = &match->messages[na_match_bucket(match, item->tag)];
         match->entries++;
@@ -328,74 +368,71 @@ HG_PRIVATE na_return_t na_match_offer(
     return ret;
 }
 
-/* Move what dead senders left on a list to `dropped`. Match lock held. */
-static void na_match_purge_list(
-    struct na_match *match, struct na_link *head, struct na_link *dropped)
-{
-    struct na_link *link = head->next;
-
-    while (link != head) {
-        struct na_match_waiting *waiting = na_match_waiting_of(link);
-
-        link = link->next;
-        if (na_addr_is_dead(waiting->item.source)) {
-            na_match_unlink(match, waiting);
-            hg_list_push(dropped, &waiting->link);
-        }
-    }
-}
-
 HG_PRIVATE bool na_match_purge(struct na_match *match)
 {
     struct na_link dropped;
     bool any;
-    size_t i;
 
     hg_list_init(&dropped);
     hg_lock(&match->lock);
-    na_match_purge_list(match, &match->unexpected, &dropped);
-    na_match_purge_list(match, &match->rpc, &dropped);
-    for (i = 0; i < match->buckets; i++)
-        na_match_purge_list(match, &match->messages[i], &dropped);
+    while (!hg_list_is_empty(&match->graves)) {
+        struct na_addr_core *addr =
+            HG_CONTAINER_OF(match->graves.next, struct na_addr_core, grave);
+        struct na_match_waiting *waiting = HG_CONTAINER_OF(
+            addr->waiting.next, struct na_match_waiting, of_source);
+
+        assert(!hg_list_is_empty(&addr->waiting));
+        na_match_unlink(match, waiting); /* the last one ends the grave */
+        hg_list_push(&dropped, &waiting->link);
+    }
     hg_unlock(&match->lock);
     any = !hg_list_is_empty(&dropped);
     na_match_free_list(&dropped);
     return any;
 }
 
-HG_PRIVATE void na_match_feed_sink(struct na_context *context)
+/* Move what waits for the RPC engine of a number to `mine`. Match lock
+ * held. */
+static void na_match_take_rpc(
+    struct na_match *match, uint8_t target, struct na_link *mine)
 {
-    struct na_context_core *core = na_context_core_of(context);
+    struct na_link *link = match->rpc.next;
+
+    while (link != &match->rpc) {
+        struct na_match_waiting *waiting = na_match_waiting_of(link);
+
+        link = link->next;
+        if (waiting->item.target != target)
+            continue;
+        na_match_unlink(match, waiting);
+        hg_list_push(mine, &waiting->link);
+    }
+}
+
+HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
+    na_rpc_dead_cb_t dead, void *arg)
+{
     struct na_match *match = &na_class_core_of(context->na_class)->match;
     struct na_link mine;
     struct na_link *link;
     bool wake;
 
+    assert(sink != NULL);
     hg_list_init(&mine);
     hg_lock(&match->lock);
-    link = match->rpc.next;
-    while (link != &match->rpc) {
-        struct na_match_waiting *waiting = na_match_waiting_of(link);
-
-        link = link->next;
-        if (waiting->item.target != na_sink_number(context))
-            continue;
-        na_match_unlink(match, waiting);
-        hg_list_push(&mine, &waiting->link);
-    }
+    na_sink_open(context, sink, dead, arg);
+    /* From here on others wait for the sink's lock: none overtakes. */
+    na_match_take_rpc(match, na_sink_number(context), &mine);
     wake = na_match_let_go(match);
     hg_unlock(&match->lock);
-    if (wake)
-        context->na_class->core->wake(context->na_class);
-    hg_lock(&core->sink_lock);
-    for (link = mine.next; link != &mine && core->sink != NULL;
-         link = link->next) {
+    for (link = mine.next; link != &mine; link = link->next) {
         const struct na_match_item *item = &na_match_waiting_of(link)->item;
 
-        (void) core->sink(
-            core->sink_arg, item->source, item->tag, item->data, item->size);
+        (void) sink(arg, item->source, item->tag, item->data, item->size);
     }
-    hg_unlock(&core->sink_lock);
+    na_sink_let_in(context);
+    if (wake)
+        context->na_class->core->wake(context->na_class);
     na_match_free_list(&mine);
 }
 
@@ -492,6 +529,8 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
     assert(na_addr_is_dead(addr)); /* no receive is posted after this */
     hg_list_init(&failed);
     hg_lock(&match->lock);
+    if (!hg_list_is_empty(&na_addr_core_of(addr)->waiting))
+        na_match_bury(match, na_addr_core_of(addr));
     for (i = 0; i < match->buckets; i++) {
         struct na_link *head = &match->receives[i];
 

@@ -12,13 +12,17 @@
  *     RPC          the sink of the target context     a list
  *
  * Equal candidates match in the order in which they came. Waiting messages
- * are copies, and together no larger than the class's limit; what would pass
- * it is refused, and whoever offered it decides between holding the sender
- * back and dropping. A message outlives its sender: it can still be received,
- * but is the first to go when room is needed.
+ * are copies, which count for their size and what it costs to keep them. A
+ * peer may fill the class's limit only as far as that leaves as much for
+ * others (see hg/share for the rule): one alone gets all of it, all together
+ * never twice as much, and who floods has only his own messages refused.
+ * Whoever offered what is refused decides between holding the sender back and
+ * dropping. A message outlives its sender: it can still be received, but is
+ * the first to go when room is needed. Each address lists its messages, so
+ * that to find those of the dead costs nothing while nobody has died.
  *
- * Locking: the class's match lock guards all of it, receives' lists of the
- * contexts included. Data is copied under it (messages are small). Operations
+ * Locking: the class's match lock guards all of it, the lists of contexts
+ * and addresses included. Data is copied under it (messages are small). Operations
  * are completed, addresses released and threads woken without it.
  */
 #ifndef HG_GEN_NA_MATCH_H
@@ -46,8 +50,8 @@ HG_PRIVATE void na_match_drop(struct na_match *match);
 HG_PRIVATE void na_match_fini(struct na_match *match);
 
 /* Give a message to a receive that is posted, which ends, or keep a copy.
- * NA_BUSY: of the RPC plane, and its context has a sink. NA_AGAIN: the limit
- * is reached. NA_NOMEM: not logged. */
+ * NA_BUSY: of the RPC plane, and its context has a sink. NA_AGAIN: its
+ * sender has its share of the room. NA_NOMEM: not logged. */
 HG_PRIVATE na_return_t na_match_offer(
     struct na_class_core *core, const struct na_match_item *item);
 
@@ -68,7 +72,9 @@ HG_PRIVATE na_return_t na_match_cancel(
 /* Fail the receives posted for this source with `ret`. */
 HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret);
 
-/* The context has a sink now: hand it what waited for it, in order. */
-HG_PRIVATE void na_match_feed_sink(struct na_context *context);
+/* Give the context a sink, as na_sink_open, and hand it what waited for it
+ * before whatever else comes. */
+HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
+    na_rpc_dead_cb_t dead, void *arg);
 
 #endif

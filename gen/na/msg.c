@@ -29,6 +29,20 @@ static na_return_t na_msg_place(
     return ret;
 }
 
+/* Count a message that is lost. It is logged at every doubling: a flood of
+ * messages is not to be one of lines. */
+static void na_msg_drop(
+    struct na_class *na_class, na_size_t size, na_return_t ret)
+{
+    uint64_t before = atomic_fetch_add(&na_class_core_of(na_class)->dropped, 1);
+
+    na_class->core->count(na_class, "msg_dropped", 1);
+    if ((before & (before + 1)) == 0)
+        hg_log_warning("msg",
+            "dropped a message of %" PRIu64 " bytes: %s (%" PRIu64 " so far)",
+            size, NA_Error_to_string(ret), before + 1);
+}
+
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size)
@@ -46,9 +60,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
         return NA_SUCCESS;
     if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
         return NA_AGAIN;
-    na_class->core->count(na_class, "msg_dropped", 1);
-    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes: %s", size,
-        NA_Error_to_string(ret));
+    na_msg_drop(na_class, size, ret);
     return NA_SUCCESS;
 }
 
@@ -63,9 +75,10 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg)
 {
-    na_sink_set(context, sink, dead, arg);
     if (sink != NULL)
-        na_match_feed_sink(context);
+        na_match_set_sink(context, sink, dead, arg);
+    else
+        na_sink_close(context);
 }
 
 HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,

@@ -125,7 +125,8 @@ static unsigned na_progress_turn(
 /* Whether there is something to do, or to tell, before sleeping. */
 static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
 {
-    return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL));
+    return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL)) ||
+        atomic_load(&context->poked);
 }
 
 /* Whether a turn that may poll would find nothing; from here on, until
@@ -144,6 +145,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     unsigned lanes, bool polled, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
+    struct na_emul *emul = na_class_emul(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
     int fd = NA_POLL_FD_IDLE;
@@ -155,6 +157,12 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
 
         if (soon < deadline)
             deadline = soon;
+    }
+    if (polled && emul != NULL) {
+        uint64_t due = na_emul_due(emul);
+
+        if (due < deadline)
+            deadline = due;
     }
     hg_waker_arm(waker);
     if (!na_progress_ready(context, lanes)) {

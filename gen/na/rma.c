@@ -118,9 +118,20 @@ no_memory:
     return NULL;
 }
 
-/* Free a handle that is in no class's table any more. */
-static void na_rma_delete(struct na_mem_core *mem)
+HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
 {
+    struct na_class_core *core = na_class_core_of(handle->na_class);
+
+    assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
+    hg_lock(&core->lock);
+    (void) hg_map_remove(&core->mems, (uintptr_t) handle);
+    hg_unlock(&core->lock);
+}
+
+HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
+{
+    struct na_mem_core *mem = na_mem_core_of(handle);
+
     if (atomic_exchange(&mem->registered, false))
         na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
     hg_mem_free(mem->pub.segments);
@@ -145,7 +156,7 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class)
         hg_unlock(&core->lock);
         if (mem == NULL)
             return n;
-        na_rma_delete(mem);
+        na_rma_delete(&mem->pub);
         n++;
     }
 }
@@ -276,7 +287,7 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
         (void) hg_map_remove(&core->mems, (uintptr_t) mem_handle);
     hg_unlock(&core->lock);
     if (mem != NULL && !used) {
-        na_rma_delete(mem);
+        na_rma_delete(&mem->pub);
         return NA_SUCCESS;
     }
     hg_log_error("rma", "NA_Mem_handle_free: %s",

@@ -33,6 +33,11 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr, na_op_id_t *op_id);
 
+/* The two halves of freeing a handle that nobody uses: the class forgets it,
+ * and its memory goes, deregistered if it was not yet. */
+HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
+HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
+
 /* Release leaked handles; the number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 

@@ -4,7 +4,7 @@
 
 #include "base/lock.h"
 
-HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
+HG_PRIVATE void na_sink_open(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
@@ -13,18 +13,36 @@ HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
 
     hg_lock(&core->context_lock);
     hg_lock(&self->sink_lock);
-    if (self->sink == NULL && sink != NULL) {
-        while (core->engines[number] != NULL)
-            number++;
-        assert(number < NA_CORE_CONTEXTS);
-        self->engine = (uint8_t) number;
-        core->engines[number] = self;
-    } else if (self->sink != NULL && sink == NULL) {
-        core->engines[self->engine] = NULL;
-    }
+    assert(self->sink == NULL && sink != NULL);
+    while (core->engines[number] != NULL)
+        number++;
+    assert(number < NA_CORE_CONTEXTS);
+    self->engine = (uint8_t) number;
+    core->engines[number] = self;
     self->sink = sink;
     self->sink_dead = dead;
     self->sink_arg = arg;
+    hg_unlock(&core->context_lock);
+}
+
+HG_PRIVATE void na_sink_let_in(struct na_context *context)
+{
+    assert(na_context_core_of(context)->sink != NULL);
+    hg_unlock(&na_context_core_of(context)->sink_lock);
+}
+
+HG_PRIVATE void na_sink_close(struct na_context *context)
+{
+    struct na_class_core *core = na_class_core_of(context->na_class);
+    struct na_context_core *self = na_context_core_of(context);
+
+    hg_lock(&core->context_lock);
+    hg_lock(&self->sink_lock);
+    if (self->sink != NULL)
+        core->engines[self->engine] = NULL;
+    self->sink = NULL;
+    self->sink_dead = NULL;
+    self->sink_arg = NULL;
     hg_unlock(&self->sink_lock);
     hg_unlock(&core->context_lock);
 }

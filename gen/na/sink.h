@@ -17,12 +17,17 @@
 
 #include "na/core.h"
 
-/* Give the context its functions, `arg` being borrowed by both; NULL takes
- * them back, and no call of either is under way on return. Contexts with
- * functions are numbered from 0: that is what peers address, whatever other
- * contexts the application makes. */
-HG_PRIVATE void na_sink_set(struct na_context *context, na_rpc_cb_t sink,
+/* Give the context, which has none, its functions, `arg` being borrowed by
+ * both. Contexts with functions are numbered from 0: that is what peers
+ * address, whatever other contexts the application makes. The sink's lock is
+ * held on return: until na_sink_let_in only the caller calls them. */
+HG_PRIVATE void na_sink_open(struct na_context *context, na_rpc_cb_t sink,
     na_rpc_dead_cb_t dead, void *arg);
+HG_PRIVATE void na_sink_let_in(struct na_context *context);
+
+/* Take the functions back, if there are any; no call of either is under way
+ * on return. */
+HG_PRIVATE void na_sink_close(struct na_context *context);
 
 /* The number of a context that has a sink. */
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
@@ -35,7 +40,7 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
 
 /* Whether there is a sink of that number. Who is told "no" while holding the match
  * lock, and files a message under it, knows that a sink set later takes it
- * along: see na_match_feed_sink. */
+ * along: see na_match_set_sink. */
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
 
 /* Tell the engine of every context of the class that a peer died. */

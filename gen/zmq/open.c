@@ -177,6 +177,9 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
     self->socket = zmq_socket(self->context, ZMQ_ROUTER);
     if (self->socket == NULL)
         return na_zmq_failed(self, "no socket", "of libzmq");
+    /* No limit of what libzmq has read and we have not: it stops reading at
+     * the limit, heartbeats as well, and so takes the connection of a peer who
+     * sends while we compute for a dead one. */
     if (!na_zmq_set(self->socket, ZMQ_LINGER, 0) ||
         !na_zmq_set(self->socket, ZMQ_SNDHWM, 0) ||
         !na_zmq_set(self->socket, ZMQ_RCVHWM, 0) ||

@@ -519,6 +519,93 @@ HG_TEST_SECONDS(hellos_without_end_leave_nothing, 60)
     stranger_fini(&strangers[0]);
 }
 
+/* ---- Floods ---- */
+
+enum { FLOOD_QUEUE = 1 << 18, FLOOD_TAG = 1000000 };
+
+/* Messages that nobody has asked for, of all planes. */
+static void flood_send(struct stranger *flood, unsigned count)
+{
+    unsigned char bytes[64];
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        size_t size = stranger_header(bytes, KIND_MESSAGE);
+
+        bytes[4] = (unsigned char) (i % 3);
+        stranger_put(bytes + 8, 4, FLOOD_TAG + i);
+        stranger_send(flood, bytes, size, false);
+    }
+}
+
+static void flood_open(struct besieged *server)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_end *end = &server->end;
+
+    info.max_queue_bytes = FLOOD_QUEUE;
+    end->na_class = NA_Initialize_opt("zmq+tcp://127.0.0.1", NA_TRUE, &info);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+    besieged_meet(server);
+}
+
+static void flood_await(
+    struct besieged *server, const struct conform_call *call)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    while (call->ends == 0) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(server);
+    }
+    HG_CHECK_OK(call->ret);
+}
+
+/* Who floods fills its own share: what others say is still kept for a receive
+ * that is posted later. */
+HG_TEST(a_flood_does_not_drop_what_others_say)
+{
+    struct besieged server;
+    struct stranger flood;
+    struct conform_call recv, mark;
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    char got[256], marked[8];
+
+    stranger_init(&flood, besieged_turn, &server);
+    flood_open(&server);
+    HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(ends_send(&server.good, server.addr, false, "me", 3, 1));
+    flood_await(&server, &recv);
+    HG_CHECK_OK(
+        ends_post(&server.end, &mark, marked, sizeof(marked), recv.addr, 5));
+    conform_free_addr(&server.end, &recv);
+    stranger_dial(&flood, server.name + 4);
+    stranger_greet(&flood);
+    stranger_confirm(&flood);
+    flood_send(&flood, FLOOD_QUEUE / 16);
+    while (NA_Get_counter(server.end.na_class, "msg_dropped") < 100) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(&server);
+    }
+    HG_CHECK_OK(ends_send(&server.good, server.addr, false, "kept", 5, 2));
+    HG_CHECK_OK(ends_send(&server.good, server.addr, true, "mark", 5, 5));
+    flood_await(&server, &mark); /* what was sent before has come, too */
+    do {
+        HG_CHECK_OK(
+            conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
+        flood_await(&server, &recv);
+        conform_free_addr(&server.end, &recv);
+    } while (recv.tag >= FLOOD_TAG);
+    HG_CHECK_EQ_INT(recv.tag, 2);
+    HG_CHECK_EQ_STR(got, "kept");
+    stranger_hang_up(&flood);
+    besieged_close(&server);
+    stranger_fini(&flood);
+}
+
 /* A part past every limit is libzmq's to refuse: its sender is cut off. */
 HG_TEST(a_message_past_every_limit_is_not_taken)
 {
@@ -544,4 +631,119 @@ HG_TEST(a_message_past_every_limit_is_not_taken)
     besieged_close(&server);
     stranger_fini(&hostile);
     ends_unmap(bytes, size);
+}
+
+/* ---- Who takes nothing ---- */
+
+/* One message fills the connection: the system calls it full long before it
+ * is, and after every message lets one heartbeat more pass. */
+enum { MUTE_DEATH = 400, MUTE_SIZE = 1 << 20 };
+
+/* A stranger by hand: libzmq would read on, and answer heartbeats. */
+struct mute {
+    struct besieged server; /* but for its good client */
+    struct stranger words;  /* as it has no socket of its own: the words only */
+    int fd;
+    unsigned char heard[1024];
+    size_t heard_size;
+};
+
+static void mute_write(const struct mute *mute, const void *bytes, size_t size)
+{
+    HG_CHECK(write(mute->fd, bytes, size) == (ssize_t) size);
+}
+
+static void mute_say(struct mute *mute, unsigned kind)
+{
+    unsigned char bytes[256] = {0}; /* a short frame, the last of a message */
+    size_t size = stranger_make(&mute->words, bytes + 2, kind);
+
+    if (kind == KIND_MESSAGE)
+        bytes[2 + 4] = 0; /* the unexpected plane */
+    bytes[1] = (unsigned char) size;
+    mute_write(mute, bytes, 2 + size);
+}
+
+/* Read on until `mark` and what belongs to it, `size` bytes, were read. */
+static void mute_hear(struct mute *mute, const char *mark, size_t size)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    const unsigned char *found = NULL;
+
+    while (found == NULL || found + size > mute->heard + mute->heard_size) {
+        ssize_t got = recv(mute->fd, mute->heard + mute->heard_size,
+            sizeof(mute->heard) - mute->heard_size, MSG_DONTWAIT);
+
+        HG_CHECK(got != 0 && ends_ms() < end);
+        mute->heard_size += got > 0 ? (size_t) got : 0;
+        besieged_turn(&mute->server);
+        found = (const unsigned char *) memmem(
+            mute->heard, mute->heard_size, mark, strlen(mark));
+    }
+    memmove(mute->heard, found, size);
+    mute->heard_size = size;
+}
+
+/* Get through the handshakes, and read nothing ever after. */
+static void mute_dial(struct mute *mute)
+{
+    static const unsigned char start[] = "\xff\0\0\0\0\0\0\0\0\x7f\3\0NULL";
+    static const unsigned char ready[] =
+        "\x04\x1c\5READY\13Socket-Type\0\0\0\6DEALER";
+    unsigned char greeting[64] = {0};
+    struct sockaddr_un where = {.sun_family = AF_UNIX};
+
+    (void) snprintf(where.sun_path, sizeof(where.sun_path), "%s",
+        mute->server.name + strlen("zmq+ipc://"));
+    mute->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    HG_CHECK(mute->fd >= 0);
+    HG_CHECK(!connect(mute->fd, (struct sockaddr *) &where, sizeof(where)));
+    memcpy(greeting, start, sizeof(start) - 1);
+    mute_write(mute, greeting, sizeof(greeting));
+    mute_write(mute, ready, sizeof(ready) - 1);
+    mute_hear(mute, "\5READY", 6);
+    mute_say(mute, KIND_HELLO);
+    mute_hear(mute, "hz\1\2", 36);
+    memcpy(mute->words.nonce, mute->heard + 28, 8);
+    mute_say(mute, KIND_CONFIRM);
+}
+
+/* One who says a word while a probe is on its way to it gets that much more
+ * time, once: then it is as dead as any who takes nothing. */
+HG_TEST(who_takes_nothing_is_dead_in_spite_of_a_word)
+{
+    static char flood[MUTE_SIZE];
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct mute mute;
+    struct conform_end *end = &mute.server.end;
+    struct conform_call recv, last;
+    char got[256], never[8];
+    uint64_t begin;
+
+    memset(&mute, 0, sizeof(mute));
+    mute.words.random = hg_test_seed();
+    info.death_ms = MUTE_DEATH;
+    info.max_expected_size = MUTE_SIZE;
+    end->na_class = NA_Initialize_opt("zmq+ipc://*", NA_TRUE, &info);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+    ends_name(end, end->self, mute.server.name);
+    mute_dial(&mute);
+    HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
+    mute_say(&mute, KIND_MESSAGE);
+    HG_CHECK_OK(conform_wait(end, &recv));
+    HG_CHECK_OK(ends_post(end, &last, never, sizeof(never), recv.addr, 5));
+    HG_CHECK_OK(NA_Msg_send_expected(end->na_class, end->context, NULL, NULL,
+        flood, sizeof(flood), recv.addr, 5, NA_OP_ID_IGNORE));
+    begin = ends_ms();
+    while (ends_ms() < begin + MUTE_DEATH / 2) /* a probe leaves after half */
+        besieged_turn(&mute.server);
+    mute_say(&mute, KIND_MESSAGE);
+    HG_CHECK_RET(conform_wait(end, &last), NA_DISCONNECT);
+    HG_CHECK_EQ_U64(NA_Get_counter(end->na_class, "zmq_stalled"), 1);
+    conform_free_addr(end, &recv);
+    conform_close(end);
+    HG_CHECK(close(mute.fd) == 0);
 }

@@ -487,11 +487,63 @@ static void names_terminate(const char *string)
     HG_CHECK_OK(NA_Addr_terminate(
         server.na_class, server.context, conform_ended, &end, again, &end.id));
     HG_CHECK_OK(names_wait(&client, &server, &end));
+    for (i = 0; i < 30; i++) {
+        (void) conform_turn(client.na_class, client.context, 1);
+        (void) conform_turn(server.na_class, server.context, 1);
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(client.na_class, "zmq_malformed"), 0);
     HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
     HG_CHECK_OK(NA_Addr_free(server.na_class, again));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    addr = names_lookup(&client, &server, name);
+    /* A send behind an end that is under way dials again when it is over. */
+    seen = names_introduce(&client, &server, addr);
+    HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
+    memset(&end, 0, sizeof(end));
+    HG_CHECK_OK(NA_Addr_terminate(
+        client.na_class, client.context, conform_ended, &end, addr, &end.id));
+    memset(&sends[0], 0, sizeof(sends[0]));
+    HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+        conform_ended, &sends[0], "x", 1, addr, 8, &sends[0].id));
+    HG_CHECK_OK(names_wait(&client, &server, &end));
+    HG_CHECK_OK(names_wait(&client, &server, &sends[0]));
+    HG_CHECK_OK(names_wait(&client, &server, &recv));
+    conform_free_addr(&server, &recv);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&server);
+}
+
+/* Nobody is there when it dials again: it was reached once. */
+static void names_terminate_for_good(const char *string)
+{
+    struct conform_end server, client;
+    struct conform_call end;
+    char scheme[32], name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+
+    ends_open(&server, string, 1000);
+    ends_name(&server, server.self, name);
+    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
+        NA_Get_class_protocol(server.na_class));
+    ends_open(&client, scheme, 1000);
+    addr = names_lookup(&client, &server, name);
+    memset(&end, 0, sizeof(end));
+    HG_CHECK_OK(NA_Addr_terminate(
+        client.na_class, client.context, conform_ended, &end, addr, &end.id));
+    HG_CHECK_OK(names_wait(&client, &server, &end));
+    conform_close(&server);
+    HG_CHECK_RET(ends_send(&client, addr, false, "x", 1, 1), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+}
+
+HG_TEST(terminated_and_gone_is_disconnected)
+{
+    names_terminate_for_good("zmq+tcp://127.0.0.1");
+    names_terminate_for_good("zmq+ipc://*");
+    names_terminate_for_good("zmq+inproc://*");
 }
 
 HG_TEST(terminating_lets_everything_leave_and_can_be_undone)

@@ -205,12 +205,12 @@ static inline void besieged_turn(void *arg)
     (void) conform_turn(server->end.na_class, server->end.context, 1);
 }
 
-static inline void besieged_open(struct besieged *server, const char *string)
+/* The class is open: its good client looks it up. */
+static inline void besieged_meet(struct besieged *server)
 {
     struct conform_call call;
     char scheme[32];
 
-    ends_open(&server->end, string, 2000);
     ends_name(&server->end, server->end.self, server->name);
     (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
         NA_Get_class_protocol(server->end.na_class));
@@ -224,6 +224,12 @@ static inline void besieged_open(struct besieged *server, const char *string)
     }
     HG_CHECK_OK(call.ret);
     server->addr = call.addr;
+}
+
+static inline void besieged_open(struct besieged *server, const char *string)
+{
+    ends_open(&server->end, string, 2000);
+    besieged_meet(server);
 }
 
 static inline void besieged_close(struct besieged *server)

@@ -849,7 +849,7 @@ HG_TEST_SECONDS(every_allocation_may_fail, 60)
 
     hg_test_alloc_install();
     conform_info(&info);
-    info.max_queue_bytes = 150; /* the third message is held back */
+    info.max_queue_bytes = 180; /* the third message is held back */
     info.rma_frame_size = 1024;
     info.auth_key = "kept as a copy";
     HG_CHECK_OK(wait_scene_play(&info));

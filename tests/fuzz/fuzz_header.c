@@ -77,7 +77,7 @@ int hg_fuzz_header(const uint8_t *data, size_t size)
     size_t header_size;
 
     fuzz_header_decode(data, size);
-    if (size < HG_HEADER_MIN)
+    if (size < HG_HEADER_STABLE)
         return 0;
     copy = (uint8_t *) malloc(size);
     if (copy == NULL)
@@ -86,11 +86,13 @@ int hg_fuzz_header(const uint8_t *data, size_t size)
     hg_wire_store32(copy, HG_HEADER_MAGIC);
     copy[4] = HG_HEADER_MAJOR;
     header_size = hg_wire_load16(copy + 8);
-    if (header_size < HG_HEADER_MIN || header_size > size) {
+    /* One that is too short for its fields stays so. */
+    if (header_size < HG_HEADER_STABLE || header_size > size) {
         header_size = size < 0xffff ? size : 0xffff;
         hg_wire_store16(copy + 8, (uint16_t) header_size);
     }
-    hg_wire_store64(copy + 56, size - header_size);
+    if (header_size >= HG_HEADER_FIXED)
+        hg_wire_store64(copy + 56, size - header_size);
     hg_wire_store32(
         copy + header_size - 4, hg_crc32c_update(0, copy, header_size - 4));
     fuzz_header_decode(copy, size);

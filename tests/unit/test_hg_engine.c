@@ -671,6 +671,228 @@ HG_TEST(serve_lets_go_of_what_it_held_for_the_dead)
     engine_close(&engine);
 }
 
+/* ---- What a thread does while another one drives ---- */
+
+struct engine_driver {
+    struct hg_context *context;
+    _Atomic bool stop;
+    pthread_t thread;
+};
+
+static void *engine_drive(void *arg)
+{
+    struct engine_driver *driver = (struct engine_driver *) arg;
+
+    while (!atomic_load(&driver->stop)) {
+        (void) hg_context_progress(
+            driver->context, NA_LANES_DONE, hg_clock_after_ms(15000));
+    }
+    return NULL;
+}
+
+/* A thread drives `end` and sleeps. */
+static void engine_start_driver(
+    struct engine_driver *driver, struct engine_end *end)
+{
+    driver->context = end->context;
+    atomic_init(&driver->stop, false);
+    HG_CHECK(pthread_create(&driver->thread, NULL, engine_drive, driver) == 0);
+    while (atomic_load(&end->context->queue->waker.armed) == 0)
+        (void) sched_yield();
+}
+
+static void engine_stop_driver(struct engine_driver *driver)
+{
+    atomic_store(&driver->stop, true);
+    na_progress_poke(driver->context->na_context);
+    HG_CHECK(pthread_join(driver->thread, NULL) == 0);
+}
+
+/* Whether the context has neither timers nor messages to send again; in much
+ * less time than a driver sleeps. */
+static void engine_await_quiet(struct hg_context *context)
+{
+    uint64_t end = hg_clock_after_ms(5000);
+    bool quiet;
+
+    do {
+        (void) sched_yield();
+        hg_lock(&context->lock);
+        quiet =
+            hg_list_is_empty(&context->unsaid) && context->deadline.count == 0;
+        hg_unlock(&context->lock);
+    } while (!quiet && hg_clock_now() < end);
+    HG_CHECK(quiet);
+}
+
+/* The driver had no timer when it went to sleep. */
+HG_TEST(driver_hears_of_a_timer_that_another_thread_sets)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_RESPONSE, 0, 0};
+    struct engine_blob in = {0, NULL};
+    struct engine_blob large = engine_new_blob(100000, 5);
+    struct engine_driver driver;
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    options.output_hold_ms = 10;
+    engine_begin(&engine, ENGINE_EAGER, &options);
+    id = engine_register(&engine, "keep", engine_keep);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine_kept_count, 1);
+    loop_set_tap(engine_tap, &trouble);
+    engine_start_driver(&driver, &engine.b);
+    HG_CHECK_OK(engine_answer(engine_kept[0], &large));
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    engine_await_quiet(engine.b.context);
+    engine_stop_driver(&driver);
+    engine_abandon(&call);
+    engine_settle(&engine);
+    engine_check_empty(&engine);
+    loop_set_tap(NULL, NULL);
+    free(large.bytes);
+    engine_close(&engine);
+}
+
+/* There was no memory for an answer; there is soon, and it is sent then. */
+HG_TEST(driver_hears_of_an_answer_to_send_again)
+{
+    struct engine_trouble trouble = {LOOP_LATER, HG_HEADER_RESPONSE, 0, 0};
+    struct engine_blob in = {0, NULL};
+    struct engine_driver driver;
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("no memory");
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "keep", engine_keep);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine_kept_count, 1);
+    loop_set_tap(engine_tap, &trouble);
+    engine_start_driver(&driver, &engine.b);
+    hg_test_alloc_fail_at(1);
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    HG_CHECK(hg_test_alloc_failed());
+    engine_await_quiet(engine.b.context);
+    engine_stop_driver(&driver);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    engine_check_empty(&engine);
+    loop_set_tap(NULL, NULL);
+    engine_close(&engine);
+}
+
+/* ---- The gates ---- */
+
+static _Atomic bool engine_gates_stop;
+
+static void *engine_pass_layer(void *arg)
+{
+    (void) arg;
+    while (!atomic_load(&engine_gates_stop)) {
+        HG_CHECK(hg_layer_enter("a thread") != NULL);
+        (void) hg_layer_leave(HG_SUCCESS);
+    }
+    return NULL;
+}
+
+static void *engine_pass_bulk(void *arg)
+{
+    (void) arg;
+    while (!atomic_load(&engine_gates_stop)) {
+        HG_CHECK(hg_layer_enter_bulk("a thread") != NULL);
+        (void) hg_layer_leave_bulk(HG_SUCCESS);
+    }
+    return NULL;
+}
+
+/* Who cannot end the layer turns nobody away. */
+static void engine_fail_to_end(void *(*pass)(void *arg))
+{
+    pthread_t thread;
+    int i;
+
+    atomic_store(&engine_gates_stop, false);
+    HG_CHECK(pthread_create(&thread, NULL, pass, NULL) == 0);
+    for (i = 0; i < 3000; i++)
+        HG_CHECK_RET(HG_Finalize(), HG_BUSY);
+    atomic_store(&engine_gates_stop, true);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+}
+
+HG_TEST(layer_that_is_busy_stays_open)
+{
+    na_class_t *na_class;
+
+    loop_register();
+    hg_test_expect_log("HG_Finalize: inside a handler, or a thread");
+    na_class = engine_open_class("loop://a", ENGINE_EAGER);
+    HG_CHECK_OK(HG_Init(na_class));
+    HG_CHECK(hg_layer_enter_bulk("the test") != NULL);
+    engine_fail_to_end(engine_pass_layer);
+    HG_CHECK(hg_layer_enter("the test") != NULL);
+    (void) hg_layer_leave_bulk(HG_SUCCESS);
+    engine_fail_to_end(engine_pass_bulk);
+    (void) hg_layer_leave(HG_SUCCESS);
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+static void *engine_try_bulk(void *arg)
+{
+    (void) arg;
+    while (!atomic_load(&engine_gates_stop)) {
+        bool inside = hg_layer_enter_bulk(NULL) != NULL;
+
+        (void) sched_yield();
+        if (inside)
+            (void) hg_layer_leave_bulk(HG_SUCCESS);
+    }
+    return NULL;
+}
+
+/* A beginning that fails leaves nothing, whoever tries the gate meanwhile. */
+HG_TEST(layer_that_does_not_begin_holds_nothing)
+{
+    hg_return_t ret = HG_NOMEM;
+    na_class_t *na_class;
+    pthread_t thread;
+    uint64_t nth;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    loop_register();
+    atomic_store(&engine_gates_stop, false);
+    HG_CHECK(pthread_create(&thread, NULL, engine_try_bulk, NULL) == 0);
+    for (nth = 1; ret != HG_SUCCESS; nth++) {
+        na_class = engine_open_class("loop://a", ENGINE_EAGER);
+        hg_test_alloc_fail_at(nth);
+        ret = HG_Init(na_class);
+        hg_test_alloc_fail_at(0);
+        if (ret == HG_SUCCESS) {
+            do {
+                ret = HG_Finalize();
+            } while (ret == HG_BUSY); /* the thread is inside */
+            HG_CHECK_OK(ret);
+        } else {
+            HG_CHECK_RET(ret, HG_NOMEM);
+            HG_CHECK_RET(HG_Bulk_finalize(), HG_FAULT);
+        }
+        HG_CHECK_OK(NA_Finalize(na_class));
+    }
+    HG_CHECK(nth > 5);
+    atomic_store(&engine_gates_stop, true);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+}
+
 /* ---- Limits ---- */
 
 HG_TEST(serve_refuses_beyond_its_limit)
@@ -880,4 +1102,80 @@ HG_TEST_SECONDS(engine_survives_every_failing_allocation, 60)
     loop_register();
     HG_CHECK(hg_test_oom_loop(engine_scenario, &small) > 20);
     HG_CHECK(hg_test_oom_loop(engine_scenario, &large) > 20);
+}
+
+/* ---- Waits ---- */
+
+struct engine_waiter {
+    struct hg_context *context;
+    bool done; /* guard: wait's lock */
+    pthread_t thread;
+    hg_return_t ret;
+};
+
+static void *engine_wait(void *arg)
+{
+    struct engine_waiter *waiter = (struct engine_waiter *) arg;
+
+    waiter->ret = hg_wait_until(
+        waiter->context, &waiter->done, false, hg_clock_after_ms(60000));
+    return NULL;
+}
+
+/* Until a thread drives and so many sleep. */
+static void engine_await_waiters(unsigned sleepers)
+{
+    const struct na_link *link;
+    unsigned count;
+    bool driving;
+
+    do {
+        (void) sched_yield();
+        count = 0;
+        hg_wait_lock();
+        driving = hg_wait_state.driving;
+        for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
+             link = link->next)
+            count++;
+        hg_wait_unlock();
+    } while (!driving || count != sleepers);
+}
+
+/* Those whose waits are over leave; somebody who stays has to drive. */
+static void engine_end_waits(struct engine_waiter *waiters, unsigned count)
+{
+    struct hg_context *context = waiters[0].context;
+    unsigned i;
+
+    hg_wait_lock();
+    for (i = 0; i < count; i++)
+        hg_wait_raise(&waiters[i].done);
+    hg_wait_unlock();
+    na_progress_poke(context->na_context);
+    for (i = 0; i < count; i++) {
+        HG_CHECK(!pthread_join(waiters[i].thread, NULL));
+        HG_CHECK_OK(waiters[i].ret);
+    }
+}
+
+HG_TEST(waits_that_end_leave_the_role_to_who_stays)
+{
+    struct engine engine;
+    struct engine_waiter waiters[4];
+    unsigned i;
+
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 1024, NULL));
+    memset(waiters, 0, sizeof(waiters));
+    for (i = 0; i < 4; i++) {
+        waiters[i].context = engine.a.context;
+        HG_CHECK(!pthread_create(
+            &waiters[i].thread, NULL, engine_wait, &waiters[i]));
+        engine_await_waiters(i);
+    }
+    /* The driver, and the sleeper that it would wake for the role. */
+    engine_end_waits(waiters, 2);
+    engine_await_waiters(1);
+    engine_end_waits(&waiters[2], 2);
+    engine_close(&engine);
 }

@@ -193,6 +193,30 @@ static void header_sign(unsigned char *bytes, size_t header_size)
         bytes + header_size - 4, hg_crc32c_update(0, bytes, header_size - 4));
 }
 
+/* Nor is a header believed that is too short for its fields: as long as the
+ * message, in memory of just that size. */
+HG_TEST(header_shorter_than_its_fields_is_refused)
+{
+    size_t size;
+
+    for (size = HG_HEADER_STABLE; size < HG_HEADER_MIN; size++) {
+        unsigned char *bytes = (unsigned char *) calloc(1, size);
+        struct hg_header header;
+        bool answerable = false;
+
+        HG_CHECK(bytes != NULL);
+        hg_wire_store32(bytes, HG_HEADER_MAGIC);
+        bytes[4] = HG_HEADER_MAJOR;
+        bytes[6] = HG_HEADER_REQUEST;
+        hg_wire_store16(bytes + 8, (uint16_t) size);
+        header_sign(bytes, size);
+        HG_CHECK_RET(hg_header_decode(&header, bytes, size, &answerable),
+            HG_PROTOCOL_ERROR);
+        HG_CHECK(answerable);
+        free(bytes);
+    }
+}
+
 HG_TEST(header_checks_options_behind_a_right_checksum)
 {
     unsigned char bytes[HG_HEADER_MIN + 16];
@@ -382,4 +406,31 @@ HG_TEST(deadline_survives_a_failing_allocation)
     HG_CHECK_OK(hg_deadline_add(&deadline, &timer, 1));
     HG_CHECK(hg_deadline_pop(&deadline, 1) == &timer);
     hg_deadline_fini(&deadline);
+}
+
+/* ---- Tickets ---- */
+
+/* No ticket of one life of the layer names anything in the next. */
+HG_TEST(ticket_of_an_earlier_life_names_nothing)
+{
+    static struct hg_tickets tickets; /* as the layer's: never made */
+    int objects[3];
+    uintptr_t before[3];
+    uintptr_t now = 0;
+    unsigned i;
+
+    for (i = 0; i < 3; i++)
+        HG_CHECK_OK(hg_ticket_issue(&tickets, &objects[i], &before[i]));
+    HG_CHECK(hg_ticket_take(&tickets, before[1]) == &objects[1]);
+    HG_CHECK(hg_ticket_take(&tickets, before[1]) == NULL);
+    while (hg_ticket_take_any(&tickets) != NULL)
+        continue;
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_OK(hg_ticket_issue(&tickets, &objects[i], &now));
+        HG_CHECK(hg_ticket_get(&tickets, now) == &objects[i]);
+        HG_CHECK(hg_ticket_get(&tickets, before[i]) == NULL);
+        HG_CHECK(hg_ticket_take(&tickets, before[i]) == NULL);
+    }
+    while (hg_ticket_take_any(&tickets) != NULL)
+        continue;
 }

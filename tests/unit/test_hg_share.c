@@ -42,6 +42,14 @@ HG_TEST(share_leaves_room_for_whoever_comes)
     HG_CHECK(hg_share_take(&share, peers[1], HG_SHARE_HELD, 32));
     HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_FETCHED, 65));
     HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_FETCHED, UINT64_MAX));
+    /* 64 + 32 are taken: 16 more make that, twice, 128; 17 are too many, and
+     * so are 16 where 97 are taken. */
+    HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_HELD, 17));
+    hg_share_add(&share, peers[3], HG_SHARE_HELD, 1);
+    HG_CHECK(!hg_share_take(&share, peers[2], HG_SHARE_HELD, 16));
+    hg_share_give(&share, peers[3], HG_SHARE_HELD, 1);
+    HG_CHECK(hg_share_take(&share, peers[2], HG_SHARE_HELD, 16));
+    HG_CHECK(hg_share_is_full(&share, peers[2], HG_SHARE_HELD));
     /* What the first gives back is there for the others. */
     hg_share_give(&share, peers[0], HG_SHARE_CALLS, had[0]);
     HG_CHECK(hg_share_take(&share, peers[1], HG_SHARE_CALLS, 1));
@@ -91,6 +99,33 @@ HG_TEST(share_refuses_nobody_below_the_limit)
     }
     for (i = 0; i < 8; i++)
         na_addr_unref(peers[i]);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* What a context that could not end left in the addresses is nobody's. */
+HG_TEST(share_begins_anew_after_one_that_did_not_end)
+{
+    struct hg_share share;
+    struct hg_share next;
+    struct na_addr *peer;
+    na_class_t *na_class;
+
+    loop_register();
+    na_class = engine_open_class("loop://a", SHARE_EAGER);
+    peer = na_addr_create(na_class, NULL, NA_FALSE);
+    memset(&share, 0, sizeof(share));
+    share.limit[HG_SHARE_HELD] = 100;
+    next = share;
+    HG_CHECK(hg_share_take(&share, peer, HG_SHARE_HELD, 60));
+    hg_share_leave(&share);
+    hg_share_forget(na_class);
+    HG_CHECK(!hg_share_take(&share, peer, HG_SHARE_HELD, 1));
+    HG_CHECK(hg_share_take(&next, peer, HG_SHARE_HELD, 100));
+    hg_share_give(&share, peer, HG_SHARE_HELD, 60); /* it ended after all */
+    HG_CHECK_EQ_U64(next.total[HG_SHARE_HELD], 100);
+    hg_share_give(&next, peer, HG_SHARE_HELD, 100);
+    HG_CHECK_EQ_U64(next.total[HG_SHARE_HELD], 0);
+    na_addr_unref(peer);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
@@ -188,9 +223,9 @@ static void share_turn(struct share_siege *siege, unsigned turns)
     }
 }
 
-/* The good peer's call of `size` bytes is answered, however slowly the server
- * is rid of the bad one. */
-static void share_good_call(struct share_siege *siege, hg_id_t id, size_t size)
+/* The good peer's call of `size` bytes; its result. */
+static hg_return_t share_try_call(
+    struct share_siege *siege, hg_id_t id, size_t size)
 {
     struct engine_blob in = engine_new_blob(size, 3);
     struct engine_call call;
@@ -198,9 +233,15 @@ static void share_good_call(struct share_siege *siege, hg_id_t id, size_t size)
     HG_CHECK_OK(engine_start(&siege->engine, id, &in, &call));
     while (call.ends == 0)
         share_turn(siege, 1);
-    HG_CHECK_OK(call.ret);
     engine_forget(&call);
     free(in.bytes);
+    return call.ret;
+}
+
+/* It is answered, however slowly the server is rid of the bad one. */
+static void share_good_call(struct share_siege *siege, hg_id_t id, size_t size)
+{
+    HG_CHECK_OK(share_try_call(siege, id, size));
 }
 
 static uint64_t share_total(struct share_siege *siege, enum hg_share_kind kind)
@@ -225,26 +266,33 @@ static size_t share_room(struct share_siege *siege)
 HG_TEST(share_holds_against_inputs_that_never_come)
 {
     struct share_siege siege;
+    const size_t taken = 2 * SHARE_LARGE + 8 * (SHARE_LARGE / 16);
     struct hg_context *context;
     unsigned i;
 
     share_open(&siege, 0);
     context = siege.engine.b.context;
-    for (i = 0; i < 200; i++)
+    for (i = 0; i < 10; i++)
         share_attack(&siege, siege.echo, 4 * SHARE_LARGE);
     share_turn(&siege, 20);
-    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), 4 * SHARE_LARGE);
-    HG_CHECK_EQ_INT(context->unanswered, 1);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 199);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->errors_sent), 199);
-    HG_CHECK_EQ_U64(share_room(&siege), SHARE_LARGE);
+    /* A piece of each counts, not what it announces, and it is a small one once
+     * much is taken. */
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), taken);
+    HG_CHECK_EQ_U64(share_room(&siege), taken);
+    HG_CHECK_EQ_INT(context->unanswered, 10);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 0);
     share_good_call(&siege, siege.echo, 10);
     share_good_call(&siege, siege.echo, SHARE_LARGE);
+    /* In the middle of its input there is no room for the rest. */
+    HG_CHECK_RET(
+        share_try_call(&siege, siege.echo, 4 * SHARE_LARGE - 8), HG_AGAIN);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), taken);
     /* As many small ones as its calls go. */
     for (i = 0; i < 200; i++)
         share_attack(&siege, siege.keep, 0);
     share_turn(&siege, 20);
-    HG_CHECK_EQ_INT(share_kept_count, 15);
+    HG_CHECK_EQ_INT(share_kept_count, 6);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 1 + 194);
     share_good_call(&siege, siege.echo, SHARE_LARGE);
     /* It dies: nothing is left of it. */
     for (i = 0; i < share_kept_count; i++)

@@ -341,32 +341,180 @@ HG_TEST(addr_names_and_deaths_come_once)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* How many messages of one byte the class keeps for this peer now, up to a
+ * number. */
+static unsigned core_fill(
+    na_class_t *na_class, struct na_addr *source, unsigned most)
+{
+    unsigned n = 0;
+
+    while (n < most &&
+        na_msg_arrived(na_class, source, (uint8_t) (n % 3), 0, n, "x", 1) ==
+            NA_SUCCESS)
+        n++;
+    return n;
+}
+
 HG_TEST(messages_of_the_dead_make_room)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
-    struct na_addr *dead, *alive;
-    unsigned sent = 0;
+    struct na_addr *dead, *alive, *late;
+    unsigned all, half;
 
     info.max_queue_bytes = 4096;
     na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
     HG_CHECK(na_class != NULL);
     dead = na_addr_create(na_class, "self://dead", NA_FALSE);
     alive = na_addr_create(na_class, "self://alive", NA_FALSE);
-    HG_CHECK(dead != NULL && alive != NULL);
-    while (na_msg_arrived(na_class, dead, (uint8_t) (sent % 3), 0, sent, "x",
-               1) == NA_SUCCESS)
-        sent++;
-    HG_CHECK(sent > 10);
+    late = na_addr_create(na_class, "self://late", NA_FALSE);
+    HG_CHECK(dead != NULL && alive != NULL && late != NULL);
+    all = core_fill(na_class, dead, UINT_MAX);
+    HG_CHECK(all > 10);
+    half = core_fill(na_class, alive, UINT_MAX); /* it has its share */
+    HG_CHECK(half >= all / 2 - 1 && half <= all / 2 + 1);
+    na_class->core->addr_dead(dead, NA_DISCONNECT);
+    HG_CHECK_EQ_INT(core_fill(na_class, alive, UINT_MAX), all - half);
+    HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(dead)->refs), 1);
+    na_addr_unref(dead);
+    /* What comes after its sender's death is the first to go, too. */
+    na_class->core->addr_dead(late, NA_DISCONNECT);
+    HG_CHECK_EQ_INT(core_fill(na_class, late, 3), 3);
     HG_CHECK_RET(
         na_msg_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "x", 1),
         NA_AGAIN);
-    na_class->core->addr_dead(dead, NA_DISCONNECT);
+    HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(late)->refs), 1);
+    na_addr_unref(late);
+    na_addr_unref(alive); /* its messages hold it until the class closes */
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* What is refused must not cost a walk over all that waits: that would be
+ * minutes here. */
+HG_TEST_SECONDS(a_flood_is_refused_without_a_search, 10)
+{
+    enum { KEPT = 30000, REFUSED = 300000 };
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    struct na_addr *flood;
+    unsigned i, kept;
+
+    info.max_queue_bytes = (size_t) KEPT * 100;
+    na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    flood = na_addr_create(na_class, "self://flood", NA_FALSE);
+    HG_CHECK(flood != NULL);
+    kept = core_fill(na_class, flood, UINT_MAX);
+    HG_CHECK(kept >= KEPT && kept < 2 * KEPT);
+    for (i = 0; i < REFUSED; i++)
+        HG_CHECK_RET(
+            na_msg_arrived(na_class, flood, NA_MSG_UNEXPECTED, 0, 1, "x", 1),
+            NA_AGAIN);
     HG_CHECK_OK(
-        na_msg_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "x", 1));
-    HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(dead)->refs), 1);
-    na_addr_unref(dead);
-    na_addr_unref(alive); /* its message holds it until the class closes */
+        na_msg_arrived(na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "", 0));
+    na_addr_unref(flood);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+static void core_count_lines(
+    int level, const char *subsys, const char *line, void *arg)
+{
+    (void) subsys;
+    if (level == HG_LOG_LEVEL_WARNING && strstr(line, "dropped a") != NULL)
+        ++*(unsigned *) arg;
+}
+
+/* A flood of messages is none of lines. */
+HG_TEST(drops_are_logged_at_every_doubling)
+{
+    na_class_t *na_class;
+    unsigned lines = 0, i;
+
+    hg_test_alloc_install();
+    na_class = NA_Initialize("self://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(HG_Set_log_level("warning"));
+    HG_Set_log_func(core_count_lines, &lines);
+    for (i = 1; i <= 100; i++) {
+        hg_test_alloc_fail_at(1);
+        HG_CHECK_OK(na_msg_arrived(
+            na_class, na_class->self_addr, NA_MSG_RPC, 0, i, "lost", 5));
+    }
+    hg_test_alloc_fail_at(0);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 100);
+    HG_CHECK_EQ_INT(lines, 7); /* 1, 2, 4 ... 64 */
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* ---- sink ---- */
+
+struct core_sink {
+    na_context_t *context;
+    _Atomic bool begun;
+    char heard[8];
+    unsigned count;
+};
+
+static na_return_t core_hear(void *arg, struct na_addr *source, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    struct core_sink *sink = (struct core_sink *) arg;
+
+    (void) source;
+    (void) tag;
+    HG_CHECK(size == 1 && sink->count < sizeof(sink->heard));
+    sink->heard[sink->count++] = *(const char *) data;
+    return NA_SUCCESS;
+}
+
+static void *core_listen(void *arg)
+{
+    struct core_sink *sink = (struct core_sink *) arg;
+
+    atomic_store(&sink->begun, true);
+    na_msg_set_sink(sink->context, core_hear, NULL, sink);
+    return NULL;
+}
+
+static void *core_say_b(void *arg)
+{
+    struct core_sink *sink = (struct core_sink *) arg;
+    na_class_t *na_class = sink->context->na_class;
+
+    HG_CHECK_OK(na_msg_arrived(
+        na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "b", 1));
+    return NULL;
+}
+
+/* Also those that come while it is being set. */
+HG_TEST(a_sink_hears_all_in_their_order)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct core_sink sink;
+    struct timespec nap = {0, 20000000};
+    pthread_t listener, speaker;
+
+    memset(&sink, 0, sizeof(sink));
+    HG_CHECK(na_class != NULL);
+    sink.context = NA_Context_create(na_class);
+    HG_CHECK(sink.context != NULL);
+    HG_CHECK_OK(na_msg_arrived(
+        na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "a", 1));
+    hg_lock(&na_class_core_of(na_class)->match.lock);
+    HG_CHECK(!pthread_create(&listener, NULL, core_listen, &sink));
+    while (!atomic_load(&sink.begun))
+        (void) sched_yield();
+    (void) nanosleep(&nap, NULL); /* it waits for the lock */
+    HG_CHECK(!pthread_create(&speaker, NULL, core_say_b, &sink));
+    (void) nanosleep(&nap, NULL);
+    hg_unlock(&na_class_core_of(na_class)->match.lock);
+    HG_CHECK(!pthread_join(listener, NULL));
+    HG_CHECK(!pthread_join(speaker, NULL));
+    HG_CHECK_OK(na_msg_arrived(
+        na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "c", 1));
+    HG_CHECK_EQ_STR(sink.heard, "abc");
+    na_msg_set_sink(sink.context, NULL, NULL, NULL);
+    HG_CHECK_OK(NA_Context_destroy(na_class, sink.context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
@@ -455,6 +603,218 @@ HG_TEST(counters_have_names)
     HG_CHECK_EQ_U64(NA_Get_counter(NULL, "a"), 0);
     hg_test_expect_log("NA_Get_counter: the name is NULL");
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, NULL), 0);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* ---- The numbers of sinks ---- */
+
+static na_return_t core_count_rpc(void *arg, struct na_addr *source,
+    na_tag_t tag, const void *data, na_size_t size)
+{
+    (void) source;
+    (void) tag;
+    (void) data;
+    (void) size;
+    ++*(unsigned *) arg;
+    return NA_SUCCESS;
+}
+
+static void core_count_dead(void *arg, struct na_addr *addr, na_return_t ret)
+{
+    (void) addr;
+    HG_CHECK_RET(ret, NA_DISCONNECT);
+    *(unsigned *) arg += 100;
+}
+
+/* A number belongs to one sink, and to nobody once that is taken away. */
+HG_TEST(sinks_give_their_numbers_back)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct na_class_core *core = na_class_core_of(na_class);
+    na_context_t *contexts[3];
+    unsigned got[3] = {0, 0, 0};
+    struct na_addr *peer;
+    unsigned i;
+
+    peer = na_addr_create(na_class, "self://peer", NA_FALSE);
+    for (i = 0; i < 3; i++) {
+        contexts[i] = NA_Context_create(na_class);
+        HG_CHECK(contexts[i] != NULL);
+        na_msg_set_sink(contexts[i], core_count_rpc, core_count_dead, &got[i]);
+        HG_CHECK_EQ_INT(na_sink_number(contexts[i]), i);
+    }
+    na_msg_set_sink(contexts[1], NULL, NULL, NULL);
+    HG_CHECK(!na_sink_is_set(core, 1));
+    HG_CHECK_OK(NA_Context_destroy(na_class, contexts[1]));
+    HG_CHECK_RET(na_sink_deliver(core, peer, 1, 0, "x", 1), NA_NOENTRY);
+    HG_CHECK_OK(na_sink_deliver(core, peer, 2, 0, "x", 1));
+    contexts[1] = NA_Context_create(na_class);
+    na_msg_set_sink(contexts[1], core_count_rpc, core_count_dead, &got[1]);
+    HG_CHECK_EQ_INT(na_sink_number(contexts[1]), 1);
+    HG_CHECK_OK(na_sink_deliver(core, peer, 1, 0, "x", 1));
+    na_class->core->addr_dead(peer, NA_DISCONNECT);
+    HG_CHECK_EQ_U64(got[0], 100);
+    HG_CHECK_EQ_U64(got[1], 101);
+    HG_CHECK_EQ_U64(got[2], 101);
+    for (i = 0; i < 3; i++) {
+        na_msg_set_sink(contexts[i], NULL, NULL, NULL);
+        HG_CHECK_OK(NA_Context_destroy(na_class, contexts[i]));
+    }
+    na_addr_unref(peer);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* ---- Wake-ups ---- */
+
+struct core_sleeper {
+    na_class_t *na_class;
+    na_context_t *context;
+    pthread_t thread;
+    na_return_t ret;
+};
+
+static void *core_sleep(void *arg)
+{
+    struct core_sleeper *sleeper = (struct core_sleeper *) arg;
+
+    sleeper->ret = NA_Progress(sleeper->na_class, sleeper->context, 60000);
+    return NULL;
+}
+
+/* Let a thread progress; it found nothing, and sleeps or is about to. */
+static void core_put_to_sleep(struct core_sleeper *sleeper)
+{
+    const struct hg_waker *waker =
+        &na_context_core_of(sleeper->context)->queue.waker;
+
+    HG_CHECK(!pthread_create(&sleeper->thread, NULL, core_sleep, sleeper));
+    while (atomic_load(&waker->armed) == 0)
+        (void) sched_yield();
+}
+
+static na_return_t core_count_success(const struct na_cb_info *info)
+{
+    if (info->ret == NA_SUCCESS)
+        ++*(unsigned *) info->arg;
+    return NA_SUCCESS;
+}
+
+/* The queue is full of other messages, and stays so: the new receive is what
+ * lets the one held back pass. */
+HG_TEST(a_receive_wakes_who_can_offer_again)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct core_sleeper sleeper;
+    static char from[1000], to[1000];
+    unsigned sent = 0, got = 0, i;
+    na_addr_t self = NA_ADDR_NULL;
+
+    info.max_queue_bytes = 4096;
+    info.wait_mode = NA_WAIT_BLOCK;
+    sleeper.na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
+    HG_CHECK(sleeper.na_class != NULL);
+    sleeper.context = NA_Context_create(sleeper.na_class);
+    HG_CHECK_OK(NA_Addr_self(sleeper.na_class, &self));
+    for (i = 0; i < 4; i++)
+        HG_CHECK_OK(NA_Msg_send_expected(sleeper.na_class, sleeper.context,
+            core_count_success, &sent, from, sizeof(from), self, i < 3 ? 9 : 5,
+            NA_OP_ID_IGNORE));
+    for (i = 0; i < 6; i++) {
+        (void) NA_Progress(sleeper.na_class, sleeper.context, 0);
+        (void) NA_Trigger(sleeper.context, 0, 10, NULL);
+    }
+    HG_CHECK_EQ_U64(sent, 3);
+    core_put_to_sleep(&sleeper);
+    HG_CHECK_OK(NA_Msg_recv_expected(sleeper.na_class, sleeper.context,
+        core_count_success, &got, to, sizeof(to), self, 5, NA_OP_ID_IGNORE));
+    HG_CHECK(!pthread_join(sleeper.thread, NULL));
+    HG_CHECK_OK(sleeper.ret);
+    while (sent < 4 || got < 1) {
+        (void) NA_Progress(sleeper.na_class, sleeper.context, 0);
+        (void) NA_Trigger(sleeper.context, 0, 10, NULL);
+    }
+    HG_CHECK_OK(NA_Addr_free(sleeper.na_class, self));
+    HG_CHECK_OK(NA_Context_destroy(sleeper.na_class, sleeper.context));
+    HG_CHECK_OK(NA_Finalize(sleeper.na_class));
+}
+
+static na_context_t *core_slow; /* the context in whose poll a thread stays */
+static _Atomic bool core_inside, core_go_on;
+static _Atomic unsigned core_polled; /* by others */
+
+static unsigned core_poll(na_context_t *context)
+{
+    if (context != core_slow) {
+        atomic_fetch_add(&core_polled, 1);
+    } else {
+        atomic_store(&core_inside, true);
+        while (!atomic_load(&core_go_on))
+            (void) sched_yield();
+    }
+    return na_self_table()->poll(context);
+}
+
+/* A transport that all contexts share is polled by one thread at a time: who
+ * leaves wakes those that could not, and sleep since. */
+HG_TEST(who_could_not_poll_is_woken_to)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct core_sleeper slow, other;
+
+    table = *na_self_table();
+    table.name = "slow";
+    table.poll = core_poll;
+    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    info.wait_mode = NA_WAIT_BLOCK;
+    slow.na_class = NA_Initialize_opt("slow+self://", NA_TRUE, &info);
+    HG_CHECK(slow.na_class != NULL);
+    slow.context = NA_Context_create(slow.na_class);
+    other = slow;
+    other.context = NA_Context_create(slow.na_class);
+    core_slow = slow.context;
+    HG_CHECK(!pthread_create(&slow.thread, NULL, core_sleep, &slow));
+    while (!atomic_load(&core_inside))
+        (void) sched_yield();
+    core_put_to_sleep(&other);
+    HG_CHECK_EQ_U64(atomic_load(&core_polled), 0);
+    na_progress_poke(slow.context); /* it leaves after this poll */
+    atomic_store(&core_go_on, true);
+    HG_CHECK(!pthread_join(slow.thread, NULL));
+    while (atomic_load(&core_polled) == 0)
+        (void) sched_yield();
+    na_progress_poke(other.context);
+    HG_CHECK(!pthread_join(other.thread, NULL));
+    HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
+    HG_CHECK_OK(NA_Context_destroy(slow.na_class, other.context));
+    HG_CHECK_OK(NA_Finalize(slow.na_class));
+}
+
+static int core_poke(na_context_t *context)
+{
+    na_progress_poke(context);
+    return NA_POLL_FD_IDLE;
+}
+
+/* Also in the last moment before it arms, when no ring would be heard. */
+HG_TEST(who_is_poked_on_the_way_to_sleep_returns)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    na_context_t *context;
+
+    table = *na_self_table();
+    table.name = "poke";
+    table.poll_fd = core_poke;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    info.wait_mode = NA_WAIT_BLOCK;
+    na_class = NA_Initialize_opt("poke+self://", NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK_OK(NA_Progress(na_class, context, 60000));
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 

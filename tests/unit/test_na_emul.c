@@ -583,6 +583,78 @@ HG_TEST(emul_reports_refusals)
     emul_close(pair);
 }
 
+static bool emul_say_no(struct emul_pair *pair)
+{
+    struct na_emul *emul = pair->b.core.emul;
+    bool kept;
+
+    hg_lock(&emul->lock);
+    kept = na_emul_send_refusal(emul, pair->b.peer, 77, NA_NOENTRY);
+    hg_unlock(&emul->lock);
+    return kept;
+}
+
+/* For want of room or memory a refusal is kept until it was said. Meanwhile
+ * progress sleeps: till the transport wakes it, or for a moment. */
+HG_TEST(emul_keeps_a_refusal_until_it_can_be_said)
+{
+    static const na_return_t wants[] = {NA_AGAIN, NA_NOMEM};
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct na_emul *emul = pair->b.core.emul;
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        uint64_t soon = hg_clock_after_ms(NA_EMUL_UNSAID_MS - 1);
+
+        pair->refuse = wants[i];
+        HG_CHECK(emul_say_no(pair));
+        HG_CHECK_EQ_U64(emul_poll(&pair->b), 0);
+        if (wants[i] == NA_AGAIN) {
+            HG_CHECK(!na_emul_has_work(emul));
+            HG_CHECK_EQ_U64(na_emul_due(emul), HG_CLOCK_NEVER);
+        } else {
+            HG_CHECK(na_emul_due(emul) > soon);
+            HG_CHECK(na_emul_due(emul) < HG_CLOCK_NEVER);
+            while (hg_clock_now() < na_emul_due(emul))
+                HG_CHECK(!na_emul_has_work(emul) ||
+                    hg_clock_now() >= na_emul_due(emul));
+            HG_CHECK(na_emul_has_work(emul));
+        }
+        pair->refuse = NA_SUCCESS;
+        HG_CHECK_EQ_U64(emul_poll(&pair->b), 1);
+        HG_CHECK(!na_emul_has_work(emul));
+        HG_CHECK_EQ_U64(na_emul_due(emul), HG_CLOCK_NEVER);
+        emul_settle(pair);
+        /* It came; nobody had asked. */
+        HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_stale"), i + 1);
+    }
+    emul_check_idle(pair);
+    emul_close(pair);
+}
+
+/* One peer has a few places, and one refusal that cannot go holds up none. */
+HG_TEST(emul_keeps_few_refusals_of_a_peer_and_tries_each)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct na_emul *emul = pair->b.core.emul;
+    unsigned i;
+
+    pair->refuse = NA_AGAIN;
+    for (i = 0; i < NA_EMUL_UNSAID_EACH; i++)
+        HG_CHECK(emul_say_no(pair));
+    HG_CHECK(!emul_say_no(pair));
+    HG_CHECK_EQ_INT(emul->unsaid_count, NA_EMUL_UNSAID_EACH);
+    pair->refuse = NA_SUCCESS;
+    pair->again = 1;
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), NA_EMUL_UNSAID_EACH - 1);
+    HG_CHECK_EQ_INT(emul->unsaid_count, 1);
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 1);
+    emul_settle(pair);
+    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_stale"), NA_EMUL_UNSAID_EACH);
+    emul_check_idle(pair);
+    emul_close(pair);
+}
+
 HG_TEST(emul_refuses_a_flood)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);

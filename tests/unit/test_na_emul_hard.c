@@ -757,6 +757,86 @@ HG_TEST(emul_deregisters_only_when_frames_came_back)
     emul_close(pair);
 }
 
+/* Memory of the library's own is withdrawn while the transport holds frames of
+ * it: nobody waits, it counts for the peer, and goes with the last of them, by
+ * a poll or, at the latest, with the class. */
+static void emul_withdraw(bool polled)
+{
+    struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
+    struct na_emul *emul = pair->b.core.emul;
+    const size_t size = 50000;
+    struct emul_plain plain;
+    na_mem_handle_t mem;
+    unsigned char *buf = (unsigned char *) hg_mem_alloc(size);
+    unsigned char bytes[NA_EMUL_WIRE_HANDLE_SIZE];
+    uint64_t wakes;
+
+    HG_CHECK(buf != NULL);
+    memset(buf, 'w', size);
+    emul_plain_make(&plain, pair, size);
+    HG_CHECK_OK(NA_Mem_handle_create(
+        &pair->b.core.pub, buf, size, NA_MEM_READ_ONLY, &mem));
+    HG_CHECK_OK(NA_Mem_register(&pair->b.core.pub, mem));
+    na_emul_mem_serialize(mem, bytes);
+    HG_CHECK_OK(na_emul_mem_deserialize(plain.remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(emul_plain_start(&plain, pair, false, size));
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 4);
+    while (emul_deliver(&pair->a))
+        continue;
+    HG_CHECK(na_emul_withdraw(mem, buf, pair->b.peer));
+    HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), size);
+    HG_CHECK_EQ_U64(pair->b.core.mems.count, 1); /* plain's */
+    HG_CHECK_EQ_U64(buf[size - 1], 'w');
+    while (emul_poll(&pair->b) > 0) /* the refusal of the rest */
+        continue;
+    HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), size);
+    HG_CHECK(!na_emul_has_work(emul));
+    wakes = atomic_load(&pair->b.wakes);
+    while (emul_release_one(pair))
+        continue;
+    HG_CHECK(atomic_load(&pair->b.wakes) > wakes);
+    HG_CHECK(na_emul_has_work(emul));
+    if (polled) {
+        emul_settle(pair);
+        HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), 0);
+        emul_check_end(&plain.call, NA_NOENTRY);
+        emul_check_idle(pair);
+    } else {
+        emul_drop_frames(&pair->a);
+        (void) na_emul_cancel(
+            &plain.call.op.pub, na_op_id_of(&plain.call.op.pub));
+    }
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+HG_TEST(emul_withdraws_without_waiting)
+{
+    emul_withdraw(true);
+    emul_withdraw(false);
+}
+
+/* What nobody uses stays the caller's. */
+HG_TEST(emul_withdraws_what_is_unused_at_once)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    na_mem_handle_t mem;
+    char buf[100];
+
+    HG_CHECK_OK(NA_Mem_handle_create(
+        &pair->b.core.pub, buf, sizeof(buf), NA_MEM_READ_ONLY, &mem));
+    HG_CHECK(!na_emul_withdraw(mem, buf, pair->b.peer)); /* nor registered */
+    HG_CHECK_OK(NA_Mem_handle_create(
+        &pair->b.core.pub, buf, sizeof(buf), NA_MEM_READ_ONLY, &mem));
+    HG_CHECK_OK(NA_Mem_register(&pair->b.core.pub, mem));
+    HG_CHECK(!na_emul_withdraw(mem, buf, pair->b.peer));
+    HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), 0);
+    HG_CHECK_EQ_U64(pair->b.core.mems.count, 0);
+    emul_check_idle(pair);
+    emul_close(pair);
+}
+
 /* Nobody else gives frames back: the thread that waits asks the transport. */
 HG_TEST(emul_reclaims_while_it_deregisters)
 {
