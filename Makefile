@@ -139,7 +139,8 @@ CASES   := $(UNIT) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t))
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/demo \
            $(if $(wildcard README.md),tests/pair)
-RUN      = $(BUILD)/run -j $(JOBS) $(if $(Q),,-v) $(RUNFLAGS)
+# One more than there are processors: many cases wait.
+RUN      = $(BUILD)/run -j $(shell expr $(JOBS) + 1) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
 
 TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(CFLAGS)
