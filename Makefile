@@ -45,7 +45,8 @@ endif
 # Tests run on every transport whose file and library are here.
 FOUND := $(strip $(foreach na,$(HERE), \
     $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na))))
-TRANSPORTS := self self-emul $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc)
+TRANSPORTS := self self-emul \
+    $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc)
 
 .DELETE_ON_ERROR:
 .PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage \
@@ -75,10 +76,10 @@ LIB_OBJS := $(LIB)/hg.o $(NA:%=$(LIB)/hg_na_%.o)
 lib: $(LIB)/libhg.a $(LIB)/$(SONAME) ## libhg.a and libhg.so, with NA="..." in it
 
 # Objects follow their flags, so that another NA or CFLAGS builds anew.
+FLAGS = $(CC) $(CFLAGS) $(NA), $(FOUND) $(INSIDE)
 $(BUILD)/flags $(LIB)/flags: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)echo '$(CC) $(CFLAGS) $(NA), $(FOUND) $(INSIDE)' | cmp -s - $@ || \
-	    echo '$(CC) $(CFLAGS) $(NA), $(FOUND) $(INSIDE)' > $@
+	$(Q)echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 FORCE:
 
 LIB_FLAGS = $(HG_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) \
@@ -132,13 +133,13 @@ uninstall: ## remove what install put there
 names   = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/$1/test_*.c))
 INSIDE  := $(wildcard tests/unit/test_*.c tests/fuzz/fuzz_*.c)
 UNIT    := $(BUILD)/tests/units
-BOX     := $(filter-out $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%), \
-    $(call names,box))
+WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%)
+BOX     := $(filter-out $(WITHOUT),$(call names,box))
 CONFORM := $(call names,conform)
 CASES   := $(UNIT) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t))
-SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/demo \
-           $(if $(wildcard README.md),tests/pair)
+SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
+           tests/demo
 # One more than there are processors: many cases wait.
 RUN      = $(BUILD)/run -j $(shell expr $(JOBS) + 1) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
@@ -203,6 +204,8 @@ $(EXAMPLES): $(BUILD)/%: %.c $(EXAMPLE_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(EXAMPLE_OBJS) $(OBJS) \
 	    $(call na_libs,$(FOUND))
 
+examples: $(EXAMPLES) ## hello, array, write, demo_*, into $(BUILD)/examples
+
 # This one includes sources of the demo.
 $(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])
 
@@ -212,7 +215,8 @@ FILE      =
 SIZE      = 256M
 
 # Who only looks is not stopped by a warning of a newer compiler.
-demo: WERROR :=
+demo examples bench: WERROR :=
+
 demo: $(EXAMPLES) ## ship a file to a server and back: TRANSPORT=, FILE=, SIZE=
 	$(Q)examples/demo $(BUILD)/examples '$(TRANSPORT)' '$(FILE)' '$(SIZE)'
 
@@ -222,18 +226,14 @@ demo: $(EXAMPLES) ## ship a file to a server and back: TRANSPORT=, FILE=, SIZE=
 PERF_SOURCES := $(wildcard tests/perf/hg_perf*.c) \
                 $(if $(filter zmq,$(FOUND)),tests/perf/raw_zmq.c)
 PERF_OBJS    := $(PERF_SOURCES:%.c=$(BUILD)/%.o)
+PERF         := $(BUILD)/tests/perf/hg_perf
 
 $(PERF_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard tests/perf/*.h) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -c -o $@ $<
 
-PERF         := $(BUILD)/tests/perf/hg_perf
-
 $(PERF): $(PERF_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
-
-examples: WERROR :=
-examples: $(EXAMPLES) ## hello, array, write, demo_*, into $(BUILD)/examples
 
 bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
@@ -260,16 +260,17 @@ PORT_CASES  := $(UNIT) $(filter-out %/test_zmq_death,$(BOX)) $(foreach \
     t,$(filter self zmq+tcp,$(TRANSPORTS)),$(CONFORM:%=%@$t))
 SPLIT_CASES := $(addprefix $(BUILD)/split/tests/,box/test_paper \
     $(patsubst %,conform/test_rpc_calls@%,$(filter self zmq+tcp,$(TRANSPORTS))))
-SPLIT_PROGRAMS := $(sort $(foreach c,$(SPLIT_CASES),$(firstword $(subst @, ,$c))))
+SPLIT_PROGRAMS := \
+    $(sort $(foreach c,$(SPLIT_CASES),$(firstword $(subst @, ,$c))))
 
 # A make of its own: it sees what deps installed, and uses all cores.
-check: $(filter deps,$(MAKECMDGOALS)) ## lint and all tests, also under ASan+UBSan
+check: $(filter deps,$(MAKECMDGOALS))
+check: ## lint and all tests, also under ASan+UBSan
 	+$(Q)$(MAKE) --no-print-directory \
 	    $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-run
 
 check-run: $(BUILD)/run $(BUILD)/tests/faulty programs $(PERF) \
-        check-asan-programs check-port-programs \
-        check-split-programs
+        check-asan-programs check-port-programs check-split-programs
 	$(Q)$(RUN) $(SCRIPTS) $(CASES) $(call cases_of,asan) \
 	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(SPLIT_CASES)
 
@@ -281,10 +282,10 @@ check-port-programs:
 check-split-programs:
 	$(call make_flavour,split,-O0,$(SPLIT_PROGRAMS) SPLIT=1)
 
-lint: $(BUILD)/run ## only the rules of tests/lint
+lint: $(BUILD)/run ## only the rules of the house, and the generator's tests
 	$(Q)$(RUN) tests/lint tests/generator
 
-asan: $(BUILD)/run ## all tests under AddressSanitizer and UBSan
+asan: $(BUILD)/run ## all compiled tests under AddressSanitizer and UBSan
 	$(call make_flavour,asan,$(ASAN),programs)
 	$(Q)$(RUN) $(call cases_of,asan)
 
@@ -317,14 +318,11 @@ FUZZ_FLAGS   = $(HG_FLAGS) -Itests -O1 -g -DHG_FUZZER=1 \
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 
 fuzz: ## libFuzzer on each entry of tests/fuzz, SECONDS= each (needs clang)
-	$(Q)mkdir -p $(BUILD)/fuzz
-	$(Q)clang $(FUZZ_FLAGS) -c -o $(BUILD)/fuzz/loop.o tests/support/loop.c
-	$(Q)rm -f $(BUILD)/fuzz/support.a && \
-	    $(AR) rcs $(BUILD)/fuzz/support.a $(BUILD)/fuzz/loop.o
 	$(Q)for name in $(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%); do \
 	    mkdir -p $(BUILD)/fuzz/$$name; \
 	    clang $(FUZZ_FLAGS) -o $(BUILD)/fuzz/fuzz_$$name \
-	        tests/fuzz/fuzz_$$name.c $(BUILD)/fuzz/support.a && \
+	        tests/fuzz/fuzz_$$name.c \
+	        $$([ $$name != message ] || echo tests/support/loop.c) && \
 	    $(BUILD)/fuzz/fuzz_$$name -max_total_time=$(SECONDS) \
 	        -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/$$name \
 	        tests/fuzz/corpus/$$name || exit 1; \
@@ -338,7 +336,7 @@ soak: $(BUILD)/run programs ## all tests, ever new seeds, for SECONDS=
 	while $(RUN) $(CASES) && [ $$(date +%s) -lt $$end ]; do :; done; \
 	[ $$(date +%s) -ge $$end ]
 
-coverage: $(BUILD)/run ## lines of each room that the tests reach
+coverage: $(BUILD)/run ## lines of each room that the tests reach (needs lcov)
 	$(call make_flavour,coverage,-O0 -g --coverage -DHG_LINES,programs)
 	$(Q)$(RUN) $(call cases_of,coverage)
 	$(Q)tests/coverage $(BUILD)/coverage
@@ -359,7 +357,7 @@ dist: $(PAIR) ## a source archive under $(BUILD)
 	        .clang-format .ci gen tests examples)
 
 # Comments of hg.h stand in front of what they tell about.
-docs: ## the manual in HTML, from hg.h and the READMEs (needs doxygen)
+docs: ## the manual in HTML, from hg.h and README.md (needs doxygen)
 	$(Q)command -v doxygen >/dev/null || \
 	    { echo 'docs: apt-get install doxygen'; exit 1; }
 	$(Q)mkdir -p $(BUILD)/docs

@@ -189,8 +189,9 @@ HG_PRIVATE unsigned hg_log_errors(void);
  *
  * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
  * hg_log_mutex, which is not held while a line is written or a sink runs.
- * Must not know: who logs, but for the names that a filter may hold. Allocates nothing, so running out of memory can
- * be logged.
+ * Allocates nothing, so that running out of memory can be logged.
+ *
+ * Must not know: who logs, but for the names that a filter may hold.
  */
 /* #include "base/log.h" */
 
@@ -459,7 +460,7 @@ HG_PRIVATE unsigned hg_log_errors(void)
 
 /* ---- Setters ---- */
 
-hg_return_t HG_Set_log_level(const char *level)
+HG_EXPORT hg_return_t HG_Set_log_level(const char *level)
 {
     int value = level != NULL ? hg_log_level_of(level) : -1;
 
@@ -473,7 +474,7 @@ hg_return_t HG_Set_log_level(const char *level)
     return HG_SUCCESS;
 }
 
-hg_return_t HG_Set_log_subsys(const char *subsys)
+HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys)
 {
     hg_log_init();
     if (!hg_log_filter_set(subsys != NULL ? subsys : "")) {
@@ -484,7 +485,7 @@ hg_return_t HG_Set_log_subsys(const char *subsys)
     return HG_SUCCESS;
 }
 
-void HG_Set_log_func(
+HG_EXPORT void HG_Set_log_func(
     void (*func)(int level, const char *subsys, const char *line, void *arg),
     void *arg)
 {
@@ -654,7 +655,7 @@ HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object);
 static struct hg_allocator hg_mem_custom;
 static _Atomic size_t hg_mem_live;
 
-hg_return_t HG_Set_allocator(const struct hg_allocator *allocator)
+HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator)
 {
     static const struct hg_allocator heap = {0, NULL, NULL, NULL, NULL};
 
@@ -1062,6 +1063,11 @@ HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
 HG_PRIVATE hg_return_t hg_map_put(
     struct hg_map *map, uint64_t key, void *value);
 
+/* Put `value` (not NULL) under a random key, which is new and not 0.
+ * HG_NOMEM. */
+HG_PRIVATE hg_return_t hg_map_add(
+    struct hg_map *map, void *value, uint64_t *key_p);
+
 /* Remove and return the value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key);
 
@@ -1251,6 +1257,21 @@ HG_PRIVATE hg_return_t hg_map_put(struct hg_map *map, uint64_t key, void *value)
     }
     hg_map_insert(map, key, value);
     return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_map_add(
+    struct hg_map *map, void *value, uint64_t *key_p)
+{
+    uint64_t key;
+    hg_return_t ret;
+
+    do
+        key = hg_clock_random();
+    while (key == 0 || hg_map_find(map, key) != NULL);
+    ret = hg_map_put(map, key, value);
+    if (ret == HG_SUCCESS)
+        *key_p = key;
+    return ret;
 }
 
 HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key)
@@ -1561,8 +1582,8 @@ HG_PRIVATE bool hg_lock_wait_until(
  * or an event loop of the application, may sleep on it together.
  *
  * Who waits under a mutex of its room's takes a nap instead: it sleeps on a
- * waker of its own, so that one is woken and not all, and, unlike on a condition
- * variable, a signal ends its sleep.
+ * waker of its own, so that one can be woken and not all, and, unlike on a
+ * condition variable, a signal ends its sleep.
  *
  * Locking: `armed` is an atomic. Writing to the descriptor and draining it
  * must not overlap, and have a private mutex, a leaf, held for one system
@@ -2750,14 +2771,16 @@ HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
  *                          ^ what everybody else has a pointer to
  *
  * Who guards what stands behind each member. Order of locks, outermost first:
- * match lock, context list, context's sink; and class lock, context's
- * operation lock, queue lock, each innermost: nothing is locked inside.
+ * poll lock; match lock, or live's; context list, context's sink; and class
+ * lock, context's operation lock, queue lock, each innermost: nothing is
+ * locked inside but a waker's own. The emulation's lock has none inside.
  */
 #ifndef HG_GEN_NA_CORE_H
 #define HG_GEN_NA_CORE_H
 
 /* #include "base/list.h" */
 /* #include "base/map.h" */
+/* #include "base/mem.h" */
 /* #include "na/queue.h" */
 
 struct na_emul;
@@ -2906,6 +2929,14 @@ struct na_class_core {
     _Alignas(max_align_t) struct na_class pub;
 };
 
+/* Zeroed memory for an object of three parts: what lies before the public one,
+ * and that with its extension, of whose size the transport says `size`. NULL:
+ * out of memory. */
+static inline void *na_core_alloc(size_t before, size_t pub, size_t size)
+{
+    return hg_mem_calloc(1, before + (size > pub ? size : pub));
+}
+
 static inline struct na_op_core *na_op_core_of(const struct na_op *op)
 {
     return HG_CONTAINER_OF(op, struct na_op_core, pub);
@@ -2946,7 +2977,7 @@ static inline struct na_emul *na_class_emul(const struct na_class *na_class)
     return na_class_core_of(na_class)->emul;
 }
 
-/* Take note that a message or frame came, for how to wait. */
+/* Take note that a message came, for how to wait. */
 static inline void na_class_note_arrival(
     struct na_class *na_class, na_size_t size)
 {
@@ -3046,17 +3077,16 @@ static _Atomic(struct na_class *) *na_live_find(const struct na_class *na_class)
 
 HG_PRIVATE na_return_t na_live_add(struct na_class *na_class)
 {
-    unsigned i;
+    unsigned i = 0;
 
     hg_lock(&na_live_lock);
-    for (i = 0; i < NA_LIVE_CLASSES; i++) {
-        if (atomic_load(&na_live_classes[i]) == NULL)
-            break;
-    }
-    if (i < NA_LIVE_CLASSES)
+    while (i < NA_LIVE_CLASSES && atomic_load(&na_live_classes[i]) != NULL)
+        i++;
+    if (i < NA_LIVE_CLASSES) {
         atomic_store(&na_live_classes[i], na_class);
-    if (i < NA_LIVE_CLASSES && i >= atomic_load(&na_live_high))
-        atomic_store(&na_live_high, i + 1);
+        if (i >= atomic_load(&na_live_high))
+            atomic_store(&na_live_high, i + 1);
+    }
     hg_unlock(&na_live_lock);
     if (i < NA_LIVE_CLASSES)
         return NA_SUCCESS;
@@ -3193,8 +3223,11 @@ HG_PRIVATE void na_addr_give(struct na_addr *addr);
  * class's to tell. */
 HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret);
 
-/* NA_SUCCESS while alive, else how it died. */
+/* NA_SUCCESS while alive, else how it died. The second one logs that, with the
+ * name of what is therefore not done. */
 HG_PRIVATE na_return_t na_addr_state(const struct na_addr *addr);
+HG_PRIVATE na_return_t na_addr_check_alive(
+    const struct na_addr *addr, const char *function);
 
 /* Whether two addresses of one class name the same peer. */
 HG_PRIVATE bool na_addr_same(
@@ -3227,13 +3260,10 @@ HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
 {
     struct na_class_core *core = na_class_core_of(na_class);
-    struct na_addr_core *addr;
-    size_t part = core->ops.addr_size;
+    struct na_addr_core *addr = (struct na_addr_core *) na_core_alloc(
+        offsetof(struct na_addr_core, pub), sizeof(struct na_addr),
+        core->ops.addr_size);
 
-    if (part < sizeof(struct na_addr))
-        part = sizeof(struct na_addr);
-    addr = (struct na_addr_core *) hg_mem_calloc(
-        1, offsetof(struct na_addr_core, pub) + part);
     if (addr == NULL)
         goto no_memory;
     if (name != NULL) {
@@ -3344,6 +3374,36 @@ HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr)
     return na_addr_state(addr) != NA_SUCCESS ? NA_TRUE : NA_FALSE;
 }
 
+/* The name of an address; a peer that told none is known by its number. */
+static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    int n;
+
+    hg_lock(&core->lock);
+    if (addr->name != NULL)
+        n = snprintf(buf, size, "%s", addr->name);
+    else
+        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
+            core->pub.protocol, (const void *) addr);
+    hg_unlock(&core->lock);
+    return n < 0 ? 0 : (size_t) n;
+}
+
+HG_PRIVATE na_return_t na_addr_check_alive(
+    const struct na_addr *addr, const char *function)
+{
+    char name[NA_MAX_ADDR_LEN];
+    na_return_t ret = na_addr_state(addr);
+
+    if (HG_UNLIKELY(ret != NA_SUCCESS)) {
+        (void) na_addr_print(addr, name, sizeof(name));
+        hg_log_error("addr", "%s: the peer %s is gone: %s", function, name,
+            NA_Error_to_string(ret));
+    }
+    return ret;
+}
+
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
@@ -3408,20 +3468,27 @@ NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
     return NA_SUCCESS;
 }
 
+/* Another reference for the application. */
+static na_return_t na_addr_hand_out(
+    struct na_addr *addr, na_addr_t *addr_p, const char *function)
+{
+    if (addr_p == NULL) {
+        hg_log_error("addr", "%s: the place for the address is NULL", function);
+        return NA_INVALID_ARG;
+    }
+    na_addr_ref(addr);
+    na_addr_give(addr);
+    *addr_p = addr;
+    return NA_SUCCESS;
+}
+
 NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr)
 {
     na_return_t ret = na_live_check(na_class, "NA_Addr_self");
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (addr == NULL) {
-        hg_log_error("addr", "NA_Addr_self: addr is NULL");
-        return NA_INVALID_ARG;
-    }
-    na_addr_ref(na_class->self_addr);
-    na_addr_give(na_class->self_addr);
-    *addr = na_class->self_addr;
-    return NA_SUCCESS;
+    return na_addr_hand_out(na_class->self_addr, addr, "NA_Addr_self");
 }
 
 NA_EXPORT na_return_t NA_Addr_dup(
@@ -3431,14 +3498,7 @@ NA_EXPORT na_return_t NA_Addr_dup(
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (new_addr == NULL) {
-        hg_log_error("addr", "NA_Addr_dup: new_addr is NULL");
-        return NA_INVALID_ARG;
-    }
-    na_addr_ref(addr);
-    na_addr_give(addr);
-    *new_addr = addr;
-    return NA_SUCCESS;
+    return na_addr_hand_out(addr, new_addr, "NA_Addr_dup");
 }
 
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr)
@@ -3455,22 +3515,6 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
         na_addr_check(na_class, addr2, "NA_Addr_cmp") != NA_SUCCESS)
         return NA_FALSE;
     return na_addr_same(addr1, addr2) ? NA_TRUE : NA_FALSE;
-}
-
-/* The name of an address; a peer that told none is known by its number. */
-static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    int n;
-
-    hg_lock(&core->lock);
-    if (addr->name != NULL)
-        n = snprintf(buf, size, "%s", addr->name);
-    else
-        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
-            core->pub.protocol, (const void *) addr);
-    hg_unlock(&core->lock);
-    return n < 0 ? 0 : (size_t) n;
 }
 
 NA_EXPORT na_return_t NA_Addr_to_string(
@@ -3538,9 +3582,11 @@ NA_EXPORT na_return_t NA_Addr_serialize(
 /* #include "na/core.h" */
 
 /* A pending operation whose end is told to `callback` in `lane`, with
- * references to nothing yet. NULL: out of memory (logged). */
+ * references to nothing yet. Its public identifier goes to *op_id, unless that
+ * is NA_OP_ID_IGNORE. NULL: out of memory (logged). */
 HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
-    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg);
+    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
+    na_op_id_t *op_id);
 
 /* Give back an operation that was never started: no callback. */
 HG_PRIVATE void na_op_put(struct na_op_core *op);
@@ -3569,9 +3615,12 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p);
 
-/* The table of a context. */
+/* The table of a context; its i-th operation, in whatever state, or NULL past
+ * the last. */
 HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context);
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
+HG_PRIVATE struct na_op_core *na_op_table_at(
+    struct na_context_core *context, uint32_t i);
 
 #endif
 
@@ -3588,7 +3637,8 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 
-#define NA_OP_TABLE_MAX (1u << 24)
+/* Their numbers begin with 1 and have 24 bits. */
+#define NA_OP_TABLE_MAX 0xffffffu
 
 HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context)
 {
@@ -3605,12 +3655,22 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
     pthread_mutex_destroy(&context->op_lock);
 }
 
+HG_PRIVATE struct na_op_core *na_op_table_at(
+    struct na_context_core *context, uint32_t i)
+{
+    struct na_op_core *op = NULL;
+
+    hg_lock(&context->op_lock);
+    if (i < context->op_count)
+        op = context->ops[i];
+    hg_unlock(&context->op_lock);
+    return op;
+}
+
 /* A new operation at the end of the table; op_lock is held. */
 static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
-    const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct na_op_core *op;
-    size_t part = ops->op_size;
 
     if (context->op_count >= NA_OP_TABLE_MAX)
         return NULL;
@@ -3625,10 +3685,8 @@ static struct na_op_core *na_op_grow(struct na_context_core *context)
         context->ops = (struct na_op_core **) grown;
         context->op_capacity = capacity;
     }
-    if (part < sizeof(struct na_op))
-        part = sizeof(struct na_op);
-    op = (struct na_op_core *) hg_mem_calloc(
-        1, offsetof(struct na_op_core, pub) + part);
+    op = (struct na_op_core *) na_core_alloc(offsetof(struct na_op_core, pub),
+        sizeof(struct na_op), na_class_ops(context->pub.na_class)->op_size);
     if (op == NULL)
         return NULL;
     context->ops[context->op_count] = op;
@@ -3677,7 +3735,8 @@ static void na_op_run(struct na_completion *done)
 }
 
 HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
-    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg)
+    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
+    na_op_id_t *op_id)
 {
     struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
@@ -3709,6 +3768,8 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->pub.result_size = 0;
     atomic_store_explicit(&op->state, NA_OP_PENDING, memory_order_release);
     atomic_fetch_add_explicit(&core->op_pending, 1, memory_order_relaxed);
+    if (op_id != NA_OP_ID_IGNORE)
+        *op_id = na_op_public_id(op);
     return op;
 }
 
@@ -3739,14 +3800,10 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
         na_addr_unref(op->pub.addr);
     if (op->pub.result_addr != NULL)
         na_addr_unref(op->pub.result_addr);
-    if (op->segments != NULL) {
-        hg_mem_free(op->segments);
-        op->segments = NULL;
-    }
-    if (op->name != NULL) {
-        hg_mem_free(op->name);
-        op->name = NULL;
-    }
+    hg_mem_free(op->segments);
+    op->segments = NULL;
+    hg_mem_free(op->name);
+    op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
     hg_lock(&core->op_lock);
     atomic_store_explicit(&op->state, NA_OP_FREE, memory_order_relaxed);
@@ -3802,8 +3859,8 @@ HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
 #if UINTPTR_MAX > 0xffffffffu
     return (na_op_id_t) (uintptr_t) id;
 #else
-    /* 24 bits of index leave 8 of the generation on a small machine. */
-    return (na_op_id_t) (uintptr_t) ((id >> 32 << 24) | (id & 0xffffff));
+    /* The number leaves 8 bits of the generation on a small machine. */
+    return (na_op_id_t) (uintptr_t) ((id >> 32 << 24) | (id & NA_OP_TABLE_MAX));
 #endif
 }
 
@@ -3832,16 +3889,11 @@ HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p)
 {
     struct na_op_core *op = NULL;
-    uint32_t index;
+    uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
 
-#if UINTPTR_MAX > 0xffffffffu
-    index = (uint32_t) (uintptr_t) op_id;
-#else
-    index = (uint32_t) (uintptr_t) op_id & 0xffffff;
-#endif
     hg_lock(&context->op_lock);
-    if (index >= 1 && index <= context->op_count)
-        op = context->ops[index - 1];
+    if (number >= 1 && number <= context->op_count)
+        op = context->ops[number - 1];
     if (op != NULL &&
         (na_op_public_id(op) != op_id ||
             atomic_load_explicit(&op->state, memory_order_acquire) !=
@@ -3865,6 +3917,9 @@ HG_PRIVATE struct na_op_core *na_op_find(
  * the context's RPC plane, the other hears of peers that died. They only file
  * what they are given and must not call back into this room. A context
  * without an engine has no sink; what comes for it waits in na/match.
+ *
+ * Invariant: a context is in the class's table of engines while it has a
+ * sink. Both change under the context lock and the sink lock.
  *
  * Locking: a context's sink lock is held while one of its functions runs, so
  * that both run one at a time and neither is under way once it was taken
@@ -3897,9 +3952,9 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size);
 
-/* Whether there is a sink of that number. Who is told "no" while holding the match
- * lock, and files a message under it, knows that a sink set later takes it
- * along: see na_match_set_sink. */
+/* Whether there is a sink of that number. Who is told "no" while holding the
+ * match lock, and files a message under it, knows that a sink set later takes
+ * it along: see na_match_set_sink. */
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
 
 /* Tell the engine of every context of the class that a peer died. */
@@ -3985,25 +4040,23 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     na_size_t size)
 {
     struct na_context_core *context = na_sink_lock_context(core, target);
-    na_return_t ret = NA_NOENTRY;
+    na_return_t ret;
 
     if (context == NULL)
         return NA_NOENTRY;
-    if (context->sink != NULL)
-        ret = context->sink(context->sink_arg, source, tag, data, size);
+    ret = context->sink(context->sink_arg, source, tag, data, size);
     hg_unlock(&context->sink_lock);
+    assert(ret != NA_NOENTRY); /* that means: nobody took it */
     return ret;
 }
 
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
 {
-    struct na_context_core *context = na_sink_lock_context(core, target);
-    bool is_set = false;
+    bool is_set;
 
-    if (context != NULL) {
-        is_set = context->sink != NULL;
-        hg_unlock(&context->sink_lock);
-    }
+    hg_lock(&core->context_lock);
+    is_set = core->engines[target] != NULL;
+    hg_unlock(&core->context_lock);
     return is_set;
 }
 
@@ -4015,7 +4068,7 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
     assert(ret != NA_SUCCESS);
     hg_lock(&core->context_lock);
     for (i = 0; i < NA_CORE_CONTEXTS; i++) {
-        struct na_context_core *context = core->contexts[i];
+        struct na_context_core *context = core->engines[i];
 
         if (context == NULL)
             continue;
@@ -4055,8 +4108,8 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
  * that to find those of the dead costs nothing while nobody has died.
  *
  * Locking: the class's match lock guards all of it, the lists of contexts
- * and addresses included. Data is copied under it (messages are small). Operations
- * are completed, addresses released and threads woken without it.
+ * and addresses included. Data is copied under it (messages are small).
+ * Operations are completed, addresses released and threads woken without it.
  */
 #ifndef HG_GEN_NA_MATCH_H
 #define HG_GEN_NA_MATCH_H
@@ -4366,16 +4419,14 @@ static struct na_op *na_match_any_recv(
     struct na_class_core *core, uint8_t target)
 {
     struct na_context_core *context = core->contexts[target];
-    unsigned i;
+    unsigned i = 0;
 
-    for (i = 0; i <= NA_CORE_CONTEXTS; i++) {
-        if (context != NULL && !hg_list_is_empty(&context->recv_unexpected))
-            return HG_CONTAINER_OF(
-                context->recv_unexpected.next, struct na_op, link);
-        if (i < NA_CORE_CONTEXTS)
-            context = core->contexts[i];
+    while (context == NULL || hg_list_is_empty(&context->recv_unexpected)) {
+        if (i == core->context_high)
+            return NULL;
+        context = core->contexts[i++];
     }
-    return NULL;
+    return HG_CONTAINER_OF(context->recv_unexpected.next, struct na_op, link);
 }
 
 /* Take the receive that a message is for off its list; NULL. Match lock
@@ -4805,48 +4856,52 @@ HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
         na_sink_close(context);
 }
 
+/* Start a send that could not go out at once; on error its operation is given
+ * back. */
+static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
+{
+    struct na_context *context = op->pub.context;
+    na_return_t ret;
+
+    na_op_set_addr(op, msg->addr);
+    ret = na_op_set_msg(op, msg);
+    if (ret == NA_SUCCESS)
+        ret = na_class_ops(context->na_class)
+                  ->msg_send(context, &op->pub.msg, &op->pub);
+    if (ret != NA_SUCCESS)
+        na_op_put(op);
+    return ret;
+}
+
 HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg, bool *done_p)
 {
-    const struct na_plugin *ops = na_class_ops(context->na_class);
     struct na_op_core *op;
     na_return_t ret = na_addr_state(msg->addr);
 
     assert(msg->plane == NA_MSG_RPC);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = ops->msg_send(context, msg, NULL);
+    ret = na_class_ops(context->na_class)->msg_send(context, msg, NULL);
     if (ret == NA_SUCCESS)
         *done_p = true;
     if (ret != NA_AGAIN)
         return ret;
-    op = na_op_get(
-        context, NA_CB_SEND_UNEXPECTED, NA_LANE_INTERNAL, callback, arg);
+    op = na_op_get(context, NA_CB_SEND_UNEXPECTED, NA_LANE_INTERNAL, callback,
+        arg, NA_OP_ID_IGNORE);
     if (op == NULL)
         return NA_NOMEM;
-    na_op_set_addr(op, msg->addr);
-    ret = na_op_set_msg(op, msg);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    *done_p = false;
-    ret = ops->msg_send(context, &op->pub.msg, &op->pub);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    return NA_SUCCESS;
-
-put_op:
-    na_op_put(op);
-    return ret;
+    *done_p = false; /* before the callback may run */
+    return na_msg_start(op, msg);
 }
 
 /* ---- The NA interface: sends ---- */
 
+/* Check a message, and add up its size. */
 static na_return_t na_msg_check_send(const struct na_class *na_class,
-    const struct na_context *context, const struct na_msg *msg,
-    const char *function)
+    const struct na_context *context, struct na_msg *msg, const char *function)
 {
     na_size_t max;
-    na_size_t total = 0;
     na_size_t i;
     na_return_t ret = na_live_check_context(na_class, context, function);
 
@@ -4861,13 +4916,13 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
     max = msg->plane == NA_MSG_EXPECTED ? na_class->max_expected_size
                                         : na_class->max_unexpected_size;
     for (i = 0; i < msg->segment_count; i++) {
-        if (msg->segments[i].size > max - total) {
+        if (msg->segments[i].size > max - msg->size) {
             hg_log_error("msg",
                 "%s: the message is larger than the maximum of %" PRIu64,
                 function, max);
             return NA_MSGSIZE;
         }
-        total += msg->segments[i].size;
+        msg->size += msg->segments[i].size;
         if (msg->segments[i].address == NULL && msg->segments[i].size > 0) {
             hg_log_error("msg", "%s: a buffer is NULL", function);
             return NA_INVALID_ARG;
@@ -4878,58 +4933,16 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
             msg->tag);
         return NA_INVALID_ARG;
     }
-    ret = na_addr_state(msg->addr);
-    if (ret != NA_SUCCESS)
-        hg_log_error("msg", "%s: the peer %s is gone: %s", function,
-            msg->addr->name != NULL ? msg->addr->name : "(unnamed)",
-            NA_Error_to_string(ret));
-    return ret;
+    return na_addr_check_alive(msg->addr, function);
 }
 
-/* Start a checked send; every public send ends here. */
-static na_return_t na_msg_send(struct na_context *context, na_cb_type_t type,
-    na_cb_t callback, void *arg, struct na_msg *msg, na_op_id_t *op_id)
-{
-    const struct na_plugin *ops = na_class_ops(context->na_class);
-    struct na_op_core *op;
-    na_size_t i;
-    na_return_t ret;
-
-    msg->size = 0;
-    for (i = 0; i < msg->segment_count; i++)
-        msg->size += msg->segments[i].size;
-    op = na_op_get(context, type, NA_LANE_DONE, callback, arg);
-    if (op == NULL)
-        return NA_NOMEM;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
-    ret = ops->msg_send(context, msg, NULL);
-    if (ret == NA_SUCCESS) {
-        na_op_complete(&op->pub, NA_SUCCESS);
-        return NA_SUCCESS;
-    }
-    if (ret != NA_AGAIN)
-        goto put_op;
-    na_op_set_addr(op, msg->addr);
-    ret = na_op_set_msg(op, msg);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    ret = ops->msg_send(context, &op->pub.msg, &op->pub);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    return NA_SUCCESS;
-
-put_op:
-    na_op_put(op);
-    return ret;
-}
-
-/* One buffer or many, either plane. */
-static na_return_t na_msg_start_send(na_class_t *na_class,
-    na_context_t *context, na_cb_type_t type, na_cb_t callback, void *arg,
+/* One buffer or many, either plane: every public send ends here. */
+static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
+    na_cb_type_t type, na_cb_t callback, void *arg,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id, const char *function)
 {
+    struct na_op_core *op;
     struct na_msg msg;
     na_return_t ret;
 
@@ -4943,7 +4956,17 @@ static na_return_t na_msg_start_send(na_class_t *na_class,
     ret = na_msg_check_send(na_class, context, &msg, function);
     if (ret != NA_SUCCESS)
         return ret;
-    return na_msg_send(context, type, callback, arg, &msg, op_id);
+    op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
+    if (op == NULL)
+        return NA_NOMEM;
+    ret = na_class_ops(na_class)->msg_send(context, &msg, NULL);
+    if (ret == NA_AGAIN)
+        return na_msg_start(op, &msg);
+    if (ret == NA_SUCCESS)
+        na_op_complete(&op->pub, NA_SUCCESS);
+    else
+        na_op_put(op);
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
@@ -4954,8 +4977,8 @@ NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
 
     segment.address = (void *) (uintptr_t) buf;
     segment.size = buf_size;
-    return na_msg_start_send(na_class, context, NA_CB_SEND_UNEXPECTED, callback,
-        arg, &segment, 1, dest, tag, op_id, "NA_Msg_send_unexpected");
+    return na_msg_send(na_class, context, NA_CB_SEND_UNEXPECTED, callback, arg,
+        &segment, 1, dest, tag, op_id, "NA_Msg_send_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
@@ -4966,8 +4989,8 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
 
     segment.address = (void *) (uintptr_t) buf;
     segment.size = buf_size;
-    return na_msg_start_send(na_class, context, NA_CB_SEND_EXPECTED, callback,
-        arg, &segment, 1, dest, tag, op_id, "NA_Msg_send_expected");
+    return na_msg_send(na_class, context, NA_CB_SEND_EXPECTED, callback, arg,
+        &segment, 1, dest, tag, op_id, "NA_Msg_send_expected");
 }
 
 NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
@@ -4975,8 +4998,8 @@ NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id)
 {
-    return na_msg_start_send(na_class, context, NA_CB_SEND_UNEXPECTED, callback,
-        arg, segments, count, dest, tag, op_id, "NA_Msg_sendv_unexpected");
+    return na_msg_send(na_class, context, NA_CB_SEND_UNEXPECTED, callback, arg,
+        segments, count, dest, tag, op_id, "NA_Msg_sendv_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
@@ -4984,8 +5007,8 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id)
 {
-    return na_msg_start_send(na_class, context, NA_CB_SEND_EXPECTED, callback,
-        arg, segments, count, dest, tag, op_id, "NA_Msg_sendv_expected");
+    return na_msg_send(na_class, context, NA_CB_SEND_EXPECTED, callback, arg,
+        segments, count, dest, tag, op_id, "NA_Msg_sendv_expected");
 }
 
 /* ---- The NA interface: receives ---- */
@@ -5013,11 +5036,10 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
 
     if (ret != NA_SUCCESS)
         return ret;
-    op = na_op_get(context, NA_CB_RECV_UNEXPECTED, NA_LANE_DONE, callback, arg);
+    op = na_op_get(
+        context, NA_CB_RECV_UNEXPECTED, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     op->pub.buf = buf;
     op->pub.buf_size = buf_size;
     return na_match_post(op);
@@ -5040,11 +5062,10 @@ NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
             "NA_Msg_recv_expected: tag %" PRIu32 " is past the maximum", tag);
         return NA_INVALID_ARG;
     }
-    op = na_op_get(context, NA_CB_RECV_EXPECTED, NA_LANE_DONE, callback, arg);
+    op = na_op_get(
+        context, NA_CB_RECV_EXPECTED, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     op->pub.buf = buf;
     op->pub.buf_size = buf_size;
     op->pub.msg.tag = tag;
@@ -5111,6 +5132,166 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
     return NA_SUCCESS;
 }
 
+/* ==== gen/na/cursor.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/cursor.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cursor: a place in described memory, moving forward.
+ *
+ * Memory is a list of segments addressed by a logical offset into their
+ * concatenation. A cursor turns that into addresses, a contiguous run at a
+ * time, and never looks at a segment twice, so that walking 65,536 segments
+ * costs as many steps. Segments may be empty.
+ *
+ * Invariant: the cursor stands at or before the end of its memory; callers
+ * check ranges before they set it. Locking: none, a cursor belongs to one
+ * thread at a time; it borrows the handle's segments.
+ */
+#ifndef HG_GEN_NA_CURSOR_H
+#define HG_GEN_NA_CURSOR_H
+
+/* #include "na/core.h" */
+
+struct na_cursor {
+    const struct na_segment *segments;
+    na_size_t count;
+    na_size_t index;  /* segment it stands in */
+    na_size_t offset; /* into that segment; at most its size */
+};
+
+/* Stand at a logical offset of local memory, at most its size. */
+HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
+    const struct na_mem_handle *mem, na_offset_t offset);
+
+/* The contiguous bytes here: their address, and in *size_p how many, 1 to
+ * `limit`. There must be a byte left, and `limit` not 0. */
+HG_PRIVATE char *na_cursor_run(
+    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p);
+
+/* Pass over `size` bytes of the run. */
+HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size);
+
+/* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must be
+ * there; stop before a longer one. The number of bytes copied. */
+HG_PRIVATE na_size_t na_cursor_gather(
+    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece);
+
+/* Copy `size` bytes of `data` into the memory from here on. */
+HG_PRIVATE void na_cursor_scatter(
+    struct na_cursor *cursor, const void *data, na_size_t size);
+
+#endif
+
+/* ==== gen/na/cursor.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/cursor.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cursor: see cursor.h. */
+/* #include "na/cursor.h" */
+
+/* The segment that holds logical `offset` (less than the size of `mem`), and
+ * where in it: a binary search. */
+static na_size_t na_cursor_find(
+    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
+{
+    const na_offset_t *starts = na_mem_core_of(mem)->starts;
+    na_size_t low = 0;
+    na_size_t high = mem->segment_count;
+
+    assert(offset < mem->size);
+    /* The last segment that starts at or before the offset; of several that
+     * start there (empty ones) the last is the one with bytes. */
+    while (high - low > 1) {
+        na_size_t middle = low + (high - low) / 2;
+
+        if (starts[middle] <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    *within_p = offset - starts[low];
+    assert(*within_p < mem->segments[low].size);
+    return low;
+}
+
+HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
+    const struct na_mem_handle *mem, na_offset_t offset)
+{
+    assert(!mem->remote);
+    assert(offset <= mem->size);
+    cursor->segments = mem->segments;
+    cursor->count = mem->segment_count;
+    cursor->index = mem->segment_count;
+    cursor->offset = 0;
+    if (offset < mem->size)
+        cursor->index = na_cursor_find(mem, offset, &cursor->offset);
+}
+
+HG_PRIVATE char *na_cursor_run(
+    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p)
+{
+    const struct na_segment *segment;
+    na_size_t left;
+
+    assert(limit > 0);
+    for (;;) {
+        assert(cursor->index < cursor->count);
+        segment = &cursor->segments[cursor->index];
+        assert(cursor->offset <= segment->size);
+        left = segment->size - cursor->offset;
+        if (left > 0)
+            break;
+        cursor->index++;
+        cursor->offset = 0;
+    }
+    *size_p = left < limit ? left : limit;
+    return (char *) segment->address + cursor->offset;
+}
+
+HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size)
+{
+    cursor->offset += size;
+    assert(cursor->offset <= cursor->segments[cursor->index].size);
+}
+
+HG_PRIVATE na_size_t na_cursor_gather(
+    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece)
+{
+    char *to = (char *) buf;
+    na_size_t done = 0;
+
+    while (done < size) {
+        na_size_t run;
+        const char *from = na_cursor_run(cursor, size - done, &run);
+
+        if (run >= piece)
+            break;
+        memcpy(to + done, from, (size_t) run);
+        na_cursor_advance(cursor, run);
+        done += run;
+    }
+    return done;
+}
+
+HG_PRIVATE void na_cursor_scatter(
+    struct na_cursor *cursor, const void *data, na_size_t size)
+{
+    const char *from = (const char *) data;
+
+    while (size > 0) {
+        na_size_t run;
+        char *to = na_cursor_run(cursor, size, &run);
+
+        memcpy(to, from, (size_t) run);
+        na_cursor_advance(cursor, run);
+        from += run;
+        size -= run;
+    }
+}
+
 /* ==== gen/na/rma.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/rma.h"
@@ -5132,12 +5313,8 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
 
 /* #include "na/core.h" */
 
-/* The segment that holds logical `offset` (less than the size of `mem`),
- * and where in it: a binary search. */
-HG_PRIVATE na_size_t na_rma_find_segment(
-    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p);
-
-/* Copy between two local descriptions; ranges are checked already. */
+/* Copy between two local descriptions, which may overlap within a segment;
+ * ranges are checked already. */
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t to_offset, const struct na_mem_handle *from,
     na_offset_t from_offset, na_size_t size);
@@ -5172,69 +5349,28 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
+/* #include "na/cursor.h" */
 /* #include "na/live.h" */
 /* #include "na/op.h" */
-
-/* ---- Segments ---- */
-
-HG_PRIVATE na_size_t na_rma_find_segment(
-    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
-{
-    const na_offset_t *starts = na_mem_core_of(mem)->starts;
-    na_size_t low = 0;
-    na_size_t high = mem->segment_count;
-
-    assert(offset < mem->size);
-    /* The last segment that starts at or before the offset; of several that
-     * start there (empty ones) the last is the one with bytes. */
-    while (high - low > 1) {
-        na_size_t middle = low + (high - low) / 2;
-
-        if (starts[middle] <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    *within_p = offset - starts[low];
-    assert(*within_p < mem->segments[low].size);
-    return low;
-}
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t to_offset, const struct na_mem_handle *from,
     na_offset_t from_offset, na_size_t size)
 {
-    na_size_t to_index;
-    na_size_t from_index;
-    na_size_t to_within;
-    na_size_t from_within;
+    struct na_cursor reader;
+    struct na_cursor writer;
 
-    if (size == 0)
-        return;
-    to_index = na_rma_find_segment(to, to_offset, &to_within);
-    from_index = na_rma_find_segment(from, from_offset, &from_within);
+    na_cursor_init(&reader, from, from_offset);
+    na_cursor_init(&writer, to, to_offset);
     while (size > 0) {
-        na_size_t to_left = to->segments[to_index].size - to_within;
-        na_size_t from_left = from->segments[from_index].size - from_within;
-        na_size_t step = to_left < from_left ? to_left : from_left;
+        na_size_t run;
+        const char *source = na_cursor_run(&reader, size, &run);
+        char *sink = na_cursor_run(&writer, run, &run);
 
-        if (step > size)
-            step = size;
-        if (step > 0)
-            memmove((char *) to->segments[to_index].address + to_within,
-                (const char *) from->segments[from_index].address + from_within,
-                (size_t) step);
-        size -= step;
-        to_within += step;
-        from_within += step;
-        if (to_within == to->segments[to_index].size) {
-            to_index++;
-            to_within = 0;
-        }
-        if (from_within == from->segments[from_index].size) {
-            from_index++;
-            from_within = 0;
-        }
+        memmove(sink, source, (size_t) run);
+        na_cursor_advance(&reader, run);
+        na_cursor_advance(&writer, run);
+        size -= run;
     }
 }
 
@@ -5246,15 +5382,13 @@ static struct na_mem_core *na_rma_new(
 {
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_mem_core *mem;
-    size_t part = core->ops.mem_size;
     na_return_t ret;
 
     if (count > SIZE_MAX / sizeof(struct na_segment) / 2)
         goto no_memory;
-    if (part < sizeof(struct na_mem_handle))
-        part = sizeof(struct na_mem_handle);
-    mem = (struct na_mem_core *) hg_mem_calloc(
-        1, offsetof(struct na_mem_core, pub) + part);
+    mem =
+        (struct na_mem_core *) na_core_alloc(offsetof(struct na_mem_core, pub),
+            sizeof(struct na_mem_handle), core->ops.mem_size);
     if (mem == NULL)
         goto no_memory;
     if (count > 0) {
@@ -5611,14 +5745,10 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
 
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_addr_state(addr);
-    if (ret != NA_SUCCESS) {
-        hg_log_error("rma", "the peer %s is gone: %s",
-            addr->name != NULL ? addr->name : "(unnamed)",
-            NA_Error_to_string(ret));
+    ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
+    if (ret != NA_SUCCESS)
         return ret;
-    }
-    op = na_op_get(context, type, lane, callback, arg);
+    op = na_op_get(context, type, lane, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
@@ -5626,18 +5756,18 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     op->pub.local_offset = local_offset;
     op->pub.remote_offset = remote_offset;
     op->pub.size = size;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     ret = type == NA_CB_PUT ? ops->put(&op->pub) : ops->get(&op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
     return ret;
 }
 
-static na_return_t na_rma_check_call(const struct na_class *na_class,
-    const struct na_context *context, const struct na_mem_handle *local,
-    const struct na_mem_handle *remote, const struct na_addr *addr,
-    const char *function)
+/* NA_Put and NA_Get. */
+static na_return_t na_rma_call(struct na_class *na_class,
+    struct na_context *context, na_cb_type_t type, na_cb_t callback, void *arg,
+    struct na_mem_handle *local, na_offset_t local_offset,
+    struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
+    struct na_addr *addr, na_op_id_t *op_id, const char *function)
 {
     na_return_t ret = na_live_check_context(na_class, context, function);
 
@@ -5647,7 +5777,10 @@ static na_return_t na_rma_check_call(const struct na_class *na_class,
         ret = na_rma_check_mem(na_class, remote, function);
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
-    return ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_rma_start(context, type, NA_LANE_DONE, callback, arg, local,
+        local_offset, remote, remote_offset, size, addr, op_id);
 }
 
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
@@ -5656,14 +5789,9 @@ NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
     na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
     na_op_id_t *op_id)
 {
-    na_return_t ret = na_rma_check_call(na_class, context, local_mem_handle,
-        remote_mem_handle, remote_addr, "NA_Put");
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    return na_rma_start(context, NA_CB_PUT, NA_LANE_DONE, callback, arg,
+    return na_rma_call(na_class, context, NA_CB_PUT, callback, arg,
         local_mem_handle, local_offset, remote_mem_handle, remote_offset,
-        data_size, remote_addr, op_id);
+        data_size, remote_addr, op_id, "NA_Put");
 }
 
 NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
@@ -5672,151 +5800,9 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
     na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
     na_op_id_t *op_id)
 {
-    na_return_t ret = na_rma_check_call(na_class, context, local_mem_handle,
-        remote_mem_handle, remote_addr, "NA_Get");
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    return na_rma_start(context, NA_CB_GET, NA_LANE_DONE, callback, arg,
+    return na_rma_call(na_class, context, NA_CB_GET, callback, arg,
         local_mem_handle, local_offset, remote_mem_handle, remote_offset,
-        data_size, remote_addr, op_id);
-}
-
-/* ==== gen/na/cursor.h ==== */
-#ifdef HG_LINES
-#line 1 "gen/na/cursor.h"
-#endif
-/* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cursor: a place in described memory, moving forward.
- *
- * Memory is a list of segments addressed by a logical offset into their
- * concatenation. A cursor turns that into addresses, a contiguous run at a
- * time, and never looks at a segment twice, so that walking 65,536 segments
- * costs as many steps. Segments may be empty.
- *
- * Invariant: the cursor stands at or before the end of its memory; callers
- * check ranges before they set it. Locking: none, a cursor belongs to one
- * thread at a time; it borrows the handle's segments.
- */
-#ifndef HG_GEN_NA_CURSOR_H
-#define HG_GEN_NA_CURSOR_H
-
-/* #include "na/core.h" */
-
-struct na_cursor {
-    const struct na_segment *segments;
-    na_size_t count;
-    na_size_t index;  /* segment it stands in */
-    na_size_t offset; /* into that segment; at most its size */
-};
-
-/* Stand at a logical offset of local memory, at most its size. */
-HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
-    const struct na_mem_handle *mem, na_offset_t offset);
-
-/* The contiguous bytes here: their address, and in *size_p how many, 1 to
- * `limit`. There must be a byte left, and `limit` not 0. */
-HG_PRIVATE char *na_cursor_run(
-    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p);
-
-/* Pass over `size` bytes of the run. */
-HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size);
-
-/* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must be
- * there; stop before a longer one. The number of bytes copied. */
-HG_PRIVATE na_size_t na_cursor_gather(
-    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece);
-
-/* Copy `size` bytes of `data` into the memory from here on. */
-HG_PRIVATE void na_cursor_scatter(
-    struct na_cursor *cursor, const void *data, na_size_t size);
-
-#endif
-
-/* ==== gen/na/cursor.c ==== */
-#ifdef HG_LINES
-#line 1 "gen/na/cursor.c"
-#endif
-/* SPDX-License-Identifier: BSD-3-Clause */
-/* cursor: see cursor.h. */
-/* #include "na/cursor.h" */
-
-/* #include "na/rma.h" */
-
-HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
-    const struct na_mem_handle *mem, na_offset_t offset)
-{
-    assert(!mem->remote);
-    assert(offset <= mem->size);
-    cursor->segments = mem->segments;
-    cursor->count = mem->segment_count;
-    cursor->index = mem->segment_count;
-    cursor->offset = 0;
-    if (offset < mem->size)
-        cursor->index = na_rma_find_segment(mem, offset, &cursor->offset);
-}
-
-HG_PRIVATE char *na_cursor_run(
-    struct na_cursor *cursor, na_size_t limit, na_size_t *size_p)
-{
-    const struct na_segment *segment;
-    na_size_t left;
-
-    assert(limit > 0);
-    for (;;) {
-        assert(cursor->index < cursor->count);
-        segment = &cursor->segments[cursor->index];
-        assert(cursor->offset <= segment->size);
-        left = segment->size - cursor->offset;
-        if (left > 0)
-            break;
-        cursor->index++;
-        cursor->offset = 0;
-    }
-    *size_p = left < limit ? left : limit;
-    return (char *) segment->address + cursor->offset;
-}
-
-HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size)
-{
-    cursor->offset += size;
-    assert(cursor->offset <= cursor->segments[cursor->index].size);
-}
-
-HG_PRIVATE na_size_t na_cursor_gather(
-    struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece)
-{
-    char *to = (char *) buf;
-    na_size_t done = 0;
-
-    while (done < size) {
-        na_size_t run;
-        const char *from = na_cursor_run(cursor, size - done, &run);
-
-        if (run >= piece)
-            break;
-        memcpy(to + done, from, (size_t) run);
-        na_cursor_advance(cursor, run);
-        done += run;
-    }
-    return done;
-}
-
-HG_PRIVATE void na_cursor_scatter(
-    struct na_cursor *cursor, const void *data, na_size_t size)
-{
-    const char *from = (const char *) data;
-
-    while (size > 0) {
-        na_size_t run;
-        char *to = na_cursor_run(cursor, size, &run);
-
-        memcpy(to, from, (size_t) run);
-        na_cursor_advance(cursor, run);
-        from += run;
-        size -= run;
-    }
+        data_size, remote_addr, op_id, "NA_Get");
 }
 
 /* ==== gen/na/emul.h ==== */
@@ -5859,10 +5845,10 @@ HG_PRIVATE void na_cursor_scatter(
  * Locking: one mutex per class guards registrations and transfers. It is
  * never held while a slot of the transport or core->complete is called, nor
  * while payload is copied: memory in use is pinned by counts instead, and
- * deregistration waits for them. A slow or stopped peer holds them as long as it
- * likes to, up to its death; so the library's own memory, which no application
- * wants back at once, is withdrawn instead: what is in use is left to the last
- * who uses it.
+ * deregistration waits for them. A slow or stopped peer holds them as long as
+ * it likes to, up to its death; so the library's own memory, which no
+ * application wants back at once, is withdrawn instead: what is in use is left
+ * to the last who uses it.
  */
 #ifndef HG_GEN_NA_EMUL_H
 #define HG_GEN_NA_EMUL_H
@@ -6247,12 +6233,12 @@ HG_PRIVATE na_return_t na_emul_wire_get_handle(
 #define NA_EMUL_GATHER_MAX (1u << 18)
 #define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
 
-/* Frames to send besides data: bits of na_emul_xfer.todo. */
-enum na_emul_todo {
-    NA_EMUL_TODO_REQ = 0x01,
-    NA_EMUL_TODO_ACK = 0x02,
-    NA_EMUL_TODO_ABORT = 0x04,
-    NA_EMUL_TODO_DONE = 0x08
+/* Frames to send besides data: bits of na_emul_xfer.owed. */
+enum na_emul_owed {
+    NA_EMUL_OWED_REQ = 0x01,
+    NA_EMUL_OWED_ACK = 0x02,
+    NA_EMUL_OWED_ABORT = 0x04,
+    NA_EMUL_OWED_DONE = 0x08
 };
 
 /* A request that got no transfer, and has not been told. */
@@ -6331,7 +6317,7 @@ struct na_emul_xfer {
     na_size_t window; /* unacknowledged bytes at most */
     uint32_t frames;  /* with data, in the transport's hands */
     uint32_t copies;  /* threads that copy to or from its memory */
-    unsigned todo;    /* enum na_emul_todo */
+    unsigned owed;    /* enum na_emul_owed */
     na_return_t status;
     bool origin;
     bool sends;
@@ -6381,9 +6367,9 @@ HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
 /* The window may have room: everybody parked gets another look. */
 HG_PRIVATE void na_emul_xfer_unpark(struct na_emul_peer *peer);
 
-/* The transfer's result; the first counts. `todo` remains to be sent. */
+/* The transfer's result; the first counts. `owed` remains to be sent. */
 HG_PRIVATE void na_emul_xfer_end(
-    struct na_emul_xfer *xfer, na_return_t status, unsigned todo);
+    struct na_emul_xfer *xfer, na_return_t status, unsigned owed);
 
 /* End from this side: with a DONE at the target, an ABORT at the initiator
  * where the peer knows of it. */
@@ -6545,12 +6531,16 @@ static void na_emul_xfer_free_buf(void *object)
     hg_mem_free(frame->buf);
 }
 
+/* A frame or copy is done with its memory: that of `reg`, or of an operation
+ * where that is NULL. */
 static void na_emul_xfer_unpin(struct na_emul *emul, struct na_emul_reg *reg)
 {
-    assert(reg->pins > 0);
-    reg->pins--;
-    if (reg->pins == 0 && reg->user != NULL)
-        hg_list_push(&emul->buried, &reg->in_buried);
+    if (reg != NULL) {
+        assert(reg->pins > 0);
+        reg->pins--;
+        if (reg->pins == 0 && reg->user != NULL)
+            hg_list_push(&emul->buried, &reg->in_buried);
+    }
     if (emul->waiters > 0)
         pthread_cond_broadcast(&emul->cond);
 }
@@ -6627,10 +6617,7 @@ HG_PRIVATE void na_emul_xfer_frame_put(struct na_emul_frame *frame)
 
     assert(xfer->frames > 0);
     xfer->frames--;
-    if (frame->reg != NULL)
-        na_emul_xfer_unpin(emul, frame->reg);
-    else if (emul->waiters > 0)
-        pthread_cond_broadcast(&emul->cond);
+    na_emul_xfer_unpin(emul, frame->reg);
     if (frame->buf != NULL) {
         assert(peer->gathered >= emul->gather_size);
         peer->gathered -= emul->gather_size;
@@ -6656,10 +6643,7 @@ HG_PRIVATE void na_emul_xfer_copy_end(
 {
     assert(xfer->copies > 0);
     xfer->copies--;
-    if (reg != NULL)
-        na_emul_xfer_unpin(xfer->emul, reg);
-    else if (xfer->emul->waiters > 0)
-        pthread_cond_broadcast(&xfer->emul->cond);
+    na_emul_xfer_unpin(xfer->emul, reg);
 }
 
 HG_PRIVATE bool na_emul_xfer_wait(struct na_emul *emul, uint64_t deadline)
@@ -6739,7 +6723,7 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     na_emul_xfer_reset(xfer, peer, origin, sends, length, emul);
     xfer->id = id;
     if (origin) {
-        xfer->todo = NA_EMUL_TODO_REQ;
+        xfer->owed = NA_EMUL_OWED_REQ;
     } else {
         hg_list_push(&peer->targets[na_emul_xfer_hash(id)], &xfer->in_bucket);
         peer->target_count++;
@@ -6833,7 +6817,7 @@ HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer)
 {
     bool data = xfer->sends && !xfer->ended && xfer->moved < xfer->length;
 
-    if ((data || xfer->todo != 0) && !xfer->busy &&
+    if ((data || xfer->owed != 0) && !xfer->busy &&
         hg_list_is_empty(&xfer->link))
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
@@ -6851,7 +6835,7 @@ static void na_emul_xfer_start_next(struct na_emul_peer *peer)
 }
 
 HG_PRIVATE void na_emul_xfer_end(
-    struct na_emul_xfer *xfer, na_return_t status, unsigned todo)
+    struct na_emul_xfer *xfer, na_return_t status, unsigned owed)
 {
     struct na_emul_peer *peer = xfer->peer;
 
@@ -6859,7 +6843,7 @@ HG_PRIVATE void na_emul_xfer_end(
         return;
     xfer->ended = true;
     xfer->status = status;
-    xfer->todo = todo;
+    xfer->owed = owed;
     hg_list_remove(&xfer->link);
     hg_list_remove(&xfer->in_bucket);
     hg_list_remove(&xfer->in_reg);
@@ -6880,18 +6864,18 @@ HG_PRIVATE void na_emul_xfer_end(
 
 HG_PRIVATE void na_emul_xfer_fail(struct na_emul_xfer *xfer, na_return_t status)
 {
-    unsigned todo = NA_EMUL_TODO_DONE;
+    unsigned owed = NA_EMUL_OWED_DONE;
 
     if (xfer->origin)
-        todo = (xfer->todo & NA_EMUL_TODO_REQ) != 0 ? 0 : NA_EMUL_TODO_ABORT;
-    na_emul_xfer_end(xfer, status, todo);
+        owed = (xfer->owed & NA_EMUL_OWED_REQ) != 0 ? 0 : NA_EMUL_OWED_ABORT;
+    na_emul_xfer_end(xfer, status, owed);
 }
 
 HG_PRIVATE void na_emul_xfer_check(struct na_emul_xfer *xfer)
 {
     if (!xfer->ended || xfer->frames > 0 || xfer->copies > 0 || xfer->busy)
         return;
-    if (xfer->op == NULL && xfer->todo != 0)
+    if (xfer->op == NULL && xfer->owed != 0)
         return;
     if (hg_list_is_empty(&xfer->in_done))
         hg_list_push(&xfer->emul->done, &xfer->in_done);
@@ -6913,7 +6897,7 @@ static unsigned na_emul_xfer_settle(struct na_emul *emul)
         struct na_addr *addr = NULL;
 
         xfer->op = NULL;
-        if (xfer->todo == 0 && !xfer->busy)
+        if (xfer->owed == 0 && !xfer->busy)
             addr = na_emul_xfer_free(xfer);
         emul->completing++;
         hg_unlock(&emul->lock);
@@ -7008,7 +6992,7 @@ HG_PRIVATE bool na_emul_send_refusal(
 /* One frame being made. */
 struct na_emul_send_plan {
     struct na_emul_wire wire;
-    unsigned todo;               /* what it settles */
+    unsigned owed;               /* what it settles */
     struct na_emul_frame *frame; /* NULL: no data */
     const void *data;
     na_size_t size;
@@ -7125,22 +7109,22 @@ static bool na_emul_send_choose(
 
     memset(plan, 0, sizeof(*plan));
     wire->id = xfer->id;
-    if ((xfer->todo & NA_EMUL_TODO_REQ) != 0) {
-        plan->todo = NA_EMUL_TODO_REQ;
+    if ((xfer->owed & NA_EMUL_OWED_REQ) != 0) {
+        plan->owed = NA_EMUL_OWED_REQ;
         wire->type = xfer->sends ? NA_EMUL_WIRE_PUT_REQ : NA_EMUL_WIRE_GET_REQ;
         wire->key = xfer->op->remote->key;
         wire->offset = xfer->op->remote_offset;
         wire->length = xfer->length;
         wire->window = xfer->emul->window;
-    } else if ((xfer->todo & NA_EMUL_TODO_ABORT) != 0) {
-        plan->todo = NA_EMUL_TODO_ABORT;
+    } else if ((xfer->owed & NA_EMUL_OWED_ABORT) != 0) {
+        plan->owed = NA_EMUL_OWED_ABORT;
         wire->type = NA_EMUL_WIRE_ABORT;
-    } else if ((xfer->todo & NA_EMUL_TODO_DONE) != 0) {
-        plan->todo = NA_EMUL_TODO_DONE;
+    } else if ((xfer->owed & NA_EMUL_OWED_DONE) != 0) {
+        plan->owed = NA_EMUL_OWED_DONE;
         wire->type = NA_EMUL_WIRE_DONE;
         wire->status = (uint16_t) xfer->status;
-    } else if ((xfer->todo & NA_EMUL_TODO_ACK) != 0) {
-        plan->todo = NA_EMUL_TODO_ACK;
+    } else if ((xfer->owed & NA_EMUL_OWED_ACK) != 0) {
+        plan->owed = NA_EMUL_OWED_ACK;
         wire->type = xfer->origin ? NA_EMUL_WIRE_GET_ACK : NA_EMUL_WIRE_PUT_ACK;
         wire->offset = xfer->moved;
     } else {
@@ -7213,18 +7197,18 @@ static void na_emul_send_sent(struct na_emul_xfer *xfer)
 static enum na_emul_send_result na_emul_send_failed(struct na_emul_xfer *xfer,
     struct na_emul_send_plan *plan, bool was_ended, na_return_t ret)
 {
-    bool request = (plan->todo & NA_EMUL_TODO_REQ) != 0;
+    bool request = (plan->owed & NA_EMUL_OWED_REQ) != 0;
 
     na_emul_send_unload(xfer, plan);
     if (xfer->ended == was_ended)
-        xfer->todo |= plan->todo;
+        xfer->owed |= plan->owed;
     else if (request)
-        xfer->todo = 0; /* the peer has never heard of it */
-    if (ret == NA_NOMEM && (plan->todo == 0 || request)) {
+        xfer->owed = 0; /* the peer has never heard of it */
+    if (ret == NA_NOMEM && (plan->owed == 0 || request)) {
         na_emul_xfer_fail(xfer, ret);
     } else if (ret != NA_AGAIN && ret != NA_NOMEM) {
         na_emul_xfer_end(xfer, ret, 0);
-        xfer->todo = 0;
+        xfer->owed = 0;
     }
     na_emul_xfer_kick(xfer);
     if (ret == NA_AGAIN && !hg_list_is_empty(&xfer->link)) {
@@ -7246,7 +7230,7 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
     assert(!xfer->busy && hg_list_is_empty(&xfer->link));
     if (!na_emul_send_choose(xfer, &plan))
         return NA_EMUL_SEND_NOTHING;
-    if (plan.todo == 0 || plan.wire.type == NA_EMUL_WIRE_PUT_REQ) {
+    if (plan.owed == 0 || plan.wire.type == NA_EMUL_WIRE_PUT_REQ) {
         na_size_t size = na_emul_send_allowance(xfer);
 
         xfer->busy = true;
@@ -7255,7 +7239,7 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
         xfer->busy = false;
         if (ret == NA_NOMEM)
             return na_emul_send_failed(xfer, &plan, was_ended, ret);
-        if (plan.frame == NULL && plan.todo == 0) {
+        if (plan.frame == NULL && plan.owed == 0) {
             hg_list_push(&xfer->peer->parked, &xfer->link);
             return NA_EMUL_SEND_NOTHING;
         }
@@ -7266,7 +7250,7 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
         }
         na_emul_send_account(xfer, &plan);
     }
-    xfer->todo &= ~plan.todo;
+    xfer->owed &= ~plan.owed;
     xfer->busy = true;
     hg_unlock(&emul->lock);
     ret = na_emul_send_out(emul, addr, &plan);
@@ -7434,7 +7418,6 @@ HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
 /* #include "na/emul_xfer.h" */
 /* #include "na/rma.h" */
 
-#define NA_EMUL_DEATH_MS 5000u /* when info names none */
 #define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
 
 /* ---- Life ---- */
@@ -7446,8 +7429,10 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     size_t frame = info->rma_frame_size;
     uint64_t window = info->rma_window;
 
-    if (emul == NULL)
-        goto no_memory;
+    if (emul == NULL) {
+        hg_log_error("rma", "no memory for the emulation of remote access");
+        return NULL;
+    }
     if (hg_lock_init(&emul->lock) != HG_SUCCESS)
         goto free_emul;
     if (hg_lock_cond_init(&emul->cond) != HG_SUCCESS)
@@ -7471,8 +7456,6 @@ destroy_lock:
     pthread_mutex_destroy(&emul->lock);
 free_emul:
     hg_mem_free(emul);
-no_memory:
-    hg_log_error("rma", "no memory for the emulation of remote access");
     return NULL;
 }
 
@@ -7516,30 +7499,21 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
     struct na_emul *emul = na_class_emul(mem->na_class);
     struct na_emul_reg *reg =
         (struct na_emul_reg *) hg_mem_calloc(1, sizeof(*reg));
-    uint64_t key;
     hg_return_t ret;
 
-    if (reg == NULL)
-        goto no_memory;
+    if (reg == NULL) {
+        hg_log_error("rma", "no memory to register memory");
+        return NA_NOMEM;
+    }
     reg->mem = mem;
     hg_list_init(&reg->xfers);
     hg_list_init(&reg->in_buried);
     hg_lock(&emul->lock);
-    do
-        key = hg_clock_random();
-    while (key == 0 || hg_map_get(&emul->regs, key) != NULL);
-    ret = hg_map_put(&emul->regs, key, reg);
+    ret = hg_map_add(&emul->regs, reg, &mem->key);
     hg_unlock(&emul->lock);
     if (ret != HG_SUCCESS)
-        goto free_reg;
-    mem->key = key;
-    return NA_SUCCESS;
-
-free_reg:
-    hg_mem_free(reg);
-no_memory:
-    hg_log_error("rma", "no memory to register memory");
-    return NA_NOMEM;
+        hg_mem_free(reg);
+    return ret;
 }
 
 /* Wait, releasing the lock, for frames and copies to end; a line in the log
@@ -7551,17 +7525,13 @@ static void na_emul_await(
     uint64_t soon = hg_clock_after_ms(NA_EMUL_RECLAIM_MS);
     unsigned ms = emul->na_class->info->death_ms;
 
-    if (ms == 0)
-        ms = NA_EMUL_DEATH_MS;
     if (*deadline == 0)
-        *deadline = hg_clock_after_ms(2 * ms + 1000);
+        *deadline = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
     if (na_emul_xfer_wait(emul, soon))
         return;
     if (soon > *deadline) {
-        hg_log_error("rma",
-            "%s still waits for the transport to give memory "
-            "back",
-            what);
+        hg_log_error(
+            "rma", "%s waits for the transport to give memory back", what);
         *deadline = HG_CLOCK_NEVER;
     }
     hg_unlock(&emul->lock);
@@ -7775,7 +7745,7 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 
         na_emul_xfer_end(xfer, ret, 0);
         hg_list_remove(&xfer->link); /* nothing more is sent */
-        xfer->todo = 0;
+        xfer->owed = 0;
         na_emul_xfer_check(xfer);
     }
     na_emul_leave(emul);
@@ -7806,12 +7776,12 @@ static const char *na_emul_receive(struct na_emul_xfer *xfer,
         xfer->moved += size;
     }
     if (xfer->moved == xfer->length) {
-        unsigned last = want_ack ? NA_EMUL_TODO_ACK : 0;
+        unsigned last = want_ack ? NA_EMUL_OWED_ACK : 0;
 
         na_emul_xfer_end(
-            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_TODO_DONE);
+            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_OWED_DONE);
     } else if (want_ack) {
-        xfer->todo |= NA_EMUL_TODO_ACK;
+        xfer->owed |= NA_EMUL_OWED_ACK;
         na_emul_xfer_kick(xfer);
     }
     return NULL;
@@ -7888,7 +7858,7 @@ static const char *na_emul_to_origin(struct na_emul *emul,
 
     if (xfer == NULL)
         return "rma_stale";
-    if (xfer->peer->addr != source || (xfer->todo & NA_EMUL_TODO_REQ) != 0)
+    if (xfer->peer->addr != source || (xfer->owed & NA_EMUL_OWED_REQ) != 0)
         return "rma_malformed"; /* somebody guesses */
     if (wire->type == NA_EMUL_WIRE_DONE)
         return na_emul_done_arrived(xfer, wire);
@@ -7958,7 +7928,7 @@ static const char *na_emul_requested(struct na_emul *emul,
     if (wire->window < xfer->window)
         xfer->window = wire->window;
     if (wire->length == 0)
-        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_TODO_DONE);
+        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_OWED_DONE);
     else if (sends)
         na_emul_xfer_kick(xfer);
     else
@@ -8091,7 +8061,7 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class)
     unsigned i;
 
     hg_lock(&core->context_lock);
-    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+    for (i = 0; i < atomic_load(&core->context_high); i++) {
         if (core->contexts[i] != NULL)
             hg_waker_ring(&core->contexts[i]->queue.waker);
     }
@@ -8412,22 +8382,21 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context)
 {
     struct na_context_core *core;
-    na_bool_t idle = NA_TRUE;
+    bool idle;
 
     if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
         NA_SUCCESS)
         return NA_FALSE;
     core = na_context_core_of(context);
     hg_lock(&core->queue.lock);
-    if (!core->poll_armed) {
-        core->poll_armed = true;
+    if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
-        idle = na_progress_may_sleep(core) ? NA_TRUE : NA_FALSE;
-    }
+    core->poll_armed = true;
     hg_unlock(&core->queue.lock);
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
-    return na_progress_ready(core, NA_LANES_ALL) ? NA_FALSE : idle;
+    idle = na_progress_may_sleep(core);
+    return idle && !na_progress_ready(core, NA_LANES_ALL) ? NA_TRUE : NA_FALSE;
 }
 
 /* ==== gen/na/context.h ==== */
@@ -8536,13 +8505,10 @@ HG_PRIVATE struct na_context *na_context_create(
     struct na_class *na_class, bool own)
 {
     struct na_class_core *core = na_class_core_of(na_class);
-    struct na_context_core *context;
-    size_t part = core->ops.context_size;
+    struct na_context_core *context = (struct na_context_core *) na_core_alloc(
+        offsetof(struct na_context_core, pub), sizeof(struct na_context),
+        core->ops.context_size);
 
-    if (part < sizeof(struct na_context))
-        part = sizeof(struct na_context);
-    context = (struct na_context_core *) hg_mem_calloc(
-        1, offsetof(struct na_context_core, pub) + part);
     if (context == NULL) {
         hg_log_error("ctx", "no memory for a context");
         return NULL;
@@ -8579,11 +8545,10 @@ free_context:
 HG_PRIVATE void na_context_cancel_all(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
+    struct na_op_core *op;
     uint32_t i;
 
-    for (i = 0; i < core->op_count; i++) {
-        struct na_op_core *op = core->ops[i];
-
+    for (i = 0; (op = na_op_table_at(core, i)) != NULL; i++) {
         if (atomic_load(&op->state) == NA_OP_PENDING)
             (void) na_context_cancel(context, na_op_public_id(op));
     }
@@ -8592,11 +8557,10 @@ HG_PRIVATE void na_context_cancel_all(struct na_context *context)
 /* Recycle what ended, without telling anybody. */
 static void na_context_discard(struct na_context_core *context)
 {
+    struct na_op_core *op;
     uint32_t i;
 
-    for (i = 0; i < context->op_count; i++) {
-        struct na_op_core *op = context->ops[i];
-
+    for (i = 0; (op = na_op_table_at(context, i)) != NULL; i++) {
         if (atomic_load(&op->state) == NA_OP_DONE)
             na_op_put(op);
     }
@@ -8608,9 +8572,8 @@ static void na_context_drain(struct na_context_core *context)
     uint64_t deadline = hg_clock_after_ms(NA_CONTEXT_DRAIN_MS);
 
     na_context_cancel_all(&context->pub);
-    while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline) {
+    while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
-    }
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
     if (atomic_load(&context->op_pending) > 0)
@@ -8798,7 +8761,6 @@ HG_PRIVATE const struct na_plugin *na_self_table(void);
  */
 /* #include "na/self.h" */
 
-/* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/map.h" */
@@ -8806,10 +8768,6 @@ HG_PRIVATE const struct na_plugin *na_self_table(void);
 /* #include "na/core.h" */
 /* #include "na/emul.h" */
 /* #include "na/rma.h" */
-
-#define NA_SELF_MSG_DEFAULT ((na_size_t) 64 << 10)
-#define NA_SELF_MSG_MIN ((na_size_t) 512)
-#define NA_SELF_MSG_MAX ((na_size_t) 16 << 20)
 
 struct na_self_class {
     struct na_class base;
@@ -8841,15 +8799,6 @@ static struct na_self_class *na_self_of(struct na_class *na_class)
 
 /* ---- Life ---- */
 
-static na_size_t na_self_msg_size(size_t wanted)
-{
-    if (wanted == 0)
-        return NA_SELF_MSG_DEFAULT;
-    if (wanted < NA_SELF_MSG_MIN)
-        return NA_SELF_MSG_MIN;
-    return wanted > NA_SELF_MSG_MAX ? NA_SELF_MSG_MAX : wanted;
-}
-
 static na_return_t na_self_open(struct na_class *na_class, const char *host)
 {
     struct na_self_class *self = na_self_of(na_class);
@@ -8872,10 +8821,8 @@ static na_return_t na_self_open(struct na_class *na_class, const char *host)
     hg_map_init(&self->keys);
     (void) snprintf(name, sizeof(name), "self://%ld-%" PRIu64, (long) getpid(),
         atomic_fetch_add(&na_self_count, 1));
-    na_class->max_unexpected_size =
-        na_self_msg_size(na_class->info->max_unexpected_size);
-    na_class->max_expected_size =
-        na_self_msg_size(na_class->info->max_expected_size);
+    na_class->max_unexpected_size = na_class->info->max_unexpected_size;
+    na_class->max_expected_size = na_class->info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
     na_class->self_addr = na_class->core->addr_create(na_class, name, NA_TRUE);
     if (na_class->self_addr == NULL) {
@@ -8916,7 +8863,7 @@ static na_return_t na_self_lookup(struct na_op *op)
     struct na_class *na_class = op->context->na_class;
     const char *rest = strstr(op->name, "://");
 
-    if ((rest == NULL || rest[3] == '\0') ||
+    if (rest == NULL || rest[3] == '\0' ||
         strcmp(op->name, na_class->self_addr->name) == 0) {
         na_class->core->addr_ref(na_class->self_addr);
         op->result_addr = na_class->self_addr;
@@ -9109,13 +9056,8 @@ static na_return_t na_self_register(struct na_mem_handle *mem)
     na_return_t ret;
 
     (void) pthread_rwlock_wrlock(&self->memory);
-    do {
-        mem->key = hg_clock_random();
-    } while (mem->key == 0 || hg_map_get(&self->keys, mem->key) != NULL);
-    ret = hg_map_put(&self->keys, mem->key, mem);
+    ret = hg_map_add(&self->keys, mem, &mem->key);
     (void) pthread_rwlock_unlock(&self->memory);
-    if (ret != NA_SUCCESS)
-        hg_log_error("rma", "no memory to register a handle");
     return ret;
 }
 
@@ -9637,7 +9579,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
             "addr", "'%s' is not for the transport %s", name, ops->name);
         return NA_PROTONOSUPPORT;
     }
-    op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg);
+    op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
     op->name = hg_mem_strdup(name);
@@ -9647,8 +9589,6 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
         goto put_op;
     }
     op->pub.name = op->name;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     ret = ops->addr_lookup(&op->pub);
     if (ret != NA_SUCCESS)
         goto put_op;
@@ -9777,11 +9717,10 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
         ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
     if (ret != NA_SUCCESS)
         return ret;
-    op = na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg);
+    op =
+        na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     na_op_set_addr(op, addr);
     ret = na_class_ops(na_class)->addr_terminate(&op->pub);
     if (ret != NA_SUCCESS)
@@ -9825,6 +9764,11 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 /* #include "na/uri.h" */
 
 #define NA_CLASS_LINGER_MS 1000
+
+/* What a message may be at most: by default, and whatever is asked for. */
+#define NA_CLASS_MSG_DEFAULT ((size_t) 64 << 10)
+#define NA_CLASS_MSG_MIN ((size_t) 512)
+#define NA_CLASS_MSG_MAX ((size_t) 16 << 20)
 
 /* ---- What the core offers a transport ---- */
 
@@ -9950,6 +9894,15 @@ static na_return_t na_class_keep(
     return NA_SUCCESS;
 }
 
+static size_t na_class_msg_size(size_t wanted)
+{
+    if (wanted == 0)
+        return NA_CLASS_MSG_DEFAULT;
+    if (wanted < NA_CLASS_MSG_MIN)
+        return NA_CLASS_MSG_MIN;
+    return wanted > NA_CLASS_MSG_MAX ? NA_CLASS_MSG_MAX : wanted;
+}
+
 /* Copy the application's options and fill in the defaults. */
 static na_return_t na_class_set_info(
     struct na_class_core *core, const struct na_init_info *given)
@@ -9978,6 +9931,8 @@ static na_return_t na_class_set_info(
         na_class_keep(core, 3, &info->curve_server_key) != NA_SUCCESS ||
         na_class_keep(core, 4, &info->curve_allow_dir) != NA_SUCCESS)
         return NA_NOMEM;
+    info->max_unexpected_size = na_class_msg_size(info->max_unexpected_size);
+    info->max_expected_size = na_class_msg_size(info->max_expected_size);
     if ((info->progress_mode & NA_NO_BLOCK) != 0)
         info->wait_mode = NA_WAIT_SPIN;
     if (info->spin_us == 0)
@@ -10033,17 +9988,26 @@ static void na_class_free(struct na_class_core *core)
     hg_mem_free(core);
 }
 
+/* Release everything but the transport, which is closed. */
+static void na_class_delete(struct na_class_core *core)
+{
+    if (core->emul != NULL)
+        na_emul_destroy(core->emul);
+    na_match_fini(&core->match);
+    pthread_mutex_destroy(&core->poll_lock);
+    pthread_mutex_destroy(&core->context_lock);
+    pthread_mutex_destroy(&core->lock);
+    na_class_free(core);
+}
+
 /* A class of `plugin` with everything but the transport. */
 static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     const char *protocol, na_bool_t listen, const struct na_init_info *info)
 {
-    struct na_class_core *core;
-    size_t part = plugin->class_size;
+    struct na_class_core *core = (struct na_class_core *) na_core_alloc(
+        offsetof(struct na_class_core, pub), sizeof(struct na_class),
+        plugin->class_size);
 
-    if (part < sizeof(struct na_class))
-        part = sizeof(struct na_class);
-    core = (struct na_class_core *) hg_mem_calloc(
-        1, offsetof(struct na_class_core, pub) + part);
     if (core == NULL) {
         hg_log_error("cls", "no memory for a class");
         return NULL;
@@ -10065,37 +10029,23 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     if (core->info.force_rma_emulation || core->ops.put == NULL) {
         if (core->ops.frame_send == NULL && core->info.force_rma_emulation) {
             hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
-            goto fini_locks;
+            goto delete_core;
         }
         if (core->ops.frame_send != NULL) {
             core->emul = na_emul_create(&core->pub);
             if (core->emul == NULL)
-                goto fini_locks;
+                goto delete_core;
         }
         na_plugins_emulate(&core->ops);
     }
     return core;
 
-fini_locks:
-    na_match_fini(&core->match);
-    pthread_mutex_destroy(&core->poll_lock);
-    pthread_mutex_destroy(&core->context_lock);
-    pthread_mutex_destroy(&core->lock);
+delete_core:
+    na_class_delete(core);
+    return NULL;
 free_core:
     na_class_free(core);
     return NULL;
-}
-
-/* Release everything but the transport, which is closed. */
-static void na_class_delete(struct na_class_core *core)
-{
-    if (core->emul != NULL)
-        na_emul_destroy(core->emul);
-    na_match_fini(&core->match);
-    pthread_mutex_destroy(&core->poll_lock);
-    pthread_mutex_destroy(&core->context_lock);
-    pthread_mutex_destroy(&core->lock);
-    na_class_free(core);
 }
 
 /* Body of the optional progress thread: serves peers' RMA while the
@@ -10347,12 +10297,11 @@ struct hg_proc {
     unsigned char *data; /* the first byte; decoding never writes there */
     size_t pos;          /* bytes encoded or decoded so far */
     size_t end;          /* bytes there are, or room there is */
-    size_t limit;        /* what `end` may grow to, or was at first */
+    size_t limit;        /* what `end` may grow to, of an encoder with `buf` */
     hg_proc_op_t op;
     hg_return_t error;         /* what the first failed step returned */
     const char *function;      /* for log lines: what is called; NULL */
     const char *peer;          /* and by or at whom; NULL */
-    bool verified;             /* decoding: the checksum is right */
     struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
     size_t reserve;            /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
@@ -10372,13 +10321,14 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
     struct hg_proc *proc, struct hg_buf *buf, size_t reserve, size_t limit);
 
 /* Decode `size` bytes at `data` (borrowed while the proc is used; may be NULL
- * where size is 0). hg_proc_finish_decode must follow. */
+ * where size is 0). hg_proc_finish_decode must follow what decodes. */
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
-/* Check the bytes to decode at once: HG_CHECKSUM_ERROR (logged). Then nothing
- * need follow; else hg_proc_finish_decode does not do it again. */
-HG_PRIVATE hg_return_t hg_proc_verify(struct hg_proc *proc, uint64_t crc);
+/* Check the bytes before anything is decoded, as their change would explain
+ * whatever else goes wrong: HG_CHECKSUM_ERROR (logged) if their CRC64 is not
+ * `crc`. */
+HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc);
 
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
@@ -10401,14 +10351,14 @@ static inline void hg_proc_set_subject(
 HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     hg_return_t ret, size_t *size_p, uint64_t *crc_p);
 
-/* `ret` is what the proc function returned. HG_CHECKSUM_ERROR (logged) if the
- * CRC64 of all bytes is not `crc`, which explains whatever else went wrong;
- * else `ret` unless HG_SUCCESS; else a failure that the function kept silent
- * about; else HG_CHECKSUM_ERROR (logged) if bytes were left undecoded. On
- * failure all that decoding made is unmade, and the struct decoded into has no
- * meaning: it need not have been zeroed, and must not be freed. */
+/* `ret` is what the proc function returned, and is returned again unless
+ * HG_SUCCESS (logged, unless a step was); next comes a failure that the
+ * function kept silent about; else HG_CHECKSUM_ERROR (logged) if bytes were
+ * left undecoded. On failure all that decoding made is unmade, and the struct
+ * decoded into has no meaning: it need not have been zeroed, and must not be
+ * freed. */
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
-    struct hg_proc *proc, hg_return_t ret, uint64_t crc);
+    struct hg_proc *proc, hg_return_t ret);
 
 /* ---- What decoding made ---- */
 
@@ -10540,7 +10490,6 @@ static void hg_proc_init(
     proc->error = HG_SUCCESS;
     proc->function = NULL;
     proc->peer = NULL;
-    proc->verified = false;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;
@@ -10613,28 +10562,24 @@ static const char *hg_proc_doubt(const struct hg_proc *proc)
         : "";
 }
 
-HG_PRIVATE hg_return_t hg_proc_verify(struct hg_proc *proc, uint64_t crc)
+HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
 {
-    /* A failed step moved the end; the limit is where it was. */
-    uint64_t got = hg_crc64_update(0, proc->data, proc->limit);
+    uint64_t got = hg_crc64_update(0, proc->data, proc->end);
 
-    proc->verified = got == crc;
-    if (proc->verified)
+    assert(proc->op == HG_DECODE && proc->pos == 0);
+    if (got == crc)
         return HG_SUCCESS;
     hg_log_error("proc",
         HG_PROC_SUBJECT
         "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
         " instead of %016" PRIx64,
-        HG_PROC_SUBJECT_OF(proc), proc->limit, got, crc);
+        HG_PROC_SUBJECT_OF(proc), proc->end, got, crc);
     return HG_CHECKSUM_ERROR;
 }
 
 /* What hg_proc_finish_decode returns. */
-static hg_return_t hg_proc_judge(
-    struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
 {
-    if (!proc->verified && hg_proc_verify(proc, crc) != HG_SUCCESS)
-        return HG_CHECKSUM_ERROR;
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
         hg_log_error("proc",
             HG_PROC_SUBJECT "the proc function refuses the arguments: %s%s",
@@ -10656,11 +10601,11 @@ static hg_return_t hg_proc_judge(
 }
 
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
-    struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+    struct hg_proc *proc, hg_return_t ret)
 {
     assert(proc->op == HG_DECODE && proc->kept != NULL);
 
-    ret = hg_proc_judge(proc, ret, crc);
+    ret = hg_proc_judge(proc, ret);
     while (ret != HG_SUCCESS && proc->kept_count > 0) {
         struct hg_proc_kept *last = &proc->kept[--proc->kept_count];
 
@@ -11926,10 +11871,13 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 
 /* #include "base/lock.h" */
 
+_Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
+    "an address has a place for each kind");
+
 /* Where an address counts it. */
 static uint64_t *hg_share_of(struct na_addr *addr, enum hg_share_kind kind)
 {
-    assert(kind < HG_SHARE_KINDS && HG_SHARE_KINDS <= NA_CORE_USES);
+    assert(kind < HG_SHARE_KINDS);
     return &na_addr_core_of(addr)->used[kind];
 }
 
@@ -12088,13 +12036,19 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
  * way; what HG_Bulk_handle_free does first. Does nothing to an alias. */
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
-/* Around a copy of local memory: its owner stays in HG_Bulk_handle_free as long.
- * HG_NOENTRY (logged): it is freed already. */
+/* Around a copy of local memory: its owner stays in HG_Bulk_handle_free as
+ * long. HG_NOENTRY (logged): it is freed already. */
 HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk);
 
-/* HG_NOENTRY (logged) when an alias's memory was withdrawn. */
-HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk);
+/* HG_NOENTRY (logged) when the memory, its own or an alias's, was withdrawn. */
+HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
+
+/* Of a handle: the one whose memory it is, an alias's original or itself. */
+static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
+{
+    return bulk->original != NULL ? bulk->original : bulk;
+}
 
 /* An empty handle with one reference, in the layer's list. NULL: out of memory
  * (logged). */
@@ -12103,8 +12057,8 @@ HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer);
 /* HG_OPNOTSUPPORT (logged) where the layer is mute. */
 HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer);
 
-/* Register the memory of a local handle and give it an id, if that has not
- * been done. */
+/* Register the memory of a local handle that is no alias and give it an id, if
+ * that has not been done. HG_NOENTRY (logged): it was withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
 
 /* An alias of the handle published under `id`. HG_NOENTRY (logged): it was
@@ -12123,10 +12077,11 @@ HG_PRIVATE size_t hg_bulk_find_mem(
     const struct hg_bulk *bulk, size_t offset, size_t *within_p);
 
 /* The address of an owner that was looked up before, with a reference; NULL:
- * it was not, or is dead. And remember one (a reference is taken). */
+ * it was not, or is dead. And remember one (a reference is taken), unless there
+ * is no memory (logged): then it is looked up again. */
 HG_PRIVATE struct na_addr *hg_bulk_find_peer(
     struct hg_bulk_layer *layer, const char *name);
-HG_PRIVATE hg_return_t hg_bulk_add_peer(
+HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
 /* The layer that handles are made and decoded in; there is one at a time. */
@@ -12461,22 +12416,30 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 
 /* ---- Publishing ---- */
 
+HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk)
+{
+    if (!atomic_load(&hg_bulk_source(bulk)->withdrawn))
+        return HG_SUCCESS;
+    hg_log_error("bulk", "a bulk handle of this process was freed");
+    return HG_NOENTRY;
+}
+
 HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
     size_t i;
 
+    assert(bulk->original == NULL);
     hg_lock(&layer->lock);
-    if (bulk->published)
+    /* Here, as its owner may be freeing it while an alias is serialized. */
+    ret = hg_bulk_check_there(bulk);
+    if (ret != HG_SUCCESS || bulk->published)
         goto unlock;
     for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++)
         ret = NA_Mem_register(layer->na_class, bulk->mems[i]);
     if (ret == HG_SUCCESS) {
-        do {
-            bulk->id = hg_clock_random();
-        } while (hg_map_get(&layer->ids, bulk->id) != NULL);
-        ret = hg_map_put(&layer->ids, bulk->id, bulk);
+        ret = hg_map_add(&layer->ids, bulk, &bulk->id);
     } else {
         i--; /* this one refused */
     }
@@ -12513,36 +12476,25 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 
 /* ---- Aliases ---- */
 
-HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk)
-{
-    const struct hg_bulk *original =
-        bulk->original != NULL ? bulk->original : bulk;
-
-    if (!atomic_load(&original->withdrawn))
-        return HG_SUCCESS;
-    hg_log_error("bulk", "a bulk handle of this process was freed");
-    return HG_NOENTRY;
-}
-
 HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk)
 {
-    struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
-    bool there;
+    hg_return_t ret;
 
     hg_lock(&bulk->layer->lock);
-    there = !atomic_load(&original->withdrawn);
-    original->copies += there;
+    ret = hg_bulk_check_there(bulk);
+    if (ret == HG_SUCCESS)
+        hg_bulk_source(bulk)->copies++;
     hg_unlock(&bulk->layer->lock);
-    return there ? HG_SUCCESS : hg_bulk_check_there(original);
+    return ret;
 }
 
 HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk)
 {
-    struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
+    struct hg_bulk *source = hg_bulk_source(bulk);
 
     hg_lock(&bulk->layer->lock);
-    assert(original->copies > 0);
-    if (--original->copies == 0)
+    assert(source->copies > 0);
+    if (--source->copies == 0)
         pthread_cond_broadcast(&bulk->layer->copied);
     hg_unlock(&bulk->layer->lock);
 }
@@ -12631,7 +12583,7 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
     return addr;
 }
 
-HG_PRIVATE hg_return_t hg_bulk_add_peer(
+HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr)
 {
     size_t size = strlen(name) + 1;
@@ -12640,7 +12592,7 @@ HG_PRIVATE hg_return_t hg_bulk_add_peer(
 
     if (peer == NULL) {
         hg_log_error("bulk", "no memory for the peer %s", name);
-        return HG_NOMEM;
+        return;
     }
     memcpy(peer->name, name, size);
     hg_list_init(&peer->link);
@@ -12649,7 +12601,6 @@ HG_PRIVATE hg_return_t hg_bulk_add_peer(
     hg_lock(&layer->lock);
     hg_list_push(&layer->peers, &peer->link);
     hg_unlock(&layer->lock);
-    return HG_SUCCESS;
 }
 
 /* ---- Access ---- */
@@ -12658,20 +12609,26 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
     size_t size, unsigned long flags, unsigned max_count, void **buf_ptrs,
     size_t *buf_sizes, unsigned *actual_count)
 {
+    hg_return_t ret = hg_bulk_check_there(bulk);
+    const char *why = NULL;
     unsigned n = 0;
     size_t i;
 
-    if (hg_bulk_check_there(bulk) != HG_SUCCESS)
-        return HG_NOENTRY;
-    if (bulk->remote || (flags & ~bulk->flags) != 0 || offset > bulk->size ||
-        size > bulk->size - offset) {
-        hg_log_error("bulk", "access: %s",
-            bulk->remote                      ? "the memory is a peer's"
-                : (flags & ~bulk->flags) != 0 ? "the flags ask for more"
-                                              : "out of range");
-        return bulk->remote               ? HG_OPNOTSUPPORT
-            : (flags & ~bulk->flags) != 0 ? HG_PERMISSION
-                                          : HG_OVERFLOW;
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (bulk->remote) {
+        ret = HG_OPNOTSUPPORT;
+        why = "the memory is a peer's";
+    } else if ((flags & ~bulk->flags) != 0) {
+        ret = HG_PERMISSION;
+        why = "the flags ask for more";
+    } else if (offset > bulk->size || size > bulk->size - offset) {
+        ret = HG_OVERFLOW;
+        why = "out of range";
+    }
+    if (ret != HG_SUCCESS) {
+        hg_log_error("bulk", "access: %s", why);
+        return ret;
     }
     for (i = 0; i < bulk->segment_count && n < max_count && size > 0; i++) {
         size_t length = (size_t) bulk->segments[i].size;
@@ -12799,11 +12756,7 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
         hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
         return HG_OPNOTSUPPORT;
     }
-    ret = hg_bulk_check_there(bulk);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (bulk->original != NULL)
-        bulk = bulk->original;
+    bulk = hg_bulk_source(bulk);
     if (buf_size < hg_bulk_serialize_size(bulk)) {
         hg_log_error(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
@@ -12971,6 +12924,10 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
         return hg_proc_fail(proc, HG_FAULT);
     }
     size = hg_bulk_serialize_size(bulk);
+    if (size > UINT32_MAX) {
+        hg_log_error("bulk", "a description of %zu bytes is too large", size);
+        return hg_proc_fail(proc, HG_MSGSIZE);
+    }
     length = (uint32_t) size;
     ret = hg_proc_uint32_t(proc, &length);
     if (ret != HG_SUCCESS)
@@ -13228,11 +13185,8 @@ static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
     struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
 
     /* This piece keeps the transfer alive while others start in its place. */
-    hg_lock(&transfer->lock);
-    if (transfer->ret == HG_SUCCESS)
-        transfer->ret = info->ret;
-    hg_unlock(&transfer->lock);
-    hg_transfer_issue(transfer);
+    if (info->ret == NA_SUCCESS)
+        hg_transfer_issue(transfer);
     hg_transfer_drop_piece(transfer, info->ret);
     return NA_SUCCESS;
 }
@@ -13263,7 +13217,7 @@ static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
 
     if (info->ret == NA_SUCCESS) {
         transfer->owner = info->info.lookup.addr;
-        (void) hg_bulk_add_peer(transfer->args.local->layer,
+        hg_bulk_add_peer(transfer->args.local->layer,
             transfer->args.origin->owner, transfer->owner);
         hg_transfer_issue(transfer);
     }
@@ -13280,8 +13234,8 @@ static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
     if (origin->owner == NULL) {
         if (transfer->args.addr->na_class != layer->na_class) {
             hg_log_error("bulk",
-                "the handle does not tell its owner's "
-                "address on the bulk class");
+                "the handle does not tell its owner's address on the bulk "
+                "class");
             return HG_PROTOCOL_ERROR;
         }
         na_addr_ref(transfer->args.addr);
@@ -13339,6 +13293,8 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
     bool pull = args->op == HG_BULK_PULL;
     const struct hg_bulk *from = pull ? args->origin : args->local;
     const struct hg_bulk *to = pull ? args->local : args->origin;
+    bool readable = (from->flags & HG_BULK_READ_ONLY) != 0;
+    bool writable = (to->flags & HG_BULK_WRITE_ONLY) != 0;
 
     if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH) {
         hg_log_error(
@@ -13366,12 +13322,10 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
             args->local_offset, args->local->size);
         return HG_OVERFLOW;
     }
-    if ((from->flags & HG_BULK_READ_ONLY) == 0 ||
-        (to->flags & HG_BULK_WRITE_ONLY) == 0) {
+    if (!readable || !writable) {
         hg_log_error("bulk", "the %s may not be %s",
-            ((from->flags & HG_BULK_READ_ONLY) == 0) == pull ? "origin"
-                                                             : "local memory",
-            (from->flags & HG_BULK_READ_ONLY) == 0 ? "read" : "written");
+            (readable ? to : from) == args->origin ? "origin" : "local memory",
+            readable ? "written" : "read");
         return HG_PERMISSION;
     }
     return HG_SUCCESS;
@@ -13443,8 +13397,8 @@ end_copy:
  *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
  *
- * A target's handle counts as one of its peer's calls until its answer has left,
- * and as one of its refusals while that cannot leave (share.h).
+ * A target's handle counts as one of its peer's calls until its answer has
+ * left, and as one of its refusals while that cannot leave (share.h).
  *
  * Locking: the context's lock guards states, tables, shares and the pool. The
  * buffers belong to whoever drives the current state.
@@ -13513,9 +13467,9 @@ struct hg_handle {
     enum hg_share_kind counted_as; /* if so */
     struct na_addr *addr;
     struct hg_rpc rpc;
-    uint64_t sequence; /* of the call, as its origin numbers it */
-    uint64_t held_id;  /* target: of a large output; 0: none */
-    uint8_t peer_context;
+    uint64_t sequence;    /* of the call, as its origin numbers it */
+    uint64_t held_id;     /* target: of a large output; 0: none */
+    uint8_t peer_context; /* which of the peer's has the call; first 0 */
     hg_return_t ret;
     struct hg_buf in;  /* the request message */
     struct hg_buf out; /* the response message */
@@ -13601,17 +13555,22 @@ HG_PRIVATE void hg_handle_set_addr(
 /* Release the pool. Every handle is back. */
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 
-/* Send `size` bytes at `data`, which the handle owns, to a context of the
- * peer; to oneself, hand them over. Holds a reference until they have left. */
-HG_PRIVATE hg_return_t hg_handle_send(
-    struct hg_handle *handle, const void *data, size_t size, uint8_t target);
+/* Begin the header of a message to the call's peer: it lacks the code, the
+ * flags, and what concerns arguments. */
+HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
+    enum hg_header_type type, struct hg_header *header);
 
-/* Send a message without arguments to the call's peer: an acknowledgement, or
- * an answer without an output. One a handle. `header` needs type, sequence,
- * RPC id and code. Needs no memory: what a transport has none for stays in
- * `unsaid`. Any other failure is logged. */
+/* Send `size` bytes at `data`, which the handle owns, to the call's context at
+ * the peer; to oneself, hand them over. Holds a reference until they have
+ * left. */
+HG_PRIVATE hg_return_t hg_handle_send(
+    struct hg_handle *handle, const void *data, size_t size);
+
+/* Send a message without arguments: an acknowledgement, or an answer without
+ * an output. One a handle. Needs no memory: what a transport has none for stays
+ * in `unsaid`. Any other failure is logged. */
 HG_PRIVATE void hg_handle_send_control(
-    struct hg_handle *handle, struct hg_header *header);
+    struct hg_handle *handle, const struct hg_header *header);
 
 /* Send again what is in `unsaid`. False: some of it is still there. */
 HG_PRIVATE bool hg_handle_say_again(struct hg_context *context);
@@ -13937,8 +13896,22 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
+HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
+    enum hg_header_type type, struct hg_header *header)
+{
+    const struct hg_context *context = handle->context;
+
+    memset(header, 0, sizeof(*header));
+    header->type = (uint8_t) type;
+    header->origin_context = na_sink_number(context->na_context);
+    header->target_context = handle->peer_context;
+    header->rpc_id = handle->rpc.id;
+    header->sequence = handle->sequence;
+    header->incarnation = context->hg_class->na_class->incarnation;
+}
+
 HG_PRIVATE hg_return_t hg_handle_send(
-    struct hg_handle *handle, const void *data, size_t size, uint8_t target)
+    struct hg_handle *handle, const void *data, size_t size)
 {
     struct hg_context *context = handle->context;
     struct na_segment segment;
@@ -13956,7 +13929,7 @@ HG_PRIVATE hg_return_t hg_handle_send(
     msg.segment_count = 1;
     msg.size = size;
     msg.plane = NA_MSG_RPC;
-    msg.target = target;
+    msg.target = handle->peer_context;
     hg_handle_ref(handle);
     hg_handle_begin_sending(handle);
     ret = na_msg_send_rpc(
@@ -13972,8 +13945,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 static bool hg_handle_say(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    hg_return_t ret = hg_handle_send(
-        handle, handle->control, sizeof(handle->control), handle->peer_context);
+    hg_return_t ret =
+        hg_handle_send(handle, handle->control, sizeof(handle->control));
 
     if (ret == HG_NOMEM || ret == HG_AGAIN) {
         hg_handle_ref(handle);
@@ -13989,17 +13962,12 @@ static bool hg_handle_say(struct hg_handle *handle)
 }
 
 HG_PRIVATE void hg_handle_send_control(
-    struct hg_handle *handle, struct hg_header *header)
+    struct hg_handle *handle, const struct hg_header *header)
 {
-    struct hg_context *context = handle->context;
-
     assert(header->text_size == 0 && hg_list_is_empty(&handle->unsaid));
-    header->incarnation = context->hg_class->na_class->incarnation;
-    header->origin_context = na_sink_number(context->na_context);
-    header->target_context = handle->peer_context;
     hg_header_encode(header, handle->control);
     if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
-        na_progress_poke(context->na_context);
+        na_progress_poke(handle->context->na_context);
 }
 
 /* Take all that is in `unsaid`; their references are the caller's. */
@@ -14062,8 +14030,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(
                  : handle->rpc.out_proc(&proc, data);
     if (ret == HG_SUCCESS && args->raw)
         ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
-    ret = hg_proc_finish_decode(&proc, ret, args->crc);
-    return hg_handle_result(ret);
+    return hg_handle_result(hg_proc_finish_decode(&proc, ret));
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
@@ -14204,12 +14171,13 @@ static hg_return_t hg_overflow_take_share(
     struct hg_context *context = handle->context;
     bool fetched = large == &handle->in_large;
     enum hg_share_kind kind = fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD;
-    /* Held no more, but on its way still: as if it were held. */
-    uint64_t lingering = fetched ? 0 : na_emul_lingering(handle->addr);
+    uint64_t lingering;
     bool taken;
 
     if (!handle->target)
         return HG_SUCCESS;
+    /* Held no more, but on its way still: as if it were held. */
+    lingering = fetched ? 0 : na_emul_lingering(handle->addr);
     hg_lock(&context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
@@ -14306,6 +14274,13 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
     return size >= HG_OVERFLOW_FIXED ? hg_wire_load64(payload) : 0;
 }
 
+static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
+{
+    if (*mem_p != NULL)
+        (void) NA_Mem_handle_free((*mem_p)->na_class, *mem_p);
+    *mem_p = NULL;
+}
+
 HG_PRIVATE void hg_overflow_end(
     struct hg_handle *handle, struct hg_overflow *large)
 {
@@ -14317,8 +14292,7 @@ HG_PRIVATE void hg_overflow_end(
         if (na_emul_withdraw(large->mem, buf->data, handle->addr))
             memset(buf, 0, sizeof(*buf));
     }
-    if (large->remote != NULL)
-        (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
+    hg_overflow_free_mem(&large->remote);
     hg_mem_free(large->data);
     hg_overflow_give_share(handle, large);
     memset(large, 0, sizeof(*large));
@@ -14331,9 +14305,7 @@ static void hg_overflow_finish(
     struct hg_handle *handle, struct hg_overflow *large, hg_return_t ret)
 {
     assert(!large->under_way && large->mem == NULL);
-    if (large->remote != NULL)
-        (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
-    large->remote = NULL;
+    hg_overflow_free_mem(&large->remote);
     if (ret != HG_SUCCESS)
         hg_overflow_end(handle, large);
 }
@@ -14399,10 +14371,7 @@ static bool hg_overflow_end_piece(
     if (context->closing)
         handle->canceled = true;
     hg_unlock(&context->lock);
-    /* The local half was described by `mem` until now. */
-    if (large->mem != NULL)
-        (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
-    large->mem = NULL;
+    hg_overflow_free_mem(&large->mem); /* described the local half */
     return more;
 }
 
@@ -14642,7 +14611,6 @@ HG_PRIVATE void hg_forward_end_all(
 /* #include "base/log.h" */
 /* #include "hg/overflow.h" */
 /* #include "na/addr.h" */
-/* #include "na/sink.h" */
 
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
@@ -14674,11 +14642,10 @@ static hg_return_t hg_forward_reserve(struct hg_handle *handle)
     hg_return_t ret;
 
     hg_lock(&context->lock);
-    if (context->in_flight >= context->hg_class->options.max_in_flight) {
+    if (context->in_flight >= context->hg_class->options.max_in_flight)
         ret = HG_AGAIN;
-    } else {
+    else
         ret = hg_slots_add(&context->sequences, handle, &handle->sequence);
-    }
     if (ret == HG_SUCCESS)
         context->in_flight++;
     hg_unlock(&context->lock);
@@ -14745,20 +14712,14 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     const void **message_p, size_t *size_p)
 {
-    struct hg_context *context = handle->context;
-    struct hg_class *hg_class = context->hg_class;
+    struct hg_class *hg_class = handle->context->hg_class;
     struct hg_header header;
     hg_return_t ret;
 
     ret = hg_handle_encode(handle, data);
     if (ret != HG_SUCCESS)
         return ret;
-    memset(&header, 0, sizeof(header));
-    header.type = HG_HEADER_REQUEST;
-    header.origin_context = na_sink_number(context->na_context);
-    header.rpc_id = handle->rpc.id;
-    header.sequence = handle->sequence;
-    header.incarnation = hg_class->na_class->incarnation;
+    hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
     header.trace_id = atomic_fetch_add_explicit(
         &hg_class->trace_next, 1, memory_order_relaxed);
     header.args_crc = handle->in_args.crc;
@@ -14813,7 +14774,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     hg_handle_ref(handle); /* until the callback ran */
     hg_forward_enter(handle);
     /* A peer that died before that fails the send. */
-    ret = hg_handle_send(handle, message, size, 0);
+    ret = hg_handle_send(handle, message, size);
     if (ret != HG_SUCCESS)
         goto take_back;
     hg_handle_count(&handle->context->hg_class->requests_sent);
@@ -14889,10 +14850,8 @@ static void hg_forward_acknowledge(struct hg_handle *handle)
 {
     struct hg_header header;
 
-    memset(&header, 0, sizeof(header));
-    header.type = HG_HEADER_ACK;
+    hg_handle_begin_header(handle, HG_HEADER_ACK, &header);
     header.sequence = handle->held_id;
-    header.rpc_id = handle->rpc.id;
     hg_handle_send_control(handle, &header);
 }
 
@@ -15013,7 +14972,8 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     hg_handle_count(&context->hg_class->responses_received);
     if (damaged != HG_SUCCESS) {
         hg_log_error("rpc",
-            "a damaged answer to \"%s\" came from %s, or one of another version",
+            "a damaged answer to \"%s\" came from %s, or one of another "
+            "version",
             hg_handle_function(handle), hg_handle_peer(handle));
         goto finish;
     }
@@ -15028,6 +14988,221 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     }
 finish:
     hg_forward_finish(handle, ret);
+}
+
+/* ==== gen/hg/held.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/held.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * held: outputs too large for a message, until they are fetched.
+ *
+ * An output that overflow has offered stays at the target, where it was
+ * encoded: until the origin acknowledges that it has it, the origin dies, its
+ * time (output_hold_ms) is up, or the message with the offer cannot leave.
+ * Whichever comes first takes the handle out of the table of held outputs, and
+ * so lets go of the output, once.
+ *
+ * Locking: the context's lock guards the table, the marks in its handles and
+ * their timers. Nothing is withdrawn under it, as that may wait.
+ */
+#ifndef HG_GEN_HG_HELD_H
+#define HG_GEN_HG_HELD_H
+
+/* #include "hg/handle.h" */
+
+/* Let the origin fetch the output in handle->out, and hold it. The message that
+ * tells it so is *message_p, *size_p. HG_AGAIN (logged): see
+ * hg_overflow_offer. */
+HG_PRIVATE hg_return_t hg_held_offer(struct hg_handle *handle,
+    struct hg_header *header, const void **message_p, size_t *size_p);
+
+/* The offer could not be sent; nothing if the output is not held any more. */
+HG_PRIVATE void hg_held_take_back(struct hg_handle *handle);
+
+/* The origin says that it has the output. */
+HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header);
+
+/* Let go of what is held for `addr`, or for everybody when NULL. */
+HG_PRIVATE void hg_held_release(
+    struct hg_context *context, const struct na_addr *addr);
+
+/* The timer of a handle expired. False: it was not that of a held output. */
+HG_PRIVATE bool hg_held_expired(struct hg_handle *handle);
+
+#endif
+
+/* ==== gen/hg/held.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/held.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* held: see held.h. */
+/* #include "hg/held.h" */
+
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "hg/overflow.h" */
+/* #include "na/addr.h" */
+
+/* ---- Letting go ---- */
+
+/* Take an output out of the table: who gets true lets go of it. The lock is
+ * held. */
+static bool hg_held_take(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    if (!handle->held)
+        return false;
+    handle->held = false;
+    (void) hg_slots_remove(&context->held, handle->held_id);
+    hg_deadline_remove(&context->deadline, &handle->timer);
+    return true;
+}
+
+static void hg_held_let_go(struct hg_handle *handle)
+{
+    hg_overflow_end(handle, &handle->out_large);
+    hg_handle_unref(handle);
+}
+
+static void hg_held_run_let_go(struct na_completion *done)
+{
+    hg_held_let_go(hg_handle_of(done));
+}
+
+/* For the sink, which must not wait, as a transport's own withdrawing may. */
+static void hg_held_push_let_go(struct hg_handle *handle)
+{
+    hg_handle_push(handle, NA_LANE_INTERNAL, hg_held_run_let_go);
+}
+
+HG_PRIVATE void hg_held_take_back(struct hg_handle *handle)
+{
+    bool taken;
+
+    hg_lock(&handle->context->lock);
+    taken = hg_held_take(handle);
+    hg_unlock(&handle->context->lock);
+    if (taken)
+        hg_held_let_go(handle);
+}
+
+HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    struct hg_handle *handle;
+
+    hg_lock(&context->lock);
+    handle =
+        (struct hg_handle *) hg_slots_get(&context->held, header->sequence);
+    if (handle != NULL &&
+        (!na_addr_same(handle->addr, source) || !hg_held_take(handle)))
+        handle = NULL;
+    hg_unlock(&context->lock);
+    if (handle != NULL)
+        hg_held_push_let_go(handle);
+    else
+        hg_handle_count(&context->hg_class->late);
+}
+
+HG_PRIVATE void hg_held_release(
+    struct hg_context *context, const struct na_addr *addr)
+{
+    uint32_t cursor = 0;
+    struct hg_handle *handle;
+    uint64_t id;
+
+    hg_lock(&context->lock);
+    while ((handle = (struct hg_handle *) hg_slots_next(
+                &context->held, &cursor, &id)) != NULL) {
+        if ((addr == NULL || handle->addr == addr) && hg_held_take(handle))
+            hg_held_push_let_go(handle);
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE bool hg_held_expired(struct hg_handle *handle)
+{
+    bool taken;
+
+    hg_lock(&handle->context->lock);
+    taken = hg_held_take(handle);
+    hg_unlock(&handle->context->lock);
+    if (!taken)
+        return false;
+    hg_log_warning("rpc", "%s did not fetch the output of \"%s\" in time",
+        hg_handle_peer(handle), hg_handle_function(handle));
+    hg_held_let_go(handle);
+    return true;
+}
+
+/* ---- Holding ---- */
+
+static void hg_held_unsent(struct hg_handle *handle, hg_return_t ret)
+{
+    (void) ret;
+    hg_held_take_back(handle);
+}
+
+/* A place in the table, which numbers the output. Nobody takes it yet. */
+static hg_return_t hg_held_reserve(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
+    hg_lock(&context->lock);
+    ret = hg_slots_add(&context->held, handle, &handle->held_id);
+    hg_unlock(&context->lock);
+    return ret;
+}
+
+/* From now on anybody may take it: a reference and a timer. */
+static hg_return_t hg_held_begin(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    uint64_t until =
+        hg_clock_after_ms(context->hg_class->options.output_hold_ms);
+    hg_return_t ret;
+
+    hg_lock(&context->lock);
+    ret = hg_handle_set_timer(handle, until);
+    handle->held = ret == HG_SUCCESS;
+    if (handle->held)
+        hg_handle_ref(handle);
+    hg_unlock(&context->lock);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_held_offer(struct hg_handle *handle,
+    struct hg_header *header, const void **message_p, size_t *size_p)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = hg_held_reserve(handle);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out, header,
+        &handle->out_args, handle->held_id, message_p, size_p);
+    if (ret != HG_SUCCESS)
+        goto give_place;
+    handle->unsent = hg_held_unsent;
+    ret = hg_held_begin(handle);
+    if (ret != HG_SUCCESS)
+        goto end_large;
+    return HG_SUCCESS;
+
+end_large:
+    hg_overflow_end(handle, &handle->out_large);
+give_place:
+    hg_lock(&context->lock);
+    (void) hg_slots_remove(&context->held, handle->held_id);
+    hg_unlock(&context->lock);
+    return ret;
 }
 
 /* ==== gen/hg/serve.h ==== */
@@ -15045,8 +15220,9 @@ finish:
  * no answers, so that they pile up here, is not told any more.
  *
  * What a peer may have here at a time is limited: calls unanswered, bytes of
- * input being fetched or with a handler, bytes of output not fetched yet. The
- * room share divides that fairly; what is past it ends with HG_AGAIN.
+ * input being fetched or with a handler, bytes of output not fetched yet (room
+ * held). The room share divides that fairly; what is past it ends with
+ * HG_AGAIN.
  *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.
@@ -15058,41 +15234,29 @@ finish:
 
 /* #include "hg/handle.h" */
 
-/* A request came; borrowed. HG_NOMEM (logged): not even its refusal could be
- * filed. */
+/* A request came; borrowed. `damaged` is the code of a header that could be
+ * read only in part: its sender is told that it will not be executed. HG_NOMEM
+ * (logged): not even a refusal could be filed. */
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, const void *message,
-    size_t size);
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
+    const void *message, size_t size);
 
-/* Tell the sender of a request that it will not be executed, from the
- * internal lane. HG_NOMEM as hg_serve_request. */
-HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t code);
-
-/* A large output was fetched. */
-HG_PRIVATE void hg_serve_acknowledged(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header);
-
-/* Answer with the encoded output in handle->out, or with a code alone.
+/* Answer: with `data` encoded by the output proc, or with a `code` alone. An
+ * output that cannot be encoded or sent becomes a code, and is returned.
  * HG_EXIST: answered already. */
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
+
+/* See HG_Handler_start_response. */
 HG_PRIVATE hg_return_t hg_serve_respond_raw(
     struct hg_handle *handle, const void *extra, size_t extra_size);
 
-/* A buffer for an output encoded by hand. */
+/* A buffer for an output encoded by hand. HG_EXIST: answered already. */
 HG_PRIVATE hg_return_t hg_serve_output_buf(
     struct hg_handle *handle, void **buf_p, size_t *size_p);
 
 /* The application is done with the handle; HG_INVALID_ARG: it was before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
-
-/* Let go of outputs held for `addr`, or for everybody when NULL. */
-HG_PRIVATE void hg_serve_release_held(
-    struct hg_context *context, const struct na_addr *addr);
-
-/* The time of a held output, or of an input being fetched, ran out. */
-HG_PRIVATE void hg_serve_expired(struct hg_handle *handle);
 
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
@@ -15110,13 +15274,12 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* serve: see serve.h. */
 /* #include "hg/serve.h" */
 
-/* #include "base/clock.h" */
+/* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
-/* #include "base/crc64.h" */
+/* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
 /* #include "na/addr.h" */
-/* #include "na/sink.h" */
 
 /* The buffer given for an output encoded by hand. */
 #define HG_SERVE_RAW_SIZE 4096
@@ -15138,14 +15301,21 @@ static bool hg_serve_enter(struct hg_handle *handle)
     return open;
 }
 
+static bool hg_serve_is_answered(struct hg_handle *handle)
+{
+    bool answered;
+
+    hg_lock(&handle->context->lock);
+    answered = handle->state == HG_HANDLE_ANSWERED;
+    hg_unlock(&handle->context->lock);
+    return answered;
+}
+
 /* Entry of the CALL lane: run the handler. */
 static void hg_serve_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
-    struct hg_context *context = handle->context;
     hg_return_t ret;
-    bool answered;
-    bool freed;
 
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
@@ -15159,20 +15329,13 @@ static void hg_serve_run(struct na_completion *done)
             hg_handle_function(handle), ret, HG_Error_to_string(ret));
         ret = HG_OTHER_ERROR;
     }
-    if (ret != HG_SUCCESS) {
-        hg_lock(&context->lock);
-        answered = handle->state == HG_HANDLE_ANSWERED;
-        freed = handle->freed;
-        hg_unlock(&context->lock);
-        if (answered)
-            hg_log_error("rpc",
-                "the handler of \"%s\" answered and then "
-                "failed: %s",
-                hg_handle_function(handle), HG_Error_to_string(ret));
-        else
-            (void) hg_serve_respond(handle, ret, NULL);
-        if (!answered && !freed)
-            (void) hg_serve_free(handle);
+    if (ret != HG_SUCCESS && hg_serve_is_answered(handle)) {
+        hg_log_error("rpc",
+            "the handler of \"%s\" answered and then failed: %s",
+            hg_handle_function(handle), HG_Error_to_string(ret));
+    } else if (ret != HG_SUCCESS) {
+        (void) hg_serve_respond(handle, ret, NULL);
+        (void) hg_serve_free(handle);
     }
     hg_handle_unref(handle);
 }
@@ -15222,8 +15385,8 @@ static void hg_serve_fetch(struct na_completion *done)
 }
 
 /* A handle for a request, in the table of unanswered ones. Beyond its peer's
- * share it is made all the same, to be refused. HG_AGAIN (logged): the peer
- * takes no refusals either. */
+ * share it is made all the same, to be refused. None, though HG_SUCCESS: the
+ * peer takes no refusals either (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
@@ -15257,7 +15420,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         hg_log_warning("rpc", "%s sends calls and takes no answers",
             hg_handle_peer(handle));
         hg_handle_unref(handle);
-        return HG_AGAIN;
+        handle = NULL;
     }
     *handle_p = handle;
     return HG_SUCCESS;
@@ -15286,19 +15449,23 @@ static hg_return_t hg_serve_accept(struct hg_handle *handle,
     handle->in_args.data = handle->in.data + header->size;
     handle->in_args.size = (size_t) header->payload_size;
     handle->in_args.crc = header->args_crc;
-    handle->in_args.raw = false;
     return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, const void *message,
-    size_t size)
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
+    const void *message, size_t size)
 {
     struct hg_handle *handle = NULL;
-    hg_return_t ret = hg_serve_new(context, source, header, false, &handle);
+    hg_return_t ret =
+        hg_serve_new(context, source, header, damaged != HG_SUCCESS, &handle);
 
-    if (ret != HG_SUCCESS)
-        return ret == HG_AGAIN ? HG_SUCCESS : ret;
+    if (handle == NULL)
+        return ret;
+    if (damaged != HG_SUCCESS) {
+        hg_serve_push_refusal(handle, damaged);
+        return HG_SUCCESS;
+    }
     hg_handle_count(&context->hg_class->requests_received);
     ret = HG_AGAIN;
     if (handle->refused)
@@ -15318,22 +15485,11 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t code)
-{
-    struct hg_handle *handle = NULL;
-    hg_return_t ret = hg_serve_new(context, source, header, true, &handle);
-
-    if (ret != HG_SUCCESS)
-        return ret == HG_AGAIN ? HG_SUCCESS : ret;
-    hg_serve_push_refusal(handle, code);
-    return HG_SUCCESS;
-}
-
 /* ---- Answering ---- */
 
-/* The one answer of a handle: who gets true gives it. */
-static bool hg_serve_take(struct hg_handle *handle)
+/* The one answer of a handle: who gets HG_SUCCESS gives it. HG_EXIST
+ * (logged). */
+static hg_return_t hg_serve_take(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     bool taken;
@@ -15348,120 +15504,13 @@ static bool hg_serve_take(struct hg_handle *handle)
             hg_handle_discount(handle);
     }
     hg_unlock(&context->lock);
-    return taken;
-}
-
-/* A number for a large output. Nobody can let go of it yet. */
-static hg_return_t hg_serve_number(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    hg_return_t ret;
-
-    hg_lock(&context->lock);
-    ret = hg_slots_add(&context->held, handle, &handle->held_id);
-    hg_unlock(&context->lock);
-    return ret;
-}
-
-/* Keep a large output until it is fetched: a reference and a timer. */
-static hg_return_t hg_serve_hold(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    uint64_t until =
-        hg_clock_after_ms(context->hg_class->options.output_hold_ms);
-    hg_return_t ret;
-
-    hg_lock(&context->lock);
-    ret = hg_handle_set_timer(handle, until);
-    handle->held = ret == HG_SUCCESS;
-    if (handle->held)
-        hg_handle_ref(handle);
-    hg_unlock(&context->lock);
-    return ret;
-}
-
-/* Nobody holds the output any more. */
-static void hg_serve_let_go(struct hg_handle *handle)
-{
-    hg_overflow_end(handle, &handle->out_large);
-    hg_handle_unref(handle);
-}
-
-static void hg_serve_run_let_go(struct na_completion *done)
-{
-    hg_serve_let_go(hg_handle_of(done));
-}
-
-/* Take a held output back; the lock is held. */
-static bool hg_serve_take_held(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    if (!handle->held)
-        return false;
-    handle->held = false;
-    (void) hg_slots_remove(&context->held, handle->held_id);
-    hg_deadline_remove(&context->deadline, &handle->timer);
-    return true;
-}
-
-static void hg_serve_fill_header(
-    const struct hg_handle *handle, struct hg_header *header, hg_return_t code)
-{
-    memset(header, 0, sizeof(*header));
-    header->type = HG_HEADER_RESPONSE;
-    header->origin_context = na_sink_number(handle->context->na_context);
-    header->target_context = handle->peer_context;
-    header->code = code;
-    header->rpc_id = handle->rpc.id;
-    header->sequence = handle->sequence;
-    header->incarnation = handle->context->hg_class->na_class->incarnation;
-}
-
-/* Take a held output back that could not be sent. */
-static void hg_serve_take_back(struct hg_handle *handle)
-{
-    bool taken;
-
-    hg_lock(&handle->context->lock);
-    taken = hg_serve_take_held(handle);
-    hg_unlock(&handle->context->lock);
-    if (taken)
-        hg_serve_let_go(handle);
-}
-
-static void hg_serve_unsent(struct hg_handle *handle, hg_return_t ret)
-{
-    (void) ret;
-    hg_serve_take_back(handle);
-}
-
-/* Let the origin fetch an output too large for a message, and hold it. */
-static hg_return_t hg_serve_offer(struct hg_handle *handle,
-    struct hg_header *header, const void **message_p, size_t *size_p)
-{
-    struct hg_context *context = handle->context;
-    hg_return_t ret = hg_serve_number(handle);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out, header,
-        &handle->out_args, handle->held_id, message_p, size_p);
-    if (ret != HG_SUCCESS)
-        goto drop_number;
-    ret = hg_serve_hold(handle);
-    if (ret != HG_SUCCESS)
-        goto end_large;
-    handle->unsent = hg_serve_unsent;
+    if (!taken) {
+        hg_log_error("rpc", "a call of \"%s\" was answered twice",
+            hg_handle_function(handle));
+        return HG_EXIST;
+    }
+    hg_handle_count(&context->hg_class->responses_sent);
     return HG_SUCCESS;
-
-end_large:
-    hg_overflow_end(handle, &handle->out_large);
-drop_number:
-    hg_lock(&context->lock);
-    (void) hg_slots_remove(&context->held, handle->held_id);
-    hg_unlock(&context->lock);
-    return ret;
 }
 
 /* Send what stands in handle->out behind the header's place. */
@@ -15476,20 +15525,20 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
         size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
 
-    hg_serve_fill_header(handle, &header, HG_SUCCESS);
+    hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
     if (large) {
-        ret = hg_serve_offer(handle, &header, &message, &size);
+        ret = hg_held_offer(handle, &header, &message, &size);
         if (ret != HG_SUCCESS)
             return ret;
     } else {
         header.payload_size = args->size;
         hg_header_encode(&header, handle->out.data);
     }
-    ret = hg_handle_send(handle, message, size, handle->peer_context);
+    ret = hg_handle_send(handle, message, size);
     if (ret != HG_SUCCESS && large)
-        hg_serve_take_back(handle);
+        hg_held_take_back(handle);
     return ret;
 }
 
@@ -15497,52 +15546,50 @@ static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
 {
     struct hg_header header;
 
-    hg_serve_fill_header(handle, &header, code);
+    hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
+    header.code = hg_handle_result(code);
     if (handle->refused)
         header.flags = HG_HEADER_REFUSED;
     hg_handle_count(&handle->context->hg_class->errors_sent);
     hg_handle_send_control(handle, &header);
 }
 
-/* Send an encoded output; what cannot be sent becomes a code. */
-static hg_return_t hg_serve_finish(struct hg_handle *handle)
+/* Encoding the output ended with `ret`: send it, and what cannot be encoded or
+ * sent becomes a code. */
+static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 {
-    hg_return_t ret = hg_serve_send_output(handle);
-
-    hg_handle_count(&handle->context->hg_class->responses_sent);
-    if (ret == HG_SUCCESS || na_addr_is_dead(handle->addr))
-        return ret;
-    hg_serve_send_code(handle, ret);
+    if (ret == HG_SUCCESS)
+        ret = hg_serve_send_output(handle);
+    if (ret != HG_SUCCESS && !na_addr_is_dead(handle->addr))
+        hg_serve_send_code(handle, ret);
     return ret;
 }
 
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data)
 {
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret = hg_serve_take(handle);
 
-    if (!hg_serve_take(handle)) {
-        hg_log_error("rpc", "a call of \"%s\" was answered twice",
-            hg_handle_function(handle));
-        return HG_EXIST;
-    }
-    handle->out_args.raw = false;
+    if (ret != HG_SUCCESS)
+        return ret;
     if (code == HG_SUCCESS)
-        ret = hg_handle_encode(handle, data);
-    if (code == HG_SUCCESS && ret == HG_SUCCESS)
-        return hg_serve_finish(handle);
-    hg_handle_count(&handle->context->hg_class->responses_sent);
-    hg_serve_send_code(
-        handle, hg_handle_result(code != HG_SUCCESS ? code : ret));
-    return ret;
+        return hg_serve_finish(handle, hg_handle_encode(handle, data));
+    hg_serve_send_code(handle, code);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_serve_output_buf(
     struct hg_handle *handle, void **buf_p, size_t *size_p)
 {
-    hg_return_t ret = hg_buf_reserve(&handle->out,
-        HG_HEADER_MIN + HG_SERVE_RAW_SIZE, HG_HEADER_MIN + HG_SERVE_RAW_SIZE);
+    hg_return_t ret;
 
+    if (hg_serve_is_answered(handle)) { /* what was sent lies there */
+        hg_log_error("rpc", "the output of \"%s\" was sent already",
+            hg_handle_function(handle));
+        return HG_EXIST;
+    }
+    ret = hg_buf_reserve(&handle->out, HG_HEADER_MIN + HG_SERVE_RAW_SIZE,
+        HG_HEADER_MIN + HG_SERVE_RAW_SIZE);
     if (ret != HG_SUCCESS)
         return ret;
     if (handle->raw_size == 0)
@@ -15557,6 +15604,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
     struct hg_handle *handle, const void *extra, size_t extra_size)
 {
     size_t size = extra != NULL ? extra_size : handle->raw_size;
+    size_t limit = handle->context->hg_class->options.max_args_size;
     hg_return_t ret;
 
     if (extra == NULL && extra_size != 0) {
@@ -15565,22 +15613,26 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
             hg_handle_function(handle), extra_size);
         return HG_INVALID_ARG;
     }
+    if (extra_size > limit) {
+        hg_log_error("rpc",
+            "the output of \"%s\" has %zu bytes and exceeds the limit of %zu",
+            hg_handle_function(handle), extra_size, limit);
+        return HG_MSGSIZE;
+    }
+    ret = hg_serve_take(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_buf_reserve(
         &handle->out, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret != HG_SUCCESS)
-        return ret;
-    if (!hg_serve_take(handle)) {
-        hg_log_error("rpc", "a call of \"%s\" was answered twice",
-            hg_handle_function(handle));
-        return HG_EXIST;
-    }
-    if (extra != NULL && size > 0)
-        memcpy(handle->out.data + HG_HEADER_MIN, extra, size);
+        return hg_serve_finish(handle, ret);
+    if (extra != NULL && size > 0) /* from the same buffer, perhaps */
+        memmove(handle->out.data + HG_HEADER_MIN, extra, size);
     handle->out_args.data = handle->out.data + HG_HEADER_MIN;
     handle->out_args.size = size;
     handle->out_args.crc = hg_crc64_update(0, handle->out_args.data, size);
     handle->out_args.raw = true;
-    return hg_serve_finish(handle);
+    return hg_serve_finish(handle, HG_SUCCESS);
 }
 
 /* ---- Letting go ---- */
@@ -15611,59 +15663,6 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
     return HG_SUCCESS;
-}
-
-HG_PRIVATE void hg_serve_acknowledged(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header)
-{
-    struct hg_handle *handle;
-
-    hg_lock(&context->lock);
-    handle =
-        (struct hg_handle *) hg_slots_get(&context->held, header->sequence);
-    if (handle != NULL && !na_addr_same(handle->addr, source))
-        handle = NULL;
-    if (handle != NULL && !hg_serve_take_held(handle))
-        handle = NULL;
-    hg_unlock(&context->lock);
-    if (handle == NULL)
-        hg_handle_count(&context->hg_class->late);
-    else /* a transport's own withdrawing may wait, which the sink must not */
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
-}
-
-HG_PRIVATE void hg_serve_expired(struct hg_handle *handle)
-{
-    bool taken;
-
-    hg_lock(&handle->context->lock);
-    taken = hg_serve_take_held(handle);
-    hg_unlock(&handle->context->lock);
-    if (!taken) { /* it was the input's */
-        hg_overflow_expired(handle);
-        return;
-    }
-    hg_log_warning("rpc", "%s did not fetch the output of \"%s\" in time",
-        hg_handle_peer(handle), hg_handle_function(handle));
-    hg_serve_let_go(handle);
-}
-
-HG_PRIVATE void hg_serve_release_held(
-    struct hg_context *context, const struct na_addr *addr)
-{
-    uint32_t cursor = 0;
-    struct hg_handle *handle;
-    uint64_t id;
-
-    hg_lock(&context->lock);
-    while ((handle = (struct hg_handle *) hg_slots_next(
-                &context->held, &cursor, &id)) != NULL) {
-        if (addr != NULL && handle->addr != addr)
-            continue;
-        if (hg_serve_take_held(handle))
-            hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
-    }
-    hg_unlock(&context->lock);
 }
 
 /* The first handle that the application has; with a reference. */
@@ -15767,6 +15766,8 @@ HG_PRIVATE hg_return_t hg_context_progress(
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/forward.h" */
+/* #include "hg/held.h" */
+/* #include "hg/overflow.h" */
 /* #include "hg/serve.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
@@ -15802,14 +15803,13 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
         if (!answerable)
             return NA_SUCCESS;
     }
+    if (header.type == HG_HEADER_REQUEST)
+        return hg_serve_request(
+            context, source, &header, ret, data, (size_t) size);
     if (header.type == HG_HEADER_RESPONSE)
         hg_forward_answer(context, source, &header, ret, data, (size_t) size);
-    else if (header.type == HG_HEADER_REQUEST && ret == HG_SUCCESS)
-        return hg_serve_request(context, source, &header, data, (size_t) size);
-    else if (header.type == HG_HEADER_REQUEST)
-        return hg_serve_refuse(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
-        hg_serve_acknowledged(context, source, &header);
+        hg_held_acknowledged(context, source, &header);
     else if (ret == HG_SUCCESS)
         hg_handle_count(&context->hg_class->refused);
     return NA_SUCCESS;
@@ -15821,7 +15821,7 @@ static void hg_context_peer_dead(
     struct hg_context *context = (struct hg_context *) arg;
 
     hg_forward_end_all(context, addr, ret);
-    hg_serve_release_held(context, addr);
+    hg_held_release(context, addr);
 }
 
 /* ---- Time ---- */
@@ -15854,7 +15854,8 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
         }
         if (handle == NULL)
             return next;
-        hg_serve_expired(handle);
+        if (!hg_held_expired(handle))
+            hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
 }
@@ -15943,11 +15944,16 @@ HG_PRIVATE hg_return_t hg_context_progress(
 
 /* ---- Life ---- */
 
-static void hg_context_set_options(
-    struct hg_class *hg_class, const struct hg_options *options)
+static size_t hg_context_bound(size_t size, size_t least)
 {
-    struct hg_options *mine = &hg_class->options;
+    if (size < least)
+        size = least;
+    return size < HG_CONTEXT_SIZE_MAX ? size : HG_CONTEXT_SIZE_MAX;
+}
 
+static void hg_context_set_options(
+    struct hg_options *mine, const struct hg_options *options)
+{
     *mine = *options;
     if (mine->max_in_flight == 0)
         mine->max_in_flight = 65536;
@@ -15959,17 +15965,12 @@ static void hg_context_set_options(
         mine->drain_ms = 1000;
     if (mine->max_args_size == 0)
         mine->max_args_size = (size_t) 1 << 30;
-    if (mine->max_args_size > HG_CONTEXT_SIZE_MAX)
-        mine->max_args_size = HG_CONTEXT_SIZE_MAX;
+    mine->max_args_size = hg_context_bound(mine->max_args_size, 0);
     /* One call of the largest size is always possible. */
-    if (mine->max_fetched_bytes < mine->max_args_size)
-        mine->max_fetched_bytes = mine->max_args_size;
-    if (mine->max_fetched_bytes > HG_CONTEXT_SIZE_MAX)
-        mine->max_fetched_bytes = HG_CONTEXT_SIZE_MAX;
-    if (mine->max_held_bytes < mine->max_args_size)
-        mine->max_held_bytes = mine->max_args_size;
-    if (mine->max_held_bytes > HG_CONTEXT_SIZE_MAX)
-        mine->max_held_bytes = HG_CONTEXT_SIZE_MAX;
+    mine->max_fetched_bytes =
+        hg_context_bound(mine->max_fetched_bytes, mine->max_args_size);
+    mine->max_held_bytes =
+        hg_context_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
 static void hg_context_set_shares(struct hg_context *context)
@@ -15994,7 +15995,7 @@ static hg_return_t hg_context_create_class(struct na_class *na_class,
         return HG_NOMEM;
     }
     hg_class->na_class = na_class;
-    hg_context_set_options(hg_class, options);
+    hg_context_set_options(&hg_class->options, options);
     atomic_init(&hg_class->trace_next, hg_clock_random());
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS) {
@@ -16137,7 +16138,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     quiet = hg_context_drain(context, drain_ms);
     na_msg_set_sink(context->na_context, NULL, NULL, NULL);
     if (!quiet) {
-        hg_serve_release_held(context, NULL);
+        hg_held_release(context, NULL);
         na_context_cancel_all(context->layer->context);
         na_context_cancel_all(context->na_context);
     }
@@ -16184,9 +16185,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
  *             to close both, the bulk gate is held meanwhile: who comes waits
  *
  * Locking: a gate is one atomic word, so passing it waits for nobody, but for a
- * moment while both are being closed. A mutex
- * serializes beginnings and endings (rooms above this one do both), and guards
- * what they decide by. It is not held while entering.
+ * moment while both are being closed. A mutex serializes beginnings and endings
+ * (rooms above this one do both), and guards what they decide by. It is not
+ * held while entering.
  */
 #ifndef HG_GEN_HG_LAYER_H
 #define HG_GEN_HG_LAYER_H
@@ -17004,24 +17005,6 @@ HG_EXPORT hg_return_t HG_Wait(
     return hg_layer_leave(ret);
 }
 
-/* One of several, waited for or just looked at: HG_SUCCESS, with its own result
- * in *result_p, HG_TIMEOUT or HG_INTR. */
-static hg_return_t hg_request_wait_one(struct hg_context *context,
-    const struct hg_request *request, bool waits, uint64_t deadline,
-    hg_return_t *result_p)
-{
-    hg_return_t ret = HG_TIMEOUT;
-
-    if (waits)
-        ret =
-            hg_wait_until(context, &request->done, hg_wait_may_run(), deadline);
-    else if (hg_wait_is_raised(&request->done))
-        ret = HG_SUCCESS;
-    if (ret == HG_SUCCESS)
-        *result_p = request->ret;
-    return ret;
-}
-
 /* HG_Wait_all with an array. */
 static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
@@ -17034,25 +17017,26 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     for (i = 0; i < count; i++) {
         struct hg_request *request =
             hg_request_enter(requests[i], "HG_Wait_all");
-        hg_return_t result = HG_SUCCESS;
-        hg_return_t ret;
-        bool waits;
+        hg_return_t ret = HG_TIMEOUT;
+        bool done;
 
         if (request == NULL)
             return HG_INVALID_ARG;
-        waits = in_time && !hg_wait_is_raised(&request->done);
-        ret = hg_request_wait_one(context, request, waits, deadline, &result);
+        done = hg_wait_is_raised(&request->done);
+        if (!done && in_time) {
+            ret = hg_wait_until(
+                context, &request->done, hg_wait_may_run(), deadline);
+            done = ret == HG_SUCCESS;
+            in_time = hg_clock_now() < deadline; /* a handler may take long */
+        }
+        if (done && first == HG_SUCCESS)
+            first = request->ret;
         hg_request_leave(request);
         if (statuses != NULL)
-            statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
+            statuses[i] = done ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
-        if (waits) /* it may have run a long handler */
-            in_time = hg_clock_now() < deadline;
-        if (ret == HG_TIMEOUT)
-            missing = true;
-        else if (first == HG_SUCCESS)
-            first = result;
+        missing = missing || !done;
     }
     return first == HG_SUCCESS && missing ? HG_TIMEOUT : first;
 }
@@ -17193,10 +17177,10 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void);
 /* #include "base/log.h" */
 /* #include "hg/bulk.h" */
 /* #include "hg/bulk_transfer.h" */
+/* #include "hg/bulk_wire.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/ticket.h" */
 /* #include "hg/wait.h" */
-/* #include "hg/bulk_wire.h" */
 /* #include "na/addr.h" */
 
 struct hg_bulk_request {
@@ -17405,13 +17389,12 @@ static struct hg_bulk_request *hg_bulk_request_enter(hg_bulk_request_t ticket)
 static bool hg_bulk_request_leave(struct hg_bulk_request *request,
     hg_bulk_request_t ticket, bool done, hg_return_t *ret_p)
 {
-    bool mine = done;
+    bool mine;
     bool last;
 
     hg_wait_lock();
     assert(request->waiters > 0 && (!done || request->done));
-    if (done && request->taken)
-        mine = false;
+    mine = done && !request->taken;
     if (mine) {
         (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) ticket);
         request->taken = true;
@@ -17570,8 +17553,12 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
 {
     na_addr_t addr;
 
-    if (handle == NULL || hg_layer_enter("HG_Handler_get_addr") == NULL)
-        return NULL;
+    if (handle == NULL) {
+        (void) hg_layer_refuse("HG_Handler_get_addr", "handle is NULL");
+        return NA_ADDR_NULL;
+    }
+    if (hg_layer_enter("HG_Handler_get_addr") == NULL)
+        return NA_ADDR_NULL;
     addr = handle->addr;
     (void) hg_layer_leave(HG_SUCCESS);
     return addr;
@@ -17581,7 +17568,11 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle)
 {
     hg_id_t id;
 
-    if (handle == NULL || hg_layer_enter("HG_Handler_get_id") == NULL)
+    if (handle == NULL) {
+        (void) hg_layer_refuse("HG_Handler_get_id", "handle is NULL");
+        return 0;
+    }
+    if (hg_layer_enter("HG_Handler_get_id") == NULL)
         return 0;
     id = handle->rpc.id;
     (void) hg_layer_leave(HG_SUCCESS);

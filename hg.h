@@ -165,8 +165,8 @@ enum {
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Which subsystems speak: a list like "rpc,bulk", or "~zmq" for all but one;
- * NULL or "" for all. Overrides HG_LOG_SUBSYS, whose unknown names are told in a
- * warning. Copied. HG_OVERFLOW: longer than 255 characters. */
+ * NULL or "" for all. Overrides HG_LOG_SUBSYS, whose unknown names are told in
+ * a warning. Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /* Deliver lines (without newline) to `func` instead of stderr; NULL restores
@@ -197,19 +197,19 @@ HG_EXPORT void HG_Set_log_func(
  *
  * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
  * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
- * line of the log; waits that end by their time or a signal, and NA_Cancel,
- * which comes too late as a rule, have not failed. Other output arguments are set only on success. Sizes are
- * bytes, times milliseconds.
+ * line of the log; waits that end by their time or a signal, and an NA_Cancel
+ * that comes too late, have not failed. Other output arguments are set only on
+ * success. Sizes are bytes, times milliseconds.
  *
  * Every function may be called from any thread at any time, also for one
  * object from several, but for what ends an object: nobody else may be using
  * it then.
  *
  * Use after the end: classes, contexts and memory handles that are gone are
- * told from those that live, in every function that takes the class with them,
- * and so is an address that was freed as often as it was given: wrong
- * arguments. Not detected are an address whose last reference is gone, or whose
- * class is closed, and a context that is gone in NA_Trigger.
+ * told from those that live, in every function that takes the class with them:
+ * wrong arguments. So is, by NA_Addr_free, an address that was freed as often
+ * as it was given. Not detected are an address whose last reference is gone,
+ * or whose class is closed, and a context that is gone in NA_Trigger.
  *
  * Signals: a signal handler that runs on a thread while it sleeps in a wait of
  * this library ends that wait with NA_INTR, SA_RESTART or not, whatever other
@@ -224,8 +224,9 @@ HG_EXPORT void HG_Set_log_func(
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *
- * NULL or "" names the default transport, which is "self://". No port or port 0: the system
- * picks one; no host: loopback; 0.0.0.0, * and [::] bind every interface.
+ * NULL or "" names the default transport, which is "self://". No port or port
+ * 0: the system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
+ * interface.
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; what a transport must offer, from the Nemesis Network Module API.
@@ -324,11 +325,11 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
-    const char *ip_subnet;      /* no transport here uses it */
-    const char *auth_key;       /* the same */
-    size_t max_unexpected_size; /* bytes; 64 KiB. More than 16 MiB is cut */
-    size_t max_expected_size;   /* the same */
-    uint8_t progress_mode;      /* NA_NO_BLOCK; none */
+    const char *ip_subnet;           /* no transport here uses it */
+    const char *auth_key;            /* the same */
+    size_t max_unexpected_size;      /* bytes, 512 to 16 MiB; 64 KiB */
+    size_t max_expected_size;        /* the same */
+    uint8_t progress_mode;           /* NA_NO_BLOCK; none */
     enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */
     uint8_t max_contexts;            /* the application's; 256 with the
                                         library's own */
@@ -369,8 +370,8 @@ struct na_init_info {
 
 /* Open the transport that `info_string` names. With `listen` peers can look
  * the class up; without, it can only call others (who can answer, and move
- * its memory). NULL on failure, with the cause in the log. Repeatable: up to 256
- * are open at a time. */
+ * its memory). NULL on failure, with the cause in the log. Repeatable: up to
+ * 256 are open at a time. */
 NA_EXPORT na_class_t *NA_Initialize(
     const char *info_string, na_bool_t listen) NA_WARN_UNUSED_RESULT;
 
@@ -380,9 +381,8 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
 
 /* Close a class. NA_BUSY while the application's own contexts live, or the RPC
  * or bulk layer is on it: HG_Finalize comes first. NA_INVALID_ARG for one that
- * is closed already. Leaked addresses and memory
- * handles are released, with one log line. Blocks while accepted sends leave,
- * briefly. */
+ * is closed already. Leaked addresses and memory handles are released, with
+ * one log line. Blocks while accepted sends leave, briefly. */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
 /* "self", "zmq", ... and "self", "tcp", ...; owned by the class. NULL for
@@ -576,9 +576,9 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 
 /* Move data for at most `timeout` ms, until a completion waits for
  * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
- * NA_INTR: a signal, as above. Serves peers' RMA and messages for other contexts on
- * the way. One thread progresses a context at a time; a second one waits for
- * its result. */
+ * NA_INTR: a signal, as above. Serves peers' RMA and messages for other
+ * contexts on the way. One thread progresses a context at a time; a second one
+ * waits for its result. */
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
@@ -713,8 +713,8 @@ HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
 /*
  * The Mercury design report, "Abstract checksums and Checksum API". Methods:
  * "crc64" (CRC-64/XZ; 8 bytes, little-endian). The functions return 0, or -1
- * with one log line. Not detected are: a checksum destroyed twice, or used after
- * that.
+ * with one log line. Not detected are: a checksum destroyed twice, or used
+ * after that.
  */
 HG_EXPORT int hg_checksum_init(
     const char *hash_method, hg_checksum_t *checksum);
@@ -778,11 +778,11 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
     const size_t *buf_sizes, unsigned long flags, hg_bulk_t *handle);
 
 /* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Not detected are: a handle
- * freed twice, used after that, or freed while another thread uses it. Transfers in flight with it
- * keep what they need; no peer touches the memory once this returned. Nor does
- * this process through a handle that was decoded from this one, in a call to
- * oneself or by HG_Bulk_handle_deserialize: a copy under way is waited for, and
- * what begins later is HG_NOENTRY. */
+ * freed twice, used after that, or freed while another thread uses it.
+ * Transfers in flight with it keep what they need; no peer touches the memory
+ * once this returned. Nor does this process through a handle that was decoded
+ * from this one, in a call to oneself or by HG_Bulk_handle_deserialize: a copy
+ * under way is waited for, and what begins later is HG_NOENTRY. */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most
@@ -810,17 +810,18 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
 /* Start moving `size` bytes between the origin's memory and local memory.
  * origin_addr is the origin's address on the RPC class, as
  * HG_Handler_get_addr gives it. If it is oneself the data is copied. The
- * request is freed by HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL. HG_OVERFLOW: past the end of a handle;
- * HG_PERMISSION: its flags forbid the direction. */
+ * request is freed by HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL.
+ * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
+ * direction. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
 
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
  * freed. HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with
- * *status HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL,
- * or freed by an earlier wait or by HG_Finalize, or by another thread's wait for
- * it meanwhile: one gets the result. Runs no handler, inside one or
+ * *status HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG:
+ * NULL, or freed by an earlier wait or by HG_Finalize, or by another thread's
+ * wait for it meanwhile: one gets the result. Runs no handler, inside one or
  * not. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
@@ -859,12 +860,13 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  * requests that is checked. Not detected are: a handle of a call that is used
  * after HG_Handler_free, after its handler failed, or after the next HG_Init
  * (the library uses its memory again, so that it may end a call that came later
- * with HG_CANCELED), or freed while another thread uses it. HG_Finalize frees the
- * requests and handles there are. Beside it, a function called by another
- * thread either makes it HG_BUSY, or finds the layer ended, does nothing and
- * returns HG_FAULT (0 or NULL where it returns no code) with one log line. So
- * threads may be told by that code to stop; what they must not do is to use
- * requests and handles of one HG_Init after the next one.
+ * with HG_CANCELED), or freed while another thread uses it.
+ *
+ * HG_Finalize frees the requests and handles there are. Beside it, a function
+ * called by another thread either makes it HG_BUSY, or finds the layer ended,
+ * does nothing and returns HG_FAULT (0 or NULL where it returns no code) with
+ * one log line. So threads may be told by that code to stop; what they must not
+ * do is to use requests and handles of one HG_Init after the next one.
  *
  * Five functions carry a number, because the callback model gives their
  * plain names another meaning; HG_API_VERSION 1 (the default) makes the
@@ -899,18 +901,20 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  *
  * The three that concern what peers have here, max_unanswered,
  * max_fetched_bytes and max_held_bytes, are shared among them; a peer is here a
- * connection, and a process may have several. As long as all
- * peers together have no more than the limit, nobody is refused. Beyond it a
- * peer may have as much as leaves as much again for others: one peer alone gets
- * to the limit, a second one to half of it besides, a third to a quarter, and
- * all together stay below twice the limit. So nobody locks others out by
- * sending calls and leaving it at that. What is past that gets HG_AGAIN; if it
- * was an output, the handler has run, and its HG_Handler_start_output returns
- * HG_AGAIN, too. Only a peer that takes no answers, so that as many refusals
- * wait for it as max_unanswered, hears nothing any more. Arguments too large for
- * a message take memory, and count, as they come, not as they are announced: a
- * call may get HG_AGAIN in the middle of its input. Each 64 KiB to 16 MiB of
- * an input has output_hold_ms to come, or the call ends with HG_CANCELED. */
+ * connection, and a process may have several. As long as all peers together
+ * have no more than the limit, nobody is refused. Beyond it a peer may have as
+ * much as leaves as much again for others: one peer alone gets to the limit, a
+ * second one to half of it besides, a third to a quarter, and all together stay
+ * below twice the limit. So nobody locks others out by sending calls and
+ * leaving it at that. What is past that gets HG_AGAIN; if it was an output, the
+ * handler has run, and its HG_Handler_start_output returns HG_AGAIN, too. Only
+ * a peer that takes no answers, so that as many refusals wait for it as
+ * max_unanswered, hears nothing any more.
+ *
+ * Arguments too large for a message take memory, and count, as they come, not
+ * as they are announced: a call may get HG_AGAIN in the middle of its input.
+ * Each 64 KiB to 16 MiB of an input has output_hold_ms to come, or the call
+ * ends with HG_CANCELED. */
 struct hg_options {
     size_t size;                 /* sizeof(struct hg_options) */
     unsigned int max_in_flight;  /* calls of ours; 65,536 */
@@ -965,21 +969,21 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * lives until HG_Request_free. On failure *request is HG_REQUEST_NULL: unlike
  * other outputs it is always written, since a variable used call after call
  * would still name the request before, and be freed twice. HG_NOENTRY: id is
- * not registered; HG_AGAIN: too many in flight; the code of a failing in-proc. A
- * call to oneself is queued and run by a later wait. */
+ * not registered; HG_AGAIN: too many in flight; the code of a failing in-proc.
+ * A call to oneself is queued and run by a later wait. */
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
 
 /* Wait for a call: its own result, with *status HG_TRUE once it completed;
- * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not: HG_Wait returns these two
- * only for a call that has not completed. HG_INVALID_ARG: NULL, or a request
- * that was freed. Makes progress for the whole process and runs
- * handlers, also inside a handler, to a depth of 16. Of a call that is done it
- * tells at once; else it looks for news at least once, and outlasts its time by
- * no more than the handler that it runs then; with 0 it runs two at most. A signal handler that runs on a thread while that
- * sleeps here, whatever other threads do, ends its wait with HG_INTR; on a
- * thread that is awake it does not, so who must not miss a signal waits with a
- * finite timeout. */
+ * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not, and only then.
+ * HG_INVALID_ARG: NULL, or a request that was freed. Makes progress for the
+ * whole process and runs handlers, also inside a handler, to a depth of 16. Of
+ * a call that is done it tells at once; else it looks for news at least once,
+ * and outlasts its time by no more than the handler that it runs then; with 0
+ * it runs two at most. A signal handler that runs on a thread while that sleeps
+ * here, whatever other threads do, ends its wait with HG_INTR; on a thread that
+ * is awake it does not, so who must not miss a signal waits with a finite
+ * timeout. */
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
@@ -1005,10 +1009,11 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status);
 
-/* The caller's address, freed with the handle; NA_Addr_dup keeps it. */
+/* The caller's address, freed with the handle; NA_Addr_dup keeps it.
+ * NA_ADDR_NULL for HG_HANDLE_NULL. */
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 
-/* The registered id of the call. */
+/* The registered id of the call; 0 for HG_HANDLE_NULL. */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
 /* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the
@@ -1031,7 +1036,9 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 /* The same by hand. The input as it arrived, and a zeroed buffer of *size
  * bytes for the output (both the handle's); then start_response, which sends
  * that buffer whole (extra_buf NULL, extra_size 0, else HG_INVALID_ARG), or,
- * with extra_buf not NULL, extra_size bytes from there (copied) instead. */
+ * with extra_buf not NULL, extra_size bytes from there (copied) instead.
+ * HG_EXIST, for the buffer too: answered already; HG_MSGSIZE: extra_size is
+ * past max_args_size. */
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     hg_handle_t handle, void **buf, size_t *size);
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(
@@ -1197,8 +1204,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
  * first made).
  *
  * Rules for every slot, unless its line says otherwise
- *   - It does not block and may be called from any thread, with no lock of
- *     the core held. The transport guards its own state.
+ *   - It does not block and may be called from any thread, with no lock held
+ *     that the core's functions take. The transport guards its own state.
  *   - It returns a code of its own cause and has logged that cause. A slot
  *     that starts an operation either returns an error and never completes
  *     it, or returns NA_SUCCESS and completes it exactly once through
@@ -1363,7 +1370,7 @@ struct na_plugin {
         struct na_context *context, const struct na_msg *msg, struct na_op *op);
     /* Send a frame of emulated RMA: `header` is copied; `data`, which may be
      * empty, is borrowed until `release` is called, exactly once and from any
-     * thread, without a lock that a slot takes; not at all on error. Release
+     * thread, also from within a slot; not at all on error. Release
      * must not depend on anybody calling poll: deregistration waits for it,
      * calling reclaim.
      * Frames between two addresses keep their order and are delivered one at
@@ -1400,8 +1407,9 @@ struct na_plugin {
      * there is none, the core polls once a millisecond (the default);
      * NA_POLL_FD_IDLE: poll needs no call unless core->wake asked for it. */
     int (*poll_fd)(struct na_context *context);
-    /* Asked before sleeping on poll_fd: NA_FALSE when there is work now. From
-     * then until wait_end the descriptor must tell. Default NA_TRUE. */
+    /* Asked before each sleep on poll_fd, so perhaps again before wait_end:
+     * NA_FALSE when there is work now. From then until wait_end the descriptor
+     * must tell. Default NA_TRUE. */
     na_bool_t (*wait_begin)(struct na_context *context);
     void (*wait_end)(struct na_context *context);
     /* Take a started operation back: NA_SUCCESS when the slot completes it

@@ -91,13 +91,12 @@
 #endif
 
 #define NA_ZMQ_VERSION 1
-#define NA_ZMQ_HEADER 12 /* bytes in front of every message */
-#define NA_ZMQ_ID 16     /* routing ids that we choose */
-#define NA_ZMQ_ID_MAX 32 /* ... and that libzmq may */
-#define NA_ZMQ_MSG_DEFAULT ((na_size_t) 64 << 10)
-#define NA_ZMQ_MSG_MIN ((na_size_t) 512)
+#define NA_ZMQ_HEADER 12                 /* bytes in front of every message */
+#define NA_ZMQ_ID 16                     /* routing ids that we choose */
+#define NA_ZMQ_ID_MAX 32                 /* ... and that libzmq may */
+#define NA_ZMQ_HEADERS ((na_size_t) 512) /* room for all that is in front */
 #define NA_ZMQ_MSG_MAX ((na_size_t) 16 << 20)
-#define NA_ZMQ_BATCH 64       /* messages received under one lock */
+#define NA_ZMQ_BATCH 64       /* messages received under one lock, at most */
 #define NA_ZMQ_KEEP 256       /* envelopes kept for reuse */
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
 #define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20) /* of one peer, inside libzmq */
@@ -239,6 +238,7 @@ struct na_zmq_class {
     unsigned spare_count;
     struct na_zmq_fd *fds;
     size_t fd_count;
+    unsigned batch;        /* messages to ask for in the next round */
     uint64_t round;        /* of polling */
     uint64_t drained;      /* the last round that left nothing unread */
     uint64_t monitor_read; /* when; 0: read it in any case */
@@ -274,9 +274,9 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
 /* What a room calls of one further down. */
 #define HG_PRIVATE static
 
-/* Begin to connect an idle address, which keeps its sends meanwhile. The lock
- * is held. */
-HG_PRIVATE na_return_t na_zmq_dial(
+/* Begin to connect an idle address, which keeps its sends meanwhile, and dies
+ * if that fails. The lock is held. */
+HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
 
 /* Continue a lookup whose endpoint is known; without the lock. */
@@ -541,14 +541,6 @@ static na_return_t na_zmq_failed(
     return na_zmq_code(error);
 }
 
-static void na_zmq_lock(struct na_zmq_class *self)
-{
-    int rc = pthread_mutex_lock(&self->lock);
-
-    assert(rc == 0);
-    (void) rc;
-}
-
 /* ==== gen/zmq/inproc.c ==== */
 #ifdef HG_LINES
 #line 1 "gen/zmq/inproc.c"
@@ -765,7 +757,15 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
     (void) na_zmq_readable(self);
 }
 
-/* ---- Leaving the lock ---- */
+/* ---- The lock ---- */
+
+static void na_zmq_lock(struct na_zmq_class *self)
+{
+    int rc = pthread_mutex_lock(&self->lock);
+
+    assert(rc == 0);
+    (void) rc;
+}
 
 static bool na_zmq_has_work(struct na_zmq_class *self)
 {
@@ -800,7 +800,8 @@ static void na_zmq_unlock(struct na_zmq_class *self)
  */
 /* #include "zmq/zmq.h" */
 
-/* Hand parts to libzmq, which takes them unless this fails. */
+/* Hand parts to libzmq, which takes them unless this fails. The lock is held,
+ * as below. */
 static na_return_t na_zmq_put(struct na_zmq_class *self,
     struct na_zmq_addr *addr, zmq_msg_t *parts, unsigned count)
 {
@@ -837,6 +838,17 @@ static na_return_t na_zmq_put(struct na_zmq_class *self,
     return NA_DISCONNECT;
 }
 
+/* The same of one part, which is gone in any case. */
+static na_return_t na_zmq_put_one(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, zmq_msg_t *part)
+{
+    na_return_t ret = na_zmq_put(self, addr, part, 1);
+
+    if (ret != NA_SUCCESS)
+        (void) zmq_msg_close(part);
+    return ret;
+}
+
 /* Send one part: a header, and `size` bytes. */
 static na_return_t na_zmq_control(struct na_zmq_class *self,
     struct na_zmq_addr *addr, enum na_zmq_kind kind, const void *body,
@@ -844,7 +856,6 @@ static na_return_t na_zmq_control(struct na_zmq_class *self,
 {
     zmq_msg_t part;
     unsigned char *p;
-    na_return_t ret;
 
     if (zmq_msg_init_size(&part, NA_ZMQ_HEADER + size) != 0)
         return na_zmq_failed(self, "cannot make", "a control message");
@@ -852,13 +863,10 @@ static na_return_t na_zmq_control(struct na_zmq_class *self,
     na_zmq_put_header(p, kind, NULL);
     if (size > 0)
         memcpy(p + NA_ZMQ_HEADER, body, size);
-    ret = na_zmq_put(self, addr, &part, 1);
-    if (ret != NA_SUCCESS)
-        (void) zmq_msg_close(&part);
-    return ret;
+    return na_zmq_put_one(self, addr, &part);
 }
 
-/* A message of the core's as one part. */
+/* A message of the core's as one part; without the lock, too. */
 static na_return_t na_zmq_gather(
     const struct na_zmq_class *self, const struct na_msg *msg, zmq_msg_t *part)
 {
@@ -923,7 +931,7 @@ static na_return_t na_zmq_unready(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     if (addr->state == NA_ZMQ_IDLE)
-        (void) na_zmq_dial(self, addr);
+        na_zmq_dial(self, addr);
     return addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
             (addr->state == NA_ZMQ_DYING && addr->closing)
         ? NA_AGAIN
@@ -1123,14 +1131,12 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-/* Connect and say hello. On failure the address is dying. */
-HG_PRIVATE na_return_t na_zmq_dial(
-    struct na_zmq_class *self, struct na_zmq_addr *addr)
+/* Connect and say hello. */
+HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
     unsigned char body[16 + NA_MAX_ADDR_LEN];
     size_t size = 16;
-    na_return_t ret;
 
     assert(addr->endpoint != NULL && !addr->dialled && addr->fd < 0);
     addr->state = NA_ZMQ_DIALLING;
@@ -1139,7 +1145,7 @@ HG_PRIVATE na_return_t na_zmq_dial(
         addr->deadline = NA_ZMQ_NEVER; /* busy, perhaps, but there */
         if (atomic_load(&addr->incarnation) == 0) {
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
-            return NA_HOSTUNREACH;
+            return;
         }
     } else /* libzmq gives up a little earlier, and says why */
         addr->deadline =
@@ -1157,10 +1163,10 @@ HG_PRIVATE na_return_t na_zmq_dial(
         zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
             addr->id_size) != 0 ||
         zmq_connect(self->socket, addr->endpoint) != 0) {
-        ret = na_zmq_failed(self, "cannot connect to", addr->endpoint);
+        (void) na_zmq_failed(self, "cannot connect to", addr->endpoint);
         addr->id_size = 0;
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
-        return ret;
+        return;
     }
     addr->dialled = true;
     self->touched = true;
@@ -1173,10 +1179,8 @@ HG_PRIVATE na_return_t na_zmq_dial(
         memcpy(body + size, self->base.self_addr->name, name_size);
         size += name_size;
     }
-    ret = na_zmq_control(self, addr, NA_ZMQ_HELLO, body, size);
-    if (ret != NA_SUCCESS)
+    if (na_zmq_control(self, addr, NA_ZMQ_HELLO, body, size) != NA_SUCCESS)
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
-    return ret;
 }
 
 /* The record of a descriptor; NULL: out of memory. */
@@ -1254,8 +1258,9 @@ static void na_zmq_connected(
     record->owner = addr;
 }
 
-/* Whether a descriptor, which is libzmq's and may be somebody else's by now, is
- * of a connection that our listener accepted: its own name is the listener's. */
+/* Whether a descriptor, which is libzmq's and may be somebody else's by now,
+ * is of a connection that our listener accepted: its own name is the
+ * listener's. */
 static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 {
     struct sockaddr_storage where;
@@ -1422,8 +1427,7 @@ static void na_zmq_probe(
         na_zmq_lend(addr, bytes, sizeof(bytes), 0, &part) != NULL) {
         atomic_store(&addr->heard, false);
         atomic_store(&addr->probed, now);
-        if (na_zmq_put(self, addr, &part, 1) != NA_SUCCESS)
-            (void) zmq_msg_close(&part);
+        (void) na_zmq_put_one(self, addr, &part);
         addr->sent = false;
     }
 }
@@ -1520,10 +1524,10 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     self->touched = true;
     if (in == NULL)
         return false;
-    na_zmq_list_push(&self->spare, &in->link);
-    self->spare_count++;
     size = na_zmq_receive_part(self, &extra);
     if (size < 0) {
+        na_zmq_list_push(&self->spare, &in->link);
+        self->spare_count++;
         if (errno == EAGAIN) {
             self->drained = self->round;
             self->touched = false;
@@ -1544,14 +1548,11 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     }
     if (last == &extra)
         (void) zmq_msg_close(&extra);
-    na_zmq_list_remove(&in->link);
-    self->spare_count--;
     if (in->count > 0) {
         const unsigned char *p =
             (const unsigned char *) zmq_msg_data(&in->parts[0]);
 
         /* Only control messages are asked whence they came: it costs. */
-        in->fd = -1;
         if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
             (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
             in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
@@ -1562,17 +1563,26 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     return true;
 }
 
-/* Receive up to `limit` messages, then hear the monitor: what is judged by
- * its events came before them. */
-static void na_zmq_pump(struct na_zmq_class *self, unsigned limit)
+/* Receive what is likely to be there, then hear the monitor: what is judged by
+ * its events came before. To ask libzmq in vain is two system calls, for which
+ * a lone message would wait; so the limit follows what comes, and what is
+ * beyond it is found by the next round. */
+static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
+    unsigned limit =
+        na_zmq_list_empty(&self->dying) ? self->batch : NA_ZMQ_BATCH;
     bool control = false;
     unsigned n = 0;
 
+    assert(limit >= 1 && limit <= NA_ZMQ_BATCH);
     self->round++;
     while (n < limit && na_zmq_receive(self, &control))
         n++;
+    if (n < limit)
+        self->batch = n > 0 ? n : 1;
+    else if (2 * n <= NA_ZMQ_BATCH)
+        self->batch = 2 * n;
     if (control || !na_zmq_list_empty(&self->dying) ||
         now - self->monitor_read > NA_ZMQ_MS) {
         self->monitor_read = now;
@@ -1697,7 +1707,7 @@ static void na_zmq_flush(
         zmq_msg_t part;
 
         if (na_zmq_gather(self, &op->msg, &part) != NA_SUCCESS ||
-            na_zmq_put(self, addr, &part, 1) != NA_SUCCESS) {
+            na_zmq_put_one(self, addr, &part) != NA_SUCCESS) {
             na_zmq_lose(self, addr, NA_DISCONNECT);
             return; /* they fail with the connection */
         }
@@ -1965,7 +1975,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
         na_zmq_list_move(&addr->lookups, &addr->late);
         if (!na_zmq_list_empty(&addr->lookups) ||
             !na_zmq_list_empty(&addr->sends))
-            (void) na_zmq_dial(self, addr);
+            na_zmq_dial(self, addr);
     } else {
         addr->state = NA_ZMQ_DEAD;
         if (addr->endpoint != NULL)
@@ -2029,7 +2039,7 @@ static unsigned na_zmq_poll(struct na_context *context)
         } else
             self->base.core->free(NA_ZMQ_OF(link, struct na_zmq_in, link));
     }
-    na_zmq_pump(self, NA_ZMQ_BATCH);
+    na_zmq_pump(self);
     na_zmq_list_move(&batch, &self->inbox);
     for (link = batch.next; link != &batch; link = link->next) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
@@ -2068,7 +2078,7 @@ static void na_zmq_reclaim(struct na_class *na_class)
 
     na_zmq_lock(self);
     self->monitor_read = 0;
-    na_zmq_pump(self, NA_ZMQ_BATCH);
+    na_zmq_pump(self);
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
@@ -2348,7 +2358,7 @@ static void na_zmq_join(
     }
     na_zmq_list_push(&addr->lookups, &op->link);
     if (addr->state == NA_ZMQ_IDLE)
-        (void) na_zmq_dial(self, addr);
+        na_zmq_dial(self, addr);
 }
 
 /* Find or dial the peer behind an endpoint. */
@@ -2413,8 +2423,7 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
             op->name, self->base.protocol);
         return mark == NULL ? NA_INVALID_ARG : NA_PROTONOSUPPORT;
     }
-    if (strcmp(op->name + (scheme - op->name),
-            self->base.self_addr->name + 4) == 0) {
+    if (strcmp(scheme, self->base.self_addr->name + 4) == 0) {
         core->addr_ref(self->base.self_addr);
         op->result_addr = self->base.self_addr;
         core->complete(op, NA_SUCCESS);
@@ -2513,7 +2522,8 @@ static na_return_t na_zmq_open_tcp(
 }
 
 /* Whether the path of an ipc endpoint is free. libzmq would remove whatever
- * is there: a file, or the socket of a process that listens. */
+ * is there: a file, or the socket of a process that listens, even one that is
+ * stopped and whose queue is full (EAGAIN). */
 static na_return_t na_zmq_probe_path(
     const struct na_zmq_class *self, const char *path)
 {
@@ -2527,11 +2537,12 @@ static na_return_t na_zmq_probe_path(
     memset(&where, 0, sizeof(where));
     where.sun_family = AF_UNIX;
     memcpy(where.sun_path, path, strlen(path) + 1);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return na_zmq_failed(self, "cannot make a socket for", path);
     if (!S_ISSOCK(there.st_mode) ||
-        connect(fd, (const struct sockaddr *) &where, sizeof(where)) == 0) {
+        connect(fd, (const struct sockaddr *) &where, sizeof(where)) == 0 ||
+        errno == EAGAIN) {
         self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s is in use", path);
         ret = NA_ADDRINUSE;
     }
@@ -2593,16 +2604,16 @@ static na_return_t na_zmq_open_inproc(
 static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
 {
     const struct na_init_info *info = self->base.info;
-    char monitor[64];
+    static const char monitor[] = "inproc://monitor";
     int death =
         info->death_ms < INT32_MAX / 2 ? (int) info->death_ms : INT32_MAX / 2;
     int lookup =
         info->lookup_ms < INT32_MAX / 2 ? (int) info->lookup_ms : INT32_MAX / 2;
-    int64_t largest = (int64_t) (NA_ZMQ_MSG_MAX + NA_ZMQ_MSG_MIN);
+    int64_t largest = (int64_t) (NA_ZMQ_MSG_MAX + NA_ZMQ_HEADERS);
     int ttl = death < 100 ? 100 : death > 60000 ? 60000 : death;
 
     if (info->rma_frame_size > NA_ZMQ_MSG_MAX)
-        largest = (int64_t) (info->rma_frame_size + NA_ZMQ_MSG_MIN);
+        largest = (int64_t) (info->rma_frame_size + NA_ZMQ_HEADERS);
     self->death = (uint64_t) death * NA_ZMQ_MS;
     self->context = self->protocol == NA_ZMQ_INPROC ? na_zmq_inproc_join(self)
                                                     : zmq_ctx_new();
@@ -2631,7 +2642,6 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
         return na_zmq_failed(self, "cannot set", "a socket's options");
     if (self->protocol == NA_ZMQ_INPROC)
         return NA_SUCCESS;
-    (void) snprintf(monitor, sizeof(monitor), "inproc://monitor");
     self->monitor = zmq_socket(self->context, ZMQ_PAIR);
     if (self->monitor == NULL || !na_zmq_set(self->monitor, ZMQ_LINGER, 0) ||
         !na_zmq_set(self->monitor, ZMQ_RCVHWM, 0) ||
@@ -2746,15 +2756,6 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
     }
 }
 
-static na_size_t na_zmq_msg_size(size_t wanted)
-{
-    if (wanted == 0)
-        return NA_ZMQ_MSG_DEFAULT;
-    if (wanted < NA_ZMQ_MSG_MIN)
-        return NA_ZMQ_MSG_MIN;
-    return wanted > NA_ZMQ_MSG_MAX ? NA_ZMQ_MSG_MAX : wanted;
-}
-
 /* Lists, tables and lock, so that shut can be called. */
 static na_return_t na_zmq_prepare(struct na_zmq_class *self)
 {
@@ -2764,6 +2765,7 @@ static na_return_t na_zmq_prepare(struct na_zmq_class *self)
     na_zmq_list_init(&self->spent);
     na_zmq_list_init(&self->spare);
     na_zmq_list_init(&self->live);
+    self->batch = 1;
     self->tick = NA_ZMQ_NEVER;
     self->timer = NA_ZMQ_NEVER;
     self->epoll_fd = -1;
@@ -2795,8 +2797,8 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     self->protocol = na_class->protocol[0] == 't' ? NA_ZMQ_TCP
         : na_class->protocol[1] == 'p'            ? NA_ZMQ_IPC
                                                   : NA_ZMQ_INPROC;
-    na_class->max_unexpected_size = na_zmq_msg_size(info->max_unexpected_size);
-    na_class->max_expected_size = na_zmq_msg_size(info->max_expected_size);
+    na_class->max_unexpected_size = info->max_unexpected_size;
+    na_class->max_expected_size = info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
     ret = na_zmq_prepare(self);
     if (ret != NA_SUCCESS)

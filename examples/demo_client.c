@@ -82,22 +82,6 @@ static bool client_register(struct client *client)
         client->counts_id != 0;
 }
 
-/* One call from start to end. Outputs of the demo hold no pointers, so they
- * outlive the request. */
-static hg_return_t client_call(
-    struct client *client, const char *what, hg_id_t id, void *in, void *out)
-{
-    hg_request_t request;
-    hg_return_t ret;
-
-    ret = HG_Forward(client->peer.addr, id, in, out, &request);
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = peer_say(what, stop_wait(request));
-    (void) HG_Request_free(request);
-    return ret;
-}
-
 /* What the server's file system said, as our code. */
 static hg_return_t client_answer(const char *what, int error)
 {
@@ -107,15 +91,32 @@ static hg_return_t client_answer(const char *what, int error)
     return HG_IO_ERROR;
 }
 
+/* One call from start to end; `error` is that of the output, or NULL. Outputs
+ * of the demo hold no pointers, so they outlive the request. */
+static hg_return_t client_call(struct client *client, const char *what,
+    hg_id_t id, void *in, void *out, const int32_t *error)
+{
+    hg_request_t request;
+    hg_return_t ret;
+
+    ret = HG_Forward(client->peer.addr, id, in, out, &request);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = peer_say(what, stop_wait(request));
+    (void) HG_Request_free(request);
+    if (ret == HG_SUCCESS && error != NULL)
+        ret = client_answer(what, *error);
+    return ret;
+}
+
 static hg_return_t client_open(
     struct client *client, const char *name, uint32_t mode, uint64_t *file)
 {
     demo_open_in_t in = {name, mode};
     demo_open_out_t out = {0, 0};
-    hg_return_t ret = client_call(client, "open", client->open_id, &in, &out);
+    hg_return_t ret =
+        client_call(client, "open", client->open_id, &in, &out, &out.error);
 
-    if (ret == HG_SUCCESS)
-        ret = client_answer("open", out.error);
     if (ret == HG_SUCCESS)
         *file = out.file;
     return ret;
@@ -126,10 +127,9 @@ static hg_return_t client_stat(
 {
     demo_stat_in_t in = {name};
     demo_stat_out_t out = {0, 0};
-    hg_return_t ret = client_call(client, "stat", client->stat_id, &in, &out);
+    hg_return_t ret =
+        client_call(client, "stat", client->stat_id, &in, &out, &out.error);
 
-    if (ret == HG_SUCCESS)
-        ret = client_answer("stat", out.error);
     if (ret == HG_SUCCESS)
         *size = out.size;
     return ret;
@@ -214,7 +214,7 @@ static hg_return_t client_report_counts(struct client *client)
     hg_return_t ret;
 
     memset(&counts, 0, sizeof(counts));
-    ret = client_call(client, "counts", client->counts_id, NULL, &counts);
+    ret = client_call(client, "counts", client->counts_id, NULL, &counts, NULL);
     if (ret != HG_SUCCESS)
         return ret;
     printf("server: %" PRIu64 " open, %" PRIu64 " write, %" PRIu64

@@ -159,8 +159,8 @@ static bool demo_name_is_good(const char *name)
         strlen(name) <= DEMO_NAME_MAX && strspn(name, allowed) == strlen(name);
 }
 
-/* Whether `hidden` is what a file of that name is, or was, called while it is
- * written: by a client that died, or by one that is still there. */
+/* Whether `hidden` is what is left of a file of that name that nobody writes
+ * any more, since a server died. */
 static bool demo_hidden_is_stale(const char *hidden, const char *name)
 {
     size_t length = strlen(name);

@@ -2,8 +2,8 @@
 # Pastes the files of gen/manifest into hg.h, hg.c (target=c) or hg_na_zmq.c:
 #     LC_ALL=C awk -f gen/amalgamate.awk -v target=h gen/manifest > hg.h
 # Only quoted includes change: they become comments, except the first "hg.h".
-# Stops at an include of what is not listed above, a system header in extern "C",
-# and a macro, tag, static or (in a .c) HG_PRIVATE name of two rooms.
+# Stops at an include of what is not listed above, a system header in extern
+# "C", and a macro, tag, static or (in a .c) HG_PRIVATE name of two rooms.
 
 function stop(text) {
     print "amalgamate: " text | "cat 1>&2"
@@ -69,13 +69,13 @@ BEGIN {
     dir = manifest = ARGV[1]
     sub(/[^\/]*$/, "", dir)
     if (target !~ /^(h|c|zmq)$/ || (getline version < (dir "VERSION")) <= 0)
-        stop("want -v target=h, c or zmq, the manifest, and VERSION beside it")
+        stop("want -v target=h, c or zmq, the manifest, VERSION beside it")
     while ((getline < manifest) > 0 && ++at) {
         sub(/#.*/, "")
         if (NF == 0)
             continue
         if ($0 !~ /^(h|c|zmq) +[a-z0-9_\/]+\.[ch] *$/ || $2 in place)
-            stop(manifest ":" at ": want `h file`, `c file` or `zmq file`, once")
+            stop(manifest ":" at ": want `h`, `c` or `zmq` and a file, once")
         kinds[++count] = $1
         place[files[count] = $2] = "below"
     }

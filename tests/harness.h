@@ -13,8 +13,8 @@
  * in this process; tests/run gives each its own process and a watchdog. A
  * check that fails prints its place and values and ends the process at once.
  * When a case returns, the harness sees to it that every peer it spawned has
- * ended well and that the library logged no error the case did not expect, and no warning
- * of addresses or handles that it found not freed when it closed.
+ * ended well, and that the library logged no error the case did not expect
+ * and no warning of addresses or handles that nobody freed.
  *
  * Tests wait for events, never for time: a test that would hang is ended by
  * the watchdog, which prints the last place that was reached.

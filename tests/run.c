@@ -9,9 +9,10 @@
  * each with the seconds it may take (0 or none: the default), and runs the
  * case it is given as its argument: status 0 is passed, 77 skipped, anything
  * else failed. It finds the transport in HG_TEST_TRANSPORT, also when it
- * lists: a case that has no meaning there is left out. A wrapper (such as valgrind) goes before compiled programs.
+ * lists: a case that has no meaning there is left out. A wrapper, such as
+ * valgrind, goes before the program.
  *
- * Each case has a supervisor, a process which leads nobody's group, has a
+ * Each case has a supervisor: a process which leads no group, makes a
  * directory for the case's files and starts the case in a process group of
  * its own. It adopts orphans, so whatever the case leaves behind is found,
  * reported and killed, as is the whole group when its time is up. Only

@@ -103,8 +103,8 @@ enum {
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Which subsystems speak: a list like "rpc,bulk", or "~zmq" for all but one;
- * NULL or "" for all. Overrides HG_LOG_SUBSYS, whose unknown names are told in a
- * warning. Copied. HG_OVERFLOW: longer than 255 characters. */
+ * NULL or "" for all. Overrides HG_LOG_SUBSYS, whose unknown names are told in
+ * a warning. Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /* Deliver lines (without newline) to `func` instead of stderr; NULL restores

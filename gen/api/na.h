@@ -15,19 +15,19 @@
  *
  * Wrong arguments (NULL, an object of another class) are NA_INVALID_ARG, or
  * NULL, 0 or NA_FALSE where no code is returned. Whatever fails is told in one
- * line of the log; waits that end by their time or a signal, and NA_Cancel,
- * which comes too late as a rule, have not failed. Other output arguments are set only on success. Sizes are
- * bytes, times milliseconds.
+ * line of the log; waits that end by their time or a signal, and an NA_Cancel
+ * that comes too late, have not failed. Other output arguments are set only on
+ * success. Sizes are bytes, times milliseconds.
  *
  * Every function may be called from any thread at any time, also for one
  * object from several, but for what ends an object: nobody else may be using
  * it then.
  *
  * Use after the end: classes, contexts and memory handles that are gone are
- * told from those that live, in every function that takes the class with them,
- * and so is an address that was freed as often as it was given: wrong
- * arguments. Not detected are an address whose last reference is gone, or whose
- * class is closed, and a context that is gone in NA_Trigger.
+ * told from those that live, in every function that takes the class with them:
+ * wrong arguments. So is, by NA_Addr_free, an address that was freed as often
+ * as it was given. Not detected are an address whose last reference is gone,
+ * or whose class is closed, and a context that is gone in NA_Trigger.
  *
  * Signals: a signal handler that runs on a thread while it sleeps in a wait of
  * this library ends that wait with NA_INTR, SA_RESTART or not, whatever other
@@ -42,8 +42,9 @@
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *
- * NULL or "" names the default transport, which is "self://". No port or port 0: the system
- * picks one; no host: loopback; 0.0.0.0, * and [::] bind every interface.
+ * NULL or "" names the default transport, which is "self://". No port or port
+ * 0: the system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
+ * interface.
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; what a transport must offer, from the Nemesis Network Module API.
@@ -142,11 +143,11 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
-    const char *ip_subnet;      /* no transport here uses it */
-    const char *auth_key;       /* the same */
-    size_t max_unexpected_size; /* bytes; 64 KiB. More than 16 MiB is cut */
-    size_t max_expected_size;   /* the same */
-    uint8_t progress_mode;      /* NA_NO_BLOCK; none */
+    const char *ip_subnet;           /* no transport here uses it */
+    const char *auth_key;            /* the same */
+    size_t max_unexpected_size;      /* bytes, 512 to 16 MiB; 64 KiB */
+    size_t max_expected_size;        /* the same */
+    uint8_t progress_mode;           /* NA_NO_BLOCK; none */
     enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */
     uint8_t max_contexts;            /* the application's; 256 with the
                                         library's own */
@@ -187,8 +188,8 @@ struct na_init_info {
 
 /* Open the transport that `info_string` names. With `listen` peers can look
  * the class up; without, it can only call others (who can answer, and move
- * its memory). NULL on failure, with the cause in the log. Repeatable: up to 256
- * are open at a time. */
+ * its memory). NULL on failure, with the cause in the log. Repeatable: up to
+ * 256 are open at a time. */
 NA_EXPORT na_class_t *NA_Initialize(
     const char *info_string, na_bool_t listen) NA_WARN_UNUSED_RESULT;
 
@@ -198,9 +199,8 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
 
 /* Close a class. NA_BUSY while the application's own contexts live, or the RPC
  * or bulk layer is on it: HG_Finalize comes first. NA_INVALID_ARG for one that
- * is closed already. Leaked addresses and memory
- * handles are released, with one log line. Blocks while accepted sends leave,
- * briefly. */
+ * is closed already. Leaked addresses and memory handles are released, with
+ * one log line. Blocks while accepted sends leave, briefly. */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
 /* "self", "zmq", ... and "self", "tcp", ...; owned by the class. NULL for
@@ -394,9 +394,9 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 
 /* Move data for at most `timeout` ms, until a completion waits for
  * NA_Trigger: NA_SUCCESS. NA_TIMEOUT: none came; a timeout of 0 only looks.
- * NA_INTR: a signal, as above. Serves peers' RMA and messages for other contexts on
- * the way. One thread progresses a context at a time; a second one waits for
- * its result. */
+ * NA_INTR: a signal, as above. Serves peers' RMA and messages for other
+ * contexts on the way. One thread progresses a context at a time; a second one
+ * waits for its result. */
 NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 

@@ -15,8 +15,8 @@
  * first made).
  *
  * Rules for every slot, unless its line says otherwise
- *   - It does not block and may be called from any thread, with no lock of
- *     the core held. The transport guards its own state.
+ *   - It does not block and may be called from any thread, with no lock held
+ *     that the core's functions take. The transport guards its own state.
  *   - It returns a code of its own cause and has logged that cause. A slot
  *     that starts an operation either returns an error and never completes
  *     it, or returns NA_SUCCESS and completes it exactly once through
@@ -181,7 +181,7 @@ struct na_plugin {
         struct na_context *context, const struct na_msg *msg, struct na_op *op);
     /* Send a frame of emulated RMA: `header` is copied; `data`, which may be
      * empty, is borrowed until `release` is called, exactly once and from any
-     * thread, without a lock that a slot takes; not at all on error. Release
+     * thread, also from within a slot; not at all on error. Release
      * must not depend on anybody calling poll: deregistration waits for it,
      * calling reclaim.
      * Frames between two addresses keep their order and are delivered one at
@@ -218,8 +218,9 @@ struct na_plugin {
      * there is none, the core polls once a millisecond (the default);
      * NA_POLL_FD_IDLE: poll needs no call unless core->wake asked for it. */
     int (*poll_fd)(struct na_context *context);
-    /* Asked before sleeping on poll_fd: NA_FALSE when there is work now. From
-     * then until wait_end the descriptor must tell. Default NA_TRUE. */
+    /* Asked before each sleep on poll_fd, so perhaps again before wait_end:
+     * NA_FALSE when there is work now. From then until wait_end the descriptor
+     * must tell. Default NA_TRUE. */
     na_bool_t (*wait_begin)(struct na_context *context);
     void (*wait_end)(struct na_context *context);
     /* Take a started operation back: NA_SUCCESS when the slot completes it

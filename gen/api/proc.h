@@ -105,8 +105,8 @@ HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
 /*
  * The Mercury design report, "Abstract checksums and Checksum API". Methods:
  * "crc64" (CRC-64/XZ; 8 bytes, little-endian). The functions return 0, or -1
- * with one log line. Not detected are: a checksum destroyed twice, or used after
- * that.
+ * with one log line. Not detected are: a checksum destroyed twice, or used
+ * after that.
  */
 HG_EXPORT int hg_checksum_init(
     const char *hash_method, hg_checksum_t *checksum);

@@ -12,12 +12,13 @@
  * requests that is checked. Not detected are: a handle of a call that is used
  * after HG_Handler_free, after its handler failed, or after the next HG_Init
  * (the library uses its memory again, so that it may end a call that came later
- * with HG_CANCELED), or freed while another thread uses it. HG_Finalize frees the
- * requests and handles there are. Beside it, a function called by another
- * thread either makes it HG_BUSY, or finds the layer ended, does nothing and
- * returns HG_FAULT (0 or NULL where it returns no code) with one log line. So
- * threads may be told by that code to stop; what they must not do is to use
- * requests and handles of one HG_Init after the next one.
+ * with HG_CANCELED), or freed while another thread uses it.
+ *
+ * HG_Finalize frees the requests and handles there are. Beside it, a function
+ * called by another thread either makes it HG_BUSY, or finds the layer ended,
+ * does nothing and returns HG_FAULT (0 or NULL where it returns no code) with
+ * one log line. So threads may be told by that code to stop; what they must not
+ * do is to use requests and handles of one HG_Init after the next one.
  *
  * Five functions carry a number, because the callback model gives their
  * plain names another meaning; HG_API_VERSION 1 (the default) makes the
@@ -52,18 +53,20 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  *
  * The three that concern what peers have here, max_unanswered,
  * max_fetched_bytes and max_held_bytes, are shared among them; a peer is here a
- * connection, and a process may have several. As long as all
- * peers together have no more than the limit, nobody is refused. Beyond it a
- * peer may have as much as leaves as much again for others: one peer alone gets
- * to the limit, a second one to half of it besides, a third to a quarter, and
- * all together stay below twice the limit. So nobody locks others out by
- * sending calls and leaving it at that. What is past that gets HG_AGAIN; if it
- * was an output, the handler has run, and its HG_Handler_start_output returns
- * HG_AGAIN, too. Only a peer that takes no answers, so that as many refusals
- * wait for it as max_unanswered, hears nothing any more. Arguments too large for
- * a message take memory, and count, as they come, not as they are announced: a
- * call may get HG_AGAIN in the middle of its input. Each 64 KiB to 16 MiB of
- * an input has output_hold_ms to come, or the call ends with HG_CANCELED. */
+ * connection, and a process may have several. As long as all peers together
+ * have no more than the limit, nobody is refused. Beyond it a peer may have as
+ * much as leaves as much again for others: one peer alone gets to the limit, a
+ * second one to half of it besides, a third to a quarter, and all together stay
+ * below twice the limit. So nobody locks others out by sending calls and
+ * leaving it at that. What is past that gets HG_AGAIN; if it was an output, the
+ * handler has run, and its HG_Handler_start_output returns HG_AGAIN, too. Only
+ * a peer that takes no answers, so that as many refusals wait for it as
+ * max_unanswered, hears nothing any more.
+ *
+ * Arguments too large for a message take memory, and count, as they come, not
+ * as they are announced: a call may get HG_AGAIN in the middle of its input.
+ * Each 64 KiB to 16 MiB of an input has output_hold_ms to come, or the call
+ * ends with HG_CANCELED. */
 struct hg_options {
     size_t size;                 /* sizeof(struct hg_options) */
     unsigned int max_in_flight;  /* calls of ours; 65,536 */
@@ -118,21 +121,21 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * lives until HG_Request_free. On failure *request is HG_REQUEST_NULL: unlike
  * other outputs it is always written, since a variable used call after call
  * would still name the request before, and be freed twice. HG_NOENTRY: id is
- * not registered; HG_AGAIN: too many in flight; the code of a failing in-proc. A
- * call to oneself is queued and run by a later wait. */
+ * not registered; HG_AGAIN: too many in flight; the code of a failing in-proc.
+ * A call to oneself is queued and run by a later wait. */
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
 
 /* Wait for a call: its own result, with *status HG_TRUE once it completed;
- * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not: HG_Wait returns these two
- * only for a call that has not completed. HG_INVALID_ARG: NULL, or a request
- * that was freed. Makes progress for the whole process and runs
- * handlers, also inside a handler, to a depth of 16. Of a call that is done it
- * tells at once; else it looks for news at least once, and outlasts its time by
- * no more than the handler that it runs then; with 0 it runs two at most. A signal handler that runs on a thread while that
- * sleeps here, whatever other threads do, ends its wait with HG_INTR; on a
- * thread that is awake it does not, so who must not miss a signal waits with a
- * finite timeout. */
+ * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not, and only then.
+ * HG_INVALID_ARG: NULL, or a request that was freed. Makes progress for the
+ * whole process and runs handlers, also inside a handler, to a depth of 16. Of
+ * a call that is done it tells at once; else it looks for news at least once,
+ * and outlasts its time by no more than the handler that it runs then; with 0
+ * it runs two at most. A signal handler that runs on a thread while that sleeps
+ * here, whatever other threads do, ends its wait with HG_INTR; on a thread that
+ * is awake it does not, so who must not miss a signal waits with a finite
+ * timeout. */
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
@@ -158,10 +161,11 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status);
 
-/* The caller's address, freed with the handle; NA_Addr_dup keeps it. */
+/* The caller's address, freed with the handle; NA_Addr_dup keeps it.
+ * NA_ADDR_NULL for HG_HANDLE_NULL. */
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 
-/* The registered id of the call. */
+/* The registered id of the call; 0 for HG_HANDLE_NULL. */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
 /* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the
@@ -184,7 +188,9 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 /* The same by hand. The input as it arrived, and a zeroed buffer of *size
  * bytes for the output (both the handle's); then start_response, which sends
  * that buffer whole (extra_buf NULL, extra_size 0, else HG_INVALID_ARG), or,
- * with extra_buf not NULL, extra_size bytes from there (copied) instead. */
+ * with extra_buf not NULL, extra_size bytes from there (copied) instead.
+ * HG_EXIST, for the buffer too: answered already; HG_MSGSIZE: extra_size is
+ * past max_args_size. */
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     hg_handle_t handle, void **buf, size_t *size);
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(

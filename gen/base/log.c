@@ -13,8 +13,9 @@
  *
  * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
  * hg_log_mutex, which is not held while a line is written or a sink runs.
- * Must not know: who logs, but for the names that a filter may hold. Allocates nothing, so running out of memory can
- * be logged.
+ * Allocates nothing, so that running out of memory can be logged.
+ *
+ * Must not know: who logs, but for the names that a filter may hold.
  */
 #include "base/log.h"
 
@@ -283,7 +284,7 @@ HG_PRIVATE unsigned hg_log_errors(void)
 
 /* ---- Setters ---- */
 
-hg_return_t HG_Set_log_level(const char *level)
+HG_EXPORT hg_return_t HG_Set_log_level(const char *level)
 {
     int value = level != NULL ? hg_log_level_of(level) : -1;
 
@@ -297,7 +298,7 @@ hg_return_t HG_Set_log_level(const char *level)
     return HG_SUCCESS;
 }
 
-hg_return_t HG_Set_log_subsys(const char *subsys)
+HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys)
 {
     hg_log_init();
     if (!hg_log_filter_set(subsys != NULL ? subsys : "")) {
@@ -308,7 +309,7 @@ hg_return_t HG_Set_log_subsys(const char *subsys)
     return HG_SUCCESS;
 }
 
-void HG_Set_log_func(
+HG_EXPORT void HG_Set_log_func(
     void (*func)(int level, const char *subsys, const char *line, void *arg),
     void *arg)
 {

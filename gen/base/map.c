@@ -146,6 +146,21 @@ HG_PRIVATE hg_return_t hg_map_put(struct hg_map *map, uint64_t key, void *value)
     return HG_SUCCESS;
 }
 
+HG_PRIVATE hg_return_t hg_map_add(
+    struct hg_map *map, void *value, uint64_t *key_p)
+{
+    uint64_t key;
+    hg_return_t ret;
+
+    do
+        key = hg_clock_random();
+    while (key == 0 || hg_map_find(map, key) != NULL);
+    ret = hg_map_put(map, key, value);
+    if (ret == HG_SUCCESS)
+        *key_p = key;
+    return ret;
+}
+
 HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key)
 {
     struct hg_map_entry *entry = hg_map_find(map, key);

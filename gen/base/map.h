@@ -40,6 +40,11 @@ HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
 HG_PRIVATE hg_return_t hg_map_put(
     struct hg_map *map, uint64_t key, void *value);
 
+/* Put `value` (not NULL) under a random key, which is new and not 0.
+ * HG_NOMEM. */
+HG_PRIVATE hg_return_t hg_map_add(
+    struct hg_map *map, void *value, uint64_t *key_p);
+
 /* Remove and return the value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key);
 

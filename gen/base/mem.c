@@ -20,7 +20,7 @@
 static struct hg_allocator hg_mem_custom;
 static _Atomic size_t hg_mem_live;
 
-hg_return_t HG_Set_allocator(const struct hg_allocator *allocator)
+HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator)
 {
     static const struct hg_allocator heap = {0, NULL, NULL, NULL, NULL};
 

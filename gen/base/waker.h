@@ -15,8 +15,8 @@
  * or an event loop of the application, may sleep on it together.
  *
  * Who waits under a mutex of its room's takes a nap instead: it sleeps on a
- * waker of its own, so that one is woken and not all, and, unlike on a condition
- * variable, a signal ends its sleep.
+ * waker of its own, so that one can be woken and not all, and, unlike on a
+ * condition variable, a signal ends its sleep.
  *
  * Locking: `armed` is an atomic. Writing to the descriptor and draining it
  * must not overlap, and have a private mutex, a leaf, held for one system

@@ -320,22 +320,30 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 
 /* ---- Publishing ---- */
 
+HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk)
+{
+    if (!atomic_load(&hg_bulk_source(bulk)->withdrawn))
+        return HG_SUCCESS;
+    hg_log_error("bulk", "a bulk handle of this process was freed");
+    return HG_NOENTRY;
+}
+
 HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
     size_t i;
 
+    assert(bulk->original == NULL);
     hg_lock(&layer->lock);
-    if (bulk->published)
+    /* Here, as its owner may be freeing it while an alias is serialized. */
+    ret = hg_bulk_check_there(bulk);
+    if (ret != HG_SUCCESS || bulk->published)
         goto unlock;
     for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++)
         ret = NA_Mem_register(layer->na_class, bulk->mems[i]);
     if (ret == HG_SUCCESS) {
-        do {
-            bulk->id = hg_clock_random();
-        } while (hg_map_get(&layer->ids, bulk->id) != NULL);
-        ret = hg_map_put(&layer->ids, bulk->id, bulk);
+        ret = hg_map_add(&layer->ids, bulk, &bulk->id);
     } else {
         i--; /* this one refused */
     }
@@ -372,36 +380,25 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 
 /* ---- Aliases ---- */
 
-HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk)
-{
-    const struct hg_bulk *original =
-        bulk->original != NULL ? bulk->original : bulk;
-
-    if (!atomic_load(&original->withdrawn))
-        return HG_SUCCESS;
-    hg_log_error("bulk", "a bulk handle of this process was freed");
-    return HG_NOENTRY;
-}
-
 HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk)
 {
-    struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
-    bool there;
+    hg_return_t ret;
 
     hg_lock(&bulk->layer->lock);
-    there = !atomic_load(&original->withdrawn);
-    original->copies += there;
+    ret = hg_bulk_check_there(bulk);
+    if (ret == HG_SUCCESS)
+        hg_bulk_source(bulk)->copies++;
     hg_unlock(&bulk->layer->lock);
-    return there ? HG_SUCCESS : hg_bulk_check_there(original);
+    return ret;
 }
 
 HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk)
 {
-    struct hg_bulk *original = bulk->original != NULL ? bulk->original : bulk;
+    struct hg_bulk *source = hg_bulk_source(bulk);
 
     hg_lock(&bulk->layer->lock);
-    assert(original->copies > 0);
-    if (--original->copies == 0)
+    assert(source->copies > 0);
+    if (--source->copies == 0)
         pthread_cond_broadcast(&bulk->layer->copied);
     hg_unlock(&bulk->layer->lock);
 }
@@ -490,7 +487,7 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
     return addr;
 }
 
-HG_PRIVATE hg_return_t hg_bulk_add_peer(
+HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr)
 {
     size_t size = strlen(name) + 1;
@@ -499,7 +496,7 @@ HG_PRIVATE hg_return_t hg_bulk_add_peer(
 
     if (peer == NULL) {
         hg_log_error("bulk", "no memory for the peer %s", name);
-        return HG_NOMEM;
+        return;
     }
     memcpy(peer->name, name, size);
     hg_list_init(&peer->link);
@@ -508,7 +505,6 @@ HG_PRIVATE hg_return_t hg_bulk_add_peer(
     hg_lock(&layer->lock);
     hg_list_push(&layer->peers, &peer->link);
     hg_unlock(&layer->lock);
-    return HG_SUCCESS;
 }
 
 /* ---- Access ---- */
@@ -517,20 +513,26 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
     size_t size, unsigned long flags, unsigned max_count, void **buf_ptrs,
     size_t *buf_sizes, unsigned *actual_count)
 {
+    hg_return_t ret = hg_bulk_check_there(bulk);
+    const char *why = NULL;
     unsigned n = 0;
     size_t i;
 
-    if (hg_bulk_check_there(bulk) != HG_SUCCESS)
-        return HG_NOENTRY;
-    if (bulk->remote || (flags & ~bulk->flags) != 0 || offset > bulk->size ||
-        size > bulk->size - offset) {
-        hg_log_error("bulk", "access: %s",
-            bulk->remote                      ? "the memory is a peer's"
-                : (flags & ~bulk->flags) != 0 ? "the flags ask for more"
-                                              : "out of range");
-        return bulk->remote               ? HG_OPNOTSUPPORT
-            : (flags & ~bulk->flags) != 0 ? HG_PERMISSION
-                                          : HG_OVERFLOW;
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (bulk->remote) {
+        ret = HG_OPNOTSUPPORT;
+        why = "the memory is a peer's";
+    } else if ((flags & ~bulk->flags) != 0) {
+        ret = HG_PERMISSION;
+        why = "the flags ask for more";
+    } else if (offset > bulk->size || size > bulk->size - offset) {
+        ret = HG_OVERFLOW;
+        why = "out of range";
+    }
+    if (ret != HG_SUCCESS) {
+        hg_log_error("bulk", "access: %s", why);
+        return ret;
     }
     for (i = 0; i < bulk->segment_count && n < max_count && size > 0; i++) {
         size_t length = (size_t) bulk->segments[i].size;

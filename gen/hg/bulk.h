@@ -86,13 +86,19 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
  * way; what HG_Bulk_handle_free does first. Does nothing to an alias. */
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
-/* Around a copy of local memory: its owner stays in HG_Bulk_handle_free as long.
- * HG_NOENTRY (logged): it is freed already. */
+/* Around a copy of local memory: its owner stays in HG_Bulk_handle_free as
+ * long. HG_NOENTRY (logged): it is freed already. */
 HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk);
 
-/* HG_NOENTRY (logged) when an alias's memory was withdrawn. */
-HG_PRIVATE hg_return_t hg_bulk_check_there(const struct hg_bulk *bulk);
+/* HG_NOENTRY (logged) when the memory, its own or an alias's, was withdrawn. */
+HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
+
+/* Of a handle: the one whose memory it is, an alias's original or itself. */
+static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
+{
+    return bulk->original != NULL ? bulk->original : bulk;
+}
 
 /* An empty handle with one reference, in the layer's list. NULL: out of memory
  * (logged). */
@@ -101,8 +107,8 @@ HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer);
 /* HG_OPNOTSUPPORT (logged) where the layer is mute. */
 HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer);
 
-/* Register the memory of a local handle and give it an id, if that has not
- * been done. */
+/* Register the memory of a local handle that is no alias and give it an id, if
+ * that has not been done. HG_NOENTRY (logged): it was withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
 
 /* An alias of the handle published under `id`. HG_NOENTRY (logged): it was
@@ -121,10 +127,11 @@ HG_PRIVATE size_t hg_bulk_find_mem(
     const struct hg_bulk *bulk, size_t offset, size_t *within_p);
 
 /* The address of an owner that was looked up before, with a reference; NULL:
- * it was not, or is dead. And remember one (a reference is taken). */
+ * it was not, or is dead. And remember one (a reference is taken), unless there
+ * is no memory (logged): then it is looked up again. */
 HG_PRIVATE struct na_addr *hg_bulk_find_peer(
     struct hg_bulk_layer *layer, const char *name);
-HG_PRIVATE hg_return_t hg_bulk_add_peer(
+HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
 /* The layer that handles are made and decoded in; there is one at a time. */

@@ -5,10 +5,10 @@
 #include "base/log.h"
 #include "hg/bulk.h"
 #include "hg/bulk_transfer.h"
+#include "hg/bulk_wire.h"
 #include "hg/layer.h"
 #include "hg/ticket.h"
 #include "hg/wait.h"
-#include "hg/bulk_wire.h"
 #include "na/addr.h"
 
 struct hg_bulk_request {
@@ -217,13 +217,12 @@ static struct hg_bulk_request *hg_bulk_request_enter(hg_bulk_request_t ticket)
 static bool hg_bulk_request_leave(struct hg_bulk_request *request,
     hg_bulk_request_t ticket, bool done, hg_return_t *ret_p)
 {
-    bool mine = done;
+    bool mine;
     bool last;
 
     hg_wait_lock();
     assert(request->waiters > 0 && (!done || request->done));
-    if (done && request->taken)
-        mine = false;
+    mine = done && !request->taken;
     if (mine) {
         (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) ticket);
         request->taken = true;

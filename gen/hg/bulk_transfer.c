@@ -148,11 +148,8 @@ static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
     struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
 
     /* This piece keeps the transfer alive while others start in its place. */
-    hg_lock(&transfer->lock);
-    if (transfer->ret == HG_SUCCESS)
-        transfer->ret = info->ret;
-    hg_unlock(&transfer->lock);
-    hg_transfer_issue(transfer);
+    if (info->ret == NA_SUCCESS)
+        hg_transfer_issue(transfer);
     hg_transfer_drop_piece(transfer, info->ret);
     return NA_SUCCESS;
 }
@@ -183,7 +180,7 @@ static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
 
     if (info->ret == NA_SUCCESS) {
         transfer->owner = info->info.lookup.addr;
-        (void) hg_bulk_add_peer(transfer->args.local->layer,
+        hg_bulk_add_peer(transfer->args.local->layer,
             transfer->args.origin->owner, transfer->owner);
         hg_transfer_issue(transfer);
     }
@@ -200,8 +197,8 @@ static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
     if (origin->owner == NULL) {
         if (transfer->args.addr->na_class != layer->na_class) {
             hg_log_error("bulk",
-                "the handle does not tell its owner's "
-                "address on the bulk class");
+                "the handle does not tell its owner's address on the bulk "
+                "class");
             return HG_PROTOCOL_ERROR;
         }
         na_addr_ref(transfer->args.addr);
@@ -259,6 +256,8 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
     bool pull = args->op == HG_BULK_PULL;
     const struct hg_bulk *from = pull ? args->origin : args->local;
     const struct hg_bulk *to = pull ? args->local : args->origin;
+    bool readable = (from->flags & HG_BULK_READ_ONLY) != 0;
+    bool writable = (to->flags & HG_BULK_WRITE_ONLY) != 0;
 
     if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH) {
         hg_log_error(
@@ -286,12 +285,10 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
             args->local_offset, args->local->size);
         return HG_OVERFLOW;
     }
-    if ((from->flags & HG_BULK_READ_ONLY) == 0 ||
-        (to->flags & HG_BULK_WRITE_ONLY) == 0) {
+    if (!readable || !writable) {
         hg_log_error("bulk", "the %s may not be %s",
-            ((from->flags & HG_BULK_READ_ONLY) == 0) == pull ? "origin"
-                                                             : "local memory",
-            (from->flags & HG_BULK_READ_ONLY) == 0 ? "read" : "written");
+            (readable ? to : from) == args->origin ? "origin" : "local memory",
+            readable ? "written" : "read");
         return HG_PERMISSION;
     }
     return HG_SUCCESS;

@@ -42,11 +42,7 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
         hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
         return HG_OPNOTSUPPORT;
     }
-    ret = hg_bulk_check_there(bulk);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (bulk->original != NULL)
-        bulk = bulk->original;
+    bulk = hg_bulk_source(bulk);
     if (buf_size < hg_bulk_serialize_size(bulk)) {
         hg_log_error(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
@@ -214,6 +210,10 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
         return hg_proc_fail(proc, HG_FAULT);
     }
     size = hg_bulk_serialize_size(bulk);
+    if (size > UINT32_MAX) {
+        hg_log_error("bulk", "a description of %zu bytes is too large", size);
+        return hg_proc_fail(proc, HG_MSGSIZE);
+    }
     length = (uint32_t) size;
     ret = hg_proc_uint32_t(proc, &length);
     if (ret != HG_SUCCESS)

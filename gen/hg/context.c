@@ -6,6 +6,8 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/forward.h"
+#include "hg/held.h"
+#include "hg/overflow.h"
 #include "hg/serve.h"
 #include "na/addr.h"
 #include "na/context.h"
@@ -41,14 +43,13 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
         if (!answerable)
             return NA_SUCCESS;
     }
+    if (header.type == HG_HEADER_REQUEST)
+        return hg_serve_request(
+            context, source, &header, ret, data, (size_t) size);
     if (header.type == HG_HEADER_RESPONSE)
         hg_forward_answer(context, source, &header, ret, data, (size_t) size);
-    else if (header.type == HG_HEADER_REQUEST && ret == HG_SUCCESS)
-        return hg_serve_request(context, source, &header, data, (size_t) size);
-    else if (header.type == HG_HEADER_REQUEST)
-        return hg_serve_refuse(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
-        hg_serve_acknowledged(context, source, &header);
+        hg_held_acknowledged(context, source, &header);
     else if (ret == HG_SUCCESS)
         hg_handle_count(&context->hg_class->refused);
     return NA_SUCCESS;
@@ -60,7 +61,7 @@ static void hg_context_peer_dead(
     struct hg_context *context = (struct hg_context *) arg;
 
     hg_forward_end_all(context, addr, ret);
-    hg_serve_release_held(context, addr);
+    hg_held_release(context, addr);
 }
 
 /* ---- Time ---- */
@@ -93,7 +94,8 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
         }
         if (handle == NULL)
             return next;
-        hg_serve_expired(handle);
+        if (!hg_held_expired(handle))
+            hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
 }
@@ -182,11 +184,16 @@ HG_PRIVATE hg_return_t hg_context_progress(
 
 /* ---- Life ---- */
 
-static void hg_context_set_options(
-    struct hg_class *hg_class, const struct hg_options *options)
+static size_t hg_context_bound(size_t size, size_t least)
 {
-    struct hg_options *mine = &hg_class->options;
+    if (size < least)
+        size = least;
+    return size < HG_CONTEXT_SIZE_MAX ? size : HG_CONTEXT_SIZE_MAX;
+}
 
+static void hg_context_set_options(
+    struct hg_options *mine, const struct hg_options *options)
+{
     *mine = *options;
     if (mine->max_in_flight == 0)
         mine->max_in_flight = 65536;
@@ -198,17 +205,12 @@ static void hg_context_set_options(
         mine->drain_ms = 1000;
     if (mine->max_args_size == 0)
         mine->max_args_size = (size_t) 1 << 30;
-    if (mine->max_args_size > HG_CONTEXT_SIZE_MAX)
-        mine->max_args_size = HG_CONTEXT_SIZE_MAX;
+    mine->max_args_size = hg_context_bound(mine->max_args_size, 0);
     /* One call of the largest size is always possible. */
-    if (mine->max_fetched_bytes < mine->max_args_size)
-        mine->max_fetched_bytes = mine->max_args_size;
-    if (mine->max_fetched_bytes > HG_CONTEXT_SIZE_MAX)
-        mine->max_fetched_bytes = HG_CONTEXT_SIZE_MAX;
-    if (mine->max_held_bytes < mine->max_args_size)
-        mine->max_held_bytes = mine->max_args_size;
-    if (mine->max_held_bytes > HG_CONTEXT_SIZE_MAX)
-        mine->max_held_bytes = HG_CONTEXT_SIZE_MAX;
+    mine->max_fetched_bytes =
+        hg_context_bound(mine->max_fetched_bytes, mine->max_args_size);
+    mine->max_held_bytes =
+        hg_context_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
 static void hg_context_set_shares(struct hg_context *context)
@@ -233,7 +235,7 @@ static hg_return_t hg_context_create_class(struct na_class *na_class,
         return HG_NOMEM;
     }
     hg_class->na_class = na_class;
-    hg_context_set_options(hg_class, options);
+    hg_context_set_options(&hg_class->options, options);
     atomic_init(&hg_class->trace_next, hg_clock_random());
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS) {
@@ -376,7 +378,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     quiet = hg_context_drain(context, drain_ms);
     na_msg_set_sink(context->na_context, NULL, NULL, NULL);
     if (!quiet) {
-        hg_serve_release_held(context, NULL);
+        hg_held_release(context, NULL);
         na_context_cancel_all(context->layer->context);
         na_context_cancel_all(context->na_context);
     }

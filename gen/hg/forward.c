@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "hg/overflow.h"
 #include "na/addr.h"
-#include "na/sink.h"
 
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
@@ -39,11 +38,10 @@ static hg_return_t hg_forward_reserve(struct hg_handle *handle)
     hg_return_t ret;
 
     hg_lock(&context->lock);
-    if (context->in_flight >= context->hg_class->options.max_in_flight) {
+    if (context->in_flight >= context->hg_class->options.max_in_flight)
         ret = HG_AGAIN;
-    } else {
+    else
         ret = hg_slots_add(&context->sequences, handle, &handle->sequence);
-    }
     if (ret == HG_SUCCESS)
         context->in_flight++;
     hg_unlock(&context->lock);
@@ -110,20 +108,14 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     const void **message_p, size_t *size_p)
 {
-    struct hg_context *context = handle->context;
-    struct hg_class *hg_class = context->hg_class;
+    struct hg_class *hg_class = handle->context->hg_class;
     struct hg_header header;
     hg_return_t ret;
 
     ret = hg_handle_encode(handle, data);
     if (ret != HG_SUCCESS)
         return ret;
-    memset(&header, 0, sizeof(header));
-    header.type = HG_HEADER_REQUEST;
-    header.origin_context = na_sink_number(context->na_context);
-    header.rpc_id = handle->rpc.id;
-    header.sequence = handle->sequence;
-    header.incarnation = hg_class->na_class->incarnation;
+    hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
     header.trace_id = atomic_fetch_add_explicit(
         &hg_class->trace_next, 1, memory_order_relaxed);
     header.args_crc = handle->in_args.crc;
@@ -178,7 +170,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     hg_handle_ref(handle); /* until the callback ran */
     hg_forward_enter(handle);
     /* A peer that died before that fails the send. */
-    ret = hg_handle_send(handle, message, size, 0);
+    ret = hg_handle_send(handle, message, size);
     if (ret != HG_SUCCESS)
         goto take_back;
     hg_handle_count(&handle->context->hg_class->requests_sent);
@@ -254,10 +246,8 @@ static void hg_forward_acknowledge(struct hg_handle *handle)
 {
     struct hg_header header;
 
-    memset(&header, 0, sizeof(header));
-    header.type = HG_HEADER_ACK;
+    hg_handle_begin_header(handle, HG_HEADER_ACK, &header);
     header.sequence = handle->held_id;
-    header.rpc_id = handle->rpc.id;
     hg_handle_send_control(handle, &header);
 }
 
@@ -378,7 +368,8 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     hg_handle_count(&context->hg_class->responses_received);
     if (damaged != HG_SUCCESS) {
         hg_log_error("rpc",
-            "a damaged answer to \"%s\" came from %s, or one of another version",
+            "a damaged answer to \"%s\" came from %s, or one of another "
+            "version",
             hg_handle_function(handle), hg_handle_peer(handle));
         goto finish;
     }

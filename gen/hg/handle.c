@@ -271,8 +271,22 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
+HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
+    enum hg_header_type type, struct hg_header *header)
+{
+    const struct hg_context *context = handle->context;
+
+    memset(header, 0, sizeof(*header));
+    header->type = (uint8_t) type;
+    header->origin_context = na_sink_number(context->na_context);
+    header->target_context = handle->peer_context;
+    header->rpc_id = handle->rpc.id;
+    header->sequence = handle->sequence;
+    header->incarnation = context->hg_class->na_class->incarnation;
+}
+
 HG_PRIVATE hg_return_t hg_handle_send(
-    struct hg_handle *handle, const void *data, size_t size, uint8_t target)
+    struct hg_handle *handle, const void *data, size_t size)
 {
     struct hg_context *context = handle->context;
     struct na_segment segment;
@@ -290,7 +304,7 @@ HG_PRIVATE hg_return_t hg_handle_send(
     msg.segment_count = 1;
     msg.size = size;
     msg.plane = NA_MSG_RPC;
-    msg.target = target;
+    msg.target = handle->peer_context;
     hg_handle_ref(handle);
     hg_handle_begin_sending(handle);
     ret = na_msg_send_rpc(
@@ -306,8 +320,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
 static bool hg_handle_say(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    hg_return_t ret = hg_handle_send(
-        handle, handle->control, sizeof(handle->control), handle->peer_context);
+    hg_return_t ret =
+        hg_handle_send(handle, handle->control, sizeof(handle->control));
 
     if (ret == HG_NOMEM || ret == HG_AGAIN) {
         hg_handle_ref(handle);
@@ -323,17 +337,12 @@ static bool hg_handle_say(struct hg_handle *handle)
 }
 
 HG_PRIVATE void hg_handle_send_control(
-    struct hg_handle *handle, struct hg_header *header)
+    struct hg_handle *handle, const struct hg_header *header)
 {
-    struct hg_context *context = handle->context;
-
     assert(header->text_size == 0 && hg_list_is_empty(&handle->unsaid));
-    header->incarnation = context->hg_class->na_class->incarnation;
-    header->origin_context = na_sink_number(context->na_context);
-    header->target_context = handle->peer_context;
     hg_header_encode(header, handle->control);
     if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
-        na_progress_poke(context->na_context);
+        na_progress_poke(handle->context->na_context);
 }
 
 /* Take all that is in `unsaid`; their references are the caller's. */
@@ -396,8 +405,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(
                  : handle->rpc.out_proc(&proc, data);
     if (ret == HG_SUCCESS && args->raw)
         ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
-    ret = hg_proc_finish_decode(&proc, ret, args->crc);
-    return hg_handle_result(ret);
+    return hg_handle_result(hg_proc_finish_decode(&proc, ret));
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)

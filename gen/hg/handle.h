@@ -11,8 +11,8 @@
  *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
  *
- * A target's handle counts as one of its peer's calls until its answer has left,
- * and as one of its refusals while that cannot leave (share.h).
+ * A target's handle counts as one of its peer's calls until its answer has
+ * left, and as one of its refusals while that cannot leave (share.h).
  *
  * Locking: the context's lock guards states, tables, shares and the pool. The
  * buffers belong to whoever drives the current state.
@@ -81,9 +81,9 @@ struct hg_handle {
     enum hg_share_kind counted_as; /* if so */
     struct na_addr *addr;
     struct hg_rpc rpc;
-    uint64_t sequence; /* of the call, as its origin numbers it */
-    uint64_t held_id;  /* target: of a large output; 0: none */
-    uint8_t peer_context;
+    uint64_t sequence;    /* of the call, as its origin numbers it */
+    uint64_t held_id;     /* target: of a large output; 0: none */
+    uint8_t peer_context; /* which of the peer's has the call; first 0 */
     hg_return_t ret;
     struct hg_buf in;  /* the request message */
     struct hg_buf out; /* the response message */
@@ -169,17 +169,22 @@ HG_PRIVATE void hg_handle_set_addr(
 /* Release the pool. Every handle is back. */
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 
-/* Send `size` bytes at `data`, which the handle owns, to a context of the
- * peer; to oneself, hand them over. Holds a reference until they have left. */
-HG_PRIVATE hg_return_t hg_handle_send(
-    struct hg_handle *handle, const void *data, size_t size, uint8_t target);
+/* Begin the header of a message to the call's peer: it lacks the code, the
+ * flags, and what concerns arguments. */
+HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
+    enum hg_header_type type, struct hg_header *header);
 
-/* Send a message without arguments to the call's peer: an acknowledgement, or
- * an answer without an output. One a handle. `header` needs type, sequence,
- * RPC id and code. Needs no memory: what a transport has none for stays in
- * `unsaid`. Any other failure is logged. */
+/* Send `size` bytes at `data`, which the handle owns, to the call's context at
+ * the peer; to oneself, hand them over. Holds a reference until they have
+ * left. */
+HG_PRIVATE hg_return_t hg_handle_send(
+    struct hg_handle *handle, const void *data, size_t size);
+
+/* Send a message without arguments: an acknowledgement, or an answer without
+ * an output. One a handle. Needs no memory: what a transport has none for stays
+ * in `unsaid`. Any other failure is logged. */
 HG_PRIVATE void hg_handle_send_control(
-    struct hg_handle *handle, struct hg_header *header);
+    struct hg_handle *handle, const struct hg_header *header);
 
 /* Send again what is in `unsaid`. False: some of it is still there. */
 HG_PRIVATE bool hg_handle_say_again(struct hg_context *context);

@@ -37,8 +37,12 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
 {
     na_addr_t addr;
 
-    if (handle == NULL || hg_layer_enter("HG_Handler_get_addr") == NULL)
-        return NULL;
+    if (handle == NULL) {
+        (void) hg_layer_refuse("HG_Handler_get_addr", "handle is NULL");
+        return NA_ADDR_NULL;
+    }
+    if (hg_layer_enter("HG_Handler_get_addr") == NULL)
+        return NA_ADDR_NULL;
     addr = handle->addr;
     (void) hg_layer_leave(HG_SUCCESS);
     return addr;
@@ -48,7 +52,11 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle)
 {
     hg_id_t id;
 
-    if (handle == NULL || hg_layer_enter("HG_Handler_get_id") == NULL)
+    if (handle == NULL) {
+        (void) hg_layer_refuse("HG_Handler_get_id", "handle is NULL");
+        return 0;
+    }
+    if (hg_layer_enter("HG_Handler_get_id") == NULL)
         return 0;
     id = handle->rpc.id;
     (void) hg_layer_leave(HG_SUCCESS);

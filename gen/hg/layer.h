@@ -14,9 +14,9 @@
  *             to close both, the bulk gate is held meanwhile: who comes waits
  *
  * Locking: a gate is one atomic word, so passing it waits for nobody, but for a
- * moment while both are being closed. A mutex
- * serializes beginnings and endings (rooms above this one do both), and guards
- * what they decide by. It is not held while entering.
+ * moment while both are being closed. A mutex serializes beginnings and endings
+ * (rooms above this one do both), and guards what they decide by. It is not
+ * held while entering.
  */
 #ifndef HG_GEN_HG_LAYER_H
 #define HG_GEN_HG_LAYER_H

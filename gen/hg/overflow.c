@@ -32,12 +32,13 @@ static hg_return_t hg_overflow_take_share(
     struct hg_context *context = handle->context;
     bool fetched = large == &handle->in_large;
     enum hg_share_kind kind = fetched ? HG_SHARE_FETCHED : HG_SHARE_HELD;
-    /* Held no more, but on its way still: as if it were held. */
-    uint64_t lingering = fetched ? 0 : na_emul_lingering(handle->addr);
+    uint64_t lingering;
     bool taken;
 
     if (!handle->target)
         return HG_SUCCESS;
+    /* Held no more, but on its way still: as if it were held. */
+    lingering = fetched ? 0 : na_emul_lingering(handle->addr);
     hg_lock(&context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
@@ -134,6 +135,13 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
     return size >= HG_OVERFLOW_FIXED ? hg_wire_load64(payload) : 0;
 }
 
+static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
+{
+    if (*mem_p != NULL)
+        (void) NA_Mem_handle_free((*mem_p)->na_class, *mem_p);
+    *mem_p = NULL;
+}
+
 HG_PRIVATE void hg_overflow_end(
     struct hg_handle *handle, struct hg_overflow *large)
 {
@@ -145,8 +153,7 @@ HG_PRIVATE void hg_overflow_end(
         if (na_emul_withdraw(large->mem, buf->data, handle->addr))
             memset(buf, 0, sizeof(*buf));
     }
-    if (large->remote != NULL)
-        (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
+    hg_overflow_free_mem(&large->remote);
     hg_mem_free(large->data);
     hg_overflow_give_share(handle, large);
     memset(large, 0, sizeof(*large));
@@ -159,9 +166,7 @@ static void hg_overflow_finish(
     struct hg_handle *handle, struct hg_overflow *large, hg_return_t ret)
 {
     assert(!large->under_way && large->mem == NULL);
-    if (large->remote != NULL)
-        (void) NA_Mem_handle_free(large->remote->na_class, large->remote);
-    large->remote = NULL;
+    hg_overflow_free_mem(&large->remote);
     if (ret != HG_SUCCESS)
         hg_overflow_end(handle, large);
 }
@@ -227,10 +232,7 @@ static bool hg_overflow_end_piece(
     if (context->closing)
         handle->canceled = true;
     hg_unlock(&context->lock);
-    /* The local half was described by `mem` until now. */
-    if (large->mem != NULL)
-        (void) NA_Mem_handle_free(large->mem->na_class, large->mem);
-    large->mem = NULL;
+    hg_overflow_free_mem(&large->mem); /* described the local half */
     return more;
 }
 

@@ -87,7 +87,6 @@ static void hg_proc_init(
     proc->error = HG_SUCCESS;
     proc->function = NULL;
     proc->peer = NULL;
-    proc->verified = false;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;
@@ -160,28 +159,24 @@ static const char *hg_proc_doubt(const struct hg_proc *proc)
         : "";
 }
 
-HG_PRIVATE hg_return_t hg_proc_verify(struct hg_proc *proc, uint64_t crc)
+HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
 {
-    /* A failed step moved the end; the limit is where it was. */
-    uint64_t got = hg_crc64_update(0, proc->data, proc->limit);
+    uint64_t got = hg_crc64_update(0, proc->data, proc->end);
 
-    proc->verified = got == crc;
-    if (proc->verified)
+    assert(proc->op == HG_DECODE && proc->pos == 0);
+    if (got == crc)
         return HG_SUCCESS;
     hg_log_error("proc",
         HG_PROC_SUBJECT
         "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
         " instead of %016" PRIx64,
-        HG_PROC_SUBJECT_OF(proc), proc->limit, got, crc);
+        HG_PROC_SUBJECT_OF(proc), proc->end, got, crc);
     return HG_CHECKSUM_ERROR;
 }
 
 /* What hg_proc_finish_decode returns. */
-static hg_return_t hg_proc_judge(
-    struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
 {
-    if (!proc->verified && hg_proc_verify(proc, crc) != HG_SUCCESS)
-        return HG_CHECKSUM_ERROR;
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
         hg_log_error("proc",
             HG_PROC_SUBJECT "the proc function refuses the arguments: %s%s",
@@ -203,11 +198,11 @@ static hg_return_t hg_proc_judge(
 }
 
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
-    struct hg_proc *proc, hg_return_t ret, uint64_t crc)
+    struct hg_proc *proc, hg_return_t ret)
 {
     assert(proc->op == HG_DECODE && proc->kept != NULL);
 
-    ret = hg_proc_judge(proc, ret, crc);
+    ret = hg_proc_judge(proc, ret);
     while (ret != HG_SUCCESS && proc->kept_count > 0) {
         struct hg_proc_kept *last = &proc->kept[--proc->kept_count];
 

@@ -53,12 +53,11 @@ struct hg_proc {
     unsigned char *data; /* the first byte; decoding never writes there */
     size_t pos;          /* bytes encoded or decoded so far */
     size_t end;          /* bytes there are, or room there is */
-    size_t limit;        /* what `end` may grow to, or was at first */
+    size_t limit;        /* what `end` may grow to, of an encoder with `buf` */
     hg_proc_op_t op;
     hg_return_t error;         /* what the first failed step returned */
     const char *function;      /* for log lines: what is called; NULL */
     const char *peer;          /* and by or at whom; NULL */
-    bool verified;             /* decoding: the checksum is right */
     struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
     size_t reserve;            /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
@@ -78,13 +77,14 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
     struct hg_proc *proc, struct hg_buf *buf, size_t reserve, size_t limit);
 
 /* Decode `size` bytes at `data` (borrowed while the proc is used; may be NULL
- * where size is 0). hg_proc_finish_decode must follow. */
+ * where size is 0). hg_proc_finish_decode must follow what decodes. */
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
-/* Check the bytes to decode at once: HG_CHECKSUM_ERROR (logged). Then nothing
- * need follow; else hg_proc_finish_decode does not do it again. */
-HG_PRIVATE hg_return_t hg_proc_verify(struct hg_proc *proc, uint64_t crc);
+/* Check the bytes before anything is decoded, as their change would explain
+ * whatever else goes wrong: HG_CHECKSUM_ERROR (logged) if their CRC64 is not
+ * `crc`. */
+HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc);
 
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
@@ -107,14 +107,14 @@ static inline void hg_proc_set_subject(
 HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     hg_return_t ret, size_t *size_p, uint64_t *crc_p);
 
-/* `ret` is what the proc function returned. HG_CHECKSUM_ERROR (logged) if the
- * CRC64 of all bytes is not `crc`, which explains whatever else went wrong;
- * else `ret` unless HG_SUCCESS; else a failure that the function kept silent
- * about; else HG_CHECKSUM_ERROR (logged) if bytes were left undecoded. On
- * failure all that decoding made is unmade, and the struct decoded into has no
- * meaning: it need not have been zeroed, and must not be freed. */
+/* `ret` is what the proc function returned, and is returned again unless
+ * HG_SUCCESS (logged, unless a step was); next comes a failure that the
+ * function kept silent about; else HG_CHECKSUM_ERROR (logged) if bytes were
+ * left undecoded. On failure all that decoding made is unmade, and the struct
+ * decoded into has no meaning: it need not have been zeroed, and must not be
+ * freed. */
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
-    struct hg_proc *proc, hg_return_t ret, uint64_t crc);
+    struct hg_proc *proc, hg_return_t ret);
 
 /* ---- What decoding made ---- */
 

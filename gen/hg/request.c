@@ -188,24 +188,6 @@ HG_EXPORT hg_return_t HG_Wait(
     return hg_layer_leave(ret);
 }
 
-/* One of several, waited for or just looked at: HG_SUCCESS, with its own result
- * in *result_p, HG_TIMEOUT or HG_INTR. */
-static hg_return_t hg_request_wait_one(struct hg_context *context,
-    const struct hg_request *request, bool waits, uint64_t deadline,
-    hg_return_t *result_p)
-{
-    hg_return_t ret = HG_TIMEOUT;
-
-    if (waits)
-        ret =
-            hg_wait_until(context, &request->done, hg_wait_may_run(), deadline);
-    else if (hg_wait_is_raised(&request->done))
-        ret = HG_SUCCESS;
-    if (ret == HG_SUCCESS)
-        *result_p = request->ret;
-    return ret;
-}
-
 /* HG_Wait_all with an array. */
 static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
@@ -218,25 +200,26 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     for (i = 0; i < count; i++) {
         struct hg_request *request =
             hg_request_enter(requests[i], "HG_Wait_all");
-        hg_return_t result = HG_SUCCESS;
-        hg_return_t ret;
-        bool waits;
+        hg_return_t ret = HG_TIMEOUT;
+        bool done;
 
         if (request == NULL)
             return HG_INVALID_ARG;
-        waits = in_time && !hg_wait_is_raised(&request->done);
-        ret = hg_request_wait_one(context, request, waits, deadline, &result);
+        done = hg_wait_is_raised(&request->done);
+        if (!done && in_time) {
+            ret = hg_wait_until(
+                context, &request->done, hg_wait_may_run(), deadline);
+            done = ret == HG_SUCCESS;
+            in_time = hg_clock_now() < deadline; /* a handler may take long */
+        }
+        if (done && first == HG_SUCCESS)
+            first = request->ret;
         hg_request_leave(request);
         if (statuses != NULL)
-            statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
+            statuses[i] = done ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
-        if (waits) /* it may have run a long handler */
-            in_time = hg_clock_now() < deadline;
-        if (ret == HG_TIMEOUT)
-            missing = true;
-        else if (first == HG_SUCCESS)
-            first = result;
+        missing = missing || !done;
     }
     return first == HG_SUCCESS && missing ? HG_TIMEOUT : first;
 }

@@ -2,13 +2,12 @@
 /* serve: see serve.h. */
 #include "hg/serve.h"
 
-#include "base/clock.h"
+#include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/crc64.h"
+#include "hg/held.h"
 #include "hg/overflow.h"
 #include "na/addr.h"
-#include "na/sink.h"
 
 /* The buffer given for an output encoded by hand. */
 #define HG_SERVE_RAW_SIZE 4096
@@ -30,14 +29,21 @@ static bool hg_serve_enter(struct hg_handle *handle)
     return open;
 }
 
+static bool hg_serve_is_answered(struct hg_handle *handle)
+{
+    bool answered;
+
+    hg_lock(&handle->context->lock);
+    answered = handle->state == HG_HANDLE_ANSWERED;
+    hg_unlock(&handle->context->lock);
+    return answered;
+}
+
 /* Entry of the CALL lane: run the handler. */
 static void hg_serve_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
-    struct hg_context *context = handle->context;
     hg_return_t ret;
-    bool answered;
-    bool freed;
 
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
@@ -51,20 +57,13 @@ static void hg_serve_run(struct na_completion *done)
             hg_handle_function(handle), ret, HG_Error_to_string(ret));
         ret = HG_OTHER_ERROR;
     }
-    if (ret != HG_SUCCESS) {
-        hg_lock(&context->lock);
-        answered = handle->state == HG_HANDLE_ANSWERED;
-        freed = handle->freed;
-        hg_unlock(&context->lock);
-        if (answered)
-            hg_log_error("rpc",
-                "the handler of \"%s\" answered and then "
-                "failed: %s",
-                hg_handle_function(handle), HG_Error_to_string(ret));
-        else
-            (void) hg_serve_respond(handle, ret, NULL);
-        if (!answered && !freed)
-            (void) hg_serve_free(handle);
+    if (ret != HG_SUCCESS && hg_serve_is_answered(handle)) {
+        hg_log_error("rpc",
+            "the handler of \"%s\" answered and then failed: %s",
+            hg_handle_function(handle), HG_Error_to_string(ret));
+    } else if (ret != HG_SUCCESS) {
+        (void) hg_serve_respond(handle, ret, NULL);
+        (void) hg_serve_free(handle);
     }
     hg_handle_unref(handle);
 }
@@ -114,8 +113,8 @@ static void hg_serve_fetch(struct na_completion *done)
 }
 
 /* A handle for a request, in the table of unanswered ones. Beyond its peer's
- * share it is made all the same, to be refused. HG_AGAIN (logged): the peer
- * takes no refusals either. */
+ * share it is made all the same, to be refused. None, though HG_SUCCESS: the
+ * peer takes no refusals either (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
@@ -149,7 +148,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         hg_log_warning("rpc", "%s sends calls and takes no answers",
             hg_handle_peer(handle));
         hg_handle_unref(handle);
-        return HG_AGAIN;
+        handle = NULL;
     }
     *handle_p = handle;
     return HG_SUCCESS;
@@ -178,19 +177,23 @@ static hg_return_t hg_serve_accept(struct hg_handle *handle,
     handle->in_args.data = handle->in.data + header->size;
     handle->in_args.size = (size_t) header->payload_size;
     handle->in_args.crc = header->args_crc;
-    handle->in_args.raw = false;
     return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, const void *message,
-    size_t size)
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
+    const void *message, size_t size)
 {
     struct hg_handle *handle = NULL;
-    hg_return_t ret = hg_serve_new(context, source, header, false, &handle);
+    hg_return_t ret =
+        hg_serve_new(context, source, header, damaged != HG_SUCCESS, &handle);
 
-    if (ret != HG_SUCCESS)
-        return ret == HG_AGAIN ? HG_SUCCESS : ret;
+    if (handle == NULL)
+        return ret;
+    if (damaged != HG_SUCCESS) {
+        hg_serve_push_refusal(handle, damaged);
+        return HG_SUCCESS;
+    }
     hg_handle_count(&context->hg_class->requests_received);
     ret = HG_AGAIN;
     if (handle->refused)
@@ -210,22 +213,11 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t code)
-{
-    struct hg_handle *handle = NULL;
-    hg_return_t ret = hg_serve_new(context, source, header, true, &handle);
-
-    if (ret != HG_SUCCESS)
-        return ret == HG_AGAIN ? HG_SUCCESS : ret;
-    hg_serve_push_refusal(handle, code);
-    return HG_SUCCESS;
-}
-
 /* ---- Answering ---- */
 
-/* The one answer of a handle: who gets true gives it. */
-static bool hg_serve_take(struct hg_handle *handle)
+/* The one answer of a handle: who gets HG_SUCCESS gives it. HG_EXIST
+ * (logged). */
+static hg_return_t hg_serve_take(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     bool taken;
@@ -240,120 +232,13 @@ static bool hg_serve_take(struct hg_handle *handle)
             hg_handle_discount(handle);
     }
     hg_unlock(&context->lock);
-    return taken;
-}
-
-/* A number for a large output. Nobody can let go of it yet. */
-static hg_return_t hg_serve_number(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    hg_return_t ret;
-
-    hg_lock(&context->lock);
-    ret = hg_slots_add(&context->held, handle, &handle->held_id);
-    hg_unlock(&context->lock);
-    return ret;
-}
-
-/* Keep a large output until it is fetched: a reference and a timer. */
-static hg_return_t hg_serve_hold(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    uint64_t until =
-        hg_clock_after_ms(context->hg_class->options.output_hold_ms);
-    hg_return_t ret;
-
-    hg_lock(&context->lock);
-    ret = hg_handle_set_timer(handle, until);
-    handle->held = ret == HG_SUCCESS;
-    if (handle->held)
-        hg_handle_ref(handle);
-    hg_unlock(&context->lock);
-    return ret;
-}
-
-/* Nobody holds the output any more. */
-static void hg_serve_let_go(struct hg_handle *handle)
-{
-    hg_overflow_end(handle, &handle->out_large);
-    hg_handle_unref(handle);
-}
-
-static void hg_serve_run_let_go(struct na_completion *done)
-{
-    hg_serve_let_go(hg_handle_of(done));
-}
-
-/* Take a held output back; the lock is held. */
-static bool hg_serve_take_held(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    if (!handle->held)
-        return false;
-    handle->held = false;
-    (void) hg_slots_remove(&context->held, handle->held_id);
-    hg_deadline_remove(&context->deadline, &handle->timer);
-    return true;
-}
-
-static void hg_serve_fill_header(
-    const struct hg_handle *handle, struct hg_header *header, hg_return_t code)
-{
-    memset(header, 0, sizeof(*header));
-    header->type = HG_HEADER_RESPONSE;
-    header->origin_context = na_sink_number(handle->context->na_context);
-    header->target_context = handle->peer_context;
-    header->code = code;
-    header->rpc_id = handle->rpc.id;
-    header->sequence = handle->sequence;
-    header->incarnation = handle->context->hg_class->na_class->incarnation;
-}
-
-/* Take a held output back that could not be sent. */
-static void hg_serve_take_back(struct hg_handle *handle)
-{
-    bool taken;
-
-    hg_lock(&handle->context->lock);
-    taken = hg_serve_take_held(handle);
-    hg_unlock(&handle->context->lock);
-    if (taken)
-        hg_serve_let_go(handle);
-}
-
-static void hg_serve_unsent(struct hg_handle *handle, hg_return_t ret)
-{
-    (void) ret;
-    hg_serve_take_back(handle);
-}
-
-/* Let the origin fetch an output too large for a message, and hold it. */
-static hg_return_t hg_serve_offer(struct hg_handle *handle,
-    struct hg_header *header, const void **message_p, size_t *size_p)
-{
-    struct hg_context *context = handle->context;
-    hg_return_t ret = hg_serve_number(handle);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out, header,
-        &handle->out_args, handle->held_id, message_p, size_p);
-    if (ret != HG_SUCCESS)
-        goto drop_number;
-    ret = hg_serve_hold(handle);
-    if (ret != HG_SUCCESS)
-        goto end_large;
-    handle->unsent = hg_serve_unsent;
+    if (!taken) {
+        hg_log_error("rpc", "a call of \"%s\" was answered twice",
+            hg_handle_function(handle));
+        return HG_EXIST;
+    }
+    hg_handle_count(&context->hg_class->responses_sent);
     return HG_SUCCESS;
-
-end_large:
-    hg_overflow_end(handle, &handle->out_large);
-drop_number:
-    hg_lock(&context->lock);
-    (void) hg_slots_remove(&context->held, handle->held_id);
-    hg_unlock(&context->lock);
-    return ret;
 }
 
 /* Send what stands in handle->out behind the header's place. */
@@ -368,20 +253,20 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
         size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
 
-    hg_serve_fill_header(handle, &header, HG_SUCCESS);
+    hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
     if (large) {
-        ret = hg_serve_offer(handle, &header, &message, &size);
+        ret = hg_held_offer(handle, &header, &message, &size);
         if (ret != HG_SUCCESS)
             return ret;
     } else {
         header.payload_size = args->size;
         hg_header_encode(&header, handle->out.data);
     }
-    ret = hg_handle_send(handle, message, size, handle->peer_context);
+    ret = hg_handle_send(handle, message, size);
     if (ret != HG_SUCCESS && large)
-        hg_serve_take_back(handle);
+        hg_held_take_back(handle);
     return ret;
 }
 
@@ -389,52 +274,50 @@ static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
 {
     struct hg_header header;
 
-    hg_serve_fill_header(handle, &header, code);
+    hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
+    header.code = hg_handle_result(code);
     if (handle->refused)
         header.flags = HG_HEADER_REFUSED;
     hg_handle_count(&handle->context->hg_class->errors_sent);
     hg_handle_send_control(handle, &header);
 }
 
-/* Send an encoded output; what cannot be sent becomes a code. */
-static hg_return_t hg_serve_finish(struct hg_handle *handle)
+/* Encoding the output ended with `ret`: send it, and what cannot be encoded or
+ * sent becomes a code. */
+static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 {
-    hg_return_t ret = hg_serve_send_output(handle);
-
-    hg_handle_count(&handle->context->hg_class->responses_sent);
-    if (ret == HG_SUCCESS || na_addr_is_dead(handle->addr))
-        return ret;
-    hg_serve_send_code(handle, ret);
+    if (ret == HG_SUCCESS)
+        ret = hg_serve_send_output(handle);
+    if (ret != HG_SUCCESS && !na_addr_is_dead(handle->addr))
+        hg_serve_send_code(handle, ret);
     return ret;
 }
 
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data)
 {
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret = hg_serve_take(handle);
 
-    if (!hg_serve_take(handle)) {
-        hg_log_error("rpc", "a call of \"%s\" was answered twice",
-            hg_handle_function(handle));
-        return HG_EXIST;
-    }
-    handle->out_args.raw = false;
+    if (ret != HG_SUCCESS)
+        return ret;
     if (code == HG_SUCCESS)
-        ret = hg_handle_encode(handle, data);
-    if (code == HG_SUCCESS && ret == HG_SUCCESS)
-        return hg_serve_finish(handle);
-    hg_handle_count(&handle->context->hg_class->responses_sent);
-    hg_serve_send_code(
-        handle, hg_handle_result(code != HG_SUCCESS ? code : ret));
-    return ret;
+        return hg_serve_finish(handle, hg_handle_encode(handle, data));
+    hg_serve_send_code(handle, code);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_serve_output_buf(
     struct hg_handle *handle, void **buf_p, size_t *size_p)
 {
-    hg_return_t ret = hg_buf_reserve(&handle->out,
-        HG_HEADER_MIN + HG_SERVE_RAW_SIZE, HG_HEADER_MIN + HG_SERVE_RAW_SIZE);
+    hg_return_t ret;
 
+    if (hg_serve_is_answered(handle)) { /* what was sent lies there */
+        hg_log_error("rpc", "the output of \"%s\" was sent already",
+            hg_handle_function(handle));
+        return HG_EXIST;
+    }
+    ret = hg_buf_reserve(&handle->out, HG_HEADER_MIN + HG_SERVE_RAW_SIZE,
+        HG_HEADER_MIN + HG_SERVE_RAW_SIZE);
     if (ret != HG_SUCCESS)
         return ret;
     if (handle->raw_size == 0)
@@ -449,6 +332,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
     struct hg_handle *handle, const void *extra, size_t extra_size)
 {
     size_t size = extra != NULL ? extra_size : handle->raw_size;
+    size_t limit = handle->context->hg_class->options.max_args_size;
     hg_return_t ret;
 
     if (extra == NULL && extra_size != 0) {
@@ -457,22 +341,26 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
             hg_handle_function(handle), extra_size);
         return HG_INVALID_ARG;
     }
+    if (extra_size > limit) {
+        hg_log_error("rpc",
+            "the output of \"%s\" has %zu bytes and exceeds the limit of %zu",
+            hg_handle_function(handle), extra_size, limit);
+        return HG_MSGSIZE;
+    }
+    ret = hg_serve_take(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_buf_reserve(
         &handle->out, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret != HG_SUCCESS)
-        return ret;
-    if (!hg_serve_take(handle)) {
-        hg_log_error("rpc", "a call of \"%s\" was answered twice",
-            hg_handle_function(handle));
-        return HG_EXIST;
-    }
-    if (extra != NULL && size > 0)
-        memcpy(handle->out.data + HG_HEADER_MIN, extra, size);
+        return hg_serve_finish(handle, ret);
+    if (extra != NULL && size > 0) /* from the same buffer, perhaps */
+        memmove(handle->out.data + HG_HEADER_MIN, extra, size);
     handle->out_args.data = handle->out.data + HG_HEADER_MIN;
     handle->out_args.size = size;
     handle->out_args.crc = hg_crc64_update(0, handle->out_args.data, size);
     handle->out_args.raw = true;
-    return hg_serve_finish(handle);
+    return hg_serve_finish(handle, HG_SUCCESS);
 }
 
 /* ---- Letting go ---- */
@@ -503,59 +391,6 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
     return HG_SUCCESS;
-}
-
-HG_PRIVATE void hg_serve_acknowledged(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header)
-{
-    struct hg_handle *handle;
-
-    hg_lock(&context->lock);
-    handle =
-        (struct hg_handle *) hg_slots_get(&context->held, header->sequence);
-    if (handle != NULL && !na_addr_same(handle->addr, source))
-        handle = NULL;
-    if (handle != NULL && !hg_serve_take_held(handle))
-        handle = NULL;
-    hg_unlock(&context->lock);
-    if (handle == NULL)
-        hg_handle_count(&context->hg_class->late);
-    else /* a transport's own withdrawing may wait, which the sink must not */
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
-}
-
-HG_PRIVATE void hg_serve_expired(struct hg_handle *handle)
-{
-    bool taken;
-
-    hg_lock(&handle->context->lock);
-    taken = hg_serve_take_held(handle);
-    hg_unlock(&handle->context->lock);
-    if (!taken) { /* it was the input's */
-        hg_overflow_expired(handle);
-        return;
-    }
-    hg_log_warning("rpc", "%s did not fetch the output of \"%s\" in time",
-        hg_handle_peer(handle), hg_handle_function(handle));
-    hg_serve_let_go(handle);
-}
-
-HG_PRIVATE void hg_serve_release_held(
-    struct hg_context *context, const struct na_addr *addr)
-{
-    uint32_t cursor = 0;
-    struct hg_handle *handle;
-    uint64_t id;
-
-    hg_lock(&context->lock);
-    while ((handle = (struct hg_handle *) hg_slots_next(
-                &context->held, &cursor, &id)) != NULL) {
-        if (addr != NULL && handle->addr != addr)
-            continue;
-        if (hg_serve_take_held(handle))
-            hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_let_go);
-    }
-    hg_unlock(&context->lock);
 }
 
 /* The first handle that the application has; with a reference. */

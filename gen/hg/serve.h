@@ -9,8 +9,9 @@
  * no answers, so that they pile up here, is not told any more.
  *
  * What a peer may have here at a time is limited: calls unanswered, bytes of
- * input being fetched or with a handler, bytes of output not fetched yet. The
- * room share divides that fairly; what is past it ends with HG_AGAIN.
+ * input being fetched or with a handler, bytes of output not fetched yet (room
+ * held). The room share divides that fairly; what is past it ends with
+ * HG_AGAIN.
  *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.
@@ -22,41 +23,29 @@
 
 #include "hg/handle.h"
 
-/* A request came; borrowed. HG_NOMEM (logged): not even its refusal could be
- * filed. */
+/* A request came; borrowed. `damaged` is the code of a header that could be
+ * read only in part: its sender is told that it will not be executed. HG_NOMEM
+ * (logged): not even a refusal could be filed. */
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, const void *message,
-    size_t size);
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
+    const void *message, size_t size);
 
-/* Tell the sender of a request that it will not be executed, from the
- * internal lane. HG_NOMEM as hg_serve_request. */
-HG_PRIVATE hg_return_t hg_serve_refuse(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t code);
-
-/* A large output was fetched. */
-HG_PRIVATE void hg_serve_acknowledged(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header);
-
-/* Answer with the encoded output in handle->out, or with a code alone.
+/* Answer: with `data` encoded by the output proc, or with a `code` alone. An
+ * output that cannot be encoded or sent becomes a code, and is returned.
  * HG_EXIST: answered already. */
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
+
+/* See HG_Handler_start_response. */
 HG_PRIVATE hg_return_t hg_serve_respond_raw(
     struct hg_handle *handle, const void *extra, size_t extra_size);
 
-/* A buffer for an output encoded by hand. */
+/* A buffer for an output encoded by hand. HG_EXIST: answered already. */
 HG_PRIVATE hg_return_t hg_serve_output_buf(
     struct hg_handle *handle, void **buf_p, size_t *size_p);
 
 /* The application is done with the handle; HG_INVALID_ARG: it was before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
-
-/* Let go of outputs held for `addr`, or for everybody when NULL. */
-HG_PRIVATE void hg_serve_release_held(
-    struct hg_context *context, const struct na_addr *addr);
-
-/* The time of a held output, or of an input being fetched, ran out. */
-HG_PRIVATE void hg_serve_expired(struct hg_handle *handle);
 
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);

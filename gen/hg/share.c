@@ -4,10 +4,13 @@
 
 #include "base/lock.h"
 
+_Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
+    "an address has a place for each kind");
+
 /* Where an address counts it. */
 static uint64_t *hg_share_of(struct na_addr *addr, enum hg_share_kind kind)
 {
-    assert(kind < HG_SHARE_KINDS && HG_SHARE_KINDS <= NA_CORE_USES);
+    assert(kind < HG_SHARE_KINDS);
     return &na_addr_core_of(addr)->used[kind];
 }
 

@@ -11,13 +11,10 @@ HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
 {
     struct na_class_core *core = na_class_core_of(na_class);
-    struct na_addr_core *addr;
-    size_t part = core->ops.addr_size;
+    struct na_addr_core *addr = (struct na_addr_core *) na_core_alloc(
+        offsetof(struct na_addr_core, pub), sizeof(struct na_addr),
+        core->ops.addr_size);
 
-    if (part < sizeof(struct na_addr))
-        part = sizeof(struct na_addr);
-    addr = (struct na_addr_core *) hg_mem_calloc(
-        1, offsetof(struct na_addr_core, pub) + part);
     if (addr == NULL)
         goto no_memory;
     if (name != NULL) {
@@ -128,6 +125,36 @@ HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr)
     return na_addr_state(addr) != NA_SUCCESS ? NA_TRUE : NA_FALSE;
 }
 
+/* The name of an address; a peer that told none is known by its number. */
+static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    int n;
+
+    hg_lock(&core->lock);
+    if (addr->name != NULL)
+        n = snprintf(buf, size, "%s", addr->name);
+    else
+        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
+            core->pub.protocol, (const void *) addr);
+    hg_unlock(&core->lock);
+    return n < 0 ? 0 : (size_t) n;
+}
+
+HG_PRIVATE na_return_t na_addr_check_alive(
+    const struct na_addr *addr, const char *function)
+{
+    char name[NA_MAX_ADDR_LEN];
+    na_return_t ret = na_addr_state(addr);
+
+    if (HG_UNLIKELY(ret != NA_SUCCESS)) {
+        (void) na_addr_print(addr, name, sizeof(name));
+        hg_log_error("addr", "%s: the peer %s is gone: %s", function, name,
+            NA_Error_to_string(ret));
+    }
+    return ret;
+}
+
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
@@ -192,20 +219,27 @@ NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
     return NA_SUCCESS;
 }
 
+/* Another reference for the application. */
+static na_return_t na_addr_hand_out(
+    struct na_addr *addr, na_addr_t *addr_p, const char *function)
+{
+    if (addr_p == NULL) {
+        hg_log_error("addr", "%s: the place for the address is NULL", function);
+        return NA_INVALID_ARG;
+    }
+    na_addr_ref(addr);
+    na_addr_give(addr);
+    *addr_p = addr;
+    return NA_SUCCESS;
+}
+
 NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr)
 {
     na_return_t ret = na_live_check(na_class, "NA_Addr_self");
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (addr == NULL) {
-        hg_log_error("addr", "NA_Addr_self: addr is NULL");
-        return NA_INVALID_ARG;
-    }
-    na_addr_ref(na_class->self_addr);
-    na_addr_give(na_class->self_addr);
-    *addr = na_class->self_addr;
-    return NA_SUCCESS;
+    return na_addr_hand_out(na_class->self_addr, addr, "NA_Addr_self");
 }
 
 NA_EXPORT na_return_t NA_Addr_dup(
@@ -215,14 +249,7 @@ NA_EXPORT na_return_t NA_Addr_dup(
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (new_addr == NULL) {
-        hg_log_error("addr", "NA_Addr_dup: new_addr is NULL");
-        return NA_INVALID_ARG;
-    }
-    na_addr_ref(addr);
-    na_addr_give(addr);
-    *new_addr = addr;
-    return NA_SUCCESS;
+    return na_addr_hand_out(addr, new_addr, "NA_Addr_dup");
 }
 
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr)
@@ -239,22 +266,6 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
         na_addr_check(na_class, addr2, "NA_Addr_cmp") != NA_SUCCESS)
         return NA_FALSE;
     return na_addr_same(addr1, addr2) ? NA_TRUE : NA_FALSE;
-}
-
-/* The name of an address; a peer that told none is known by its number. */
-static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class);
-    int n;
-
-    hg_lock(&core->lock);
-    if (addr->name != NULL)
-        n = snprintf(buf, size, "%s", addr->name);
-    else
-        n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
-            core->pub.protocol, (const void *) addr);
-    hg_unlock(&core->lock);
-    return n < 0 ? 0 : (size_t) n;
 }
 
 NA_EXPORT na_return_t NA_Addr_to_string(

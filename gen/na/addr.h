@@ -33,8 +33,11 @@ HG_PRIVATE void na_addr_give(struct na_addr *addr);
  * class's to tell. */
 HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret);
 
-/* NA_SUCCESS while alive, else how it died. */
+/* NA_SUCCESS while alive, else how it died. The second one logs that, with the
+ * name of what is therefore not done. */
 HG_PRIVATE na_return_t na_addr_state(const struct na_addr *addr);
+HG_PRIVATE na_return_t na_addr_check_alive(
+    const struct na_addr *addr, const char *function);
 
 /* Whether two addresses of one class name the same peer. */
 HG_PRIVATE bool na_addr_same(

@@ -31,6 +31,11 @@
 
 #define NA_CLASS_LINGER_MS 1000
 
+/* What a message may be at most: by default, and whatever is asked for. */
+#define NA_CLASS_MSG_DEFAULT ((size_t) 64 << 10)
+#define NA_CLASS_MSG_MIN ((size_t) 512)
+#define NA_CLASS_MSG_MAX ((size_t) 16 << 20)
+
 /* ---- What the core offers a transport ---- */
 
 static void na_class_log(int level, const char *subsys, const char *format, ...)
@@ -155,6 +160,15 @@ static na_return_t na_class_keep(
     return NA_SUCCESS;
 }
 
+static size_t na_class_msg_size(size_t wanted)
+{
+    if (wanted == 0)
+        return NA_CLASS_MSG_DEFAULT;
+    if (wanted < NA_CLASS_MSG_MIN)
+        return NA_CLASS_MSG_MIN;
+    return wanted > NA_CLASS_MSG_MAX ? NA_CLASS_MSG_MAX : wanted;
+}
+
 /* Copy the application's options and fill in the defaults. */
 static na_return_t na_class_set_info(
     struct na_class_core *core, const struct na_init_info *given)
@@ -183,6 +197,8 @@ static na_return_t na_class_set_info(
         na_class_keep(core, 3, &info->curve_server_key) != NA_SUCCESS ||
         na_class_keep(core, 4, &info->curve_allow_dir) != NA_SUCCESS)
         return NA_NOMEM;
+    info->max_unexpected_size = na_class_msg_size(info->max_unexpected_size);
+    info->max_expected_size = na_class_msg_size(info->max_expected_size);
     if ((info->progress_mode & NA_NO_BLOCK) != 0)
         info->wait_mode = NA_WAIT_SPIN;
     if (info->spin_us == 0)
@@ -238,17 +254,26 @@ static void na_class_free(struct na_class_core *core)
     hg_mem_free(core);
 }
 
+/* Release everything but the transport, which is closed. */
+static void na_class_delete(struct na_class_core *core)
+{
+    if (core->emul != NULL)
+        na_emul_destroy(core->emul);
+    na_match_fini(&core->match);
+    pthread_mutex_destroy(&core->poll_lock);
+    pthread_mutex_destroy(&core->context_lock);
+    pthread_mutex_destroy(&core->lock);
+    na_class_free(core);
+}
+
 /* A class of `plugin` with everything but the transport. */
 static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     const char *protocol, na_bool_t listen, const struct na_init_info *info)
 {
-    struct na_class_core *core;
-    size_t part = plugin->class_size;
+    struct na_class_core *core = (struct na_class_core *) na_core_alloc(
+        offsetof(struct na_class_core, pub), sizeof(struct na_class),
+        plugin->class_size);
 
-    if (part < sizeof(struct na_class))
-        part = sizeof(struct na_class);
-    core = (struct na_class_core *) hg_mem_calloc(
-        1, offsetof(struct na_class_core, pub) + part);
     if (core == NULL) {
         hg_log_error("cls", "no memory for a class");
         return NULL;
@@ -270,37 +295,23 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     if (core->info.force_rma_emulation || core->ops.put == NULL) {
         if (core->ops.frame_send == NULL && core->info.force_rma_emulation) {
             hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
-            goto fini_locks;
+            goto delete_core;
         }
         if (core->ops.frame_send != NULL) {
             core->emul = na_emul_create(&core->pub);
             if (core->emul == NULL)
-                goto fini_locks;
+                goto delete_core;
         }
         na_plugins_emulate(&core->ops);
     }
     return core;
 
-fini_locks:
-    na_match_fini(&core->match);
-    pthread_mutex_destroy(&core->poll_lock);
-    pthread_mutex_destroy(&core->context_lock);
-    pthread_mutex_destroy(&core->lock);
+delete_core:
+    na_class_delete(core);
+    return NULL;
 free_core:
     na_class_free(core);
     return NULL;
-}
-
-/* Release everything but the transport, which is closed. */
-static void na_class_delete(struct na_class_core *core)
-{
-    if (core->emul != NULL)
-        na_emul_destroy(core->emul);
-    na_match_fini(&core->match);
-    pthread_mutex_destroy(&core->poll_lock);
-    pthread_mutex_destroy(&core->context_lock);
-    pthread_mutex_destroy(&core->lock);
-    na_class_free(core);
 }
 
 /* Body of the optional progress thread: serves peers' RMA while the

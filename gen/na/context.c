@@ -60,13 +60,10 @@ HG_PRIVATE struct na_context *na_context_create(
     struct na_class *na_class, bool own)
 {
     struct na_class_core *core = na_class_core_of(na_class);
-    struct na_context_core *context;
-    size_t part = core->ops.context_size;
+    struct na_context_core *context = (struct na_context_core *) na_core_alloc(
+        offsetof(struct na_context_core, pub), sizeof(struct na_context),
+        core->ops.context_size);
 
-    if (part < sizeof(struct na_context))
-        part = sizeof(struct na_context);
-    context = (struct na_context_core *) hg_mem_calloc(
-        1, offsetof(struct na_context_core, pub) + part);
     if (context == NULL) {
         hg_log_error("ctx", "no memory for a context");
         return NULL;
@@ -103,11 +100,10 @@ free_context:
 HG_PRIVATE void na_context_cancel_all(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
+    struct na_op_core *op;
     uint32_t i;
 
-    for (i = 0; i < core->op_count; i++) {
-        struct na_op_core *op = core->ops[i];
-
+    for (i = 0; (op = na_op_table_at(core, i)) != NULL; i++) {
         if (atomic_load(&op->state) == NA_OP_PENDING)
             (void) na_context_cancel(context, na_op_public_id(op));
     }
@@ -116,11 +112,10 @@ HG_PRIVATE void na_context_cancel_all(struct na_context *context)
 /* Recycle what ended, without telling anybody. */
 static void na_context_discard(struct na_context_core *context)
 {
+    struct na_op_core *op;
     uint32_t i;
 
-    for (i = 0; i < context->op_count; i++) {
-        struct na_op_core *op = context->ops[i];
-
+    for (i = 0; (op = na_op_table_at(context, i)) != NULL; i++) {
         if (atomic_load(&op->state) == NA_OP_DONE)
             na_op_put(op);
     }
@@ -132,9 +127,8 @@ static void na_context_drain(struct na_context_core *context)
     uint64_t deadline = hg_clock_after_ms(NA_CONTEXT_DRAIN_MS);
 
     na_context_cancel_all(&context->pub);
-    while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline) {
+    while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
-    }
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
     if (atomic_load(&context->op_pending) > 0)

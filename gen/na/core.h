@@ -12,14 +12,16 @@
  *                          ^ what everybody else has a pointer to
  *
  * Who guards what stands behind each member. Order of locks, outermost first:
- * match lock, context list, context's sink; and class lock, context's
- * operation lock, queue lock, each innermost: nothing is locked inside.
+ * poll lock; match lock, or live's; context list, context's sink; and class
+ * lock, context's operation lock, queue lock, each innermost: nothing is
+ * locked inside but a waker's own. The emulation's lock has none inside.
  */
 #ifndef HG_GEN_NA_CORE_H
 #define HG_GEN_NA_CORE_H
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "na/queue.h"
 
 struct na_emul;
@@ -168,6 +170,14 @@ struct na_class_core {
     _Alignas(max_align_t) struct na_class pub;
 };
 
+/* Zeroed memory for an object of three parts: what lies before the public one,
+ * and that with its extension, of whose size the transport says `size`. NULL:
+ * out of memory. */
+static inline void *na_core_alloc(size_t before, size_t pub, size_t size)
+{
+    return hg_mem_calloc(1, before + (size > pub ? size : pub));
+}
+
 static inline struct na_op_core *na_op_core_of(const struct na_op *op)
 {
     return HG_CONTAINER_OF(op, struct na_op_core, pub);
@@ -208,7 +218,7 @@ static inline struct na_emul *na_class_emul(const struct na_class *na_class)
     return na_class_core_of(na_class)->emul;
 }
 
-/* Take note that a message or frame came, for how to wait. */
+/* Take note that a message came, for how to wait. */
 static inline void na_class_note_arrival(
     struct na_class *na_class, na_size_t size)
 {

@@ -2,7 +2,30 @@
 /* cursor: see cursor.h. */
 #include "na/cursor.h"
 
-#include "na/rma.h"
+/* The segment that holds logical `offset` (less than the size of `mem`), and
+ * where in it: a binary search. */
+static na_size_t na_cursor_find(
+    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
+{
+    const na_offset_t *starts = na_mem_core_of(mem)->starts;
+    na_size_t low = 0;
+    na_size_t high = mem->segment_count;
+
+    assert(offset < mem->size);
+    /* The last segment that starts at or before the offset; of several that
+     * start there (empty ones) the last is the one with bytes. */
+    while (high - low > 1) {
+        na_size_t middle = low + (high - low) / 2;
+
+        if (starts[middle] <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    *within_p = offset - starts[low];
+    assert(*within_p < mem->segments[low].size);
+    return low;
+}
 
 HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     const struct na_mem_handle *mem, na_offset_t offset)
@@ -14,7 +37,7 @@ HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     cursor->index = mem->segment_count;
     cursor->offset = 0;
     if (offset < mem->size)
-        cursor->index = na_rma_find_segment(mem, offset, &cursor->offset);
+        cursor->index = na_cursor_find(mem, offset, &cursor->offset);
 }
 
 HG_PRIVATE char *na_cursor_run(

@@ -22,7 +22,6 @@
 #include "na/emul_xfer.h"
 #include "na/rma.h"
 
-#define NA_EMUL_DEATH_MS 5000u /* when info names none */
 #define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
 
 /* ---- Life ---- */
@@ -34,8 +33,10 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     size_t frame = info->rma_frame_size;
     uint64_t window = info->rma_window;
 
-    if (emul == NULL)
-        goto no_memory;
+    if (emul == NULL) {
+        hg_log_error("rma", "no memory for the emulation of remote access");
+        return NULL;
+    }
     if (hg_lock_init(&emul->lock) != HG_SUCCESS)
         goto free_emul;
     if (hg_lock_cond_init(&emul->cond) != HG_SUCCESS)
@@ -59,8 +60,6 @@ destroy_lock:
     pthread_mutex_destroy(&emul->lock);
 free_emul:
     hg_mem_free(emul);
-no_memory:
-    hg_log_error("rma", "no memory for the emulation of remote access");
     return NULL;
 }
 
@@ -104,30 +103,21 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
     struct na_emul *emul = na_class_emul(mem->na_class);
     struct na_emul_reg *reg =
         (struct na_emul_reg *) hg_mem_calloc(1, sizeof(*reg));
-    uint64_t key;
     hg_return_t ret;
 
-    if (reg == NULL)
-        goto no_memory;
+    if (reg == NULL) {
+        hg_log_error("rma", "no memory to register memory");
+        return NA_NOMEM;
+    }
     reg->mem = mem;
     hg_list_init(&reg->xfers);
     hg_list_init(&reg->in_buried);
     hg_lock(&emul->lock);
-    do
-        key = hg_clock_random();
-    while (key == 0 || hg_map_get(&emul->regs, key) != NULL);
-    ret = hg_map_put(&emul->regs, key, reg);
+    ret = hg_map_add(&emul->regs, reg, &mem->key);
     hg_unlock(&emul->lock);
     if (ret != HG_SUCCESS)
-        goto free_reg;
-    mem->key = key;
-    return NA_SUCCESS;
-
-free_reg:
-    hg_mem_free(reg);
-no_memory:
-    hg_log_error("rma", "no memory to register memory");
-    return NA_NOMEM;
+        hg_mem_free(reg);
+    return ret;
 }
 
 /* Wait, releasing the lock, for frames and copies to end; a line in the log
@@ -139,17 +129,13 @@ static void na_emul_await(
     uint64_t soon = hg_clock_after_ms(NA_EMUL_RECLAIM_MS);
     unsigned ms = emul->na_class->info->death_ms;
 
-    if (ms == 0)
-        ms = NA_EMUL_DEATH_MS;
     if (*deadline == 0)
-        *deadline = hg_clock_after_ms(2 * ms + 1000);
+        *deadline = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
     if (na_emul_xfer_wait(emul, soon))
         return;
     if (soon > *deadline) {
-        hg_log_error("rma",
-            "%s still waits for the transport to give memory "
-            "back",
-            what);
+        hg_log_error(
+            "rma", "%s waits for the transport to give memory back", what);
         *deadline = HG_CLOCK_NEVER;
     }
     hg_unlock(&emul->lock);
@@ -363,7 +349,7 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 
         na_emul_xfer_end(xfer, ret, 0);
         hg_list_remove(&xfer->link); /* nothing more is sent */
-        xfer->todo = 0;
+        xfer->owed = 0;
         na_emul_xfer_check(xfer);
     }
     na_emul_leave(emul);
@@ -394,12 +380,12 @@ static const char *na_emul_receive(struct na_emul_xfer *xfer,
         xfer->moved += size;
     }
     if (xfer->moved == xfer->length) {
-        unsigned last = want_ack ? NA_EMUL_TODO_ACK : 0;
+        unsigned last = want_ack ? NA_EMUL_OWED_ACK : 0;
 
         na_emul_xfer_end(
-            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_TODO_DONE);
+            xfer, NA_SUCCESS, xfer->origin ? last : NA_EMUL_OWED_DONE);
     } else if (want_ack) {
-        xfer->todo |= NA_EMUL_TODO_ACK;
+        xfer->owed |= NA_EMUL_OWED_ACK;
         na_emul_xfer_kick(xfer);
     }
     return NULL;
@@ -476,7 +462,7 @@ static const char *na_emul_to_origin(struct na_emul *emul,
 
     if (xfer == NULL)
         return "rma_stale";
-    if (xfer->peer->addr != source || (xfer->todo & NA_EMUL_TODO_REQ) != 0)
+    if (xfer->peer->addr != source || (xfer->owed & NA_EMUL_OWED_REQ) != 0)
         return "rma_malformed"; /* somebody guesses */
     if (wire->type == NA_EMUL_WIRE_DONE)
         return na_emul_done_arrived(xfer, wire);
@@ -546,7 +532,7 @@ static const char *na_emul_requested(struct na_emul *emul,
     if (wire->window < xfer->window)
         xfer->window = wire->window;
     if (wire->length == 0)
-        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_TODO_DONE);
+        na_emul_xfer_end(xfer, NA_SUCCESS, NA_EMUL_OWED_DONE);
     else if (sends)
         na_emul_xfer_kick(xfer);
     else

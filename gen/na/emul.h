@@ -34,10 +34,10 @@
  * Locking: one mutex per class guards registrations and transfers. It is
  * never held while a slot of the transport or core->complete is called, nor
  * while payload is copied: memory in use is pinned by counts instead, and
- * deregistration waits for them. A slow or stopped peer holds them as long as it
- * likes to, up to its death; so the library's own memory, which no application
- * wants back at once, is withdrawn instead: what is in use is left to the last
- * who uses it.
+ * deregistration waits for them. A slow or stopped peer holds them as long as
+ * it likes to, up to its death; so the library's own memory, which no
+ * application wants back at once, is withdrawn instead: what is in use is left
+ * to the last who uses it.
  */
 #ifndef HG_GEN_NA_EMUL_H
 #define HG_GEN_NA_EMUL_H

@@ -11,7 +11,7 @@
 /* One frame being made. */
 struct na_emul_send_plan {
     struct na_emul_wire wire;
-    unsigned todo;               /* what it settles */
+    unsigned owed;               /* what it settles */
     struct na_emul_frame *frame; /* NULL: no data */
     const void *data;
     na_size_t size;
@@ -128,22 +128,22 @@ static bool na_emul_send_choose(
 
     memset(plan, 0, sizeof(*plan));
     wire->id = xfer->id;
-    if ((xfer->todo & NA_EMUL_TODO_REQ) != 0) {
-        plan->todo = NA_EMUL_TODO_REQ;
+    if ((xfer->owed & NA_EMUL_OWED_REQ) != 0) {
+        plan->owed = NA_EMUL_OWED_REQ;
         wire->type = xfer->sends ? NA_EMUL_WIRE_PUT_REQ : NA_EMUL_WIRE_GET_REQ;
         wire->key = xfer->op->remote->key;
         wire->offset = xfer->op->remote_offset;
         wire->length = xfer->length;
         wire->window = xfer->emul->window;
-    } else if ((xfer->todo & NA_EMUL_TODO_ABORT) != 0) {
-        plan->todo = NA_EMUL_TODO_ABORT;
+    } else if ((xfer->owed & NA_EMUL_OWED_ABORT) != 0) {
+        plan->owed = NA_EMUL_OWED_ABORT;
         wire->type = NA_EMUL_WIRE_ABORT;
-    } else if ((xfer->todo & NA_EMUL_TODO_DONE) != 0) {
-        plan->todo = NA_EMUL_TODO_DONE;
+    } else if ((xfer->owed & NA_EMUL_OWED_DONE) != 0) {
+        plan->owed = NA_EMUL_OWED_DONE;
         wire->type = NA_EMUL_WIRE_DONE;
         wire->status = (uint16_t) xfer->status;
-    } else if ((xfer->todo & NA_EMUL_TODO_ACK) != 0) {
-        plan->todo = NA_EMUL_TODO_ACK;
+    } else if ((xfer->owed & NA_EMUL_OWED_ACK) != 0) {
+        plan->owed = NA_EMUL_OWED_ACK;
         wire->type = xfer->origin ? NA_EMUL_WIRE_GET_ACK : NA_EMUL_WIRE_PUT_ACK;
         wire->offset = xfer->moved;
     } else {
@@ -216,18 +216,18 @@ static void na_emul_send_sent(struct na_emul_xfer *xfer)
 static enum na_emul_send_result na_emul_send_failed(struct na_emul_xfer *xfer,
     struct na_emul_send_plan *plan, bool was_ended, na_return_t ret)
 {
-    bool request = (plan->todo & NA_EMUL_TODO_REQ) != 0;
+    bool request = (plan->owed & NA_EMUL_OWED_REQ) != 0;
 
     na_emul_send_unload(xfer, plan);
     if (xfer->ended == was_ended)
-        xfer->todo |= plan->todo;
+        xfer->owed |= plan->owed;
     else if (request)
-        xfer->todo = 0; /* the peer has never heard of it */
-    if (ret == NA_NOMEM && (plan->todo == 0 || request)) {
+        xfer->owed = 0; /* the peer has never heard of it */
+    if (ret == NA_NOMEM && (plan->owed == 0 || request)) {
         na_emul_xfer_fail(xfer, ret);
     } else if (ret != NA_AGAIN && ret != NA_NOMEM) {
         na_emul_xfer_end(xfer, ret, 0);
-        xfer->todo = 0;
+        xfer->owed = 0;
     }
     na_emul_xfer_kick(xfer);
     if (ret == NA_AGAIN && !hg_list_is_empty(&xfer->link)) {
@@ -249,7 +249,7 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
     assert(!xfer->busy && hg_list_is_empty(&xfer->link));
     if (!na_emul_send_choose(xfer, &plan))
         return NA_EMUL_SEND_NOTHING;
-    if (plan.todo == 0 || plan.wire.type == NA_EMUL_WIRE_PUT_REQ) {
+    if (plan.owed == 0 || plan.wire.type == NA_EMUL_WIRE_PUT_REQ) {
         na_size_t size = na_emul_send_allowance(xfer);
 
         xfer->busy = true;
@@ -258,7 +258,7 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
         xfer->busy = false;
         if (ret == NA_NOMEM)
             return na_emul_send_failed(xfer, &plan, was_ended, ret);
-        if (plan.frame == NULL && plan.todo == 0) {
+        if (plan.frame == NULL && plan.owed == 0) {
             hg_list_push(&xfer->peer->parked, &xfer->link);
             return NA_EMUL_SEND_NOTHING;
         }
@@ -269,7 +269,7 @@ HG_PRIVATE enum na_emul_send_result na_emul_send_one(struct na_emul_xfer *xfer)
         }
         na_emul_send_account(xfer, &plan);
     }
-    xfer->todo &= ~plan.todo;
+    xfer->owed &= ~plan.owed;
     xfer->busy = true;
     hg_unlock(&emul->lock);
     ret = na_emul_send_out(emul, addr, &plan);

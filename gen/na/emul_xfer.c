@@ -111,12 +111,16 @@ static void na_emul_xfer_free_buf(void *object)
     hg_mem_free(frame->buf);
 }
 
+/* A frame or copy is done with its memory: that of `reg`, or of an operation
+ * where that is NULL. */
 static void na_emul_xfer_unpin(struct na_emul *emul, struct na_emul_reg *reg)
 {
-    assert(reg->pins > 0);
-    reg->pins--;
-    if (reg->pins == 0 && reg->user != NULL)
-        hg_list_push(&emul->buried, &reg->in_buried);
+    if (reg != NULL) {
+        assert(reg->pins > 0);
+        reg->pins--;
+        if (reg->pins == 0 && reg->user != NULL)
+            hg_list_push(&emul->buried, &reg->in_buried);
+    }
     if (emul->waiters > 0)
         pthread_cond_broadcast(&emul->cond);
 }
@@ -193,10 +197,7 @@ HG_PRIVATE void na_emul_xfer_frame_put(struct na_emul_frame *frame)
 
     assert(xfer->frames > 0);
     xfer->frames--;
-    if (frame->reg != NULL)
-        na_emul_xfer_unpin(emul, frame->reg);
-    else if (emul->waiters > 0)
-        pthread_cond_broadcast(&emul->cond);
+    na_emul_xfer_unpin(emul, frame->reg);
     if (frame->buf != NULL) {
         assert(peer->gathered >= emul->gather_size);
         peer->gathered -= emul->gather_size;
@@ -222,10 +223,7 @@ HG_PRIVATE void na_emul_xfer_copy_end(
 {
     assert(xfer->copies > 0);
     xfer->copies--;
-    if (reg != NULL)
-        na_emul_xfer_unpin(xfer->emul, reg);
-    else if (xfer->emul->waiters > 0)
-        pthread_cond_broadcast(&xfer->emul->cond);
+    na_emul_xfer_unpin(xfer->emul, reg);
 }
 
 HG_PRIVATE bool na_emul_xfer_wait(struct na_emul *emul, uint64_t deadline)
@@ -305,7 +303,7 @@ HG_PRIVATE struct na_emul_xfer *na_emul_xfer_new(struct na_emul *emul,
     na_emul_xfer_reset(xfer, peer, origin, sends, length, emul);
     xfer->id = id;
     if (origin) {
-        xfer->todo = NA_EMUL_TODO_REQ;
+        xfer->owed = NA_EMUL_OWED_REQ;
     } else {
         hg_list_push(&peer->targets[na_emul_xfer_hash(id)], &xfer->in_bucket);
         peer->target_count++;
@@ -399,7 +397,7 @@ HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer)
 {
     bool data = xfer->sends && !xfer->ended && xfer->moved < xfer->length;
 
-    if ((data || xfer->todo != 0) && !xfer->busy &&
+    if ((data || xfer->owed != 0) && !xfer->busy &&
         hg_list_is_empty(&xfer->link))
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
@@ -417,7 +415,7 @@ static void na_emul_xfer_start_next(struct na_emul_peer *peer)
 }
 
 HG_PRIVATE void na_emul_xfer_end(
-    struct na_emul_xfer *xfer, na_return_t status, unsigned todo)
+    struct na_emul_xfer *xfer, na_return_t status, unsigned owed)
 {
     struct na_emul_peer *peer = xfer->peer;
 
@@ -425,7 +423,7 @@ HG_PRIVATE void na_emul_xfer_end(
         return;
     xfer->ended = true;
     xfer->status = status;
-    xfer->todo = todo;
+    xfer->owed = owed;
     hg_list_remove(&xfer->link);
     hg_list_remove(&xfer->in_bucket);
     hg_list_remove(&xfer->in_reg);
@@ -446,18 +444,18 @@ HG_PRIVATE void na_emul_xfer_end(
 
 HG_PRIVATE void na_emul_xfer_fail(struct na_emul_xfer *xfer, na_return_t status)
 {
-    unsigned todo = NA_EMUL_TODO_DONE;
+    unsigned owed = NA_EMUL_OWED_DONE;
 
     if (xfer->origin)
-        todo = (xfer->todo & NA_EMUL_TODO_REQ) != 0 ? 0 : NA_EMUL_TODO_ABORT;
-    na_emul_xfer_end(xfer, status, todo);
+        owed = (xfer->owed & NA_EMUL_OWED_REQ) != 0 ? 0 : NA_EMUL_OWED_ABORT;
+    na_emul_xfer_end(xfer, status, owed);
 }
 
 HG_PRIVATE void na_emul_xfer_check(struct na_emul_xfer *xfer)
 {
     if (!xfer->ended || xfer->frames > 0 || xfer->copies > 0 || xfer->busy)
         return;
-    if (xfer->op == NULL && xfer->todo != 0)
+    if (xfer->op == NULL && xfer->owed != 0)
         return;
     if (hg_list_is_empty(&xfer->in_done))
         hg_list_push(&xfer->emul->done, &xfer->in_done);
@@ -479,7 +477,7 @@ static unsigned na_emul_xfer_settle(struct na_emul *emul)
         struct na_addr *addr = NULL;
 
         xfer->op = NULL;
-        if (xfer->todo == 0 && !xfer->busy)
+        if (xfer->owed == 0 && !xfer->busy)
             addr = na_emul_xfer_free(xfer);
         emul->completing++;
         hg_unlock(&emul->lock);

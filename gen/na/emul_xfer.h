@@ -63,12 +63,12 @@
 #define NA_EMUL_GATHER_MAX (1u << 18)
 #define NA_EMUL_WINDOW_MAX (UINT64_C(1) << 40)
 
-/* Frames to send besides data: bits of na_emul_xfer.todo. */
-enum na_emul_todo {
-    NA_EMUL_TODO_REQ = 0x01,
-    NA_EMUL_TODO_ACK = 0x02,
-    NA_EMUL_TODO_ABORT = 0x04,
-    NA_EMUL_TODO_DONE = 0x08
+/* Frames to send besides data: bits of na_emul_xfer.owed. */
+enum na_emul_owed {
+    NA_EMUL_OWED_REQ = 0x01,
+    NA_EMUL_OWED_ACK = 0x02,
+    NA_EMUL_OWED_ABORT = 0x04,
+    NA_EMUL_OWED_DONE = 0x08
 };
 
 /* A request that got no transfer, and has not been told. */
@@ -147,7 +147,7 @@ struct na_emul_xfer {
     na_size_t window; /* unacknowledged bytes at most */
     uint32_t frames;  /* with data, in the transport's hands */
     uint32_t copies;  /* threads that copy to or from its memory */
-    unsigned todo;    /* enum na_emul_todo */
+    unsigned owed;    /* enum na_emul_owed */
     na_return_t status;
     bool origin;
     bool sends;
@@ -197,9 +197,9 @@ HG_PRIVATE void na_emul_xfer_kick(struct na_emul_xfer *xfer);
 /* The window may have room: everybody parked gets another look. */
 HG_PRIVATE void na_emul_xfer_unpark(struct na_emul_peer *peer);
 
-/* The transfer's result; the first counts. `todo` remains to be sent. */
+/* The transfer's result; the first counts. `owed` remains to be sent. */
 HG_PRIVATE void na_emul_xfer_end(
-    struct na_emul_xfer *xfer, na_return_t status, unsigned todo);
+    struct na_emul_xfer *xfer, na_return_t status, unsigned owed);
 
 /* End from this side: with a DONE at the target, an ABORT at the initiator
  * where the peer knows of it. */

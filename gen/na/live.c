@@ -28,17 +28,16 @@ static _Atomic(struct na_class *) *na_live_find(const struct na_class *na_class)
 
 HG_PRIVATE na_return_t na_live_add(struct na_class *na_class)
 {
-    unsigned i;
+    unsigned i = 0;
 
     hg_lock(&na_live_lock);
-    for (i = 0; i < NA_LIVE_CLASSES; i++) {
-        if (atomic_load(&na_live_classes[i]) == NULL)
-            break;
-    }
-    if (i < NA_LIVE_CLASSES)
+    while (i < NA_LIVE_CLASSES && atomic_load(&na_live_classes[i]) != NULL)
+        i++;
+    if (i < NA_LIVE_CLASSES) {
         atomic_store(&na_live_classes[i], na_class);
-    if (i < NA_LIVE_CLASSES && i >= atomic_load(&na_live_high))
-        atomic_store(&na_live_high, i + 1);
+        if (i >= atomic_load(&na_live_high))
+            atomic_store(&na_live_high, i + 1);
+    }
     hg_unlock(&na_live_lock);
     if (i < NA_LIVE_CLASSES)
         return NA_SUCCESS;

@@ -29,7 +29,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
             "addr", "'%s' is not for the transport %s", name, ops->name);
         return NA_PROTONOSUPPORT;
     }
-    op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg);
+    op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
     op->name = hg_mem_strdup(name);
@@ -39,8 +39,6 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
         goto put_op;
     }
     op->pub.name = op->name;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     ret = ops->addr_lookup(&op->pub);
     if (ret != NA_SUCCESS)
         goto put_op;
@@ -169,11 +167,10 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
         ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
     if (ret != NA_SUCCESS)
         return ret;
-    op = na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg);
+    op =
+        na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     na_op_set_addr(op, addr);
     ret = na_class_ops(na_class)->addr_terminate(&op->pub);
     if (ret != NA_SUCCESS)

@@ -248,16 +248,14 @@ static struct na_op *na_match_any_recv(
     struct na_class_core *core, uint8_t target)
 {
     struct na_context_core *context = core->contexts[target];
-    unsigned i;
+    unsigned i = 0;
 
-    for (i = 0; i <= NA_CORE_CONTEXTS; i++) {
-        if (context != NULL && !hg_list_is_empty(&context->recv_unexpected))
-            return HG_CONTAINER_OF(
-                context->recv_unexpected.next, struct na_op, link);
-        if (i < NA_CORE_CONTEXTS)
-            context = core->contexts[i];
+    while (context == NULL || hg_list_is_empty(&context->recv_unexpected)) {
+        if (i == core->context_high)
+            return NULL;
+        context = core->contexts[i++];
     }
-    return NULL;
+    return HG_CONTAINER_OF(context->recv_unexpected.next, struct na_op, link);
 }
 
 /* Take the receive that a message is for off its list; NULL. Match lock

@@ -22,8 +22,8 @@
  * that to find those of the dead costs nothing while nobody has died.
  *
  * Locking: the class's match lock guards all of it, the lists of contexts
- * and addresses included. Data is copied under it (messages are small). Operations
- * are completed, addresses released and threads woken without it.
+ * and addresses included. Data is copied under it (messages are small).
+ * Operations are completed, addresses released and threads woken without it.
  */
 #ifndef HG_GEN_NA_MATCH_H
 #define HG_GEN_NA_MATCH_H

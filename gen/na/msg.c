@@ -81,48 +81,52 @@ HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
         na_sink_close(context);
 }
 
+/* Start a send that could not go out at once; on error its operation is given
+ * back. */
+static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
+{
+    struct na_context *context = op->pub.context;
+    na_return_t ret;
+
+    na_op_set_addr(op, msg->addr);
+    ret = na_op_set_msg(op, msg);
+    if (ret == NA_SUCCESS)
+        ret = na_class_ops(context->na_class)
+                  ->msg_send(context, &op->pub.msg, &op->pub);
+    if (ret != NA_SUCCESS)
+        na_op_put(op);
+    return ret;
+}
+
 HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg, bool *done_p)
 {
-    const struct na_plugin *ops = na_class_ops(context->na_class);
     struct na_op_core *op;
     na_return_t ret = na_addr_state(msg->addr);
 
     assert(msg->plane == NA_MSG_RPC);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = ops->msg_send(context, msg, NULL);
+    ret = na_class_ops(context->na_class)->msg_send(context, msg, NULL);
     if (ret == NA_SUCCESS)
         *done_p = true;
     if (ret != NA_AGAIN)
         return ret;
-    op = na_op_get(
-        context, NA_CB_SEND_UNEXPECTED, NA_LANE_INTERNAL, callback, arg);
+    op = na_op_get(context, NA_CB_SEND_UNEXPECTED, NA_LANE_INTERNAL, callback,
+        arg, NA_OP_ID_IGNORE);
     if (op == NULL)
         return NA_NOMEM;
-    na_op_set_addr(op, msg->addr);
-    ret = na_op_set_msg(op, msg);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    *done_p = false;
-    ret = ops->msg_send(context, &op->pub.msg, &op->pub);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    return NA_SUCCESS;
-
-put_op:
-    na_op_put(op);
-    return ret;
+    *done_p = false; /* before the callback may run */
+    return na_msg_start(op, msg);
 }
 
 /* ---- The NA interface: sends ---- */
 
+/* Check a message, and add up its size. */
 static na_return_t na_msg_check_send(const struct na_class *na_class,
-    const struct na_context *context, const struct na_msg *msg,
-    const char *function)
+    const struct na_context *context, struct na_msg *msg, const char *function)
 {
     na_size_t max;
-    na_size_t total = 0;
     na_size_t i;
     na_return_t ret = na_live_check_context(na_class, context, function);
 
@@ -137,13 +141,13 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
     max = msg->plane == NA_MSG_EXPECTED ? na_class->max_expected_size
                                         : na_class->max_unexpected_size;
     for (i = 0; i < msg->segment_count; i++) {
-        if (msg->segments[i].size > max - total) {
+        if (msg->segments[i].size > max - msg->size) {
             hg_log_error("msg",
                 "%s: the message is larger than the maximum of %" PRIu64,
                 function, max);
             return NA_MSGSIZE;
         }
-        total += msg->segments[i].size;
+        msg->size += msg->segments[i].size;
         if (msg->segments[i].address == NULL && msg->segments[i].size > 0) {
             hg_log_error("msg", "%s: a buffer is NULL", function);
             return NA_INVALID_ARG;
@@ -154,58 +158,16 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
             msg->tag);
         return NA_INVALID_ARG;
     }
-    ret = na_addr_state(msg->addr);
-    if (ret != NA_SUCCESS)
-        hg_log_error("msg", "%s: the peer %s is gone: %s", function,
-            msg->addr->name != NULL ? msg->addr->name : "(unnamed)",
-            NA_Error_to_string(ret));
-    return ret;
+    return na_addr_check_alive(msg->addr, function);
 }
 
-/* Start a checked send; every public send ends here. */
-static na_return_t na_msg_send(struct na_context *context, na_cb_type_t type,
-    na_cb_t callback, void *arg, struct na_msg *msg, na_op_id_t *op_id)
-{
-    const struct na_plugin *ops = na_class_ops(context->na_class);
-    struct na_op_core *op;
-    na_size_t i;
-    na_return_t ret;
-
-    msg->size = 0;
-    for (i = 0; i < msg->segment_count; i++)
-        msg->size += msg->segments[i].size;
-    op = na_op_get(context, type, NA_LANE_DONE, callback, arg);
-    if (op == NULL)
-        return NA_NOMEM;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
-    ret = ops->msg_send(context, msg, NULL);
-    if (ret == NA_SUCCESS) {
-        na_op_complete(&op->pub, NA_SUCCESS);
-        return NA_SUCCESS;
-    }
-    if (ret != NA_AGAIN)
-        goto put_op;
-    na_op_set_addr(op, msg->addr);
-    ret = na_op_set_msg(op, msg);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    ret = ops->msg_send(context, &op->pub.msg, &op->pub);
-    if (ret != NA_SUCCESS)
-        goto put_op;
-    return NA_SUCCESS;
-
-put_op:
-    na_op_put(op);
-    return ret;
-}
-
-/* One buffer or many, either plane. */
-static na_return_t na_msg_start_send(na_class_t *na_class,
-    na_context_t *context, na_cb_type_t type, na_cb_t callback, void *arg,
+/* One buffer or many, either plane: every public send ends here. */
+static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
+    na_cb_type_t type, na_cb_t callback, void *arg,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id, const char *function)
 {
+    struct na_op_core *op;
     struct na_msg msg;
     na_return_t ret;
 
@@ -219,7 +181,17 @@ static na_return_t na_msg_start_send(na_class_t *na_class,
     ret = na_msg_check_send(na_class, context, &msg, function);
     if (ret != NA_SUCCESS)
         return ret;
-    return na_msg_send(context, type, callback, arg, &msg, op_id);
+    op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
+    if (op == NULL)
+        return NA_NOMEM;
+    ret = na_class_ops(na_class)->msg_send(context, &msg, NULL);
+    if (ret == NA_AGAIN)
+        return na_msg_start(op, &msg);
+    if (ret == NA_SUCCESS)
+        na_op_complete(&op->pub, NA_SUCCESS);
+    else
+        na_op_put(op);
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
@@ -230,8 +202,8 @@ NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
 
     segment.address = (void *) (uintptr_t) buf;
     segment.size = buf_size;
-    return na_msg_start_send(na_class, context, NA_CB_SEND_UNEXPECTED, callback,
-        arg, &segment, 1, dest, tag, op_id, "NA_Msg_send_unexpected");
+    return na_msg_send(na_class, context, NA_CB_SEND_UNEXPECTED, callback, arg,
+        &segment, 1, dest, tag, op_id, "NA_Msg_send_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
@@ -242,8 +214,8 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
 
     segment.address = (void *) (uintptr_t) buf;
     segment.size = buf_size;
-    return na_msg_start_send(na_class, context, NA_CB_SEND_EXPECTED, callback,
-        arg, &segment, 1, dest, tag, op_id, "NA_Msg_send_expected");
+    return na_msg_send(na_class, context, NA_CB_SEND_EXPECTED, callback, arg,
+        &segment, 1, dest, tag, op_id, "NA_Msg_send_expected");
 }
 
 NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
@@ -251,8 +223,8 @@ NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id)
 {
-    return na_msg_start_send(na_class, context, NA_CB_SEND_UNEXPECTED, callback,
-        arg, segments, count, dest, tag, op_id, "NA_Msg_sendv_unexpected");
+    return na_msg_send(na_class, context, NA_CB_SEND_UNEXPECTED, callback, arg,
+        segments, count, dest, tag, op_id, "NA_Msg_sendv_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
@@ -260,8 +232,8 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id)
 {
-    return na_msg_start_send(na_class, context, NA_CB_SEND_EXPECTED, callback,
-        arg, segments, count, dest, tag, op_id, "NA_Msg_sendv_expected");
+    return na_msg_send(na_class, context, NA_CB_SEND_EXPECTED, callback, arg,
+        segments, count, dest, tag, op_id, "NA_Msg_sendv_expected");
 }
 
 /* ---- The NA interface: receives ---- */
@@ -289,11 +261,10 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
 
     if (ret != NA_SUCCESS)
         return ret;
-    op = na_op_get(context, NA_CB_RECV_UNEXPECTED, NA_LANE_DONE, callback, arg);
+    op = na_op_get(
+        context, NA_CB_RECV_UNEXPECTED, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     op->pub.buf = buf;
     op->pub.buf_size = buf_size;
     return na_match_post(op);
@@ -316,11 +287,10 @@ NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
             "NA_Msg_recv_expected: tag %" PRIu32 " is past the maximum", tag);
         return NA_INVALID_ARG;
     }
-    op = na_op_get(context, NA_CB_RECV_EXPECTED, NA_LANE_DONE, callback, arg);
+    op = na_op_get(
+        context, NA_CB_RECV_EXPECTED, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     op->pub.buf = buf;
     op->pub.buf_size = buf_size;
     op->pub.msg.tag = tag;

@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "na/addr.h"
 
-#define NA_OP_TABLE_MAX (1u << 24)
+/* Their numbers begin with 1 and have 24 bits. */
+#define NA_OP_TABLE_MAX 0xffffffu
 
 HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context)
 {
@@ -24,12 +25,22 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
     pthread_mutex_destroy(&context->op_lock);
 }
 
+HG_PRIVATE struct na_op_core *na_op_table_at(
+    struct na_context_core *context, uint32_t i)
+{
+    struct na_op_core *op = NULL;
+
+    hg_lock(&context->op_lock);
+    if (i < context->op_count)
+        op = context->ops[i];
+    hg_unlock(&context->op_lock);
+    return op;
+}
+
 /* A new operation at the end of the table; op_lock is held. */
 static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
-    const struct na_plugin *ops = na_class_ops(context->pub.na_class);
     struct na_op_core *op;
-    size_t part = ops->op_size;
 
     if (context->op_count >= NA_OP_TABLE_MAX)
         return NULL;
@@ -44,10 +55,8 @@ static struct na_op_core *na_op_grow(struct na_context_core *context)
         context->ops = (struct na_op_core **) grown;
         context->op_capacity = capacity;
     }
-    if (part < sizeof(struct na_op))
-        part = sizeof(struct na_op);
-    op = (struct na_op_core *) hg_mem_calloc(
-        1, offsetof(struct na_op_core, pub) + part);
+    op = (struct na_op_core *) na_core_alloc(offsetof(struct na_op_core, pub),
+        sizeof(struct na_op), na_class_ops(context->pub.na_class)->op_size);
     if (op == NULL)
         return NULL;
     context->ops[context->op_count] = op;
@@ -96,7 +105,8 @@ static void na_op_run(struct na_completion *done)
 }
 
 HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
-    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg)
+    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
+    na_op_id_t *op_id)
 {
     struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
@@ -128,6 +138,8 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->pub.result_size = 0;
     atomic_store_explicit(&op->state, NA_OP_PENDING, memory_order_release);
     atomic_fetch_add_explicit(&core->op_pending, 1, memory_order_relaxed);
+    if (op_id != NA_OP_ID_IGNORE)
+        *op_id = na_op_public_id(op);
     return op;
 }
 
@@ -158,14 +170,10 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
         na_addr_unref(op->pub.addr);
     if (op->pub.result_addr != NULL)
         na_addr_unref(op->pub.result_addr);
-    if (op->segments != NULL) {
-        hg_mem_free(op->segments);
-        op->segments = NULL;
-    }
-    if (op->name != NULL) {
-        hg_mem_free(op->name);
-        op->name = NULL;
-    }
+    hg_mem_free(op->segments);
+    op->segments = NULL;
+    hg_mem_free(op->name);
+    op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
     hg_lock(&core->op_lock);
     atomic_store_explicit(&op->state, NA_OP_FREE, memory_order_relaxed);
@@ -221,8 +229,8 @@ HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op)
 #if UINTPTR_MAX > 0xffffffffu
     return (na_op_id_t) (uintptr_t) id;
 #else
-    /* 24 bits of index leave 8 of the generation on a small machine. */
-    return (na_op_id_t) (uintptr_t) ((id >> 32 << 24) | (id & 0xffffff));
+    /* The number leaves 8 bits of the generation on a small machine. */
+    return (na_op_id_t) (uintptr_t) ((id >> 32 << 24) | (id & NA_OP_TABLE_MAX));
 #endif
 }
 
@@ -251,16 +259,11 @@ HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p)
 {
     struct na_op_core *op = NULL;
-    uint32_t index;
+    uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_TABLE_MAX;
 
-#if UINTPTR_MAX > 0xffffffffu
-    index = (uint32_t) (uintptr_t) op_id;
-#else
-    index = (uint32_t) (uintptr_t) op_id & 0xffffff;
-#endif
     hg_lock(&context->op_lock);
-    if (index >= 1 && index <= context->op_count)
-        op = context->ops[index - 1];
+    if (number >= 1 && number <= context->op_count)
+        op = context->ops[number - 1];
     if (op != NULL &&
         (na_op_public_id(op) != op_id ||
             atomic_load_explicit(&op->state, memory_order_acquire) !=

@@ -18,9 +18,11 @@
 #include "na/core.h"
 
 /* A pending operation whose end is told to `callback` in `lane`, with
- * references to nothing yet. NULL: out of memory (logged). */
+ * references to nothing yet. Its public identifier goes to *op_id, unless that
+ * is NA_OP_ID_IGNORE. NULL: out of memory (logged). */
 HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
-    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg);
+    na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
+    na_op_id_t *op_id);
 
 /* Give back an operation that was never started: no callback. */
 HG_PRIVATE void na_op_put(struct na_op_core *op);
@@ -49,8 +51,11 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id, na_cb_type_t *type_p);
 
-/* The table of a context. */
+/* The table of a context; its i-th operation, in whatever state, or NULL past
+ * the last. */
 HG_PRIVATE na_return_t na_op_table_init(struct na_context_core *context);
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
+HG_PRIVATE struct na_op_core *na_op_table_at(
+    struct na_context_core *context, uint32_t i);
 
 #endif

@@ -28,7 +28,7 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class)
     unsigned i;
 
     hg_lock(&core->context_lock);
-    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+    for (i = 0; i < atomic_load(&core->context_high); i++) {
         if (core->contexts[i] != NULL)
             hg_waker_ring(&core->contexts[i]->queue.waker);
     }
@@ -349,20 +349,19 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context)
 {
     struct na_context_core *core;
-    na_bool_t idle = NA_TRUE;
+    bool idle;
 
     if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
         NA_SUCCESS)
         return NA_FALSE;
     core = na_context_core_of(context);
     hg_lock(&core->queue.lock);
-    if (!core->poll_armed) {
-        core->poll_armed = true;
+    if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
-        idle = na_progress_may_sleep(core) ? NA_TRUE : NA_FALSE;
-    }
+    core->poll_armed = true;
     hg_unlock(&core->queue.lock);
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
-    return na_progress_ready(core, NA_LANES_ALL) ? NA_FALSE : idle;
+    idle = na_progress_may_sleep(core);
+    return idle && !na_progress_ready(core, NA_LANES_ALL) ? NA_TRUE : NA_FALSE;
 }

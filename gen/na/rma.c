@@ -6,69 +6,28 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "na/addr.h"
+#include "na/cursor.h"
 #include "na/live.h"
 #include "na/op.h"
-
-/* ---- Segments ---- */
-
-HG_PRIVATE na_size_t na_rma_find_segment(
-    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
-{
-    const na_offset_t *starts = na_mem_core_of(mem)->starts;
-    na_size_t low = 0;
-    na_size_t high = mem->segment_count;
-
-    assert(offset < mem->size);
-    /* The last segment that starts at or before the offset; of several that
-     * start there (empty ones) the last is the one with bytes. */
-    while (high - low > 1) {
-        na_size_t middle = low + (high - low) / 2;
-
-        if (starts[middle] <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    *within_p = offset - starts[low];
-    assert(*within_p < mem->segments[low].size);
-    return low;
-}
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t to_offset, const struct na_mem_handle *from,
     na_offset_t from_offset, na_size_t size)
 {
-    na_size_t to_index;
-    na_size_t from_index;
-    na_size_t to_within;
-    na_size_t from_within;
+    struct na_cursor reader;
+    struct na_cursor writer;
 
-    if (size == 0)
-        return;
-    to_index = na_rma_find_segment(to, to_offset, &to_within);
-    from_index = na_rma_find_segment(from, from_offset, &from_within);
+    na_cursor_init(&reader, from, from_offset);
+    na_cursor_init(&writer, to, to_offset);
     while (size > 0) {
-        na_size_t to_left = to->segments[to_index].size - to_within;
-        na_size_t from_left = from->segments[from_index].size - from_within;
-        na_size_t step = to_left < from_left ? to_left : from_left;
+        na_size_t run;
+        const char *source = na_cursor_run(&reader, size, &run);
+        char *sink = na_cursor_run(&writer, run, &run);
 
-        if (step > size)
-            step = size;
-        if (step > 0)
-            memmove((char *) to->segments[to_index].address + to_within,
-                (const char *) from->segments[from_index].address + from_within,
-                (size_t) step);
-        size -= step;
-        to_within += step;
-        from_within += step;
-        if (to_within == to->segments[to_index].size) {
-            to_index++;
-            to_within = 0;
-        }
-        if (from_within == from->segments[from_index].size) {
-            from_index++;
-            from_within = 0;
-        }
+        memmove(sink, source, (size_t) run);
+        na_cursor_advance(&reader, run);
+        na_cursor_advance(&writer, run);
+        size -= run;
     }
 }
 
@@ -80,15 +39,13 @@ static struct na_mem_core *na_rma_new(
 {
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_mem_core *mem;
-    size_t part = core->ops.mem_size;
     na_return_t ret;
 
     if (count > SIZE_MAX / sizeof(struct na_segment) / 2)
         goto no_memory;
-    if (part < sizeof(struct na_mem_handle))
-        part = sizeof(struct na_mem_handle);
-    mem = (struct na_mem_core *) hg_mem_calloc(
-        1, offsetof(struct na_mem_core, pub) + part);
+    mem =
+        (struct na_mem_core *) na_core_alloc(offsetof(struct na_mem_core, pub),
+            sizeof(struct na_mem_handle), core->ops.mem_size);
     if (mem == NULL)
         goto no_memory;
     if (count > 0) {
@@ -445,14 +402,10 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
 
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_addr_state(addr);
-    if (ret != NA_SUCCESS) {
-        hg_log_error("rma", "the peer %s is gone: %s",
-            addr->name != NULL ? addr->name : "(unnamed)",
-            NA_Error_to_string(ret));
+    ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
+    if (ret != NA_SUCCESS)
         return ret;
-    }
-    op = na_op_get(context, type, lane, callback, arg);
+    op = na_op_get(context, type, lane, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
     na_op_set_addr(op, addr);
@@ -460,18 +413,18 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     op->pub.local_offset = local_offset;
     op->pub.remote_offset = remote_offset;
     op->pub.size = size;
-    if (op_id != NA_OP_ID_IGNORE)
-        *op_id = na_op_public_id(op);
     ret = type == NA_CB_PUT ? ops->put(&op->pub) : ops->get(&op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
     return ret;
 }
 
-static na_return_t na_rma_check_call(const struct na_class *na_class,
-    const struct na_context *context, const struct na_mem_handle *local,
-    const struct na_mem_handle *remote, const struct na_addr *addr,
-    const char *function)
+/* NA_Put and NA_Get. */
+static na_return_t na_rma_call(struct na_class *na_class,
+    struct na_context *context, na_cb_type_t type, na_cb_t callback, void *arg,
+    struct na_mem_handle *local, na_offset_t local_offset,
+    struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
+    struct na_addr *addr, na_op_id_t *op_id, const char *function)
 {
     na_return_t ret = na_live_check_context(na_class, context, function);
 
@@ -481,7 +434,10 @@ static na_return_t na_rma_check_call(const struct na_class *na_class,
         ret = na_rma_check_mem(na_class, remote, function);
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
-    return ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_rma_start(context, type, NA_LANE_DONE, callback, arg, local,
+        local_offset, remote, remote_offset, size, addr, op_id);
 }
 
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
@@ -490,14 +446,9 @@ NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
     na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
     na_op_id_t *op_id)
 {
-    na_return_t ret = na_rma_check_call(na_class, context, local_mem_handle,
-        remote_mem_handle, remote_addr, "NA_Put");
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    return na_rma_start(context, NA_CB_PUT, NA_LANE_DONE, callback, arg,
+    return na_rma_call(na_class, context, NA_CB_PUT, callback, arg,
         local_mem_handle, local_offset, remote_mem_handle, remote_offset,
-        data_size, remote_addr, op_id);
+        data_size, remote_addr, op_id, "NA_Put");
 }
 
 NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
@@ -506,12 +457,7 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
     na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
     na_op_id_t *op_id)
 {
-    na_return_t ret = na_rma_check_call(na_class, context, local_mem_handle,
-        remote_mem_handle, remote_addr, "NA_Get");
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    return na_rma_start(context, NA_CB_GET, NA_LANE_DONE, callback, arg,
+    return na_rma_call(na_class, context, NA_CB_GET, callback, arg,
         local_mem_handle, local_offset, remote_mem_handle, remote_offset,
-        data_size, remote_addr, op_id);
+        data_size, remote_addr, op_id, "NA_Get");
 }

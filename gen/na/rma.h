@@ -15,12 +15,8 @@
 
 #include "na/core.h"
 
-/* The segment that holds logical `offset` (less than the size of `mem`),
- * and where in it: a binary search. */
-HG_PRIVATE na_size_t na_rma_find_segment(
-    const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p);
-
-/* Copy between two local descriptions; ranges are checked already. */
+/* Copy between two local descriptions, which may overlap within a segment;
+ * ranges are checked already. */
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t to_offset, const struct na_mem_handle *from,
     na_offset_t from_offset, na_size_t size);

@@ -7,7 +7,6 @@
  */
 #include "na/self.h"
 
-#include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -15,10 +14,6 @@
 #include "na/core.h"
 #include "na/emul.h"
 #include "na/rma.h"
-
-#define NA_SELF_MSG_DEFAULT ((na_size_t) 64 << 10)
-#define NA_SELF_MSG_MIN ((na_size_t) 512)
-#define NA_SELF_MSG_MAX ((na_size_t) 16 << 20)
 
 struct na_self_class {
     struct na_class base;
@@ -50,15 +45,6 @@ static struct na_self_class *na_self_of(struct na_class *na_class)
 
 /* ---- Life ---- */
 
-static na_size_t na_self_msg_size(size_t wanted)
-{
-    if (wanted == 0)
-        return NA_SELF_MSG_DEFAULT;
-    if (wanted < NA_SELF_MSG_MIN)
-        return NA_SELF_MSG_MIN;
-    return wanted > NA_SELF_MSG_MAX ? NA_SELF_MSG_MAX : wanted;
-}
-
 static na_return_t na_self_open(struct na_class *na_class, const char *host)
 {
     struct na_self_class *self = na_self_of(na_class);
@@ -81,10 +67,8 @@ static na_return_t na_self_open(struct na_class *na_class, const char *host)
     hg_map_init(&self->keys);
     (void) snprintf(name, sizeof(name), "self://%ld-%" PRIu64, (long) getpid(),
         atomic_fetch_add(&na_self_count, 1));
-    na_class->max_unexpected_size =
-        na_self_msg_size(na_class->info->max_unexpected_size);
-    na_class->max_expected_size =
-        na_self_msg_size(na_class->info->max_expected_size);
+    na_class->max_unexpected_size = na_class->info->max_unexpected_size;
+    na_class->max_expected_size = na_class->info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
     na_class->self_addr = na_class->core->addr_create(na_class, name, NA_TRUE);
     if (na_class->self_addr == NULL) {
@@ -125,7 +109,7 @@ static na_return_t na_self_lookup(struct na_op *op)
     struct na_class *na_class = op->context->na_class;
     const char *rest = strstr(op->name, "://");
 
-    if ((rest == NULL || rest[3] == '\0') ||
+    if (rest == NULL || rest[3] == '\0' ||
         strcmp(op->name, na_class->self_addr->name) == 0) {
         na_class->core->addr_ref(na_class->self_addr);
         op->result_addr = na_class->self_addr;
@@ -318,13 +302,8 @@ static na_return_t na_self_register(struct na_mem_handle *mem)
     na_return_t ret;
 
     (void) pthread_rwlock_wrlock(&self->memory);
-    do {
-        mem->key = hg_clock_random();
-    } while (mem->key == 0 || hg_map_get(&self->keys, mem->key) != NULL);
-    ret = hg_map_put(&self->keys, mem->key, mem);
+    ret = hg_map_add(&self->keys, mem, &mem->key);
     (void) pthread_rwlock_unlock(&self->memory);
-    if (ret != NA_SUCCESS)
-        hg_log_error("rma", "no memory to register a handle");
     return ret;
 }
 

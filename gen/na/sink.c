@@ -72,25 +72,23 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     na_size_t size)
 {
     struct na_context_core *context = na_sink_lock_context(core, target);
-    na_return_t ret = NA_NOENTRY;
+    na_return_t ret;
 
     if (context == NULL)
         return NA_NOENTRY;
-    if (context->sink != NULL)
-        ret = context->sink(context->sink_arg, source, tag, data, size);
+    ret = context->sink(context->sink_arg, source, tag, data, size);
     hg_unlock(&context->sink_lock);
+    assert(ret != NA_NOENTRY); /* that means: nobody took it */
     return ret;
 }
 
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
 {
-    struct na_context_core *context = na_sink_lock_context(core, target);
-    bool is_set = false;
+    bool is_set;
 
-    if (context != NULL) {
-        is_set = context->sink != NULL;
-        hg_unlock(&context->sink_lock);
-    }
+    hg_lock(&core->context_lock);
+    is_set = core->engines[target] != NULL;
+    hg_unlock(&core->context_lock);
     return is_set;
 }
 
@@ -102,7 +100,7 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
     assert(ret != NA_SUCCESS);
     hg_lock(&core->context_lock);
     for (i = 0; i < NA_CORE_CONTEXTS; i++) {
-        struct na_context_core *context = core->contexts[i];
+        struct na_context_core *context = core->engines[i];
 
         if (context == NULL)
             continue;

@@ -7,6 +7,9 @@
  * what they are given and must not call back into this room. A context
  * without an engine has no sink; what comes for it waits in na/match.
  *
+ * Invariant: a context is in the class's table of engines while it has a
+ * sink. Both change under the context lock and the sink lock.
+ *
  * Locking: a context's sink lock is held while one of its functions runs, so
  * that both run one at a time and neither is under way once it was taken
  * back. The class's context lock is held only to find the context, or, when a
@@ -38,9 +41,9 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size);
 
-/* Whether there is a sink of that number. Who is told "no" while holding the match
- * lock, and files a message under it, knows that a sink set later takes it
- * along: see na_match_set_sink. */
+/* Whether there is a sink of that number. Who is told "no" while holding the
+ * match lock, and files a message under it, knows that a sink set later takes
+ * it along: see na_match_set_sink. */
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
 
 /* Tell the engine of every context of the class that a peer died. */

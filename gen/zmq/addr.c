@@ -118,7 +118,15 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
     (void) na_zmq_readable(self);
 }
 
-/* ---- Leaving the lock ---- */
+/* ---- The lock ---- */
+
+static void na_zmq_lock(struct na_zmq_class *self)
+{
+    int rc = pthread_mutex_lock(&self->lock);
+
+    assert(rc == 0);
+    (void) rc;
+}
 
 static bool na_zmq_has_work(struct na_zmq_class *self)
 {

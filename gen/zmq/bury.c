@@ -57,7 +57,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
         na_zmq_list_move(&addr->lookups, &addr->late);
         if (!na_zmq_list_empty(&addr->lookups) ||
             !na_zmq_list_empty(&addr->sends))
-            (void) na_zmq_dial(self, addr);
+            na_zmq_dial(self, addr);
     } else {
         addr->state = NA_ZMQ_DEAD;
         if (addr->endpoint != NULL)

@@ -11,14 +11,12 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-/* Connect and say hello. On failure the address is dying. */
-HG_PRIVATE na_return_t na_zmq_dial(
-    struct na_zmq_class *self, struct na_zmq_addr *addr)
+/* Connect and say hello. */
+HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
     unsigned char body[16 + NA_MAX_ADDR_LEN];
     size_t size = 16;
-    na_return_t ret;
 
     assert(addr->endpoint != NULL && !addr->dialled && addr->fd < 0);
     addr->state = NA_ZMQ_DIALLING;
@@ -27,7 +25,7 @@ HG_PRIVATE na_return_t na_zmq_dial(
         addr->deadline = NA_ZMQ_NEVER; /* busy, perhaps, but there */
         if (atomic_load(&addr->incarnation) == 0) {
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
-            return NA_HOSTUNREACH;
+            return;
         }
     } else /* libzmq gives up a little earlier, and says why */
         addr->deadline =
@@ -45,10 +43,10 @@ HG_PRIVATE na_return_t na_zmq_dial(
         zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
             addr->id_size) != 0 ||
         zmq_connect(self->socket, addr->endpoint) != 0) {
-        ret = na_zmq_failed(self, "cannot connect to", addr->endpoint);
+        (void) na_zmq_failed(self, "cannot connect to", addr->endpoint);
         addr->id_size = 0;
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
-        return ret;
+        return;
     }
     addr->dialled = true;
     self->touched = true;
@@ -61,10 +59,8 @@ HG_PRIVATE na_return_t na_zmq_dial(
         memcpy(body + size, self->base.self_addr->name, name_size);
         size += name_size;
     }
-    ret = na_zmq_control(self, addr, NA_ZMQ_HELLO, body, size);
-    if (ret != NA_SUCCESS)
+    if (na_zmq_control(self, addr, NA_ZMQ_HELLO, body, size) != NA_SUCCESS)
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
-    return ret;
 }
 
 /* The record of a descriptor; NULL: out of memory. */
@@ -142,8 +138,9 @@ static void na_zmq_connected(
     record->owner = addr;
 }
 
-/* Whether a descriptor, which is libzmq's and may be somebody else's by now, is
- * of a connection that our listener accepted: its own name is the listener's. */
+/* Whether a descriptor, which is libzmq's and may be somebody else's by now,
+ * is of a connection that our listener accepted: its own name is the
+ * listener's. */
 static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 {
     struct sockaddr_storage where;

@@ -108,7 +108,7 @@ static void na_zmq_flush(
         zmq_msg_t part;
 
         if (na_zmq_gather(self, &op->msg, &part) != NA_SUCCESS ||
-            na_zmq_put(self, addr, &part, 1) != NA_SUCCESS) {
+            na_zmq_put_one(self, addr, &part) != NA_SUCCESS) {
             na_zmq_lose(self, addr, NA_DISCONNECT);
             return; /* they fail with the connection */
         }

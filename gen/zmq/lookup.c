@@ -17,7 +17,7 @@ static void na_zmq_join(
     }
     na_zmq_list_push(&addr->lookups, &op->link);
     if (addr->state == NA_ZMQ_IDLE)
-        (void) na_zmq_dial(self, addr);
+        na_zmq_dial(self, addr);
 }
 
 /* Find or dial the peer behind an endpoint. */
@@ -82,8 +82,7 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
             op->name, self->base.protocol);
         return mark == NULL ? NA_INVALID_ARG : NA_PROTONOSUPPORT;
     }
-    if (strcmp(op->name + (scheme - op->name),
-            self->base.self_addr->name + 4) == 0) {
+    if (strcmp(scheme, self->base.self_addr->name + 4) == 0) {
         core->addr_ref(self->base.self_addr);
         op->result_addr = self->base.self_addr;
         core->complete(op, NA_SUCCESS);

@@ -79,7 +79,8 @@ static na_return_t na_zmq_open_tcp(
 }
 
 /* Whether the path of an ipc endpoint is free. libzmq would remove whatever
- * is there: a file, or the socket of a process that listens. */
+ * is there: a file, or the socket of a process that listens, even one that is
+ * stopped and whose queue is full (EAGAIN). */
 static na_return_t na_zmq_probe_path(
     const struct na_zmq_class *self, const char *path)
 {
@@ -93,11 +94,12 @@ static na_return_t na_zmq_probe_path(
     memset(&where, 0, sizeof(where));
     where.sun_family = AF_UNIX;
     memcpy(where.sun_path, path, strlen(path) + 1);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return na_zmq_failed(self, "cannot make a socket for", path);
     if (!S_ISSOCK(there.st_mode) ||
-        connect(fd, (const struct sockaddr *) &where, sizeof(where)) == 0) {
+        connect(fd, (const struct sockaddr *) &where, sizeof(where)) == 0 ||
+        errno == EAGAIN) {
         self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s is in use", path);
         ret = NA_ADDRINUSE;
     }
@@ -159,16 +161,16 @@ static na_return_t na_zmq_open_inproc(
 static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
 {
     const struct na_init_info *info = self->base.info;
-    char monitor[64];
+    static const char monitor[] = "inproc://monitor";
     int death =
         info->death_ms < INT32_MAX / 2 ? (int) info->death_ms : INT32_MAX / 2;
     int lookup =
         info->lookup_ms < INT32_MAX / 2 ? (int) info->lookup_ms : INT32_MAX / 2;
-    int64_t largest = (int64_t) (NA_ZMQ_MSG_MAX + NA_ZMQ_MSG_MIN);
+    int64_t largest = (int64_t) (NA_ZMQ_MSG_MAX + NA_ZMQ_HEADERS);
     int ttl = death < 100 ? 100 : death > 60000 ? 60000 : death;
 
     if (info->rma_frame_size > NA_ZMQ_MSG_MAX)
-        largest = (int64_t) (info->rma_frame_size + NA_ZMQ_MSG_MIN);
+        largest = (int64_t) (info->rma_frame_size + NA_ZMQ_HEADERS);
     self->death = (uint64_t) death * NA_ZMQ_MS;
     self->context = self->protocol == NA_ZMQ_INPROC ? na_zmq_inproc_join(self)
                                                     : zmq_ctx_new();
@@ -197,7 +199,6 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
         return na_zmq_failed(self, "cannot set", "a socket's options");
     if (self->protocol == NA_ZMQ_INPROC)
         return NA_SUCCESS;
-    (void) snprintf(monitor, sizeof(monitor), "inproc://monitor");
     self->monitor = zmq_socket(self->context, ZMQ_PAIR);
     if (self->monitor == NULL || !na_zmq_set(self->monitor, ZMQ_LINGER, 0) ||
         !na_zmq_set(self->monitor, ZMQ_RCVHWM, 0) ||
@@ -312,15 +313,6 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
     }
 }
 
-static na_size_t na_zmq_msg_size(size_t wanted)
-{
-    if (wanted == 0)
-        return NA_ZMQ_MSG_DEFAULT;
-    if (wanted < NA_ZMQ_MSG_MIN)
-        return NA_ZMQ_MSG_MIN;
-    return wanted > NA_ZMQ_MSG_MAX ? NA_ZMQ_MSG_MAX : wanted;
-}
-
 /* Lists, tables and lock, so that shut can be called. */
 static na_return_t na_zmq_prepare(struct na_zmq_class *self)
 {
@@ -330,6 +322,7 @@ static na_return_t na_zmq_prepare(struct na_zmq_class *self)
     na_zmq_list_init(&self->spent);
     na_zmq_list_init(&self->spare);
     na_zmq_list_init(&self->live);
+    self->batch = 1;
     self->tick = NA_ZMQ_NEVER;
     self->timer = NA_ZMQ_NEVER;
     self->epoll_fd = -1;
@@ -361,8 +354,8 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     self->protocol = na_class->protocol[0] == 't' ? NA_ZMQ_TCP
         : na_class->protocol[1] == 'p'            ? NA_ZMQ_IPC
                                                   : NA_ZMQ_INPROC;
-    na_class->max_unexpected_size = na_zmq_msg_size(info->max_unexpected_size);
-    na_class->max_expected_size = na_zmq_msg_size(info->max_expected_size);
+    na_class->max_unexpected_size = info->max_unexpected_size;
+    na_class->max_expected_size = info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
     ret = na_zmq_prepare(self);
     if (ret != NA_SUCCESS)

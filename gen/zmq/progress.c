@@ -24,7 +24,7 @@ static unsigned na_zmq_poll(struct na_context *context)
         } else
             self->base.core->free(NA_ZMQ_OF(link, struct na_zmq_in, link));
     }
-    na_zmq_pump(self, NA_ZMQ_BATCH);
+    na_zmq_pump(self);
     na_zmq_list_move(&batch, &self->inbox);
     for (link = batch.next; link != &batch; link = link->next) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
@@ -63,7 +63,7 @@ static void na_zmq_reclaim(struct na_class *na_class)
 
     na_zmq_lock(self);
     self->monitor_read = 0;
-    na_zmq_pump(self, NA_ZMQ_BATCH);
+    na_zmq_pump(self);
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 

@@ -40,10 +40,10 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     self->touched = true;
     if (in == NULL)
         return false;
-    na_zmq_list_push(&self->spare, &in->link);
-    self->spare_count++;
     size = na_zmq_receive_part(self, &extra);
     if (size < 0) {
+        na_zmq_list_push(&self->spare, &in->link);
+        self->spare_count++;
         if (errno == EAGAIN) {
             self->drained = self->round;
             self->touched = false;
@@ -64,14 +64,11 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     }
     if (last == &extra)
         (void) zmq_msg_close(&extra);
-    na_zmq_list_remove(&in->link);
-    self->spare_count--;
     if (in->count > 0) {
         const unsigned char *p =
             (const unsigned char *) zmq_msg_data(&in->parts[0]);
 
         /* Only control messages are asked whence they came: it costs. */
-        in->fd = -1;
         if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
             (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
             in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
@@ -82,17 +79,26 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     return true;
 }
 
-/* Receive up to `limit` messages, then hear the monitor: what is judged by
- * its events came before them. */
-static void na_zmq_pump(struct na_zmq_class *self, unsigned limit)
+/* Receive what is likely to be there, then hear the monitor: what is judged by
+ * its events came before. To ask libzmq in vain is two system calls, for which
+ * a lone message would wait; so the limit follows what comes, and what is
+ * beyond it is found by the next round. */
+static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
+    unsigned limit =
+        na_zmq_list_empty(&self->dying) ? self->batch : NA_ZMQ_BATCH;
     bool control = false;
     unsigned n = 0;
 
+    assert(limit >= 1 && limit <= NA_ZMQ_BATCH);
     self->round++;
     while (n < limit && na_zmq_receive(self, &control))
         n++;
+    if (n < limit)
+        self->batch = n > 0 ? n : 1;
+    else if (2 * n <= NA_ZMQ_BATCH)
+        self->batch = 2 * n;
     if (control || !na_zmq_list_empty(&self->dying) ||
         now - self->monitor_read > NA_ZMQ_MS) {
         self->monitor_read = now;

@@ -6,7 +6,8 @@
  */
 #include "zmq/zmq.h"
 
-/* Hand parts to libzmq, which takes them unless this fails. */
+/* Hand parts to libzmq, which takes them unless this fails. The lock is held,
+ * as below. */
 static na_return_t na_zmq_put(struct na_zmq_class *self,
     struct na_zmq_addr *addr, zmq_msg_t *parts, unsigned count)
 {
@@ -43,6 +44,17 @@ static na_return_t na_zmq_put(struct na_zmq_class *self,
     return NA_DISCONNECT;
 }
 
+/* The same of one part, which is gone in any case. */
+static na_return_t na_zmq_put_one(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, zmq_msg_t *part)
+{
+    na_return_t ret = na_zmq_put(self, addr, part, 1);
+
+    if (ret != NA_SUCCESS)
+        (void) zmq_msg_close(part);
+    return ret;
+}
+
 /* Send one part: a header, and `size` bytes. */
 static na_return_t na_zmq_control(struct na_zmq_class *self,
     struct na_zmq_addr *addr, enum na_zmq_kind kind, const void *body,
@@ -50,7 +62,6 @@ static na_return_t na_zmq_control(struct na_zmq_class *self,
 {
     zmq_msg_t part;
     unsigned char *p;
-    na_return_t ret;
 
     if (zmq_msg_init_size(&part, NA_ZMQ_HEADER + size) != 0)
         return na_zmq_failed(self, "cannot make", "a control message");
@@ -58,13 +69,10 @@ static na_return_t na_zmq_control(struct na_zmq_class *self,
     na_zmq_put_header(p, kind, NULL);
     if (size > 0)
         memcpy(p + NA_ZMQ_HEADER, body, size);
-    ret = na_zmq_put(self, addr, &part, 1);
-    if (ret != NA_SUCCESS)
-        (void) zmq_msg_close(&part);
-    return ret;
+    return na_zmq_put_one(self, addr, &part);
 }
 
-/* A message of the core's as one part. */
+/* A message of the core's as one part; without the lock, too. */
 static na_return_t na_zmq_gather(
     const struct na_zmq_class *self, const struct na_msg *msg, zmq_msg_t *part)
 {
@@ -129,7 +137,7 @@ static na_return_t na_zmq_unready(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     if (addr->state == NA_ZMQ_IDLE)
-        (void) na_zmq_dial(self, addr);
+        na_zmq_dial(self, addr);
     return addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
             (addr->state == NA_ZMQ_DYING && addr->closing)
         ? NA_AGAIN

@@ -50,8 +50,7 @@ static void na_zmq_probe(
         na_zmq_lend(addr, bytes, sizeof(bytes), 0, &part) != NULL) {
         atomic_store(&addr->heard, false);
         atomic_store(&addr->probed, now);
-        if (na_zmq_put(self, addr, &part, 1) != NA_SUCCESS)
-            (void) zmq_msg_close(&part);
+        (void) na_zmq_put_one(self, addr, &part);
         addr->sent = false;
     }
 }

@@ -85,11 +85,3 @@ static na_return_t na_zmq_failed(
         zmq_strerror(error));
     return na_zmq_code(error);
 }
-
-static void na_zmq_lock(struct na_zmq_class *self)
-{
-    int rc = pthread_mutex_lock(&self->lock);
-
-    assert(rc == 0);
-    (void) rc;
-}

@@ -80,13 +80,12 @@
 #endif
 
 #define NA_ZMQ_VERSION 1
-#define NA_ZMQ_HEADER 12 /* bytes in front of every message */
-#define NA_ZMQ_ID 16     /* routing ids that we choose */
-#define NA_ZMQ_ID_MAX 32 /* ... and that libzmq may */
-#define NA_ZMQ_MSG_DEFAULT ((na_size_t) 64 << 10)
-#define NA_ZMQ_MSG_MIN ((na_size_t) 512)
+#define NA_ZMQ_HEADER 12                 /* bytes in front of every message */
+#define NA_ZMQ_ID 16                     /* routing ids that we choose */
+#define NA_ZMQ_ID_MAX 32                 /* ... and that libzmq may */
+#define NA_ZMQ_HEADERS ((na_size_t) 512) /* room for all that is in front */
 #define NA_ZMQ_MSG_MAX ((na_size_t) 16 << 20)
-#define NA_ZMQ_BATCH 64       /* messages received under one lock */
+#define NA_ZMQ_BATCH 64       /* messages received under one lock, at most */
 #define NA_ZMQ_KEEP 256       /* envelopes kept for reuse */
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
 #define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20) /* of one peer, inside libzmq */
@@ -228,6 +227,7 @@ struct na_zmq_class {
     unsigned spare_count;
     struct na_zmq_fd *fds;
     size_t fd_count;
+    unsigned batch;        /* messages to ask for in the next round */
     uint64_t round;        /* of polling */
     uint64_t drained;      /* the last round that left nothing unread */
     uint64_t monitor_read; /* when; 0: read it in any case */
@@ -263,9 +263,9 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
 /* What a room calls of one further down. */
 #define HG_PRIVATE static
 
-/* Begin to connect an idle address, which keeps its sends meanwhile. The lock
- * is held. */
-HG_PRIVATE na_return_t na_zmq_dial(
+/* Begin to connect an idle address, which keeps its sends meanwhile, and dies
+ * if that fails. The lock is held. */
+HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
 
 /* Continue a lookup whose endpoint is known; without the lock. */

@@ -24,16 +24,21 @@ struct death_pair {
     char name[NA_MAX_ADDR_LEN];
 };
 
+/* Where a server of the protocol listens. */
+static void death_string(const char *protocol, char *string, size_t size)
+{
+    (void) snprintf(string, size, "zmq+%s://%s", protocol,
+        strcmp(protocol, "tcp") == 0 ? "127.0.0.1" : "*");
+}
+
 static void death_open(
     struct death_pair *pair, const char *protocol, const char *death_ms)
 {
-    char scheme[64];
-    char string[128];
+    char scheme[64], string[64];
     char *name;
 
     (void) snprintf(scheme, sizeof(scheme), "zmq+%s://", protocol);
-    (void) snprintf(string, sizeof(string), "%s%s", scheme,
-        strcmp(protocol, "tcp") == 0 ? "127.0.0.1" : "*");
+    death_string(protocol, string, sizeof(string));
     ends_open(&pair->end, scheme, (unsigned) strtoul(death_ms, NULL, 10));
     pair->process = hg_test_spawn("peer", string, death_ms, NULL);
     name = hg_test_hear(pair->process);
@@ -258,8 +263,7 @@ static void death_of_another(const char *protocol)
 
     hg_test_allow_log("");
     death_open(&pair, protocol, "1000");
-    (void) snprintf(string, sizeof(string), "zmq+%s://%s", protocol,
-        strcmp(protocol, "tcp") == 0 ? "127.0.0.1" : "*");
+    death_string(protocol, string, sizeof(string));
     other = hg_test_spawn("peer", string, "1000", NULL);
     name = hg_test_hear(other);
     HG_CHECK_OK(ends_lookup(&pair.end, name, &addr));
@@ -441,8 +445,7 @@ static void death_withdraw(const char *protocol)
     uint64_t start;
 
     hg_test_allow_log("");
-    (void) snprintf(string, sizeof(string), "zmq+%s://%s", protocol,
-        strcmp(protocol, "tcp") == 0 ? "127.0.0.1" : "*");
+    death_string(protocol, string, sizeof(string));
     ends_open(&end, string, 1000);
     ends_name(&end, end.self, name);
     mem = ends_register(&end, memory, ENDS_MEMORY);
@@ -543,23 +546,15 @@ HG_TEST_SECONDS(who_computes_for_ten_seconds_is_alive, 200)
 HG_TEST(a_closed_class_is_dead_for_its_neighbours)
 {
     struct conform_end server, client;
-    struct conform_call recv, lookup;
-    na_addr_t addr = NA_ADDR_NULL;
+    struct conform_call recv;
+    na_addr_t addr;
     char name[NA_MAX_ADDR_LEN], got[8];
 
     ends_open(&server, "zmq+inproc://here", 1000);
     ends_open(&client, "zmq+inproc://", 1000);
     ends_name(&server, server.self, name);
     HG_CHECK_EQ_STR(name, "zmq+inproc://here");
-    memset(&lookup, 0, sizeof(lookup));
-    HG_CHECK_OK(NA_Addr_lookup(client.na_class, client.context, conform_ended,
-        &lookup, name, &lookup.id));
-    while (lookup.ends == 0) {
-        (void) conform_turn(server.na_class, server.context, 0);
-        (void) conform_turn(client.na_class, client.context, 0);
-    }
-    HG_CHECK_OK(lookup.ret);
-    addr = lookup.addr;
+    addr = ends_lookup_both(&client, &server, name);
     HG_CHECK_OK(ends_post(&client, &recv, got, sizeof(got), addr, 1));
     conform_close(&server);
     HG_CHECK_RET(conform_wait(&client, &recv), NA_DISCONNECT);

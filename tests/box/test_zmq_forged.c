@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ZeroMQ transport and peers that have proven who they are and then lie:
- * about memory, in the frames of emulated RMA, and about calls, in the headers
- * of the RPC layer and the descriptions of what is too large for a message.
- * Everything is forged from the pictures of the wire (gen/README.md). Of each
- * kind a known number is wrong beyond doubt, and counted as refused; as many
- * again are wrong by chance.
+ * The ZeroMQ transport and peers that have proven who they are and then lie
+ * about memory, in the frames of emulated RMA. Everything is forged from the
+ * pictures of the wire (gen/README.md). Of each kind a known number is wrong
+ * beyond doubt, and counted as refused; as many again are wrong by chance.
  */
 #include "zmq_stranger.h"
 
 #include "support/fuzz.h"
-
-#include <pthread.h>
-
-/* ==== Frames of emulated RMA ============================================ */
 
 enum { /* types; 1 to 5 go to who serves, 6 to 8 to who asked */
     GET_REQ = 1,
@@ -133,13 +127,6 @@ static void forged_expect(
     stranger_ignore(&target->stranger);
 }
 
-static void forged_come(struct forged_target *target)
-{
-    stranger_dial(&target->stranger, target->server.name + 4);
-    stranger_greet(&target->stranger);
-    stranger_confirm(&target->stranger);
-}
-
 static void forged_open(struct forged_target *target, const char *string)
 {
     unsigned char bytes[64];
@@ -156,7 +143,7 @@ static void forged_open(struct forged_target *target, const char *string)
         target->server.end.na_class, bytes, sizeof(bytes), target->mem));
     target->key = stranger_get(bytes + 8, 8);
     target->next_id = 1000;
-    forged_come(target);
+    stranger_come(&target->stranger, target->server.name + 4);
 }
 
 static void forged_close(struct forged_target *target)
@@ -372,7 +359,8 @@ static void forged_attack_memory(const char *string)
     forged_expect(&target, "types", 256 - TYPE_END + 1);
     forged_by_chance(&target, 100);
     stranger_hang_up(&target.stranger);
-    forged_come(&target); /* with what the last one left undone */
+    /* And again, with what the last one left undone. */
+    stranger_come(&target.stranger, target.server.name + 4);
     forged_by_chance(&target, 20);
     forged_close(&target);
 }
@@ -459,9 +447,7 @@ static void forged_guess(struct forged_target *target, struct forged_op *op)
     struct stranger other;
 
     stranger_init(&other, besieged_turn, &target->server);
-    stranger_dial(&other, target->server.name + 4);
-    stranger_greet(&other);
-    stranger_confirm(&other);
+    stranger_come(&other, target->server.name + 4);
     forged_start(target, op, false);
     frame.id = op->id;
     forged_send(&other, &frame, 0);
@@ -547,6 +533,6 @@ HG_TEST(answers_that_lie_about_memory_end_the_operation)
     HG_CHECK_RET(conform_wait(&target.server.end, &op.call), NA_DISCONNECT);
     HG_CHECK_OK(NA_Mem_handle_free(target.server.end.na_class, op.remote));
     HG_CHECK_OK(NA_Addr_free(target.server.end.na_class, op.addr));
-    forged_come(&target);
+    stranger_come(&target.stranger, target.server.name + 4);
     forged_close(&target);
 }

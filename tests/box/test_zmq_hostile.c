@@ -142,6 +142,21 @@ HG_TEST(messages_of_strangers_are_judged_on_ipc)
 
 /* ---- What each kind is refused for ---- */
 
+/* A class over tcp, and a stranger that has dialled it. */
+static void hostile_open(struct besieged *server, struct stranger *hostile)
+{
+    stranger_init(hostile, besieged_turn, server);
+    besieged_open(server, "zmq+tcp://127.0.0.1");
+    stranger_dial(hostile, server->name + 4);
+}
+
+static void hostile_close(struct besieged *server, struct stranger *hostile)
+{
+    stranger_hang_up(hostile);
+    besieged_close(server);
+    stranger_fini(hostile);
+}
+
 HG_TEST(a_stranger_is_not_heard_before_the_proof)
 {
     struct besieged server;
@@ -150,9 +165,7 @@ HG_TEST(a_stranger_is_not_heard_before_the_proof)
     size_t size;
     uint64_t before;
 
-    stranger_init(&hostile, besieged_turn, &server);
-    besieged_open(&server, "zmq+tcp://127.0.0.1");
-    stranger_dial(&hostile, server.name + 4);
+    hostile_open(&server, &hostile);
     stranger_greet(&hostile);
     /* Greeted, it has not proven itself. */
     size = stranger_make(&hostile, bytes, KIND_MESSAGE);
@@ -181,9 +194,7 @@ HG_TEST(a_stranger_is_not_heard_before_the_proof)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     HG_CHECK_EQ_U64(hostile_refused(&server, KIND_HELLO), 1);
     besieged_serve(&server);
-    stranger_hang_up(&hostile);
-    besieged_close(&server);
-    stranger_fini(&hostile);
+    hostile_close(&server, &hostile);
 }
 
 HG_TEST(a_hello_of_another_version_is_answered_with_ours)
@@ -194,9 +205,7 @@ HG_TEST(a_hello_of_another_version_is_answered_with_ours)
     size_t size;
     int got;
 
-    stranger_init(&hostile, besieged_turn, &server);
-    besieged_open(&server, "zmq+tcp://127.0.0.1");
-    stranger_dial(&hostile, server.name + 4);
+    hostile_open(&server, &hostile);
     size = stranger_make(&hostile, bytes, KIND_HELLO);
     bytes[2] = 77;
     stranger_send(&hostile, bytes, size, false);
@@ -206,9 +215,7 @@ HG_TEST(a_hello_of_another_version_is_answered_with_ours)
     } while (got < 0);
     HG_CHECK_EQ_INT(got, 12);
     HG_CHECK_EQ_MEM(bytes, "hz\1\4", 4);
-    stranger_hang_up(&hostile);
-    besieged_close(&server);
-    stranger_fini(&hostile);
+    hostile_close(&server, &hostile);
 }
 
 /* ---- Listeners that answer wrongly ---- */
@@ -486,9 +493,7 @@ HG_TEST_SECONDS(hellos_without_end_leave_nothing, 60)
     unsigned i, round;
 
     hg_test_alloc_install();
-    besieged_open(&server, "zmq+tcp://127.0.0.1");
-    stranger_init(&strangers[0], besieged_turn, &server);
-    stranger_dial(&strangers[0], server.name + 4);
+    hostile_open(&server, &strangers[0]);
     stranger_greet(&strangers[0]);
     before = hg_test_alloc_live();
     for (i = 0; i < HOSTILE_HELLOS; i++) {
@@ -514,9 +519,7 @@ HG_TEST_SECONDS(hellos_without_end_leave_nothing, 60)
         hostile_settle(&server, before + HOSTILE_KEPT / 3);
     }
     besieged_serve(&server);
-    stranger_hang_up(&strangers[0]);
-    besieged_close(&server);
-    stranger_fini(&strangers[0]);
+    hostile_close(&server, &strangers[0]);
 }
 
 /* ---- Floods ---- */
@@ -538,20 +541,6 @@ static void flood_send(struct stranger *flood, unsigned count)
     }
 }
 
-static void flood_open(struct besieged *server)
-{
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct conform_end *end = &server->end;
-
-    info.max_queue_bytes = FLOOD_QUEUE;
-    end->na_class = NA_Initialize_opt("zmq+tcp://127.0.0.1", NA_TRUE, &info);
-    HG_CHECK(end->na_class != NULL);
-    end->context = NA_Context_create(end->na_class);
-    HG_CHECK(end->context != NULL);
-    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
-    besieged_meet(server);
-}
-
 static void flood_await(
     struct besieged *server, const struct conform_call *call)
 {
@@ -568,6 +557,7 @@ static void flood_await(
  * that is posted later. */
 HG_TEST(a_flood_does_not_drop_what_others_say)
 {
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct besieged server;
     struct stranger flood;
     struct conform_call recv, mark;
@@ -575,16 +565,15 @@ HG_TEST(a_flood_does_not_drop_what_others_say)
     char got[256], marked[8];
 
     stranger_init(&flood, besieged_turn, &server);
-    flood_open(&server);
+    info.max_queue_bytes = FLOOD_QUEUE;
+    besieged_open_info(&server, "zmq+tcp://127.0.0.1", &info);
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
     HG_CHECK_OK(ends_send(&server.good, server.addr, false, "me", 3, 1));
     flood_await(&server, &recv);
     HG_CHECK_OK(
         ends_post(&server.end, &mark, marked, sizeof(marked), recv.addr, 5));
     conform_free_addr(&server.end, &recv);
-    stranger_dial(&flood, server.name + 4);
-    stranger_greet(&flood);
-    stranger_confirm(&flood);
+    stranger_come(&flood, server.name + 4);
     flood_send(&flood, FLOOD_QUEUE / 16);
     while (NA_Get_counter(server.end.na_class, "msg_dropped") < 100) {
         HG_CHECK(ends_ms() < end);
@@ -601,9 +590,7 @@ HG_TEST(a_flood_does_not_drop_what_others_say)
     } while (recv.tag >= FLOOD_TAG);
     HG_CHECK_EQ_INT(recv.tag, 2);
     HG_CHECK_EQ_STR(got, "kept");
-    stranger_hang_up(&flood);
-    besieged_close(&server);
-    stranger_fini(&flood);
+    hostile_close(&server, &flood);
 }
 
 /* A part past every limit is libzmq's to refuse: its sender is cut off. */
@@ -614,9 +601,7 @@ HG_TEST(a_message_past_every_limit_is_not_taken)
     size_t size = (size_t) 17 << 20;
     unsigned char *bytes = ends_map(size);
 
-    stranger_init(&hostile, besieged_turn, &server);
-    besieged_open(&server, "zmq+tcp://127.0.0.1");
-    stranger_dial(&hostile, server.name + 4);
+    hostile_open(&server, &hostile);
     stranger_greet(&hostile);
     stranger_confirm(&hostile);
     (void) stranger_header(bytes, KIND_MESSAGE);
@@ -627,9 +612,7 @@ HG_TEST(a_message_past_every_limit_is_not_taken)
         besieged_turn(&server);
     } while (hostile_refused(&server, KIND_MESSAGE) == 0);
     besieged_serve(&server);
-    stranger_hang_up(&hostile);
-    besieged_close(&server);
-    stranger_fini(&hostile);
+    hostile_close(&server, &hostile);
     ends_unmap(bytes, size);
 }
 
@@ -724,11 +707,7 @@ HG_TEST(who_takes_nothing_is_dead_in_spite_of_a_word)
     mute.words.random = hg_test_seed();
     info.death_ms = MUTE_DEATH;
     info.max_expected_size = MUTE_SIZE;
-    end->na_class = NA_Initialize_opt("zmq+ipc://*", NA_TRUE, &info);
-    HG_CHECK(end->na_class != NULL);
-    end->context = NA_Context_create(end->na_class);
-    HG_CHECK(end->context != NULL);
-    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+    ends_open_info(end, "zmq+ipc://*", NA_TRUE, &info);
     ends_name(end, end->self, mute.server.name);
     mute_dial(&mute);
     HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));

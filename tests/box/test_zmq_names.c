@@ -5,36 +5,24 @@
  */
 #include "zmq_ends.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
-/* Turn two wheels in one process until `call` has ended. */
-static na_return_t names_wait(
-    struct conform_end *one, struct conform_end *two, struct conform_call *call)
+/* A server that listens on `string`, and a client that has looked it up. */
+static na_addr_t names_open(struct conform_end *server,
+    struct conform_end *client, const char *string, unsigned death_ms)
 {
-    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char name[NA_MAX_ADDR_LEN];
 
-    while (call->ends == 0) {
-        HG_CHECK(ends_ms() < end);
-        (void) conform_turn(one->na_class, one->context, 0);
-        (void) conform_turn(two->na_class, two->context, 0);
-    }
-    return call->ret;
-}
-
-static na_addr_t names_lookup(
-    struct conform_end *from, struct conform_end *to, const char *name)
-{
-    struct conform_call call;
-
-    memset(&call, 0, sizeof(call));
-    HG_CHECK_OK(NA_Addr_lookup(
-        from->na_class, from->context, conform_ended, &call, name, &call.id));
-    HG_CHECK_OK(names_wait(from, to, &call));
-    return call.addr;
+    info.death_ms = death_ms;
+    ends_open_info(server, string, NA_TRUE, &info);
+    ends_open_client(client, server, &info);
+    ends_name(server, server->self, name);
+    return ends_lookup_both(client, server, name);
 }
 
 /* `from` says a byte to `to`, who learns the address of `from`. */
@@ -46,7 +34,7 @@ static na_addr_t names_introduce(
 
     HG_CHECK_OK(conform_recv(to, &recv, false, got, sizeof(got), 0));
     HG_CHECK_OK(ends_send(from, addr, false, "x", 1, 0));
-    HG_CHECK_OK(names_wait(from, to, &recv));
+    HG_CHECK_OK(ends_wait_both(from, to, &recv));
     return recv.addr;
 }
 
@@ -60,8 +48,8 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
         "zmq+ipc://@hg-test-%ld", "zmq+ipc://relative-%ld", "zmq+inproc://*",
         "zmq+inproc://some name"};
     struct conform_end server, client;
-    char string[128], scheme[32], name[NA_MAX_ADDR_LEN];
-    na_addr_t addr = NA_ADDR_NULL;
+    char string[128], name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
     size_t i;
 
     HG_CHECK(chdir(hg_test_dir()) == 0);
@@ -73,17 +61,13 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
             (long) getpid());
         if (mark == NULL)
             (void) snprintf(string, sizeof(string), "%s", strings[i]);
-        ends_open(&server, string, 1000);
+        addr = names_open(&server, &client, string, 1000);
         ends_name(&server, server.self, name);
         HG_CHECK(strncmp(name, "zmq+", 4) == 0);
         HG_CHECK(strstr(name, "0.0.0.0") == NULL && !strstr(name, "*"));
-        (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
-            NA_Get_class_protocol(server.na_class));
-        ends_open(&client, scheme, 1000);
-        addr = names_lookup(&client, &server, name);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         /* The plugin's name may be left out where the protocol is its own. */
-        addr = names_lookup(&client, &server, name + 4);
+        addr = ends_lookup_both(&client, &server, name + 4);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         conform_close(&client);
         conform_close(&server);
@@ -94,7 +78,7 @@ HG_TEST(ipv6_works_where_the_host_has_it)
 {
     struct conform_end server, client;
     char name[NA_MAX_ADDR_LEN];
-    na_addr_t addr = NA_ADDR_NULL;
+    na_addr_t addr;
     int fd = socket(AF_INET6, SOCK_STREAM, 0);
     struct sockaddr_in6 {
         sa_family_t family;
@@ -106,11 +90,9 @@ HG_TEST(ipv6_works_where_the_host_has_it)
             sizeof(where)) != 0)
         hg_test_skip("no IPv6 loopback");
     (void) close(fd);
-    ends_open(&server, "zmq+tcp://[::1]", 1000);
+    addr = names_open(&server, &client, "zmq+tcp://[::1]", 1000);
     ends_name(&server, server.self, name);
     HG_CHECK(strncmp(name, "zmq+tcp://[::1]:", 16) == 0);
-    ends_open(&client, "zmq+tcp://", 1000);
-    addr = names_lookup(&client, &server, name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&server);
@@ -118,19 +100,14 @@ HG_TEST(ipv6_works_where_the_host_has_it)
 
 HG_TEST(a_host_of_who_does_not_listen_is_where_it_dials_from)
 {
-    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
-    struct na_init_info info = fresh;
     struct conform_end server, client;
     char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN];
     na_addr_t addr = NA_ADDR_NULL;
 
     ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
     ends_name(&server, server.self, name);
-    client.na_class = NA_Initialize_opt("zmq+tcp://127.0.0.1", NA_FALSE, &info);
-    HG_CHECK(client.na_class != NULL);
-    client.context = NA_Context_create(client.na_class);
-    HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
-    addr = names_lookup(&client, &server, name);
+    ends_open_info(&client, "zmq+tcp://127.0.0.1", NA_FALSE, NULL);
+    addr = ends_lookup_both(&client, &server, name);
     ends_name(&client, addr, seen);
     HG_CHECK_EQ_STR(seen, name);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -176,6 +153,33 @@ HG_TEST(bad_names_are_refused)
     conform_close(&end);
 }
 
+static int names_unix(const char *path, struct sockaddr_un *where_p)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+    memset(where_p, 0, sizeof(*where_p));
+    where_p->sun_family = AF_UNIX;
+    (void) snprintf(where_p->sun_path, sizeof(where_p->sun_path), "%s", path);
+    HG_CHECK(fd >= 0);
+    return fd;
+}
+
+/* A listener that accepts nobody, and those who wait for it. */
+static int names_stopped(const char *path)
+{
+    struct sockaddr_un where;
+    int listener = names_unix(path, &where);
+    int fd;
+
+    HG_CHECK(!bind(listener, (struct sockaddr *) &where, sizeof(where)));
+    HG_CHECK(listen(listener, 1) == 0);
+    do
+        fd = names_unix(path, &where);
+    while (!connect(fd, (struct sockaddr *) &where, sizeof(where)));
+    HG_CHECK_EQ_INT(errno, EAGAIN);
+    return listener;
+}
+
 HG_TEST(what_is_taken_cannot_be_listened_on)
 {
     struct conform_end one;
@@ -195,6 +199,11 @@ HG_TEST(what_is_taken_cannot_be_listened_on)
     HG_CHECK_EQ_INT(hg_test_log_count("is in use"), 1);
     conform_close(&one);
     HG_CHECK(access(path + 10, F_OK) != 0); /* gone with its class */
+    /* One who is stopped takes nobody: its queue is full. */
+    fd = names_stopped(path + 10);
+    HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
+    HG_CHECK_EQ_INT(hg_test_log_count("is in use"), 2);
+    HG_CHECK(close(fd) == 0 && unlink(path + 10) == 0);
     /* A file is not a socket, and not removed. */
     fd = open(path + 10, O_CREAT | O_WRONLY, 0600);
     HG_CHECK(fd >= 0 && close(fd) == 0);
@@ -211,23 +220,19 @@ HG_TEST(a_path_left_behind_is_used_again)
     struct sockaddr_un where;
     struct conform_end end;
     char path[200];
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    int fd;
 
-    memset(&where, 0, sizeof(where));
-    where.sun_family = AF_UNIX;
-    (void) snprintf(
-        where.sun_path, sizeof(where.sun_path), "%s/stale", hg_test_dir());
+    (void) snprintf(path, sizeof(path), "zmq+ipc://%s/stale", hg_test_dir());
+    fd = names_unix(path + 10, &where);
     HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
     (void) close(fd); /* nobody listens any more; the path stays */
-    (void) snprintf(path, sizeof(path), "zmq+ipc://%s", where.sun_path);
     ends_open(&end, path, 1000);
     conform_close(&end);
 }
 
 HG_TEST(curve_is_refused_and_not_ignored)
 {
-    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
-    struct na_init_info info = fresh;
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
     hg_test_expect_log("does not encrypt");
     hg_test_allow_log("cannot open");
@@ -262,7 +267,7 @@ HG_TEST(lookups_of_one_peer_give_one_address)
     struct conform_end server, client;
     struct conform_call calls[20];
     char name[NA_MAX_ADDR_LEN];
-    na_addr_t addr = NA_ADDR_NULL;
+    na_addr_t addr;
     unsigned i;
 
     ends_open(&server, "zmq+tcp://127.0.0.1", 1000);
@@ -274,12 +279,12 @@ HG_TEST(lookups_of_one_peer_give_one_address)
             conform_ended, &calls[i], name, &calls[i].id));
     HG_CHECK_OK(NA_Cancel(client.na_class, client.context, calls[19].id));
     for (i = 0; i < 19; i++) {
-        HG_CHECK_OK(names_wait(&client, &server, &calls[i]));
+        HG_CHECK_OK(ends_wait_both(&client, &server, &calls[i]));
         HG_CHECK(calls[i].addr == calls[0].addr);
         HG_CHECK_OK(NA_Addr_free(client.na_class, calls[i].addr));
     }
-    HG_CHECK_RET(names_wait(&client, &server, &calls[19]), NA_CANCELED);
-    addr = names_lookup(&client, &server, name);
+    HG_CHECK_RET(ends_wait_both(&client, &server, &calls[19]), NA_CANCELED);
+    addr = ends_lookup_both(&client, &server, name);
     HG_CHECK(addr == calls[0].addr);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -297,12 +302,12 @@ static void names_two_ways(const char *string)
     ends_open(&one, string, 1000);
     ends_open(&two, string, 1000);
     ends_name(&two, two.self, name);
-    to_two = names_lookup(&one, &two, name);
+    to_two = ends_lookup_both(&one, &two, name);
     one_seen = names_introduce(&one, &two, to_two);
     ends_name(&one, one.self, name);
     ends_name(&two, one_seen, seen);
     HG_CHECK_EQ_STR(seen, name); /* it told where it listens */
-    to_one = names_lookup(&two, &one, name);
+    to_one = ends_lookup_both(&two, &one, name);
     two_seen = names_introduce(&two, &one, to_one);
     HG_CHECK(to_one != one_seen);
     HG_CHECK(NA_Addr_cmp(two.na_class, to_one, one_seen) == NA_TRUE);
@@ -311,11 +316,11 @@ static void names_two_ways(const char *string)
     /* A receive from one address takes what came by the other. */
     HG_CHECK_OK(ends_post(&one, &recv, got, sizeof(got), to_two, 5));
     HG_CHECK_OK(ends_send(&two, to_one, true, "y", 2, 5));
-    HG_CHECK_OK(names_wait(&one, &two, &recv));
+    HG_CHECK_OK(ends_wait_both(&one, &two, &recv));
     HG_CHECK_EQ_STR(got, "y");
     HG_CHECK_OK(ends_post(&one, &recv, got, sizeof(got), two_seen, 6));
     HG_CHECK_OK(ends_send(&two, one_seen, true, "z", 2, 6));
-    HG_CHECK_OK(names_wait(&one, &two, &recv));
+    HG_CHECK_OK(ends_wait_both(&one, &two, &recv));
     HG_CHECK_EQ_STR(got, "z");
     HG_CHECK_OK(NA_Addr_free(one.na_class, to_two));
     HG_CHECK_OK(NA_Addr_free(one.na_class, two_seen));
@@ -385,7 +390,7 @@ static void names_both_ways(const char *one_string, const char *two_string)
     ends_open(&ends[0], one_string, 1000);
     ends_open(&ends[1], two_string, 1000);
     ends_name(&ends[1], ends[1].self, name);
-    addrs[0] = names_lookup(&ends[0], &ends[1], name);
+    addrs[0] = ends_lookup_both(&ends[0], &ends[1], name);
     addrs[1] = names_introduce(&ends[0], &ends[1], addrs[0]);
     for (i = 0; i < 2; i++)
         names_share(&memory[i], &ends[i], &ends[1 - i], 11 * (i + 1));
@@ -404,7 +409,7 @@ static void names_both_ways(const char *one_string, const char *two_string)
             at + half / 2, half / 2, addrs[i], &calls[i][1].id));
     }
     for (i = 0; i < 4; i++)
-        HG_CHECK_OK(names_wait(&ends[0], &ends[1], &calls[i / 2][i % 2]));
+        HG_CHECK_OK(ends_wait_both(&ends[0], &ends[1], &calls[i / 2][i % 2]));
     /* Each quarter is now the same on both sides, and whose it was. */
     HG_CHECK_EQ_MEM(memory[0].bytes, memory[1].bytes, NAMES_MEMORY);
     for (i = 0; i < 4; i++) {
@@ -441,16 +446,12 @@ static void names_terminate(const char *string)
 {
     struct conform_end server, client;
     struct conform_call recv, end, sends[50];
-    char scheme[32], name[NA_MAX_ADDR_LEN], got[8];
+    char name[NA_MAX_ADDR_LEN], got[8];
     na_addr_t addr, seen, again;
     unsigned i;
 
-    ends_open(&server, string, 1000);
+    addr = names_open(&server, &client, string, 1000);
     ends_name(&server, server.self, name);
-    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
-        NA_Get_class_protocol(server.na_class));
-    ends_open(&client, scheme, 1000);
-    addr = names_lookup(&client, &server, name);
     seen = names_introduce(&client, &server, addr);
     /* What was sent before arrives; the other side learns of the end. */
     memset(sends, 0, sizeof(sends));
@@ -460,13 +461,13 @@ static void names_terminate(const char *string)
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(
         client.na_class, client.context, conform_ended, &end, addr, &end.id));
-    HG_CHECK_OK(names_wait(&client, &server, &end));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
     for (i = 0; i < 50; i++) {
         HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
-        HG_CHECK_OK(names_wait(&client, &server, &recv));
+        HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
         HG_CHECK_EQ_INT(recv.tag, i);
         conform_free_addr(&server, &recv);
-        HG_CHECK_OK(names_wait(&client, &server, &sends[i]));
+        HG_CHECK_OK(ends_wait_both(&client, &server, &sends[i]));
     }
     for (i = 0; i < 100; i++) {
         (void) conform_turn(client.na_class, client.context, 1);
@@ -479,14 +480,14 @@ static void names_terminate(const char *string)
     memset(&sends[0], 0, sizeof(sends[0]));
     HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
         conform_ended, &sends[0], "x", 1, addr, 7, &sends[0].id));
-    HG_CHECK_OK(names_wait(&client, &server, &recv));
-    HG_CHECK_OK(names_wait(&client, &server, &sends[0]));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &sends[0]));
     again = recv.addr;
     HG_CHECK(again != seen);
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(
         server.na_class, server.context, conform_ended, &end, again, &end.id));
-    HG_CHECK_OK(names_wait(&client, &server, &end));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
     for (i = 0; i < 30; i++) {
         (void) conform_turn(client.na_class, client.context, 1);
         (void) conform_turn(server.na_class, server.context, 1);
@@ -495,7 +496,7 @@ static void names_terminate(const char *string)
     HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
     HG_CHECK_OK(NA_Addr_free(server.na_class, again));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
-    addr = names_lookup(&client, &server, name);
+    addr = ends_lookup_both(&client, &server, name);
     /* A send behind an end that is under way dials again when it is over. */
     seen = names_introduce(&client, &server, addr);
     HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
@@ -506,9 +507,9 @@ static void names_terminate(const char *string)
     HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
     HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
         conform_ended, &sends[0], "x", 1, addr, 8, &sends[0].id));
-    HG_CHECK_OK(names_wait(&client, &server, &end));
-    HG_CHECK_OK(names_wait(&client, &server, &sends[0]));
-    HG_CHECK_OK(names_wait(&client, &server, &recv));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &sends[0]));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &recv));
     conform_free_addr(&server, &recv);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
@@ -520,19 +521,12 @@ static void names_terminate_for_good(const char *string)
 {
     struct conform_end server, client;
     struct conform_call end;
-    char scheme[32], name[NA_MAX_ADDR_LEN];
-    na_addr_t addr;
+    na_addr_t addr = names_open(&server, &client, string, 1000);
 
-    ends_open(&server, string, 1000);
-    ends_name(&server, server.self, name);
-    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
-        NA_Get_class_protocol(server.na_class));
-    ends_open(&client, scheme, 1000);
-    addr = names_lookup(&client, &server, name);
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(
         client.na_class, client.context, conform_ended, &end, addr, &end.id));
-    HG_CHECK_OK(names_wait(&client, &server, &end));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
     conform_close(&server);
     HG_CHECK_RET(ends_send(&client, addr, false, "x", 1, 1), NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -569,7 +563,7 @@ HG_TEST(callers_come_and_go_and_leave_no_descriptor)
         na_addr_t addr, seen;
 
         ends_open(&client, "zmq+tcp://", 1000);
-        addr = names_lookup(&client, &server, name);
+        addr = ends_lookup_both(&client, &server, name);
         seen = names_introduce(&client, &server, addr);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
         conform_close(&client);
@@ -632,15 +626,11 @@ HG_TEST(the_source_of_a_get_copies_nothing)
     struct conform_call call;
     unsigned char *from = ends_map(SIZE), *to = ends_map(SIZE);
     unsigned char bytes[256];
-    char name[NA_MAX_ADDR_LEN];
     na_mem_handle_t source, local, remote;
-    na_addr_t addr = NA_ADDR_NULL;
+    na_addr_t addr;
     na_size_t size;
 
-    ends_open(&server, "zmq+tcp://127.0.0.1", 5000);
-    ends_open(&client, "zmq+tcp://", 5000);
-    ends_name(&server, server.self, name);
-    addr = names_lookup(&client, &server, name);
+    addr = names_open(&server, &client, "zmq+tcp://127.0.0.1", 5000);
     conform_fill(from, SIZE, 3);
     source = ends_register(&server, from, SIZE);
     local = ends_register(&client, to, SIZE);
@@ -652,7 +642,7 @@ HG_TEST(the_source_of_a_get_copies_nothing)
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Get(client.na_class, client.context, conform_ended, &call,
         local, 0, remote, 0, SIZE, addr, &call.id));
-    HG_CHECK_OK(names_wait(&client, &server, &call));
+    HG_CHECK_OK(ends_wait_both(&client, &server, &call));
     HG_CHECK_EQ_MEM(to, from, SIZE);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "rma_bytes_sent"), SIZE);
     HG_CHECK_EQ_U64(
@@ -703,8 +693,7 @@ static void *names_answer(void *arg)
 
 HG_TEST_SECONDS(no_wake_up_is_lost, 60)
 {
-    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
-    struct na_init_info info = fresh;
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct names_echo echo;
     struct conform_end client;
     pthread_t thread;
@@ -715,13 +704,8 @@ HG_TEST_SECONDS(no_wake_up_is_lost, 60)
 
     info.wait_mode = NA_WAIT_BLOCK;
     echo.rounds = 5000;
-    echo.end.na_class =
-        NA_Initialize_opt("zmq+tcp://127.0.0.1", NA_TRUE, &info);
-    client.na_class = NA_Initialize_opt("zmq+tcp://", NA_FALSE, &info);
-    echo.end.context = NA_Context_create(echo.end.na_class);
-    client.context = NA_Context_create(client.na_class);
-    HG_CHECK_OK(NA_Addr_self(echo.end.na_class, &echo.end.self));
-    HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
+    ends_open_info(&echo.end, "zmq+tcp://127.0.0.1", NA_TRUE, &info);
+    ends_open_client(&client, &echo.end, &info);
     ends_name(&echo.end, echo.end.self, name);
     HG_CHECK(pthread_create(&thread, NULL, names_answer, &echo) == 0);
     HG_CHECK_OK(ends_lookup(&client, name, &addr));
@@ -755,8 +739,7 @@ static void *names_serve(void *arg)
 static void names_transfer(const char *string)
 {
     enum { SIZE = 12 << 20, ROUNDS = 20 };
-    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
-    struct na_init_info info = fresh;
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct names_echo echo;
     struct conform_end client;
     struct conform_call recv;
@@ -764,7 +747,7 @@ static void names_transfer(const char *string)
     pthread_t thread;
     unsigned char *from = ends_map(SIZE), *to = ends_map(SIZE);
     unsigned char bytes[256];
-    char name[NA_MAX_ADDR_LEN], scheme[32];
+    char name[NA_MAX_ADDR_LEN];
     na_mem_handle_t source, local, remote;
     na_addr_t addr = NA_ADDR_NULL;
     na_size_t size;
@@ -772,16 +755,8 @@ static void names_transfer(const char *string)
 
     info.wait_mode = NA_WAIT_BLOCK;
     atomic_init(&echo.stop, false);
-    echo.end.na_class = NA_Initialize_opt(string, NA_TRUE, &info);
-    HG_CHECK(echo.end.na_class != NULL);
-    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
-        NA_Get_class_protocol(echo.end.na_class));
-    client.na_class = NA_Initialize_opt(scheme, NA_FALSE, &info);
-    HG_CHECK(client.na_class != NULL);
-    echo.end.context = NA_Context_create(echo.end.na_class);
-    client.context = NA_Context_create(client.na_class);
-    HG_CHECK_OK(NA_Addr_self(echo.end.na_class, &echo.end.self));
-    HG_CHECK_OK(NA_Addr_self(client.na_class, &client.self));
+    ends_open_info(&echo.end, string, NA_TRUE, &info);
+    ends_open_client(&client, &echo.end, &info);
     ends_name(&echo.end, echo.end.self, name);
     conform_fill(from, SIZE, 9);
     source = ends_register(&echo.end, from, SIZE);

@@ -38,27 +38,71 @@ static inline void ends_sleep(unsigned ms)
         continue;
 }
 
-static inline void ends_open_with(struct conform_end *end, const char *string,
-    unsigned death_ms, unsigned lookup_ms)
+static inline void ends_open_info(struct conform_end *end, const char *string,
+    na_bool_t listen, const struct na_init_info *info)
 {
-    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
-    struct na_init_info info = fresh;
-    const char *rest = strstr(string, "://");
-
-    info.death_ms = death_ms;
-    info.lookup_ms = lookup_ms;
-    end->na_class = NA_Initialize_opt(
-        string, rest != NULL && rest[3] != '\0' ? NA_TRUE : NA_FALSE, &info);
+    end->na_class = NA_Initialize_opt(string, listen, info);
     HG_CHECK(end->na_class != NULL);
     end->context = NA_Context_create(end->na_class);
     HG_CHECK(end->context != NULL);
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
 }
 
+/* Listen, unless the string is a scheme alone. */
+static inline void ends_open_with(struct conform_end *end, const char *string,
+    unsigned death_ms, unsigned lookup_ms)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    const char *rest = strstr(string, "://");
+
+    info.death_ms = death_ms;
+    info.lookup_ms = lookup_ms;
+    ends_open_info(end, string,
+        rest != NULL && rest[3] != '\0' ? NA_TRUE : NA_FALSE, &info);
+}
+
 static inline void ends_open(
     struct conform_end *end, const char *string, unsigned death_ms)
 {
     ends_open_with(end, string, death_ms, 1000);
+}
+
+/* Open a class that does not listen, of the server's protocol. */
+static inline void ends_open_client(struct conform_end *client,
+    const struct conform_end *server, const struct na_init_info *info)
+{
+    char scheme[32];
+
+    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
+        NA_Get_class_protocol(server->na_class));
+    ends_open_info(client, scheme, NA_FALSE, info);
+}
+
+/* Turn two wheels in one process until `call` has ended. */
+static inline na_return_t ends_wait_both(
+    struct conform_end *one, struct conform_end *two, struct conform_call *call)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    while (call->ends == 0) {
+        HG_CHECK(ends_ms() < end);
+        (void) conform_turn(one->na_class, one->context, 0);
+        (void) conform_turn(two->na_class, two->context, 0);
+    }
+    return call->ret;
+}
+
+/* Look up, by `name`, who is in the same process. */
+static inline na_addr_t ends_lookup_both(
+    struct conform_end *from, struct conform_end *to, const char *name)
+{
+    struct conform_call call;
+
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_lookup(
+        from->na_class, from->context, conform_ended, &call, name, &call.id));
+    HG_CHECK_OK(ends_wait_both(from, to, &call));
+    return call.addr;
 }
 
 static inline na_return_t ends_lookup(

@@ -189,6 +189,15 @@ static inline void stranger_confirm(struct stranger *stranger)
     stranger_send(stranger, bytes, size, false);
 }
 
+/* Dial, and prove who we are. */
+static inline void stranger_come(
+    struct stranger *stranger, const char *endpoint)
+{
+    stranger_dial(stranger, endpoint);
+    stranger_greet(stranger);
+    stranger_confirm(stranger);
+}
+
 /* ---- A class under attack, and its good client ---- */
 
 struct besieged {
@@ -205,31 +214,22 @@ static inline void besieged_turn(void *arg)
     (void) conform_turn(server->end.na_class, server->end.context, 1);
 }
 
-/* The class is open: its good client looks it up. */
-static inline void besieged_meet(struct besieged *server)
+/* Open the class, and a good client that looks it up. */
+static inline void besieged_open_info(struct besieged *server,
+    const char *string, const struct na_init_info *info)
 {
-    struct conform_call call;
-    char scheme[32];
-
+    ends_open_info(&server->end, string, NA_TRUE, info);
     ends_name(&server->end, server->end.self, server->name);
-    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
-        NA_Get_class_protocol(server->end.na_class));
-    ends_open(&server->good, scheme, 2000);
-    memset(&call, 0, sizeof(call));
-    HG_CHECK_OK(NA_Addr_lookup(server->good.na_class, server->good.context,
-        conform_ended, &call, server->name, &call.id));
-    while (call.ends == 0) {
-        besieged_turn(server);
-        (void) conform_turn(server->good.na_class, server->good.context, 1);
-    }
-    HG_CHECK_OK(call.ret);
-    server->addr = call.addr;
+    ends_open_client(&server->good, &server->end, NULL);
+    server->addr = ends_lookup_both(&server->good, &server->end, server->name);
 }
 
 static inline void besieged_open(struct besieged *server, const char *string)
 {
-    ends_open(&server->end, string, 2000);
-    besieged_meet(server);
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    info.death_ms = 2000;
+    besieged_open_info(server, string, &info);
 }
 
 static inline void besieged_close(struct besieged *server)

@@ -179,6 +179,30 @@ static inline na_return_t conform_recv(struct conform_end *end,
         call, buf, size, end->self, tag, &call->id);
 }
 
+static inline na_mem_handle_t conform_memory(
+    struct conform_end *end, void *buf, na_size_t size, unsigned long flags)
+{
+    na_mem_handle_t mem;
+
+    HG_CHECK_OK(NA_Mem_handle_create(end->na_class, buf, size, flags, &mem));
+    return mem;
+}
+
+/* What a peer sees of registered memory. */
+static inline na_mem_handle_t conform_remote(
+    struct conform_end *end, na_mem_handle_t mem)
+{
+    na_size_t size = NA_Mem_handle_get_serialize_size(end->na_class, mem);
+    void *bytes = malloc(size);
+    na_mem_handle_t remote;
+
+    HG_CHECK(size > 0 && bytes != NULL);
+    HG_CHECK_OK(NA_Mem_handle_serialize(end->na_class, bytes, size, mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
+    free(bytes);
+    return remote;
+}
+
 static inline void conform_fill(void *buf, size_t size, uint64_t seed)
 {
     unsigned char *bytes = (unsigned char *) buf;

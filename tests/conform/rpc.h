@@ -15,6 +15,7 @@
 #include "hg.h"
 
 #include "harness.h"
+#include "support/blob.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -74,12 +75,21 @@ static inline void rpc_end(struct rpc_end *end)
     HG_CHECK_OK(NA_Finalize(end->na_class));
 }
 
-/* The same, and find somebody to call. */
+/* Hear where our peer listens, and look it up. */
+static inline void rpc_find_peer(struct rpc_end *end)
+{
+    char *address = hg_test_hear(end->peer);
+
+    HG_CHECK_OK(NA_Addr_lookup_wait(
+        end->na_class, address, RPC_PATIENCE, &end->target));
+    free(address);
+}
+
+/* The same as rpc_start, and find somebody to call. */
 static inline void rpc_open_with(
     struct rpc_end *end, const struct hg_options *options, bool separate)
 {
     char limit[16];
-    char *address;
 
     rpc_start(end, options, separate);
     if (!hg_test_crosses_processes()) {
@@ -90,10 +100,7 @@ static inline void rpc_open_with(
         options != NULL ? options->max_unanswered : 0);
     end->peer = hg_test_spawn(
         "server", separate ? "separate" : "one", limit, (char *) NULL);
-    address = hg_test_hear(end->peer);
-    HG_CHECK_OK(NA_Addr_lookup_wait(
-        end->na_class, address, RPC_PATIENCE, &end->target));
-    free(address);
+    rpc_find_peer(end);
 }
 
 static inline void rpc_open(struct rpc_end *end)
@@ -197,39 +204,23 @@ static inline struct hg_counters rpc_counters(void)
     return counters;
 }
 
-/* ---- A blob: a length and so many bytes ---- */
+/* ---- A number, and a handler that adds one to it ---- */
 
-struct rpc_blob {
-    uint64_t size;
-    unsigned char *bytes;
-};
+MERCURY_GEN_PROC(rpc_one_t, ((int32_t) (value)))
 
-static inline hg_return_t rpc_proc_blob(hg_proc_t proc, void *data)
+static inline hg_return_t rpc_inc(hg_handle_t handle)
 {
-    struct rpc_blob *blob = (struct rpc_blob *) data;
-    hg_return_t ret = hg_proc_uint64_t(proc, &blob->size);
+    rpc_one_t value;
+    hg_return_t ret = HG_Handler_get_input(handle, &value);
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (hg_proc_get_op(proc) == HG_FREE) {
-        hg_proc_release(proc, blob->bytes);
-        blob->bytes = NULL;
-        return HG_SUCCESS;
-    }
-    if (hg_proc_get_op(proc) == HG_DECODE) {
-        blob->bytes = NULL;
-        if (blob->size > hg_proc_get_size_left(proc))
-            return HG_OVERFLOW;
-        if (blob->size > 0)
-            blob->bytes =
-                (unsigned char *) hg_proc_alloc(proc, (size_t) blob->size);
-        if (blob->size > 0 && blob->bytes == NULL)
-            return HG_NOMEM;
-    }
-    return blob->size == 0
-        ? HG_SUCCESS
-        : hg_proc_raw(proc, blob->bytes, (size_t) blob->size);
+    value.value++;
+    (void) HG_Handler_start_output(handle, &value); /* or the caller is told */
+    return HG_Handler_free(handle);
 }
+
+/* ---- Bytes ---- */
 
 /* So many bytes of a pattern, on the heap. */
 static inline unsigned char *rpc_new_pattern(size_t size, uint64_t seed)

@@ -83,6 +83,13 @@ HG_TEST(sizes_asked_for_are_kept_within_limits)
     msg_once(&end, false, true, msg_max(&end, false), 1);
     msg_once(&end, true, true, msg_max(&end, true), 1);
     conform_close(&end);
+    info.max_unexpected_size = 1;
+    info.max_expected_size = SIZE_MAX;
+    conform_open(&end, &info);
+    HG_CHECK_EQ_U64(msg_max(&end, false), 512);
+    HG_CHECK(msg_max(&end, true) >= 512);
+    HG_CHECK(msg_max(&end, true) <= (na_size_t) 16 << 20);
+    conform_close(&end);
 }
 
 HG_TEST(tags_up_to_the_maximum_are_told_apart)

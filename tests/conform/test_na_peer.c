@@ -63,8 +63,7 @@ HG_TEST_ROLE(target)
     hg_test_allow_log(""); /* of a caller that goes away */
     conform_open(&end, NULL);
     conform_fill(peer_memory, PEER_MEMORY, 77);
-    HG_CHECK_OK(NA_Mem_handle_create(
-        end.na_class, peer_memory, PEER_MEMORY, NA_MEM_READWRITE, &mem));
+    mem = conform_memory(&end, peer_memory, PEER_MEMORY, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
     HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, sizeof(name), end.self));
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
@@ -184,8 +183,7 @@ HG_TEST_WHERE(memory_moves_between_processes, hg_test_crosses_processes)
     size = peer_ask(&pair, "?", 1, 2, bytes, sizeof(bytes));
     HG_CHECK_OK(
         NA_Mem_handle_deserialize(pair.end.na_class, &remote, bytes, size));
-    HG_CHECK_OK(NA_Mem_handle_create(
-        pair.end.na_class, mine, PEER_MEMORY, NA_MEM_READWRITE, &local));
+    local = conform_memory(&pair.end, mine, PEER_MEMORY, NA_MEM_READWRITE);
     conform_fill(model, PEER_MEMORY, 77);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Get(pair.end.na_class, pair.end.context, conform_ended,

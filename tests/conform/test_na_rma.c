@@ -18,29 +18,6 @@ static void rma_handle(struct conform_end *end, struct na_segment *segments,
         end->na_class, segments, count, flags, mem_p));
 }
 
-static na_mem_handle_t rma_buffer(
-    struct conform_end *end, void *buf, na_size_t size, unsigned long flags)
-{
-    na_mem_handle_t mem;
-
-    HG_CHECK_OK(NA_Mem_handle_create(end->na_class, buf, size, flags, &mem));
-    return mem;
-}
-
-/* What a peer sees of registered memory. */
-static na_mem_handle_t rma_remote(struct conform_end *end, na_mem_handle_t mem)
-{
-    na_size_t size = NA_Mem_handle_get_serialize_size(end->na_class, mem);
-    void *bytes = malloc(size);
-    na_mem_handle_t remote;
-
-    HG_CHECK(size > 0 && bytes != NULL);
-    HG_CHECK_OK(NA_Mem_handle_serialize(end->na_class, bytes, size, mem));
-    HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
-    free(bytes);
-    return remote;
-}
-
 static na_return_t rma_start(struct conform_end *end, struct conform_call *call,
     bool put, na_mem_handle_t local, na_offset_t local_offset,
     na_mem_handle_t remote, na_offset_t remote_offset, na_size_t size)
@@ -135,7 +112,7 @@ HG_TEST(every_shape_moves_like_the_model)
         if (round % 3 == 0 && size > 0)
             size = hg_test_random(&random) % size;
         HG_CHECK_OK(NA_Mem_register(end.na_class, mems[1]));
-        remote = rma_remote(&end, mems[1]);
+        remote = conform_remote(&end, mems[1]);
         /* The array was copied; the memory moves where it says. */
         memcpy(model, spaces[put ? 1 : 0], RMA_SPACE);
         for (i = 0; i < size; i++) {
@@ -176,12 +153,12 @@ HG_TEST(large_transfers_and_many_at_a_time)
     for (put = 0; put < 2; put++) {
         conform_fill(from, COUNT * SIZE, put);
         memset(to, 0, COUNT * SIZE);
-        local =
-            rma_buffer(&end, put ? from : to, COUNT * SIZE, NA_MEM_READWRITE);
-        target =
-            rma_buffer(&end, put ? to : from, COUNT * SIZE, NA_MEM_READWRITE);
+        local = conform_memory(
+            &end, put ? from : to, COUNT * SIZE, NA_MEM_READWRITE);
+        target = conform_memory(
+            &end, put ? to : from, COUNT * SIZE, NA_MEM_READWRITE);
         HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-        remote = rma_remote(&end, target);
+        remote = conform_remote(&end, target);
         for (i = 0; i < COUNT; i++)
             HG_CHECK_OK(rma_start(&end, &calls[i], put == 1, local, i * SIZE,
                 remote, i * SIZE, SIZE));
@@ -217,9 +194,9 @@ HG_TEST(sixty_five_thousand_segments)
     }
     conform_fill(whole, 2 * COUNT, 1);
     rma_handle(&end, segments, COUNT, NA_MEM_READWRITE, &target);
-    local = rma_buffer(&end, whole, 2 * COUNT, NA_MEM_READWRITE);
+    local = conform_memory(&end, whole, 2 * COUNT, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    remote = rma_remote(&end, target);
+    remote = conform_remote(&end, target);
     HG_CHECK_OK(rma_move(&end, true, local, 0, remote, 0, 2 * COUNT));
     for (i = 0; i < COUNT; i++) {
         const unsigned char *at = space + 3 * (COUNT - 1 - i);
@@ -284,10 +261,10 @@ HG_TEST_WHERE(a_small_transfer_beyond_four_gigabytes, rma_has_addresses)
 
     conform_fill(space, window, 3);
     conform_open(&end, NULL);
-    local = rma_buffer(&end, small, sizeof(small), NA_MEM_READWRITE);
-    target = rma_buffer(&end, space, total, NA_MEM_READWRITE);
+    local = conform_memory(&end, small, sizeof(small), NA_MEM_READWRITE);
+    target = conform_memory(&end, space, total, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    remote = rma_remote(&end, target);
+    remote = conform_remote(&end, target);
     HG_CHECK_OK(rma_move(&end, false, local, 0, remote, offset, sizeof(small)));
     HG_CHECK_EQ_MEM(small, space + offset, sizeof(small));
     conform_fill(small, sizeof(small), 9);
@@ -350,7 +327,7 @@ HG_TEST_SECONDS(transfers_across_four_gigabytes, 120)
     targets[1] = rma_again_and_again(&end, to, PIECE, total, NA_MEM_WRITE_ONLY);
     for (i = 0; i < 2; i++) {
         HG_CHECK_OK(NA_Mem_register(end.na_class, targets[i]));
-        remotes[i] = rma_remote(&end, targets[i]);
+        remotes[i] = conform_remote(&end, targets[i]);
     }
     for (i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
         na_offset_t source = moves[i].put ? moves[i].local : moves[i].remote;
@@ -420,7 +397,7 @@ HG_TEST(handles_are_judged_when_made)
         NA_Mem_handle_create(a.na_class, buf, 16, 3, NULL), NA_INVALID_ARG);
     HG_CHECK_RET(NA_Mem_handle_create(NULL, buf, 16, 3, &mem), NA_INVALID_ARG);
     HG_CHECK(mem == NA_MEM_HANDLE_NULL);
-    mem = rma_buffer(&a, NULL, 0, NA_MEM_READ_ONLY); /* empty is allowed */
+    mem = conform_memory(&a, NULL, 0, NA_MEM_READ_ONLY); /* empty is allowed */
     hg_test_expect_log("NA_Mem_handle_free: the class has no such handle");
     HG_CHECK_RET(NA_Mem_handle_free(b.na_class, mem), NA_INVALID_ARG);
     hg_test_expect_log("NA_Mem_handle_free: an argument is NULL");
@@ -439,7 +416,7 @@ HG_TEST(registration_has_its_rules)
     na_mem_handle_t mem, remote;
 
     conform_open(&end, NULL);
-    mem = rma_buffer(&end, buf, sizeof(buf), NA_MEM_READWRITE);
+    mem = conform_memory(&end, buf, sizeof(buf), NA_MEM_READWRITE);
     hg_test_expect_log("NA_Mem_deregister: it is not registered");
     HG_CHECK_RET(NA_Mem_deregister(end.na_class, mem), NA_NOENTRY);
     hg_test_expect_log("NA_Mem_handle_serialize: the handle is not registered");
@@ -457,7 +434,7 @@ HG_TEST(registration_has_its_rules)
     hg_test_expect_log("NA_Mem_handle_serialize: buf is NULL");
     HG_CHECK_RET(
         NA_Mem_handle_serialize(end.na_class, NULL, size, mem), NA_INVALID_ARG);
-    remote = rma_remote(&end, mem);
+    remote = conform_remote(&end, mem);
     hg_test_expect_log("NA_Mem_register: the memory is a peer's");
     HG_CHECK_RET(NA_Mem_register(end.na_class, remote), NA_INVALID_ARG);
     HG_CHECK_RET(NA_Mem_deregister(end.na_class, remote), NA_NOENTRY);
@@ -483,7 +460,7 @@ HG_TEST(garbage_is_no_handle)
 
     conform_open(&end, NULL);
     hg_test_expect_log("bytes are no memory handle");
-    mem = rma_buffer(&end, buf, sizeof(buf), NA_MEM_READWRITE);
+    mem = conform_memory(&end, buf, sizeof(buf), NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
     size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
     HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, good, size, mem));
@@ -530,12 +507,12 @@ HG_TEST(bounds_and_permissions_are_kept_by_the_initiator)
     struct conform_call call;
 
     conform_open(&end, NULL);
-    local = rma_buffer(&end, a, sizeof(a), NA_MEM_READWRITE);
-    read_only = rma_buffer(&end, a, sizeof(a), NA_MEM_READ_ONLY);
-    write_only = rma_buffer(&end, a, sizeof(a), NA_MEM_WRITE_ONLY);
-    target = rma_buffer(&end, b, sizeof(b), NA_MEM_READWRITE);
+    local = conform_memory(&end, a, sizeof(a), NA_MEM_READWRITE);
+    read_only = conform_memory(&end, a, sizeof(a), NA_MEM_READ_ONLY);
+    write_only = conform_memory(&end, a, sizeof(a), NA_MEM_WRITE_ONLY);
+    target = conform_memory(&end, b, sizeof(b), NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    remote = rma_remote(&end, target);
+    remote = conform_remote(&end, target);
     hg_test_expect_log("are out of range");
     HG_CHECK_RET(rma_move(&end, true, local, 1, remote, 0, 64), NA_OVERFLOW);
     HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 1, 64), NA_OVERFLOW);
@@ -571,12 +548,12 @@ HG_TEST(bounds_and_permissions_are_kept_by_the_initiator)
     HG_CHECK_OK(rma_move(&end, false, write_only, 0, remote, 0, 64));
     conform_idle(&end);
     rma_free(&end, remote);
-    remote = rma_remote(&end, target);
+    remote = conform_remote(&end, target);
     rma_free(&end, target);
     rma_free(&end, remote);
-    target = rma_buffer(&end, b, sizeof(b), NA_MEM_READ_ONLY);
+    target = conform_memory(&end, b, sizeof(b), NA_MEM_READ_ONLY);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    remote = rma_remote(&end, target);
+    remote = conform_remote(&end, target);
     hg_test_expect_log("the remote memory may not be written");
     HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 0, 8), NA_PERMISSION);
     HG_CHECK_OK(rma_move(&end, false, local, 0, remote, 0, 8));
@@ -599,10 +576,10 @@ HG_TEST(memory_withdrawn_is_refused_by_the_target)
     conform_fill(a, sizeof(a), 1);
     conform_fill(b, sizeof(b), 2);
     memcpy(kept, b, sizeof(b));
-    local = rma_buffer(&end, a, sizeof(a), NA_MEM_READWRITE);
-    target = rma_buffer(&end, b, sizeof(b), NA_MEM_READWRITE);
+    local = conform_memory(&end, a, sizeof(a), NA_MEM_READWRITE);
+    target = conform_memory(&end, b, sizeof(b), NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    remote = rma_remote(&end, target);
+    remote = conform_remote(&end, target);
     HG_CHECK_OK(NA_Mem_deregister(end.na_class, target));
     HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 0, 8), NA_NOENTRY);
     HG_CHECK_RET(rma_move(&end, false, local, 0, remote, 0, 8), NA_NOENTRY);
@@ -637,10 +614,10 @@ HG_TEST(transfers_can_be_canceled_and_their_memory_freed)
         from = (char *) calloc(1, SIZE);
         to = (char *) calloc(1, SIZE);
         HG_CHECK(from != NULL && to != NULL);
-        local = rma_buffer(&end, from, SIZE, NA_MEM_READWRITE);
-        target = rma_buffer(&end, to, SIZE, NA_MEM_READWRITE);
+        local = conform_memory(&end, from, SIZE, NA_MEM_READWRITE);
+        target = conform_memory(&end, to, SIZE, NA_MEM_READWRITE);
         HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-        remote = rma_remote(&end, target);
+        remote = conform_remote(&end, target);
         for (i = 0; i < COUNT; i++)
             HG_CHECK_OK(rma_start(
                 &end, &calls[i], put == 1, local, 0, remote, 0, SIZE));
@@ -682,10 +659,10 @@ HG_TEST(a_handle_in_use_is_not_freed)
     HG_CHECK(from != NULL && to != NULL);
     conform_open(&end, NULL);
     hg_test_allow_log("NA_Mem_handle_free: a transfer uses the handle");
-    local = rma_buffer(&end, to, SIZE, NA_MEM_READWRITE);
-    target = rma_buffer(&end, from, SIZE, NA_MEM_READWRITE);
+    local = conform_memory(&end, to, SIZE, NA_MEM_READWRITE);
+    target = conform_memory(&end, from, SIZE, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    remote = rma_remote(&end, target);
+    remote = conform_remote(&end, target);
     HG_CHECK_OK(rma_start(&end, &call, false, local, 0, remote, 0, SIZE));
     ret = NA_Mem_handle_free(end.na_class, local);
     HG_CHECK(ret == NA_SUCCESS || ret == NA_BUSY);
@@ -708,10 +685,10 @@ HG_TEST(a_put_is_there_before_a_later_message)
     unsigned i;
 
     conform_open(&end, NULL);
-    local = rma_buffer(&end, a, sizeof(a), NA_MEM_READ_ONLY);
-    target = rma_buffer(&end, b, sizeof(b), NA_MEM_WRITE_ONLY);
+    local = conform_memory(&end, a, sizeof(a), NA_MEM_READ_ONLY);
+    target = conform_memory(&end, b, sizeof(b), NA_MEM_WRITE_ONLY);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    remote = rma_remote(&end, target);
+    remote = conform_remote(&end, target);
     for (i = 0; i < 100; i++) {
         conform_fill(a, sizeof(a), i);
         HG_CHECK_OK(

@@ -82,15 +82,6 @@ static void target_close(struct target_pair *pair)
     conform_close(&pair->owner);
 }
 
-static na_mem_handle_t target_handle(
-    struct conform_end *end, void *buf, na_size_t size, unsigned long flags)
-{
-    na_mem_handle_t mem;
-
-    HG_CHECK_OK(NA_Mem_handle_create(end->na_class, buf, size, flags, &mem));
-    return mem;
-}
-
 static void target_serialize(struct target_pair *pair, na_mem_handle_t mem,
     unsigned char bytes[TARGET_HANDLE])
 {
@@ -141,9 +132,9 @@ static void target_is_well(struct target_pair *pair, unsigned char *memory,
 {
     static unsigned char buf[TARGET_SIZE];
     na_mem_handle_t local =
-        target_handle(&pair->initiator, buf, TARGET_SIZE, NA_MEM_READWRITE);
+        conform_memory(&pair->initiator, buf, TARGET_SIZE, NA_MEM_READWRITE);
     na_mem_handle_t mem =
-        target_handle(&pair->owner, memory, TARGET_SIZE, flags);
+        conform_memory(&pair->owner, memory, TARGET_SIZE, flags);
     bool put = flags == NA_MEM_WRITE_ONLY;
     unsigned char bytes[TARGET_HANDLE];
     struct conform_call call;
@@ -197,7 +188,7 @@ HG_TEST(forged_handles_are_refused_by_the_target)
     target_open(&pair);
     conform_fill(memory, TARGET_SIZE, 1);
     memcpy(model, memory, TARGET_SIZE);
-    local = target_handle(&pair.initiator, buf, TARGET_SIZE, NA_MEM_READWRITE);
+    local = conform_memory(&pair.initiator, buf, TARGET_SIZE, NA_MEM_READWRITE);
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         /* Two segments: that there is memory behind an offset is not enough. */
         struct na_segment segments[2] = {
@@ -336,7 +327,7 @@ HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_has_frames)
     target_open(&pair);
     conform_fill(memory, TARGET_SIZE, 1);
     memcpy(model, memory, TARGET_SIZE);
-    mem = target_handle(&pair.owner, memory, TARGET_SIZE, NA_MEM_READWRITE);
+    mem = conform_memory(&pair.owner, memory, TARGET_SIZE, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(pair.owner.na_class, mem));
     target_serialize(&pair, mem, bytes);
     for (key = 0, i = 8; i-- > 0;)
@@ -382,13 +373,13 @@ static unsigned target_withdraw(
     unsigned char *memory = (unsigned char *) mmap(
         NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     na_mem_handle_t local =
-        target_handle(&pair->initiator, local_memory, SIZE, NA_MEM_READWRITE);
+        conform_memory(&pair->initiator, local_memory, SIZE, NA_MEM_READWRITE);
     unsigned char bytes[TARGET_HANDLE];
     na_mem_handle_t mem, remote;
     unsigned i, cut = 0;
 
     HG_CHECK(memory != MAP_FAILED);
-    mem = target_handle(&pair->owner, memory, SIZE, NA_MEM_READWRITE);
+    mem = conform_memory(&pair->owner, memory, SIZE, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(pair->owner.na_class, mem));
     target_serialize(pair, mem, bytes);
     remote = target_deserialize(pair, bytes);

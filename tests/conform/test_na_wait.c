@@ -354,6 +354,11 @@ static bool wait_has_descriptor(void)
 #endif
 }
 
+static bool wait_sleeps_on_frames(void)
+{
+    return wait_has_descriptor() && hg_test_is_self() && hg_test_emulated();
+}
+
 HG_TEST_WHERE_SECONDS(
     sleeping_on_the_descriptor_loses_no_wake_up, wait_has_descriptor, 60)
 {
@@ -413,9 +418,7 @@ HG_TEST_WHERE(
     struct conform_call get, sends[100], recv;
     struct pollfd fd;
     static char a[SIZE], b[SIZE];
-    unsigned char bytes[256];
     na_mem_handle_t local, target, remote;
-    na_size_t size;
     unsigned count = 100;
     unsigned i;
     char got;
@@ -425,14 +428,10 @@ HG_TEST_WHERE(
     info.rma_frame_size = 8192;
     conform_open(&end, &info);
     fd.events = POLLIN;
-    HG_CHECK_OK(
-        NA_Mem_handle_create(end.na_class, a, SIZE, NA_MEM_READWRITE, &local));
-    HG_CHECK_OK(
-        NA_Mem_handle_create(end.na_class, b, SIZE, NA_MEM_READWRITE, &target));
+    local = conform_memory(&end, a, SIZE, NA_MEM_READWRITE);
+    target = conform_memory(&end, b, SIZE, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    size = NA_Mem_handle_get_serialize_size(end.na_class, target);
-    HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, bytes, size, target));
-    HG_CHECK_OK(NA_Mem_handle_deserialize(end.na_class, &remote, bytes, size));
+    remote = conform_remote(&end, target);
     conform_fill(b, SIZE, 5);
     memset(&get, 0, sizeof(get));
     HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,
@@ -465,6 +464,33 @@ HG_TEST_WHERE(
     }
     for (i = 0; i < count; i++)
         HG_CHECK_OK(conform_wait(&end, &sends[i]));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, target));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    conform_close(&end);
+}
+
+/* Who asks twice is told twice: the second answer must not let it sleep. */
+HG_TEST_WHERE(
+    asking_for_sleep_again_gets_the_same_answer, wait_sleeps_on_frames)
+{
+    struct conform_end end;
+    struct conform_call get;
+    static char a[8], b[8];
+    na_mem_handle_t local, target, remote;
+
+    conform_open(&end, NULL);
+    local = conform_memory(&end, a, sizeof(a), NA_MEM_READWRITE);
+    target = conform_memory(&end, b, sizeof(b), NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = conform_remote(&end, target);
+    memset(&get, 0, sizeof(get));
+    HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,
+        remote, 0, sizeof(a), end.self, NA_OP_ID_IGNORE));
+    /* Its request is a frame that only a poll delivers. */
+    HG_CHECK(NA_Poll_try_wait(end.na_class, end.context) == NA_FALSE);
+    HG_CHECK(NA_Poll_try_wait(end.na_class, end.context) == NA_FALSE);
+    HG_CHECK_OK(conform_wait(&end, &get));
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, target));
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
@@ -625,22 +651,16 @@ HG_TEST(the_progress_thread_moves_memory_while_we_compute)
     struct conform_end end;
     struct conform_call get;
     static char a[SIZE], b[SIZE];
-    unsigned char bytes[256];
     na_mem_handle_t local, target, remote;
-    na_size_t size;
 
     conform_info(&info);
     info.progress_thread = NA_TRUE;
     info.rma_frame_size = 8192;
     conform_open(&end, &info);
-    HG_CHECK_OK(
-        NA_Mem_handle_create(end.na_class, a, SIZE, NA_MEM_READWRITE, &local));
-    HG_CHECK_OK(
-        NA_Mem_handle_create(end.na_class, b, SIZE, NA_MEM_READWRITE, &target));
+    local = conform_memory(&end, a, SIZE, NA_MEM_READWRITE);
+    target = conform_memory(&end, b, SIZE, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
-    size = NA_Mem_handle_get_serialize_size(end.na_class, target);
-    HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, bytes, size, target));
-    HG_CHECK_OK(NA_Mem_handle_deserialize(end.na_class, &remote, bytes, size));
+    remote = conform_remote(&end, target);
     conform_fill(b, SIZE, 6);
     memset(&get, 0, sizeof(get));
     HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,

@@ -69,7 +69,7 @@ static hg_return_t calls_void(hg_handle_t handle)
 
 static hg_return_t calls_echo(hg_handle_t handle)
 {
-    struct rpc_blob blob = {0, NULL};
+    struct blob blob = {0, NULL};
     hg_return_t ret = HG_Handler_get_input(handle, &blob);
 
     if (ret != HG_SUCCESS)
@@ -335,8 +335,7 @@ static void rpc_register(void)
     calls_sum_id = MERCURY_REGISTER("calls sum", two_t, one_t, calls_sum);
     calls_text_id = MERCURY_REGISTER("calls text", text_t, text_t, calls_text);
     calls_void_id = MERCURY_REGISTER("calls void", void, void, calls_void);
-    calls_echo_id =
-        HG_Register("calls echo", rpc_proc_blob, rpc_proc_blob, calls_echo);
+    calls_echo_id = HG_Register("calls echo", blob_proc, blob_proc, calls_echo);
     calls_keep_id = MERCURY_REGISTER("calls keep", one_t, one_t, calls_keep);
     calls_release_id =
         MERCURY_REGISTER("calls release", two_t, one_t, calls_release);
@@ -451,8 +450,8 @@ HG_TEST(calls_to_oneself_run_in_a_later_wait)
 
 static void calls_echo_size(const struct rpc_end *end, size_t size)
 {
-    struct rpc_blob in = {size, rpc_new_pattern(size, size)};
-    struct rpc_blob out = {0, NULL};
+    struct blob in = {size, rpc_new_pattern(size, size)};
+    struct blob out = {0, NULL};
     hg_request_t request = rpc_start_call(end, calls_echo_id, &in, &out);
 
     HG_CHECK_OK(rpc_wait(request));
@@ -490,7 +489,7 @@ HG_TEST_SECONDS(calls_carry_arguments_of_any_size, 60)
 HG_TEST(calls_past_the_limit_of_size_are_refused)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
-    struct rpc_blob in = {1001, rpc_new_pattern(1001, 1)};
+    struct blob in = {1001, rpc_new_pattern(1001, 1)};
     hg_request_t request = HG_REQUEST_NULL;
     struct rpc_end end;
 

@@ -5,8 +5,6 @@
  */
 #include "rpc.h"
 
-MERCURY_GEN_PROC(life_one_t, ((int32_t) (value)))
-
 static hg_id_t life_inc_id, life_keep_id, life_slow_id;
 static _Atomic(hg_handle_t) life_kept;
 
@@ -14,18 +12,6 @@ static _Atomic(hg_handle_t) life_kept;
 static _Atomic int life_inside; /* threads in it */
 static _Atomic bool life_hold;  /* it waits while this is set */
 static _Atomic int life_seen;   /* what HG_Finalize gave inside; or -1 */
-
-static hg_return_t life_inc(hg_handle_t handle)
-{
-    life_one_t value;
-    hg_return_t ret = HG_Handler_get_input(handle, &value);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    value.value++;
-    (void) HG_Handler_start_output(handle, &value);
-    return HG_Handler_free(handle);
-}
 
 static hg_return_t life_keep(hg_handle_t handle)
 {
@@ -43,17 +29,16 @@ static hg_return_t life_slow_proc(hg_proc_t proc, void *data)
             (void) sched_yield();
         atomic_fetch_sub(&life_inside, 1);
     }
-    return hg_proc_life_one_t(proc, data);
+    return hg_proc_rpc_one_t(proc, data);
 }
 
 static void rpc_register(void)
 {
-    life_inc_id =
-        MERCURY_REGISTER("life inc", life_one_t, life_one_t, life_inc);
+    life_inc_id = MERCURY_REGISTER("life inc", rpc_one_t, rpc_one_t, rpc_inc);
     life_keep_id =
-        MERCURY_REGISTER("life keep", life_one_t, life_one_t, life_keep);
+        MERCURY_REGISTER("life keep", rpc_one_t, rpc_one_t, life_keep);
     life_slow_id =
-        HG_Register("life slow", life_slow_proc, hg_proc_life_one_t, life_inc);
+        HG_Register("life slow", life_slow_proc, hg_proc_rpc_one_t, rpc_inc);
 }
 
 /* ---- Who is inside ---- */
@@ -61,8 +46,8 @@ static void rpc_register(void)
 static void *life_forward_slow(void *arg)
 {
     const struct rpc_end *end = (const struct rpc_end *) arg;
-    life_one_t in = {1};
-    life_one_t out = {0};
+    rpc_one_t in = {1};
+    rpc_one_t out = {0};
 
     HG_CHECK_OK(rpc_call(end, life_slow_id, &in, &out));
     HG_CHECK_EQ_INT(out.value, 2);
@@ -115,8 +100,8 @@ HG_TEST(life_does_not_end_inside_its_own_proc)
 HG_TEST(life_refuses_handles_after_its_end)
 {
     struct rpc_end end;
-    life_one_t in = {1};
-    life_one_t out = {0};
+    rpc_one_t in = {1};
+    rpc_one_t out = {0};
     hg_request_t request;
     hg_handle_t handle;
     size_t size;
@@ -172,8 +157,8 @@ static void *life_call(void *arg)
 
     atomic_fetch_add(&crowd->begun, 1);
     for (i = 0; i < 200 && ret != HG_FAULT; i++) {
-        life_one_t in = {1};
-        life_one_t out = {0};
+        rpc_one_t in = {1};
+        rpc_one_t out = {0};
         hg_request_t request;
 
         ret = HG_Forward(crowd->end->target, life_inc_id, &in, &out, &request);

@@ -8,30 +8,17 @@
 
 MERCURY_GEN_PROC(
     memory_in_t, ((hg_string_t) (name))((hg_bulk_t) (bulk))((uint64_t) (size)))
-MERCURY_GEN_PROC(memory_one_t, ((int32_t) (value)))
 
 static hg_id_t memory_write_id, memory_inc_id;
 
-static hg_return_t memory_inc(hg_handle_t handle)
-{
-    memory_one_t value;
-    hg_return_t ret = HG_Handler_get_input(handle, &value);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    value.value++;
-    (void) HG_Handler_start_output(handle, &value);
-    return HG_Handler_free(handle);
-}
-
 /* Pull what the caller exposes, and call it back. */
 static hg_return_t memory_pull(
-    hg_handle_t handle, const memory_in_t *in, struct rpc_blob *out)
+    hg_handle_t handle, const memory_in_t *in, struct blob *out)
 {
     na_addr_t addr = HG_Handler_get_addr(handle);
     size_t size = (size_t) in->size;
     hg_bulk_request_t transfer;
-    memory_one_t one = {1};
+    rpc_one_t one = {1};
     hg_request_t request;
     hg_bulk_t local;
     hg_return_t ret;
@@ -68,7 +55,7 @@ free_local:
 
 static hg_return_t memory_write(hg_handle_t handle)
 {
-    struct rpc_blob out = {0, NULL};
+    struct blob out = {0, NULL};
     memory_in_t in;
     hg_return_t ret = HG_Handler_get_input(handle, &in);
 
@@ -82,15 +69,15 @@ static hg_return_t memory_write(hg_handle_t handle)
 static void rpc_register(void)
 {
     memory_write_id = HG_Register(
-        "memory write", hg_proc_memory_in_t, rpc_proc_blob, memory_write);
+        "memory write", hg_proc_memory_in_t, blob_proc, memory_write);
     memory_inc_id =
-        MERCURY_REGISTER("memory inc", memory_one_t, memory_one_t, memory_inc);
+        MERCURY_REGISTER("memory inc", rpc_one_t, rpc_one_t, rpc_inc);
 }
 
 static hg_return_t memory_call(na_addr_t self, size_t size)
 {
     unsigned char *bytes = rpc_new_pattern(size, 3);
-    struct rpc_blob out = {0, NULL};
+    struct blob out = {0, NULL};
     char name[] = "a name";
     memory_in_t in = {NULL, NULL, 0};
     void *ptr = bytes;

@@ -11,8 +11,6 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-MERCURY_GEN_PROC(peer_one_t, ((int32_t) (value)))
-
 static hg_id_t peer_keep_id, peer_inc_id, peer_large_id;
 
 static hg_return_t peer_keep(hg_handle_t handle)
@@ -21,19 +19,9 @@ static hg_return_t peer_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-static hg_return_t peer_inc(hg_handle_t handle)
-{
-    peer_one_t value;
-
-    HG_CHECK_OK(HG_Handler_get_input(handle, &value));
-    value.value++;
-    (void) HG_Handler_start_output(handle, &value);
-    return HG_Handler_free(handle);
-}
-
 static hg_return_t peer_large(hg_handle_t handle)
 {
-    struct rpc_blob blob = {
+    struct blob blob = {
         (uint64_t) 32 << 20, rpc_new_pattern((size_t) 32 << 20, 3)};
 
     (void) HG_Handler_start_output(handle, &blob);
@@ -44,10 +32,9 @@ static hg_return_t peer_large(hg_handle_t handle)
 static void rpc_register(void)
 {
     peer_keep_id =
-        MERCURY_REGISTER("peer keep", peer_one_t, peer_one_t, peer_keep);
-    peer_inc_id =
-        MERCURY_REGISTER("peer inc", peer_one_t, peer_one_t, peer_inc);
-    peer_large_id = HG_Register("peer large", NULL, rpc_proc_blob, peer_large);
+        MERCURY_REGISTER("peer keep", rpc_one_t, rpc_one_t, peer_keep);
+    peer_inc_id = MERCURY_REGISTER("peer inc", rpc_one_t, rpc_one_t, rpc_inc);
+    peer_large_id = HG_Register("peer large", NULL, blob_proc, peer_large);
     HG_CHECK(peer_large_id != 0);
 }
 
@@ -57,9 +44,8 @@ HG_TEST_WHERE(peer_that_is_killed_fails_calls_once, hg_test_crosses_processes)
     struct rpc_end end;
     hg_request_t requests[COUNT + 2];
     hg_request_t late;
-    peer_one_t one = {1};
-    struct rpc_blob blob = {0, NULL};
-    char *address;
+    rpc_one_t one = {1};
+    struct blob blob = {0, NULL};
     hg_return_t ret;
     int i;
 
@@ -88,10 +74,7 @@ HG_TEST_WHERE(peer_that_is_killed_fails_calls_once, hg_test_crosses_processes)
 
     /* A server that comes after it is somebody else. */
     end.peer = hg_test_spawn("server", "one", "0", (char *) NULL);
-    address = hg_test_hear(end.peer);
-    HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, address, RPC_PATIENCE, &end.target));
-    free(address);
+    rpc_find_peer(&end);
     one.value = 5;
     HG_CHECK_OK(rpc_call(&end, peer_inc_id, &one, &one));
     HG_CHECK_EQ_INT(one.value, 6);
@@ -104,7 +87,7 @@ HG_TEST_WHERE(
 {
     struct rpc_end end;
     hg_request_t requests[2];
-    peer_one_t one = {1};
+    rpc_one_t one = {1};
     hg_return_t ret;
 
     rpc_open(&end);
@@ -144,15 +127,11 @@ HG_TEST_WHERE(peer_is_called_beside_contexts_of_the_application,
     hg_test_crosses_processes)
 {
     struct rpc_end end = {NULL, NULL, NULL, NULL};
-    peer_one_t one = {1};
-    char *address;
+    rpc_one_t one = {1};
 
     rpc_start(&end, NULL, false);
     end.peer = hg_test_spawn("busy_server", (char *) NULL);
-    address = hg_test_hear(end.peer);
-    HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.na_class, address, RPC_PATIENCE, &end.target));
-    free(address);
+    rpc_find_peer(&end);
     HG_CHECK_OK(rpc_call(&end, peer_inc_id, &one, &one));
     HG_CHECK_EQ_INT(one.value, 2);
     rpc_close(&end);
@@ -162,7 +141,7 @@ HG_TEST_WHERE(peer_is_called_beside_contexts_of_the_application,
 HG_TEST_ROLE(client)
 {
     hg_request_t request;
-    struct rpc_blob blob = {0, NULL};
+    struct blob blob = {0, NULL};
     struct rpc_end end;
     int32_t i;
 
@@ -171,8 +150,8 @@ HG_TEST_ROLE(client)
     HG_CHECK_OK(
         NA_Addr_lookup_wait(end.na_class, argv[0], RPC_PATIENCE, &end.target));
     for (i = 0; i < 100; i++) {
-        peer_one_t in;
-        peer_one_t out = {0};
+        rpc_one_t in;
+        rpc_one_t out = {0};
 
         in.value = i;
         HG_CHECK_OK(rpc_call(&end, peer_inc_id, &in, &out));

@@ -88,8 +88,8 @@ static void fuzz_put_right(
 static void fuzz_good_call(struct engine *engine, size_t size)
 {
     static unsigned char bytes[2000];
-    struct engine_blob in = {size, bytes};
-    struct engine_blob out = {0, NULL};
+    struct blob in = {size, bytes};
+    struct blob out = {0, NULL};
     struct engine_call call;
 
     HG_CHECK_OK(engine_start(engine, fuzz_id, &in, &call));
@@ -98,14 +98,14 @@ static void fuzz_good_call(struct engine *engine, size_t size)
     HG_CHECK_OK(call.ret);
     HG_CHECK_OK(engine_output(&call, &out));
     HG_CHECK_EQ_U64(out.size, size);
-    HG_CHECK_OK(hg_handle_release(engine_proc_blob, &out));
+    HG_CHECK_OK(hg_handle_release(blob_proc, &out));
     engine_forget(&call);
 }
 
 int hg_fuzz_message(const uint8_t *data, size_t size)
 {
     struct engine *engine = fuzz_engine();
-    struct engine_blob in = {0, NULL};
+    struct blob in = {0, NULL};
     struct engine_end *to;
     struct engine_call call;
     uint8_t *bytes;

@@ -44,6 +44,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__linux__)
@@ -169,13 +170,18 @@ static int perf_be_server(
     return perf_serve(url, fd, options, &perf_stopped);
 }
 
+/* Asks until it is gone: a signal that comes just before a server blocks is
+ * seen only at the next. */
 static void perf_stop_server(const struct perf_process *process)
 {
+    const struct timespec pause = {0, 10 * 1000 * 1000};
+
     if (process->pid <= 0)
         return;
-    (void) kill(process->pid, SIGTERM);
-    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    do {
+        (void) kill(process->pid, SIGTERM);
+        (void) nanosleep(&pause, NULL);
+    } while (waitpid(process->pid, NULL, WNOHANG) == 0);
 }
 
 /* Starts a server and waits for its address. Before any thread exists. */

@@ -11,9 +11,10 @@
  * transport and no core function is called under it.
  */
 #define HG_NA_PLUGIN_API 1
+#include "support/faults.h"
+
 #include "hg.h"
 
-#include "faults.h"
 #include "harness.h"
 
 #include <pthread.h>

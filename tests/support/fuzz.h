@@ -21,8 +21,8 @@ void fuzz_run_corpus(const char *name, fuzz_entry_t entry);
 /* Run `runs` inputs: some random, most the corpus' with changes. */
 void fuzz_run_random(const char *name, fuzz_entry_t entry, unsigned runs);
 
-/* Change `size` bytes by chance: a few bits, bytes, numbers, a piece removed,
- * doubled or moved. Returns the new size, `capacity` at most. */
+/* Change `size` bytes by chance: a few bits, bytes, numbers, a piece removed
+ * or doubled. Returns the new size, `capacity` at most. */
 size_t fuzz_mutate(
     uint8_t *bytes, size_t size, size_t capacity, uint64_t *state);
 

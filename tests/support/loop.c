@@ -159,6 +159,18 @@ static struct loop_item *loop_new_item(const struct na_core *core, size_t size)
     return item;
 }
 
+static void loop_append(struct loop_class *to, struct loop_item *item)
+{
+    pthread_mutex_lock(&loop_lock);
+    if (to->last != NULL)
+        to->last->next = item;
+    else
+        to->first = item;
+    to->last = item;
+    pthread_mutex_unlock(&loop_lock);
+    to->base.core->wake(&to->base);
+}
+
 /* File an item, which is given away, for the class of a name. */
 static na_return_t loop_file(
     na_class_t *from, const char *name, struct loop_item *item)
@@ -174,14 +186,7 @@ static na_return_t loop_file(
         loop_free_item(from->core, item);
         return to == NULL ? NA_DISCONNECT : NA_NOMEM;
     }
-    pthread_mutex_lock(&loop_lock);
-    if (to->last != NULL)
-        to->last->next = item;
-    else
-        to->first = item;
-    to->last = item;
-    pthread_mutex_unlock(&loop_lock);
-    to->base.core->wake(&to->base);
+    loop_append(to, item);
     return NA_SUCCESS;
 }
 
@@ -272,7 +277,6 @@ void loop_inject(
     na_class_t *to, na_addr_t source, const void *data, size_t size)
 {
     struct loop_item *item = loop_new_item(to->core, size);
-    struct loop_class *loop = loop_of(to);
 
     HG_CHECK(item != NULL);
     item->source = source;
@@ -280,14 +284,7 @@ void loop_inject(
     item->size = size;
     if (size > 0)
         memcpy(item->bytes, data, size);
-    pthread_mutex_lock(&loop_lock);
-    if (loop->last != NULL)
-        loop->last->next = item;
-    else
-        loop->first = item;
-    loop->last = item;
-    pthread_mutex_unlock(&loop_lock);
-    to->core->wake(to);
+    loop_append(loop_of(to), item);
 }
 
 bool loop_is_idle(void)

@@ -357,6 +357,7 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
         window = 4 * frame_size;
     core->info.rma_frame_size = frame_size;
     core->info.rma_window = window;
+    core->info.death_ms = 5000;
     core->pub.core = &emul_core;
     core->pub.info = &core->info;
     hg_list_init(&core->addrs);

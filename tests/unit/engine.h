@@ -10,6 +10,7 @@
 #define HG_TESTS_UNIT_ENGINE_H
 
 #include "harness.h"
+#include "support/blob.h"
 #include "support/loop.h"
 
 struct engine_end {
@@ -24,11 +25,6 @@ struct engine {
     struct engine_end b;
 };
 
-struct engine_blob {
-    uint64_t size;
-    unsigned char *bytes;
-};
-
 /* A call of `a`. */
 struct engine_call {
     struct hg_handle *handle;
@@ -36,53 +32,56 @@ struct engine_call {
     hg_return_t ret;
 };
 
-static inline hg_return_t engine_proc_blob(hg_proc_t proc, void *data)
-{
-    struct engine_blob *blob = (struct engine_blob *) data;
-    hg_return_t ret = hg_proc_uint64_t(proc, &blob->size);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (hg_proc_get_op(proc) == HG_FREE) {
-        hg_proc_release(proc, blob->bytes);
-        blob->bytes = NULL;
-        return HG_SUCCESS;
-    }
-    if (hg_proc_get_op(proc) == HG_DECODE) {
-        blob->bytes = NULL;
-        if (blob->size > hg_proc_get_size_left(proc))
-            return HG_OVERFLOW;
-        if (blob->size == 0)
-            return HG_SUCCESS;
-        blob->bytes =
-            (unsigned char *) hg_proc_alloc(proc, (size_t) blob->size);
-        if (blob->bytes == NULL)
-            return HG_NOMEM;
-    }
-    return blob->size == 0
-        ? HG_SUCCESS
-        : hg_proc_raw(proc, blob->bytes, (size_t) blob->size);
-}
-
 /* What HG_Handler_start_output does: that one belongs to HG_Init's layer. */
-static inline hg_return_t engine_answer(
-    hg_handle_t handle, struct engine_blob *blob)
+static inline hg_return_t engine_answer(hg_handle_t handle, struct blob *blob)
 {
     return hg_serve_respond(handle, HG_SUCCESS, blob);
+}
+
+static inline struct blob engine_new_blob(size_t size, uint64_t seed)
+{
+    struct blob blob = {size, (unsigned char *) malloc(size > 0 ? size : 1)};
+    size_t i;
+
+    HG_CHECK(blob.bytes != NULL);
+    for (i = 0; i < size; i++)
+        blob.bytes[i] = (unsigned char) ((i * 31 + seed) >> (i % 7));
+    return blob;
+}
+
+/* Answer with so many bytes. */
+static inline hg_return_t engine_answer_size(hg_handle_t handle, size_t size)
+{
+    struct blob blob = engine_new_blob(size, 7);
+    hg_return_t ret = engine_answer(handle, &blob);
+
+    free(blob.bytes);
+    return ret;
 }
 
 /* Answer with the input. */
 static inline hg_return_t engine_echo(hg_handle_t handle)
 {
-    struct engine_blob blob = {0, NULL};
+    struct blob blob = {0, NULL};
     hg_return_t ret = hg_handle_decode(handle, &blob);
 
     if (ret != HG_SUCCESS)
         return ret;
     ret = engine_answer(handle, &blob);
-    (void) hg_handle_release(engine_proc_blob, &blob);
+    (void) hg_handle_release(blob_proc, &blob);
     (void) hg_serve_free(handle);
     return ret == HG_NOMEM ? HG_SUCCESS : ret; /* the caller was told */
+}
+
+/* Keep the handle for later. */
+static hg_handle_t engine_kept[64];
+static unsigned engine_kept_count;
+
+static inline hg_return_t engine_keep(hg_handle_t handle)
+{
+    HG_CHECK(engine_kept_count < 64);
+    engine_kept[engine_kept_count++] = handle;
+    return HG_SUCCESS;
 }
 
 static inline na_class_t *engine_open_class(const char *name, size_t eager)
@@ -157,7 +156,7 @@ static inline hg_return_t engine_open(
 static inline hg_id_t engine_register(
     struct engine *engine, const char *name, hg_rpc_cb_t callback)
 {
-    struct hg_rpc rpc = {0, engine_proc_blob, engine_proc_blob, NULL, NULL};
+    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL};
 
     if (hg_registry_add(&engine->a.context->hg_class->registry, name, &rpc) ==
         0)
@@ -205,9 +204,9 @@ static inline void engine_ended(struct hg_handle *handle, void *arg)
 
 /* Start a call; the record holds the handle until engine_forget. */
 static inline hg_return_t engine_start(struct engine *engine, hg_id_t id,
-    const struct engine_blob *in, struct engine_call *call)
+    const struct blob *in, struct engine_call *call)
 {
-    struct engine_blob copy = *in;
+    struct blob copy = *in;
     hg_return_t ret;
 
     memset(call, 0, sizeof(*call));
@@ -245,23 +244,11 @@ static inline void engine_abandon(struct engine_call *call)
     engine_forget(call);
 }
 
-/* The decoded output of a call that ended well; freed with engine_proc_blob. */
+/* The decoded output of a call that ended well; freed with blob_proc. */
 static inline hg_return_t engine_output(
-    const struct engine_call *call, struct engine_blob *out)
+    const struct engine_call *call, struct blob *out)
 {
     return hg_handle_decode(call->handle, out);
-}
-
-static inline struct engine_blob engine_new_blob(size_t size, uint64_t seed)
-{
-    struct engine_blob blob = {
-        size, (unsigned char *) malloc(size > 0 ? size : 1)};
-    size_t i;
-
-    HG_CHECK(blob.bytes != NULL);
-    for (i = 0; i < size; i++)
-        blob.bytes[i] = (unsigned char) ((i * 31 + seed) >> (i % 7));
-    return blob;
 }
 
 /* Nothing of any call is left, on either side. */

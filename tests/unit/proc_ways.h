@@ -50,7 +50,7 @@ static inline hg_return_t proc_decode(
 
     hg_proc_init_decode(&proc, bytes, size);
     ret = proc_cb(&proc, value);
-    return hg_proc_finish_decode(&proc, ret, hg_crc64_update(0, bytes, size));
+    return hg_proc_finish_decode(&proc, ret);
 }
 
 static inline void proc_free(hg_proc_cb_t proc_cb, void *value)

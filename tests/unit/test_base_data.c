@@ -326,16 +326,17 @@ HG_TEST(map_may_lose_entries_while_walked)
     static char value;
     struct hg_map map;
     size_t cursor = 0;
-    unsigned count = 0;
-    uint64_t key;
+    unsigned count;
+    uint64_t key = 0;
 
     hg_map_init(&map);
-    for (key = 0; key < 1000; key++)
-        HG_CHECK_OK(hg_map_put(&map, key, &value));
-    while (hg_map_next(&map, &cursor, &key) != NULL) {
-        HG_CHECK(hg_map_remove(&map, key) == &value);
-        count++;
+    for (count = 0; count < 1000; count++) {
+        HG_CHECK_OK(hg_map_add(&map, &value, &key)); /* under random keys */
+        HG_CHECK(key != 0 && hg_map_get(&map, key) == &value);
     }
+    HG_CHECK_EQ_U64(map.count, 1000);
+    for (count = 0; hg_map_next(&map, &cursor, &key) != NULL; count++)
+        HG_CHECK(hg_map_remove(&map, key) == &value);
     HG_CHECK_EQ_U64(count, 1000);
     HG_CHECK_EQ_U64(map.count, 0);
     HG_CHECK_EQ_U64(map.used, 0);

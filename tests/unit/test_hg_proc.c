@@ -545,24 +545,32 @@ static hg_return_t proc_golden_ignore(hg_proc_t proc, void *data)
     return hg_proc_ignore(proc, 3);
 }
 
+/* The golden bytes, which `value` gives. */
+static const unsigned char *proc_golden_encode(struct golden *golden,
+    const char *name, hg_proc_cb_t proc_cb, const void *value, size_t *size_p)
+{
+    const unsigned char *want = golden_get(golden, name, size_p);
+    size_t size;
+    unsigned char *bytes = proc_encode(proc_cb, value, &size);
+
+    HG_CHECK_EQ_U64(size, *size_p);
+    HG_CHECK_EQ_MEM(bytes, want, size);
+    free(bytes);
+    return want;
+}
+
 /* `value`, of `size` bytes and without pointers, gives the golden bytes, and
  * they give it. */
 static void proc_golden(struct golden *golden, const char *name,
     hg_proc_cb_t proc_cb, const void *value, size_t size)
 {
     unsigned char got[8] = {0};
-    const unsigned char *want;
-    unsigned char *bytes;
     size_t want_size;
-    size_t encoded;
+    const unsigned char *want =
+        proc_golden_encode(golden, name, proc_cb, value, &want_size);
 
-    want = golden_get(golden, name, &want_size);
-    bytes = proc_encode(proc_cb, value, &encoded);
-    HG_CHECK_EQ_U64(encoded, want_size);
-    HG_CHECK_EQ_MEM(bytes, want, want_size);
     HG_CHECK_OK(proc_decode(proc_cb, want, want_size, got));
     HG_CHECK_EQ_MEM(got, value, size);
-    free(bytes);
 }
 
 #define PROC_GOLDEN(golden, name, type, ...) \
@@ -597,19 +605,12 @@ static void proc_golden_string(
     hg_const_string_t constant = value;
     hg_string_t text = (hg_string_t) (uintptr_t) value;
     const unsigned char *want;
-    unsigned char *bytes;
     size_t want_size;
-    size_t size;
 
-    want = golden_get(golden, name, &want_size);
-    bytes = proc_encode(hg_proc_hg_string_t, &text, &size);
-    HG_CHECK_EQ_U64(size, want_size);
-    HG_CHECK_EQ_MEM(bytes, want, size);
-    free(bytes);
-    bytes = proc_encode(hg_proc_hg_const_string_t, &constant, &size);
-    HG_CHECK_EQ_U64(size, want_size);
-    HG_CHECK_EQ_MEM(bytes, want, size);
-    free(bytes);
+    (void) proc_golden_encode(
+        golden, name, hg_proc_hg_const_string_t, &constant, &want_size);
+    want = proc_golden_encode(
+        golden, name, hg_proc_hg_string_t, &text, &want_size);
     HG_CHECK_OK(proc_decode(hg_proc_hg_string_t, want, want_size, &text));
     HG_CHECK((text == NULL) == (value == NULL));
     if (value != NULL)
@@ -621,23 +622,17 @@ static void proc_golden_struct(struct golden *golden)
 {
     static char name[] = "edge";
     const proc_edge_t edge = {{1, -1}, {INT16_MIN, INT16_MAX}, name, HG_TRUE};
-    const unsigned char *want;
-    unsigned char *bytes;
     size_t want_size;
-    size_t size;
+    const unsigned char *want = proc_golden_encode(
+        golden, "struct", hg_proc_proc_edge_t, &edge, &want_size);
     proc_edge_t got;
 
-    want = golden_get(golden, "struct", &want_size);
-    bytes = proc_encode(hg_proc_proc_edge_t, &edge, &size);
-    HG_CHECK_EQ_U64(size, want_size);
-    HG_CHECK_EQ_MEM(bytes, want, size);
     HG_CHECK_OK(proc_decode(hg_proc_proc_edge_t, want, want_size, &got));
     HG_CHECK(got.from.x == 1 && got.from.y == -1);
     HG_CHECK(got.to.x == INT16_MIN && got.to.y == INT16_MAX);
     HG_CHECK_EQ_STR(got.name, "edge");
     HG_CHECK_EQ_INT(got.closed, HG_TRUE);
     proc_free(hg_proc_proc_edge_t, &got);
-    free(bytes);
 }
 
 static void proc_golden_array(struct golden *golden)
@@ -645,23 +640,17 @@ static void proc_golden_array(struct golden *golden)
     static char a[] = "a";
     rich_name_t items[2] = {{a, {1, 2}}, {NULL, {3, 4}}};
     const rich_names_t names = {2, items};
-    const unsigned char *want;
-    unsigned char *bytes;
     size_t want_size;
-    size_t size;
+    const unsigned char *want = proc_golden_encode(
+        golden, "array", hg_proc_rich_names_t, &names, &want_size);
     rich_names_t got;
 
-    want = golden_get(golden, "array", &want_size);
-    bytes = proc_encode(hg_proc_rich_names_t, &names, &size);
-    HG_CHECK_EQ_U64(size, want_size);
-    HG_CHECK_EQ_MEM(bytes, want, size);
     HG_CHECK_OK(proc_decode(hg_proc_rich_names_t, want, want_size, &got));
     HG_CHECK_EQ_INT(got.count, 2);
     HG_CHECK_EQ_STR(got.items[0].text, "a");
     HG_CHECK(got.items[1].text == NULL);
     HG_CHECK(got.items[0].at.y == 2 && got.items[1].at.x == 3);
     proc_free(hg_proc_rich_names_t, &got);
-    free(bytes);
 }
 
 /* The checksum of `size` bytes is the golden one. */

@@ -141,9 +141,7 @@ HG_TEST(proc_failure_sticks)
     HG_CHECK_RET(hg_proc_fail(&proc, HG_OTHER_ERROR), HG_PROTOCOL_ERROR);
     HG_CHECK_EQ_INT(hg_test_log_count(""), 1);
     /* Silence of the proc function does not make it good. */
-    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS,
-                     hg_crc64_update(0, bytes, sizeof(bytes))),
-        HG_PROTOCOL_ERROR);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS), HG_PROTOCOL_ERROR);
     HG_CHECK_EQ_INT(hg_test_log_count(""), 1);
 
     HG_CHECK_OK(hg_proc_init_encode(&proc, &buf, 0, 100));
@@ -155,42 +153,31 @@ HG_TEST(proc_failure_sticks)
     hg_buf_fini(&buf);
 }
 
-/* What the proc function says comes before what its steps said, and a broken
- * checksum before both; each is told. */
+/* What the proc function says comes before what its steps said; each is
+ * told. */
 HG_TEST(proc_finish_tells_the_cause)
 {
     unsigned char bytes[8] = {0};
-    uint64_t crc = hg_crc64_update(0, bytes, sizeof(bytes));
     struct hg_proc proc;
     uint32_t number;
 
     hg_test_expect_log("the proc left 4 of 8 bytes of arguments undecoded");
     hg_proc_init_decode(&proc, bytes, sizeof(bytes));
     HG_CHECK_OK(hg_proc_uint32_t(&proc, &number));
-    HG_CHECK_RET(
-        hg_proc_finish_decode(&proc, HG_SUCCESS, crc), HG_CHECKSUM_ERROR);
-
-    hg_test_expect_log("8 bytes of arguments changed on the way");
-    hg_proc_init_decode(&proc, bytes, sizeof(bytes));
-    HG_CHECK_OK(hg_proc_ignore(&proc, 8));
-    HG_CHECK_RET(
-        hg_proc_finish_decode(&proc, HG_SUCCESS, crc ^ 1), HG_CHECKSUM_ERROR);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS), HG_CHECKSUM_ERROR);
 
     hg_test_expect_log("decoding needs 9 bytes");
     hg_proc_init_decode(&proc, bytes, sizeof(bytes));
     HG_CHECK_RET(hg_proc_ignore(&proc, 9), HG_OVERFLOW);
-    HG_CHECK_RET(
-        hg_proc_finish_decode(&proc, HG_OVERFLOW, crc ^ 1), HG_CHECKSUM_ERROR);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS), HG_OVERFLOW);
 
     hg_test_expect_log("the proc function refuses the arguments");
     hg_proc_init_decode(&proc, bytes, sizeof(bytes));
-    HG_CHECK_RET(
-        hg_proc_finish_decode(&proc, HG_PERMISSION, crc), HG_PERMISSION);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_PERMISSION), HG_PERMISSION);
 
     hg_proc_init_decode(&proc, bytes, sizeof(bytes));
     HG_CHECK_RET(hg_proc_ignore(&proc, 9), HG_OVERFLOW);
-    HG_CHECK_RET(
-        hg_proc_finish_decode(&proc, HG_OTHER_ERROR, crc), HG_OTHER_ERROR);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_OTHER_ERROR), HG_OTHER_ERROR);
     HG_CHECK_EQ_INT(
         hg_test_log_count("the proc function refuses the arguments"), 1);
 }
@@ -203,19 +190,14 @@ HG_TEST(proc_checksum_finds_every_flipped_bit)
     uint64_t crc;
     size_t size;
     size_t bit;
-    rich_t got;
 
-    hg_test_alloc_install();
-    hg_test_allow_log("");
+    hg_test_expect_log("bytes of arguments changed on the way");
     bytes = proc_encode_rich(&size);
     crc = hg_crc64_update(0, bytes, size);
     for (bit = 0; bit < size * 8; bit++) {
         bytes[bit / 8] ^= (unsigned char) (1u << bit % 8);
         hg_proc_init_decode(&proc, bytes, size);
-        HG_CHECK_RET(
-            hg_proc_finish_decode(&proc, hg_proc_rich_t(&proc, &got), crc),
-            HG_CHECKSUM_ERROR);
-        HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+        HG_CHECK_RET(hg_proc_verify(&proc, crc), HG_CHECKSUM_ERROR);
         bytes[bit / 8] ^= (unsigned char) (1u << bit % 8);
     }
     free(bytes);
@@ -283,14 +265,13 @@ HG_TEST(proc_failure_unmakes_what_was_decoded)
 
     hg_test_alloc_install();
     proc_keep_100(&proc);
-    HG_CHECK_OK(hg_proc_finish_decode(&proc, HG_SUCCESS, 0));
+    HG_CHECK_OK(hg_proc_finish_decode(&proc, HG_SUCCESS));
     HG_CHECK_EQ_INT(proc_unmade, 0);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 
-    hg_test_expect_log("changed on the way");
+    hg_test_expect_log("the proc function refuses the arguments");
     proc_keep_100(&proc);
-    HG_CHECK_RET(
-        hg_proc_finish_decode(&proc, HG_SUCCESS, 1), HG_CHECKSUM_ERROR);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_PERMISSION), HG_PERMISSION);
     HG_CHECK_EQ_INT(proc_unmade, 100);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
@@ -321,10 +302,10 @@ HG_TEST(proc_released_memory_is_not_unmade_again)
     HG_CHECK_OK(proc_decode(proc_careful, "", 0, &kept));
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 1);
     hg_proc_release(NULL, kept);
-    hg_test_expect_log("changed on the way");
+    hg_test_expect_log("the proc function refuses the arguments");
     hg_proc_init_decode(&proc, "", 0);
-    HG_CHECK_RET(hg_proc_finish_decode(&proc, proc_careful(&proc, &kept), 1),
-        HG_CHECKSUM_ERROR);
+    HG_CHECK_OK(proc_careful(&proc, &kept));
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_PERMISSION), HG_PERMISSION);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
     kept = hg_proc_alloc(NULL, 0);
     HG_CHECK(kept != NULL);
@@ -346,7 +327,7 @@ HG_TEST(proc_keeps_all_or_fails)
     HG_CHECK(hg_proc_alloc(&proc, 1) == NULL);
     HG_CHECK(hg_test_alloc_failed());
     HG_CHECK_EQ_INT(hg_test_alloc_live(), HG_PROC_KEPT_FIRST);
-    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS, 0), HG_NOMEM);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS), HG_NOMEM);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 

@@ -75,30 +75,29 @@ static bool starved_settle(
     return starved_refused;
 }
 
-static hg_return_t starved_small(hg_handle_t handle)
+static hg_return_t starved_answer(hg_handle_t handle, size_t size)
 {
-    struct engine_blob blob = {0, NULL};
-    hg_return_t ret = engine_answer(handle, &blob);
+    hg_return_t ret = engine_answer_size(handle, size);
 
     (void) hg_serve_free(handle);
     return ret == HG_NOMEM ? HG_SUCCESS : ret;
 }
 
+static hg_return_t starved_small(hg_handle_t handle)
+{
+    return starved_answer(handle, 0);
+}
+
 static hg_return_t starved_large(hg_handle_t handle)
 {
-    struct engine_blob blob = engine_new_blob(20000, 7);
-    hg_return_t ret = engine_answer(handle, &blob);
-
-    free(blob.bytes);
-    (void) hg_serve_free(handle);
-    return ret == HG_NOMEM ? HG_SUCCESS : ret;
+    return starved_answer(handle, 20000);
 }
 
 /* Calls of `size` bytes, with memory running out at each allocation of one
  * end. Returns how often it was missed. */
 static unsigned starved_run(bool server, size_t size, hg_rpc_cb_t callback)
 {
-    struct engine_blob in = engine_new_blob(size, 3);
+    struct blob in = engine_new_blob(size, 3);
     unsigned rounds = 0;
     bool missed;
 

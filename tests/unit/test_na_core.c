@@ -261,9 +261,8 @@ HG_TEST(op_ids_name_one_operation_only)
 
     for (i = 0; i < COUNT; i++) {
         ops[i] = na_op_get(context, NA_CB_SEND_EXPECTED, NA_LANE_DONE,
-            i % 2 == 0 ? core_op_ended : NULL, &ended);
-        HG_CHECK(ops[i] != NULL);
-        ids[i] = na_op_public_id(ops[i]);
+            i % 2 == 0 ? core_op_ended : NULL, &ended, &ids[i]);
+        HG_CHECK(ops[i] != NULL && ids[i] == na_op_public_id(ops[i]));
         HG_CHECK(ids[i] != NA_OP_ID_NULL);
         for (j = 0; j < i; j += 37)
             HG_CHECK(ids[j] != ids[i]);
@@ -280,8 +279,8 @@ HG_TEST(op_ids_name_one_operation_only)
     HG_CHECK_EQ_INT(na_queue_run(&core->queue, NA_LANES_ALL, UINT_MAX), 500);
     HG_CHECK_EQ_INT(ended, 500);
     for (i = 0; i < COUNT; i++) {
-        struct na_op_core *op =
-            na_op_get(context, NA_CB_SEND_EXPECTED, NA_LANE_DONE, NULL, NULL);
+        struct na_op_core *op = na_op_get(context, NA_CB_SEND_EXPECTED,
+            NA_LANE_DONE, NULL, NULL, NA_OP_ID_IGNORE);
 
         HG_CHECK(op != NULL && na_op_find(core, ids[i], &type) == NULL);
         na_op_put(op); /* never started */

@@ -712,6 +712,18 @@ HG_TEST_SECONDS(emul_serves_many_threads, 120)
 
 /* ---- Waiting for the transport ---- */
 
+/* A get of more than the window: four frames arrive, the transport keeps their
+ * memory, and their acknowledgements have not left. */
+static void emul_get_a_window(
+    struct emul_plain *plain, struct emul_pair *pair, size_t size)
+{
+    HG_CHECK_OK(emul_plain_start(plain, pair, false, size));
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 4);
+    while (emul_deliver(&pair->a))
+        continue;
+}
+
 static void *emul_give_back_later(void *arg)
 {
     struct emul_pair *pair = (struct emul_pair *) arg;
@@ -739,11 +751,7 @@ HG_TEST(emul_deregisters_only_when_frames_came_back)
     pthread_t thread;
 
     emul_plain_make(&plain, pair, 50000);
-    HG_CHECK_OK(emul_plain_start(&plain, pair, false, 50000));
-    HG_CHECK(emul_deliver(&pair->b));
-    HG_CHECK_EQ_U64(emul_poll(&pair->b), 4);
-    while (emul_deliver(&pair->a))
-        continue;
+    emul_get_a_window(&plain, pair, 50000);
     HG_CHECK(!hg_list_is_empty(&pair->late));
     HG_CHECK_EQ_INT(
         pthread_create(&thread, NULL, emul_give_back_later, pair), 0);
@@ -779,11 +787,7 @@ static void emul_withdraw(bool polled)
     HG_CHECK_OK(NA_Mem_register(&pair->b.core.pub, mem));
     na_emul_mem_serialize(mem, bytes);
     HG_CHECK_OK(na_emul_mem_deserialize(plain.remote, bytes, sizeof(bytes)));
-    HG_CHECK_OK(emul_plain_start(&plain, pair, false, size));
-    HG_CHECK(emul_deliver(&pair->b));
-    HG_CHECK_EQ_U64(emul_poll(&pair->b), 4);
-    while (emul_deliver(&pair->a))
-        continue;
+    emul_get_a_window(&plain, pair, size);
     HG_CHECK(na_emul_withdraw(mem, buf, pair->b.peer));
     HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), size);
     HG_CHECK_EQ_U64(pair->b.core.mems.count, 1); /* plain's */
@@ -844,11 +848,7 @@ HG_TEST(emul_reclaims_while_it_deregisters)
     struct emul_plain plain;
 
     emul_plain_make(&plain, pair, 50000);
-    HG_CHECK_OK(emul_plain_start(&plain, pair, false, 50000));
-    HG_CHECK(emul_deliver(&pair->b));
-    HG_CHECK_EQ_U64(emul_poll(&pair->b), 4);
-    while (emul_deliver(&pair->a))
-        continue;
+    emul_get_a_window(&plain, pair, 50000);
     pair->reclaims = true;
     HG_CHECK_OK(NA_Mem_deregister(&pair->b.core.pub, plain.owned.handle));
     HG_CHECK(hg_list_is_empty(&pair->late));

@@ -7,6 +7,8 @@
  */
 #include "zmq_ends.h"
 
+#include "support/blob.h"
+
 /* Long after any wait here. */
 #define STOPPED_DEATH_MS 20000u
 
@@ -19,25 +21,9 @@
  * which is more than a socket holds. */
 #define STOPPED_ROOM ((size_t) 30 << 20)
 
-struct stopped_blob {
-    uint32_t size;
-    unsigned char *bytes;
-};
-
-static hg_return_t stopped_proc(hg_proc_t proc, void *data)
-{
-    struct stopped_blob *blob = (struct stopped_blob *) data;
-    hg_return_t ret = hg_proc_uint32_t(proc, &blob->size);
-
-    if (ret != HG_SUCCESS || hg_proc_get_op(proc) != HG_ENCODE)
-        return ret;
-    return hg_proc_raw(proc, blob->bytes, blob->size);
-}
-
 static na_class_t *stopped_open(const char *string, na_bool_t listen)
 {
-    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
-    struct na_init_info info = fresh;
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
 
     info.death_ms = STOPPED_DEATH_MS;
@@ -75,7 +61,7 @@ HG_TEST_ROLE(client)
     static const struct hg_allocator allocator = {
         sizeof(allocator), stopped_malloc, stopped_realloc, stopped_free, NULL};
     na_addr_t addr = NA_ADDR_NULL;
-    struct stopped_blob out = {0, NULL};
+    struct blob out = {0, NULL};
     hg_request_t request = HG_REQUEST_NULL;
     na_class_t *na_class;
     hg_id_t id;
@@ -84,7 +70,7 @@ HG_TEST_ROLE(client)
     HG_CHECK_OK(HG_Set_allocator(&allocator));
     na_class = stopped_open("zmq+tcp://", NA_FALSE);
     HG_CHECK_OK(HG_Init(na_class));
-    id = HG_Register("large", NULL, stopped_proc, NULL);
+    id = HG_Register("large", NULL, blob_proc, NULL);
     HG_CHECK_OK(
         NA_Addr_lookup_wait(na_class, argv[0], CONFORM_PATIENCE, &addr));
     HG_CHECK_OK(HG_Forward(addr, id, NULL, &out, &request));
@@ -101,7 +87,7 @@ HG_TEST_ROLE(client)
 static hg_return_t stopped_large(hg_handle_t handle)
 {
     static unsigned char bytes[STOPPED_OUTPUT];
-    struct stopped_blob blob = {sizeof(bytes), bytes};
+    struct blob blob = {sizeof(bytes), bytes};
 
     HG_CHECK_OK(HG_Handler_start_output(handle, &blob));
     return HG_Handler_free(handle);
@@ -141,7 +127,7 @@ static struct hg_test_peer *stopped_begin(
     HG_CHECK_OK(HG_Set_options(&options));
     *na_class_p = stopped_open("zmq+tcp://127.0.0.1", NA_TRUE);
     HG_CHECK_OK(HG_Init(*na_class_p));
-    HG_CHECK(HG_Register("large", NULL, stopped_proc, stopped_large) != 0);
+    HG_CHECK(HG_Register("large", NULL, blob_proc, stopped_large) != 0);
     HG_CHECK_OK(NA_Addr_self(*na_class_p, &self));
     HG_CHECK_OK(NA_Addr_to_string(*na_class_p, name, sizeof(name), self));
     HG_CHECK_OK(NA_Addr_free(*na_class_p, self));

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The RPC layer over ZeroMQ and a peer that says nothing wrong, and leaves it
+ * at that: it announces arguments and never sends them, has outputs made and
+ * never fetches them, calls without end and takes no answer. What it can make
+ * the server hold is limited, and a good client, in a process of its own, is
+ * answered all the while, and soon. (What a peer can say wrong is
+ * test_zmq_forged_calls.c's.)
+ */
+#include "zmq_calls.h"
+
+/* The longest a good call may take: it takes a millisecond, but the machine
+ * may be busy. */
+#define HOSTILE_SLOWEST_MS 2000u
+
+#define HOSTILE_OUTPUT ((size_t) 1 << 18)
+
+/* What the server's memory may grow by beyond what is counted. An address
+ * sanitizer keeps a quarter of a GiB of what was freed. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HOSTILE_SLACK ((uint64_t) 512 << 20)
+#else
+#define HOSTILE_SLACK ((uint64_t) 48 << 20)
+#endif
+
+/* An output too large for a message. */
+static hg_return_t hostile_large(hg_handle_t handle)
+{
+    static unsigned char bytes[HOSTILE_OUTPUT];
+    struct blob blob = {sizeof(bytes), bytes};
+    hg_return_t ret = HG_Handler_start_output(handle, &blob);
+
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_AGAIN);
+    return HG_Handler_free(handle);
+}
+
+/* Answers nobody until the case is over. */
+static hg_handle_t hostile_kept[8192];
+static unsigned hostile_kept_count;
+
+static hg_return_t hostile_keep(hg_handle_t handle)
+{
+    HG_CHECK(hostile_kept_count < 8192);
+    hostile_kept[hostile_kept_count++] = handle;
+    return HG_SUCCESS;
+}
+
+static hg_id_t hostile_good_id, hostile_large_id, hostile_keep_id;
+
+static void hostile_register(void)
+{
+    hostile_good_id = calls_register_good();
+    hostile_large_id = HG_Register("large", NULL, blob_proc, hostile_large);
+    hostile_keep_id = HG_Register("keep", NULL, NULL, hostile_keep);
+    HG_CHECK(hostile_large_id != 0 && hostile_keep_id != 0);
+}
+
+/* ---- The server ---- */
+
+struct hostile_server {
+    struct calls_server calls;
+    uint64_t resident; /* bytes, at first */
+};
+
+/* The most memory this process ever had. */
+static uint64_t hostile_resident(void)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    uint64_t peak = 0;
+    char line[128];
+
+    HG_CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL)
+        (void) sscanf(line, "VmHWM: %" SCNu64, &peak);
+    HG_CHECK(fclose(file) == 0 && peak > 0);
+    return peak * 1024;
+}
+
+static void hostile_open(
+    struct hostile_server *server, const struct hg_options *options)
+{
+    calls_open(&server->calls, "zmq+tcp://127.0.0.1", options,
+        HOSTILE_SLOWEST_MS, hostile_register);
+    server->resident = hostile_resident();
+}
+
+/* Nothing of it was wrong; and all that was held for it goes with it. */
+static void hostile_close(struct hostile_server *server)
+{
+    while (hostile_kept_count > 0)
+        HG_CHECK_OK(HG_Handler_free(hostile_kept[--hostile_kept_count]));
+    calls_serve();
+    HG_CHECK_EQ_U64(calls_counters().refused, 0);
+    calls_close(&server->calls);
+}
+
+/* ---- The stranger's calls ---- */
+
+/* Call `id`; `claim`: with arguments of so many bytes, to be fetched. */
+static void hostile_call(struct hostile_server *server, hg_id_t id,
+    uint64_t sequence, uint64_t claim)
+{
+    unsigned char payload[64];
+    struct calls_message message = {.type = REQUEST};
+
+    message.id = id;
+    message.sequence = sequence;
+    if (claim > 0) {
+        message.flags = LARGE;
+        message.payload = payload;
+        message.size = calls_describe(payload, claim);
+    }
+    calls_send_message(&server->calls, &message);
+}
+
+/* The server has heard so many calls of the stranger's; the good client is
+ * served all the while. */
+static void hostile_until(uint64_t turned_away)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    while (calls_counters().turned_away < turned_away) {
+        HG_CHECK(ends_ms() < end);
+        calls_turn(NULL);
+    }
+    calls_serve();
+}
+
+/* As much as it may claim at once: 5 TiB in all, and not a byte of it comes. */
+HG_TEST(hostile_inputs_never_come)
+{
+    static const struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hostile_server server;
+    uint64_t i;
+
+    hostile_open(&server, &options);
+    for (i = 1; i <= 5000; i++) {
+        hostile_call(&server, hostile_good_id, i, (uint64_t) 1 << 30);
+        if (i % 500 == 0)
+            calls_serve();
+    }
+    /* As many as it may have calls are begun, but what they claim is nobody's:
+     * most of max_fetched_bytes is left. */
+    hostile_until(5000 - 4096);
+    HG_CHECK(calls_counters().turned_away < 1000);
+    HG_CHECK(calls_counters().fetched_bytes < (uint64_t) 600 << 20);
+    HG_CHECK(hostile_resident() - server.resident < HOSTILE_SLACK);
+    hostile_close(&server);
+}
+
+/* The same, and it stays: after output_hold_ms nothing is left of it. */
+HG_TEST(hostile_inputs_have_their_time)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hostile_server server;
+    uint64_t i;
+
+    options.output_hold_ms = 300;
+    hostile_open(&server, &options);
+    for (i = 1; i <= 20; i++)
+        hostile_call(&server, hostile_good_id, i, 100000);
+    while (calls_counters().fetched_bytes < 20 * 100000)
+        calls_turn(NULL);
+    while (calls_counters().fetched_bytes >= 100000)
+        calls_serve();
+    HG_CHECK(calls_counters().errors_sent >= 20);
+    hostile_close(&server);
+}
+
+/* 150 MiB of outputs that it will never fetch. */
+HG_TEST(hostile_outputs_are_never_fetched)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hostile_server server;
+    uint64_t held = (uint64_t) 4 << 20;
+    uint64_t i;
+
+    options.max_args_size = (size_t) held;
+    hostile_open(&server, &options);
+    for (i = 1; i <= 600; i++) {
+        hostile_call(&server, hostile_large_id, i, 0);
+        if (i % 20 == 0)
+            calls_serve();
+        HG_CHECK(calls_counters().held_bytes <= 2 * held);
+    }
+    hostile_until(600 - 2 * held / HOSTILE_OUTPUT);
+    HG_CHECK(calls_counters().held_bytes <= 2 * held);
+    HG_CHECK(calls_counters().held_bytes > held - 2 * HOSTILE_OUTPUT);
+    HG_CHECK(hostile_resident() - server.resident < 2 * held + HOSTILE_SLACK);
+    hostile_close(&server);
+}
+
+/* More calls than the server is to have unanswered. */
+HG_TEST(hostile_calls_are_never_answered)
+{
+    static const struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hostile_server server;
+    uint64_t i;
+
+    hostile_open(&server, &options);
+    for (i = 1; i <= 10000; i++) {
+        hostile_call(&server, hostile_keep_id, i, 0);
+        if (i % 1000 == 0)
+            calls_serve();
+    }
+    hostile_until(10000 - 4096);
+    HG_CHECK(hostile_kept_count <= 4096 && hostile_kept_count >= 4094);
+    HG_CHECK(hostile_resident() - server.resident < HOSTILE_SLACK);
+    hostile_close(&server);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * zmq_calls: a server of the RPC layer over ZeroMQ, a stranger who writes its
+ * messages by hand, from the pictures of the wire (gen/README.md), and a good
+ * client in a process of its own, who calls and calls, with small arguments
+ * and with ones that overflow, and must be answered rightly and in time.
+ */
+#ifndef HG_TESTS_ZMQ_CALLS_H
+#define HG_TESTS_ZMQ_CALLS_H
+
+#include "zmq_stranger.h"
+
+#include "support/blob.h"
+
+enum { /* types of the RPC layer's messages */
+    REQUEST = 1,
+    RESPONSE,
+    CANCEL,
+    ACK,
+    TYPE_END
+};
+
+enum { HEAD = 76, LARGE = 1, PLANE_RPC = 2 };
+
+/* ---- The good client ---- */
+
+static unsigned calls_served; /* of the good client's */
+
+static inline hg_return_t calls_echo(hg_handle_t handle)
+{
+    struct blob blob = {0, NULL};
+    hg_return_t ret = HG_Handler_get_input(handle, &blob);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    (void) HG_Handler_start_output(handle, &blob);
+    (void) HG_Handler_free_input(handle, &blob);
+    return HG_Handler_free(handle);
+}
+
+static inline hg_return_t calls_good(hg_handle_t handle)
+{
+    calls_served++;
+    return calls_echo(handle);
+}
+
+static inline hg_id_t calls_register_good(void)
+{
+    hg_id_t id = HG_Register("good", blob_proc, blob_proc, calls_good);
+
+    HG_CHECK(id != 0);
+    return id;
+}
+
+/* Calls the server named until told to stop, with so many ms for each. */
+HG_TEST_ROLE(caller)
+{
+    static unsigned char bytes[150000];
+    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    unsigned patience;
+    na_class_t *na_class;
+    na_addr_t addr = NA_ADDR_NULL;
+    hg_id_t id;
+    unsigned i;
+
+    HG_CHECK_EQ_INT(argc, 3);
+    na_class = NA_Initialize(argv[0], NA_FALSE);
+    HG_CHECK(na_class != NULL);
+    patience = (unsigned) strtoul(argv[2], NULL, 10);
+    HG_CHECK_OK(HG_Init(na_class));
+    id = calls_register_good();
+    conform_fill(bytes, sizeof(bytes), 5);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(na_class, argv[1], CONFORM_PATIENCE, &addr));
+    for (i = 0; poll(&channel, 1, 0) == 0; i++) {
+        struct blob in = {i % 4 == 3 ? sizeof(bytes) : i % 100, bytes};
+        struct blob out = {0, NULL};
+        hg_request_t request = HG_REQUEST_NULL;
+
+        HG_CHECK_OK(HG_Forward(addr, id, &in, &out, &request));
+        HG_CHECK_OK(HG_Wait(request, patience, HG_STATUS_IGNORE));
+        HG_CHECK_EQ_U64(out.size, in.size);
+        HG_CHECK_EQ_MEM(out.bytes, in.bytes, in.size);
+        HG_CHECK_OK(HG_Request_free(request));
+    }
+    HG_CHECK_OK(NA_Addr_free(na_class, addr));
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* ---- The server ---- */
+
+struct calls_server {
+    na_class_t *na_class;
+    struct hg_test_peer *good;
+    struct stranger stranger;
+    char name[NA_MAX_ADDR_LEN];
+};
+
+static inline void calls_turn(void *arg)
+{
+    hg_return_t ret = HG_Handler_process(1, HG_STATUS_IGNORE);
+
+    (void) arg;
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
+}
+
+static inline struct hg_counters calls_counters(void)
+{
+    struct hg_counters counters;
+
+    counters.size = sizeof(counters);
+    HG_CHECK_OK(HG_Get_counters(&counters));
+    return counters;
+}
+
+/* Six calls of the good client's begin: five have had their answer by then, a
+ * large one among them. */
+static inline void calls_serve(void)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    unsigned before = calls_served;
+
+    while (calls_served < before + 6) {
+        HG_CHECK(ends_ms() < end);
+        calls_turn(NULL);
+    }
+}
+
+/* Listen on `string`, with a good client that has `patience` ms for each of
+ * its calls, and a stranger who has proven itself. What else it may call is
+ * registered by `more`. */
+static inline void calls_open(struct calls_server *server, const char *string,
+    const struct hg_options *options, unsigned patience, void (*more)(void))
+{
+    na_addr_t self = NA_ADDR_NULL;
+    char scheme[32], ms[16];
+
+    memset(server, 0, sizeof(*server));
+    HG_CHECK_OK(HG_Set_options(options));
+    server->na_class = NA_Initialize(string, NA_TRUE);
+    HG_CHECK(server->na_class != NULL);
+    HG_CHECK_OK(HG_Init(server->na_class));
+    (void) calls_register_good();
+    more();
+    HG_CHECK_OK(NA_Addr_self(server->na_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(
+        server->na_class, server->name, sizeof(server->name), self));
+    HG_CHECK_OK(NA_Addr_free(server->na_class, self));
+    (void) snprintf(scheme, sizeof(scheme), "zmq+%s://",
+        NA_Get_class_protocol(server->na_class));
+    (void) snprintf(ms, sizeof(ms), "%u", patience);
+    server->good =
+        hg_test_spawn("caller", scheme, server->name, ms, (char *) NULL);
+    calls_serve();
+    stranger_init(&server->stranger, calls_turn, NULL);
+    stranger_come(&server->stranger, server->name + 4);
+    calls_serve();
+}
+
+/* The stranger leaves, the good client stops, and nothing is left. */
+static inline void calls_close(struct calls_server *server)
+{
+    struct hg_counters counters;
+    siginfo_t info;
+
+    stranger_hang_up(&server->stranger);
+    calls_serve();
+    hg_test_say(server->good, "stop");
+    do {
+        memset(&info, 0, sizeof(info));
+        calls_turn(NULL);
+    } while (waitid(P_PID, (id_t) hg_test_peer_pid(server->good), &info,
+                 WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == 0);
+    HG_CHECK_EQ_INT(hg_test_wait(server->good), 0);
+    do {
+        calls_turn(NULL);
+        counters = calls_counters();
+    } while (counters.unanswered > 0 || counters.in_flight > 0 ||
+        counters.fetched_bytes > 0 || counters.held_bytes > 0);
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(server->na_class));
+    stranger_fini(&server->stranger);
+}
+
+/* ---- Messages ---- */
+
+struct calls_message {
+    unsigned type;
+    unsigned flags;
+    unsigned code;
+    uint64_t id;
+    uint64_t sequence;
+    const unsigned char *payload;
+    size_t size; /* of the payload */
+};
+
+/* A remainder, bit by bit, of the reflected polynomial given. */
+static inline uint64_t calls_crc(
+    uint64_t polynomial, uint64_t ones, const unsigned char *p, size_t size)
+{
+    uint64_t crc = ones;
+    unsigned i;
+
+    while (size-- > 0) {
+        crc ^= *p++;
+        for (i = 0; i < 8; i++)
+            crc = crc >> 1 ^ ((crc & 1) != 0 ? polynomial : 0);
+    }
+    return crc ^ ones;
+}
+
+/* Make the header's checksum right, where there is one. */
+static inline void calls_sign(unsigned char *bytes, size_t size)
+{
+    size_t head = size >= HEAD ? (size_t) stranger_get(bytes + 8, 2) : 0;
+
+    if (head >= HEAD && head <= size)
+        stranger_put(bytes + head - 4, 4,
+            calls_crc(0x82f63b78u, UINT32_MAX, bytes, head - 4));
+}
+
+/* The message of the RPC layer, without the transport's header. */
+static inline size_t calls_make(
+    unsigned char *bytes, const struct calls_message *message)
+{
+    memset(bytes, 0, HEAD);
+    memcpy(bytes, "HGR1\1", 5);
+    bytes[6] = (unsigned char) message->type;
+    bytes[7] = (unsigned char) message->flags;
+    stranger_put(bytes + 8, 2, HEAD);
+    stranger_put(bytes + 12, 4, message->code);
+    stranger_put(bytes + 16, 8, message->id);
+    stranger_put(bytes + 24, 8, message->sequence);
+    stranger_put(bytes + 56, 8, message->size);
+    stranger_put(bytes + 64, 8,
+        calls_crc(UINT64_C(0xc96c5795d7870f42), UINT64_MAX, message->payload,
+            message->size));
+    if (message->size > 0)
+        memcpy(bytes + HEAD, message->payload, message->size);
+    calls_sign(bytes, HEAD + message->size);
+    return HEAD + message->size;
+}
+
+/* The payload that describes `size` bytes of arguments or results, to be
+ * fetched from the sender's memory. */
+static inline size_t calls_describe(unsigned char *bytes, uint64_t size)
+{
+    memset(bytes, 0, 20 + 24);
+    stranger_put(bytes + 8, 8, size);
+    stranger_put(bytes + 16, 4, 24);
+    memcpy(bytes + 20, "hM\1\3", 4);
+    stranger_put(bytes + 28, 8, 77);
+    stranger_put(bytes + 36, 8, size);
+    return 20 + 24;
+}
+
+static inline void calls_send(
+    struct calls_server *server, const unsigned char *bytes, size_t size)
+{
+    unsigned char all[512];
+    size_t head = stranger_header(all, KIND_MESSAGE);
+
+    HG_CHECK(head + size <= sizeof(all));
+    all[4] = PLANE_RPC;
+    memcpy(all + head, bytes, size);
+    stranger_send(&server->stranger, all, head + size, false);
+}
+
+static inline void calls_send_message(
+    struct calls_server *server, const struct calls_message *message)
+{
+    unsigned char bytes[400];
+
+    calls_send(server, bytes, calls_make(bytes, message));
+}
+
+#endif
