@@ -349,8 +349,8 @@ static bool hg_log_filter_set(const char *list)
     return true;
 }
 
-/* Tell of the words of a list that name nobody. */
-static void hg_log_filter_judge(const char *list)
+/* Tell of the words of a list that name nobody, as `from` gave it. */
+static void hg_log_filter_judge(const char *from, const char *list)
 {
     size_t names = sizeof(hg_log_names) / sizeof(hg_log_names[0]);
 
@@ -366,8 +366,8 @@ static void hg_log_filter_judge(const char *list)
                 break;
         if (size > 0 && i == names)
             hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-                "HG_LOG_SUBSYS: no subsystem of hg is called \"%.*s\"",
-                (int) size, list);
+                "%s: no subsystem of hg is called \"%.*s\"", from, (int) size,
+                list);
         list += size;
     }
 }
@@ -395,7 +395,7 @@ static void hg_log_read_environment(void)
             "HG_LOG_SUBSYS: longer than %d characters; taking all",
             HG_LOG_FILTER_MAX - 1);
     else if (list != NULL)
-        hg_log_filter_judge(list);
+        hg_log_filter_judge("HG_LOG_SUBSYS", list);
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
@@ -462,12 +462,16 @@ HG_PRIVATE unsigned hg_log_errors(void)
 
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level)
 {
-    int value = level != NULL ? hg_log_level_of(level) : -1;
+    int value;
 
     hg_log_init();
+    if (level == NULL) {
+        hg_log_error("log", "HG_Set_log_level: the level is NULL");
+        return HG_INVALID_ARG;
+    }
+    value = hg_log_level_of(level);
     if (value < 0) {
-        hg_log_error("log", "HG_Set_log_level: no level \"%s\"",
-            level != NULL ? level : "(null)");
+        hg_log_error("log", "HG_Set_log_level: no level \"%s\"", level);
         return HG_INVALID_ARG;
     }
     atomic_store_explicit(&hg_log_level, value, memory_order_relaxed);
@@ -477,11 +481,14 @@ HG_EXPORT hg_return_t HG_Set_log_level(const char *level)
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys)
 {
     hg_log_init();
-    if (!hg_log_filter_set(subsys != NULL ? subsys : "")) {
+    if (subsys == NULL)
+        subsys = "";
+    if (!hg_log_filter_set(subsys)) {
         hg_log_error("log", "HG_Set_log_subsys: longer than %d characters",
             HG_LOG_FILTER_MAX - 1);
         return HG_OVERFLOW;
     }
+    hg_log_filter_judge("HG_Set_log_subsys", subsys);
     return HG_SUCCESS;
 }
 
@@ -2573,6 +2580,7 @@ struct na_queue {
     struct na_completion *tail[NA_LANE_MAX];
     _Atomic uint32_t count[NA_LANE_MAX];
     uint32_t waiters;
+    uint32_t running;    /* threads in na_queue_run */
     struct na_link naps; /* those of them that sleep */
     struct hg_waker waker;
 };
@@ -2584,15 +2592,11 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* The first entry of the lanes in `lanes`, lower lanes first; NULL. */
-HG_PRIVATE struct na_completion *na_queue_pop(
-    struct na_queue *queue, unsigned lanes);
-
 /* Run every entry that stands in the internal lane, and what these add. The
  * number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
-/* Run up to `max` entries of `lanes`; the number run. */
+/* Run up to `max` entries of `lanes`; the number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max);
 
@@ -2693,32 +2697,24 @@ static struct na_completion *na_queue_take(
     return NULL;
 }
 
-HG_PRIVATE struct na_completion *na_queue_pop(
-    struct na_queue *queue, unsigned lanes)
-{
-    struct na_completion *entry;
-
-    if (!na_queue_has(queue, lanes))
-        return NULL;
-    hg_lock(&queue->lock);
-    entry = na_queue_take(queue, lanes);
-    hg_unlock(&queue->lock);
-    return entry;
-}
-
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max)
 {
+    struct na_completion *entry;
     unsigned n = 0;
 
-    while (n < max) {
-        struct na_completion *entry = na_queue_pop(queue, lanes);
-
-        if (entry == NULL)
-            break;
+    if (!na_queue_has(queue, lanes))
+        return 0;
+    hg_lock(&queue->lock);
+    queue->running++;
+    while (n < max && (entry = na_queue_take(queue, lanes)) != NULL) {
+        hg_unlock(&queue->lock);
         entry->run(entry);
         n++;
+        hg_lock(&queue->lock);
     }
+    queue->running--;
+    hg_unlock(&queue->lock);
     return n;
 }
 
@@ -2859,7 +2855,6 @@ struct na_context_core {
     /* Guarded by queue.lock. */
     bool progressing;   /* a thread has the role */
     bool poll_armed;    /* the application sleeps on our descriptor */
-    uint32_t running;   /* callbacks being run */
     _Atomic bool poked; /* progress is to return; na_progress_poke */
     int epoll_fd;       /* for NA_Poll_get_fd; -1 until asked */
     struct na_load load;
@@ -5909,6 +5904,13 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
  * their memory any more. Waits as deregistering does. */
 HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 
+/* The local memory of puts and gets is being freed, and no thread starts one:
+ * they complete with NA_CANCELED (or the result they already have), when
+ * polled, and nothing touches it any more once this returned. Waits as
+ * deregistering does. A transport with RMA of its own has moved the bytes when
+ * its put or get returns: nothing is to be done. */
+HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
+
 /* Send what windows and the transport allow now, a bounded number of frames;
  * the number of things done. Called by progress after each poll of the
  * transport. */
@@ -7683,10 +7685,11 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
     return ret;
 }
 
-/* Whether an operation of the context has not drained yet; with `cancel`,
- * ends its transfer first. */
-static bool na_emul_context_busy(
-    struct na_emul *emul, const struct na_context *context, bool cancel)
+/* Whether an operation of `context`, or one whose local side is `mem`, has not
+ * drained yet; with `cancel`, ends its transfer first. Either may be NULL. */
+static bool na_emul_is_busy(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem,
+    bool cancel)
 {
     bool busy = false;
     size_t i;
@@ -7703,7 +7706,8 @@ static bool na_emul_context_busy(
                 struct na_emul_xfer *xfer =
                     HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer);
 
-                if (xfer->op == NULL || xfer->op->context != context)
+                if (xfer->op == NULL ||
+                    (xfer->op->context != context && xfer->op->local != mem))
                     continue;
                 if (cancel)
                     na_emul_xfer_fail(xfer, NA_CANCELED);
@@ -7722,10 +7726,27 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context)
     bool busy;
 
     hg_lock(&emul->lock);
-    busy = na_emul_context_busy(emul, context, true);
+    busy = na_emul_is_busy(emul, context, NULL, true);
     while (busy || emul->completing > 0) {
         na_emul_await(emul, &deadline, "destroying a context");
-        busy = na_emul_context_busy(emul, context, false);
+        busy = na_emul_is_busy(emul, context, NULL, false);
+    }
+    na_emul_leave(emul);
+}
+
+HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    uint64_t deadline = 0;
+    bool busy;
+
+    if (emul == NULL || atomic_load(&na_mem_core_of(mem)->users) == 0)
+        return;
+    hg_lock(&emul->lock);
+    busy = na_emul_is_busy(emul, NULL, mem, true);
+    while (busy) {
+        na_emul_await(emul, &deadline, "freeing memory");
+        busy = na_emul_is_busy(emul, NULL, mem, false);
     }
     na_emul_leave(emul);
 }
@@ -8589,7 +8610,7 @@ static bool na_context_is_busy(struct na_context_core *context)
     bool busy;
 
     hg_lock(&context->queue.lock);
-    busy = context->progressing || context->running > 0 ||
+    busy = context->progressing || context->queue.running > 0 ||
         context->queue.waiters > 0;
     hg_unlock(&context->queue.lock);
     return busy;
@@ -8624,19 +8645,7 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
 HG_PRIVATE unsigned na_context_run(
     struct na_context *context, unsigned lanes, unsigned max)
 {
-    struct na_context_core *core = na_context_core_of(context);
-    unsigned n;
-
-    if (!na_queue_has(&core->queue, lanes))
-        return 0;
-    hg_lock(&core->queue.lock);
-    core->running++;
-    hg_unlock(&core->queue.lock);
-    n = na_queue_run(&core->queue, lanes, max);
-    hg_lock(&core->queue.lock);
-    core->running--;
-    hg_unlock(&core->queue.lock);
-    return n;
+    return na_queue_run(&na_context_core_of(context)->queue, lanes, max);
 }
 
 HG_PRIVATE na_return_t na_context_cancel(
@@ -9298,24 +9307,38 @@ static const struct na_plugin *na_plugins_at(unsigned i)
                                 : na_plugins_builtin(i - na_plugins_count);
 }
 
-/* Nobody speaks that: say who is here. */
+/* Append what one may type for a transport, as far as there is room. */
+static void na_plugins_list(
+    const struct na_plugin *plugin, char *names, size_t room)
+{
+    const char *const *protocol;
+    size_t size = strlen(names);
+
+    for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
+        bool same = strcmp(plugin->name, *protocol) == 0;
+        int n = snprintf(names + size, room - size, "%s%s%s%s://",
+            size > 0 ? ", " : "", same ? "" : plugin->name, same ? "" : "+",
+            *protocol);
+
+        if (n < 0 || (size_t) n >= room - size) {
+            names[size] = '\0';
+            return;
+        }
+        size += (size_t) n;
+    }
+}
+
+/* Nobody speaks that: say what is spoken here. */
 static void na_plugins_tell_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
     char names[256];
-    size_t size = 0;
     unsigned i;
 
     names[0] = '\0';
     hg_lock(&na_plugins_lock);
-    for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++) {
-        int n = snprintf(names + size, sizeof(names) - size, "%s%s",
-            size > 0 ? ", " : "", plugin->name);
-
-        if (n < 0 || (size_t) n >= sizeof(names) - size)
-            break;
-        size += (size_t) n;
-    }
+    for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++)
+        na_plugins_list(plugin, names, sizeof(names));
     hg_unlock(&na_plugins_lock);
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
@@ -9575,8 +9598,11 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     if (ret != NA_SUCCESS)
         return ret;
     if (!na_plugins_speaks(ops, &uri)) {
-        hg_log_error(
-            "addr", "'%s' is not for the transport %s", name, ops->name);
+        bool same = strcmp(ops->name, context->na_class->protocol) == 0;
+
+        hg_log_error("addr", "'%s': this class was opened for %s%s%s", name,
+            same ? "" : ops->name, same ? "" : "+",
+            context->na_class->protocol);
         return NA_PROTONOSUPPORT;
     }
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
@@ -9923,6 +9949,11 @@ static na_return_t na_class_set_info(
     info->size = sizeof(*info);
     if (info->wait_mode > NA_WAIT_BLOCK) {
         hg_log_error("cls", "wait_mode %u is unknown", info->wait_mode);
+        return NA_INVALID_ARG;
+    }
+    if ((unsigned) info->addr_format > NA_ADDR_NATIVE) {
+        hg_log_error(
+            "cls", "addr_format %u is unknown", (unsigned) info->addr_format);
         return NA_INVALID_ARG;
     }
     if (na_class_keep(core, 0, &info->ip_subnet) != NA_SUCCESS ||
@@ -11977,7 +12008,7 @@ struct hg_bulk_layer {
     struct na_class *na_class;
     struct na_context *context; /* where transfers run */
     pthread_mutex_t lock;
-    pthread_cond_t copied; /* somebody stopped copying */
+    pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
     struct na_link peers;        /* owners' addresses, looked up once */
     struct hg_map ids;           /* published handles by id */
@@ -11998,7 +12029,7 @@ struct hg_bulk {
     bool remote;
     bool published;
     _Atomic bool withdrawn;   /* freed by its owner, so not to be touched */
-    unsigned copies;          /* under way */
+    unsigned holds;           /* of its memory */
     struct hg_bulk *original; /* of an alias, which shares what follows */
     uint64_t id;
     size_t size;
@@ -12032,14 +12063,15 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 
-/* Withdraw from peers' reach and from its aliases', waiting for copies under
- * way; what HG_Bulk_handle_free does first. Does nothing to an alias. */
+/* Withdraw from peers' reach and from its aliases', waiting for who holds it,
+ * and end the transfers that it is the local side of: HG_CANCELED. What
+ * HG_Bulk_handle_free does first. Does nothing to an alias. */
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
-/* Around a copy of local memory: its owner stays in HG_Bulk_handle_free as
- * long. HG_NOENTRY (logged): it is freed already. */
-HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk);
-HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk);
+/* Around a copy of local memory, and around starting a transfer with it: its
+ * owner stays in HG_Bulk_handle_free as long. False: it is freed already. */
+HG_PRIVATE bool hg_bulk_hold(struct hg_bulk *bulk);
+HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 
 /* HG_NOENTRY (logged) when the memory, its own or an alias's, was withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
@@ -12106,6 +12138,7 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 /* #include "hg/proc.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
+/* #include "na/emul.h" */
 
 struct hg_bulk_peer {
     struct na_link link;
@@ -12141,7 +12174,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     ret = hg_lock_init(&layer->lock);
     if (ret != HG_SUCCESS)
         goto free_layer;
-    ret = hg_lock_cond_init(&layer->copied);
+    ret = hg_lock_cond_init(&layer->released);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
     layer->context = na_context_create(na_class, true);
@@ -12158,7 +12191,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     return HG_SUCCESS;
 
 destroy_cond:
-    pthread_cond_destroy(&layer->copied);
+    pthread_cond_destroy(&layer->released);
 destroy_lock:
     pthread_mutex_destroy(&layer->lock);
 free_layer:
@@ -12213,7 +12246,8 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         left++;
     }
     if (left > 0)
-        hg_log_warning("bulk", "%u bulk handles outlive the layer", left);
+        hg_log_warning("bulk", "%u bulk handle%s the layer", left,
+            left == 1 ? " outlives" : "s outlive");
     while ((link = hg_list_pop(&layer->peers)) != NULL) {
         struct hg_bulk_peer *peer =
             HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
@@ -12222,7 +12256,7 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_mem_free(peer);
     }
     hg_map_fini(&layer->ids);
-    pthread_cond_destroy(&layer->copied);
+    pthread_cond_destroy(&layer->released);
     pthread_mutex_destroy(&layer->lock);
     hg_mem_free(layer);
 }
@@ -12467,35 +12501,40 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
-    while (bulk->copies > 0)
-        (void) hg_lock_wait_until(&layer->copied, &layer->lock, HG_CLOCK_NEVER);
+    while (bulk->holds > 0)
+        (void) hg_lock_wait_until(
+            &layer->released, &layer->lock, HG_CLOCK_NEVER);
     hg_unlock(&layer->lock);
-    for (i = 0; was && i < bulk->mem_count; i++)
-        (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
+    for (i = 0; i < bulk->mem_count; i++) {
+        na_emul_end_local(bulk->mems[i]);
+        if (was)
+            (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
+    }
 }
 
 /* ---- Aliases ---- */
 
-HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk)
+HG_PRIVATE bool hg_bulk_hold(struct hg_bulk *bulk)
 {
-    hg_return_t ret;
+    struct hg_bulk *source = hg_bulk_source(bulk);
+    bool there;
 
     hg_lock(&bulk->layer->lock);
-    ret = hg_bulk_check_there(bulk);
-    if (ret == HG_SUCCESS)
-        hg_bulk_source(bulk)->copies++;
+    there = !atomic_load(&source->withdrawn);
+    if (there)
+        source->holds++;
     hg_unlock(&bulk->layer->lock);
-    return ret;
+    return there;
 }
 
-HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk)
+HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
 
     hg_lock(&bulk->layer->lock);
-    assert(source->copies > 0);
-    if (--source->copies == 0)
-        pthread_cond_broadcast(&bulk->layer->copied);
+    assert(source->holds > 0);
+    if (--source->holds == 0)
+        pthread_cond_broadcast(&bulk->layer->released);
     hg_unlock(&bulk->layer->lock);
 }
 
@@ -13191,18 +13230,34 @@ static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
+/* That the peer died, or the local handle was freed, is told by the code
+ * alone. */
+static hg_return_t hg_transfer_start_piece(
+    struct hg_transfer *transfer, const struct hg_transfer_piece *piece)
+{
+    struct hg_bulk *local = transfer->args.local;
+    hg_return_t ret = na_addr_state(transfer->owner);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!hg_bulk_hold(local))
+        return HG_CANCELED;
+    ret = na_rma_start(local->layer->context,
+        transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
+        NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece->local,
+        piece->local_offset, piece->origin, piece->origin_offset, piece->size,
+        transfer->owner, NA_OP_ID_IGNORE);
+    hg_bulk_release(local);
+    return ret;
+}
+
 /* Start pieces up to the window. The caller holds one of the counts. */
 static void hg_transfer_issue(struct hg_transfer *transfer)
 {
-    struct na_context *context = transfer->args.local->layer->context;
     struct hg_transfer_piece piece;
 
     while (hg_transfer_next(transfer, &piece)) {
-        hg_return_t ret = na_rma_start(context,
-            transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
-            NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece.local,
-            piece.local_offset, piece.origin, piece.origin_offset, piece.size,
-            transfer->owner, NA_OP_ID_IGNORE);
+        hg_return_t ret = hg_transfer_start_piece(transfer, &piece);
 
         if (ret != HG_SUCCESS)
             hg_transfer_drop_piece(transfer, ret);
@@ -13257,14 +13312,12 @@ static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
 /* Whoever frees a handle meanwhile waits. */
 static hg_return_t hg_transfer_begin_copy(const struct hg_transfer_args *args)
 {
-    hg_return_t ret = hg_bulk_begin_copy(args->origin);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_bulk_begin_copy(args->local);
-    if (ret != HG_SUCCESS)
-        hg_bulk_end_copy(args->origin);
-    return ret;
+    if (!hg_bulk_hold(args->origin))
+        return hg_bulk_check_there(args->origin);
+    if (hg_bulk_hold(args->local))
+        return HG_SUCCESS;
+    hg_bulk_release(args->origin);
+    return hg_bulk_check_there(args->local);
 }
 
 static void hg_transfer_copy(struct hg_transfer *transfer)
@@ -13281,8 +13334,8 @@ static void hg_transfer_copy(struct hg_transfer *transfer)
                 piece.local_offset, piece.size);
         hg_transfer_drop_piece(transfer, HG_SUCCESS);
     }
-    hg_bulk_end_copy(args->local);
-    hg_bulk_end_copy(args->origin);
+    hg_bulk_release(args->local);
+    hg_bulk_release(args->origin);
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }
 
@@ -13374,8 +13427,8 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
 
 end_copy:
     if (!args->origin->remote) {
-        hg_bulk_end_copy(args->local);
-        hg_bulk_end_copy(args->origin);
+        hg_bulk_release(args->local);
+        hg_bulk_release(args->origin);
     }
     return ret;
 }
@@ -13522,7 +13575,8 @@ struct hg_context {
     struct hg_slots sequences; /* origins by sequence */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
-    struct hg_share share; /* what peers have of what is limited */
+    _Atomic bool has_timers; /* or something unsaid; written under the lock */
+    struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
     uint32_t unanswered;
     uint32_t live;    /* handles out of the pool */
@@ -13815,6 +13869,8 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_deadline_add(&context->deadline, &handle->timer, when);
 
+    if (ret == HG_SUCCESS)
+        atomic_store_explicit(&context->has_timers, true, memory_order_release);
     /* Whoever drives sleeps until what was the first one before. */
     if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
         na_progress_poke(context->na_context);
@@ -13952,6 +14008,7 @@ static bool hg_handle_say(struct hg_handle *handle)
         hg_handle_ref(handle);
         hg_lock(&context->lock);
         hg_list_push(&context->unsaid, &handle->unsaid);
+        atomic_store_explicit(&context->has_timers, true, memory_order_release);
         hg_unlock(&context->lock);
         return false;
     }
@@ -14757,7 +14814,9 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     assert(!handle->target);
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
-        hg_log_error("rpc", "\"%s\" cannot be called: %s is gone: %s",
+        /* No error of the application's, which the code tells. */
+        hg_log_warning("rpc",
+            "\"%s\" cannot be called: %s is gone: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
         return ret;
@@ -15832,6 +15891,9 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
 {
     uint64_t next;
 
+    /* A hint: who sets a timer, or has something unsaid, pokes who drives. */
+    if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
+        return HG_CLOCK_NEVER;
     for (;;) {
         struct hg_handle *handle = NULL;
         struct hg_timer *timer = NULL;
@@ -15846,6 +15908,8 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
         }
         next = hg_deadline_next(&context->deadline);
         unsaid = !hg_list_is_empty(&context->unsaid);
+        atomic_store_explicit(&context->has_timers,
+            unsaid || context->deadline.count > 0, memory_order_release);
         hg_unlock(&context->lock);
         if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
@@ -16333,7 +16397,8 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
     if (hg_layer_pass(&hg_layer_bulk_gate))
         return hg_layer_bulk;
     if (function != NULL)
-        hg_log_error("bulk", "%s: HG_Bulk_init was not called", function);
+        hg_log_error(
+            "bulk", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
 }
 
@@ -16423,15 +16488,12 @@ HG_PRIVATE void hg_wait_unlock(void);
 /* Raise a flag and wake who waits for it. Lock held. */
 HG_PRIVATE void hg_wait_raise(bool *done);
 
-/* Whether a flag is up. Lock not held. */
-HG_PRIVATE bool hg_wait_is_raised(const bool *done);
-
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
  * signal came while this thread slept). With *done up already it does nothing
  * else. A test may run a handler before it has looked for news and one after
  * it, and no wait outlasts its time by more than the handler it runs then. What
- * `done` is in stays until this returns. Lock not held. */
+ * `done` is in stays until this returns. Lock held, and free meanwhile. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const bool *done, bool calls, uint64_t deadline);
 
@@ -16526,16 +16588,6 @@ HG_PRIVATE void hg_wait_raise(bool *done)
         if (hg_wait_waiter_of(link)->done == done)
             hg_waker_wake(&hg_wait_waiter_of(link)->nap);
     }
-}
-
-HG_PRIVATE bool hg_wait_is_raised(const bool *done)
-{
-    bool raised;
-
-    hg_wait_lock();
-    raised = *done;
-    hg_wait_unlock();
-    return raised;
 }
 
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
@@ -16639,7 +16691,6 @@ HG_PRIVATE hg_return_t hg_wait_until(
     unsigned events = 0;
     bool looked = false; /* for news, since the beginning */
 
-    hg_wait_lock();
     for (;;) {
         if (done != NULL && *done) {
             ret = HG_SUCCESS;
@@ -16663,7 +16714,6 @@ HG_PRIVATE hg_return_t hg_wait_until(
         looked = true;
     }
     hg_wait_hand_on();
-    hg_wait_unlock();
     return ret;
 }
 
@@ -16835,7 +16885,8 @@ enum hg_request_state {
 };
 
 struct hg_request {
-    enum hg_request_state state;
+    /* Who takes it out of WAITING, by comparison, has the call's end. */
+    _Atomic enum hg_request_state state;
     bool done; /* state DONE: what waiters look at */
     struct hg_handle *handle;
     void *out_struct;
@@ -16844,7 +16895,7 @@ struct hg_request {
     unsigned waiters; /* threads in a wait for it; then it is not freed */
 };
 
-/* All that are not freed; guard: wait's mutex, also of states and waiters. */
+/* All that are not freed; guard: wait's mutex, also of `waiters`. */
 static struct hg_tickets hg_request_tickets;
 
 /* Let go of a request that no ticket names. */
@@ -16857,19 +16908,24 @@ static void hg_request_delete(struct hg_request *request)
     hg_mem_free(request);
 }
 
+/* Take a request whose call is under way out of WAITING. False: it ended, or
+ * is about to. */
+static bool hg_request_turn(
+    struct hg_request *request, enum hg_request_state state)
+{
+    enum hg_request_state waiting = HG_REQUEST_WAITING;
+
+    return atomic_compare_exchange_strong(&request->state, &waiting, state);
+}
+
 /* The call ended: decode, raise the flag. Runs in the driver's thread. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_request *request = (struct hg_request *) arg;
     hg_return_t ret = handle->ret;
-    bool abandoned;
 
-    hg_wait_lock();
-    abandoned = request->state == HG_REQUEST_ABANDONED;
-    if (!abandoned)
-        request->state = HG_REQUEST_DECODING;
-    hg_wait_unlock();
-    if (abandoned) {
+    if (!hg_request_turn(request, HG_REQUEST_DECODING)) {
+        assert(atomic_load(&request->state) == HG_REQUEST_ABANDONED);
         hg_request_delete(request);
         return;
     }
@@ -16880,7 +16936,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
     }
     request->ret = ret;
     hg_wait_lock();
-    request->state = HG_REQUEST_DONE;
+    atomic_store(&request->state, HG_REQUEST_DONE);
     hg_wait_raise(&request->done);
     hg_wait_unlock();
 }
@@ -16957,88 +17013,88 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
                                   : "no such request: freed already?");
 }
 
-/* The request that the application means, which stays until hg_request_leave;
- * NULL, logged: there is none. */
-static struct hg_request *hg_request_enter(
-    hg_request_t ticket, const char *function)
+/* The request that the application means, or NULL. The lock is held. */
+static struct hg_request *hg_request_find(hg_request_t ticket)
 {
-    struct hg_request *request;
-
-    hg_wait_lock();
-    request = (struct hg_request *) hg_ticket_get(
+    return (struct hg_request *) hg_ticket_get(
         &hg_request_tickets, (uintptr_t) ticket);
-    if (request != NULL)
-        request->waiters++;
-    hg_wait_unlock();
-    if (request == NULL)
-        hg_request_unknown(ticket, function);
-    return request;
 }
 
-static void hg_request_leave(struct hg_request *request)
+/* Wait until it is done; it stays meanwhile. HG_TIMEOUT, HG_INTR. The lock is
+ * held. */
+static hg_return_t hg_request_await(
+    struct hg_context *context, struct hg_request *request, uint64_t deadline)
 {
-    hg_wait_lock();
+    hg_return_t ret;
+
+    request->waiters++;
+    ret = hg_wait_until(context, &request->done, hg_wait_may_run(), deadline);
     assert(request->waiters > 0);
     request->waiters--;
-    hg_wait_unlock();
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
+    uint64_t deadline = hg_wait_deadline(timeout);
     struct hg_request *found;
-    hg_return_t ret;
+    hg_return_t ret = HG_INVALID_ARG;
+    bool done = false;
 
     if (context == NULL)
         return HG_FAULT;
-    found = hg_request_enter(request, "HG_Wait");
+    hg_wait_lock();
+    found = hg_request_find(request);
+    if (found != NULL) {
+        ret = hg_request_await(context, found, deadline);
+        done = ret == HG_SUCCESS;
+        if (done)
+            ret = found->ret;
+    }
+    hg_wait_unlock();
     if (found == NULL)
-        return hg_layer_leave(HG_INVALID_ARG);
-    ret = hg_wait_until(
-        context, &found->done, hg_wait_may_run(), hg_wait_deadline(timeout));
-    if (status != HG_STATUS_IGNORE)
-        *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    if (ret == HG_SUCCESS)
-        ret = found->ret;
-    hg_request_leave(found);
+        hg_request_unknown(request, "HG_Wait");
+    else if (status != HG_STATUS_IGNORE)
+        *status = done ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
 }
 
-/* HG_Wait_all with an array. */
+/* HG_Wait_all with an array. The lock is held. *missing_p becomes the place of
+ * a ticket that names nothing, if there is one. */
 static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
-    hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
+    hg_request_t requests[], uint64_t deadline, hg_status_t statuses[],
+    const hg_request_t **missing_p)
 {
     hg_return_t first = HG_SUCCESS;
     bool in_time = true; /* or not waited yet at all */
-    bool missing = false;
+    bool undone = false;
     int i;
 
     for (i = 0; i < count; i++) {
-        struct hg_request *request =
-            hg_request_enter(requests[i], "HG_Wait_all");
-        hg_return_t ret = HG_TIMEOUT;
-        bool done;
+        struct hg_request *request = hg_request_find(requests[i]);
+        hg_return_t ret = HG_SUCCESS;
 
-        if (request == NULL)
+        if (request == NULL) {
+            *missing_p = &requests[i];
             return HG_INVALID_ARG;
-        done = hg_wait_is_raised(&request->done);
-        if (!done && in_time) {
-            ret = hg_wait_until(
-                context, &request->done, hg_wait_may_run(), deadline);
-            done = ret == HG_SUCCESS;
-            in_time = hg_clock_now() < deadline; /* a handler may take long */
         }
-        if (done && first == HG_SUCCESS)
+        if (!request->done && in_time) {
+            ret = hg_request_await(context, request, deadline);
+            in_time = hg_clock_now() < deadline; /* a handler may take long */
+        } else if (!request->done) {
+            ret = HG_TIMEOUT;
+        }
+        if (ret == HG_SUCCESS && first == HG_SUCCESS)
             first = request->ret;
-        hg_request_leave(request);
         if (statuses != NULL)
-            statuses[i] = done ? HG_TRUE : HG_FALSE;
+            statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
-        missing = missing || !done;
+        undone = undone || ret != HG_SUCCESS;
     }
-    return first == HG_SUCCESS && missing ? HG_TIMEOUT : first;
+    return first == HG_SUCCESS && undone ? HG_TIMEOUT : first;
 }
 
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -17046,6 +17102,8 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 {
     struct hg_context *context = hg_layer_enter("HG_Wait_all");
     uint64_t deadline = hg_wait_deadline(timeout);
+    const hg_request_t *missing = NULL;
+    hg_return_t ret = HG_INVALID_ARG;
     int i;
 
     if (context == NULL)
@@ -17053,91 +17111,80 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (count < 0 || (count > 0 && array_of_requests == NULL))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));
-    for (i = 0; i < count; i++) {
-        struct hg_request *request =
-            hg_request_enter(array_of_requests[i], "HG_Wait_all");
-
-        if (request == NULL)
-            return hg_layer_leave(HG_INVALID_ARG);
-        hg_request_leave(request);
+    hg_wait_lock();
+    for (i = 0; i < count && missing == NULL; i++) {
+        if (hg_request_find(array_of_requests[i]) == NULL)
+            missing = &array_of_requests[i];
     }
-    for (i = 0; array_of_statuses != NULL && i < count; i++)
-        array_of_statuses[i] = HG_FALSE;
-    return hg_layer_leave(hg_request_wait_all(
-        context, count, array_of_requests, deadline, array_of_statuses));
+    if (missing == NULL) {
+        for (i = 0; array_of_statuses != NULL && i < count; i++)
+            array_of_statuses[i] = HG_FALSE;
+        ret = hg_request_wait_all(context, count, array_of_requests, deadline,
+            array_of_statuses, &missing);
+    }
+    hg_wait_unlock();
+    if (missing != NULL)
+        hg_request_unknown(*missing, "HG_Wait_all");
+    return hg_layer_leave(ret);
 }
 
 /* Free a request, in whatever state, that no ticket names any more; one in
- * flight is taken back. */
-static void hg_request_free_one(struct hg_request *request)
+ * flight is taken back. The lock is held on entry, and free on return. */
+static void hg_request_let_go(struct hg_request *request)
 {
     struct hg_handle *handle = request->handle;
     bool done;
 
-    hg_wait_lock();
-    while (request->state == HG_REQUEST_DECODING) {
+    hg_handle_ref(handle);
+    for (;;) {
+        done = atomic_load(&request->state) == HG_REQUEST_DONE;
+        if (done || hg_request_turn(request, HG_REQUEST_ABANDONED))
+            break;
         hg_wait_unlock(); /* another thread is about to finish it */
         (void) sched_yield();
         hg_wait_lock();
     }
-    done = request->state == HG_REQUEST_DONE;
-    if (!done) {
-        hg_handle_ref(handle);
-        request->state = HG_REQUEST_ABANDONED;
-        request->out_struct = NULL;
-    }
     hg_wait_unlock();
-    if (done) {
+    if (done)
         hg_request_delete(request);
-        return;
-    }
-    (void) hg_forward_cancel(handle);
+    else
+        (void) hg_forward_cancel(handle);
     hg_handle_unref(handle);
 }
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
     struct hg_request *found;
-    bool awaited;
 
     if (hg_layer_enter("HG_Request_free") == NULL)
         return HG_FAULT;
     hg_wait_lock();
-    found = (struct hg_request *) hg_ticket_get(
-        &hg_request_tickets, (uintptr_t) request);
-    awaited = found != NULL && found->waiters > 0;
-    if (found != NULL && !awaited)
+    found = hg_request_find(request);
+    if (found != NULL && found->waiters == 0) {
         (void) hg_ticket_take(&hg_request_tickets, (uintptr_t) request);
-    hg_wait_unlock();
-    if (awaited) {
-        hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
-        return hg_layer_leave(HG_BUSY);
+        hg_request_let_go(found);
+        return hg_layer_leave(HG_SUCCESS);
     }
+    hg_wait_unlock();
     if (found == NULL) {
         hg_request_unknown(request, "HG_Request_free");
         return hg_layer_leave(HG_INVALID_ARG);
     }
-    hg_request_free_one(found);
-    return hg_layer_leave(HG_SUCCESS);
-}
-
-/* Any request that is left. */
-static struct hg_request *hg_request_take_any(void)
-{
-    struct hg_request *request;
-
-    hg_wait_lock();
-    request = (struct hg_request *) hg_ticket_take_any(&hg_request_tickets);
-    hg_wait_unlock();
-    return request;
+    hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
+    return hg_layer_leave(HG_BUSY);
 }
 
 HG_PRIVATE void hg_request_free_all(void)
 {
     struct hg_request *request;
 
-    while ((request = hg_request_take_any()) != NULL)
-        hg_request_free_one(request);
+    hg_wait_lock();
+    while ((request = (struct hg_request *) hg_ticket_take_any(
+                &hg_request_tickets)) != NULL) {
+        hg_request_let_go(request);
+        hg_wait_lock();
+    }
+    hg_wait_unlock();
 }
 
 /* ==== gen/hg/bulk_request.h ==== */
@@ -17369,63 +17416,51 @@ static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
             : "no such request: waited for already?");
 }
 
-/* The request that the application means, which stays until
- * hg_bulk_request_leave; NULL: there is none. */
-static struct hg_bulk_request *hg_bulk_request_enter(hg_bulk_request_t ticket)
+/* Wait for it, and take its result: once, by whichever thread is first. Who
+ * comes last frees it. HG_TIMEOUT, HG_INTR. The lock is held. */
+static hg_return_t hg_bulk_request_await(struct hg_context *context,
+    struct hg_bulk_request *request, hg_bulk_request_t ticket,
+    uint64_t deadline, bool *done_p, bool *taken_p)
 {
-    struct hg_bulk_request *request;
+    hg_return_t ret;
 
-    hg_wait_lock();
-    request = (struct hg_bulk_request *) hg_ticket_get(
-        &hg_bulk_request_tickets, (uintptr_t) ticket);
-    if (request != NULL)
-        request->waiters++;
-    hg_wait_unlock();
-    return request;
-}
-
-/* Leave it; with `done`, take its result into *ret_p. False: another thread
- * that waited for it has done so. */
-static bool hg_bulk_request_leave(struct hg_bulk_request *request,
-    hg_bulk_request_t ticket, bool done, hg_return_t *ret_p)
-{
-    bool mine;
-    bool last;
-
-    hg_wait_lock();
-    assert(request->waiters > 0 && (!done || request->done));
-    mine = done && !request->taken;
-    if (mine) {
+    request->waiters++;
+    /* A wait that starts no handler, inside one or not. */
+    ret = hg_wait_until(context, &request->done, false, deadline);
+    *done_p = ret == HG_SUCCESS;
+    *taken_p = *done_p && request->taken; /* by another thread */
+    if (*done_p && !*taken_p) {
         (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) ticket);
         request->taken = true;
-        *ret_p = request->ret;
+        ret = request->ret;
     }
+    assert(request->waiters > 0);
     request->waiters--;
-    last = request->taken && request->waiters == 0;
-    hg_wait_unlock();
-    if (last)
+    if (request->taken && request->waiters == 0)
         hg_mem_free(request);
-    return mine || !done;
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    uint64_t deadline = hg_wait_deadline(timeout);
     struct hg_bulk_request *found;
-    hg_return_t ret;
-    bool done;
+    hg_return_t ret = HG_INVALID_ARG;
+    bool done = false;
+    bool taken = true;
 
     if (context == NULL)
         return HG_FAULT;
-    found = hg_bulk_request_enter(request);
-    if (found == NULL)
-        return hg_layer_leave(hg_bulk_request_unknown(request));
-    /* A wait that starts no handler, inside one or not. */
-    ret =
-        hg_wait_until(context, &found->done, false, hg_wait_deadline(timeout));
-    done = ret == HG_SUCCESS;
-    if (!hg_bulk_request_leave(found, request, done, &ret))
+    hg_wait_lock();
+    found = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_request_tickets, (uintptr_t) request);
+    if (found != NULL)
+        ret = hg_bulk_request_await(
+            context, found, request, deadline, &done, &taken);
+    hg_wait_unlock();
+    if (taken)
         return hg_layer_leave(hg_bulk_request_unknown(request));
     if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
@@ -17543,7 +17578,9 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return hg_layer_leave(HG_BUSY);
     }
+    hg_wait_lock();
     ret = hg_wait_until(context, NULL, true, hg_wait_deadline(timeout));
+    hg_wait_unlock();
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);

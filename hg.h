@@ -45,6 +45,14 @@
 #define HG_EXPORT
 #define HG_WARN_UNUSED_RESULT
 #endif
+
+/* A cast that C++ has no name for but "old". */
+#ifdef __cplusplus
+#define HG_CAST(type, value) static_cast<type>(value)
+#else
+#define HG_CAST(type, value) ((type) (value))
+#endif
+
 #define NA_EXPORT HG_EXPORT
 #define NA_WARN_UNUSED_RESULT HG_WARN_UNUSED_RESULT
 
@@ -91,7 +99,8 @@ enum {
     NA_TIMEOUT = 20,        /* not (yet) in the given time */
     NA_CANCELED = 21,       /* canceled by either side */
     NA_IO_ERROR = 22,       /* the system or a library failed */
-    NA_DISCONNECT = 23,     /* the peer was reached once and is gone */
+    NA_DISCONNECT = 23,     /* the peer was reached once and is gone; so is
+                               its address: look it up again */
     NA_RETURN_MAX = 24
 };
 
@@ -165,8 +174,8 @@ enum {
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Which subsystems speak: a list like "rpc,bulk", or "~zmq" for all but one;
- * NULL or "" for all. Overrides HG_LOG_SUBSYS, whose unknown names are told in
- * a warning. Copied. HG_OVERFLOW: longer than 255 characters. */
+ * NULL or "" for all. Overrides HG_LOG_SUBSYS; unknown names, there and here,
+ * are told in a warning. Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /* Deliver lines (without newline) to `func` instead of stderr; NULL restores
@@ -224,9 +233,14 @@ HG_EXPORT void HG_Set_log_func(
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *
- * NULL or "" names the default transport, which is "self://". No port or port
+ * NULL or "" names the default transport, which is "self://". Opening a class,
+ * "://" may be left out with all behind it: "self", "zmq+tcp". No port or port
  * 0: the system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
- * interface.
+ * interface. zmq+ipc://path is relative to the working directory, @name is one
+ * of Linux's abstract names; without a path a listener makes
+ * hg-<process>-<random> in $TMPDIR, if that begins with '/', else in /tmp.
+ * NA_Finalize removes the socket. A process that is killed leaves it; who
+ * listens there next takes its place.
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; what a transport must offer, from the Nemesis Network Module API.
@@ -242,14 +256,14 @@ typedef uint64_t na_size_t;
 typedef uint64_t na_offset_t;
 typedef uint32_t na_tag_t;
 
-#define NA_TRUE ((na_bool_t) 1)
-#define NA_FALSE ((na_bool_t) 0)
-#define NA_ADDR_NULL ((na_addr_t) 0)
-#define NA_MEM_HANDLE_NULL ((na_mem_handle_t) 0)
-#define NA_OP_ID_NULL ((na_op_id_t) 0)
-#define NA_OP_ID_IGNORE ((na_op_id_t *) 0) /* wherever an id is returned */
-#define NA_MAX_ADDR_LEN 256                /* with the terminating NUL */
-#define NA_MAX_IDLE_TIME (3600u * 1000u)   /* an hour, in milliseconds */
+#define NA_TRUE HG_CAST(na_bool_t, 1)
+#define NA_FALSE HG_CAST(na_bool_t, 0)
+#define NA_ADDR_NULL HG_CAST(na_addr_t, 0)
+#define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, 0)
+#define NA_OP_ID_NULL HG_CAST(na_op_id_t, 0)
+#define NA_OP_ID_IGNORE HG_CAST(na_op_id_t *, 0) /* where one is returned */
+#define NA_MAX_ADDR_LEN 256                      /* with the terminating NUL */
+#define NA_MAX_IDLE_TIME (3600u * 1000u)         /* an hour, in milliseconds */
 
 /* What a peer (and the local side of a transfer) may do to memory. */
 enum {
@@ -327,7 +341,8 @@ struct na_init_info {
     /* Members with the names of Mercury 2.4. */
     const char *ip_subnet;           /* no transport here uses it */
     const char *auth_key;            /* the same */
-    size_t max_unexpected_size;      /* bytes, 512 to 16 MiB; 64 KiB */
+    size_t max_unexpected_size;      /* bytes, clamped to 512 to 16 MiB;
+                                        64 KiB */
     size_t max_expected_size;        /* the same */
     uint8_t progress_mode;           /* NA_NO_BLOCK; none */
     enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */
@@ -382,7 +397,7 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
 /* Close a class. NA_BUSY while the application's own contexts live, or the RPC
  * or bulk layer is on it: HG_Finalize comes first. NA_INVALID_ARG for one that
  * is closed already. Leaked addresses and memory handles are released, with
- * one log line. Blocks while accepted sends leave, briefly. */
+ * one warning. Blocks while accepted sends leave, briefly. */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
 /* "self", "zmq", ... and "self", "tcp", ...; owned by the class. NULL for
@@ -408,9 +423,15 @@ NA_EXPORT na_return_t NA_Context_destroy(
 
 /* ---- Addresses ---- */
 
+/* An address whose peer was lost (NA_DISCONNECT) is dead for good, even if the
+ * peer is back or was only cut off: it is freed, and the peer looked up
+ * again. */
+
 /* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
- * NA_HOSTUNREACH when it refuses or stays silent; NA_PROTOCOL_ERROR when it
- * speaks another version. `name` is copied. A malformed name is
+ * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
+ * more than lookup_ms, be it a host or a program of another kind;
+ * NA_PROTOCOL_ERROR when it speaks another version. A peer that is there and
+ * computes is waited for. `name` is copied. A malformed name is
  * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
@@ -418,7 +439,9 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
 
 /* The same, blocking for at most timeout_ms (NA_TIMEOUT, logged) or until a
  * signal (NA_INTR); needs no context, and runs no callback of the
- * application's. */
+ * application's. So who stays silent is NA_TIMEOUT with lookup_ms or less,
+ * and NA_HOSTUNREACH with half a second more; sooner, if an earlier lookup has
+ * begun to wait for the same peer. */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
@@ -435,7 +458,8 @@ NA_EXPORT na_return_t NA_Addr_dup(
 
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
 
-/* Whether both name the same peer. */
+/* Whether both are of the same peer: one process, by whatever name or
+ * connection. Who listens where a peer died is another one. */
 NA_EXPORT na_bool_t NA_Addr_cmp(
     na_class_t *na_class, na_addr_t addr1, na_addr_t addr2);
 
@@ -445,8 +469,8 @@ NA_EXPORT na_return_t NA_Addr_to_string(
     na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);
 
 /* An address as bytes, which are its string, that another process of the same
- * transport turns back into one. Deserializing is a lookup and blocks for at
- * most lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
+ * transport turns back into one. Deserializing is NA_Addr_lookup_wait for
+ * lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
     na_class_t *na_class, na_addr_t addr);
 NA_EXPORT na_return_t NA_Addr_serialize(
@@ -455,9 +479,10 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
     na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size);
 
 /* Close the connection behind an address: sends already accepted leave
- * first, then NA_CB_TERMINATE completes. The address may be used again (the
- * next use connects anew where the transport can). NA_OPNOTSUPPORT: the
- * transport has no connections. Nemesis Network Module API, "vc_terminate". */
+ * first, then NA_CB_TERMINATE completes. The next use of an address that was
+ * looked up connects anew, where the transport can; any other is dead.
+ * NA_OPNOTSUPPORT: the transport has no connections. Nemesis Network Module
+ * API, "vc_terminate". */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
     na_op_id_t *op_id);
@@ -621,15 +646,15 @@ typedef struct hg_bulk_request *hg_bulk_request_t;
 typedef struct hg_proc *hg_proc_t;
 typedef struct hg_checksum *hg_checksum_t;
 
-#define HG_TRUE ((hg_bool_t) 1)
-#define HG_FALSE ((hg_bool_t) 0)
-#define HG_HANDLE_NULL ((hg_handle_t) 0)
-#define HG_REQUEST_NULL ((hg_request_t) 0)
-#define HG_BULK_NULL ((hg_bulk_t) 0)
-#define HG_BULK_REQUEST_NULL ((hg_bulk_request_t) 0)
-#define HG_PROC_NULL ((hg_proc_t) 0)
-#define HG_CHECKSUM_NULL ((hg_checksum_t) 0)
-#define HG_STATUS_IGNORE ((hg_status_t *) 0)
+#define HG_TRUE HG_CAST(hg_bool_t, 1)
+#define HG_FALSE HG_CAST(hg_bool_t, 0)
+#define HG_HANDLE_NULL HG_CAST(hg_handle_t, 0)
+#define HG_REQUEST_NULL HG_CAST(hg_request_t, 0)
+#define HG_BULK_NULL HG_CAST(hg_bulk_t, 0)
+#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, 0)
+#define HG_PROC_NULL HG_CAST(hg_proc_t, 0)
+#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, 0)
+#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, 0)
 #define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME /* an hour, in milliseconds */
 
 /* ==== Procs: one function encodes, decodes and frees ==================== */
@@ -779,10 +804,15 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
 
 /* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Not detected are: a handle
  * freed twice, used after that, or freed while another thread uses it.
- * Transfers in flight with it keep what they need; no peer touches the memory
- * once this returned. Nor does this process through a handle that was decoded
- * from this one, in a call to oneself or by HG_Bulk_handle_deserialize: a copy
- * under way is waited for, and what begins later is HG_NOENTRY. */
+ *
+ * Nothing touches the memory once this returned. Transfers that it is the local
+ * side of end with HG_CANCELED, unless they have ended: so one is given up
+ * whose peer lives and makes no progress, and HG_Bulk_wait does not take long
+ * then. Peers' transfers end with HG_NOENTRY there. A copy through a handle
+ * that was decoded from this one, in a call to oneself or by
+ * HG_Bulk_handle_deserialize, is waited for, and what begins later is
+ * HG_NOENTRY. What the network has in its hands of the memory is waited for, at
+ * most until the peer is dead (death_ms). */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most
@@ -812,17 +842,23 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * HG_Handler_get_addr gives it. If it is oneself the data is copied. The
  * request is freed by HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL.
  * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
- * direction. */
+ * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
+ * that this one was decoded from; HG_DISCONNECT: the origin is dead.
+ * A transfer ends when its peer makes progress or dies. Who does not want to
+ * wait so long frees the local handle. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
 
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
- * freed. HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with
- * *status HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG:
- * NULL, or freed by an earlier wait or by HG_Finalize, or by another thread's
- * wait for it meanwhile: one gets the result. Runs no handler, inside one or
- * not. */
+ * freed. Results but HG_SUCCESS: HG_NOENTRY, the origin freed its handle;
+ * HG_CANCELED, the local one was freed; HG_DISCONNECT, HG_HOSTUNREACH, HG_AGAIN
+ * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM.
+ * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with *status
+ * HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL, or
+ * freed by an earlier wait or by HG_Finalize, or by another thread's wait for
+ * it meanwhile: one gets the result.
+ * Runs no handler, inside one or not. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 
@@ -969,7 +1005,8 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * lives until HG_Request_free. On failure *request is HG_REQUEST_NULL: unlike
  * other outputs it is always written, since a variable used call after call
  * would still name the request before, and be freed twice. HG_NOENTRY: id is
- * not registered; HG_AGAIN: too many in flight; the code of a failing in-proc.
+ * not registered; HG_AGAIN: too many in flight; HG_DISCONNECT: the address is
+ * dead, for good, so look the peer up again; the code of a failing in-proc.
  * A call to oneself is queued and run by a later wait. */
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
@@ -1088,7 +1125,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
  * exists, whose other fields stay at home. Any number of fields.
  *
  * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
- * compile. A type is any single word `t` with a proc function hg_proc_t:
+ * compile. A type is any single word `t` with a proc function hg_proc_t, so
+ * not `int` or `unsigned int`, which are not of one size everywhere:
  *
  *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
  *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
@@ -1151,7 +1189,7 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
         hg_proc_t proc, void *data) \
     { \
-        name *hg_data = (name *) data; \
+        name *hg_data = HG_CAST(name *, data); \
         hg_return_t hg_ret = HG_SUCCESS; \
         HG_GEN_CHECKS(fields) \
         if (hg_data == NULL) \
@@ -1169,7 +1207,7 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 
 /* The type `void` where there is nothing to carry. */
-#define hg_proc_void ((hg_proc_cb_t) 0)
+#define hg_proc_void HG_CAST(hg_proc_cb_t, 0)
 
 /* Register a name with its types; an expression of type hg_id_t. */
 #if HG_API_VERSION == 1
@@ -1179,7 +1217,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 
 /* The names of the Mercury paper (2013), Section IV-A. */
 #define HG_REGISTER(name, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, (hg_rpc_cb_t) 0)
+    HG_Register1( \
+        name, hg_proc_##in_type, hg_proc_##out_type, HG_CAST(hg_rpc_cb_t, 0))
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 

@@ -108,6 +108,10 @@
     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | \
         ZMQ_EVENT_DISCONNECTED)
 #define NA_ZMQ_NEVER UINT64_MAX
+/* Later than lookup_ms libzmq gives up, so that who waits for just that has
+ * waited before; and we do, should it not. */
+#define NA_ZMQ_GIVE_UP_MS 100
+#define NA_ZMQ_DIAL_MS 500
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
 #define NA_ZMQ_OF(ptr, type, member) \
@@ -178,6 +182,7 @@ struct na_zmq_addr {
     uint64_t deadline; /* for the dial to end */
     uint64_t round;    /* of polling, in which it began to die */
     na_return_t fate;  /* what its lookups get */
+    const char *why;   /* a dial failed, for the log; or NULL */
     struct na_link lookups;
     struct na_link late; /* lookups that met it dying: they start anew */
     struct na_link sends;
@@ -708,6 +713,28 @@ static void na_zmq_unique_name(
         self->base.protocol, self->base.core->random());
 }
 
+/* Why a dial failed, as far as libzmq lets it be known. */
+static const char *na_zmq_why(
+    const struct na_zmq_class *self, const struct na_zmq_addr *addr)
+{
+    const char *path = addr->endpoint + strlen("ipc://");
+    bool silent = addr->deadline != NA_ZMQ_NEVER &&
+        self->base.core->now_ns() + NA_ZMQ_DIAL_MS * NA_ZMQ_MS >=
+            addr->deadline;
+
+    if (addr->fd >= 0)
+        return silent ? "something listens there, but no hg answers"
+                      : "what listens there hung up";
+    if (silent)
+        return "no answer";
+    if (self->protocol == NA_ZMQ_TCP)
+        return "refused, or no way leads there";
+    if (self->protocol == NA_ZMQ_IPC && path[0] != '@' &&
+        access(path, W_OK) != 0)
+        return zmq_strerror(errno);
+    return "nobody listens there";
+}
+
 /* The connection is gone, or is no good: the address will be buried when its
  * messages are read. */
 static void na_zmq_lose(
@@ -716,6 +743,8 @@ static void na_zmq_lose(
     if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
         return;
     assert(na_zmq_list_empty(&addr->dying));
+    if (addr->state == NA_ZMQ_DIALLING && fate == NA_HOSTUNREACH)
+        addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
     addr->state = NA_ZMQ_DYING;
     addr->fate = fate;
@@ -1148,8 +1177,9 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
             return;
         }
     } else /* libzmq gives up a little earlier, and says why */
-        addr->deadline =
-            core->now_ns() + (self->base.info->lookup_ms + 500) * NA_ZMQ_MS;
+        addr->deadline = core->now_ns() +
+            ((uint64_t) self->base.info->lookup_ms + NA_ZMQ_DIAL_MS) *
+                NA_ZMQ_MS;
     if (addr->deadline < self->tick)
         self->tick = addr->deadline;
     /* Fresh each time, and not to be guessed: whoever else came with this id
@@ -1992,9 +2022,11 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (addr->reached)
         core->log(
             HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
-    else if (!na_zmq_list_empty(&lookups) && ret == NA_HOSTUNREACH)
-        core->log(
-            HG_LOG_LEVEL_ERROR, "zmq", "%s cannot be reached", addr->base.name);
+    else if (!na_zmq_list_empty(&lookups) && ret == NA_HOSTUNREACH) {
+        assert(addr->why != NULL);
+        core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s cannot be reached: %s",
+            addr->base.name, addr->why);
+    }
     na_zmq_complete_all(self, &lookups, addr->fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     core->addr_dead(&addr->base, ret);
@@ -2417,11 +2449,16 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
 
     if (strncmp(scheme, "zmq+", 4) == 0)
         scheme += 4;
-    if (mark == NULL ||
-        strncmp(scheme, self->base.protocol, (size_t) (mark - scheme)) != 0) {
-        core->log(HG_LOG_LEVEL_ERROR, "zmq", "'%s' is not for a class of %s",
-            op->name, self->base.protocol);
-        return mark == NULL ? NA_INVALID_ARG : NA_PROTONOSUPPORT;
+    if (mark == NULL) {
+        core->log(HG_LOG_LEVEL_ERROR, "zmq", "'%s' lacks its \"://%s\"",
+            op->name, self->protocol == NA_ZMQ_TCP ? "host:port" : "name");
+        return NA_INVALID_ARG;
+    }
+    if (strncmp(scheme, self->base.protocol, (size_t) (mark - scheme)) != 0) {
+        core->log(HG_LOG_LEVEL_ERROR, "zmq",
+            "'%s': this class was opened for zmq+%s", op->name,
+            self->base.protocol);
+        return NA_PROTONOSUPPORT;
     }
     if (strcmp(scheme, self->base.self_addr->name + 4) == 0) {
         core->addr_ref(self->base.self_addr);
@@ -2631,8 +2668,10 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
         !na_zmq_set(self->socket, ZMQ_ROUTER_MANDATORY, 1) ||
         !na_zmq_set(self->socket, ZMQ_BACKLOG, 1024) ||
         !na_zmq_set(self->socket, ZMQ_RECONNECT_IVL, NA_ZMQ_RECONNECT_MS) ||
-        !na_zmq_set(self->socket, ZMQ_HANDSHAKE_IVL, lookup) ||
-        !na_zmq_set(self->socket, ZMQ_CONNECT_TIMEOUT, lookup) ||
+        !na_zmq_set(
+            self->socket, ZMQ_HANDSHAKE_IVL, lookup + NA_ZMQ_GIVE_UP_MS) ||
+        !na_zmq_set(
+            self->socket, ZMQ_CONNECT_TIMEOUT, lookup + NA_ZMQ_GIVE_UP_MS) ||
         !na_zmq_set(self->socket, ZMQ_HEARTBEAT_IVL, death / 4 + 1) ||
         !na_zmq_set(self->socket, ZMQ_HEARTBEAT_TIMEOUT, death) ||
         !na_zmq_set(self->socket, ZMQ_HEARTBEAT_TTL, ttl) ||

@@ -4,53 +4,73 @@
 
 #include <string.h>
 
+/* How long a piece may take: a peer may live and still not move it. */
+#define PIPELINE_PATIENCE_S 10
+
+/* Give a buffer its memory. */
+static hg_return_t pipeline_fill(
+    const struct pipeline *pipeline, struct pipeline_buffer *buffer)
+{
+    unsigned int segments = 0;
+    size_t got = 0;
+    hg_return_t ret;
+
+    /* Without a pointer the library allocates: memory that some transports
+     * reach faster than any other. */
+    ret = HG_Bulk_handle_create(
+        1, NULL, &pipeline->buffer_size, HG_BULK_READWRITE, &buffer->block);
+    if (ret != HG_SUCCESS)
+        return ret;
+    return HG_Bulk_handle_access(buffer->block, 0, pipeline->buffer_size,
+        HG_BULK_READWRITE, 1, &buffer->data, &got, &segments);
+}
+
+static void pipeline_empty(struct pipeline_buffer *buffer)
+{
+    if (buffer->block != HG_BULK_NULL)
+        (void) HG_Bulk_block_handle_free(buffer->block);
+    buffer->block = HG_BULK_NULL;
+}
+
 hg_return_t pipeline_init(
     struct pipeline *pipeline, size_t count, size_t buffer_size)
 {
+    hg_return_t ret = HG_SUCCESS;
+
     memset(pipeline, 0, sizeof(*pipeline));
     if (count == 0 || count > PIPELINE_BUFFERS_MAX || buffer_size == 0)
         return HG_INVALID_ARG;
     pipeline->buffer_size = buffer_size;
-    while (pipeline->count < count) {
-        struct pipeline_buffer *buffer = &pipeline->buffers[pipeline->count];
-        unsigned int segments = 0;
-        size_t got = 0;
-        hg_return_t ret;
-
-        /* Without a pointer the library allocates: memory that some
-         * transports reach faster than any other. */
-        ret = HG_Bulk_handle_create(
-            1, NULL, &buffer_size, HG_BULK_READWRITE, &buffer->block);
-        if (ret == HG_SUCCESS) {
-            pipeline->count++;
-            ret = HG_Bulk_handle_access(buffer->block, 0, buffer_size,
-                HG_BULK_READWRITE, 1, &buffer->data, &got, &segments);
-        }
-        if (ret != HG_SUCCESS) {
-            pipeline_fini(pipeline);
-            return ret;
-        }
-    }
-    return HG_SUCCESS;
+    while (pipeline->count < count && ret == HG_SUCCESS)
+        ret = pipeline_fill(pipeline, &pipeline->buffers[pipeline->count++]);
+    if (ret != HG_SUCCESS)
+        pipeline_fini(pipeline);
+    return ret;
 }
 
 void pipeline_fini(struct pipeline *pipeline)
 {
     while (pipeline->count > 0)
-        (void) HG_Bulk_block_handle_free(
-            pipeline->buffers[--pipeline->count].block);
+        pipeline_empty(&pipeline->buffers[--pipeline->count]);
 }
 
-/* Wait for a buffer's transfer. A signal does not take one back: it goes on
- * until it ended, or its peer did. */
-static hg_return_t pipeline_wait(struct pipeline_buffer *buffer)
+/* Wait for a buffer's transfer, which a signal does not take back. One that
+ * takes too long is: freeing its local handle ends it. */
+static hg_return_t pipeline_wait(
+    const struct pipeline *pipeline, struct pipeline_buffer *buffer)
 {
-    hg_return_t ret;
     hg_status_t done = HG_FALSE;
+    hg_return_t ret = HG_SUCCESS;
+    int seconds;
 
-    do {
-        ret = HG_Bulk_wait(buffer->request, HG_MAX_IDLE_TIME, &done);
-    } while (!done && (ret == HG_TIMEOUT || ret == HG_INTR));
+    for (seconds = 0; !done && seconds < PIPELINE_PATIENCE_S; seconds++)
+        ret = HG_Bulk_wait(buffer->request, 1000, &done);
+    if (!done && (ret == HG_TIMEOUT || ret == HG_INTR)) {
+        pipeline_empty(buffer);
+        while (!done && (ret == HG_TIMEOUT || ret == HG_INTR))
+            ret = HG_Bulk_wait(buffer->request, HG_MAX_IDLE_TIME, &done);
+        (void) pipeline_fill(pipeline, buffer);
+    }
     buffer->size = 0;
     return ret;
 }
@@ -64,7 +84,7 @@ static hg_return_t pipeline_drain(struct pipeline *pipeline, hg_return_t ret)
         hg_return_t late = HG_SUCCESS;
 
         if (pipeline->buffers[i].size > 0)
-            late = pipeline_wait(&pipeline->buffers[i]);
+            late = pipeline_wait(pipeline, &pipeline->buffers[i]);
         if (ret == HG_SUCCESS)
             ret = late;
     }
@@ -92,6 +112,8 @@ static hg_return_t pipeline_start(struct pipeline *pipeline,
 
     if (piece == 0)
         return HG_SUCCESS;
+    if (buffer->block == HG_BULK_NULL) /* there was no memory again */
+        return HG_NOMEM;
     ret = HG_Bulk_transfer(op, addr, origin, (size_t) offset, buffer->block, 0,
         piece, &buffer->request);
     if (ret != HG_SUCCESS)
@@ -117,7 +139,7 @@ hg_return_t pipeline_pull(struct pipeline *pipeline, na_addr_t addr,
 
         if (piece == 0)
             break; /* pieces are in order: this was the last */
-        ret = pipeline_wait(buffer);
+        ret = pipeline_wait(pipeline, buffer);
         if (ret == HG_SUCCESS)
             ret = work(arg, buffer->data, piece, buffer->offset);
         if (ret == HG_SUCCESS)
@@ -140,7 +162,7 @@ hg_return_t pipeline_push(struct pipeline *pipeline, na_addr_t addr,
         size_t piece = pipeline_piece(pipeline, offset, size);
 
         if (buffer->size > 0)
-            ret = pipeline_wait(buffer);
+            ret = pipeline_wait(pipeline, buffer);
         if (ret == HG_SUCCESS)
             ret = work(arg, buffer->data, piece, offset);
         if (ret == HG_SUCCESS)

@@ -48,7 +48,8 @@ void pipeline_fini(struct pipeline *pipeline);
 
 /* Move `size` bytes of `origin`, which belongs to `addr`: here, working on
  * each piece that came, in order; or there, piece by piece as `work` filled
- * it. When it returns nothing is in flight any more. */
+ * it. When it returns nothing is in flight any more. HG_CANCELED: a piece made
+ * no progress for 10 s, though its peer lives. */
 hg_return_t pipeline_pull(struct pipeline *pipeline, na_addr_t addr,
     hg_bulk_t origin, uint64_t size, pipeline_work_t work, void *arg);
 hg_return_t pipeline_push(struct pipeline *pipeline, na_addr_t addr,

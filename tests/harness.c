@@ -200,7 +200,7 @@ static bool test_is_leak(int level, const char *line)
 {
     return level == HG_LOG_LEVEL_WARNING &&
         (strstr(line, "released what was not freed") != NULL ||
-            strstr(line, "outlive the layer") != NULL);
+            strstr(line, " outlive") != NULL);
 }
 
 /* The library's sink: every line is shown, errors and leaks are judged. */

@@ -229,6 +229,7 @@ static int run_supervise(const struct run_case *entry)
     if (mkdtemp(dir) == NULL)
         run_die(dir);
     setenv("HG_TEST_DIR", dir, 1);
+    setenv("TMPDIR", dir, 1); /* with what a killed process leaves there */
     pid = fork();
     if (pid < 0)
         run_die("fork");

@@ -45,10 +45,15 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
 
 /* Free a handle. HG_BULK_NULL is HG_INVALID_ARG. Not detected are: a handle
  * freed twice, used after that, or freed while another thread uses it.
- * Transfers in flight with it keep what they need; no peer touches the memory
- * once this returned. Nor does this process through a handle that was decoded
- * from this one, in a call to oneself or by HG_Bulk_handle_deserialize: a copy
- * under way is waited for, and what begins later is HG_NOENTRY. */
+ *
+ * Nothing touches the memory once this returned. Transfers that it is the local
+ * side of end with HG_CANCELED, unless they have ended: so one is given up
+ * whose peer lives and makes no progress, and HG_Bulk_wait does not take long
+ * then. Peers' transfers end with HG_NOENTRY there. A copy through a handle
+ * that was decoded from this one, in a call to oneself or by
+ * HG_Bulk_handle_deserialize, is waited for, and what begins later is
+ * HG_NOENTRY. What the network has in its hands of the memory is waited for, at
+ * most until the peer is dead (death_ms). */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most
@@ -78,17 +83,23 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * HG_Handler_get_addr gives it. If it is oneself the data is copied. The
  * request is freed by HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL.
  * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
- * direction. */
+ * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
+ * that this one was decoded from; HG_DISCONNECT: the origin is dead.
+ * A transfer ends when its peer makes progress or dies. Who does not want to
+ * wait so long frees the local handle. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
 
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
- * freed. HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with
- * *status HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG:
- * NULL, or freed by an earlier wait or by HG_Finalize, or by another thread's
- * wait for it meanwhile: one gets the result. Runs no handler, inside one or
- * not. */
+ * freed. Results but HG_SUCCESS: HG_NOENTRY, the origin freed its handle;
+ * HG_CANCELED, the local one was freed; HG_DISCONNECT, HG_HOSTUNREACH, HG_AGAIN
+ * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM.
+ * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with *status
+ * HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL, or
+ * freed by an earlier wait or by HG_Finalize, or by another thread's wait for
+ * it meanwhile: one gets the result.
+ * Runs no handler, inside one or not. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 

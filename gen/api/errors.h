@@ -29,7 +29,8 @@ enum {
     NA_TIMEOUT = 20,        /* not (yet) in the given time */
     NA_CANCELED = 21,       /* canceled by either side */
     NA_IO_ERROR = 22,       /* the system or a library failed */
-    NA_DISCONNECT = 23,     /* the peer was reached once and is gone */
+    NA_DISCONNECT = 23,     /* the peer was reached once and is gone; so is
+                               its address: look it up again */
     NA_RETURN_MAX = 24
 };
 
@@ -103,8 +104,8 @@ enum {
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Which subsystems speak: a list like "rpc,bulk", or "~zmq" for all but one;
- * NULL or "" for all. Overrides HG_LOG_SUBSYS, whose unknown names are told in
- * a warning. Copied. HG_OVERFLOW: longer than 255 characters. */
+ * NULL or "" for all. Overrides HG_LOG_SUBSYS; unknown names, there and here,
+ * are told in a warning. Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /* Deliver lines (without newline) to `func` instead of stderr; NULL restores

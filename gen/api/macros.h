@@ -7,7 +7,8 @@
  * exists, whose other fields stay at home. Any number of fields.
  *
  * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
- * compile. A type is any single word `t` with a proc function hg_proc_t:
+ * compile. A type is any single word `t` with a proc function hg_proc_t, so
+ * not `int` or `unsigned int`, which are not of one size everywhere:
  *
  *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
  *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
@@ -70,7 +71,7 @@
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
         hg_proc_t proc, void *data) \
     { \
-        name *hg_data = (name *) data; \
+        name *hg_data = HG_CAST(name *, data); \
         hg_return_t hg_ret = HG_SUCCESS; \
         HG_GEN_CHECKS(fields) \
         if (hg_data == NULL) \
@@ -88,7 +89,7 @@
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 
 /* The type `void` where there is nothing to carry. */
-#define hg_proc_void ((hg_proc_cb_t) 0)
+#define hg_proc_void HG_CAST(hg_proc_cb_t, 0)
 
 /* Register a name with its types; an expression of type hg_id_t. */
 #if HG_API_VERSION == 1
@@ -98,6 +99,7 @@
 
 /* The names of the Mercury paper (2013), Section IV-A. */
 #define HG_REGISTER(name, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, (hg_rpc_cb_t) 0)
+    HG_Register1( \
+        name, hg_proc_##in_type, hg_proc_##out_type, HG_CAST(hg_rpc_cb_t, 0))
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)

@@ -42,9 +42,14 @@
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *
- * NULL or "" names the default transport, which is "self://". No port or port
+ * NULL or "" names the default transport, which is "self://". Opening a class,
+ * "://" may be left out with all behind it: "self", "zmq+tcp". No port or port
  * 0: the system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
- * interface.
+ * interface. zmq+ipc://path is relative to the working directory, @name is one
+ * of Linux's abstract names; without a path a listener makes
+ * hg-<process>-<random> in $TMPDIR, if that begins with '/', else in /tmp.
+ * NA_Finalize removes the socket. A process that is killed leaves it; who
+ * listens there next takes its place.
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; what a transport must offer, from the Nemesis Network Module API.
@@ -60,14 +65,14 @@ typedef uint64_t na_size_t;
 typedef uint64_t na_offset_t;
 typedef uint32_t na_tag_t;
 
-#define NA_TRUE ((na_bool_t) 1)
-#define NA_FALSE ((na_bool_t) 0)
-#define NA_ADDR_NULL ((na_addr_t) 0)
-#define NA_MEM_HANDLE_NULL ((na_mem_handle_t) 0)
-#define NA_OP_ID_NULL ((na_op_id_t) 0)
-#define NA_OP_ID_IGNORE ((na_op_id_t *) 0) /* wherever an id is returned */
-#define NA_MAX_ADDR_LEN 256                /* with the terminating NUL */
-#define NA_MAX_IDLE_TIME (3600u * 1000u)   /* an hour, in milliseconds */
+#define NA_TRUE HG_CAST(na_bool_t, 1)
+#define NA_FALSE HG_CAST(na_bool_t, 0)
+#define NA_ADDR_NULL HG_CAST(na_addr_t, 0)
+#define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, 0)
+#define NA_OP_ID_NULL HG_CAST(na_op_id_t, 0)
+#define NA_OP_ID_IGNORE HG_CAST(na_op_id_t *, 0) /* where one is returned */
+#define NA_MAX_ADDR_LEN 256                      /* with the terminating NUL */
+#define NA_MAX_IDLE_TIME (3600u * 1000u)         /* an hour, in milliseconds */
 
 /* What a peer (and the local side of a transfer) may do to memory. */
 enum {
@@ -145,7 +150,8 @@ struct na_init_info {
     /* Members with the names of Mercury 2.4. */
     const char *ip_subnet;           /* no transport here uses it */
     const char *auth_key;            /* the same */
-    size_t max_unexpected_size;      /* bytes, 512 to 16 MiB; 64 KiB */
+    size_t max_unexpected_size;      /* bytes, clamped to 512 to 16 MiB;
+                                        64 KiB */
     size_t max_expected_size;        /* the same */
     uint8_t progress_mode;           /* NA_NO_BLOCK; none */
     enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */
@@ -200,7 +206,7 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
 /* Close a class. NA_BUSY while the application's own contexts live, or the RPC
  * or bulk layer is on it: HG_Finalize comes first. NA_INVALID_ARG for one that
  * is closed already. Leaked addresses and memory handles are released, with
- * one log line. Blocks while accepted sends leave, briefly. */
+ * one warning. Blocks while accepted sends leave, briefly. */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
 /* "self", "zmq", ... and "self", "tcp", ...; owned by the class. NULL for
@@ -226,9 +232,15 @@ NA_EXPORT na_return_t NA_Context_destroy(
 
 /* ---- Addresses ---- */
 
+/* An address whose peer was lost (NA_DISCONNECT) is dead for good, even if the
+ * peer is back or was only cut off: it is freed, and the peer looked up
+ * again. */
+
 /* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
- * NA_HOSTUNREACH when it refuses or stays silent; NA_PROTOCOL_ERROR when it
- * speaks another version. `name` is copied. A malformed name is
+ * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
+ * more than lookup_ms, be it a host or a program of another kind;
+ * NA_PROTOCOL_ERROR when it speaks another version. A peer that is there and
+ * computes is waited for. `name` is copied. A malformed name is
  * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
@@ -236,7 +248,9 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
 
 /* The same, blocking for at most timeout_ms (NA_TIMEOUT, logged) or until a
  * signal (NA_INTR); needs no context, and runs no callback of the
- * application's. */
+ * application's. So who stays silent is NA_TIMEOUT with lookup_ms or less,
+ * and NA_HOSTUNREACH with half a second more; sooner, if an earlier lookup has
+ * begun to wait for the same peer. */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
@@ -253,7 +267,8 @@ NA_EXPORT na_return_t NA_Addr_dup(
 
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
 
-/* Whether both name the same peer. */
+/* Whether both are of the same peer: one process, by whatever name or
+ * connection. Who listens where a peer died is another one. */
 NA_EXPORT na_bool_t NA_Addr_cmp(
     na_class_t *na_class, na_addr_t addr1, na_addr_t addr2);
 
@@ -263,8 +278,8 @@ NA_EXPORT na_return_t NA_Addr_to_string(
     na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);
 
 /* An address as bytes, which are its string, that another process of the same
- * transport turns back into one. Deserializing is a lookup and blocks for at
- * most lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
+ * transport turns back into one. Deserializing is NA_Addr_lookup_wait for
+ * lookup_ms; NA_PROTOCOL_ERROR: the bytes are no string. */
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
     na_class_t *na_class, na_addr_t addr);
 NA_EXPORT na_return_t NA_Addr_serialize(
@@ -273,9 +288,10 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
     na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size);
 
 /* Close the connection behind an address: sends already accepted leave
- * first, then NA_CB_TERMINATE completes. The address may be used again (the
- * next use connects anew where the transport can). NA_OPNOTSUPPORT: the
- * transport has no connections. Nemesis Network Module API, "vc_terminate". */
+ * first, then NA_CB_TERMINATE completes. The next use of an address that was
+ * looked up connects anew, where the transport can; any other is dead.
+ * NA_OPNOTSUPPORT: the transport has no connections. Nemesis Network Module
+ * API, "vc_terminate". */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
     na_op_id_t *op_id);

@@ -13,15 +13,15 @@ typedef struct hg_bulk_request *hg_bulk_request_t;
 typedef struct hg_proc *hg_proc_t;
 typedef struct hg_checksum *hg_checksum_t;
 
-#define HG_TRUE ((hg_bool_t) 1)
-#define HG_FALSE ((hg_bool_t) 0)
-#define HG_HANDLE_NULL ((hg_handle_t) 0)
-#define HG_REQUEST_NULL ((hg_request_t) 0)
-#define HG_BULK_NULL ((hg_bulk_t) 0)
-#define HG_BULK_REQUEST_NULL ((hg_bulk_request_t) 0)
-#define HG_PROC_NULL ((hg_proc_t) 0)
-#define HG_CHECKSUM_NULL ((hg_checksum_t) 0)
-#define HG_STATUS_IGNORE ((hg_status_t *) 0)
+#define HG_TRUE HG_CAST(hg_bool_t, 1)
+#define HG_FALSE HG_CAST(hg_bool_t, 0)
+#define HG_HANDLE_NULL HG_CAST(hg_handle_t, 0)
+#define HG_REQUEST_NULL HG_CAST(hg_request_t, 0)
+#define HG_BULK_NULL HG_CAST(hg_bulk_t, 0)
+#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, 0)
+#define HG_PROC_NULL HG_CAST(hg_proc_t, 0)
+#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, 0)
+#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, 0)
 #define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME /* an hour, in milliseconds */
 
 /* ==== Procs: one function encodes, decodes and frees ==================== */

@@ -121,7 +121,8 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * lives until HG_Request_free. On failure *request is HG_REQUEST_NULL: unlike
  * other outputs it is always written, since a variable used call after call
  * would still name the request before, and be freed twice. HG_NOENTRY: id is
- * not registered; HG_AGAIN: too many in flight; the code of a failing in-proc.
+ * not registered; HG_AGAIN: too many in flight; HG_DISCONNECT: the address is
+ * dead, for good, so look the peer up again; the code of a failing in-proc.
  * A call to oneself is queued and run by a later wait. */
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);

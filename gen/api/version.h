@@ -28,6 +28,14 @@
 #define HG_EXPORT
 #define HG_WARN_UNUSED_RESULT
 #endif
+
+/* A cast that C++ has no name for but "old". */
+#ifdef __cplusplus
+#define HG_CAST(type, value) static_cast<type>(value)
+#else
+#define HG_CAST(type, value) ((type) (value))
+#endif
+
 #define NA_EXPORT HG_EXPORT
 #define NA_WARN_UNUSED_RESULT HG_WARN_UNUSED_RESULT
 

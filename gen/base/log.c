@@ -173,8 +173,8 @@ static bool hg_log_filter_set(const char *list)
     return true;
 }
 
-/* Tell of the words of a list that name nobody. */
-static void hg_log_filter_judge(const char *list)
+/* Tell of the words of a list that name nobody, as `from` gave it. */
+static void hg_log_filter_judge(const char *from, const char *list)
 {
     size_t names = sizeof(hg_log_names) / sizeof(hg_log_names[0]);
 
@@ -190,8 +190,8 @@ static void hg_log_filter_judge(const char *list)
                 break;
         if (size > 0 && i == names)
             hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-                "HG_LOG_SUBSYS: no subsystem of hg is called \"%.*s\"",
-                (int) size, list);
+                "%s: no subsystem of hg is called \"%.*s\"", from, (int) size,
+                list);
         list += size;
     }
 }
@@ -219,7 +219,7 @@ static void hg_log_read_environment(void)
             "HG_LOG_SUBSYS: longer than %d characters; taking all",
             HG_LOG_FILTER_MAX - 1);
     else if (list != NULL)
-        hg_log_filter_judge(list);
+        hg_log_filter_judge("HG_LOG_SUBSYS", list);
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
@@ -286,12 +286,16 @@ HG_PRIVATE unsigned hg_log_errors(void)
 
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level)
 {
-    int value = level != NULL ? hg_log_level_of(level) : -1;
+    int value;
 
     hg_log_init();
+    if (level == NULL) {
+        hg_log_error("log", "HG_Set_log_level: the level is NULL");
+        return HG_INVALID_ARG;
+    }
+    value = hg_log_level_of(level);
     if (value < 0) {
-        hg_log_error("log", "HG_Set_log_level: no level \"%s\"",
-            level != NULL ? level : "(null)");
+        hg_log_error("log", "HG_Set_log_level: no level \"%s\"", level);
         return HG_INVALID_ARG;
     }
     atomic_store_explicit(&hg_log_level, value, memory_order_relaxed);
@@ -301,11 +305,14 @@ HG_EXPORT hg_return_t HG_Set_log_level(const char *level)
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys)
 {
     hg_log_init();
-    if (!hg_log_filter_set(subsys != NULL ? subsys : "")) {
+    if (subsys == NULL)
+        subsys = "";
+    if (!hg_log_filter_set(subsys)) {
         hg_log_error("log", "HG_Set_log_subsys: longer than %d characters",
             HG_LOG_FILTER_MAX - 1);
         return HG_OVERFLOW;
     }
+    hg_log_filter_judge("HG_Set_log_subsys", subsys);
     return HG_SUCCESS;
 }
 

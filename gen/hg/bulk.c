@@ -10,6 +10,7 @@
 #include "hg/proc.h"
 #include "na/addr.h"
 #include "na/context.h"
+#include "na/emul.h"
 
 struct hg_bulk_peer {
     struct na_link link;
@@ -45,7 +46,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     ret = hg_lock_init(&layer->lock);
     if (ret != HG_SUCCESS)
         goto free_layer;
-    ret = hg_lock_cond_init(&layer->copied);
+    ret = hg_lock_cond_init(&layer->released);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
     layer->context = na_context_create(na_class, true);
@@ -62,7 +63,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     return HG_SUCCESS;
 
 destroy_cond:
-    pthread_cond_destroy(&layer->copied);
+    pthread_cond_destroy(&layer->released);
 destroy_lock:
     pthread_mutex_destroy(&layer->lock);
 free_layer:
@@ -117,7 +118,8 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         left++;
     }
     if (left > 0)
-        hg_log_warning("bulk", "%u bulk handles outlive the layer", left);
+        hg_log_warning("bulk", "%u bulk handle%s the layer", left,
+            left == 1 ? " outlives" : "s outlive");
     while ((link = hg_list_pop(&layer->peers)) != NULL) {
         struct hg_bulk_peer *peer =
             HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
@@ -126,7 +128,7 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_mem_free(peer);
     }
     hg_map_fini(&layer->ids);
-    pthread_cond_destroy(&layer->copied);
+    pthread_cond_destroy(&layer->released);
     pthread_mutex_destroy(&layer->lock);
     hg_mem_free(layer);
 }
@@ -371,35 +373,40 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
-    while (bulk->copies > 0)
-        (void) hg_lock_wait_until(&layer->copied, &layer->lock, HG_CLOCK_NEVER);
+    while (bulk->holds > 0)
+        (void) hg_lock_wait_until(
+            &layer->released, &layer->lock, HG_CLOCK_NEVER);
     hg_unlock(&layer->lock);
-    for (i = 0; was && i < bulk->mem_count; i++)
-        (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
+    for (i = 0; i < bulk->mem_count; i++) {
+        na_emul_end_local(bulk->mems[i]);
+        if (was)
+            (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
+    }
 }
 
 /* ---- Aliases ---- */
 
-HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk)
+HG_PRIVATE bool hg_bulk_hold(struct hg_bulk *bulk)
 {
-    hg_return_t ret;
+    struct hg_bulk *source = hg_bulk_source(bulk);
+    bool there;
 
     hg_lock(&bulk->layer->lock);
-    ret = hg_bulk_check_there(bulk);
-    if (ret == HG_SUCCESS)
-        hg_bulk_source(bulk)->copies++;
+    there = !atomic_load(&source->withdrawn);
+    if (there)
+        source->holds++;
     hg_unlock(&bulk->layer->lock);
-    return ret;
+    return there;
 }
 
-HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk)
+HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
 
     hg_lock(&bulk->layer->lock);
-    assert(source->copies > 0);
-    if (--source->copies == 0)
-        pthread_cond_broadcast(&bulk->layer->copied);
+    assert(source->holds > 0);
+    if (--source->holds == 0)
+        pthread_cond_broadcast(&bulk->layer->released);
     hg_unlock(&bulk->layer->lock);
 }
 

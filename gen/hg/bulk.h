@@ -27,7 +27,7 @@ struct hg_bulk_layer {
     struct na_class *na_class;
     struct na_context *context; /* where transfers run */
     pthread_mutex_t lock;
-    pthread_cond_t copied; /* somebody stopped copying */
+    pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
     struct na_link peers;        /* owners' addresses, looked up once */
     struct hg_map ids;           /* published handles by id */
@@ -48,7 +48,7 @@ struct hg_bulk {
     bool remote;
     bool published;
     _Atomic bool withdrawn;   /* freed by its owner, so not to be touched */
-    unsigned copies;          /* under way */
+    unsigned holds;           /* of its memory */
     struct hg_bulk *original; /* of an alias, which shares what follows */
     uint64_t id;
     size_t size;
@@ -82,14 +82,15 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 
-/* Withdraw from peers' reach and from its aliases', waiting for copies under
- * way; what HG_Bulk_handle_free does first. Does nothing to an alias. */
+/* Withdraw from peers' reach and from its aliases', waiting for who holds it,
+ * and end the transfers that it is the local side of: HG_CANCELED. What
+ * HG_Bulk_handle_free does first. Does nothing to an alias. */
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
-/* Around a copy of local memory: its owner stays in HG_Bulk_handle_free as
- * long. HG_NOENTRY (logged): it is freed already. */
-HG_PRIVATE hg_return_t hg_bulk_begin_copy(struct hg_bulk *bulk);
-HG_PRIVATE void hg_bulk_end_copy(struct hg_bulk *bulk);
+/* Around a copy of local memory, and around starting a transfer with it: its
+ * owner stays in HG_Bulk_handle_free as long. False: it is freed already. */
+HG_PRIVATE bool hg_bulk_hold(struct hg_bulk *bulk);
+HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 
 /* HG_NOENTRY (logged) when the memory, its own or an alias's, was withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);

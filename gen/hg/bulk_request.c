@@ -197,63 +197,51 @@ static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
             : "no such request: waited for already?");
 }
 
-/* The request that the application means, which stays until
- * hg_bulk_request_leave; NULL: there is none. */
-static struct hg_bulk_request *hg_bulk_request_enter(hg_bulk_request_t ticket)
+/* Wait for it, and take its result: once, by whichever thread is first. Who
+ * comes last frees it. HG_TIMEOUT, HG_INTR. The lock is held. */
+static hg_return_t hg_bulk_request_await(struct hg_context *context,
+    struct hg_bulk_request *request, hg_bulk_request_t ticket,
+    uint64_t deadline, bool *done_p, bool *taken_p)
 {
-    struct hg_bulk_request *request;
+    hg_return_t ret;
 
-    hg_wait_lock();
-    request = (struct hg_bulk_request *) hg_ticket_get(
-        &hg_bulk_request_tickets, (uintptr_t) ticket);
-    if (request != NULL)
-        request->waiters++;
-    hg_wait_unlock();
-    return request;
-}
-
-/* Leave it; with `done`, take its result into *ret_p. False: another thread
- * that waited for it has done so. */
-static bool hg_bulk_request_leave(struct hg_bulk_request *request,
-    hg_bulk_request_t ticket, bool done, hg_return_t *ret_p)
-{
-    bool mine;
-    bool last;
-
-    hg_wait_lock();
-    assert(request->waiters > 0 && (!done || request->done));
-    mine = done && !request->taken;
-    if (mine) {
+    request->waiters++;
+    /* A wait that starts no handler, inside one or not. */
+    ret = hg_wait_until(context, &request->done, false, deadline);
+    *done_p = ret == HG_SUCCESS;
+    *taken_p = *done_p && request->taken; /* by another thread */
+    if (*done_p && !*taken_p) {
         (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) ticket);
         request->taken = true;
-        *ret_p = request->ret;
+        ret = request->ret;
     }
+    assert(request->waiters > 0);
     request->waiters--;
-    last = request->taken && request->waiters == 0;
-    hg_wait_unlock();
-    if (last)
+    if (request->taken && request->waiters == 0)
         hg_mem_free(request);
-    return mine || !done;
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_wait");
+    uint64_t deadline = hg_wait_deadline(timeout);
     struct hg_bulk_request *found;
-    hg_return_t ret;
-    bool done;
+    hg_return_t ret = HG_INVALID_ARG;
+    bool done = false;
+    bool taken = true;
 
     if (context == NULL)
         return HG_FAULT;
-    found = hg_bulk_request_enter(request);
-    if (found == NULL)
-        return hg_layer_leave(hg_bulk_request_unknown(request));
-    /* A wait that starts no handler, inside one or not. */
-    ret =
-        hg_wait_until(context, &found->done, false, hg_wait_deadline(timeout));
-    done = ret == HG_SUCCESS;
-    if (!hg_bulk_request_leave(found, request, done, &ret))
+    hg_wait_lock();
+    found = (struct hg_bulk_request *) hg_ticket_get(
+        &hg_bulk_request_tickets, (uintptr_t) request);
+    if (found != NULL)
+        ret = hg_bulk_request_await(
+            context, found, request, deadline, &done, &taken);
+    hg_wait_unlock();
+    if (taken)
         return hg_layer_leave(hg_bulk_request_unknown(request));
     if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;

@@ -154,18 +154,34 @@ static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
+/* That the peer died, or the local handle was freed, is told by the code
+ * alone. */
+static hg_return_t hg_transfer_start_piece(
+    struct hg_transfer *transfer, const struct hg_transfer_piece *piece)
+{
+    struct hg_bulk *local = transfer->args.local;
+    hg_return_t ret = na_addr_state(transfer->owner);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!hg_bulk_hold(local))
+        return HG_CANCELED;
+    ret = na_rma_start(local->layer->context,
+        transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
+        NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece->local,
+        piece->local_offset, piece->origin, piece->origin_offset, piece->size,
+        transfer->owner, NA_OP_ID_IGNORE);
+    hg_bulk_release(local);
+    return ret;
+}
+
 /* Start pieces up to the window. The caller holds one of the counts. */
 static void hg_transfer_issue(struct hg_transfer *transfer)
 {
-    struct na_context *context = transfer->args.local->layer->context;
     struct hg_transfer_piece piece;
 
     while (hg_transfer_next(transfer, &piece)) {
-        hg_return_t ret = na_rma_start(context,
-            transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
-            NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece.local,
-            piece.local_offset, piece.origin, piece.origin_offset, piece.size,
-            transfer->owner, NA_OP_ID_IGNORE);
+        hg_return_t ret = hg_transfer_start_piece(transfer, &piece);
 
         if (ret != HG_SUCCESS)
             hg_transfer_drop_piece(transfer, ret);
@@ -220,14 +236,12 @@ static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
 /* Whoever frees a handle meanwhile waits. */
 static hg_return_t hg_transfer_begin_copy(const struct hg_transfer_args *args)
 {
-    hg_return_t ret = hg_bulk_begin_copy(args->origin);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    ret = hg_bulk_begin_copy(args->local);
-    if (ret != HG_SUCCESS)
-        hg_bulk_end_copy(args->origin);
-    return ret;
+    if (!hg_bulk_hold(args->origin))
+        return hg_bulk_check_there(args->origin);
+    if (hg_bulk_hold(args->local))
+        return HG_SUCCESS;
+    hg_bulk_release(args->origin);
+    return hg_bulk_check_there(args->local);
 }
 
 static void hg_transfer_copy(struct hg_transfer *transfer)
@@ -244,8 +258,8 @@ static void hg_transfer_copy(struct hg_transfer *transfer)
                 piece.local_offset, piece.size);
         hg_transfer_drop_piece(transfer, HG_SUCCESS);
     }
-    hg_bulk_end_copy(args->local);
-    hg_bulk_end_copy(args->origin);
+    hg_bulk_release(args->local);
+    hg_bulk_release(args->origin);
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }
 
@@ -337,8 +351,8 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
 
 end_copy:
     if (!args->origin->remote) {
-        hg_bulk_end_copy(args->local);
-        hg_bulk_end_copy(args->origin);
+        hg_bulk_release(args->local);
+        hg_bulk_release(args->origin);
     }
     return ret;
 }

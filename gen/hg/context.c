@@ -72,6 +72,9 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
 {
     uint64_t next;
 
+    /* A hint: who sets a timer, or has something unsaid, pokes who drives. */
+    if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
+        return HG_CLOCK_NEVER;
     for (;;) {
         struct hg_handle *handle = NULL;
         struct hg_timer *timer = NULL;
@@ -86,6 +89,8 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
         }
         next = hg_deadline_next(&context->deadline);
         unsaid = !hg_list_is_empty(&context->unsaid);
+        atomic_store_explicit(&context->has_timers,
+            unsaid || context->deadline.count > 0, memory_order_release);
         hg_unlock(&context->lock);
         if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);

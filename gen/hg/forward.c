@@ -153,7 +153,9 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     assert(!handle->target);
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
-        hg_log_error("rpc", "\"%s\" cannot be called: %s is gone: %s",
+        /* No error of the application's, which the code tells. */
+        hg_log_warning("rpc",
+            "\"%s\" cannot be called: %s is gone: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
         return ret;

@@ -190,6 +190,8 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_deadline_add(&context->deadline, &handle->timer, when);
 
+    if (ret == HG_SUCCESS)
+        atomic_store_explicit(&context->has_timers, true, memory_order_release);
     /* Whoever drives sleeps until what was the first one before. */
     if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
         na_progress_poke(context->na_context);
@@ -327,6 +329,7 @@ static bool hg_handle_say(struct hg_handle *handle)
         hg_handle_ref(handle);
         hg_lock(&context->lock);
         hg_list_push(&context->unsaid, &handle->unsaid);
+        atomic_store_explicit(&context->has_timers, true, memory_order_release);
         hg_unlock(&context->lock);
         return false;
     }

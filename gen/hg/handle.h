@@ -136,7 +136,8 @@ struct hg_context {
     struct hg_slots sequences; /* origins by sequence */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
-    struct hg_share share; /* what peers have of what is limited */
+    _Atomic bool has_timers; /* or something unsaid; written under the lock */
+    struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
     uint32_t unanswered;
     uint32_t live;    /* handles out of the pool */

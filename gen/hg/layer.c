@@ -94,7 +94,8 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
     if (hg_layer_pass(&hg_layer_bulk_gate))
         return hg_layer_bulk;
     if (function != NULL)
-        hg_log_error("bulk", "%s: HG_Bulk_init was not called", function);
+        hg_log_error(
+            "bulk", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
 }
 

@@ -18,7 +18,8 @@ enum hg_request_state {
 };
 
 struct hg_request {
-    enum hg_request_state state;
+    /* Who takes it out of WAITING, by comparison, has the call's end. */
+    _Atomic enum hg_request_state state;
     bool done; /* state DONE: what waiters look at */
     struct hg_handle *handle;
     void *out_struct;
@@ -27,7 +28,7 @@ struct hg_request {
     unsigned waiters; /* threads in a wait for it; then it is not freed */
 };
 
-/* All that are not freed; guard: wait's mutex, also of states and waiters. */
+/* All that are not freed; guard: wait's mutex, also of `waiters`. */
 static struct hg_tickets hg_request_tickets;
 
 /* Let go of a request that no ticket names. */
@@ -40,19 +41,24 @@ static void hg_request_delete(struct hg_request *request)
     hg_mem_free(request);
 }
 
+/* Take a request whose call is under way out of WAITING. False: it ended, or
+ * is about to. */
+static bool hg_request_turn(
+    struct hg_request *request, enum hg_request_state state)
+{
+    enum hg_request_state waiting = HG_REQUEST_WAITING;
+
+    return atomic_compare_exchange_strong(&request->state, &waiting, state);
+}
+
 /* The call ended: decode, raise the flag. Runs in the driver's thread. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_request *request = (struct hg_request *) arg;
     hg_return_t ret = handle->ret;
-    bool abandoned;
 
-    hg_wait_lock();
-    abandoned = request->state == HG_REQUEST_ABANDONED;
-    if (!abandoned)
-        request->state = HG_REQUEST_DECODING;
-    hg_wait_unlock();
-    if (abandoned) {
+    if (!hg_request_turn(request, HG_REQUEST_DECODING)) {
+        assert(atomic_load(&request->state) == HG_REQUEST_ABANDONED);
         hg_request_delete(request);
         return;
     }
@@ -63,7 +69,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
     }
     request->ret = ret;
     hg_wait_lock();
-    request->state = HG_REQUEST_DONE;
+    atomic_store(&request->state, HG_REQUEST_DONE);
     hg_wait_raise(&request->done);
     hg_wait_unlock();
 }
@@ -140,88 +146,88 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
                                   : "no such request: freed already?");
 }
 
-/* The request that the application means, which stays until hg_request_leave;
- * NULL, logged: there is none. */
-static struct hg_request *hg_request_enter(
-    hg_request_t ticket, const char *function)
+/* The request that the application means, or NULL. The lock is held. */
+static struct hg_request *hg_request_find(hg_request_t ticket)
 {
-    struct hg_request *request;
-
-    hg_wait_lock();
-    request = (struct hg_request *) hg_ticket_get(
+    return (struct hg_request *) hg_ticket_get(
         &hg_request_tickets, (uintptr_t) ticket);
-    if (request != NULL)
-        request->waiters++;
-    hg_wait_unlock();
-    if (request == NULL)
-        hg_request_unknown(ticket, function);
-    return request;
 }
 
-static void hg_request_leave(struct hg_request *request)
+/* Wait until it is done; it stays meanwhile. HG_TIMEOUT, HG_INTR. The lock is
+ * held. */
+static hg_return_t hg_request_await(
+    struct hg_context *context, struct hg_request *request, uint64_t deadline)
 {
-    hg_wait_lock();
+    hg_return_t ret;
+
+    request->waiters++;
+    ret = hg_wait_until(context, &request->done, hg_wait_may_run(), deadline);
     assert(request->waiters > 0);
     request->waiters--;
-    hg_wait_unlock();
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
+    uint64_t deadline = hg_wait_deadline(timeout);
     struct hg_request *found;
-    hg_return_t ret;
+    hg_return_t ret = HG_INVALID_ARG;
+    bool done = false;
 
     if (context == NULL)
         return HG_FAULT;
-    found = hg_request_enter(request, "HG_Wait");
+    hg_wait_lock();
+    found = hg_request_find(request);
+    if (found != NULL) {
+        ret = hg_request_await(context, found, deadline);
+        done = ret == HG_SUCCESS;
+        if (done)
+            ret = found->ret;
+    }
+    hg_wait_unlock();
     if (found == NULL)
-        return hg_layer_leave(HG_INVALID_ARG);
-    ret = hg_wait_until(
-        context, &found->done, hg_wait_may_run(), hg_wait_deadline(timeout));
-    if (status != HG_STATUS_IGNORE)
-        *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-    if (ret == HG_SUCCESS)
-        ret = found->ret;
-    hg_request_leave(found);
+        hg_request_unknown(request, "HG_Wait");
+    else if (status != HG_STATUS_IGNORE)
+        *status = done ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
 }
 
-/* HG_Wait_all with an array. */
+/* HG_Wait_all with an array. The lock is held. *missing_p becomes the place of
+ * a ticket that names nothing, if there is one. */
 static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
-    hg_request_t requests[], uint64_t deadline, hg_status_t statuses[])
+    hg_request_t requests[], uint64_t deadline, hg_status_t statuses[],
+    const hg_request_t **missing_p)
 {
     hg_return_t first = HG_SUCCESS;
     bool in_time = true; /* or not waited yet at all */
-    bool missing = false;
+    bool undone = false;
     int i;
 
     for (i = 0; i < count; i++) {
-        struct hg_request *request =
-            hg_request_enter(requests[i], "HG_Wait_all");
-        hg_return_t ret = HG_TIMEOUT;
-        bool done;
+        struct hg_request *request = hg_request_find(requests[i]);
+        hg_return_t ret = HG_SUCCESS;
 
-        if (request == NULL)
+        if (request == NULL) {
+            *missing_p = &requests[i];
             return HG_INVALID_ARG;
-        done = hg_wait_is_raised(&request->done);
-        if (!done && in_time) {
-            ret = hg_wait_until(
-                context, &request->done, hg_wait_may_run(), deadline);
-            done = ret == HG_SUCCESS;
-            in_time = hg_clock_now() < deadline; /* a handler may take long */
         }
-        if (done && first == HG_SUCCESS)
+        if (!request->done && in_time) {
+            ret = hg_request_await(context, request, deadline);
+            in_time = hg_clock_now() < deadline; /* a handler may take long */
+        } else if (!request->done) {
+            ret = HG_TIMEOUT;
+        }
+        if (ret == HG_SUCCESS && first == HG_SUCCESS)
             first = request->ret;
-        hg_request_leave(request);
         if (statuses != NULL)
-            statuses[i] = done ? HG_TRUE : HG_FALSE;
+            statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
             return HG_INTR;
-        missing = missing || !done;
+        undone = undone || ret != HG_SUCCESS;
     }
-    return first == HG_SUCCESS && missing ? HG_TIMEOUT : first;
+    return first == HG_SUCCESS && undone ? HG_TIMEOUT : first;
 }
 
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -229,6 +235,8 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 {
     struct hg_context *context = hg_layer_enter("HG_Wait_all");
     uint64_t deadline = hg_wait_deadline(timeout);
+    const hg_request_t *missing = NULL;
+    hg_return_t ret = HG_INVALID_ARG;
     int i;
 
     if (context == NULL)
@@ -236,89 +244,78 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (count < 0 || (count > 0 && array_of_requests == NULL))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));
-    for (i = 0; i < count; i++) {
-        struct hg_request *request =
-            hg_request_enter(array_of_requests[i], "HG_Wait_all");
-
-        if (request == NULL)
-            return hg_layer_leave(HG_INVALID_ARG);
-        hg_request_leave(request);
+    hg_wait_lock();
+    for (i = 0; i < count && missing == NULL; i++) {
+        if (hg_request_find(array_of_requests[i]) == NULL)
+            missing = &array_of_requests[i];
     }
-    for (i = 0; array_of_statuses != NULL && i < count; i++)
-        array_of_statuses[i] = HG_FALSE;
-    return hg_layer_leave(hg_request_wait_all(
-        context, count, array_of_requests, deadline, array_of_statuses));
+    if (missing == NULL) {
+        for (i = 0; array_of_statuses != NULL && i < count; i++)
+            array_of_statuses[i] = HG_FALSE;
+        ret = hg_request_wait_all(context, count, array_of_requests, deadline,
+            array_of_statuses, &missing);
+    }
+    hg_wait_unlock();
+    if (missing != NULL)
+        hg_request_unknown(*missing, "HG_Wait_all");
+    return hg_layer_leave(ret);
 }
 
 /* Free a request, in whatever state, that no ticket names any more; one in
- * flight is taken back. */
-static void hg_request_free_one(struct hg_request *request)
+ * flight is taken back. The lock is held on entry, and free on return. */
+static void hg_request_let_go(struct hg_request *request)
 {
     struct hg_handle *handle = request->handle;
     bool done;
 
-    hg_wait_lock();
-    while (request->state == HG_REQUEST_DECODING) {
+    hg_handle_ref(handle);
+    for (;;) {
+        done = atomic_load(&request->state) == HG_REQUEST_DONE;
+        if (done || hg_request_turn(request, HG_REQUEST_ABANDONED))
+            break;
         hg_wait_unlock(); /* another thread is about to finish it */
         (void) sched_yield();
         hg_wait_lock();
     }
-    done = request->state == HG_REQUEST_DONE;
-    if (!done) {
-        hg_handle_ref(handle);
-        request->state = HG_REQUEST_ABANDONED;
-        request->out_struct = NULL;
-    }
     hg_wait_unlock();
-    if (done) {
+    if (done)
         hg_request_delete(request);
-        return;
-    }
-    (void) hg_forward_cancel(handle);
+    else
+        (void) hg_forward_cancel(handle);
     hg_handle_unref(handle);
 }
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
     struct hg_request *found;
-    bool awaited;
 
     if (hg_layer_enter("HG_Request_free") == NULL)
         return HG_FAULT;
     hg_wait_lock();
-    found = (struct hg_request *) hg_ticket_get(
-        &hg_request_tickets, (uintptr_t) request);
-    awaited = found != NULL && found->waiters > 0;
-    if (found != NULL && !awaited)
+    found = hg_request_find(request);
+    if (found != NULL && found->waiters == 0) {
         (void) hg_ticket_take(&hg_request_tickets, (uintptr_t) request);
-    hg_wait_unlock();
-    if (awaited) {
-        hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
-        return hg_layer_leave(HG_BUSY);
+        hg_request_let_go(found);
+        return hg_layer_leave(HG_SUCCESS);
     }
+    hg_wait_unlock();
     if (found == NULL) {
         hg_request_unknown(request, "HG_Request_free");
         return hg_layer_leave(HG_INVALID_ARG);
     }
-    hg_request_free_one(found);
-    return hg_layer_leave(HG_SUCCESS);
-}
-
-/* Any request that is left. */
-static struct hg_request *hg_request_take_any(void)
-{
-    struct hg_request *request;
-
-    hg_wait_lock();
-    request = (struct hg_request *) hg_ticket_take_any(&hg_request_tickets);
-    hg_wait_unlock();
-    return request;
+    hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
+    return hg_layer_leave(HG_BUSY);
 }
 
 HG_PRIVATE void hg_request_free_all(void)
 {
     struct hg_request *request;
 
-    while ((request = hg_request_take_any()) != NULL)
-        hg_request_free_one(request);
+    hg_wait_lock();
+    while ((request = (struct hg_request *) hg_ticket_take_any(
+                &hg_request_tickets)) != NULL) {
+        hg_request_let_go(request);
+        hg_wait_lock();
+    }
+    hg_wait_unlock();
 }

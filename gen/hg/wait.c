@@ -78,16 +78,6 @@ HG_PRIVATE void hg_wait_raise(bool *done)
     }
 }
 
-HG_PRIVATE bool hg_wait_is_raised(const bool *done)
-{
-    bool raised;
-
-    hg_wait_lock();
-    raised = *done;
-    hg_wait_unlock();
-    return raised;
-}
-
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
  * wait does this too: it may have been woken for the role, and not need it
  * any more. Lock held. */
@@ -189,7 +179,6 @@ HG_PRIVATE hg_return_t hg_wait_until(
     unsigned events = 0;
     bool looked = false; /* for news, since the beginning */
 
-    hg_wait_lock();
     for (;;) {
         if (done != NULL && *done) {
             ret = HG_SUCCESS;
@@ -213,6 +202,5 @@ HG_PRIVATE hg_return_t hg_wait_until(
         looked = true;
     }
     hg_wait_hand_on();
-    hg_wait_unlock();
     return ret;
 }

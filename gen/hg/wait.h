@@ -32,15 +32,12 @@ HG_PRIVATE void hg_wait_unlock(void);
 /* Raise a flag and wake who waits for it. Lock held. */
 HG_PRIVATE void hg_wait_raise(bool *done);
 
-/* Whether a flag is up. Lock not held. */
-HG_PRIVATE bool hg_wait_is_raised(const bool *done);
-
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
  * signal came while this thread slept). With *done up already it does nothing
  * else. A test may run a handler before it has looked for news and one after
  * it, and no wait outlasts its time by more than the handler it runs then. What
- * `done` is in stays until this returns. Lock not held. */
+ * `done` is in stays until this returns. Lock held, and free meanwhile. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const bool *done, bool calls, uint64_t deadline);
 

@@ -191,6 +191,11 @@ static na_return_t na_class_set_info(
         hg_log_error("cls", "wait_mode %u is unknown", info->wait_mode);
         return NA_INVALID_ARG;
     }
+    if ((unsigned) info->addr_format > NA_ADDR_NATIVE) {
+        hg_log_error(
+            "cls", "addr_format %u is unknown", (unsigned) info->addr_format);
+        return NA_INVALID_ARG;
+    }
     if (na_class_keep(core, 0, &info->ip_subnet) != NA_SUCCESS ||
         na_class_keep(core, 1, &info->auth_key) != NA_SUCCESS ||
         na_class_keep(core, 2, &info->curve_secret_key) != NA_SUCCESS ||

@@ -144,7 +144,7 @@ static bool na_context_is_busy(struct na_context_core *context)
     bool busy;
 
     hg_lock(&context->queue.lock);
-    busy = context->progressing || context->running > 0 ||
+    busy = context->progressing || context->queue.running > 0 ||
         context->queue.waiters > 0;
     hg_unlock(&context->queue.lock);
     return busy;
@@ -179,19 +179,7 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
 HG_PRIVATE unsigned na_context_run(
     struct na_context *context, unsigned lanes, unsigned max)
 {
-    struct na_context_core *core = na_context_core_of(context);
-    unsigned n;
-
-    if (!na_queue_has(&core->queue, lanes))
-        return 0;
-    hg_lock(&core->queue.lock);
-    core->running++;
-    hg_unlock(&core->queue.lock);
-    n = na_queue_run(&core->queue, lanes, max);
-    hg_lock(&core->queue.lock);
-    core->running--;
-    hg_unlock(&core->queue.lock);
-    return n;
+    return na_queue_run(&na_context_core_of(context)->queue, lanes, max);
 }
 
 HG_PRIVATE na_return_t na_context_cancel(

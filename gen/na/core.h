@@ -100,7 +100,6 @@ struct na_context_core {
     /* Guarded by queue.lock. */
     bool progressing;   /* a thread has the role */
     bool poll_armed;    /* the application sleeps on our descriptor */
-    uint32_t running;   /* callbacks being run */
     _Atomic bool poked; /* progress is to return; na_progress_poke */
     int epoll_fd;       /* for NA_Poll_get_fd; -1 until asked */
     struct na_load load;

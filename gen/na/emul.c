@@ -287,10 +287,11 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
     return ret;
 }
 
-/* Whether an operation of the context has not drained yet; with `cancel`,
- * ends its transfer first. */
-static bool na_emul_context_busy(
-    struct na_emul *emul, const struct na_context *context, bool cancel)
+/* Whether an operation of `context`, or one whose local side is `mem`, has not
+ * drained yet; with `cancel`, ends its transfer first. Either may be NULL. */
+static bool na_emul_is_busy(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem,
+    bool cancel)
 {
     bool busy = false;
     size_t i;
@@ -307,7 +308,8 @@ static bool na_emul_context_busy(
                 struct na_emul_xfer *xfer =
                     HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer);
 
-                if (xfer->op == NULL || xfer->op->context != context)
+                if (xfer->op == NULL ||
+                    (xfer->op->context != context && xfer->op->local != mem))
                     continue;
                 if (cancel)
                     na_emul_xfer_fail(xfer, NA_CANCELED);
@@ -326,10 +328,27 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context)
     bool busy;
 
     hg_lock(&emul->lock);
-    busy = na_emul_context_busy(emul, context, true);
+    busy = na_emul_is_busy(emul, context, NULL, true);
     while (busy || emul->completing > 0) {
         na_emul_await(emul, &deadline, "destroying a context");
-        busy = na_emul_context_busy(emul, context, false);
+        busy = na_emul_is_busy(emul, context, NULL, false);
+    }
+    na_emul_leave(emul);
+}
+
+HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
+{
+    struct na_emul *emul = na_class_emul(mem->na_class);
+    uint64_t deadline = 0;
+    bool busy;
+
+    if (emul == NULL || atomic_load(&na_mem_core_of(mem)->users) == 0)
+        return;
+    hg_lock(&emul->lock);
+    busy = na_emul_is_busy(emul, NULL, mem, true);
+    while (busy) {
+        na_emul_await(emul, &deadline, "freeing memory");
+        busy = na_emul_is_busy(emul, NULL, mem, false);
     }
     na_emul_leave(emul);
 }

@@ -98,6 +98,13 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
  * their memory any more. Waits as deregistering does. */
 HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 
+/* The local memory of puts and gets is being freed, and no thread starts one:
+ * they complete with NA_CANCELED (or the result they already have), when
+ * polled, and nothing touches it any more once this returned. Waits as
+ * deregistering does. A transport with RMA of its own has moved the bytes when
+ * its put or get returns: nothing is to be done. */
+HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
+
 /* Send what windows and the transport allow now, a bounded number of frames;
  * the number of things done. Called by progress after each poll of the
  * transport. */

@@ -25,8 +25,11 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     if (ret != NA_SUCCESS)
         return ret;
     if (!na_plugins_speaks(ops, &uri)) {
-        hg_log_error(
-            "addr", "'%s' is not for the transport %s", name, ops->name);
+        bool same = strcmp(ops->name, context->na_class->protocol) == 0;
+
+        hg_log_error("addr", "'%s': this class was opened for %s%s%s", name,
+            same ? "" : ops->name, same ? "" : "+",
+            context->na_class->protocol);
         return NA_PROTONOSUPPORT;
     }
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);

@@ -71,24 +71,38 @@ static const struct na_plugin *na_plugins_at(unsigned i)
                                 : na_plugins_builtin(i - na_plugins_count);
 }
 
-/* Nobody speaks that: say who is here. */
+/* Append what one may type for a transport, as far as there is room. */
+static void na_plugins_list(
+    const struct na_plugin *plugin, char *names, size_t room)
+{
+    const char *const *protocol;
+    size_t size = strlen(names);
+
+    for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
+        bool same = strcmp(plugin->name, *protocol) == 0;
+        int n = snprintf(names + size, room - size, "%s%s%s%s://",
+            size > 0 ? ", " : "", same ? "" : plugin->name, same ? "" : "+",
+            *protocol);
+
+        if (n < 0 || (size_t) n >= room - size) {
+            names[size] = '\0';
+            return;
+        }
+        size += (size_t) n;
+    }
+}
+
+/* Nobody speaks that: say what is spoken here. */
 static void na_plugins_tell_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
     char names[256];
-    size_t size = 0;
     unsigned i;
 
     names[0] = '\0';
     hg_lock(&na_plugins_lock);
-    for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++) {
-        int n = snprintf(names + size, sizeof(names) - size, "%s%s",
-            size > 0 ? ", " : "", plugin->name);
-
-        if (n < 0 || (size_t) n >= sizeof(names) - size)
-            break;
-        size += (size_t) n;
-    }
+    for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++)
+        na_plugins_list(plugin, names, sizeof(names));
     hg_unlock(&na_plugins_lock);
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,

@@ -66,32 +66,24 @@ static struct na_completion *na_queue_take(
     return NULL;
 }
 
-HG_PRIVATE struct na_completion *na_queue_pop(
-    struct na_queue *queue, unsigned lanes)
-{
-    struct na_completion *entry;
-
-    if (!na_queue_has(queue, lanes))
-        return NULL;
-    hg_lock(&queue->lock);
-    entry = na_queue_take(queue, lanes);
-    hg_unlock(&queue->lock);
-    return entry;
-}
-
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max)
 {
+    struct na_completion *entry;
     unsigned n = 0;
 
-    while (n < max) {
-        struct na_completion *entry = na_queue_pop(queue, lanes);
-
-        if (entry == NULL)
-            break;
+    if (!na_queue_has(queue, lanes))
+        return 0;
+    hg_lock(&queue->lock);
+    queue->running++;
+    while (n < max && (entry = na_queue_take(queue, lanes)) != NULL) {
+        hg_unlock(&queue->lock);
         entry->run(entry);
         n++;
+        hg_lock(&queue->lock);
     }
+    queue->running--;
+    hg_unlock(&queue->lock);
     return n;
 }
 

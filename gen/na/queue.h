@@ -35,6 +35,7 @@ struct na_queue {
     struct na_completion *tail[NA_LANE_MAX];
     _Atomic uint32_t count[NA_LANE_MAX];
     uint32_t waiters;
+    uint32_t running;    /* threads in na_queue_run */
     struct na_link naps; /* those of them that sleep */
     struct hg_waker waker;
 };
@@ -46,15 +47,11 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* The first entry of the lanes in `lanes`, lower lanes first; NULL. */
-HG_PRIVATE struct na_completion *na_queue_pop(
-    struct na_queue *queue, unsigned lanes);
-
 /* Run every entry that stands in the internal lane, and what these add. The
  * number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
-/* Run up to `max` entries of `lanes`; the number run. */
+/* Run up to `max` entries of `lanes`; the number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max);
 

@@ -69,6 +69,28 @@ static void na_zmq_unique_name(
         self->base.protocol, self->base.core->random());
 }
 
+/* Why a dial failed, as far as libzmq lets it be known. */
+static const char *na_zmq_why(
+    const struct na_zmq_class *self, const struct na_zmq_addr *addr)
+{
+    const char *path = addr->endpoint + strlen("ipc://");
+    bool silent = addr->deadline != NA_ZMQ_NEVER &&
+        self->base.core->now_ns() + NA_ZMQ_DIAL_MS * NA_ZMQ_MS >=
+            addr->deadline;
+
+    if (addr->fd >= 0)
+        return silent ? "something listens there, but no hg answers"
+                      : "what listens there hung up";
+    if (silent)
+        return "no answer";
+    if (self->protocol == NA_ZMQ_TCP)
+        return "refused, or no way leads there";
+    if (self->protocol == NA_ZMQ_IPC && path[0] != '@' &&
+        access(path, W_OK) != 0)
+        return zmq_strerror(errno);
+    return "nobody listens there";
+}
+
 /* The connection is gone, or is no good: the address will be buried when its
  * messages are read. */
 static void na_zmq_lose(
@@ -77,6 +99,8 @@ static void na_zmq_lose(
     if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
         return;
     assert(na_zmq_list_empty(&addr->dying));
+    if (addr->state == NA_ZMQ_DIALLING && fate == NA_HOSTUNREACH)
+        addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
     addr->state = NA_ZMQ_DYING;
     addr->fate = fate;

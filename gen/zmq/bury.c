@@ -74,9 +74,11 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (addr->reached)
         core->log(
             HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
-    else if (!na_zmq_list_empty(&lookups) && ret == NA_HOSTUNREACH)
-        core->log(
-            HG_LOG_LEVEL_ERROR, "zmq", "%s cannot be reached", addr->base.name);
+    else if (!na_zmq_list_empty(&lookups) && ret == NA_HOSTUNREACH) {
+        assert(addr->why != NULL);
+        core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s cannot be reached: %s",
+            addr->base.name, addr->why);
+    }
     na_zmq_complete_all(self, &lookups, addr->fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     core->addr_dead(&addr->base, ret);

@@ -28,8 +28,9 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
             return;
         }
     } else /* libzmq gives up a little earlier, and says why */
-        addr->deadline =
-            core->now_ns() + (self->base.info->lookup_ms + 500) * NA_ZMQ_MS;
+        addr->deadline = core->now_ns() +
+            ((uint64_t) self->base.info->lookup_ms + NA_ZMQ_DIAL_MS) *
+                NA_ZMQ_MS;
     if (addr->deadline < self->tick)
         self->tick = addr->deadline;
     /* Fresh each time, and not to be guessed: whoever else came with this id

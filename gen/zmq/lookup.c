@@ -76,11 +76,16 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
 
     if (strncmp(scheme, "zmq+", 4) == 0)
         scheme += 4;
-    if (mark == NULL ||
-        strncmp(scheme, self->base.protocol, (size_t) (mark - scheme)) != 0) {
-        core->log(HG_LOG_LEVEL_ERROR, "zmq", "'%s' is not for a class of %s",
-            op->name, self->base.protocol);
-        return mark == NULL ? NA_INVALID_ARG : NA_PROTONOSUPPORT;
+    if (mark == NULL) {
+        core->log(HG_LOG_LEVEL_ERROR, "zmq", "'%s' lacks its \"://%s\"",
+            op->name, self->protocol == NA_ZMQ_TCP ? "host:port" : "name");
+        return NA_INVALID_ARG;
+    }
+    if (strncmp(scheme, self->base.protocol, (size_t) (mark - scheme)) != 0) {
+        core->log(HG_LOG_LEVEL_ERROR, "zmq",
+            "'%s': this class was opened for zmq+%s", op->name,
+            self->base.protocol);
+        return NA_PROTONOSUPPORT;
     }
     if (strcmp(scheme, self->base.self_addr->name + 4) == 0) {
         core->addr_ref(self->base.self_addr);

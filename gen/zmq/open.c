@@ -188,8 +188,10 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
         !na_zmq_set(self->socket, ZMQ_ROUTER_MANDATORY, 1) ||
         !na_zmq_set(self->socket, ZMQ_BACKLOG, 1024) ||
         !na_zmq_set(self->socket, ZMQ_RECONNECT_IVL, NA_ZMQ_RECONNECT_MS) ||
-        !na_zmq_set(self->socket, ZMQ_HANDSHAKE_IVL, lookup) ||
-        !na_zmq_set(self->socket, ZMQ_CONNECT_TIMEOUT, lookup) ||
+        !na_zmq_set(
+            self->socket, ZMQ_HANDSHAKE_IVL, lookup + NA_ZMQ_GIVE_UP_MS) ||
+        !na_zmq_set(
+            self->socket, ZMQ_CONNECT_TIMEOUT, lookup + NA_ZMQ_GIVE_UP_MS) ||
         !na_zmq_set(self->socket, ZMQ_HEARTBEAT_IVL, death / 4 + 1) ||
         !na_zmq_set(self->socket, ZMQ_HEARTBEAT_TIMEOUT, death) ||
         !na_zmq_set(self->socket, ZMQ_HEARTBEAT_TTL, ttl) ||

@@ -97,6 +97,10 @@
     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | \
         ZMQ_EVENT_DISCONNECTED)
 #define NA_ZMQ_NEVER UINT64_MAX
+/* Later than lookup_ms libzmq gives up, so that who waits for just that has
+ * waited before; and we do, should it not. */
+#define NA_ZMQ_GIVE_UP_MS 100
+#define NA_ZMQ_DIAL_MS 500
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
 #define NA_ZMQ_OF(ptr, type, member) \
@@ -167,6 +171,7 @@ struct na_zmq_addr {
     uint64_t deadline; /* for the dial to end */
     uint64_t round;    /* of polling, in which it began to die */
     na_return_t fate;  /* what its lookups get */
+    const char *why;   /* a dial failed, for the log; or NULL */
     struct na_link lookups;
     struct na_link late; /* lookups that met it dying: they start anew */
     struct na_link sends;

@@ -160,8 +160,8 @@ static void forged_close(struct forged_target *target)
     HG_CHECK_OK(NA_Mem_handle_free(target->server.end.na_class, target->mem));
     ends_unmap(target->memory, FORGED_ALL);
     stranger_hang_up(&target->stranger);
-    besieged_close(&target->server);
     stranger_fini(&target->stranger);
+    besieged_close(&target->server);
 }
 
 /* A frame of the type that is right by itself, of a transfer that is not. */

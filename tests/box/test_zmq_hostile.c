@@ -126,8 +126,8 @@ static void hostile_attack(const char *string)
         stranger_hang_up(&hostile);
     }
     besieged_serve(&server);
-    besieged_close(&server);
     stranger_fini(&hostile);
+    besieged_close(&server);
 }
 
 HG_TEST(messages_of_strangers_are_judged)
@@ -153,8 +153,8 @@ static void hostile_open(struct besieged *server, struct stranger *hostile)
 static void hostile_close(struct besieged *server, struct stranger *hostile)
 {
     stranger_hang_up(hostile);
-    besieged_close(server);
     stranger_fini(hostile);
+    besieged_close(server);
 }
 
 HG_TEST(a_stranger_is_not_heard_before_the_proof)

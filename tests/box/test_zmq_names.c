@@ -147,9 +147,14 @@ HG_TEST(bad_names_are_refused)
     ends_open(&end, "zmq+tcp://", 1000);
     hg_test_expect_log("no port to connect to");
     HG_CHECK_RET(ends_lookup(&end, "tcp://127.0.0.1:0", &addr), NA_INVALID_ARG);
-    hg_test_expect_log("is not for a class of tcp");
+    hg_test_expect_log("ipc:///tmp/x': this class was opened for zmq+tcp");
     HG_CHECK_RET(
         ends_lookup(&end, "zmq+ipc:///tmp/x", &addr), NA_PROTONOSUPPORT);
+    hg_test_expect_log("'zmq+tcp' lacks its \"://host:port\"");
+    HG_CHECK_RET(ends_lookup(&end, "zmq+tcp", &addr), NA_INVALID_ARG);
+    hg_test_expect_log(
+        "speaks zmq; here: self://, zmq+tcp://, zmq+ipc://, zmq+inproc://");
+    HG_CHECK(NA_Initialize("zmq", NA_TRUE) == NULL);
     conform_close(&end);
 }
 
@@ -335,6 +340,62 @@ HG_TEST(two_that_listen_talk_both_ways)
     names_two_ways("zmq+tcp://127.0.0.1");
     names_two_ways("zmq+ipc://*");
     names_two_ways("zmq+inproc://*");
+}
+
+/* ---- Much at a time ---- */
+
+/* How many turns it takes to receive so many messages that are all there: what
+ * is sent inside the process lies with its receiver at once. */
+static unsigned names_turns(
+    struct conform_end *from, struct conform_end *to, unsigned count)
+{
+    static struct conform_call sends[256], recvs[256];
+    static char got[256];
+    char name[NA_MAX_ADDR_LEN];
+    unsigned came = 0;
+    unsigned turns = 0;
+    na_addr_t addr;
+    unsigned i;
+
+    ends_name(to, to->self, name);
+    addr = ends_lookup_both(from, to, name);
+    HG_CHECK(count <= 256);
+    for (i = 0; i < count; i++) {
+        memset(&sends[i], 0, sizeof(sends[i]));
+        HG_CHECK_OK(NA_Msg_send_unexpected(from->na_class, from->context,
+            conform_ended, &sends[i], "m", 1, addr, i, &sends[i].id));
+        HG_CHECK_OK(conform_recv(to, &recvs[i], false, &got[i], 1, 0));
+    }
+    while (came < count) {
+        unsigned n = conform_turn(to->na_class, to->context, 0);
+
+        HG_CHECK(n <= 64); /* others wait for the lock meanwhile */
+        came += n;
+        HG_CHECK(turns++ < 1000);
+    }
+    for (i = 0; i < count; i++) {
+        HG_CHECK_OK(conform_wait(from, &sends[i]));
+        HG_CHECK_OK(recvs[i].ret);
+        HG_CHECK_EQ_INT(recvs[i].tag, i);
+        conform_free_addr(to, &recvs[i]);
+    }
+    HG_CHECK_OK(NA_Addr_free(from->na_class, addr));
+    return turns;
+}
+
+/* A turn asks for no more than is likely there, and that is more as more
+ * comes. */
+HG_TEST(many_messages_are_received_in_few_turns)
+{
+    struct conform_end one, two;
+
+    ends_open(&one, "zmq+inproc://*", 1000);
+    ends_open(&two, "zmq+inproc://*", 1000);
+    HG_CHECK(names_turns(&one, &two, 1) <= 2);
+    HG_CHECK(names_turns(&one, &two, 256) <= 16);
+    HG_CHECK(names_turns(&two, &one, 256) <= 16);
+    conform_close(&one);
+    conform_close(&two);
 }
 
 /* ---- Memory of whom? ---- */
@@ -545,6 +606,56 @@ HG_TEST(terminating_lets_everything_leave_and_can_be_undone)
     names_terminate("zmq+tcp://127.0.0.1");
     names_terminate("zmq+ipc://*");
     names_terminate("zmq+inproc://*");
+}
+
+/* One of the two ends a connection, and whatever the moment in which the one
+ * that dialled looks its peer up, or, if the end is its own, sends to it: that
+ * succeeds. Inside the process each step takes one turn. */
+static void names_meanwhile(bool by_server)
+{
+    enum { TURNS = 60 };
+    static struct conform_call lookups[TURNS], sends[TURNS];
+    struct conform_end server, client;
+    struct conform_end *who = by_server ? &server : &client;
+    struct conform_call end;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr, seen;
+    unsigned i;
+
+    addr = names_open(&server, &client, "zmq+inproc://*", 1000);
+    ends_name(&server, server.self, name);
+    seen = names_introduce(&client, &server, addr);
+    memset(&end, 0, sizeof(end));
+    memset(lookups, 0, sizeof(lookups));
+    memset(sends, 0, sizeof(sends));
+    HG_CHECK_OK(NA_Addr_terminate(who->na_class, who->context, conform_ended,
+        &end, by_server ? seen : addr, &end.id));
+    for (i = 0; i < TURNS; i++) {
+        HG_CHECK_OK(NA_Addr_lookup(client.na_class, client.context,
+            conform_ended, &lookups[i], name, &lookups[i].id));
+        if (!by_server)
+            HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+                conform_ended, &sends[i], "x", 1, addr, i, &sends[i].id));
+        (void) conform_turn(client.na_class, client.context, 0);
+        (void) conform_turn(server.na_class, server.context, 0);
+    }
+    HG_CHECK_OK(ends_wait_both(&client, &server, &end));
+    for (i = 0; i < TURNS; i++) {
+        HG_CHECK_OK(ends_wait_both(&client, &server, &lookups[i]));
+        conform_free_addr(&client, &lookups[i]);
+        if (!by_server)
+            HG_CHECK_OK(ends_wait_both(&client, &server, &sends[i]));
+    }
+    HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST(terminated_is_found_again_at_every_moment)
+{
+    names_meanwhile(false);
+    names_meanwhile(true);
 }
 
 /* ---- What remains ---- */

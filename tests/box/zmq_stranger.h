@@ -64,6 +64,9 @@ static inline void stranger_hang_up(struct stranger *stranger)
     stranger->socket = NULL;
 }
 
+/* To be called while the other side still lives: libzmq aborts where a
+ * connection breaks of which half a message was taken by a socket that is being
+ * closed. */
 static inline void stranger_fini(struct stranger *stranger)
 {
     HG_CHECK(zmq_ctx_term(stranger->context) == 0);

@@ -16,7 +16,7 @@ HG_TEST(bad_init_strings_are_refused)
     } bad[] = {
         {"://", "'://' is not"},
         {"nothing-speaks-this://",
-            "no transport here speaks nothing-speaks-this; here: self"},
+            "no transport here speaks nothing-speaks-this; here: self://"},
         {"nobody+self://", "no transport here speaks nobody+self"},
         {"bmi+tcp://", "no transport here speaks bmi+tcp"},
         {"+self://", "'+self://' is not"},
@@ -69,6 +69,10 @@ HG_TEST(options_are_judged)
     conform_info(&info);
     info.wait_mode = 9;
     hg_test_expect_log("wait_mode 9");
+    HG_CHECK(NA_Initialize_opt(string, NA_TRUE, &info) == NULL);
+    conform_info(&info);
+    info.addr_format = (enum na_addr_format) 77;
+    hg_test_expect_log("addr_format 77 is unknown");
     HG_CHECK(NA_Initialize_opt(string, NA_TRUE, &info) == NULL);
     /* A caller built with Mercury's members only. */
     conform_info(&info);
@@ -552,7 +556,7 @@ HG_TEST(bad_names_are_refused_at_once)
     HG_CHECK_RET(life_lookup(&end, &call, "no scheme"), NA_INVALID_ARG);
     hg_test_expect_log("'://x' is not");
     HG_CHECK_RET(life_lookup(&end, &call, "://x"), NA_INVALID_ARG);
-    hg_test_expect_log("is not for the transport");
+    hg_test_expect_log("pigeon://coop': this class was opened for");
     HG_CHECK_RET(
         life_lookup(&end, &call, "carrier+pigeon://coop"), NA_PROTONOSUPPORT);
     HG_CHECK_RET(

@@ -644,6 +644,29 @@ HG_TEST(the_progress_thread_comes_and_goes)
     }
 }
 
+/* A signal that the application's threads block stays with the process: here,
+ * taking it would be the process's end. */
+HG_TEST_WHERE(the_progress_thread_takes_no_signals, hg_test_is_self)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    sigset_t set, before, pending;
+    int got;
+
+    conform_info(&info);
+    info.progress_thread = NA_TRUE;
+    conform_open(&end, &info);
+    HG_CHECK(!sigemptyset(&set) && !sigaddset(&set, SIGUSR1));
+    HG_CHECK(!pthread_sigmask(SIG_BLOCK, &set, &before));
+    HG_CHECK(!sigismember(&before, SIGUSR1)); /* nor did its start block it */
+    HG_CHECK(kill(getpid(), SIGUSR1) == 0);
+    conform_idle(&end);
+    HG_CHECK(!sigpending(&pending) && sigismember(&pending, SIGUSR1));
+    HG_CHECK(sigwait(&set, &got) == 0);
+    HG_CHECK(!pthread_sigmask(SIG_SETMASK, &before, NULL));
+    conform_close(&end);
+}
+
 HG_TEST(the_progress_thread_moves_memory_while_we_compute)
 {
     enum { SIZE = 500000 };

@@ -232,7 +232,7 @@ HG_TEST_SECONDS(life_ends_beside_other_threads, 60)
     int told = 0;
     int round;
 
-    hg_test_allow_log("outlive the layer"); /* freed after its end */
+    hg_test_allow_log("the layer"); /* freed after its end */
     hg_test_allow_log("was not called");
     hg_test_allow_log("the bulk layer has ended");
     hg_test_allow_log("HG_Finalize: inside a handler, or a thread");

@@ -86,6 +86,7 @@ HG_TEST(log_setter_refuses_unknown_levels)
     HG_CHECK_EQ_STR(seen.line, "HG_Set_log_level: no level \"loud\"");
     HG_CHECK_RET(HG_Set_log_level(""), HG_INVALID_ARG);
     HG_CHECK_RET(HG_Set_log_level(NULL), HG_INVALID_ARG);
+    HG_CHECK_EQ_STR(seen.line, "HG_Set_log_level: the level is NULL");
     HG_CHECK_EQ_U64(seen.count, 3);
     hg_log_info("rpc", "the level stands");
     HG_CHECK_EQ_U64(seen.count, 4);
@@ -98,6 +99,7 @@ static bool log_admits(const char *list, const char *subsys)
 
     HG_Set_log_func(log_sink, &seen);
     HG_CHECK_OK(HG_Set_log_subsys(list));
+    seen.count = 0; /* of warnings about the list */
     hg_log_error(subsys, "heard");
     return seen.count == 1;
 }
@@ -128,6 +130,20 @@ HG_TEST(log_filter_chooses_subsystems)
     HG_CHECK_RET(HG_Set_log_subsys(list), HG_OVERFLOW);
     list[255] = '\0';
     HG_CHECK_OK(HG_Set_log_subsys(list));
+}
+
+HG_TEST(log_setter_warns_of_unknown_subsystems)
+{
+    struct log_seen seen = {0};
+
+    HG_Set_log_func(log_sink, &seen);
+    HG_CHECK_OK(HG_Set_log_subsys("rpc,~zmq"));
+    HG_CHECK_EQ_U64(seen.count, 0);
+    HG_CHECK_OK(HG_Set_log_subsys("rpc,nope"));
+    HG_CHECK_EQ_U64(seen.count, 1);
+    HG_CHECK_EQ_INT(seen.level, HG_LOG_LEVEL_WARNING);
+    HG_CHECK_EQ_STR(
+        seen.line, "HG_Set_log_subsys: no subsystem of hg is called \"nope\"");
 }
 
 HG_TEST(log_keeps_errno)
@@ -241,6 +257,31 @@ HG_TEST(log_survives_a_closed_stderr)
     HG_CHECK(!sigismember(&pending, SIGPIPE));
     HG_CHECK(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0);
     HG_CHECK(!sigismember(&mask, SIGPIPE));
+}
+
+/* One that waits for the application already is not taken away. */
+HG_TEST(log_leaves_a_signal_that_it_did_not_raise)
+{
+    sigset_t pending;
+    sigset_t set;
+    sigset_t before;
+    int ends[2];
+    int got;
+    int old;
+
+    HG_CHECK(sigemptyset(&set) == 0 && sigaddset(&set, SIGPIPE) == 0);
+    HG_CHECK(pthread_sigmask(SIG_BLOCK, &set, &before) == 0);
+    HG_CHECK(raise(SIGPIPE) == 0);
+    HG_CHECK(pipe(ends) == 0);
+    close(ends[0]);
+    old = log_redirect(ends[1]);
+    close(ends[1]);
+    hg_log_error("rpc", "nobody reads");
+    log_restore(old);
+    HG_CHECK(sigpending(&pending) == 0);
+    HG_CHECK(sigismember(&pending, SIGPIPE));
+    HG_CHECK(sigwait(&set, &got) == 0);
+    HG_CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
 }
 
 /* ---- The environment ---- */

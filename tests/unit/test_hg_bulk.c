@@ -385,6 +385,37 @@ HG_TEST(bulk_transfer_ends_once_with_the_first_error)
     engine_close(&engine);
 }
 
+/* Of memory of this process, both ends are held or none: a copy that does not
+ * start keeps nobody from freeing the other one. */
+HG_TEST(bulk_copy_that_does_not_start_holds_neither_end)
+{
+    size_t size = 100;
+    struct bulk_result result;
+    struct engine engine;
+    struct hg_bulk *bulks[2];
+    unsigned freed;
+
+    hg_test_expect_log("a bulk handle of this process was freed");
+    bulk_begin(&engine, 0);
+    for (freed = 0; freed < 2; freed++) {
+        unsigned i;
+
+        for (i = 0; i < 2; i++)
+            HG_CHECK_OK(hg_bulk_create(
+                engine.b.layer, 1, NULL, &size, HG_BULK_READWRITE, &bulks[i]));
+        hg_bulk_withdraw(bulks[freed]);
+        HG_CHECK_RET(bulk_start(&engine, HG_BULK_PULL, bulks[0], 0, bulks[1], 0,
+                         size, &result),
+            HG_NOENTRY);
+        HG_CHECK_EQ_INT(result.ends, 0);
+        for (i = 0; i < 2; i++) {
+            HG_CHECK_EQ_INT(bulks[i]->holds, 0);
+            hg_bulk_unref(bulks[i]);
+        }
+    }
+    engine_close(&engine);
+}
+
 /* Transfers that must not start, and what is said about them; the second and
  * third out of range say the same as the first. */
 static void bulk_try_wrong(struct engine *engine, struct hg_bulk *read_only,
@@ -467,6 +498,75 @@ HG_TEST(bulk_transfer_checks_before_it_starts)
     hg_bulk_unref(write_only);
     hg_bulk_unref(remote_read);
     hg_bulk_unref(remote_write);
+    engine_close(&engine);
+}
+
+/* Give up a transfer of many pieces after so many turns of both ends, with the
+ * local memory in use for something else from then on. */
+static hg_return_t bulk_give_up(
+    struct engine *engine, hg_bulk_op_t op, unsigned turns)
+{
+    enum { COUNT = 100, PIECE = 100 };
+    static unsigned char memory[2][COUNT * PIECE]; /* the origin's, the local */
+    struct bulk_result result;
+    struct hg_bulk *bulks[2];
+    struct hg_bulk *remote;
+    size_t sizes[COUNT];
+    void *ptrs[COUNT];
+    size_t i;
+
+    for (i = 0; i < 2; i++) {
+        struct engine_end *end = i == 0 ? &engine->a : &engine->b;
+        size_t k;
+
+        memset(memory[i], (int) i + 1, sizeof(memory[i]));
+        for (k = 0; k < COUNT; k++) {
+            sizes[k] = PIECE;
+            ptrs[k] = memory[i] + k * PIECE;
+        }
+        HG_CHECK_OK(hg_bulk_create(
+            end->layer, COUNT, ptrs, sizes, HG_BULK_READWRITE, &bulks[i]));
+    }
+    remote = bulk_as_remote(bulks[0], engine->b.layer);
+    HG_CHECK_OK(bulk_start(
+        engine, op, remote, 0, bulks[1], 0, sizeof(memory[0]), &result));
+    for (i = 0; i < turns; i++)
+        engine_turn(i % 2 == 0 ? &engine->b : &engine->a);
+    hg_bulk_withdraw(bulks[1]);
+    hg_bulk_unref(bulks[1]);
+    memset(memory[1], 0xee, sizeof(memory[1]));
+    engine_settle(engine);
+    HG_CHECK_EQ_INT(result.ends, 1);
+    for (i = 0; i < sizeof(memory[0]); i++) {
+        HG_CHECK_EQ_INT(memory[1][i], 0xee); /* nobody wrote there */
+        HG_CHECK(memory[0][i] != 0xee);      /* ... or read */
+    }
+    hg_bulk_unref(remote);
+    hg_bulk_unref(bulks[0]);
+    return result.ret;
+}
+
+HG_TEST(bulk_transfer_ends_when_its_local_handle_is_freed)
+{
+    struct engine engine;
+    unsigned canceled = 0;
+    unsigned whole = 0;
+    unsigned turns;
+
+    bulk_begin(&engine, 1);
+    for (turns = 0; turns < 40; turns++) {
+        hg_return_t ret = bulk_give_up(
+            &engine, turns % 2 == 0 ? HG_BULK_PULL : HG_BULK_PUSH, turns / 2);
+
+        if (ret == HG_SUCCESS)
+            whole++;
+        else
+            canceled++;
+        if (ret != HG_SUCCESS)
+            HG_CHECK_RET(ret, HG_CANCELED);
+    }
+    HG_CHECK(canceled > 0 && whole > 0);
+    HG_CHECK_EQ_INT(atomic_load(&engine.b.layer->transfers), 0);
     engine_close(&engine);
 }
 

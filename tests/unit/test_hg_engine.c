@@ -278,6 +278,99 @@ HG_TEST(overflow_fetch_of_an_output_can_be_canceled)
     engine_close(&engine);
 }
 
+/* As much again as has come, within limits: the largest piece has its time, and
+ * where much is taken from peers the first is small. */
+HG_TEST(overflow_pieces_grow_within_limits)
+{
+    static const struct {
+        size_t got;
+        size_t size;
+        size_t piece;
+        size_t crowded; /* the piece when a quarter is taken */
+    } pieces[] = {
+        {0, 100u << 20, 1u << 20, 64u << 10},
+        {1u << 16, 100u << 20, 1u << 20, 1u << 16},
+        {3u << 20, 100u << 20, 3u << 20, 3u << 20},
+        {16u << 20, 100u << 20, 16u << 20, 16u << 20},
+        {40u << 20, 100u << 20, 16u << 20, 16u << 20},
+        {90u << 20, 100u << 20, 10u << 20, 10u << 20},
+        {0, 1000, 1000, 1000},
+    };
+    struct hg_overflow large;
+    struct hg_handle *handle;
+    struct hg_share *share;
+    struct engine engine;
+    size_t i;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    handle = hg_handle_get(engine.b.context, false);
+    share = &engine.b.context->share;
+    memset(&large, 0, sizeof(large));
+    for (i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        large.got = pieces[i].got;
+        large.size = pieces[i].size;
+        handle->target = true;
+        HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].piece);
+        share->total[HG_SHARE_FETCHED] = share->limit[HG_SHARE_FETCHED] / 4 + 1;
+        HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].crowded);
+        handle->target = false; /* what one asked for oneself is no burden */
+        HG_CHECK_EQ_U64(hg_overflow_piece(handle, &large), pieces[i].piece);
+        share->total[HG_SHARE_FETCHED] = 0;
+    }
+    hg_handle_unref(handle);
+    engine_end(&engine);
+}
+
+/* It came, and nothing of it was asked for yet: there is no transfer to cancel,
+ * but the call is. */
+HG_TEST(overflow_fetch_can_be_canceled_before_it_begins)
+{
+    struct blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "large", engine_answer_large);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_turn(&engine.b);
+    (void) na_class_ops(engine.a.na_class)->poll(engine.a.context->na_context);
+    HG_CHECK_EQ_INT(call.handle->state, HG_HANDLE_FETCHING);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    engine_end(&engine);
+}
+
+/* A layer that ends does not first fetch what it will not execute. */
+HG_TEST(overflow_fetch_stops_when_the_layer_ends)
+{
+    struct blob in = engine_new_blob((size_t) 8 << 20, 3);
+    struct engine_call call;
+    struct engine engine;
+    struct hg_context *context;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    context = engine.b.context;
+    id = engine_register(&engine, "echo", engine_echo);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_turn(&engine.b);
+    HG_CHECK_EQ_INT(context->deadline.count, 1); /* the first piece */
+    hg_test_expect_log("refused \"echo\": canceled");
+    context->closing = true;
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->inputs_fetched), 0);
+    context->closing = false;
+    engine_forget(&call);
+    free(in.bytes);
+    engine_end(&engine);
+}
+
 /* ---- Lies about large arguments ---- */
 
 struct engine_lie {
@@ -610,7 +703,6 @@ HG_TEST(forward_ends_once_when_the_peer_dies)
         HG_CHECK_RET(calls[i].ret, HG_DISCONNECT);
         engine_forget(&calls[i]);
     }
-    hg_test_expect_log("is gone");
     HG_CHECK_RET(engine_start(&engine, id, &small, &late), HG_DISCONNECT);
     HG_CHECK(engine_kept_count > 0);
     for (i = 0; i < engine_kept_count; i++)
@@ -880,6 +972,93 @@ HG_TEST(serve_keeps_an_answer_as_it_was_given)
     engine_end(&engine);
 }
 
+/* Handles that rest keep no large buffers, and too many do not rest. */
+static void engine_check_pool(const struct hg_context *context)
+{
+    const struct na_link *link;
+
+    HG_CHECK(context->pool_count > 0);
+    HG_CHECK(context->pool_count <= HG_HANDLE_POOL_MAX);
+    for (link = context->pool.next; link != &context->pool; link = link->next) {
+        const struct hg_handle *handle = HG_CONTAINER_OF(
+            (struct na_link *) (uintptr_t) link, struct hg_handle, link);
+
+        HG_CHECK(handle->in.capacity <= HG_HANDLE_BUF_MAX);
+        HG_CHECK(handle->out.capacity <= HG_HANDLE_BUF_MAX);
+    }
+}
+
+HG_TEST(handles_that_rest_hold_little)
+{
+    enum { CALLS = HG_HANDLE_POOL_MAX + 100 };
+    static struct engine_call calls[CALLS];
+    struct blob large = engine_new_blob(HG_HANDLE_BUF_MAX + 1, 5);
+    struct blob in = engine_new_blob(10, 3);
+    struct engine engine;
+    hg_id_t id;
+    unsigned i;
+
+    engine_begin(&engine, 2 * HG_HANDLE_BUF_MAX, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    HG_CHECK_OK(engine_start(&engine, id, &large, &calls[0]));
+    engine_settle(&engine);
+    HG_CHECK_OK(calls[0].ret);
+    engine_forget(&calls[0]);
+    engine_check_pool(engine.a.context);
+    engine_check_pool(engine.b.context);
+    for (i = 0; i < CALLS; i++)
+        HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++) {
+        HG_CHECK_OK(calls[i].ret);
+        engine_forget(&calls[i]);
+    }
+    engine_check_pool(engine.a.context);
+    engine_check_pool(engine.b.context);
+    free(large.bytes);
+    free(in.bytes);
+    engine_end(&engine);
+}
+
+/* The buffer for an output by hand shows nobody what an earlier call left in it;
+ * what the handler itself wrote stays. */
+HG_TEST(serve_gives_out_no_bytes_of_earlier_calls)
+{
+    enum { CALLS = 30 }; /* more than the pool has fresh handles */
+    static const unsigned char zeros[8192] = {0};
+    struct blob in = engine_new_blob(10, 3);
+    struct engine engine;
+    hg_id_t id;
+    unsigned i;
+
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 8192, NULL));
+    id = engine_register(&engine, "call", engine_keep);
+    for (i = 0; i < CALLS; i++) {
+        struct engine_call call;
+        void *buf = NULL;
+        void *same = NULL;
+        size_t size = 0;
+
+        HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(engine_kept_count, i + 1);
+        HG_CHECK_OK(hg_serve_output_buf(engine_kept[i], &buf, &size));
+        HG_CHECK(size > 0 && size <= sizeof(zeros));
+        HG_CHECK_EQ_MEM(buf, zeros, size);
+        memset(buf, 0xaa, size);
+        HG_CHECK_OK(hg_serve_output_buf(engine_kept[i], &same, &size));
+        HG_CHECK(same == buf && *(unsigned char *) same == 0xaa);
+        HG_CHECK_OK(hg_serve_respond_raw(engine_kept[i], NULL, 0));
+        HG_CHECK_OK(hg_serve_free(engine_kept[i]));
+        engine_settle(&engine);
+        HG_CHECK_OK(call.ret);
+        engine_forget(&call);
+    }
+    free(in.bytes);
+    engine_close(&engine);
+}
+
 HG_TEST(serve_refuses_a_raw_output_beyond_its_limit)
 {
     static const unsigned char bytes[2000] = {0};
@@ -1124,8 +1303,10 @@ static void *engine_wait(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
 
+    hg_wait_lock();
     waiter->ret = hg_wait_until(
         waiter->context, &waiter->done, false, hg_clock_after_ms(60000));
+    hg_wait_unlock();
     return NULL;
 }
 
@@ -1184,5 +1365,52 @@ HG_TEST(waits_that_end_leave_the_role_to_who_stays)
     engine_end_waits(waiters, 2);
     engine_await_waiters(1);
     engine_end_waits(&waiters[2], 2);
+    engine_close(&engine);
+}
+
+static void *engine_wait_for_calls(void *arg)
+{
+    struct engine_waiter *waiter = (struct engine_waiter *) arg;
+
+    hg_wait_lock();
+    waiter->ret =
+        hg_wait_until(waiter->context, NULL, true, hg_clock_after_ms(60000));
+    hg_wait_unlock();
+    return NULL;
+}
+
+/* Who drives for its own result only looks for calls, too, once somebody sleeps
+ * who runs handlers, and wakes that one. */
+HG_TEST(waits_for_calls_are_woken_by_a_driver_that_runs_none)
+{
+    struct blob in = engine_new_blob(10, 3);
+    struct engine engine;
+    struct engine_call call;
+    struct engine_waiter driver;
+    struct engine_waiter server;
+    hg_id_t id;
+
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 1024, NULL));
+    id = engine_register(&engine, "echo", engine_echo);
+    memset(&driver, 0, sizeof(driver));
+    driver.context = engine.b.context;
+    server = driver;
+    HG_CHECK(!pthread_create(&driver.thread, NULL, engine_wait, &driver));
+    engine_await_waiters(0);
+    while (atomic_load(&engine.b.context->queue->waker.armed) == 0)
+        (void) sched_yield(); /* it sleeps, or is about to */
+    HG_CHECK(
+        !pthread_create(&server.thread, NULL, engine_wait_for_calls, &server));
+    engine_await_waiters(1);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    HG_CHECK(!pthread_join(server.thread, NULL));
+    HG_CHECK_OK(server.ret);
+    while (call.ends == 0)
+        engine_turn(&engine.a);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    engine_end_waits(&driver, 1);
+    free(in.bytes);
     engine_close(&engine);
 }

@@ -342,6 +342,38 @@ HG_TEST(share_holds_against_outputs_that_nobody_fetches)
     share_close(&siege);
 }
 
+/* What was taken back but is still on its way to a peer counts against what is
+ * held for it next, and for no longer than that takes. */
+HG_TEST(share_counts_what_lingers_only_while_it_does)
+{
+    struct share_siege siege;
+    _Atomic uint64_t *lingering;
+    struct hg_context *context;
+    unsigned i;
+
+    share_open(&siege, 0);
+    context = siege.engine.b.context;
+    lingering = &na_addr_core_of(siege.bad_addr)->lingering;
+    atomic_store(lingering, 3 * SHARE_LARGE);
+    for (i = 0; i < 2; i++) {
+        share_attack(&siege, siege.large, 0);
+        share_turn(&siege, 1);
+    }
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), SHARE_LARGE);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 1);
+    atomic_store(lingering, 0);
+    for (i = 0; i < 4; i++) {
+        share_attack(&siege, siege.large, 0);
+        share_turn(&siege, 1);
+    }
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 4 * SHARE_LARGE);
+    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 2);
+    hg_held_release(context, siege.bad_addr);
+    share_turn(&siege, 5);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 0);
+    share_close(&siege);
+}
+
 /* It does not even take its refusals, so it hears no more of them. */
 HG_TEST(share_of_refusals_has_an_end)
 {
@@ -409,6 +441,34 @@ HG_TEST(share_counts_calls_until_their_answer_left)
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_REFUSALS), 0);
     hg_share_give(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16);
     loop_set_tap(NULL, NULL);
+    share_close(&siege);
+}
+
+/* To oneself nothing has to leave: the answer is the end of it, however long
+ * the handler keeps its handle. */
+HG_TEST(share_counts_calls_to_oneself_until_they_are_answered)
+{
+    struct share_siege siege;
+    struct blob in = engine_new_blob(10, 3);
+    struct engine_end *end = &siege.engine.b;
+    struct engine_call call;
+
+    share_open(&siege, 0);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(hg_forward_create(
+        end->context, end->na_class->self_addr, siege.keep, &call.handle));
+    HG_CHECK_OK(hg_forward_start(call.handle, &in, engine_ended, &call));
+    share_turn(&siege, 2);
+    HG_CHECK_EQ_INT(engine_kept_count, 1);
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 1);
+    HG_CHECK_OK(engine_answer(engine_kept[0], &in));
+    HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 0);
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    share_turn(&siege, 2);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    free(in.bytes);
     share_close(&siege);
 }
 
@@ -482,17 +542,17 @@ HG_TEST(bulk_is_not_freed_while_it_is_being_copied)
     size = hg_bulk_serialize_size(owner.bulk);
     HG_CHECK_OK(hg_bulk_serialize(owner.bulk, bytes, sizeof(bytes)));
     HG_CHECK_OK(hg_bulk_deserialize(siege.engine.a.layer, bytes, size, &alias));
-    HG_CHECK_OK(hg_bulk_begin_copy(alias));
+    HG_CHECK(hg_bulk_hold(alias));
     HG_CHECK(pthread_create(&thread, NULL, share_withdraw, &owner) == 0);
     while (!atomic_load(&owner.bulk->withdrawn))
         (void) sched_yield();
     HG_CHECK(!atomic_load(&owner.freed));
     hg_test_expect_log("a bulk handle of this process was freed");
-    HG_CHECK_RET(hg_bulk_begin_copy(alias), HG_NOENTRY);
+    HG_CHECK(!hg_bulk_hold(alias));
     /* Nor does a description that an alias is just writing expose it again. */
     HG_CHECK_RET(hg_bulk_publish(owner.bulk), HG_NOENTRY);
     HG_CHECK(!atomic_load(&owner.freed));
-    hg_bulk_end_copy(alias);
+    hg_bulk_release(alias);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK(atomic_load(&owner.freed));
     hg_bulk_unref(owner.bulk);
