@@ -240,7 +240,7 @@ bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 
 programs: $(UNIT) $(BOX) $(CONFORM) $(EXAMPLES)
 
-ASAN  := -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+ASAN  := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 UBSAN := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 TSAN  := -O1 -g -fsanitize=thread
 PORT  := -O0 -g -DHG_ENABLE_EPOLL=0 -DHG_ENABLE_CRC_SIMD=0

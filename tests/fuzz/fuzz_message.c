@@ -187,7 +187,7 @@ static int fuzz_message_by_turns(const uint8_t *data, size_t size)
 
 HG_TEST_SECONDS(fuzz_message_random, 60)
 {
-    fuzz_run_random("message", fuzz_message_by_turns, 100000);
+    fuzz_run_random("message", fuzz_message_by_turns, 40000);
     fuzz_check_counters();
 }
 
