@@ -41,6 +41,7 @@ hg_return_t pipeline_init(
     if (count == 0 || count > PIPELINE_BUFFERS_MAX || buffer_size == 0)
         return HG_INVALID_ARG;
     pipeline->buffer_size = buffer_size;
+    pipeline->patience_s = PIPELINE_PATIENCE_S;
     while (pipeline->count < count && ret == HG_SUCCESS)
         ret = pipeline_fill(pipeline, &pipeline->buffers[pipeline->count++]);
     if (ret != HG_SUCCESS)
@@ -61,9 +62,9 @@ static hg_return_t pipeline_wait(
 {
     hg_status_t done = HG_FALSE;
     hg_return_t ret = HG_SUCCESS;
-    int seconds;
+    unsigned seconds;
 
-    for (seconds = 0; !done && seconds < PIPELINE_PATIENCE_S; seconds++)
+    for (seconds = 0; !done && seconds < pipeline->patience_s; seconds++)
         ret = HG_Bulk_wait(buffer->request, 1000, &done);
     if (!done && (ret == HG_TIMEOUT || ret == HG_INTR)) {
         pipeline_empty(buffer);

@@ -37,6 +37,7 @@ struct pipeline_buffer {
 
 struct pipeline {
     size_t buffer_size;
+    unsigned patience_s; /* for one piece; 10 unless changed */
     size_t count;
     struct pipeline_buffer buffers[PIPELINE_BUFFERS_MAX];
 };
@@ -48,8 +49,8 @@ void pipeline_fini(struct pipeline *pipeline);
 
 /* Move `size` bytes of `origin`, which belongs to `addr`: here, working on
  * each piece that came, in order; or there, piece by piece as `work` filled
- * it. When it returns nothing is in flight any more. HG_CANCELED: a piece made
- * no progress for 10 s, though its peer lives. */
+ * it. When it returns nothing is in flight any more. HG_CANCELED: a piece took
+ * longer than patience_s, though its peer lives. */
 hg_return_t pipeline_pull(struct pipeline *pipeline, na_addr_t addr,
     hg_bulk_t origin, uint64_t size, pipeline_work_t work, void *arg);
 hg_return_t pipeline_push(struct pipeline *pipeline, na_addr_t addr,

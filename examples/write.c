@@ -43,7 +43,7 @@ MERCURY_GEN_PROC(write_out_t, ((int32_t) (error))((uint64_t) (written)))
 static struct write_server {
     int fd;
     struct pipeline pipeline;
-} write_server = {-1, {0, 0, {{NULL, NULL, NULL, 0, 0}}}};
+} write_server = {.fd = -1};
 
 /* Write all of a piece, however many calls it takes; 0 or an errno. */
 static int write_all(int fd, const char *data, size_t size)

@@ -12,15 +12,14 @@
 
 enum hg_request_state {
     HG_REQUEST_WAITING = 0,
-    HG_REQUEST_DECODING, /* the driver writes out_struct */
-    HG_REQUEST_DONE,
+    HG_REQUEST_ENDING,   /* its driver's, who decodes; then it is `done` */
     HG_REQUEST_ABANDONED /* freed in flight */
 };
 
 struct hg_request {
     /* Who takes it out of WAITING, by comparison, has the call's end. */
     _Atomic enum hg_request_state state;
-    bool done; /* state DONE: what waiters look at */
+    bool done; /* the result stands */
     struct hg_handle *handle;
     void *out_struct;
     bool decoded; /* out_struct holds what HG_Request_free releases */
@@ -28,7 +27,8 @@ struct hg_request {
     unsigned waiters; /* threads in a wait for it; then it is not freed */
 };
 
-/* All that are not freed; guard: wait's mutex, also of `waiters`. */
+/* All that are not freed; guard: wait's mutex, also of `done` and
+ * `waiters`. */
 static struct hg_tickets hg_request_tickets;
 
 /* Let go of a request that no ticket names. */
@@ -43,7 +43,7 @@ static void hg_request_delete(struct hg_request *request)
 
 /* Take a request whose call is under way out of WAITING. False: it ended, or
  * is about to. */
-static bool hg_request_turn(
+static bool hg_request_claim(
     struct hg_request *request, enum hg_request_state state)
 {
     enum hg_request_state waiting = HG_REQUEST_WAITING;
@@ -57,7 +57,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
     struct hg_request *request = (struct hg_request *) arg;
     hg_return_t ret = handle->ret;
 
-    if (!hg_request_turn(request, HG_REQUEST_DECODING)) {
+    if (!hg_request_claim(request, HG_REQUEST_ENDING)) {
         assert(atomic_load(&request->state) == HG_REQUEST_ABANDONED);
         hg_request_delete(request);
         return;
@@ -69,7 +69,6 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
     }
     request->ret = ret;
     hg_wait_lock();
-    atomic_store(&request->state, HG_REQUEST_DONE);
     hg_wait_raise(&request->done);
     hg_wait_unlock();
 }
@@ -269,14 +268,12 @@ static void hg_request_let_go(struct hg_request *request)
     bool done;
 
     hg_handle_ref(handle);
-    for (;;) {
-        done = atomic_load(&request->state) == HG_REQUEST_DONE;
-        if (done || hg_request_turn(request, HG_REQUEST_ABANDONED))
-            break;
+    while (!request->done && !hg_request_claim(request, HG_REQUEST_ABANDONED)) {
         hg_wait_unlock(); /* another thread is about to finish it */
         (void) sched_yield();
         hg_wait_lock();
     }
+    done = request->done;
     hg_wait_unlock();
     if (done)
         hg_request_delete(request);

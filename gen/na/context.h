@@ -21,7 +21,8 @@ HG_PRIVATE struct na_context *na_context_create(
 /* NA_BUSY, logged, while a thread is inside. */
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
 
-/* Run up to `max` entries of `lanes`; destruction waits for it to end. */
+/* Run up to `max` entries of `lanes`; the number run. The context is busy
+ * meanwhile. */
 HG_PRIVATE unsigned na_context_run(
     struct na_context *context, unsigned lanes, unsigned max);
 

@@ -27,7 +27,7 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
             return;
         }
-    } else /* libzmq gives up a little earlier, and says why */
+    } else /* libzmq gives up a little earlier */
         addr->deadline = core->now_ns() +
             ((uint64_t) self->base.info->lookup_ms + NA_ZMQ_DIAL_MS) *
                 NA_ZMQ_MS;
