@@ -321,18 +321,29 @@ static void run_report(struct run_slot *slot, int status)
 
 static void run_start(struct run_slot *slot, const struct run_case *entry)
 {
+    sigset_t stop, before;
     int null, out;
 
     slot->output = tmpfile();
     if (slot->output == NULL)
         run_die("tmpfile");
-    slot->entry = entry;
     slot->started = run_now();
+    /* A signal finds the slot idle, or with its supervisor. */
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    sigprocmask(SIG_BLOCK, &stop, &before);
     slot->supervisor = fork();
     if (slot->supervisor < 0)
         run_die("fork");
-    if (slot->supervisor != 0)
+    if (slot->supervisor != 0) {
+        slot->entry = entry;
+        sigprocmask(SIG_SETMASK, &before, NULL);
         return;
+    }
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     null = open("/dev/null", O_RDONLY);
     out = fileno(slot->output);
     if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
@@ -451,7 +462,8 @@ static void run_parse(int argc, char **argv)
         run_options.jobs = RUN_MAX_JOBS;
 }
 
-/* An interrupted run ends its supervisors, and they their cases. */
+/* An interrupted run ends its supervisors, and they their cases; it leaves
+ * when all of them have left. */
 static void run_on_signal(int signal_number)
 {
     unsigned i;
@@ -459,6 +471,9 @@ static void run_on_signal(int signal_number)
     for (i = 0; i < run_options.jobs; i++)
         if (run_slots[i].entry != NULL)
             kill(run_slots[i].supervisor, SIGTERM);
+    for (i = 0; i < run_options.jobs; i++)
+        if (run_slots[i].entry != NULL)
+            waitpid(run_slots[i].supervisor, NULL, 0);
     _exit(128 + signal_number);
 }
 
