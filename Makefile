@@ -45,7 +45,9 @@ endif
 # Tests run on every transport whose file and library are here.
 FOUND := $(strip $(foreach na,$(HERE), \
     $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na))))
-TRANSPORTS := self self-emul \
+# The transport between the processes of one node is compiled in on Linux.
+SM         := $(filter Linux,$(shell uname -s))
+TRANSPORTS := self self-emul $(if $(SM),sm) \
     $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc)
 
 .DELETE_ON_ERROR:
@@ -133,7 +135,8 @@ uninstall: ## remove what install put there
 names   = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/$1/test_*.c))
 INSIDE  := $(wildcard tests/unit/test_*.c tests/fuzz/fuzz_*.c)
 UNIT    := $(BUILD)/tests/units
-WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%)
+WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
+           $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
 CONFORM := $(call names,conform)
 CASES   := $(UNIT) $(BOX) \
@@ -210,7 +213,8 @@ examples: $(EXAMPLES) ## hello, array, write, demo_*, into $(BUILD)/examples
 $(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])
 
 # Knobs of demo: where the server listens, the file shipped, or its size.
-TRANSPORT = $(if $(filter zmq,$(FOUND)),zmq+tcp://127.0.0.1)
+TRANSPORT = $(or $(if $(SM),sm://),$(if $(filter \
+    zmq,$(FOUND)),zmq+tcp://127.0.0.1))
 FILE      =
 SIZE      = 256M
 
@@ -222,9 +226,10 @@ demo: $(EXAMPLES) ## ship a file to a server and back: TRANSPORT=, FILE=, SIZE=
 
 # ---- Figures ----
 
-# The raw program is compared with where the library has its transport.
+# The raw programs are compared with where the library has their transport.
 PERF_SOURCES := $(wildcard tests/perf/hg_perf*.c) \
-                $(if $(filter zmq,$(FOUND)),tests/perf/raw_zmq.c)
+                $(if $(filter zmq,$(FOUND)),tests/perf/raw_zmq.c) \
+                $(if $(SM),tests/perf/raw_sm.c)
 PERF_OBJS    := $(PERF_SOURCES:%.c=$(BUILD)/%.o)
 PERF         := $(BUILD)/tests/perf/hg_perf
 
@@ -256,8 +261,9 @@ cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
 
 # What check runs of the build without epoll and of the one room by room, where
 # they can differ; check-full runs all of them.
-PORT_CASES  := $(UNIT) $(filter-out %/test_zmq_death,$(BOX)) $(foreach \
-    t,$(filter self zmq+tcp,$(TRANSPORTS)),$(CONFORM:%=%@$t))
+PORT_CASES  := $(UNIT) \
+    $(filter-out %/test_zmq_death $(BUILD)/tests/box/test_sm_%,$(BOX)) \
+    $(foreach t,$(filter self zmq+tcp,$(TRANSPORTS)),$(CONFORM:%=%@$t))
 SPLIT_CASES := $(addprefix $(BUILD)/split/tests/,box/test_paper \
     $(patsubst %,conform/test_rpc_calls@%,$(filter self zmq+tcp,$(TRANSPORTS))))
 SPLIT_PROGRAMS := \

@@ -63,6 +63,17 @@
 #endif
 #endif
 
+/* The transport sm, between the processes of one node: needs Linux's memfd,
+ * credentials of sockets, and epoll, whatever the rest of the library waits
+ * with. */
+#ifndef HG_ENABLE_SM
+#ifdef __linux__
+#define HG_ENABLE_SM 1
+#else
+#define HG_ENABLE_SM 0
+#endif
+#endif
+
 /* Carry-less multiplication for CRC64 and the CRC-32C instruction, used
  * where the processor has them; 0 leaves the tables alone. */
 #ifndef HG_ENABLE_CRC_SIMD
@@ -84,12 +95,23 @@
 #define HG_NA_MPI 0
 #endif
 
-#if HG_ENABLE_EPOLL
+#if HG_ENABLE_EPOLL || HG_ENABLE_SM
 #include <sys/epoll.h>
+#endif
+#if HG_ENABLE_EPOLL
 #include <sys/eventfd.h>
 #endif
 #ifdef __linux__
 #include <sys/random.h>
+#endif
+#if HG_ENABLE_SM
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
 #include <nmmintrin.h>
@@ -2918,6 +2940,8 @@ struct na_class_core {
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
+    bool forked; /* this process is a child of the class's; set by a transport
+                    that cannot go on there, before anybody can look */
     struct na_completion thread_stop; /* queued to end the thread */
     struct na_context *thread_context;
     char *strings[NA_CORE_STRINGS]; /* copies: info's and the protocol */
@@ -8324,6 +8348,9 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
+    /* What it would sleep on is shared with the parent. */
+    if (HG_UNLIKELY(na_class_core_of(context->na_class)->forked))
+        return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
     ret = na_progress_run(core, lanes, deadline);
@@ -8734,6 +8761,296 @@ NA_EXPORT na_return_t NA_Cancel(
     return ret == NA_SUCCESS ? na_context_cancel(context, op_id) : ret;
 }
 
+/* ==== gen/na/loop.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/loop.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * loop: messages and frames that a class sends to itself.
+ *
+ * Every transport has an address that is its own. For those inside the library
+ * this room carries what is sent there: a message that finds room is delivered
+ * in the sender's thread, copied once; one that does not waits as an operation
+ * and is offered again by poll, in order. Frames of emulated RMA are copied
+ * and delivered by poll.
+ *
+ * Locking: `lock` guards what waits. Nothing of the core that may call a slot
+ * runs under it.
+ */
+#ifndef HG_GEN_NA_LOOP_H
+#define HG_GEN_NA_LOOP_H
+
+/* #include "na/core.h" */
+
+struct na_loop {
+    pthread_mutex_t lock;
+    struct na_link sends;     /* operations that met a full queue */
+    struct na_op *offered;    /* one of them, offered again; guarded by lock */
+    bool offer_canceled;      /* it is to end if nobody takes it; lock */
+    struct na_link frames;    /* on their way to ourselves */
+    _Atomic unsigned waiting; /* elements of both lists */
+};
+
+HG_PRIVATE na_return_t na_loop_init(struct na_loop *loop);
+
+/* No operation waits any more; frames that do are dropped. */
+HG_PRIVATE void na_loop_fini(struct na_loop *loop, struct na_class *na_class);
+
+/* The slots of struct na_plugin with the same names, for what goes to the
+ * class's own address. */
+HG_PRIVATE na_return_t na_loop_send(struct na_loop *loop,
+    struct na_class *na_class, const struct na_msg *msg, struct na_op *op);
+HG_PRIVATE na_return_t na_loop_frame_send(struct na_loop *loop,
+    struct na_addr *addr, const void *header, size_t header_size,
+    const void *data, size_t size, void (*release)(void *arg), void *arg);
+HG_PRIVATE na_return_t na_loop_cancel(
+    struct na_loop *loop, struct na_op *op, uint64_t op_id);
+
+/* Deliver what waits; the number of things done. */
+HG_PRIVATE unsigned na_loop_poll(
+    struct na_loop *loop, struct na_class *na_class);
+
+/* Whether poll would surely find something. A send that was held back is not
+ * such a thing: the core wakes us when it may go. */
+HG_PRIVATE bool na_loop_has_work(struct na_loop *loop);
+
+#endif
+
+/* ==== gen/na/loop.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/loop.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* loop: see loop.h. */
+/* #include "na/loop.h" */
+
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+
+/* A frame on its way: copies of header and data. */
+struct na_loop_frame {
+    struct na_link link;
+    struct na_addr *addr; /* a reference */
+    size_t header_size;
+    size_t size;
+    unsigned char bytes[];
+};
+
+HG_PRIVATE na_return_t na_loop_init(struct na_loop *loop)
+{
+    hg_list_init(&loop->sends);
+    hg_list_init(&loop->frames);
+    loop->offered = NULL;
+    loop->offer_canceled = false;
+    atomic_init(&loop->waiting, 0);
+    return hg_lock_init(&loop->lock);
+}
+
+HG_PRIVATE void na_loop_fini(struct na_loop *loop, struct na_class *na_class)
+{
+    struct na_link *link;
+
+    assert(hg_list_is_empty(&loop->sends));
+    while ((link = hg_list_pop(&loop->frames)) != NULL) {
+        struct na_loop_frame *frame =
+            HG_CONTAINER_OF(link, struct na_loop_frame, link);
+
+        na_class->core->addr_unref(frame->addr);
+        hg_mem_free(frame);
+    }
+    pthread_mutex_destroy(&loop->lock);
+}
+
+/* ---- Messages ---- */
+
+static na_return_t na_loop_deliver(
+    struct na_class *na_class, const struct na_msg *msg)
+{
+    unsigned char *gathered;
+    na_size_t used = 0;
+    na_size_t i;
+    na_return_t ret;
+
+    if (msg->segment_count == 1)
+        return na_class->core->msg_arrived(na_class, msg->addr, msg->plane,
+            msg->target, msg->tag, msg->segments[0].address, msg->size);
+    gathered = (unsigned char *) hg_mem_alloc((size_t) msg->size);
+    if (gathered == NULL) {
+        hg_log_error("msg", "no memory to gather a message");
+        return NA_NOMEM;
+    }
+    for (i = 0; i < msg->segment_count; i++) {
+        if (msg->segments[i].size > 0)
+            memcpy(gathered + used, msg->segments[i].address,
+                (size_t) msg->segments[i].size);
+        used += msg->segments[i].size;
+    }
+    assert(used == msg->size);
+    ret = na_class->core->msg_arrived(na_class, msg->addr, msg->plane,
+        msg->target, msg->tag, gathered, msg->size);
+    hg_mem_free(gathered);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_loop_send(struct na_loop *loop,
+    struct na_class *na_class, const struct na_msg *msg, struct na_op *op)
+{
+    if (op == NULL) {
+        if (atomic_load_explicit(&loop->waiting, memory_order_acquire) > 0)
+            return NA_AGAIN; /* keep order behind those */
+        return na_loop_deliver(na_class, msg);
+    }
+    hg_lock(&loop->lock);
+    hg_list_push(&loop->sends, &op->link);
+    atomic_fetch_add(&loop->waiting, 1);
+    hg_unlock(&loop->lock);
+    na_class->core->wake(na_class);
+    return NA_SUCCESS;
+}
+
+/* Offer the first waiting send again; whether it left. One thread at a time
+ * offers, so that the sends keep their order. */
+static bool na_loop_retry(struct na_loop *loop, struct na_class *na_class)
+{
+    struct na_link *link = NULL;
+    struct na_op *op;
+    na_return_t ret;
+
+    hg_lock(&loop->lock);
+    if (loop->offered == NULL)
+        link = hg_list_pop(&loop->sends);
+    if (link != NULL) {
+        loop->offered = HG_CONTAINER_OF(link, struct na_op, link);
+        loop->offer_canceled = false;
+    }
+    hg_unlock(&loop->lock);
+    if (link == NULL)
+        return false;
+    op = HG_CONTAINER_OF(link, struct na_op, link);
+    ret = na_loop_deliver(na_class, &op->msg);
+    hg_lock(&loop->lock);
+    loop->offered = NULL;
+    if (ret == NA_AGAIN && loop->offer_canceled)
+        ret = NA_CANCELED;
+    if (ret == NA_AGAIN) /* in front of the others, where it was */
+        hg_list_push(loop->sends.next, link);
+    hg_unlock(&loop->lock);
+    if (ret == NA_AGAIN)
+        return false;
+    atomic_fetch_sub(&loop->waiting, 1);
+    na_class->core->complete(op, ret);
+    return true;
+}
+
+HG_PRIVATE na_return_t na_loop_cancel(
+    struct na_loop *loop, struct na_op *op, uint64_t op_id)
+{
+    const struct na_core *core = op->context->na_class->core;
+    const struct na_link *link;
+    bool offered;
+    bool found;
+
+    /* While it is here its identifier does not change; so look for it first:
+     * elsewhere the operation may be in use for something else by now. */
+    hg_lock(&loop->lock);
+    link = loop->sends.next;
+    while (link != &loop->sends && link != &op->link)
+        link = link->next;
+    offered = op == loop->offered;
+    found = (offered || link != &loop->sends) && core->op_id(op) == op_id;
+    if (found && offered)
+        loop->offer_canceled = true;
+    else if (found)
+        hg_list_remove(&op->link);
+    hg_unlock(&loop->lock);
+    if (!found)
+        return NA_NOENTRY;
+    if (offered)
+        return NA_SUCCESS;
+    atomic_fetch_sub(&loop->waiting, 1);
+    core->complete(op, NA_CANCELED);
+    return NA_SUCCESS;
+}
+
+/* ---- Frames of the emulation ---- */
+
+HG_PRIVATE na_return_t na_loop_frame_send(struct na_loop *loop,
+    struct na_addr *addr, const void *header, size_t header_size,
+    const void *data, size_t size, void (*release)(void *arg), void *arg)
+{
+    struct na_loop_frame *frame = (struct na_loop_frame *) hg_mem_alloc(
+        sizeof(*frame) + header_size + size);
+
+    if (frame == NULL) {
+        hg_log_error("rma", "no memory for a frame of %zu bytes", size);
+        return NA_NOMEM;
+    }
+    addr->na_class->core->addr_ref(addr);
+    frame->addr = addr;
+    frame->header_size = header_size;
+    frame->size = size;
+    memcpy(frame->bytes, header, header_size);
+    if (size > 0)
+        memcpy(frame->bytes + header_size, data, size);
+    hg_lock(&loop->lock);
+    hg_list_init(&frame->link);
+    hg_list_push(&loop->frames, &frame->link);
+    atomic_fetch_add(&loop->waiting, 1);
+    hg_unlock(&loop->lock);
+    if (release != NULL)
+        release(arg);
+    addr->na_class->core->wake(addr->na_class);
+    return NA_SUCCESS;
+}
+
+static bool na_loop_deliver_frame(
+    struct na_loop *loop, struct na_class *na_class)
+{
+    struct na_loop_frame *frame;
+    struct na_link *link;
+
+    hg_lock(&loop->lock);
+    link = hg_list_pop(&loop->frames);
+    hg_unlock(&loop->lock);
+    if (link == NULL)
+        return false;
+    atomic_fetch_sub(&loop->waiting, 1);
+    frame = HG_CONTAINER_OF(link, struct na_loop_frame, link);
+    na_class->core->frame_arrived(na_class, frame->addr, frame->bytes,
+        frame->header_size, frame->bytes + frame->header_size, frame->size);
+    na_class->core->addr_unref(frame->addr);
+    hg_mem_free(frame);
+    return true;
+}
+
+/* ---- Progress ---- */
+
+HG_PRIVATE unsigned na_loop_poll(
+    struct na_loop *loop, struct na_class *na_class)
+{
+    unsigned n = 0;
+
+    if (atomic_load_explicit(&loop->waiting, memory_order_acquire) == 0)
+        return 0;
+    while (na_loop_retry(loop, na_class))
+        n++;
+    while (na_loop_deliver_frame(loop, na_class))
+        n++;
+    return n;
+}
+
+HG_PRIVATE bool na_loop_has_work(struct na_loop *loop)
+{
+    bool work;
+
+    hg_lock(&loop->lock);
+    work = !hg_list_is_empty(&loop->frames);
+    hg_unlock(&loop->lock);
+    return work;
+}
+
 /* ==== gen/na/self.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/self.h"
@@ -8766,38 +9083,24 @@ HG_PRIVATE const struct na_plugin *na_self_table(void);
 /*
  * self: see self.h.
  *
- * Locking: `lock` guards what waits; `memory` lets copies run side by side
- * and registration wait for them.
+ * Locking: what waits is the loop's; `memory` lets copies run side by side and
+ * registration wait for them.
  */
 /* #include "na/self.h" */
 
-/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/map.h" */
 /* #include "base/mem.h" */
 /* #include "na/core.h" */
 /* #include "na/emul.h" */
+/* #include "na/loop.h" */
 /* #include "na/rma.h" */
 
 struct na_self_class {
     struct na_class base;
-    pthread_mutex_t lock;
-    struct na_link sends;     /* operations that met a full queue */
-    struct na_op *offered;    /* one of them, offered again; guarded by lock */
-    bool offer_canceled;      /* it is to end if nobody takes it; lock */
-    struct na_link frames;    /* of the emulation, on their way to ourselves */
-    _Atomic unsigned waiting; /* elements of both lists */
+    struct na_loop loop; /* messages and frames */
     pthread_rwlock_t memory;
     struct hg_map keys; /* registered memory; guarded by memory */
-};
-
-/* A frame on its way: copies of header and data. */
-struct na_self_frame {
-    struct na_link link;
-    struct na_addr *addr; /* a reference */
-    size_t header_size;
-    size_t size;
-    unsigned char bytes[];
 };
 
 static _Atomic uint64_t na_self_count;
@@ -8819,15 +9122,13 @@ static na_return_t na_self_open(struct na_class *na_class, const char *host)
         hg_log_error("addr", "self:// takes no name, not '%s'", host);
         return NA_INVALID_ARG;
     }
-    ret = hg_lock_init(&self->lock);
+    ret = na_loop_init(&self->loop);
     if (ret != NA_SUCCESS)
         return ret;
     if (pthread_rwlock_init(&self->memory, NULL) != 0) {
         ret = NA_NOMEM;
-        goto destroy_lock;
+        goto fini_loop;
     }
-    hg_list_init(&self->sends);
-    hg_list_init(&self->frames);
     hg_map_init(&self->keys);
     (void) snprintf(name, sizeof(name), "self://%ld-%" PRIu64, (long) getpid(),
         atomic_fetch_add(&na_self_count, 1));
@@ -8844,28 +9145,19 @@ static na_return_t na_self_open(struct na_class *na_class, const char *host)
 fini_keys:
     hg_map_fini(&self->keys);
     pthread_rwlock_destroy(&self->memory);
-destroy_lock:
-    pthread_mutex_destroy(&self->lock);
+fini_loop:
+    na_loop_fini(&self->loop, na_class);
     return ret;
 }
 
 static void na_self_close(struct na_class *na_class, unsigned linger_ms)
 {
     struct na_self_class *self = na_self_of(na_class);
-    struct na_link *link;
 
     (void) linger_ms;
-    assert(hg_list_is_empty(&self->sends));
-    while ((link = hg_list_pop(&self->frames)) != NULL) {
-        struct na_self_frame *frame =
-            HG_CONTAINER_OF(link, struct na_self_frame, link);
-
-        na_class->core->addr_unref(frame->addr);
-        hg_mem_free(frame);
-    }
+    na_loop_fini(&self->loop, na_class);
     hg_map_fini(&self->keys);
     pthread_rwlock_destroy(&self->memory);
-    pthread_mutex_destroy(&self->lock);
 }
 
 static na_return_t na_self_lookup(struct na_op *op)
@@ -8895,167 +9187,27 @@ static na_return_t na_self_terminate(struct na_op *op)
 
 /* ---- Messages ---- */
 
-static na_return_t na_self_deliver(
-    struct na_class *na_class, const struct na_msg *msg)
-{
-    unsigned char *gathered;
-    na_size_t used = 0;
-    na_size_t i;
-    na_return_t ret;
-
-    if (msg->segment_count == 1)
-        return na_class->core->msg_arrived(na_class, msg->addr, msg->plane,
-            msg->target, msg->tag, msg->segments[0].address, msg->size);
-    gathered = (unsigned char *) hg_mem_alloc((size_t) msg->size);
-    if (gathered == NULL) {
-        hg_log_error("msg", "no memory to gather a message");
-        return NA_NOMEM;
-    }
-    for (i = 0; i < msg->segment_count; i++) {
-        if (msg->segments[i].size > 0)
-            memcpy(gathered + used, msg->segments[i].address,
-                (size_t) msg->segments[i].size);
-        used += msg->segments[i].size;
-    }
-    assert(used == msg->size);
-    ret = na_class->core->msg_arrived(na_class, msg->addr, msg->plane,
-        msg->target, msg->tag, gathered, msg->size);
-    hg_mem_free(gathered);
-    return ret;
-}
-
 static na_return_t na_self_send(
     struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
     struct na_self_class *self = na_self_of(context->na_class);
 
-    if (op == NULL) {
-        if (atomic_load_explicit(&self->waiting, memory_order_acquire) > 0)
-            return NA_AGAIN; /* keep order behind those */
-        return na_self_deliver(context->na_class, msg);
-    }
-    hg_lock(&self->lock);
-    hg_list_push(&self->sends, &op->link);
-    atomic_fetch_add(&self->waiting, 1);
-    hg_unlock(&self->lock);
-    context->na_class->core->wake(context->na_class);
-    return NA_SUCCESS;
+    return na_loop_send(&self->loop, context->na_class, msg, op);
 }
-
-/* Offer the first waiting send again; whether it left. One thread at a time
- * offers, so that the sends keep their order. */
-static bool na_self_retry(struct na_self_class *self)
-{
-    struct na_link *link = NULL;
-    struct na_op *op;
-    na_return_t ret;
-
-    hg_lock(&self->lock);
-    if (self->offered == NULL)
-        link = hg_list_pop(&self->sends);
-    if (link != NULL) {
-        self->offered = HG_CONTAINER_OF(link, struct na_op, link);
-        self->offer_canceled = false;
-    }
-    hg_unlock(&self->lock);
-    if (link == NULL)
-        return false;
-    op = HG_CONTAINER_OF(link, struct na_op, link);
-    ret = na_self_deliver(&self->base, &op->msg);
-    hg_lock(&self->lock);
-    self->offered = NULL;
-    if (ret == NA_AGAIN && self->offer_canceled)
-        ret = NA_CANCELED;
-    if (ret == NA_AGAIN) /* in front of the others, where it was */
-        hg_list_push(self->sends.next, link);
-    hg_unlock(&self->lock);
-    if (ret == NA_AGAIN)
-        return false;
-    atomic_fetch_sub(&self->waiting, 1);
-    self->base.core->complete(op, ret);
-    return true;
-}
-
-static na_return_t na_self_cancel(struct na_op *op, uint64_t op_id)
-{
-    struct na_class *na_class = op->context->na_class;
-    struct na_self_class *self = na_self_of(na_class);
-    const struct na_link *link;
-    bool offered;
-    bool found;
-
-    /* While it is here its identifier does not change; so look for it first:
-     * elsewhere the operation may be in use for something else by now. */
-    hg_lock(&self->lock);
-    link = self->sends.next;
-    while (link != &self->sends && link != &op->link)
-        link = link->next;
-    offered = op == self->offered;
-    found =
-        (offered || link != &self->sends) && na_class->core->op_id(op) == op_id;
-    if (found && offered)
-        self->offer_canceled = true;
-    else if (found)
-        hg_list_remove(&op->link);
-    hg_unlock(&self->lock);
-    if (!found)
-        return NA_NOENTRY;
-    if (offered)
-        return NA_SUCCESS;
-    atomic_fetch_sub(&self->waiting, 1);
-    na_class->core->complete(op, NA_CANCELED);
-    return NA_SUCCESS;
-}
-
-/* ---- Frames of the emulation ---- */
 
 static na_return_t na_self_frame_send(struct na_addr *addr, const void *header,
     size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg)
 {
     struct na_self_class *self = na_self_of(addr->na_class);
-    struct na_self_frame *frame = (struct na_self_frame *) hg_mem_alloc(
-        sizeof(*frame) + header_size + size);
 
-    if (frame == NULL) {
-        hg_log_error("rma", "no memory for a frame of %zu bytes", size);
-        return NA_NOMEM;
-    }
-    addr->na_class->core->addr_ref(addr);
-    frame->addr = addr;
-    frame->header_size = header_size;
-    frame->size = size;
-    memcpy(frame->bytes, header, header_size);
-    if (size > 0)
-        memcpy(frame->bytes + header_size, data, size);
-    hg_lock(&self->lock);
-    hg_list_init(&frame->link);
-    hg_list_push(&self->frames, &frame->link);
-    atomic_fetch_add(&self->waiting, 1);
-    hg_unlock(&self->lock);
-    if (release != NULL)
-        release(arg);
-    addr->na_class->core->wake(addr->na_class);
-    return NA_SUCCESS;
+    return na_loop_frame_send(
+        &self->loop, addr, header, header_size, data, size, release, arg);
 }
 
-static bool na_self_deliver_frame(struct na_self_class *self)
+static na_return_t na_self_cancel(struct na_op *op, uint64_t op_id)
 {
-    struct na_self_frame *frame;
-    struct na_link *link;
-
-    hg_lock(&self->lock);
-    link = hg_list_pop(&self->frames);
-    hg_unlock(&self->lock);
-    if (link == NULL)
-        return false;
-    atomic_fetch_sub(&self->waiting, 1);
-    frame = HG_CONTAINER_OF(link, struct na_self_frame, link);
-    self->base.core->frame_arrived(&self->base, frame->addr, frame->bytes,
-        frame->header_size, frame->bytes + frame->header_size, frame->size);
-    self->base.core->addr_unref(frame->addr);
-    hg_mem_free(frame);
-    return true;
+    return na_loop_cancel(&na_self_of(op->context->na_class)->loop, op, op_id);
 }
 
 /* ---- Memory ---- */
@@ -9125,16 +9277,8 @@ static na_return_t na_self_transfer(struct na_op *op)
 
 static unsigned na_self_poll(struct na_context *context)
 {
-    struct na_self_class *self = na_self_of(context->na_class);
-    unsigned n = 0;
-
-    if (atomic_load_explicit(&self->waiting, memory_order_acquire) == 0)
-        return 0;
-    while (na_self_retry(self))
-        n++;
-    while (na_self_deliver_frame(self))
-        n++;
-    return n;
+    return na_loop_poll(
+        &na_self_of(context->na_class)->loop, context->na_class);
 }
 
 static int na_self_poll_fd(struct na_context *context)
@@ -9143,16 +9287,11 @@ static int na_self_poll_fd(struct na_context *context)
     return NA_POLL_FD_IDLE;
 }
 
-/* Frames can always be delivered; the core wakes us when a send can. */
 static na_bool_t na_self_wait_begin(struct na_context *context)
 {
     struct na_self_class *self = na_self_of(context->na_class);
-    bool idle;
 
-    hg_lock(&self->lock);
-    idle = hg_list_is_empty(&self->frames);
-    hg_unlock(&self->lock);
-    return idle ? NA_TRUE : NA_FALSE;
+    return na_loop_has_work(&self->loop) ? NA_FALSE : NA_TRUE;
 }
 
 static const char *const na_self_protocols[] = {"self", NULL};
@@ -9187,6 +9326,3674 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
 {
     return &na_self_plugin;
 }
+
+/* ==== gen/na/sm_ring.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_ring.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_ring: records from one producer to one consumer, through memory that the
+ * other side may scribble on.
+ *
+ * A ring is a control block and a power of two of bytes, both in memory that
+ * two processes map. Places are counts of bytes since the beginning and never
+ * wrap; the place in the ring is such a count modulo its size. A record is a
+ * header of 16 bytes and a payload, padded to 16 bytes; it never wraps: a SKIP
+ * record fills what is left before the end.
+ *
+ *     0        4      5       6        7   8       12      16
+ *     +--------+------+-------+--------+---+-------+-------+---------+-----+
+ *     | size   | kind | plane | target | 0 | tag   | extra | payload | pad |
+ *     +--------+------+-------+--------+---+-------+-------+---------+-----+
+ *
+ *     0          head                         tail               size
+ *     +----------+------+--------+------+-----+------------------+
+ *     | free     |record|record  |SKIP  |     | free             |
+ *     +----------+------+--------+------+-----+------------------+
+ *
+ * The producer alone writes `tail`, the consumer alone `head`. Each keeps its
+ * own count in private memory, publishes it, and never reads it back; what it
+ * reads of the other's is checked before use. A header is read once, into
+ * private memory. So whatever the other side writes, and whenever, this side
+ * touches nothing outside the ring, and says NA_PROTOCOL_ERROR once it meets
+ * something that cannot be. What the payload says is the reader's to mistrust:
+ * it is copied before it is looked at.
+ *
+ * The consumer publishes its head only after a quarter of the ring, or where
+ * it is told to: an empty ring has three quarters free as the producer sees
+ * it, and the largest record needs, with a SKIP in front, no more. A producer
+ * that finds no room raises `starved` and looks again; a consumer that has
+ * published its head lowers it and, if it was up, tells the producer.
+ *
+ * Memory order: publishing (a tail, a head, `starved`) and looking for what was
+ * published are sequentially consistent, so that users of a ring may build on
+ * "I published before I looked". (Fences would do, and thread sanitizers do
+ * not know them.)
+ *
+ * Locking: none. A side of a ring belongs to one thread at a time.
+ *
+ * Must not know: sockets, peers, what a record means.
+ */
+#ifndef HG_GEN_NA_SM_RING_H
+#define HG_GEN_NA_SM_RING_H
+
+/* #include "base/os.h" */
+
+#if HG_ENABLE_SM
+
+#define NA_SM_RING_LINE 64   /* bytes that move together between cores */
+#define NA_SM_RING_HEADER 16 /* bytes in front of a payload, and its unit */
+
+enum na_sm_kind {
+    NA_SM_SKIP = 0,
+    NA_SM_MESSAGE, /* plane, target, tag */
+    NA_SM_FRAME,   /* of emulated RMA; extra: bytes of its header */
+    NA_SM_BYE,     /* "I close this connection" ... */
+    NA_SM_BYE_ACK,
+    NA_SM_KIND_MAX
+};
+
+/* One direction's words, each on a line of its own. */
+struct na_sm_control {
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
+    _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
+    /* Of the producing side's RMA, which owns its meaning: the registration
+     * of the consuming side's that it is touching. */
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard;
+};
+
+struct na_sm_record {
+    uint32_t size; /* of the payload */
+    uint8_t kind;
+    uint8_t plane;
+    uint8_t target;
+    uint32_t tag;
+    uint32_t extra;
+};
+
+/* The producer's side. */
+struct na_sm_out {
+    struct na_sm_control *control;
+    unsigned char *data;
+    uint32_t size;
+    uint64_t tail; /* ours */
+    uint64_t head; /* the consumer's, as last seen */
+};
+
+/* The consumer's side. */
+struct na_sm_in {
+    struct na_sm_control *control;
+    const unsigned char *data;
+    uint32_t size;
+    _Atomic uint64_t head; /* ours; other threads of this side may look */
+    uint64_t published;    /* what of it the producer knows */
+    uint64_t tail;         /* the producer's, as last seen */
+};
+
+/* Begin with zeroed memory. `size` is a power of two from 4 KiB to 2^30. */
+HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
+    struct na_sm_control *control, void *data, uint32_t size);
+HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
+    struct na_sm_control *control, const void *data, uint32_t size);
+
+/* The largest payload of a ring of that size. */
+static inline uint32_t na_sm_ring_max(uint32_t size)
+{
+    return size / 8 * 3 - NA_SM_RING_HEADER;
+}
+
+/* Room for a record of `size` bytes of payload, at most na_sm_ring_max: where
+ * to write them. NA_AGAIN: none now, and `starved` is up, so that the consumer
+ * tells when there is; NA_PROTOCOL_ERROR: the consumer's head is impossible. */
+HG_PRIVATE na_return_t na_sm_out_reserve(
+    struct na_sm_out *out, uint32_t size, unsigned char **payload_p);
+
+/* Publish the record that was reserved last, whose size is record->size. */
+HG_PRIVATE void na_sm_out_commit(
+    struct na_sm_out *out, const struct na_sm_record *record);
+
+/* The next record, with its payload in the ring until na_sm_in_take. NA_AGAIN:
+ * there is none; NA_PROTOCOL_ERROR: what is there is no record. */
+HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
+    struct na_sm_record *record_p, const unsigned char **payload_p);
+
+/* Give back the record that was peeked last. True: the producer waits for
+ * room, and is to be told that there is some. */
+HG_PRIVATE bool na_sm_in_take(
+    struct na_sm_in *in, const struct na_sm_record *record);
+
+/* Publish the head as it is; the result as above. */
+HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in);
+
+/* Whether there is something to peek at, be it nonsense. */
+static inline bool na_sm_in_has(const struct na_sm_in *in)
+{
+    return atomic_load(&in->control->tail) !=
+        atomic_load_explicit(&in->head, memory_order_relaxed);
+}
+
+#endif
+#endif
+
+/* ==== gen/na/sm_ring.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_ring.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_ring: see sm_ring.h. */
+/* #include "na/sm_ring.h" */
+
+#if HG_ENABLE_SM
+
+#define NA_SM_RING_LAZY 4 /* the part of a ring after which a head is told */
+
+/* ---- Headers: two words, each written and read at once ---- */
+
+static uint32_t na_sm_ring_span(uint32_t size)
+{
+    return (size + 2 * NA_SM_RING_HEADER - 1) &
+        ~(uint32_t) (NA_SM_RING_HEADER - 1);
+}
+
+static void na_sm_ring_write(
+    unsigned char *at, const struct na_sm_record *record)
+{
+    _Atomic uint64_t *words = (_Atomic uint64_t *) (void *) at;
+    uint64_t first = record->size | (uint64_t) record->kind << 32 |
+        (uint64_t) record->plane << 40 | (uint64_t) record->target << 48;
+    uint64_t second = record->tag | (uint64_t) record->extra << 32;
+
+    atomic_store_explicit(&words[0], first, memory_order_relaxed);
+    atomic_store_explicit(&words[1], second, memory_order_relaxed);
+}
+
+static void na_sm_ring_read(
+    const unsigned char *at, struct na_sm_record *record)
+{
+    const _Atomic uint64_t *words =
+        (const _Atomic uint64_t *) (const void *) at;
+    uint64_t first = atomic_load_explicit(&words[0], memory_order_relaxed);
+    uint64_t second = atomic_load_explicit(&words[1], memory_order_relaxed);
+
+    record->size = (uint32_t) first;
+    record->kind = (uint8_t) (first >> 32);
+    record->plane = (uint8_t) (first >> 40);
+    record->target = (uint8_t) (first >> 48);
+    record->tag = (uint32_t) second;
+    record->extra = (uint32_t) (second >> 32);
+}
+
+/* ---- The producer ---- */
+
+HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
+    struct na_sm_control *control, void *data, uint32_t size)
+{
+    assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
+    assert((uintptr_t) data % NA_SM_RING_HEADER == 0);
+    out->control = control;
+    out->data = (unsigned char *) data;
+    out->size = size;
+    out->tail = 0;
+    out->head = 0;
+}
+
+/* Look at the consumer's head. False: it cannot be. */
+static bool na_sm_out_look(struct na_sm_out *out)
+{
+    uint64_t head = atomic_load(&out->control->head);
+
+    if (out->tail - head > out->size || head - out->head > out->size ||
+        head % NA_SM_RING_HEADER != 0)
+        return false;
+    out->head = head;
+    return true;
+}
+
+/* Whether `need` bytes are free, looking again only if it seems not. */
+static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
+{
+    if (need <= out->size - (out->tail - out->head))
+        return NA_SUCCESS;
+    if (!na_sm_out_look(out))
+        return NA_PROTOCOL_ERROR;
+    if (need <= out->size - (out->tail - out->head))
+        return NA_SUCCESS;
+    /* Either the consumer sees `starved` after it has published its head, or
+     * we see that head now: see na_sm_in_publish. */
+    atomic_store(&out->control->starved, 1);
+    if (!na_sm_out_look(out))
+        return NA_PROTOCOL_ERROR;
+    if (need > out->size - (out->tail - out->head))
+        return NA_AGAIN;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_sm_out_reserve(
+    struct na_sm_out *out, uint32_t size, unsigned char **payload_p)
+{
+    uint32_t span = na_sm_ring_span(size);
+    uint32_t at = (uint32_t) (out->tail & (out->size - 1));
+    uint32_t left = out->size - at;
+    uint32_t skip = span > left ? left : 0;
+    na_return_t ret;
+
+    assert(size <= na_sm_ring_max(out->size));
+    assert(at % NA_SM_RING_HEADER == 0);
+    ret = na_sm_out_room(out, (uint64_t) span + skip);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (skip > 0) { /* published along with the record behind it */
+        struct na_sm_record filler = {
+            skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0, 0};
+
+        na_sm_ring_write(out->data + at, &filler);
+        out->tail += skip;
+        at = 0;
+    }
+    *payload_p = out->data + at + NA_SM_RING_HEADER;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_sm_out_commit(
+    struct na_sm_out *out, const struct na_sm_record *record)
+{
+    uint32_t at = (uint32_t) (out->tail & (out->size - 1));
+    uint32_t span = na_sm_ring_span(record->size);
+
+    assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
+    assert(out->tail - out->head + span <= out->size);
+    na_sm_ring_write(out->data + at, record);
+    out->tail += span;
+    atomic_store(&out->control->tail, out->tail);
+}
+
+/* ---- The consumer ---- */
+
+static uint64_t na_sm_in_at(const struct na_sm_in *in)
+{
+    return atomic_load_explicit(&in->head, memory_order_relaxed);
+}
+
+static void na_sm_in_move(struct na_sm_in *in, uint64_t head)
+{
+    atomic_store_explicit(&in->head, head, memory_order_relaxed);
+}
+
+HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
+    struct na_sm_control *control, const void *data, uint32_t size)
+{
+    assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
+    assert((uintptr_t) data % NA_SM_RING_HEADER == 0);
+    in->control = control;
+    in->data = (const unsigned char *) data;
+    in->size = size;
+    na_sm_in_move(in, 0);
+    in->published = 0;
+    in->tail = 0;
+}
+
+/* Look at the producer's tail. */
+static na_return_t na_sm_in_look(struct na_sm_in *in)
+{
+    uint64_t tail = atomic_load(&in->control->tail);
+
+    if (tail == na_sm_in_at(in))
+        return NA_AGAIN;
+    if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
+        return NA_PROTOCOL_ERROR;
+    in->tail = tail;
+    return NA_SUCCESS;
+}
+
+/* Whether a header that was read at `at` describes a record there. */
+static bool na_sm_in_fits(
+    const struct na_sm_in *in, uint32_t at, const struct na_sm_record *record)
+{
+    if (record->kind >= NA_SM_KIND_MAX)
+        return false;
+    if (record->kind == NA_SM_SKIP) /* fills all that is left */
+        return record->size == in->size - at - NA_SM_RING_HEADER &&
+            record->size < in->tail - na_sm_in_at(in);
+    return record->size <= na_sm_ring_max(in->size) &&
+        na_sm_ring_span(record->size) <= in->size - at &&
+        na_sm_ring_span(record->size) <= in->tail - na_sm_in_at(in);
+}
+
+HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
+    struct na_sm_record *record_p, const unsigned char **payload_p)
+{
+    unsigned skips;
+
+    for (skips = 0; skips < 2; skips++) {
+        uint64_t head = na_sm_in_at(in);
+        uint32_t at = (uint32_t) (head & (in->size - 1));
+
+        if (head == in->tail) {
+            na_return_t ret = na_sm_in_look(in);
+
+            if (ret != NA_SUCCESS)
+                return ret;
+        }
+        assert(in->tail - head >= NA_SM_RING_HEADER);
+        na_sm_ring_read(in->data + at, record_p);
+        if (!na_sm_in_fits(in, at, record_p))
+            return NA_PROTOCOL_ERROR;
+        if (record_p->kind != NA_SM_SKIP) {
+            *payload_p = in->data + at + NA_SM_RING_HEADER;
+            return NA_SUCCESS;
+        }
+        na_sm_in_move(in, head + in->size - at);
+    }
+    return NA_PROTOCOL_ERROR; /* nobody skips twice in a row */
+}
+
+HG_PRIVATE bool na_sm_in_take(
+    struct na_sm_in *in, const struct na_sm_record *record)
+{
+    na_sm_in_move(in, na_sm_in_at(in) + na_sm_ring_span(record->size));
+    assert(in->tail - na_sm_in_at(in) <= in->size);
+    if (na_sm_in_at(in) - in->published < in->size / NA_SM_RING_LAZY)
+        return false;
+    return na_sm_in_publish(in);
+}
+
+HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
+{
+    in->published = na_sm_in_at(in);
+    atomic_store(&in->control->head, na_sm_in_at(in));
+    return atomic_load(&in->control->starved) != 0 &&
+        atomic_exchange(&in->control->starved, 0) != 0;
+}
+
+#endif
+
+/* ==== gen/na/sm_page.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_page.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_page: the memory that peers share: made, sealed, checked, mapped; and
+ * what stands in the two pages that every class has.
+ *
+ * Shared memory is a memfd, sealed against shrinking and growing, so that
+ * nobody can make a mapping of it fault; who receives one checks seals and
+ * size before mapping it. A descriptor is closed once it is mapped or sent:
+ * when the last process that maps it ends, the kernel takes it back.
+ *
+ * The public page is the owner's to write; peers map it read-only, and cannot
+ * do otherwise (F_SEAL_FUTURE_WRITE; on kernels without it a read-only
+ * descriptor, which only the same user can open again for writing).
+ *
+ *     asleep     0: the owner is awake, else the number of this sleep. Who
+ *                makes work for the owner rings its bell once for each number:
+ *                a sleeper that eats a bell changes the number first.
+ *     slots      the RMA room's: the generation of each registration
+ *
+ * The hint page is everybody's to write: one bit for each peer, that peer's
+ * "I have something for you", and a summary with one bit for each word of
+ * those. It is only a hint. Any peer can spoil it, which costs a delay until
+ * the owner next looks at all rings, and never a message.
+ *
+ *     summary  |0|1|0| ...    bit w: word w may have a bit
+ *     bits     |0000|0100|0000| ...
+ *
+ * Locking: none; words are atomics. Bits of hints are cleared by the owner's
+ * polling thread alone.
+ */
+#ifndef HG_GEN_NA_SM_PAGE_H
+#define HG_GEN_NA_SM_PAGE_H
+
+/* #include "na/sm_ring.h" */
+
+#if HG_ENABLE_SM
+
+#define NA_SM_PEERS 8192u  /* of a class, at a time */
+#define NA_SM_SLOTS 65528u /* registrations of a class */
+
+struct na_sm_public {
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t asleep;
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t slots[NA_SM_SLOTS];
+};
+
+struct na_sm_hints {
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t summary[NA_SM_PEERS / 64 / 64];
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t bits[NA_SM_PEERS / 64];
+};
+
+#define NA_SM_PUBLIC_SIZE ((sizeof(struct na_sm_public) + 4095) & ~4095ul)
+#define NA_SM_HINTS_SIZE ((sizeof(struct na_sm_hints) + 4095) & ~4095ul)
+
+/* A new memory of `size` bytes, mapped, and the descriptor that names it to
+ * peers, which the caller closes. With `read_only`, they cannot write it.
+ * NA_IO_ERROR, logged: no descriptor, or no memory. */
+HG_PRIVATE na_return_t na_sm_page_create(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
+
+/* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR,
+ * logged: it is not of that size, or not sealed; NA_NOMEM, logged. */
+HG_PRIVATE na_return_t na_sm_page_map(
+    int fd, size_t size, bool read_only, void **memory_p);
+
+/* NULL is allowed. */
+HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
+
+/* Say why the system gave no descriptor: NA_IO_ERROR. */
+HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what);
+
+/* ---- Hints ---- */
+
+/* The peer whose bit is `slot` has something. Whatever it is has been
+ * published sequentially consistently before. */
+static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
+{
+    _Atomic uint64_t *word = &hints->bits[slot / 64];
+    _Atomic uint64_t *sum = &hints->summary[slot / 4096];
+    uint64_t bit = UINT64_C(1) << (slot % 64);
+    uint64_t sum_bit = UINT64_C(1) << (slot / 64 % 64);
+
+    if ((atomic_load(word) & bit) == 0)
+        atomic_fetch_or(word, bit);
+    if ((atomic_load(sum) & sum_bit) == 0)
+        atomic_fetch_or(sum, sum_bit);
+}
+
+/* The owner found nothing there for a while, and looks once more after this:
+ * either it then finds what came, or the peer finds the bit cleared. */
+static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
+{
+    atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
+}
+
+/* The words that may have a bit, of the `n`th 64: clears the bits of those
+ * that have none, looking again, and returns the rest. */
+HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_page.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_page.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_page: see sm_page.h. */
+/* #include "na/sm_page.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/log.h" */
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+
+#define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what)
+{
+    int error = errno;
+    struct rlimit limit;
+
+    memset(&limit, 0, sizeof(limit));
+    (void) getrlimit(RLIMIT_NOFILE, &limit);
+    if (error == EMFILE)
+        hg_log_error("sm",
+            "no descriptor for %s: the limit nofile is %" PRIu64
+            "; raise it (ulimit -n)",
+            what, (uint64_t) limit.rlim_cur);
+    else
+        hg_log_error("sm", "no descriptor for %s: %s", what, strerror(error));
+    return NA_IO_ERROR;
+}
+
+/* A descriptor of the same memory that cannot be mapped writable. */
+static int na_sm_page_weaken(int fd)
+{
+    char path[64];
+
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0)
+        return fd;
+    (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+HG_PRIVATE na_return_t na_sm_page_create(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int given;
+    void *memory;
+
+    if (fd < 0)
+        return na_sm_page_no_fd(name);
+    if (ftruncate(fd, (off_t) size) != 0)
+        goto close_fd;
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        goto close_fd;
+    if (fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) != 0)
+        goto unmap;
+    given = read_only ? na_sm_page_weaken(fd) : fd;
+    if (given < 0)
+        goto unmap;
+    (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
+    if (given != fd)
+        (void) close(fd);
+    *memory_p = memory;
+    *fd_p = given;
+    return NA_SUCCESS;
+
+unmap:
+    (void) munmap(memory, size);
+close_fd:
+    hg_log_error("sm", "no memory for %s: %s", name, strerror(errno));
+    (void) close(fd);
+    return NA_IO_ERROR;
+}
+
+HG_PRIVATE na_return_t na_sm_page_map(
+    int fd, size_t size, bool read_only, void **memory_p)
+{
+    struct stat stat;
+    int seals = fcntl(fd, F_GET_SEALS);
+    void *memory;
+
+    if (seals < 0 || (seals & NA_SM_PAGE_SEALS) != NA_SM_PAGE_SEALS ||
+        fstat(fd, &stat) != 0 || stat.st_size < 0 ||
+        (uint64_t) stat.st_size != size) {
+        hg_log_error("sm", "a peer sent memory of another size, or unsealed");
+        return NA_PROTOCOL_ERROR;
+    }
+    memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
+        MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        hg_log_error("sm", "cannot map %zu bytes of a peer's: %s", size,
+            strerror(errno));
+        return NA_NOMEM;
+    }
+    *memory_p = memory;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
+{
+    if (memory != NULL)
+        (void) munmap((void *) (uintptr_t) memory, size);
+}
+
+HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
+{
+    uint64_t words = atomic_load(&hints->summary[n]);
+    uint64_t left;
+
+    for (left = words; left != 0; left &= left - 1) {
+        unsigned w = (unsigned) __builtin_ctzll(left);
+        uint64_t bit = UINT64_C(1) << w;
+
+        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
+            continue;
+        /* A peer sets its bit first, then looks at the summary: one of us
+         * sees the other. */
+        atomic_fetch_and(&hints->summary[n], ~bit);
+        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
+            atomic_fetch_or(&hints->summary[n], bit);
+        else
+            words &= ~bit;
+    }
+    return words;
+}
+
+#endif
+
+/* ==== gen/na/sm_meet.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_meet.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_meet: how two processes find each other and agree: names, sockets,
+ * credentials, and the one question and answer that pass between them.
+ *
+ * The meeting point is a Unix socket of kind SOCK_SEQPACKET: in the abstract
+ * namespace ("sm://NAME"), where nothing stays behind, or a path ("sm:///p"),
+ * for processes without a common network namespace. Such a file outlives a
+ * killed process; whoever finds one that nobody listens on takes it over.
+ *
+ *     dialler                                        acceptor
+ *       connect; looks at the acceptor's credentials
+ *       HELLO + pair, public page, hint page -------->  looks at its own
+ *       <------------ WELCOME + public page, hint page
+ *     or
+ *       <------------ REFUSE: why
+ *
+ * All packets have one shape, little-endian:
+ *
+ *     0       4         6      7      8             16       20       24
+ *     +-------+---------+------+------+-------------+--------+--------+
+ *     | magic | version | kind | 0    | incarnation | slot   | reason |
+ *     +-------+---------+------+------+-------------+--------+--------+
+ *     24           28          32        34
+ *     +------------+-----------+---------+---------+
+ *     | ring size  | reserved  | length  | name    |
+ *     +------------+-----------+---------+---------+
+ *
+ * `slot` is the bit that the other side sets in our hint page; `name`, of
+ * HELLO, where the dialler listens, or nothing. After that the socket carries
+ * nothing but bells, of one byte, and the news of its end.
+ *
+ * Locking: none. Must not know: addresses, rings.
+ */
+#ifndef HG_GEN_NA_SM_MEET_H
+#define HG_GEN_NA_SM_MEET_H
+
+/* #include "na/sm_page.h" */
+
+#if HG_ENABLE_SM
+
+#define NA_SM_VERSION 1
+#define NA_SM_FDS 3       /* descriptors that a packet can carry */
+#define NA_SM_UIDS 16     /* users that a policy can name */
+#define NA_SM_NAME_MAX 64 /* of an abstract name */
+
+enum na_sm_packet_kind { NA_SM_HELLO = 1, NA_SM_WELCOME, NA_SM_REFUSE };
+
+enum { NA_SM_FD_PUBLIC, NA_SM_FD_HINTS, NA_SM_FD_PAIR };
+
+struct na_sm_packet {
+    uint16_t version;
+    uint8_t kind;
+    uint64_t incarnation;
+    uint32_t slot;
+    uint32_t reason;
+    uint32_t ring_size;
+    char name[NA_MAX_ADDR_LEN];
+    /* Receiving: owned by the packet until na_sm_packet_close. */
+    int fds[NA_SM_FDS];
+    unsigned fd_count;
+};
+
+/* A name as the system wants it. */
+struct na_sm_name {
+    struct sockaddr_un where;
+    socklen_t size;
+    bool is_path;
+};
+
+/* Which users may meet us. */
+struct na_sm_policy {
+    bool anybody;
+    unsigned count;
+    uid_t uids[NA_SM_UIDS]; /* besides our own */
+};
+
+/* Read na_init_info.auth_key: NULL or "": the own user; "any-user"; or user
+ * ids, separated by commas. NA_INVALID_ARG, logged. */
+HG_PRIVATE na_return_t na_sm_policy_parse(
+    const char *text, struct na_sm_policy *policy_p);
+
+/* Whether the other end of a connection may meet us, and its process.
+ * NA_PERMISSION, logged. */
+HG_PRIVATE na_return_t na_sm_policy_check(
+    const struct na_sm_policy *policy, int fd, pid_t *pid_p);
+
+/* What stands behind "sm://". NA_INVALID_ARG, logged. */
+HG_PRIVATE na_return_t na_sm_name_parse(
+    const char *rest, struct na_sm_name *name_p);
+
+/* Listen. NA_ADDRINUSE: somebody does already, or the path is another file;
+ * NA_ADDRNOTAVAIL: no such place; NA_IO_ERROR. All logged. */
+HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
+    const struct na_sm_policy *policy, struct stat *made_p, int *fd_p);
+
+/* Stop listening: remove the file that na_sm_listen made, if it is there. */
+HG_PRIVATE void na_sm_unlisten(
+    const struct na_sm_name *name, const struct stat *made, int fd);
+
+/* Connect, without waiting. NA_AGAIN: too many do, try again later;
+ * NA_HOSTUNREACH: nobody listens; NA_PERMISSION, NA_IO_ERROR: logged. */
+HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p);
+
+/* Send a packet with `count` of its descriptors, which stay the caller's.
+ * NA_AGAIN: the user has as many descriptors under way as may be, try later;
+ * NA_DISCONNECT. */
+HG_PRIVATE na_return_t na_sm_packet_send(
+    int fd, const struct na_sm_packet *packet, unsigned count);
+
+/* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
+ * NA_PROTOCOL_ERROR: nonsense; NA_IO_ERROR, logged: our descriptors ran out. A
+ * packet of another version has nothing but that. */
+HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
+
+/* Close the descriptors that came with a packet. */
+HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_meet.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_meet.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_meet: see sm_meet.h. */
+/* #include "na/sm_meet.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/log.h" */
+/* #include "base/wire.h" */
+
+#define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
+#define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
+#define NA_SM_BACKLOG 4096
+#define NA_SM_PACKET_HEAD 34u
+#define NA_SM_PACKET_MAX (NA_SM_PACKET_HEAD + NA_MAX_ADDR_LEN)
+
+/* ---- Who may ---- */
+
+HG_PRIVATE na_return_t na_sm_policy_parse(
+    const char *text, struct na_sm_policy *policy_p)
+{
+    struct na_sm_policy policy;
+    const char *at = text;
+
+    memset(&policy, 0, sizeof(policy));
+    if (text != NULL && strcmp(text, "any-user") == 0) {
+        policy.anybody = true;
+        at = NULL;
+    }
+    while (at != NULL && *at != '\0') {
+        char *end = NULL;
+        unsigned long uid = strtoul(at, &end, 10);
+
+        if (*at < '0' || *at > '9' || uid >= UINT32_MAX ||
+            policy.count == NA_SM_UIDS || (*end != ',' && *end != '\0') ||
+            (*end == ',' && end[1] == '\0')) {
+            hg_log_error("sm",
+                "auth_key '%s': neither \"any-user\" nor up to %d user ids "
+                "with commas between",
+                text, NA_SM_UIDS);
+            return NA_INVALID_ARG;
+        }
+        policy.uids[policy.count++] = (uid_t) uid;
+        at = *end == ',' ? end + 1 : end;
+    }
+    *policy_p = policy;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_sm_policy_check(
+    const struct na_sm_policy *policy, int fd, pid_t *pid_p)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    bool allowed;
+    unsigned i;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+        hg_log_error("sm", "a peer has no credentials: %s", strerror(errno));
+        return NA_PERMISSION;
+    }
+    allowed = policy->anybody || peer.uid == geteuid();
+    for (i = 0; i < policy->count && !allowed; i++)
+        allowed = peer.uid == policy->uids[i];
+    if (!allowed) {
+        hg_log_error("sm",
+            "process %ld of user %lu is refused: auth_key does not allow it",
+            (long) peer.pid, (unsigned long) peer.uid);
+        return NA_PERMISSION;
+    }
+    *pid_p = peer.pid;
+    return NA_SUCCESS;
+}
+
+/* ---- Names ---- */
+
+static na_return_t na_sm_name_bad(const char *rest, const char *why)
+{
+    hg_log_error("sm", "sm://%s: %s", rest, why);
+    return NA_INVALID_ARG;
+}
+
+HG_PRIVATE na_return_t na_sm_name_parse(
+    const char *rest, struct na_sm_name *name_p)
+{
+    struct na_sm_name name;
+    size_t length = strlen(rest);
+    size_t i;
+
+    memset(&name, 0, sizeof(name));
+    name.where.sun_family = AF_UNIX;
+    name.is_path = rest[0] == '/';
+    if (name.is_path) {
+        if (length >= sizeof(name.where.sun_path))
+            return na_sm_name_bad(rest, "longer than a socket's path");
+        memcpy(name.where.sun_path, rest, length + 1);
+        name.size =
+            (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length + 1);
+        *name_p = name;
+        return NA_SUCCESS;
+    }
+    if (length == 0 || length > NA_SM_NAME_MAX)
+        return na_sm_name_bad(rest, "a name has 1 to 64 characters");
+    for (i = 0; i < length; i++) {
+        char c = rest[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
+            return na_sm_name_bad(
+                rest, "neither letters, digits, '.', '_', '-' nor /path");
+    }
+    memcpy(name.where.sun_path + 1, NA_SM_PREFIX, sizeof(NA_SM_PREFIX) - 1);
+    memcpy(name.where.sun_path + sizeof(NA_SM_PREFIX), rest, length);
+    name.size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) +
+        sizeof(NA_SM_PREFIX) + length);
+    *name_p = name;
+    return NA_SUCCESS;
+}
+
+/* For the log. */
+static const char *na_sm_name_text(const struct na_sm_name *name)
+{
+    return name->is_path ? name->where.sun_path
+                         : name->where.sun_path + sizeof(NA_SM_PREFIX);
+}
+
+/* ---- Listening ---- */
+
+static int na_sm_socket(void)
+{
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* Remove a socket's file that nobody listens on. False: somebody does, or it
+ * is something else. */
+static bool na_sm_clear_path(const struct na_sm_name *name)
+{
+    struct stat there;
+    int fd;
+    bool stale;
+
+    if (lstat(name->where.sun_path, &there) != 0 || !S_ISSOCK(there.st_mode))
+        return false;
+    fd = na_sm_socket();
+    if (fd < 0)
+        return false;
+    stale =
+        connect(fd, (const struct sockaddr *) &name->where, name->size) != 0 &&
+        errno == ECONNREFUSED;
+    (void) close(fd);
+    return stale && unlink(name->where.sun_path) == 0;
+}
+
+/* The folder of a path, locked, so that of several processes that find a
+ * stale file one takes it over. Anybody can lock a folder, so this waits a
+ * second and then goes on without. -1: nobody can open it. */
+static int na_sm_lock_folder(const struct na_sm_name *name)
+{
+    char folder[sizeof(name->where.sun_path) + 2];
+    char *slash;
+    int tries = 100;
+    int fd;
+
+    memcpy(folder, name->where.sun_path, sizeof(name->where.sun_path));
+    folder[sizeof(name->where.sun_path)] = '\0';
+    slash = strrchr(folder, '/');
+    assert(slash != NULL);
+    slash[slash == folder] = '\0';
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0 && tries-- > 0)
+        (void) poll(NULL, 0, 10);
+    return fd;
+}
+
+static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
+{
+    const struct sockaddr *where = (const struct sockaddr *) &name->where;
+    int error;
+
+    if (bind(fd, where, name->size) == 0)
+        return NA_SUCCESS;
+    error = errno;
+    if (error == EADDRINUSE && name->is_path && na_sm_clear_path(name)) {
+        if (bind(fd, where, name->size) == 0)
+            return NA_SUCCESS;
+        error = errno;
+    }
+    hg_log_error("sm", "cannot listen on %s: %s", na_sm_name_text(name),
+        strerror(error));
+    return error == EADDRINUSE ? NA_ADDRINUSE
+        : error == EACCES      ? NA_PERMISSION
+                               : NA_ADDRNOTAVAIL;
+}
+
+HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
+    const struct na_sm_policy *policy, struct stat *made_p, int *fd_p)
+{
+    bool others = policy->anybody || policy->count > 0;
+    int folder = -1;
+    int fd = na_sm_socket();
+    na_return_t ret;
+
+    if (fd < 0)
+        return na_sm_page_no_fd("a listening socket");
+    if (name->is_path)
+        folder = na_sm_lock_folder(name);
+    memset(made_p, 0, sizeof(*made_p));
+    ret = na_sm_bind(name, fd);
+    if (ret != NA_SUCCESS)
+        goto close_fd;
+    /* Before anybody can connect: the policy decides, not the umask. */
+    if (name->is_path &&
+        (lstat(name->where.sun_path, made_p) != 0 ||
+            (others && chmod(name->where.sun_path, 0666) != 0)))
+        ret = NA_IO_ERROR;
+    if (ret == NA_SUCCESS && listen(fd, NA_SM_BACKLOG) != 0)
+        ret = NA_IO_ERROR;
+    if (ret != NA_SUCCESS) {
+        hg_log_error("sm", "cannot listen on %s: %s", na_sm_name_text(name),
+            strerror(errno));
+        if (name->is_path)
+            (void) unlink(name->where.sun_path);
+        goto close_fd;
+    }
+    if (folder >= 0)
+        (void) close(folder);
+    *fd_p = fd;
+    return NA_SUCCESS;
+
+close_fd:
+    if (folder >= 0)
+        (void) close(folder);
+    (void) close(fd);
+    return ret;
+}
+
+HG_PRIVATE void na_sm_unlisten(
+    const struct na_sm_name *name, const struct stat *made, int fd)
+{
+    struct stat there;
+
+    if (name->is_path && lstat(name->where.sun_path, &there) == 0 &&
+        there.st_ino == made->st_ino && there.st_dev == made->st_dev)
+        (void) unlink(name->where.sun_path);
+    (void) close(fd);
+}
+
+HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p)
+{
+    int fd = na_sm_socket();
+    int error;
+
+    if (fd < 0)
+        return na_sm_page_no_fd("a connection");
+    if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
+        *fd_p = fd;
+        return NA_SUCCESS;
+    }
+    error = errno;
+    (void) close(fd);
+    if (error == EAGAIN)
+        return NA_AGAIN;
+    hg_log_info("sm", "%s: %s", na_sm_name_text(name), strerror(error));
+    return error == EACCES || error == EPERM ? NA_PERMISSION : NA_HOSTUNREACH;
+}
+
+/* ---- Packets ---- */
+
+static size_t na_sm_packet_encode(
+    const struct na_sm_packet *packet, unsigned char bytes[NA_SM_PACKET_MAX])
+{
+    size_t length = strlen(packet->name);
+
+    assert(length < NA_MAX_ADDR_LEN);
+    memset(bytes, 0, NA_SM_PACKET_HEAD);
+    hg_wire_store32(bytes, NA_SM_MAGIC);
+    hg_wire_store16(bytes + 4, packet->version);
+    bytes[6] = packet->kind;
+    hg_wire_store64(bytes + 8, packet->incarnation);
+    hg_wire_store32(bytes + 16, packet->slot);
+    hg_wire_store32(bytes + 20, packet->reason);
+    hg_wire_store32(bytes + 24, packet->ring_size);
+    hg_wire_store16(bytes + 32, (uint16_t) length);
+    memcpy(bytes + NA_SM_PACKET_HEAD, packet->name, length);
+    return NA_SM_PACKET_HEAD + length;
+}
+
+static na_return_t na_sm_packet_decode(
+    const unsigned char *bytes, size_t size, struct na_sm_packet *packet)
+{
+    size_t length;
+    size_t i;
+
+    if (size < 8 || hg_wire_load32(bytes) != NA_SM_MAGIC)
+        return NA_PROTOCOL_ERROR;
+    packet->version = hg_wire_load16(bytes + 4);
+    packet->kind = bytes[6];
+    if (packet->version != NA_SM_VERSION)
+        return NA_SUCCESS;
+    if (size < NA_SM_PACKET_HEAD)
+        return NA_PROTOCOL_ERROR;
+    packet->incarnation = hg_wire_load64(bytes + 8);
+    packet->slot = hg_wire_load32(bytes + 16);
+    packet->reason = hg_wire_load32(bytes + 20);
+    packet->ring_size = hg_wire_load32(bytes + 24);
+    length = hg_wire_load16(bytes + 32);
+    if (length >= sizeof(packet->name) || size - NA_SM_PACKET_HEAD != length)
+        return NA_PROTOCOL_ERROR;
+    for (i = 0; i < length; i++) {
+        if (bytes[NA_SM_PACKET_HEAD + i] < 0x20 ||
+            bytes[NA_SM_PACKET_HEAD + i] >= 0x7f)
+            return NA_PROTOCOL_ERROR;
+    }
+    memcpy(packet->name, bytes + NA_SM_PACKET_HEAD, length);
+    packet->name[length] = '\0';
+    return packet->slot < NA_SM_PEERS && packet->incarnation != 0
+        ? NA_SUCCESS
+        : NA_PROTOCOL_ERROR;
+}
+
+/* Room for a control message with descriptors, aligned as it must be. */
+union na_sm_packet_control {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(NA_SM_FDS * sizeof(int))];
+};
+
+HG_PRIVATE na_return_t na_sm_packet_send(
+    int fd, const struct na_sm_packet *packet, unsigned count)
+{
+    unsigned char bytes[NA_SM_PACKET_MAX];
+    union na_sm_packet_control control;
+    struct iovec part;
+    struct msghdr message;
+    ssize_t sent;
+
+    assert(count <= NA_SM_FDS);
+    memset(&message, 0, sizeof(message));
+    memset(&control, 0, sizeof(control));
+    part.iov_base = bytes;
+    part.iov_len = na_sm_packet_encode(packet, bytes);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (count > 0) {
+        struct cmsghdr *header;
+
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(header), packet->fds, count * sizeof(int));
+    }
+    do
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno == ETOOMANYREFS)
+        return NA_AGAIN;
+    return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
+}
+
+/* Take the descriptors of a message; those past NA_SM_FDS are closed. */
+static void na_sm_packet_take_fds(
+    struct msghdr *message, struct na_sm_packet *packet)
+{
+    struct cmsghdr *header;
+
+    for (header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        size_t i;
+
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (i = 0; i < count; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+            if (packet->fd_count < NA_SM_FDS)
+                packet->fds[packet->fd_count++] = fd;
+            else
+                (void) close(fd);
+        }
+    }
+}
+
+HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
+{
+    unsigned char bytes[NA_SM_PACKET_MAX];
+    union na_sm_packet_control control;
+    struct iovec part;
+    struct msghdr message;
+    unsigned resets = 0;
+    ssize_t got;
+    na_return_t ret;
+
+    memset(packet_p, 0, sizeof(*packet_p));
+    memset(&message, 0, sizeof(message));
+    part.iov_base = bytes;
+    part.iov_len = sizeof(bytes);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof(control);
+    /* Whoever closed without reading what we said has reset the connection,
+     * which is told once and first; then comes what it had said. */
+    do
+        got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (
+        got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
+    if (got < 0)
+        return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
+    /* Also from a packet of no bytes, which looks like the end. */
+    na_sm_packet_take_fds(&message, packet_p);
+    ret = got == 0 ? NA_DISCONNECT
+                   : na_sm_packet_decode(bytes, (size_t) got, packet_p);
+    /* Fewer than there was room for: the process had none left. */
+    if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
+        packet_p->fd_count < NA_SM_FDS) {
+        errno = EMFILE;
+        ret = na_sm_page_no_fd("the memory of a peer");
+    } else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        ret = NA_PROTOCOL_ERROR;
+    }
+    if (ret != NA_SUCCESS)
+        na_sm_packet_close(packet_p);
+    return ret;
+}
+
+HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
+{
+    while (packet->fd_count > 0)
+        (void) close(packet->fds[--packet->fd_count]);
+}
+
+#endif
+
+/* ==== gen/na/sm_peer.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_peer.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_peer: the classes and addresses of the transport sm, and the life of a
+ * pair: the connection between two classes.
+ *
+ *     idle <--bye--- closing <--- ready --bye--> leaving
+ *       |                           ^               |
+ *       +------> dialling ----------+--> dying <----+
+ *                            (accepted)     |
+ *                                           v
+ *                                          dead
+ *
+ * An address that was looked up stands for a name and can be dialled again
+ * once its connection was closed in order; one that was accepted stands for
+ * its connection and is dead after it. Dying: the connection is gone; what its
+ * ring still holds is delivered, then the address is buried. Two classes that
+ * dial each other have two pairs.
+ *
+ * A pair is one memory, made by the dialler: a page with the words of both
+ * directions, then the ring from dialler to acceptor, then the one back.
+ * Besides, each side maps the other's public page and hint page. One
+ * descriptor stays open: the socket, whose end is the news of a death.
+ *
+ * Locking, outermost first:
+ *   class lock   the lists, the name table, states (with the address lock, to
+ *                change them), queued operations
+ *   address lock the producing side: the out ring, the bell, the mapping
+ * The consuming side, the sockets and everything that closes or unmaps belong
+ * to the thread that polls. Under these locks no function of the core is
+ * called that may call a slot; addr_create, addr_ref, count and wake are not
+ * such functions, addr_unref is.
+ *
+ * Must not know: how processes meet, how a class sleeps.
+ */
+#ifndef HG_GEN_NA_SM_PEER_H
+#define HG_GEN_NA_SM_PEER_H
+
+/* #include "base/map.h" */
+/* #include "na/loop.h" */
+/* #include "na/sm_meet.h" */
+
+#if HG_ENABLE_SM
+
+#define NA_SM_RING ((uint32_t) 128 << 10)
+#define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
+#define NA_SM_FRAME_HEADER 256u /* bytes, at most, in front of a frame's data */
+#define NA_SM_NEVER UINT64_MAX
+
+enum na_sm_state {
+    NA_SM_IDLE, /* no connection; the next use dials */
+    NA_SM_DIALLING,
+    NA_SM_READY,
+    NA_SM_CLOSING, /* we said BYE, or are about to */
+    NA_SM_LEAVING, /* they did */
+    NA_SM_DYING,
+    NA_SM_DEAD
+};
+
+/* The memory of a pair. */
+struct na_sm_shared {
+    struct na_sm_control control[2]; /* of the dialler's out, and back */
+    _Alignas(4096) unsigned char rings[2][NA_SM_RING];
+};
+
+/* What epoll tells about: the first member of whatever it is. */
+enum na_sm_watch {
+    NA_SM_WATCH_LISTENER,
+    NA_SM_WATCH_TIMER,
+    NA_SM_WATCH_GUEST,
+    NA_SM_WATCH_PEER
+};
+
+struct na_sm_addr {
+    struct na_addr base;
+    enum na_sm_watch watch;
+    struct na_link link;     /* class->addrs; while on it, one reference */
+    struct na_link turn;     /* class->dialling or class->dying */
+    struct na_sm_addr *next; /* of those whose names have one hash */
+    uint64_t hash;
+    struct na_sm_name where; /* if dialled */
+    bool dialled;            /* it has a name, and can be dialled again */
+    bool named;              /* it is in the table of names */
+    bool reached;            /* it was ready once */
+    bool closing;            /* dying because of a BYE */
+    bool drained;            /* dying: what its ring held is delivered */
+    bool has_lock;
+    _Atomic int state; /* enum na_sm_state */
+    na_return_t fate;  /* dying: what its lookups get */
+    int fd;            /* -1: none */
+    pid_t pid;         /* of the peer; used only while the socket lives */
+    uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
+    uint64_t deadline; /* dialling: to end */
+    uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
+    _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
+    struct na_link lookups;
+    struct na_link sends;
+    struct na_link closers;
+    bool owes_bye;
+    bool owes_ack;
+    _Atomic bool waiting; /* sends, or a BYE, are queued */
+    _Atomic bool stalled; /* a frame was refused for want of room */
+    /* The polling thread's. */
+    unsigned idle;     /* polls that found nothing */
+    _Atomic bool open; /* the rings may be read */
+    _Atomic bool held; /* the core has no room for the next message */
+    struct na_sm_in in;
+    /* Guarded by the address lock. */
+    pthread_mutex_t lock;
+    struct na_sm_shared *shared;
+    const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
+    struct na_sm_hints *peer_hints;
+    uint32_t peer_slot;
+    uint64_t rung; /* the last sleep of the peer that we ended */
+    struct na_sm_out out;
+};
+
+/* A connection that has not said HELLO. */
+struct na_sm_guest {
+    enum na_sm_watch watch;
+    struct na_link link;
+    int fd;
+    uint64_t deadline;
+    pid_t pid;
+};
+
+struct na_sm_class {
+    struct na_class base;
+    struct na_loop loop; /* what we send to ourselves */
+    struct na_sm_policy policy;
+    struct na_sm_name where;
+    struct stat made;
+    enum na_sm_watch listener; /* for epoll to point at */
+    enum na_sm_watch timer;
+    int listen_fd;
+    int epoll_fd;
+    int timer_fd;
+    int spare_fd; /* given up to tell a caller that there are no more */
+    int public_fd;
+    int hints_fd;
+    struct na_sm_public *public_page;
+    struct na_sm_hints *hints;
+    unsigned char *bounce; /* a message, while it is looked at; polling */
+    struct na_link live;   /* of all classes of the process; see sm.c */
+    _Atomic bool forked;   /* this process is a child of the one it is of */
+    _Atomic bool fork_told;
+    pthread_mutex_t lock;
+    /* Guarded by lock. */
+    struct na_link addrs;
+    struct na_link dialling;
+    struct na_link dying;
+    _Atomic bool mourning; /* somebody is on that list; read without it */
+    struct hg_map names;   /* dialled addresses by hash of their names */
+    _Atomic(struct na_sm_addr *) *slots;
+    uint32_t slot_hint;        /* where to look for a free one */
+    uint32_t pairs;            /* slots in use */
+    uint64_t tick;             /* when time alone demands something */
+    uint64_t timer_at;         /* what timer_fd is set to */
+    uint64_t sleep;            /* number of the last sleep */
+    _Atomic unsigned sleepers; /* read without it */
+    /* The polling thread's, which locks to change the list. */
+    struct na_link guests;
+    unsigned guest_count;
+    unsigned polls;
+    uint64_t look_at;  /* when to ask the sockets next */
+    uint64_t scan_at;  /* when to look at all rings next */
+    _Atomic bool rung; /* ask them at once */
+    bool more;         /* a visit may have left records behind */
+    bool crowded;      /* callers are turned away, and that was logged */
+};
+
+struct na_sm_op {
+    struct na_op base;
+    bool held; /* on one of our lists; guarded by the class lock */
+};
+
+static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)
+{
+    return (struct na_sm_class *) (uintptr_t) na_class;
+}
+
+static inline struct na_sm_addr *na_sm_addr_of(const struct na_addr *addr)
+{
+    return (struct na_sm_addr *) (uintptr_t) addr;
+}
+
+static inline struct na_sm_op *na_sm_op_of(struct na_op *op)
+{
+    return HG_CONTAINER_OF(op, struct na_sm_op, base);
+}
+
+static inline enum na_sm_state na_sm_peer_state(const struct na_sm_addr *addr)
+{
+    return (enum na_sm_state) atomic_load_explicit(
+        &addr->state, memory_order_relaxed);
+}
+
+/* An operation enters one of our lists, or leaves it; the class lock is
+ * held. */
+static inline void na_sm_op_push(struct na_link *list, struct na_op *op)
+{
+    na_sm_op_of(op)->held = true;
+    hg_list_push(list, &op->link);
+}
+
+static inline struct na_op *na_sm_op_pop(struct na_link *list)
+{
+    struct na_link *link = hg_list_pop(list);
+    struct na_op *op;
+
+    if (link == NULL)
+        return NULL;
+    op = HG_CONTAINER_OF(link, struct na_op, link);
+    na_sm_op_of(op)->held = false;
+    return op;
+}
+
+/* Unlock the class, waking a sleeper who has something to do now. */
+HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self);
+
+/* A new address; `where` NULL: it is not for dialling. NULL: out of memory. */
+HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
+    const char *name, na_bool_t is_self, const struct na_sm_name *where);
+
+/* The slot addr_release. */
+HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
+
+/* The table of names; the class lock is held. */
+HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
+    struct na_sm_class *self, const char *name);
+HG_PRIVATE na_return_t na_sm_peer_enter(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* A slot for a pair; the class lock is held. NA_AGAIN, logged: all taken. */
+HG_PRIVATE na_return_t na_sm_peer_take_slot(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Change a state; the class lock is held. */
+HG_PRIVATE void na_sm_peer_move(
+    struct na_sm_addr *addr, enum na_sm_state state);
+
+/* Have the polling thread dial an idle address; the class lock is held. */
+HG_PRIVATE void na_sm_peer_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The rings of a pair are mapped, and so are the peer's pages: open them. */
+HG_PRIVATE void na_sm_peer_open(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The connection is gone, or is no good: the address will be buried once what
+ * came by it is delivered. The class lock is held. */
+HG_PRIVATE void na_sm_peer_lose(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
+
+/* End a dying connection, whose messages are delivered, and its address unless
+ * that can be used again. By the polling thread, without a lock. */
+HG_PRIVATE void na_sm_peer_bury(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Unmap and close what a pair has; the class is closing, or by bury. */
+HG_PRIVATE void na_sm_peer_part(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Complete every operation of a list of our own; without a lock. */
+HG_PRIVATE void na_sm_peer_complete(
+    struct na_sm_class *self, struct na_link *list, na_return_t ret);
+
+/* Move every operation of a list of ours to one of the caller's, where cancel
+ * does not find it; the class lock is held. */
+HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from);
+
+/* In the child of a fork: NA_FAULT, logged once. */
+HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_peer.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_peer.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_peer: see sm_peer.h. */
+/* #include "na/sm_peer.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/clock.h" */
+/* #include "base/crc64.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+
+HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
+{
+    bool wake = self->sleepers > 0 &&
+        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying));
+
+    hg_unlock(&self->lock);
+    if (wake)
+        self->base.core->wake(&self->base);
+}
+
+HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self)
+{
+    if (!atomic_exchange(&self->fork_told, true))
+        hg_log_error("sm",
+            "this class belongs to the process that forked this one: open "
+            "another");
+    return NA_FAULT;
+}
+
+/* ---- Addresses ---- */
+
+HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
+    const char *name, na_bool_t is_self, const struct na_sm_name *where)
+{
+    struct na_addr *base =
+        self->base.core->addr_create(&self->base, name, is_self);
+    struct na_sm_addr *addr;
+
+    if (base == NULL)
+        return NULL;
+    addr = na_sm_addr_of(base);
+    addr->watch = NA_SM_WATCH_PEER;
+    hg_list_init(&addr->link);
+    hg_list_init(&addr->turn);
+    hg_list_init(&addr->lookups);
+    hg_list_init(&addr->sends);
+    hg_list_init(&addr->closers);
+    addr->fd = -1;
+    addr->slot = NA_SM_PEERS;
+    addr->retry = NA_SM_NEVER;
+    if (where != NULL) {
+        addr->where = *where;
+        addr->dialled = true;
+    }
+    addr->has_lock = hg_lock_init(&addr->lock) == NA_SUCCESS;
+    if (addr->has_lock)
+        return addr;
+    self->base.core->addr_unref(base);
+    return NULL;
+}
+
+HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(base);
+
+    assert(addr->shared == NULL && addr->fd < 0);
+    assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
+    if (addr->has_lock)
+        pthread_mutex_destroy(&addr->lock);
+}
+
+HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
+    struct na_sm_class *self, const char *name)
+{
+    uint64_t hash = hg_crc64_update(0, name, strlen(name));
+    struct na_sm_addr *addr =
+        (struct na_sm_addr *) hg_map_get(&self->names, hash);
+
+    while (addr != NULL && strcmp(addr->base.name, name) != 0)
+        addr = addr->next;
+    return addr;
+}
+
+HG_PRIVATE na_return_t na_sm_peer_enter(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const char *name = addr->base.name;
+    na_return_t ret;
+
+    addr->hash = hg_crc64_update(0, name, strlen(name));
+    addr->next = (struct na_sm_addr *) hg_map_get(&self->names, addr->hash);
+    ret = hg_map_put(&self->names, addr->hash, addr);
+    if (ret != NA_SUCCESS) {
+        hg_log_error("sm", "no memory for the name %s", name);
+        return ret;
+    }
+    addr->named = true;
+    hg_list_push(&self->addrs, &addr->link);
+    return NA_SUCCESS;
+}
+
+/* Out of the table of names. */
+static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_addr *first;
+    struct na_sm_addr **at = &first;
+
+    if (!addr->named)
+        return;
+    addr->named = false;
+    first = (struct na_sm_addr *) hg_map_remove(&self->names, addr->hash);
+    while (*at != addr)
+        at = &(*at)->next;
+    *at = addr->next;
+    addr->next = NULL;
+    /* A removal made room for this. */
+    if (first != NULL)
+        (void) hg_map_put(&self->names, addr->hash, first);
+}
+
+HG_PRIVATE na_return_t na_sm_peer_take_slot(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    uint32_t i;
+
+    for (i = 0; i < NA_SM_PEERS; i++) {
+        uint32_t slot = (self->slot_hint + i) % NA_SM_PEERS;
+
+        if (atomic_load(&self->slots[slot]) != NULL)
+            continue;
+        self->slot_hint = slot + 1;
+        self->pairs++;
+        addr->slot = slot;
+        atomic_store(&self->slots[slot], addr);
+        return NA_SUCCESS;
+    }
+    hg_log_error("sm", "no more than %u peers at a time", NA_SM_PEERS);
+    return NA_AGAIN;
+}
+
+/* ---- States ---- */
+
+HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
+{
+    hg_lock(&addr->lock);
+    atomic_store(&addr->state, state);
+    hg_unlock(&addr->lock);
+}
+
+HG_PRIVATE void na_sm_peer_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    assert(na_sm_peer_state(addr) == NA_SM_IDLE && addr->dialled);
+    assert(addr->fd < 0 && hg_list_is_empty(&addr->turn));
+    na_sm_peer_move(addr, NA_SM_DIALLING);
+    addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
+    addr->retry = 0;
+    hg_list_push(&self->dialling, &addr->turn);
+    self->tick = 0;
+    atomic_store(&self->rung, true);
+}
+
+HG_PRIVATE void na_sm_peer_open(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    unsigned ours = addr->dialled ? 0 : 1;
+
+    hg_lock(&self->lock);
+    hg_lock(&addr->lock);
+    na_sm_out_init(&addr->out, &addr->shared->control[ours],
+        addr->shared->rings[ours], NA_SM_RING);
+    na_sm_in_init(&addr->in, &addr->shared->control[1 - ours],
+        addr->shared->rings[1 - ours], NA_SM_RING);
+    addr->rung = 0;
+    addr->reached = true;
+    /* Somebody may have asked for the end of it before it began. */
+    addr->owes_bye = !hg_list_is_empty(&addr->closers);
+    atomic_store(
+        &addr->waiting, addr->owes_bye || !hg_list_is_empty(&addr->sends));
+    atomic_store(&addr->open, true);
+    atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
+    hg_unlock(&addr->lock);
+    hg_list_remove(&addr->turn);
+    na_sm_hint_set(self->hints, addr->slot); /* look there first */
+    self->base.core->count(&self->base, "sm_met", 1);
+    hg_unlock(&self->lock);
+}
+
+HG_PRIVATE void na_sm_peer_lose(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+{
+    enum na_sm_state state = na_sm_peer_state(addr);
+
+    if (state == NA_SM_IDLE || state >= NA_SM_DYING)
+        return;
+    addr->closing = state == NA_SM_CLOSING || state == NA_SM_LEAVING;
+    addr->fate = fate;
+    addr->drained = state == NA_SM_DIALLING || fate == NA_PROTOCOL_ERROR;
+    na_sm_peer_move(addr, NA_SM_DYING);
+    if (!addr->closing || !addr->dialled)
+        na_sm_peer_forget(self, addr);
+    hg_list_remove(&addr->turn);
+    hg_list_push(&self->dying, &addr->turn);
+    atomic_store(&self->mourning, true);
+}
+
+HG_PRIVATE void na_sm_peer_part(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    hg_lock(&addr->lock);
+    atomic_store(&addr->open, false);
+    na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
+    na_sm_page_unmap(addr->peer_public, NA_SM_PUBLIC_SIZE);
+    na_sm_page_unmap(addr->peer_hints, NA_SM_HINTS_SIZE);
+    addr->shared = NULL;
+    addr->peer_public = NULL;
+    addr->peer_hints = NULL;
+    if (addr->fd >= 0) {
+        (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
+        (void) close(addr->fd);
+    }
+    addr->fd = -1;
+    addr->pid = 0;
+    hg_unlock(&addr->lock);
+    if (addr->slot < NA_SM_PEERS) {
+        atomic_store(&self->slots[addr->slot], NULL);
+        na_sm_hint_clear(self->hints, addr->slot);
+        addr->slot = NA_SM_PEERS;
+        self->pairs--;
+    }
+    atomic_store(&addr->waiting, false);
+    atomic_store(&addr->stalled, false);
+    atomic_store(&addr->held, false);
+    addr->owes_bye = false;
+    addr->owes_ack = false;
+}
+
+HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from)
+{
+    struct na_op *op;
+
+    while ((op = na_sm_op_pop(from)) != NULL)
+        hg_list_push(to, &op->link);
+}
+
+HG_PRIVATE void na_sm_peer_complete(
+    struct na_sm_class *self, struct na_link *list, na_return_t ret)
+{
+    struct na_link *link;
+
+    while ((link = hg_list_pop(list)) != NULL)
+        self->base.core->complete(
+            HG_CONTAINER_OF(link, struct na_op, link), ret);
+}
+
+/* What a dead address says: to those who knew it, that it went. */
+static na_return_t na_sm_peer_epitaph(
+    struct na_sm_addr *addr, bool lookups, const char *name)
+{
+    if (addr->fate == NA_PROTOCOL_ERROR || addr->fate == NA_FAULT)
+        return addr->fate;
+    if (addr->reached) {
+        hg_log_info("sm", "lost the peer %s", name);
+        return NA_DISCONNECT;
+    }
+    if (lookups && addr->fate == NA_HOSTUNREACH)
+        hg_log_error("sm", "%s cannot be reached", name);
+    return addr->fate;
+}
+
+HG_PRIVATE void na_sm_peer_bury(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link lookups, sends, closers;
+    na_return_t ret;
+    bool again;
+
+    hg_list_init(&lookups);
+    hg_list_init(&sends);
+    hg_list_init(&closers);
+    hg_lock(&self->lock);
+    assert(na_sm_peer_state(addr) == NA_SM_DYING);
+    hg_list_remove(&addr->turn);
+    na_sm_peer_part(self, addr);
+    na_sm_peer_take_ops(&closers, &addr->closers);
+    again = addr->closing && addr->dialled;
+    na_sm_peer_move(addr, again ? NA_SM_IDLE : NA_SM_DEAD);
+    if (again &&
+        (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends)))
+        na_sm_peer_dial(self, addr);
+    if (!again) {
+        hg_list_remove(&addr->link);
+        na_sm_peer_take_ops(&lookups, &addr->lookups);
+        na_sm_peer_take_ops(&sends, &addr->sends);
+    }
+    na_sm_peer_unlock(self);
+    na_sm_peer_complete(self, &closers, NA_SUCCESS);
+    if (again)
+        return;
+    ret = na_sm_peer_epitaph(addr, !hg_list_is_empty(&lookups),
+        addr->base.name != NULL ? addr->base.name : "(unnamed)");
+    na_sm_peer_complete(self, &lookups, addr->fate);
+    na_sm_peer_complete(self, &sends, ret);
+    core->addr_dead(&addr->base, ret);
+    core->addr_unref(&addr->base);
+}
+
+#endif
+
+/* ==== gen/na/sm_flow.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_flow.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_flow: what passes between the two ends of a pair: messages, frames, the
+ * two words of a goodbye; queued where the ring is full, delivered in order.
+ *
+ * Nothing is lost between a sender and a receiver who sleeps. The sender
+ * publishes the tail, then looks whether its bit is set in the receiver's hint
+ * page and sets it, then looks whether the receiver sleeps and rings its bell.
+ * The receiver, before it sleeps, says so, then looks at the rings whose bits
+ * are set; and where it clears a bit it looks at the ring once more. Each of
+ * these is "publish, then look" on both sides, in one order that all agree on.
+ *
+ * The way back, when a full ring has room again, is the same with `starved`:
+ * the receiver that lowers it sets the bit and rings the bell.
+ *
+ * Locking: see sm_peer.h.
+ */
+#ifndef HG_GEN_NA_SM_FLOW_H
+#define HG_GEN_NA_SM_FLOW_H
+
+/* #include "na/sm_peer.h" */
+
+#if HG_ENABLE_SM
+
+/* The slots of struct na_plugin with the same names, for a peer. */
+HG_PRIVATE na_return_t na_sm_flow_send(
+    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op);
+HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
+    const void *header, size_t header_size, const void *data, size_t size,
+    void (*release)(void *arg), void *arg);
+HG_PRIVATE na_return_t na_sm_flow_terminate(
+    struct na_sm_class *self, struct na_op *op);
+
+/* Deliver what came from a peer, a bounded number of records, and send what is
+ * queued for it; the number of things done. By the polling thread. */
+HG_PRIVATE unsigned na_sm_flow_visit(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The same for whoever's hint is up; hints that were up for nothing for a
+ * while are lowered. */
+HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
+
+/* The same for everybody: hints may be spoiled. */
+HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self);
+
+/* A peer is dying: deliver what is left in its ring. */
+HG_PRIVATE void na_sm_flow_drain(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Whether a visit would find something, asked before sleeping. The class lock
+ * is held; the polling thread may be another one. */
+HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_flow.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_flow.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_flow: see sm_flow.h. */
+/* #include "na/sm_flow.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+
+#define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
+#define NA_SM_FLOW_IDLE 256u   /* visits for nothing before a hint is lowered */
+#define NA_SM_FLOW_LAST 16384u /* records of a dead peer: more than fit */
+
+/* ---- Out ---- */
+
+/* Wake the peer if it sleeps, once for each sleep: until it has eaten that
+ * bell, which it does under another number, it cannot sleep on. The address
+ * lock is held. */
+static void na_sm_flow_ring(struct na_sm_addr *addr)
+{
+    uint64_t asleep = atomic_load(&addr->peer_public->asleep);
+
+    if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
+        return;
+    addr->rung = asleep;
+    /* No room means that bells enough are there; a dead peer is noticed by
+     * who polls. */
+    (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Something was published for the peer; the address lock is held. */
+static void na_sm_flow_tell(struct na_sm_addr *addr)
+{
+    na_sm_hint_set(addr->peer_hints, addr->peer_slot);
+    na_sm_flow_ring(addr);
+}
+
+/* Write a record that consists of segments. The address lock is held, and the
+ * state allows it. NA_AGAIN, NA_PROTOCOL_ERROR. */
+static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
+    const struct na_sm_record *record, const struct na_segment *segments,
+    na_size_t count)
+{
+    unsigned char *at;
+    na_size_t i;
+    na_return_t ret;
+
+    assert(addr->shared != NULL);
+    ret = na_sm_out_reserve(&addr->out, record->size, &at);
+    if (ret != NA_SUCCESS)
+        return ret;
+    for (i = 0; i < count; i++) {
+        if (segments[i].size > 0)
+            memcpy(at, segments[i].address, (size_t) segments[i].size);
+        at += segments[i].size;
+    }
+    na_sm_out_commit(&addr->out, record);
+    na_sm_flow_tell(addr);
+    return NA_SUCCESS;
+}
+
+static na_return_t na_sm_flow_write_msg(
+    struct na_sm_addr *addr, const struct na_msg *msg)
+{
+    struct na_sm_record record = {(uint32_t) msg->size, NA_SM_MESSAGE,
+        msg->plane, msg->target, msg->tag, 0};
+
+    assert(msg->size <= NA_SM_MSG_MAX);
+    return na_sm_flow_write(addr, &record, msg->segments, msg->segment_count);
+}
+
+static na_return_t na_sm_flow_write_word(
+    struct na_sm_addr *addr, enum na_sm_kind kind)
+{
+    struct na_sm_record record = {0, (uint8_t) kind, 0, 0, 0, 0};
+
+    return na_sm_flow_write(addr, &record, NULL, 0);
+}
+
+/* The peer wrote nonsense. The connection that it was in may be gone by now,
+ * and another begun. */
+static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    enum na_sm_state state;
+
+    hg_lock(&self->lock);
+    state = na_sm_peer_state(addr);
+    if (state == NA_SM_READY || state == NA_SM_CLOSING ||
+        state == NA_SM_LEAVING) {
+        self->base.core->count(&self->base, "sm_broken", 1);
+        hg_log_error("sm", "process %ld wrote what cannot be into its ring",
+            (long) addr->pid);
+        na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
+    }
+    na_sm_peer_unlock(self);
+}
+
+/* Send what is queued, in order: sends, then the words of a goodbye. Both
+ * locks are held. Sends that left are moved to `sent`. */
+static na_return_t na_sm_flow_flush(
+    struct na_sm_addr *addr, struct na_link *sent, unsigned *n_p)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    while (ret == NA_SUCCESS && !hg_list_is_empty(&addr->sends)) {
+        struct na_op *op =
+            HG_CONTAINER_OF(addr->sends.next, struct na_op, link);
+
+        ret = na_sm_flow_write_msg(addr, &op->msg);
+        if (ret == NA_SUCCESS) {
+            (void) na_sm_op_pop(&addr->sends);
+            hg_list_push(sent, &op->link);
+            ++*n_p;
+        }
+    }
+    if (ret == NA_SUCCESS && addr->owes_ack) {
+        ret = na_sm_flow_write_word(addr, NA_SM_BYE_ACK);
+        addr->owes_ack = ret != NA_SUCCESS;
+    }
+    if (ret == NA_SUCCESS && addr->owes_bye) {
+        ret = na_sm_flow_write_word(addr, NA_SM_BYE);
+        addr->owes_bye = ret != NA_SUCCESS;
+    }
+    atomic_store(&addr->waiting, ret == NA_AGAIN);
+    return ret == NA_AGAIN ? NA_SUCCESS : ret;
+}
+
+/* Whether what is queued may leave now: after BYE or BYE_ACK nothing may. Both
+ * locks are held. */
+static bool na_sm_flow_may_flush(const struct na_sm_addr *addr)
+{
+    enum na_sm_state state = na_sm_peer_state(addr);
+
+    return state == NA_SM_READY || (state == NA_SM_CLOSING && addr->owes_bye) ||
+        ((state == NA_SM_LEAVING || state == NA_SM_CLOSING) && addr->owes_ack);
+}
+
+/* Send what is queued now. Without a lock; the number of things done. */
+static unsigned na_sm_flow_push(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_link sent;
+    unsigned n = 0;
+    bool relieved;
+    na_return_t ret = NA_SUCCESS;
+
+    hg_list_init(&sent);
+    hg_lock(&self->lock);
+    hg_lock(&addr->lock);
+    if (na_sm_flow_may_flush(addr))
+        ret = na_sm_flow_flush(addr, &sent, &n);
+    /* A frame that was to wait behind the queue; nobody else tells of this. */
+    relieved = ret == NA_SUCCESS && !atomic_load(&addr->waiting) &&
+        atomic_exchange(&addr->stalled, false);
+    hg_unlock(&addr->lock);
+    hg_unlock(&self->lock);
+    na_sm_peer_complete(self, &sent, NA_SUCCESS);
+    if (relieved)
+        self->base.core->wake(&self->base);
+    if (ret != NA_SUCCESS)
+        na_sm_flow_broken(self, addr);
+    return n;
+}
+
+/* A message that cannot leave at once. With an operation it waits for room, or
+ * for the connection. */
+static na_return_t na_sm_flow_queue(
+    struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
+{
+    na_return_t ret = NA_AGAIN;
+    bool ready;
+
+    hg_lock(&self->lock);
+    switch (na_sm_peer_state(addr)) {
+    case NA_SM_IDLE: na_sm_peer_dial(self, addr); break;
+    case NA_SM_DIALLING:
+    case NA_SM_READY: break;
+    case NA_SM_CLOSING:
+    case NA_SM_LEAVING:
+        if (!addr->dialled)
+            ret = NA_DISCONNECT;
+        break;
+    case NA_SM_DYING:
+        if (!addr->closing || !addr->dialled)
+            ret = NA_DISCONNECT;
+        break;
+    case NA_SM_DEAD: ret = NA_DISCONNECT; break;
+    }
+    ready = na_sm_peer_state(addr) == NA_SM_READY;
+    if (ret == NA_AGAIN && op != NULL) {
+        na_sm_op_push(&addr->sends, op);
+        if (ready)
+            atomic_store(&addr->waiting, true);
+        ret = NA_SUCCESS;
+    }
+    na_sm_peer_unlock(self);
+    /* Room may have come before the message was queued. */
+    if (ret == NA_SUCCESS && ready)
+        (void) na_sm_flow_push(self, addr);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_sm_flow_send(
+    struct na_sm_class *self, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
+    na_return_t ret = NA_AGAIN;
+
+    hg_lock(&addr->lock);
+    if (HG_LIKELY(na_sm_peer_state(addr) == NA_SM_READY) &&
+        !atomic_load_explicit(&addr->waiting, memory_order_relaxed))
+        ret = na_sm_flow_write_msg(addr, msg);
+    hg_unlock(&addr->lock);
+    if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
+        na_sm_flow_broken(self, addr);
+        return NA_DISCONNECT;
+    }
+    if (ret == NA_AGAIN)
+        return na_sm_flow_queue(self, addr, op);
+    if (op != NULL)
+        self->base.core->complete(op, NA_SUCCESS);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
+    const void *header, size_t header_size, const void *data, size_t size,
+    void (*release)(void *arg), void *arg)
+{
+    struct na_sm_class *self = na_sm_of(addr->base.na_class);
+    struct na_sm_record record = {(uint32_t) (header_size + size), NA_SM_FRAME,
+        0, 0, 0, (uint32_t) header_size};
+    struct na_segment segments[2];
+    na_return_t ret;
+
+    assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
+    segments[0].address = (void *) (uintptr_t) header;
+    segments[0].size = header_size;
+    segments[1].address = (void *) (uintptr_t) data;
+    segments[1].size = size;
+    hg_lock(&addr->lock);
+    if (na_sm_peer_state(addr) == NA_SM_READY) {
+        bool queued =
+            atomic_load_explicit(&addr->waiting, memory_order_relaxed);
+
+        ret = queued ? NA_AGAIN : na_sm_flow_write(addr, &record, segments, 2);
+        if (ret == NA_AGAIN)
+            atomic_store(&addr->stalled, true);
+        /* Whoever polls may have heard of room before it could see that
+         * somebody waits for it: look again. */
+        if (ret == NA_AGAIN && !queued)
+            ret = na_sm_flow_write(addr, &record, segments, 2);
+    } else {
+        ret = NA_DISCONNECT;
+    }
+    hg_unlock(&addr->lock);
+    if (HG_UNLIKELY(ret == NA_PROTOCOL_ERROR)) {
+        na_sm_flow_broken(self, addr);
+        return NA_DISCONNECT;
+    }
+    if (ret == NA_DISCONNECT) /* of one that can be dialled: not yet */
+        return na_sm_flow_queue(self, addr, NULL);
+    if (ret == NA_SUCCESS && release != NULL)
+        release(arg);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_sm_flow_terminate(
+    struct na_sm_class *self, struct na_op *op)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    bool closed;
+    bool flush = false;
+
+    hg_lock(&self->lock);
+    switch (na_sm_peer_state(addr)) {
+    case NA_SM_IDLE:
+    case NA_SM_DEAD: closed = true; break;
+    default: closed = addr->base.self != NA_FALSE; break;
+    }
+    if (!closed) {
+        na_sm_op_push(&addr->closers, op);
+        flush = na_sm_peer_state(addr) == NA_SM_READY;
+    }
+    if (flush) {
+        na_sm_peer_move(addr, NA_SM_CLOSING);
+        addr->owes_bye = true;
+        atomic_store(&addr->waiting, true);
+    }
+    na_sm_peer_unlock(self);
+    if (flush)
+        (void) na_sm_flow_push(self, addr);
+    if (closed)
+        self->base.core->complete(op, NA_SUCCESS);
+    return NA_SUCCESS;
+}
+
+/* ---- In ---- */
+
+/* The peer says BYE, or answers ours. False: it had no reason to. */
+static bool na_sm_flow_hear_word(
+    struct na_sm_class *self, struct na_sm_addr *addr, unsigned kind)
+{
+    enum na_sm_state state;
+    bool good = true;
+
+    hg_lock(&self->lock);
+    state = na_sm_peer_state(addr);
+    if (state == NA_SM_DYING) {
+        /* Its end was seen before its words were read. */
+    } else if (kind == NA_SM_BYE) {
+        if (state == NA_SM_READY)
+            na_sm_peer_move(addr, NA_SM_LEAVING);
+        addr->owes_ack = true;
+        atomic_store(&addr->waiting, true);
+    } else if (state == NA_SM_CLOSING && !addr->owes_bye) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    } else {
+        good = false;
+    }
+    na_sm_peer_unlock(self);
+    if (good && kind == NA_SM_BYE)
+        (void) na_sm_flow_push(self, addr);
+    return good;
+}
+
+/* Hand a record on. NA_AGAIN: the core has no room for it. */
+static na_return_t na_sm_flow_hear(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_record *record,
+    const unsigned char *payload)
+{
+    const struct na_core *core = self->base.core;
+    unsigned char header[NA_SM_FRAME_HEADER];
+
+    switch (record->kind) {
+    case NA_SM_MESSAGE:
+        if (record->size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX)
+            return NA_PROTOCOL_ERROR;
+        memcpy(self->bounce, payload, record->size);
+        return core->msg_arrived(&self->base, &addr->base, record->plane,
+            record->target, record->tag, self->bounce, record->size);
+    case NA_SM_FRAME:
+        if (record->extra > sizeof(header) || record->extra > record->size)
+            return NA_PROTOCOL_ERROR;
+        /* The header is looked at, the data only copied to where it goes. */
+        memcpy(header, payload, record->extra);
+        core->frame_arrived(&self->base, &addr->base, header, record->extra,
+            payload + record->extra, record->size - record->extra);
+        return NA_SUCCESS;
+    case NA_SM_BYE:
+    case NA_SM_BYE_ACK:
+        return na_sm_flow_hear_word(self, addr, record->kind)
+            ? NA_SUCCESS
+            : NA_PROTOCOL_ERROR;
+    default: return NA_PROTOCOL_ERROR;
+    }
+}
+
+/* There is room again in the peer's ring, and it waits for that. */
+static void na_sm_flow_relieve(struct na_sm_addr *addr)
+{
+    hg_lock(&addr->lock);
+    if (addr->shared != NULL)
+        na_sm_flow_tell(addr);
+    hg_unlock(&addr->lock);
+}
+
+/* Deliver up to `max` records; the number delivered. */
+static unsigned na_sm_flow_deliver(
+    struct na_sm_class *self, struct na_sm_addr *addr, unsigned max)
+{
+    struct na_sm_record record;
+    const unsigned char *payload;
+    unsigned n = 0;
+    na_return_t ret = NA_SUCCESS;
+
+    while (n < max) {
+        ret = na_sm_in_peek(&addr->in, &record, &payload);
+        if (ret == NA_AGAIN)
+            break;
+        if (ret == NA_SUCCESS)
+            ret = na_sm_flow_hear(self, addr, &record, payload);
+        atomic_store_explicit(
+            &addr->held, ret == NA_AGAIN, memory_order_relaxed);
+        if (ret != NA_SUCCESS)
+            break;
+        if (na_sm_in_take(&addr->in, &record))
+            na_sm_flow_relieve(addr);
+        n++;
+    }
+    if (ret == NA_PROTOCOL_ERROR) {
+        atomic_store(&addr->open, false);
+        na_sm_flow_broken(self, addr);
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_sm_flow_visit(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    unsigned n;
+
+    if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
+        return 0;
+    n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
+    if (n == NA_SM_FLOW_BATCH)
+        self->more = true;
+    if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))
+        n += na_sm_flow_push(self, addr);
+    if (atomic_load_explicit(&addr->stalled, memory_order_relaxed) &&
+        atomic_load(&addr->shared->control[addr->dialled ? 0 : 1].starved) ==
+            0) {
+        /* The emulation offers its frames after each poll. */
+        atomic_store(&addr->stalled, false);
+        n++;
+    }
+    return n;
+}
+
+/* Visit a peer whose hint is up, and lower it after enough for nothing. */
+static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
+{
+    struct na_sm_addr *addr =
+        atomic_load_explicit(&self->slots[slot], memory_order_acquire);
+    unsigned n;
+
+    if (addr == NULL) { /* gone, or somebody spoils hints */
+        na_sm_hint_clear(self->hints, slot);
+        return 0;
+    }
+    n = na_sm_flow_visit(self, addr);
+    if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed)) {
+        addr->idle = 0;
+    } else if (++addr->idle >= NA_SM_FLOW_IDLE) {
+        addr->idle = 0;
+        na_sm_hint_clear(self->hints, slot);
+        n = na_sm_flow_visit(self, addr);
+        if (n > 0)
+            na_sm_hint_set(self->hints, slot);
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self)
+{
+    unsigned n = 0;
+    uint32_t i;
+
+    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
+        uint64_t words = na_sm_hint_words(self->hints, i);
+
+        for (; words != 0; words &= words - 1) {
+            uint32_t w = i * 64 + (uint32_t) __builtin_ctzll(words);
+            uint64_t bits = atomic_load(&self->hints->bits[w]);
+
+            for (; bits != 0; bits &= bits - 1)
+                n += na_sm_flow_visit_one(
+                    self, w * 64 + (uint32_t) __builtin_ctzll(bits));
+        }
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
+{
+    uint32_t left = self->pairs;
+    unsigned n = 0;
+    uint32_t i;
+
+    for (i = 0; i < NA_SM_PEERS && left > 0; i++) {
+        struct na_sm_addr *addr = atomic_load(&self->slots[i]);
+
+        if (addr == NULL)
+            continue;
+        left--;
+        n += na_sm_flow_visit(self, addr);
+    }
+    return n;
+}
+
+HG_PRIVATE void na_sm_flow_drain(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    unsigned left = NA_SM_FLOW_LAST;
+
+    while (left > 0 && atomic_load(&addr->open)) {
+        unsigned n = na_sm_flow_deliver(self, addr, left);
+
+        if (n == 0)
+            break;
+        left -= n;
+    }
+    if (atomic_load(&addr->held)) /* a dead peer cannot be held back */
+        self->base.core->count(&self->base, "msg_dropped", 1);
+}
+
+/* ---- Before sleeping ---- */
+
+static bool na_sm_flow_peer_has_work(const struct na_sm_addr *addr)
+{
+    const struct na_sm_control *out =
+        &addr->shared->control[addr->dialled ? 0 : 1];
+
+    if (!atomic_load(&addr->held) && na_sm_in_has(&addr->in))
+        return true;
+    return (atomic_load(&addr->waiting) || atomic_load(&addr->stalled)) &&
+        atomic_load(&out->starved) == 0;
+}
+
+HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
+{
+    uint32_t i;
+    uint32_t w;
+
+    for (i = 0; i < NA_SM_PEERS / 4096; i++) {
+        if (atomic_load(&self->hints->summary[i]) == 0)
+            continue;
+        for (w = i * 64; w < i * 64 + 64; w++) {
+            uint64_t bits = atomic_load(&self->hints->bits[w]);
+
+            for (; bits != 0; bits &= bits - 1) {
+                const struct na_sm_addr *addr = atomic_load(
+                    &self->slots[w * 64 + (uint32_t) __builtin_ctzll(bits)]);
+
+                if (addr != NULL && atomic_load(&addr->open) &&
+                    na_sm_flow_peer_has_work(addr))
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+#endif
+
+/* ==== gen/na/sm_door.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_door.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_door: how a connection begins, at either end.
+ *
+ * The dialler connects, makes the pair's memory, says HELLO with it and waits
+ * for WELCOME. The acceptor takes callers in, gives each 5 s to say HELLO, and
+ * believes nothing it says: who it is (the kernel tells), that its memory is
+ * sealed and of the right size, that its name is printable. A caller that
+ * cannot be served hears why.
+ *
+ * Locking: all of it is the polling thread's, which takes the class lock where
+ * it touches what others do.
+ */
+#ifndef HG_GEN_NA_SM_DOOR_H
+#define HG_GEN_NA_SM_DOOR_H
+
+/* #include "na/sm_peer.h" */
+
+#if HG_ENABLE_SM
+
+/* Connect whom somebody asked for, connect again whoever's listener was
+ * crowded, give up what takes too long; the number of things done. Sets the
+ * class's tick to when this must be called again, at the latest. */
+HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
+
+/* The listening socket is readable. */
+HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self);
+
+/* A guest's socket is. */
+HG_PRIVATE unsigned na_sm_door_guest(
+    struct na_sm_class *self, struct na_sm_guest *guest);
+
+/* The socket of somebody we dial is. */
+HG_PRIVATE unsigned na_sm_door_answer(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The class is closing: send every guest away. */
+HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_door.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_door.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_door: see sm_door.h. */
+/* #include "na/sm_door.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+
+#define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
+#define NA_SM_DOOR_RETRY (2u * HG_CLOCK_MS)
+#define NA_SM_DOOR_BATCH 64u    /* callers taken in at a time */
+#define NA_SM_DOOR_GUESTS 1024u /* that have not said HELLO */
+
+/* Watch a socket; `what` begins with an enum na_sm_watch. */
+static na_return_t na_sm_door_watch(
+    struct na_sm_class *self, int fd, void *what)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN | EPOLLRDHUP;
+    event.data.ptr = what;
+    if (epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return NA_SUCCESS;
+    hg_log_error("sm", "cannot watch a socket: %s", strerror(errno));
+    return NA_IO_ERROR;
+}
+
+static void na_sm_door_packet(const struct na_sm_class *self,
+    enum na_sm_packet_kind kind, struct na_sm_packet *packet)
+{
+    memset(packet, 0, sizeof(*packet));
+    packet->version = NA_SM_VERSION;
+    packet->kind = (uint8_t) kind;
+    packet->incarnation = self->base.incarnation;
+    packet->ring_size = NA_SM_RING;
+    packet->fds[NA_SM_FD_PUBLIC] = self->public_fd;
+    packet->fds[NA_SM_FD_HINTS] = self->hints_fd;
+}
+
+/* Tell a caller why it is sent away. */
+static void na_sm_door_refuse(
+    struct na_sm_class *self, int fd, na_return_t reason)
+{
+    struct na_sm_packet packet;
+
+    na_sm_door_packet(self, NA_SM_REFUSE, &packet);
+    packet.reason = (uint32_t) reason;
+    (void) na_sm_packet_send(fd, &packet, 0);
+    self->base.core->count(&self->base, "sm_refused", 1);
+}
+
+/* ---- Dialling ---- */
+
+/* Map the two pages that the other side sent. */
+static na_return_t na_sm_door_map_pages(
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    void *pages = NULL;
+    void *hints = NULL;
+    na_return_t ret;
+
+    ret = na_sm_page_map(
+        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, true, &pages);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_page_map(
+        packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE, false, &hints);
+    if (ret != NA_SUCCESS) {
+        na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
+        return ret;
+    }
+    addr->peer_public = (const struct na_sm_public *) pages;
+    addr->peer_hints = (struct na_sm_hints *) hints;
+    addr->peer_slot = packet->slot;
+    atomic_store(&addr->incarnation, packet->incarnation);
+    return NA_SUCCESS;
+}
+
+/* Make the pair and say HELLO with it. NA_AGAIN: it cannot be said now. */
+static na_return_t na_sm_door_hello(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_packet packet;
+    void *shared = NULL;
+    int fd = -1;
+    na_return_t ret = na_sm_page_create(
+        "hg-pair", sizeof(struct na_sm_shared), false, &shared, &fd);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    addr->shared = (struct na_sm_shared *) shared;
+    na_sm_door_packet(self, NA_SM_HELLO, &packet);
+    packet.slot = addr->slot;
+    packet.fds[NA_SM_FD_PAIR] = fd;
+    if (self->base.listen)
+        (void) snprintf(
+            packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
+    ret = na_sm_packet_send(addr->fd, &packet, NA_SM_FDS);
+    (void) close(fd);
+    /* Whoever hung up may have said why: that is yet to be read. */
+    return ret == NA_AGAIN ? NA_AGAIN : NA_SUCCESS;
+}
+
+/* Connect to an address that is to be dialled. NA_AGAIN: later; NA_OVERFLOW:
+ * we have as many peers as can be. */
+static na_return_t na_sm_door_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    na_return_t ret = na_sm_connect(&addr->where, &addr->fd);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_policy_check(&self->policy, addr->fd, &addr->pid);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_door_watch(self, addr->fd, &addr->watch);
+    if (ret != NA_SUCCESS)
+        return ret;
+    hg_lock(&self->lock);
+    ret = na_sm_peer_take_slot(self, addr);
+    hg_unlock(&self->lock);
+    if (ret != NA_SUCCESS)
+        return NA_OVERFLOW;
+    ret = na_sm_door_hello(self, addr);
+    if (ret == NA_AGAIN) { /* connect anew then */
+        hg_lock(&self->lock);
+        na_sm_peer_part(self, addr);
+        hg_unlock(&self->lock);
+    }
+    return ret;
+}
+
+/* It was found out to be ourselves. */
+static void na_sm_door_met_oneself(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link lookups;
+    struct na_link *link;
+
+    hg_list_init(&lookups);
+    hg_lock(&self->lock);
+    na_sm_peer_take_ops(&lookups, &addr->lookups);
+    na_sm_peer_lose(self, addr, NA_HOSTUNREACH);
+    hg_unlock(&self->lock);
+    while ((link = hg_list_pop(&lookups)) != NULL) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        core->addr_ref(self->base.self_addr);
+        op->result_addr = self->base.self_addr;
+        core->complete(op, NA_SUCCESS);
+    }
+}
+
+static void na_sm_door_give_up(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+{
+    hg_lock(&self->lock);
+    na_sm_peer_lose(self, addr, fate);
+    hg_unlock(&self->lock);
+}
+
+/* The lookups of an address that is ready. */
+static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link lookups;
+    struct na_link *link;
+
+    hg_list_init(&lookups);
+    hg_lock(&self->lock);
+    na_sm_peer_take_ops(&lookups, &addr->lookups);
+    hg_unlock(&self->lock);
+    while ((link = hg_list_pop(&lookups)) != NULL) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        core->addr_ref(&addr->base);
+        op->result_addr = &addr->base;
+        core->complete(op, NA_SUCCESS);
+    }
+}
+
+/* What a refusal means here. */
+static na_return_t na_sm_door_reason(
+    const struct na_sm_addr *addr, uint32_t reason)
+{
+    switch (reason) {
+    case NA_PERMISSION:
+    case NA_PROTOCOL_ERROR: break;
+    case NA_AGAIN:
+    case NA_NOMEM:
+    case NA_IO_ERROR: reason = NA_AGAIN; break;
+    default: reason = NA_HOSTUNREACH; break;
+    }
+    hg_log_error("sm", "%s refuses us: %s", addr->base.name,
+        reason == NA_AGAIN ? "it has no room, or no descriptors, left"
+                           : NA_Error_to_string((na_return_t) reason));
+    return (na_return_t) reason;
+}
+
+/* Judge an answer. */
+static na_return_t na_sm_door_judge(
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    if (packet->version != NA_SM_VERSION) {
+        hg_log_error("sm", "%s speaks version %u, not %d", addr->base.name,
+            packet->version, NA_SM_VERSION);
+        return NA_PROTOCOL_ERROR;
+    }
+    if (packet->kind == NA_SM_REFUSE)
+        return na_sm_door_reason(addr, packet->reason);
+    if (packet->kind != NA_SM_WELCOME || packet->fd_count != 2)
+        return NA_PROTOCOL_ERROR;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE unsigned na_sm_door_answer(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_packet packet;
+    na_return_t ret = na_sm_packet_recv(addr->fd, &packet);
+
+    assert(na_sm_peer_state(addr) == NA_SM_DIALLING);
+    if (ret == NA_AGAIN)
+        return 0;
+    if (ret == NA_SUCCESS) {
+        ret = na_sm_door_judge(addr, &packet);
+        if (ret == NA_SUCCESS && packet.incarnation == self->base.incarnation) {
+            na_sm_packet_close(&packet);
+            na_sm_door_met_oneself(self, addr);
+            return 1;
+        }
+        if (ret == NA_SUCCESS)
+            ret = na_sm_door_map_pages(addr, &packet);
+        na_sm_packet_close(&packet);
+    }
+    if (ret != NA_SUCCESS) {
+        na_sm_door_give_up(
+            self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
+        return 1;
+    }
+    na_sm_peer_open(self, addr);
+    na_sm_door_found(self, addr);
+    return 1;
+}
+
+/* ---- Callers ---- */
+
+static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
+{
+    hg_lock(&self->lock);
+    hg_list_remove(&guest->link);
+    hg_unlock(&self->lock);
+    self->guest_count--;
+    if (guest->fd >= 0) {
+        (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
+        (void) close(guest->fd);
+    }
+    hg_mem_free(guest);
+}
+
+/* An address for a caller that has said HELLO, with its memory mapped. */
+static na_return_t na_sm_door_admit(struct na_sm_class *self,
+    struct na_sm_guest *guest, const struct na_sm_packet *hello)
+{
+    struct na_sm_addr *addr;
+    struct na_sm_packet welcome;
+    char name[NA_MAX_ADDR_LEN];
+    void *shared = NULL;
+    na_return_t ret;
+
+    if (strncmp(hello->name, "sm://", 5) == 0)
+        (void) snprintf(name, sizeof(name), "%s", hello->name);
+    else
+        (void) snprintf(
+            name, sizeof(name), "sm://peer-%016" PRIx64, hg_clock_random());
+    addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
+    if (addr == NULL)
+        return NA_NOMEM;
+    hg_lock(&self->lock);
+    ret = na_sm_peer_take_slot(self, addr);
+    hg_unlock(&self->lock);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_map_pages(addr, hello);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
+            sizeof(struct na_sm_shared), false, &shared);
+    if (ret != NA_SUCCESS)
+        goto part;
+    addr->shared = (struct na_sm_shared *) shared;
+    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
+    welcome.slot = addr->slot;
+    ret = na_sm_packet_send(guest->fd, &welcome, 2);
+    if (ret != NA_SUCCESS)
+        goto part;
+    addr->pid = guest->pid;
+    (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
+    ret = na_sm_door_watch(self, guest->fd, &addr->watch);
+    if (ret != NA_SUCCESS)
+        goto part;
+    addr->fd = guest->fd;
+    guest->fd = -1;
+    hg_lock(&self->lock);
+    hg_list_push(&self->addrs, &addr->link);
+    hg_unlock(&self->lock);
+    na_sm_peer_open(self, addr);
+    return NA_SUCCESS;
+
+part:
+    hg_lock(&self->lock);
+    na_sm_peer_part(self, addr);
+    na_sm_peer_move(addr, NA_SM_DEAD);
+    hg_unlock(&self->lock);
+    self->base.core->addr_unref(&addr->base);
+    return ret;
+}
+
+/* Judge a HELLO. NA_EXIST: it is our own. */
+static na_return_t na_sm_door_greet(struct na_sm_class *self,
+    struct na_sm_guest *guest, const struct na_sm_packet *hello)
+{
+    struct na_sm_packet welcome;
+
+    if (hello->version != NA_SM_VERSION) {
+        hg_log_error("sm", "process %ld speaks version %u, not %d",
+            (long) guest->pid, hello->version, NA_SM_VERSION);
+        return NA_PROTOCOL_ERROR;
+    }
+    if (hello->kind != NA_SM_HELLO || hello->fd_count != NA_SM_FDS ||
+        hello->ring_size != NA_SM_RING)
+        return NA_PROTOCOL_ERROR;
+    if (hello->incarnation != self->base.incarnation)
+        return na_sm_door_admit(self, guest, hello);
+    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
+    (void) na_sm_packet_send(guest->fd, &welcome, 2);
+    return NA_EXIST;
+}
+
+HG_PRIVATE unsigned na_sm_door_guest(
+    struct na_sm_class *self, struct na_sm_guest *guest)
+{
+    struct na_sm_packet hello;
+    na_return_t ret = na_sm_packet_recv(guest->fd, &hello);
+
+    if (ret == NA_AGAIN)
+        return 0;
+    if (ret == NA_SUCCESS) {
+        ret = na_sm_door_greet(self, guest, &hello);
+        na_sm_packet_close(&hello);
+    }
+    if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
+        na_sm_door_refuse(self, guest->fd, ret);
+    na_sm_door_drop(self, guest);
+    return 1;
+}
+
+/* Take in a connection. */
+static void na_sm_door_let_in(struct na_sm_class *self, int fd)
+{
+    struct na_sm_guest *guest;
+    pid_t pid = 0;
+    na_return_t ret = na_sm_policy_check(&self->policy, fd, &pid);
+
+    if (ret == NA_SUCCESS && self->guest_count >= NA_SM_DOOR_GUESTS)
+        ret = NA_AGAIN;
+    if (ret != NA_SUCCESS)
+        goto refuse;
+    guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
+    if (guest == NULL) {
+        hg_log_error("sm", "no memory for a caller");
+        ret = NA_NOMEM;
+        goto refuse;
+    }
+    guest->watch = NA_SM_WATCH_GUEST;
+    guest->fd = fd;
+    guest->pid = pid;
+    guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
+    hg_list_init(&guest->link);
+    hg_lock(&self->lock);
+    hg_list_push(&self->guests, &guest->link);
+    hg_unlock(&self->lock);
+    self->guest_count++;
+    ret = na_sm_door_watch(self, fd, &guest->watch);
+    if (ret != NA_SUCCESS) {
+        na_sm_door_refuse(self, fd, ret);
+        na_sm_door_drop(self, guest);
+        return;
+    }
+    (void) na_sm_door_guest(self, guest); /* it may have spoken already */
+    return;
+
+refuse:
+    na_sm_door_refuse(self, fd, ret);
+    (void) close(fd);
+}
+
+/* There is no descriptor for a caller, who must not wait for ever, nor make
+ * the listening socket readable for ever: the spare one serves to say so.
+ * False: there was no caller, which the system does not find out first. */
+static bool na_sm_door_turn_away(struct na_sm_class *self)
+{
+    int error = errno;
+    int fd;
+
+    if (self->spare_fd >= 0)
+        (void) close(self->spare_fd);
+    fd = accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+        errno = error;
+        if (!self->crowded)
+            (void) na_sm_page_no_fd("a caller");
+        self->crowded = true;
+        na_sm_door_refuse(self, fd, NA_IO_ERROR);
+        (void) close(fd);
+    }
+    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd >= 0;
+}
+
+HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
+{
+    unsigned n;
+
+    for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
+        int fd =
+            accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd >= 0) {
+            self->crowded = false;
+            na_sm_door_let_in(self, fd);
+        } else if (errno == EMFILE || errno == ENFILE) {
+            if (!na_sm_door_turn_away(self))
+                break;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            break;
+        }
+    }
+    return n;
+}
+
+HG_PRIVATE void na_sm_door_close(struct na_sm_class *self)
+{
+    while (!hg_list_is_empty(&self->guests))
+        na_sm_door_drop(
+            self, HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link));
+}
+
+/* ---- Time ---- */
+
+/* Dial, or give up, one of those to be dialled. */
+static unsigned na_sm_door_try(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
+{
+    na_return_t ret;
+
+    if (now >= addr->deadline) {
+        na_sm_door_give_up(self, addr, NA_HOSTUNREACH);
+        return 1;
+    }
+    if (now < addr->retry)
+        return 0;
+    ret = na_sm_door_dial(self, addr);
+    addr->retry =
+        ret == NA_AGAIN ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
+    if (ret != NA_SUCCESS && ret != NA_AGAIN)
+        na_sm_door_give_up(self, addr, ret == NA_OVERFLOW ? NA_AGAIN : ret);
+    return 1;
+}
+
+static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+{
+    uint64_t tick = NA_SM_NEVER;
+    struct na_link *link, *next;
+    unsigned n = 0;
+
+    for (link = self->guests.next; link != &self->guests; link = next) {
+        struct na_sm_guest *guest =
+            HG_CONTAINER_OF(link, struct na_sm_guest, link);
+
+        next = link->next;
+        if (now < guest->deadline) {
+            tick = na_sm_door_sooner(tick, guest->deadline);
+            continue;
+        }
+        self->base.core->count(&self->base, "sm_refused", 1);
+        na_sm_door_drop(self, guest);
+        n++;
+    }
+    hg_lock(&self->lock);
+    for (link = self->dialling.next; link != &self->dialling;) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, turn);
+
+        /* Others only append; we alone remove. */
+        hg_unlock(&self->lock);
+        n += na_sm_door_try(self, addr, now);
+        hg_lock(&self->lock);
+        next = link->next;
+        if (na_sm_peer_state(addr) != NA_SM_DIALLING) {
+            link = self->dialling.next; /* it left the list: begin anew */
+            continue;
+        }
+        tick = na_sm_door_sooner(
+            tick, na_sm_door_sooner(addr->deadline, addr->retry));
+        link = next;
+    }
+    self->tick =
+        self->pairs > 0 ? na_sm_door_sooner(tick, self->scan_at) : tick;
+    /* Another thread may sleep, until later than this. */
+    na_sm_peer_unlock(self);
+    return n;
+}
+
+#endif
+
+/* ==== gen/na/sm.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm: the transport between the processes of one node, through shared memory.
+ *
+ * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
+ * processes that share a folder but no network namespace. Rooms: sm_ring (the
+ * records of one direction), sm_page (memory that is shared, and what every
+ * class shows), sm_meet (names, sockets, credentials), sm_peer (addresses and
+ * their life), sm_flow (what passes between two), sm_door (how it begins), and
+ * this one: the class, its wheel and its sleep, and the table of slots.
+ *
+ * Awake, a class looks at its hint page, which costs nothing for idle peers;
+ * once a millisecond it asks the sockets for news of deaths, callers and
+ * bells; once a second, as long as it has peers, it looks at all rings, in
+ * case a peer spoils hints. Asleep, it wakes for a bell, a socket, or that
+ * second.
+ *
+ * fork: a child has no part in its parent's connections. It closes the
+ * sockets, so that their end stays the news of a death, and its copies of the
+ * classes are dead: what is tried with them is NA_FAULT.
+ *
+ * Must not know: RPC.
+ */
+#ifndef HG_GEN_NA_SM_H
+#define HG_GEN_NA_SM_H
+
+/* #include "base/os.h" */
+
+#if HG_ENABLE_SM
+HG_PRIVATE const struct na_plugin *na_sm_table(void);
+#endif
+
+#endif
+
+/* ==== gen/na/sm.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm: see sm.h.
+ *
+ * Locking: na_sm_live_lock, outside every other one, guards the list of the
+ * process's classes; see sm_peer.h for the rest.
+ */
+/* #include "na/sm.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "na/sm_door.h" */
+/* #include "na/sm_flow.h" */
+
+#define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
+#define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
+#define NA_SM_LOOK_POLLS 64u                /* ... at the clock, when busy */
+#define NA_SM_EVENTS 64
+
+static pthread_mutex_t na_sm_live_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct na_link na_sm_live = {&na_sm_live, &na_sm_live};
+static pthread_once_t na_sm_fork_once = PTHREAD_ONCE_INIT;
+
+struct na_sm_context {
+    struct na_context base;
+    bool sleeping; /* counted in class->sleepers */
+};
+
+/* ---- Fork ---- */
+
+/* Take every lock, so that the child finds what they guard whole. */
+static void na_sm_fork_prepare(void)
+{
+    struct na_link *link, *peer;
+
+    hg_lock(&na_sm_live_lock);
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
+        struct na_sm_class *self =
+            HG_CONTAINER_OF(link, struct na_sm_class, live);
+
+        hg_lock(&self->lock);
+        for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
+            hg_lock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
+    }
+}
+
+static void na_sm_fork_unlock(struct na_sm_class *self)
+{
+    struct na_link *peer;
+
+    for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
+        hg_unlock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
+    hg_unlock(&self->lock);
+}
+
+static void na_sm_fork_parent(void)
+{
+    struct na_link *link;
+
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
+        na_sm_fork_unlock(HG_CONTAINER_OF(link, struct na_sm_class, live));
+    hg_unlock(&na_sm_live_lock);
+}
+
+static void na_sm_close_fd(int *fd)
+{
+    if (*fd >= 0)
+        (void) close(*fd);
+    *fd = -1;
+}
+
+/* In the child: nothing but closing, which leaves the parent's epoll as it
+ * is. */
+static void na_sm_fork_child(void)
+{
+    struct na_link *link, *at;
+
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
+        struct na_sm_class *self =
+            HG_CONTAINER_OF(link, struct na_sm_class, live);
+
+        atomic_store(&self->forked, true);
+        na_class_core_of(&self->base)->forked = true;
+        for (at = self->addrs.next; at != &self->addrs; at = at->next)
+            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
+        for (at = self->guests.next; at != &self->guests; at = at->next)
+            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_guest, link)->fd);
+        na_sm_close_fd(&self->listen_fd);
+        na_sm_close_fd(&self->epoll_fd);
+        na_sm_close_fd(&self->timer_fd);
+        na_sm_close_fd(&self->spare_fd);
+        na_sm_close_fd(&self->public_fd);
+        na_sm_close_fd(&self->hints_fd);
+        na_sm_fork_unlock(self);
+    }
+    hg_unlock(&na_sm_live_lock);
+}
+
+static void na_sm_fork_begin(void)
+{
+    (void) pthread_atfork(
+        na_sm_fork_prepare, na_sm_fork_parent, na_sm_fork_child);
+}
+
+static bool na_sm_is_forked(const struct na_sm_class *self)
+{
+    return HG_UNLIKELY(
+        atomic_load_explicit(&self->forked, memory_order_relaxed));
+}
+
+/* ---- Life ---- */
+
+static na_size_t na_sm_msg_size(size_t wanted)
+{
+    return wanted < NA_SM_MSG_MAX ? wanted : NA_SM_MSG_MAX;
+}
+
+static na_return_t na_sm_watch_own(
+    struct na_sm_class *self, int fd, enum na_sm_watch *what)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    event.data.ptr = what;
+    return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
+        ? NA_SUCCESS
+        : na_sm_page_no_fd("the class's epoll");
+}
+
+/* What needs no undoing but by na_sm_shut. */
+static na_return_t na_sm_prepare(struct na_sm_class *self)
+{
+    self->listener = NA_SM_WATCH_LISTENER;
+    self->timer = NA_SM_WATCH_TIMER;
+    self->listen_fd = -1;
+    self->epoll_fd = -1;
+    self->timer_fd = -1;
+    self->spare_fd = -1;
+    self->public_fd = -1;
+    self->hints_fd = -1;
+    self->tick = NA_SM_NEVER;
+    self->timer_at = NA_SM_NEVER;
+    hg_list_init(&self->live);
+    hg_list_init(&self->addrs);
+    hg_list_init(&self->dialling);
+    hg_list_init(&self->dying);
+    hg_list_init(&self->guests);
+    hg_map_init(&self->names);
+    if (na_loop_init(&self->loop) != NA_SUCCESS)
+        return NA_NOMEM;
+    if (hg_lock_init(&self->lock) != NA_SUCCESS) {
+        na_loop_fini(&self->loop, &self->base);
+        return NA_NOMEM;
+    }
+    return NA_SUCCESS;
+}
+
+/* Memory and descriptors. */
+static na_return_t na_sm_open_parts(struct na_sm_class *self)
+{
+    void *pages = NULL;
+    void *hints = NULL;
+    na_return_t ret;
+
+    self->slots = (_Atomic(struct na_sm_addr *) *) hg_mem_calloc(
+        NA_SM_PEERS, sizeof(*self->slots));
+    self->bounce = (unsigned char *) hg_mem_alloc((size_t) NA_SM_MSG_MAX);
+    if (self->slots == NULL || self->bounce == NULL) {
+        hg_log_error("sm", "no memory for a class");
+        return NA_NOMEM;
+    }
+    ret = na_sm_page_create(
+        "hg-public", NA_SM_PUBLIC_SIZE, true, &pages, &self->public_fd);
+    if (ret != NA_SUCCESS)
+        return ret;
+    self->public_page = (struct na_sm_public *) pages;
+    ret = na_sm_page_create(
+        "hg-hints", NA_SM_HINTS_SIZE, false, &hints, &self->hints_fd);
+    if (ret != NA_SUCCESS)
+        return ret;
+    self->hints = (struct na_sm_hints *) hints;
+    self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    self->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (self->epoll_fd < 0 || self->timer_fd < 0 || self->spare_fd < 0)
+        return na_sm_page_no_fd("a class");
+    return na_sm_watch_own(self, self->timer_fd, &self->timer);
+}
+
+/* Listen at `host`, or at a name of our own; `name` is the address string. */
+static na_return_t na_sm_open_listener(
+    struct na_sm_class *self, const char *host, char name[NA_MAX_ADDR_LEN])
+{
+    char fresh[32];
+    na_return_t ret;
+
+    if (host[0] == '\0') {
+        (void) snprintf(fresh, sizeof(fresh), "%016" PRIx64, hg_clock_random());
+        host = fresh;
+    }
+    ret = na_sm_name_parse(host, &self->where);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_listen(
+        &self->where, &self->policy, &self->made, &self->listen_fd);
+    if (ret != NA_SUCCESS)
+        return ret;
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);
+    return na_sm_watch_own(self, self->listen_fd, &self->listener);
+}
+
+/* Undo whatever of open was done. */
+static void na_sm_shut(struct na_sm_class *self)
+{
+    if (self->listen_fd >= 0)
+        na_sm_unlisten(&self->where, &self->made, self->listen_fd);
+    na_sm_close_fd(&self->epoll_fd);
+    na_sm_close_fd(&self->timer_fd);
+    na_sm_close_fd(&self->spare_fd);
+    na_sm_close_fd(&self->public_fd);
+    na_sm_close_fd(&self->hints_fd);
+    na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
+    na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
+    hg_mem_free((void *) self->slots);
+    hg_mem_free(self->bounce);
+    hg_map_fini(&self->names);
+    pthread_mutex_destroy(&self->lock);
+    na_loop_fini(&self->loop, &self->base);
+}
+
+static na_return_t na_sm_open(struct na_class *na_class, const char *host)
+{
+    struct na_sm_class *self = na_sm_of(na_class);
+    const struct na_init_info *info = na_class->info;
+    char name[NA_MAX_ADDR_LEN];
+    struct na_sm_addr *addr;
+    na_return_t ret;
+
+    if (!na_class->listen && host[0] != '\0') {
+        hg_log_error("sm", "sm://%s: only who listens has a name", host);
+        return NA_INVALID_ARG;
+    }
+    ret = na_sm_prepare(self);
+    if (ret != NA_SUCCESS)
+        return ret;
+    (void) pthread_once(&na_sm_fork_once, na_sm_fork_begin);
+    na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
+    na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
+    na_class->max_tag = UINT32_MAX;
+    ret = na_sm_policy_parse(info->auth_key, &self->policy);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_open_parts(self);
+    if (ret == NA_SUCCESS && na_class->listen)
+        ret = na_sm_open_listener(self, host, name);
+    else
+        (void) snprintf(
+            name, sizeof(name), "sm://peer-%016" PRIx64, hg_clock_random());
+    if (ret != NA_SUCCESS)
+        goto shut;
+    addr = na_sm_peer_new(self, name, NA_TRUE, NULL);
+    if (addr == NULL) {
+        ret = NA_NOMEM;
+        goto shut;
+    }
+    atomic_store(&addr->incarnation, na_class->incarnation);
+    na_class->self_addr = &addr->base;
+    hg_lock(&na_sm_live_lock);
+    hg_list_push(&na_sm_live, &self->live);
+    hg_unlock(&na_sm_live_lock);
+    return NA_SUCCESS;
+
+shut:
+    na_sm_shut(self);
+    return ret;
+}
+
+/* What was accepted for sending lies in rings that the peers map: they read it
+ * after our end, so there is nothing to linger for. */
+static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
+{
+    struct na_sm_class *self = na_sm_of(na_class);
+    struct na_link *link;
+
+    (void) linger_ms;
+    hg_lock(&na_sm_live_lock);
+    hg_list_remove(&self->live);
+    hg_unlock(&na_sm_live_lock);
+    na_sm_door_close(self);
+    hg_lock(&self->lock);
+    while ((link = hg_list_pop(&self->addrs)) != NULL) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        assert(hg_list_is_empty(&addr->sends));
+        assert(hg_list_is_empty(&addr->lookups));
+        na_sm_peer_part(self, addr);
+        na_sm_peer_move(addr, NA_SM_DEAD);
+        hg_list_remove(&addr->turn);
+        hg_unlock(&self->lock);
+        na_class->core->addr_unref(&addr->base);
+        hg_lock(&self->lock);
+    }
+    hg_unlock(&self->lock);
+    na_sm_shut(self);
+}
+
+/* ---- Addresses ---- */
+
+/* Whether a ready peer's socket has ended, be there bells in it, and nobody
+ * polled since. */
+static bool na_sm_has_ended(const struct na_sm_addr *addr)
+{
+    struct pollfd socket = {addr->fd, POLLRDHUP, 0};
+
+    return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
+        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* Find, or begin to dial, the peer of a name. */
+static na_return_t na_sm_find(
+    struct na_op *op, const char *name, const struct na_sm_name *where)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+    const struct na_core *core = self->base.core;
+    struct na_sm_addr *addr;
+    bool found = false;
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&self->lock);
+    addr = na_sm_peer_find(self, name);
+    if (addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
+        na_sm_has_ended(addr)) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        addr = NULL;
+    }
+    if (addr == NULL) {
+        addr = na_sm_peer_new(self, name, NA_FALSE, where);
+        if (addr == NULL)
+            ret = NA_NOMEM;
+        else
+            ret = na_sm_peer_enter(self, addr);
+    }
+    if (ret == NA_SUCCESS) {
+        found = na_sm_peer_state(addr) == NA_SM_READY;
+        if (found) {
+            core->addr_ref(&addr->base);
+            op->result_addr = &addr->base;
+        } else {
+            na_sm_op_push(&addr->lookups, op);
+            if (na_sm_peer_state(addr) == NA_SM_IDLE)
+                na_sm_peer_dial(self, addr);
+        }
+    }
+    na_sm_peer_unlock(self);
+    if (ret != NA_SUCCESS && addr != NULL)
+        core->addr_unref(&addr->base);
+    if (found) /* else it may have ended already */
+        core->complete(op, NA_SUCCESS);
+    return ret;
+}
+
+static na_return_t na_sm_lookup(struct na_op *op)
+{
+    struct na_class *na_class = op->context->na_class;
+    struct na_sm_class *self = na_sm_of(na_class);
+    const char *mark = strstr(op->name, "://");
+    const char *rest = mark != NULL ? mark + 3 : "";
+    char name[NA_MAX_ADDR_LEN + 8];
+    struct na_sm_name where;
+    na_return_t ret;
+
+    if (na_sm_is_forked(self))
+        return na_sm_peer_forked(self);
+    (void) snprintf(name, sizeof(name), "sm://%s", rest);
+    if (strcmp(name, na_class->self_addr->name) == 0) {
+        na_class->core->addr_ref(na_class->self_addr);
+        op->result_addr = na_class->self_addr;
+        na_class->core->complete(op, NA_SUCCESS);
+        return NA_SUCCESS;
+    }
+    ret = na_sm_name_parse(rest, &where);
+    return ret == NA_SUCCESS ? na_sm_find(op, name, &where) : ret;
+}
+
+/* The same process is the same peer, whichever connection stands for it. */
+static na_bool_t na_sm_addr_cmp(
+    const struct na_addr *base1, const struct na_addr *base2)
+{
+    uint64_t one = atomic_load(&na_sm_addr_of(base1)->incarnation);
+    uint64_t two = atomic_load(&na_sm_addr_of(base2)->incarnation);
+
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+}
+
+static na_return_t na_sm_terminate(struct na_op *op)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+
+    if (na_sm_is_forked(self))
+        return na_sm_peer_forked(self);
+    return na_sm_flow_terminate(self, op);
+}
+
+/* ---- Messages ---- */
+
+static na_return_t na_sm_send(
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_sm_class *self = na_sm_of(context->na_class);
+
+    if (na_sm_is_forked(self))
+        return na_sm_peer_forked(self);
+    if (msg->addr->self)
+        return na_loop_send(&self->loop, &self->base, msg, op);
+    return na_sm_flow_send(self, msg, op);
+}
+
+static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
+    size_t header_size, const void *data, size_t size,
+    void (*release)(void *arg), void *arg)
+{
+    struct na_sm_class *self = na_sm_of(addr->na_class);
+
+    if (na_sm_is_forked(self))
+        return na_sm_peer_forked(self);
+    if (addr->self)
+        return na_loop_frame_send(
+            &self->loop, addr, header, header_size, data, size, release, arg);
+    return na_sm_flow_frame_send(
+        na_sm_addr_of(addr), header, header_size, data, size, release, arg);
+}
+
+static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+    const struct na_core *core = self->base.core;
+    bool found;
+
+    if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
+        return NA_SUCCESS;
+    hg_lock(&self->lock);
+    found = na_sm_op_of(op)->held && core->op_id(op) == op_id;
+    if (found) {
+        na_sm_op_of(op)->held = false;
+        hg_list_remove(&op->link);
+    }
+    hg_unlock(&self->lock);
+    if (!found)
+        return NA_NOENTRY;
+    core->complete(op, NA_CANCELED);
+    return NA_SUCCESS;
+}
+
+/* ---- The wheel ---- */
+
+/* A peer's socket is readable: it rang, answers, or is gone. */
+static unsigned na_sm_hear_peer(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    char bell[8];
+    ssize_t got;
+
+    if (na_sm_peer_state(addr) == NA_SM_DIALLING)
+        return na_sm_door_answer(self, addr);
+    if (addr->fd < 0 || na_sm_peer_state(addr) >= NA_SM_DYING)
+        return 0;
+    got = recv(addr->fd, bell, sizeof(bell), MSG_DONTWAIT);
+    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+        return 0;
+    hg_lock(&self->lock);
+    na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    hg_unlock(&self->lock);
+    return 1;
+}
+
+static unsigned na_sm_hear(struct na_sm_class *self, void *what)
+{
+    switch (*(enum na_sm_watch *) what) {
+    case NA_SM_WATCH_LISTENER: return na_sm_door_accept(self);
+    case NA_SM_WATCH_GUEST:
+        return na_sm_door_guest(
+            self, HG_CONTAINER_OF(what, struct na_sm_guest, watch));
+    case NA_SM_WATCH_PEER:
+        return na_sm_hear_peer(
+            self, HG_CONTAINER_OF(what, struct na_sm_addr, watch));
+    default: return 0; /* the timer: it has done its part */
+    }
+}
+
+/* Say that whoever sleeps does so anew: bells that we eat from here on were
+ * for the sleep before. */
+static void na_sm_sleep_anew(struct na_sm_class *self)
+{
+    hg_lock(&self->lock);
+    if (self->sleepers > 0)
+        atomic_store(&self->public_page->asleep, ++self->sleep);
+    hg_unlock(&self->lock);
+}
+
+/* Ask the sockets, and do what time demands. */
+static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
+{
+    struct epoll_event events[NA_SM_EVENTS];
+    unsigned n = 0;
+    int count;
+    int i;
+
+    self->look_at = now + NA_SM_LOOK_NS;
+    count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
+    if (count > 0)
+        na_sm_sleep_anew(self);
+    for (i = 0; i < count; i++)
+        n += na_sm_hear(self, events[i].data.ptr);
+    if (count == NA_SM_EVENTS)
+        atomic_store(&self->rung, true); /* there are more */
+    if (now >= self->scan_at) {
+        n += na_sm_flow_visit_all(self);
+        self->scan_at = now + NA_SM_SCAN_NS;
+    }
+    n += na_sm_door_tick(self, now);
+    /* Whose bell was eaten has something for us. */
+    return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
+}
+
+/* Deliver what the dying left, and bury them. */
+static unsigned na_sm_bury(struct na_sm_class *self)
+{
+    unsigned n;
+
+    for (n = 0;; n++) {
+        struct na_sm_addr *addr = NULL;
+
+        hg_lock(&self->lock);
+        if (!hg_list_is_empty(&self->dying))
+            addr = HG_CONTAINER_OF(self->dying.next, struct na_sm_addr, turn);
+        else
+            atomic_store(&self->mourning, false);
+        hg_unlock(&self->lock);
+        if (addr == NULL)
+            return n;
+        if (!addr->drained)
+            na_sm_flow_drain(self, addr);
+        na_sm_peer_bury(self, addr);
+    }
+}
+
+static unsigned na_sm_poll(struct na_context *context)
+{
+    struct na_sm_class *self = na_sm_of(context->na_class);
+    unsigned n;
+
+    if (na_sm_is_forked(self))
+        return 0;
+    n = na_loop_poll(&self->loop, &self->base);
+    n += na_sm_flow_visit_hinted(self);
+    if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0 ||
+        atomic_load_explicit(&self->rung, memory_order_relaxed)) {
+        uint64_t now = hg_clock_now();
+
+        if (now >= self->look_at || atomic_exchange(&self->rung, false))
+            n += na_sm_look(self, now);
+    }
+    if (HG_UNLIKELY(atomic_load(&self->mourning)))
+        n += na_sm_bury(self);
+    /* Whoever sleeps was woken for this by a bell that is eaten now, and who
+     * polls may not come back soon. */
+    if (HG_UNLIKELY(self->more) && atomic_load(&self->sleepers) > 0)
+        self->base.core->wake(&self->base);
+    self->more = false;
+    return n;
+}
+
+/* ---- Sleep ---- */
+
+static int na_sm_poll_fd(struct na_context *context)
+{
+    return na_sm_of(context->na_class)->epoll_fd;
+}
+
+static void na_sm_set_timer(struct na_sm_class *self)
+{
+    struct itimerspec when;
+
+    if (self->tick == self->timer_at)
+        return;
+    self->timer_at = self->tick;
+    memset(&when, 0, sizeof(when));
+    if (self->tick != NA_SM_NEVER) {
+        when.it_value.tv_sec = (time_t) (self->tick / 1000000000u);
+        when.it_value.tv_nsec = (long) (self->tick % 1000000000u);
+    }
+    (void) timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static na_bool_t na_sm_wait_begin(struct na_context *base)
+{
+    struct na_sm_context *context = (struct na_sm_context *) base;
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    bool busy;
+
+    if (na_sm_is_forked(self))
+        return NA_FALSE;
+    hg_lock(&self->lock);
+    if (!context->sleeping) {
+        context->sleeping = true;
+        if (self->sleepers++ == 0)
+            atomic_store(&self->public_page->asleep, ++self->sleep);
+    }
+    busy = na_sm_flow_has_work(self) || !hg_list_is_empty(&self->dying) ||
+        self->tick <= hg_clock_now();
+    if (!busy)
+        na_sm_set_timer(self);
+    hg_unlock(&self->lock);
+    return busy || na_loop_has_work(&self->loop) ? NA_FALSE : NA_TRUE;
+}
+
+static void na_sm_wait_end(struct na_context *base)
+{
+    struct na_sm_context *context = (struct na_sm_context *) base;
+    struct na_sm_class *self = na_sm_of(base->na_class);
+
+    hg_lock(&self->lock);
+    if (context->sleeping && --self->sleepers == 0)
+        atomic_store(&self->public_page->asleep, 0);
+    context->sleeping = false;
+    hg_unlock(&self->lock);
+    atomic_store(&self->rung, true); /* its bells are to be eaten */
+}
+
+static const char *const na_sm_protocols[] = {"sm", NULL};
+
+static const struct na_plugin na_sm_plugin = {
+    .abi = NA_PLUGIN_ABI,
+    .size = sizeof(struct na_plugin),
+    .name = "sm",
+    .protocols = na_sm_protocols,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK,
+    .class_size = sizeof(struct na_sm_class),
+    .context_size = sizeof(struct na_sm_context),
+    .addr_size = sizeof(struct na_sm_addr),
+    .op_size = sizeof(struct na_sm_op),
+    .open = na_sm_open,
+    .close = na_sm_close,
+    .addr_lookup = na_sm_lookup,
+    .addr_release = na_sm_peer_release,
+    .addr_cmp = na_sm_addr_cmp,
+    .addr_terminate = na_sm_terminate,
+    .msg_send = na_sm_send,
+    .frame_send = na_sm_frame_send,
+    .poll = na_sm_poll,
+    .poll_fd = na_sm_poll_fd,
+    .wait_begin = na_sm_wait_begin,
+    .wait_end = na_sm_wait_end,
+    .cancel = na_sm_cancel,
+    .max_frame_size = NA_SM_MSG_MAX,
+};
+
+HG_PRIVATE const struct na_plugin *na_sm_table(void)
+{
+    return &na_sm_plugin;
+}
+
+#endif
 
 /* ==== gen/na/plugins.h ==== */
 #ifdef HG_LINES
@@ -9243,6 +13050,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 /* #include "base/log.h" */
 /* #include "na/emul.h" */
 /* #include "na/self.h" */
+/* #include "na/sm.h" */
 
 #define NA_PLUGINS_MAX 32
 
@@ -9265,6 +13073,9 @@ static unsigned na_plugins_count;
 static const struct na_plugin *na_plugins_builtin(unsigned i)
 {
     const struct na_plugin *const tables[] = {
+#if HG_ENABLE_SM
+        na_sm_table(),
+#endif
         na_self_table(),
 #if HG_NA_ZMQ
         &hg_na_zmq_plugin,
@@ -9283,7 +13094,11 @@ static const struct na_plugin *na_plugins_builtin(unsigned i)
 
 HG_PRIVATE const char *na_plugins_default(void)
 {
+#if HG_ENABLE_SM
+    return "sm://";
+#else
     return "self://";
+#endif
 }
 
 HG_PRIVATE bool na_plugins_speaks(
@@ -9977,6 +13792,9 @@ static na_return_t na_class_set_info(
         info->death_ms = 5000;
     if (info->rma_frame_size == 0)
         info->rma_frame_size = (size_t) 1 << 19;
+    if (core->ops.max_frame_size != 0 &&
+        info->rma_frame_size > core->ops.max_frame_size)
+        info->rma_frame_size = (size_t) core->ops.max_frame_size;
     if (info->rma_window == 0)
         info->rma_window = 8 * info->rma_frame_size;
     return NA_SUCCESS;

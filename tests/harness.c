@@ -300,6 +300,11 @@ bool hg_test_is_self(void)
     return !strcmp(hg_test_transport(), "self");
 }
 
+bool hg_test_holds_back(void)
+{
+    return hg_test_is_self() || !strcmp(hg_test_transport(), "sm");
+}
+
 bool hg_test_crosses_processes(void)
 {
     return !hg_test_is_self() && strstr(hg_test_transport(), "inproc") == NULL;

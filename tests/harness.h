@@ -159,6 +159,10 @@ bool hg_test_emulated(void);
 bool hg_test_crosses_processes(void);
 bool hg_test_is_self(void);
 
+/* Whether the transport holds a sender back whose message finds no room,
+ * rather than dropping it. */
+bool hg_test_holds_back(void);
+
 /* Whether this is the plain build, run as it is: what costs seconds and no
  * sanitizer, fallback or valgrind sees more of is left to it. */
 bool hg_test_is_plain(void);

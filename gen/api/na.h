@@ -39,12 +39,14 @@
  * [plugin+]protocol://name.
  *
  *   self://                             this process only
+ *   sm://name, sm:///path               this node, by shared memory (Linux)
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *
- * NULL or "" names the default transport, which is "self://". Opening a class,
- * "://" may be left out with all behind it: "self", "zmq+tcp". No port or port
- * 0: the system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
+ * NULL or "" names the default transport: "sm://" where there is one, else
+ * "self://". Opening a class, "://" may be left out with all behind it: "sm",
+ * "zmq+tcp". sm:// alone: the library picks a name. No port or port 0: the
+ * system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
  * interface. zmq+ipc://path is relative to the working directory, @name is one
  * of Linux's abstract names; without a path a listener makes
  * hg-<process>-<random> in $TMPDIR, if that begins with '/', else in /tmp.
@@ -149,9 +151,12 @@ struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
     const char *ip_subnet;           /* no transport here uses it */
-    const char *auth_key;            /* the same */
+    const char *auth_key;            /* sm: who else may connect: "any-user",
+                                        or user ids with commas between;
+                                        NULL: only the same user. Both ends
+                                        must allow */
     size_t max_unexpected_size;      /* bytes, clamped to 512 to 16 MiB;
-                                        64 KiB */
+                                        64 KiB. sm has at most 32 KiB */
     size_t max_expected_size;        /* the same */
     uint8_t progress_mode;           /* NA_NO_BLOCK; none */
     enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */

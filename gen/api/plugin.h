@@ -232,6 +232,8 @@ struct na_plugin {
      * poll may run or not: let go of those of peers that are dead. Completes
      * and delivers nothing. Default: nothing. */
     void (*reclaim)(struct na_class *na_class);
+    /* The most data that frame_send takes; 0: any. */
+    na_size_t max_frame_size;
 };
 
 /* What the core offers a transport, reached through na_class->core. */

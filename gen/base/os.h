@@ -52,6 +52,17 @@
 #endif
 #endif
 
+/* The transport sm, between the processes of one node: needs Linux's memfd,
+ * credentials of sockets, and epoll, whatever the rest of the library waits
+ * with. */
+#ifndef HG_ENABLE_SM
+#ifdef __linux__
+#define HG_ENABLE_SM 1
+#else
+#define HG_ENABLE_SM 0
+#endif
+#endif
+
 /* Carry-less multiplication for CRC64 and the CRC-32C instruction, used
  * where the processor has them; 0 leaves the tables alone. */
 #ifndef HG_ENABLE_CRC_SIMD
@@ -73,12 +84,23 @@
 #define HG_NA_MPI 0
 #endif
 
-#if HG_ENABLE_EPOLL
+#if HG_ENABLE_EPOLL || HG_ENABLE_SM
 #include <sys/epoll.h>
+#endif
+#if HG_ENABLE_EPOLL
 #include <sys/eventfd.h>
 #endif
 #ifdef __linux__
 #include <sys/random.h>
+#endif
+#if HG_ENABLE_SM
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
 #include <nmmintrin.h>

@@ -216,6 +216,9 @@ static na_return_t na_class_set_info(
         info->death_ms = 5000;
     if (info->rma_frame_size == 0)
         info->rma_frame_size = (size_t) 1 << 19;
+    if (core->ops.max_frame_size != 0 &&
+        info->rma_frame_size > core->ops.max_frame_size)
+        info->rma_frame_size = (size_t) core->ops.max_frame_size;
     if (info->rma_window == 0)
         info->rma_window = 8 * info->rma_frame_size;
     return NA_SUCCESS;

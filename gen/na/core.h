@@ -163,6 +163,8 @@ struct na_class_core {
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
+    bool forked; /* this process is a child of the class's; set by a transport
+                    that cannot go on there, before anybody can look */
     struct na_completion thread_stop; /* queued to end the thread */
     struct na_context *thread_context;
     char *strings[NA_CORE_STRINGS]; /* copies: info's and the protocol */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "na/emul.h"
 #include "na/self.h"
+#include "na/sm.h"
 
 #define NA_PLUGINS_MAX 32
 
@@ -28,6 +29,9 @@ static unsigned na_plugins_count;
 static const struct na_plugin *na_plugins_builtin(unsigned i)
 {
     const struct na_plugin *const tables[] = {
+#if HG_ENABLE_SM
+        na_sm_table(),
+#endif
         na_self_table(),
 #if HG_NA_ZMQ
         &hg_na_zmq_plugin,
@@ -46,7 +50,11 @@ static const struct na_plugin *na_plugins_builtin(unsigned i)
 
 HG_PRIVATE const char *na_plugins_default(void)
 {
+#if HG_ENABLE_SM
+    return "sm://";
+#else
     return "self://";
+#endif
 }
 
 HG_PRIVATE bool na_plugins_speaks(

@@ -270,6 +270,9 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
+    /* What it would sleep on is shared with the parent. */
+    if (HG_UNLIKELY(na_class_core_of(context->na_class)->forked))
+        return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
     ret = na_progress_run(core, lanes, deadline);

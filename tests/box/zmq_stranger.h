@@ -8,7 +8,7 @@
 #ifndef HG_TESTS_ZMQ_STRANGER_H
 #define HG_TESTS_ZMQ_STRANGER_H
 
-#include "zmq_ends.h"
+#include "ends.h"
 
 #include <zmq.h>
 

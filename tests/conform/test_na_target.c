@@ -294,7 +294,13 @@ static void target_request(unsigned char header[48], bool put, uint64_t key,
     target_store64(header + 40, 65536); /* window */
 }
 
-HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_has_frames)
+/* Only a table that can be named from here can be called from here. */
+static bool target_can_forge(void)
+{
+    return hg_test_emulated() || !strncmp(hg_test_transport(), "zmq+", 4);
+}
+
+HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_can_forge)
 {
     static const struct {
         bool put;

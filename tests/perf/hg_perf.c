@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: what the library costs, beside the bare libzmq program.
+ * hg_perf: what the library costs, beside a bare program of its transport.
  *
  *   hg_perf                  all figures: two processes, then self://
  *   hg_perf --self           those of self:// only
- *   hg_perf --url zmq+ipc:// another transport between the two processes
- *   hg_perf --only p99       figures with this in their name: echo in_flight
- *                            pull push write p99_pull p99_push memory copied
+ *   hg_perf --url sm://      another transport between the two processes
+ *   hg_perf --only p99       figures with this in their name: echo page
+ *                            in_flight pull push write p99_pull p99_push memory copied
  *                            self_echo self_in_flight
  *   hg_perf --help           other options
  *
@@ -20,8 +20,11 @@
  * the program. Ours waits in its default, adaptive mode unless --wait says
  * otherwise.
  *
- * Figures. echo: one call of 64 bytes at a time. in_flight: 64 of them under
- * way. pull, push: 64 MiB. write: 512 MiB pulled by a handler through a
+ * Over sm:// the raw program is two processes that share a mapping and spin,
+ * and process_vm_readv for bulk.
+ *
+ * Figures. echo: one call of 64 bytes at a time; page: of 4 KiB. in_flight: 64
+ * of 64 bytes under way. pull, push: 64 MiB. write: 512 MiB pulled by a handler through a
  * pipeline of buffers, against one pull of the same size; write_copy: each
  * piece is also copied. p99_*: 64-byte calls alone, beside short transfers,
  * beside long ones (the base of each is the one before it). memory_*: how far
@@ -56,6 +59,9 @@
 
 #if HG_NA_ZMQ
 #include "raw_zmq.h"
+#endif
+#if PERF_RAW_SM
+#include "raw_sm.h"
 #endif
 
 static volatile sig_atomic_t perf_stopped;
@@ -235,14 +241,21 @@ static int perf_run_self(const struct perf_options *options)
     return rc;
 }
 
-/* The raw program runs over the same protocol, if it knows it. */
+/* The raw program runs over the same protocol, if it knows it. A server in
+ * *process_p, or that of a node in *raw_sm_p. */
 static int perf_open_raw(const char *url, const struct perf_options *options,
-    struct perf_process *process_p)
+    struct perf_process *process_p, struct raw_sm **raw_sm_p)
 {
     const char *tcp = "zmq+tcp://";
 
     if (options->alone)
         return 0;
+#if PERF_RAW_SM
+    if (strncmp(url, "sm:", 3) == 0)
+        return raw_sm_open(raw_sm_p);
+#else
+    (void) raw_sm_p;
+#endif
     if (!HG_NA_ZMQ || strncmp(url, tcp, strlen(tcp)) != 0) {
         printf("# no raw program for %s: no ratios to it\n", url);
         return 0;
@@ -289,7 +302,7 @@ static int perf_run_pair(const char *url, const struct perf_options *options)
     client.options = options;
     if (perf_start_server(url, 0, options, &ours) != 0)
         return -1;
-    rc = perf_open_raw(url, options, &raw);
+    rc = perf_open_raw(url, options, &raw, &client.raw_sm);
     if (rc != 0)
         goto stop_ours;
     perf_pin(options, 0);
@@ -306,6 +319,9 @@ static int perf_run_pair(const char *url, const struct perf_options *options)
 
 stop_raw:
     perf_stop_server(&raw);
+#if PERF_RAW_SM
+    raw_sm_close(client.raw_sm);
+#endif
 stop_ours:
     perf_stop_server(&ours);
     return rc;
@@ -436,7 +452,10 @@ int main(int argc, char **argv)
     struct perf_args args = {
         {9, 0.3, (size_t) 64 << 20, (size_t) 512 << 20, (size_t) 1 << 30,
             (size_t) 4 << 20, 4, 64, NA_WAIT_ADAPTIVE, 0, 0, 0, NULL},
-        HG_NA_ZMQ ? "zmq+tcp://127.0.0.1" : NULL, 0, 0};
+        HG_NA_ZMQ         ? "zmq+tcp://127.0.0.1"
+            : PERF_RAW_SM ? "sm://"
+                          : NULL,
+        0, 0};
     int rc = 0;
     int i;
 

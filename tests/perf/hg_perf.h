@@ -21,7 +21,15 @@
 #define HG_NA_ZMQ 0
 #endif
 
+/* Where sm:// is, so is its raw program. */
+#if defined(__linux__)
+#define PERF_RAW_SM 1
+#else
+#define PERF_RAW_SM 0
+#endif
+
 struct raw_zmq;
+struct raw_sm;
 
 /* ---- Calls ---- */
 
@@ -29,6 +37,18 @@ struct raw_zmq;
 MERCURY_GEN_PROC(perf_echo_t,
     ((uint64_t) (a))((uint64_t) (b))((uint64_t) (c))((uint64_t) (d))(
         (uint64_t) (e))((uint64_t) (f))((uint64_t) (g))((uint64_t) (h)))
+
+/* 4 KiB there and back. */
+#define PERF_PAGE 4096
+
+typedef struct {
+    unsigned char bytes[PERF_PAGE];
+} perf_page_t;
+
+static inline hg_return_t hg_proc_perf_page_t(hg_proc_t proc, void *data)
+{
+    return hg_proc_raw(proc, ((perf_page_t *) data)->bytes, PERF_PAGE);
+}
 
 /*
  * Transfers between the caller's memory and the server's, the same ones again
@@ -56,6 +76,7 @@ MERCURY_GEN_PROC(perf_value_t, ((uint64_t) (value)))
 
 struct perf_ids {
     hg_id_t echo;
+    hg_id_t page;
     hg_id_t move;       /* inside the handler, as in the paper's write */
     hg_id_t background; /* beside other calls; one transfer at a time */
     hg_id_t counter;    /* NA_Get_counter at the server */
@@ -108,8 +129,9 @@ struct perf_client {
     na_class_t *na_class;
     na_addr_t addr;
     struct perf_ids ids;
-    struct raw_zmq *raw; /* NULL: nothing to compare with */
-    long server_pid;     /* 0: in this process */
+    struct raw_zmq *raw;   /* NULL: nothing to compare with */
+    struct raw_sm *raw_sm; /* the same */
+    long server_pid;       /* 0: in this process */
 };
 
 /* The figures of a class that talks to itself, and of two processes. */

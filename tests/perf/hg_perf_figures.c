@@ -19,12 +19,21 @@
 #if HG_NA_ZMQ
 #include "raw_zmq.h"
 #endif
+#if PERF_RAW_SM
+#include "raw_sm.h"
+#endif
 
 #define PERF_WINDOW_MAX 1024
 #define PERF_SAMPLES_MAX 1000000
 #define PERF_CONTESTANTS_MAX 4
 #define PERF_RAW_FRAME ((size_t) 1 << 20)
 #define PERF_RAW_WINDOW 8
+
+/* What is aimed at over sm://, against two processes that spin. */
+#define PERF_SM_ECHO 3.0
+#define PERF_SM_PAGE 2.0
+#define PERF_SM_IN_FLIGHT 0.35
+#define PERF_SM_BULK 0.95
 
 /* ---- Rounds of ours ---- */
 
@@ -87,6 +96,37 @@ static int perf_echo_round(
             now = perf_now_ns();
     }
     *per_op_p = (double) (perf_now_ns() - start) * 1e-9 / (double) taken;
+    return 0;
+}
+
+/* The same with 4 KiB, one call at a time. */
+static int perf_page_round(struct perf_client *client, double *per_op_p)
+{
+    const uint64_t start = perf_now_ns();
+    const uint64_t until = start + (uint64_t) (client->options->seconds * 1e9);
+    static perf_page_t in;
+    static perf_page_t out;
+    uint64_t now = start;
+    uint64_t taken = 0;
+
+    while (now < until) {
+        hg_request_t request;
+        hg_return_t ret;
+
+        memcpy(in.bytes, &taken, sizeof(taken));
+        memcpy(in.bytes + PERF_PAGE - sizeof(now), &now, sizeof(now));
+        ret = HG_Forward(client->addr, client->ids.page, &in, &out, &request);
+        if (ret == HG_SUCCESS)
+            ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
+        if (ret != HG_SUCCESS)
+            return perf_fail("a call of 4 KiB", ret);
+        (void) HG_Request_free(request);
+        if (memcmp(in.bytes, out.bytes, PERF_PAGE) != 0)
+            return perf_fail("an echo came back changed", HG_OTHER_ERROR);
+        taken++;
+        now = perf_now_ns();
+    }
+    *per_op_p = (double) (now - start) * 1e-9 / (double) taken;
     return 0;
 }
 
@@ -301,6 +341,53 @@ static int perf_against_raw(struct perf_client *client,
 }
 #endif
 
+#if PERF_RAW_SM
+struct perf_raw_sm_arg {
+    size_t size;     /* of an echo, or of a copy */
+    unsigned window; /* 0: a copy */
+};
+
+static int perf_run_raw_sm(
+    struct perf_client *client, void *arg, double *per_op_p)
+{
+    const struct perf_raw_sm_arg *what = (const struct perf_raw_sm_arg *) arg;
+    const double seconds = client->options->seconds;
+    size_t size = what->size;
+
+    if (what->window > 0)
+        return raw_sm_echo(
+            client->raw_sm, size, what->window, seconds, per_op_p);
+    if (size > RAW_SM_REGION)
+        size = RAW_SM_REGION;
+    if (raw_sm_copy(client->raw_sm, RAW_SM_VM_READ, size, seconds, per_op_p) !=
+        0)
+        return -1;
+    *per_op_p *= (double) what->size / (double) size;
+    return 0;
+}
+
+/* Contest between ours, prepared by the caller, and the raw program. */
+static int perf_against_raw_sm(struct perf_client *client,
+    const struct perf_figure *figure, struct perf_contestant *contestants,
+    size_t size, unsigned window, double aim)
+{
+    struct perf_figure aimed = *figure;
+    static struct perf_raw_sm_arg arg;
+
+    arg.size = size;
+    arg.window = window > RAW_SM_WINDOW_MAX ? RAW_SM_WINDOW_MAX : window;
+    contestants[1].series.name = window > 0 ? "spin" : "vm_read";
+    contestants[1].run = perf_run_raw_sm;
+    contestants[1].arg = &arg;
+    if (perf_contest(client, contestants, 2) != 0)
+        return -1;
+    aimed.at_most = figure->inverse ? 0 : aim;
+    aimed.at_least = figure->inverse ? aim : 0;
+    perf_report(&aimed, &contestants[0].series, &contestants[1].series);
+    return 0;
+}
+#endif
+
 /* ---- Echo ---- */
 
 static int perf_figure_echo(struct perf_client *client, unsigned window,
@@ -322,6 +409,48 @@ static int perf_figure_echo(struct perf_client *client, unsigned window,
         round.seconds = client->options->seconds;
         return perf_against_raw(client, figure, contestants, &round);
     }
+#endif
+#if PERF_RAW_SM
+    if (client->raw_sm != NULL)
+        return perf_against_raw_sm(client, figure, contestants, 64, window,
+            window == 1 ? PERF_SM_ECHO : PERF_SM_IN_FLIGHT);
+#endif
+    if (perf_contest(client, contestants, 1) != 0)
+        return -1;
+    perf_report(figure, &contestants[0].series, NULL);
+    return 0;
+}
+
+static int perf_run_page(
+    struct perf_client *client, void *arg, double *per_op_p)
+{
+    (void) arg;
+    return perf_page_round(client, per_op_p);
+}
+
+static int perf_figure_page(
+    struct perf_client *client, const struct perf_figure *figure)
+{
+    static struct perf_contestant contestants[PERF_CONTESTANTS_MAX];
+
+    memset(contestants, 0, sizeof(contestants));
+    contestants[0].run = perf_run_page;
+#if HG_NA_ZMQ
+    if (client->raw != NULL) {
+        struct raw_zmq_round round;
+
+        memset(&round, 0, sizeof(round));
+        round.kind = RAW_ZMQ_ECHO;
+        round.size = PERF_PAGE;
+        round.window = 1;
+        round.seconds = client->options->seconds;
+        return perf_against_raw(client, figure, contestants, &round);
+    }
+#endif
+#if PERF_RAW_SM
+    if (client->raw_sm != NULL)
+        return perf_against_raw_sm(
+            client, figure, contestants, PERF_PAGE, 1, PERF_SM_PAGE);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
@@ -357,6 +486,11 @@ static int perf_figure_bulk(struct perf_client *client,
         round.seconds = client->options->seconds;
         return perf_against_raw(client, figure, contestants, &round);
     }
+#endif
+#if PERF_RAW_SM
+    if (client->raw_sm != NULL)
+        return perf_against_raw_sm(
+            client, figure, contestants, size, 0, PERF_SM_BULK);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
@@ -596,6 +730,13 @@ static int perf_step_echo(struct perf_client *client)
     return perf_figure_echo(client, 1, &figure);
 }
 
+static int perf_step_page(struct perf_client *client)
+{
+    static const struct perf_figure figure = {"page", "us", 1e6, 0, 0, 0};
+
+    return perf_figure_page(client, &figure);
+}
+
 static int perf_step_in_flight(struct perf_client *client)
 {
     static const struct perf_figure figure = {
@@ -710,10 +851,11 @@ int perf_figures_self(struct perf_client *client)
 int perf_figures_pair(struct perf_client *client)
 {
     static const struct perf_step steps[] = {{"echo", perf_step_echo},
-        {"in_flight", perf_step_in_flight}, {"pull", perf_step_pull},
-        {"push", perf_step_push}, {"write", perf_figure_write},
-        {"p99_pull", perf_step_p99_pull}, {"p99_push", perf_step_p99_push},
-        {"memory", perf_step_memory}, {"copied", perf_figure_copies}};
+        {"page", perf_step_page}, {"in_flight", perf_step_in_flight},
+        {"pull", perf_step_pull}, {"push", perf_step_push},
+        {"write", perf_figure_write}, {"p99_pull", perf_step_p99_pull},
+        {"p99_push", perf_step_p99_push}, {"memory", perf_step_memory},
+        {"copied", perf_figure_copies}};
 
     return perf_run_steps(client, steps, sizeof(steps) / sizeof(steps[0]));
 }

@@ -327,6 +327,20 @@ static hg_return_t perf_on_echo(hg_handle_t handle)
     return ret;
 }
 
+static hg_return_t perf_on_page(hg_handle_t handle)
+{
+    perf_page_t data;
+    hg_return_t ret = HG_Handler_get_input(handle, &data);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_Handler_start_output(handle, &data);
+    (void) HG_Handler_free_input(handle, &data);
+    if (ret == HG_SUCCESS)
+        (void) HG_Handler_free(handle);
+    return ret;
+}
+
 static hg_return_t perf_on_counter(hg_handle_t handle)
 {
     perf_name_t in;
@@ -349,6 +363,8 @@ void perf_register(int serve, struct perf_ids *ids_p)
 
     ids_p->echo = MERCURY_REGISTER(
         "perf_echo", perf_echo_t, perf_echo_t, serve ? perf_on_echo : none);
+    ids_p->page = MERCURY_REGISTER(
+        "perf_page", perf_page_t, perf_page_t, serve ? perf_on_page : none);
     ids_p->move = MERCURY_REGISTER("perf_move", perf_move_in_t, perf_move_out_t,
         serve ? perf_on_move : none);
     ids_p->background = MERCURY_REGISTER("perf_background", perf_move_in_t,

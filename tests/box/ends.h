@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * zmq_ends: what the ZeroMQ programs share on top of the conformance suite's
- * endpoint: classes by string, lookups, questions to an echoing process.
+ * ends: what the programs about one transport share on top of the conformance
+ * suite's endpoint: classes by string, lookups, questions to an echoing
+ * process.
  */
-#ifndef HG_TESTS_ZMQ_ENDS_H
-#define HG_TESTS_ZMQ_ENDS_H
+#ifndef HG_TESTS_ENDS_H
+#define HG_TESTS_ENDS_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1

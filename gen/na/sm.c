@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm: see sm.h.
+ *
+ * Locking: na_sm_live_lock, outside every other one, guards the list of the
+ * process's classes; see sm_peer.h for the rest.
+ */
+#include "na/sm.h"
+
+#if HG_ENABLE_SM
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "na/sm_door.h"
+#include "na/sm_flow.h"
+
+#define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
+#define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
+#define NA_SM_LOOK_POLLS 64u                /* ... at the clock, when busy */
+#define NA_SM_EVENTS 64
+
+static pthread_mutex_t na_sm_live_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct na_link na_sm_live = {&na_sm_live, &na_sm_live};
+static pthread_once_t na_sm_fork_once = PTHREAD_ONCE_INIT;
+
+struct na_sm_context {
+    struct na_context base;
+    bool sleeping; /* counted in class->sleepers */
+};
+
+/* ---- Fork ---- */
+
+/* Take every lock, so that the child finds what they guard whole. */
+static void na_sm_fork_prepare(void)
+{
+    struct na_link *link, *peer;
+
+    hg_lock(&na_sm_live_lock);
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
+        struct na_sm_class *self =
+            HG_CONTAINER_OF(link, struct na_sm_class, live);
+
+        hg_lock(&self->lock);
+        for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
+            hg_lock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
+    }
+}
+
+static void na_sm_fork_unlock(struct na_sm_class *self)
+{
+    struct na_link *peer;
+
+    for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
+        hg_unlock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
+    hg_unlock(&self->lock);
+}
+
+static void na_sm_fork_parent(void)
+{
+    struct na_link *link;
+
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next)
+        na_sm_fork_unlock(HG_CONTAINER_OF(link, struct na_sm_class, live));
+    hg_unlock(&na_sm_live_lock);
+}
+
+static void na_sm_close_fd(int *fd)
+{
+    if (*fd >= 0)
+        (void) close(*fd);
+    *fd = -1;
+}
+
+/* In the child: nothing but closing, which leaves the parent's epoll as it
+ * is. */
+static void na_sm_fork_child(void)
+{
+    struct na_link *link, *at;
+
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
+        struct na_sm_class *self =
+            HG_CONTAINER_OF(link, struct na_sm_class, live);
+
+        atomic_store(&self->forked, true);
+        na_class_core_of(&self->base)->forked = true;
+        for (at = self->addrs.next; at != &self->addrs; at = at->next)
+            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
+        for (at = self->guests.next; at != &self->guests; at = at->next)
+            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_guest, link)->fd);
+        na_sm_close_fd(&self->listen_fd);
+        na_sm_close_fd(&self->epoll_fd);
+        na_sm_close_fd(&self->timer_fd);
+        na_sm_close_fd(&self->spare_fd);
+        na_sm_close_fd(&self->public_fd);
+        na_sm_close_fd(&self->hints_fd);
+        na_sm_fork_unlock(self);
+    }
+    hg_unlock(&na_sm_live_lock);
+}
+
+static void na_sm_fork_begin(void)
+{
+    (void) pthread_atfork(
+        na_sm_fork_prepare, na_sm_fork_parent, na_sm_fork_child);
+}
+
+static bool na_sm_is_forked(const struct na_sm_class *self)
+{
+    return HG_UNLIKELY(
+        atomic_load_explicit(&self->forked, memory_order_relaxed));
+}
+
+/* ---- Life ---- */
+
+static na_size_t na_sm_msg_size(size_t wanted)
+{
+    return wanted < NA_SM_MSG_MAX ? wanted : NA_SM_MSG_MAX;
+}
+
+static na_return_t na_sm_watch_own(
+    struct na_sm_class *self, int fd, enum na_sm_watch *what)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    event.data.ptr = what;
+    return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
+        ? NA_SUCCESS
+        : na_sm_page_no_fd("the class's epoll");
+}
+
+/* What needs no undoing but by na_sm_shut. */
+static na_return_t na_sm_prepare(struct na_sm_class *self)
+{
+    self->listener = NA_SM_WATCH_LISTENER;
+    self->timer = NA_SM_WATCH_TIMER;
+    self->listen_fd = -1;
+    self->epoll_fd = -1;
+    self->timer_fd = -1;
+    self->spare_fd = -1;
+    self->public_fd = -1;
+    self->hints_fd = -1;
+    self->tick = NA_SM_NEVER;
+    self->timer_at = NA_SM_NEVER;
+    hg_list_init(&self->live);
+    hg_list_init(&self->addrs);
+    hg_list_init(&self->dialling);
+    hg_list_init(&self->dying);
+    hg_list_init(&self->guests);
+    hg_map_init(&self->names);
+    if (na_loop_init(&self->loop) != NA_SUCCESS)
+        return NA_NOMEM;
+    if (hg_lock_init(&self->lock) != NA_SUCCESS) {
+        na_loop_fini(&self->loop, &self->base);
+        return NA_NOMEM;
+    }
+    return NA_SUCCESS;
+}
+
+/* Memory and descriptors. */
+static na_return_t na_sm_open_parts(struct na_sm_class *self)
+{
+    void *pages = NULL;
+    void *hints = NULL;
+    na_return_t ret;
+
+    self->slots = (_Atomic(struct na_sm_addr *) *) hg_mem_calloc(
+        NA_SM_PEERS, sizeof(*self->slots));
+    self->bounce = (unsigned char *) hg_mem_alloc((size_t) NA_SM_MSG_MAX);
+    if (self->slots == NULL || self->bounce == NULL) {
+        hg_log_error("sm", "no memory for a class");
+        return NA_NOMEM;
+    }
+    ret = na_sm_page_create(
+        "hg-public", NA_SM_PUBLIC_SIZE, true, &pages, &self->public_fd);
+    if (ret != NA_SUCCESS)
+        return ret;
+    self->public_page = (struct na_sm_public *) pages;
+    ret = na_sm_page_create(
+        "hg-hints", NA_SM_HINTS_SIZE, false, &hints, &self->hints_fd);
+    if (ret != NA_SUCCESS)
+        return ret;
+    self->hints = (struct na_sm_hints *) hints;
+    self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    self->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (self->epoll_fd < 0 || self->timer_fd < 0 || self->spare_fd < 0)
+        return na_sm_page_no_fd("a class");
+    return na_sm_watch_own(self, self->timer_fd, &self->timer);
+}
+
+/* Listen at `host`, or at a name of our own; `name` is the address string. */
+static na_return_t na_sm_open_listener(
+    struct na_sm_class *self, const char *host, char name[NA_MAX_ADDR_LEN])
+{
+    char fresh[32];
+    na_return_t ret;
+
+    if (host[0] == '\0') {
+        (void) snprintf(fresh, sizeof(fresh), "%016" PRIx64, hg_clock_random());
+        host = fresh;
+    }
+    ret = na_sm_name_parse(host, &self->where);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_listen(
+        &self->where, &self->policy, &self->made, &self->listen_fd);
+    if (ret != NA_SUCCESS)
+        return ret;
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);
+    return na_sm_watch_own(self, self->listen_fd, &self->listener);
+}
+
+/* Undo whatever of open was done. */
+static void na_sm_shut(struct na_sm_class *self)
+{
+    if (self->listen_fd >= 0)
+        na_sm_unlisten(&self->where, &self->made, self->listen_fd);
+    na_sm_close_fd(&self->epoll_fd);
+    na_sm_close_fd(&self->timer_fd);
+    na_sm_close_fd(&self->spare_fd);
+    na_sm_close_fd(&self->public_fd);
+    na_sm_close_fd(&self->hints_fd);
+    na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
+    na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
+    hg_mem_free((void *) self->slots);
+    hg_mem_free(self->bounce);
+    hg_map_fini(&self->names);
+    pthread_mutex_destroy(&self->lock);
+    na_loop_fini(&self->loop, &self->base);
+}
+
+static na_return_t na_sm_open(struct na_class *na_class, const char *host)
+{
+    struct na_sm_class *self = na_sm_of(na_class);
+    const struct na_init_info *info = na_class->info;
+    char name[NA_MAX_ADDR_LEN];
+    struct na_sm_addr *addr;
+    na_return_t ret;
+
+    if (!na_class->listen && host[0] != '\0') {
+        hg_log_error("sm", "sm://%s: only who listens has a name", host);
+        return NA_INVALID_ARG;
+    }
+    ret = na_sm_prepare(self);
+    if (ret != NA_SUCCESS)
+        return ret;
+    (void) pthread_once(&na_sm_fork_once, na_sm_fork_begin);
+    na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
+    na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
+    na_class->max_tag = UINT32_MAX;
+    ret = na_sm_policy_parse(info->auth_key, &self->policy);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_open_parts(self);
+    if (ret == NA_SUCCESS && na_class->listen)
+        ret = na_sm_open_listener(self, host, name);
+    else
+        (void) snprintf(
+            name, sizeof(name), "sm://peer-%016" PRIx64, hg_clock_random());
+    if (ret != NA_SUCCESS)
+        goto shut;
+    addr = na_sm_peer_new(self, name, NA_TRUE, NULL);
+    if (addr == NULL) {
+        ret = NA_NOMEM;
+        goto shut;
+    }
+    atomic_store(&addr->incarnation, na_class->incarnation);
+    na_class->self_addr = &addr->base;
+    hg_lock(&na_sm_live_lock);
+    hg_list_push(&na_sm_live, &self->live);
+    hg_unlock(&na_sm_live_lock);
+    return NA_SUCCESS;
+
+shut:
+    na_sm_shut(self);
+    return ret;
+}
+
+/* What was accepted for sending lies in rings that the peers map: they read it
+ * after our end, so there is nothing to linger for. */
+static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
+{
+    struct na_sm_class *self = na_sm_of(na_class);
+    struct na_link *link;
+
+    (void) linger_ms;
+    hg_lock(&na_sm_live_lock);
+    hg_list_remove(&self->live);
+    hg_unlock(&na_sm_live_lock);
+    na_sm_door_close(self);
+    hg_lock(&self->lock);
+    while ((link = hg_list_pop(&self->addrs)) != NULL) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        assert(hg_list_is_empty(&addr->sends));
+        assert(hg_list_is_empty(&addr->lookups));
+        na_sm_peer_part(self, addr);
+        na_sm_peer_move(addr, NA_SM_DEAD);
+        hg_list_remove(&addr->turn);
+        hg_unlock(&self->lock);
+        na_class->core->addr_unref(&addr->base);
+        hg_lock(&self->lock);
+    }
+    hg_unlock(&self->lock);
+    na_sm_shut(self);
+}
+
+/* ---- Addresses ---- */
+
+/* Whether a ready peer's socket has ended, be there bells in it, and nobody
+ * polled since. */
+static bool na_sm_has_ended(const struct na_sm_addr *addr)
+{
+    struct pollfd socket = {addr->fd, POLLRDHUP, 0};
+
+    return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
+        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* Find, or begin to dial, the peer of a name. */
+static na_return_t na_sm_find(
+    struct na_op *op, const char *name, const struct na_sm_name *where)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+    const struct na_core *core = self->base.core;
+    struct na_sm_addr *addr;
+    bool found = false;
+    na_return_t ret = NA_SUCCESS;
+
+    hg_lock(&self->lock);
+    addr = na_sm_peer_find(self, name);
+    if (addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
+        na_sm_has_ended(addr)) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        addr = NULL;
+    }
+    if (addr == NULL) {
+        addr = na_sm_peer_new(self, name, NA_FALSE, where);
+        if (addr == NULL)
+            ret = NA_NOMEM;
+        else
+            ret = na_sm_peer_enter(self, addr);
+    }
+    if (ret == NA_SUCCESS) {
+        found = na_sm_peer_state(addr) == NA_SM_READY;
+        if (found) {
+            core->addr_ref(&addr->base);
+            op->result_addr = &addr->base;
+        } else {
+            na_sm_op_push(&addr->lookups, op);
+            if (na_sm_peer_state(addr) == NA_SM_IDLE)
+                na_sm_peer_dial(self, addr);
+        }
+    }
+    na_sm_peer_unlock(self);
+    if (ret != NA_SUCCESS && addr != NULL)
+        core->addr_unref(&addr->base);
+    if (found) /* else it may have ended already */
+        core->complete(op, NA_SUCCESS);
+    return ret;
+}
+
+static na_return_t na_sm_lookup(struct na_op *op)
+{
+    struct na_class *na_class = op->context->na_class;
+    struct na_sm_class *self = na_sm_of(na_class);
+    const char *mark = strstr(op->name, "://");
+    const char *rest = mark != NULL ? mark + 3 : "";
+    char name[NA_MAX_ADDR_LEN + 8];
+    struct na_sm_name where;
+    na_return_t ret;
+
+    if (na_sm_is_forked(self))
+        return na_sm_peer_forked(self);
+    (void) snprintf(name, sizeof(name), "sm://%s", rest);
+    if (strcmp(name, na_class->self_addr->name) == 0) {
+        na_class->core->addr_ref(na_class->self_addr);
+        op->result_addr = na_class->self_addr;
+        na_class->core->complete(op, NA_SUCCESS);
+        return NA_SUCCESS;
+    }
+    ret = na_sm_name_parse(rest, &where);
+    return ret == NA_SUCCESS ? na_sm_find(op, name, &where) : ret;
+}
+
+/* The same process is the same peer, whichever connection stands for it. */
+static na_bool_t na_sm_addr_cmp(
+    const struct na_addr *base1, const struct na_addr *base2)
+{
+    uint64_t one = atomic_load(&na_sm_addr_of(base1)->incarnation);
+    uint64_t two = atomic_load(&na_sm_addr_of(base2)->incarnation);
+
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+}
+
+static na_return_t na_sm_terminate(struct na_op *op)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+
+    if (na_sm_is_forked(self))
+        return na_sm_peer_forked(self);
+    return na_sm_flow_terminate(self, op);
+}
+
+/* ---- Messages ---- */
+
+static na_return_t na_sm_send(
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_sm_class *self = na_sm_of(context->na_class);
+
+    if (na_sm_is_forked(self))
+        return na_sm_peer_forked(self);
+    if (msg->addr->self)
+        return na_loop_send(&self->loop, &self->base, msg, op);
+    return na_sm_flow_send(self, msg, op);
+}
+
+static na_return_t na_sm_frame_send(struct na_addr *addr, const void *header,
+    size_t header_size, const void *data, size_t size,
+    void (*release)(void *arg), void *arg)
+{
+    struct na_sm_class *self = na_sm_of(addr->na_class);
+
+    if (na_sm_is_forked(self))
+        return na_sm_peer_forked(self);
+    if (addr->self)
+        return na_loop_frame_send(
+            &self->loop, addr, header, header_size, data, size, release, arg);
+    return na_sm_flow_frame_send(
+        na_sm_addr_of(addr), header, header_size, data, size, release, arg);
+}
+
+static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+    const struct na_core *core = self->base.core;
+    bool found;
+
+    if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
+        return NA_SUCCESS;
+    hg_lock(&self->lock);
+    found = na_sm_op_of(op)->held && core->op_id(op) == op_id;
+    if (found) {
+        na_sm_op_of(op)->held = false;
+        hg_list_remove(&op->link);
+    }
+    hg_unlock(&self->lock);
+    if (!found)
+        return NA_NOENTRY;
+    core->complete(op, NA_CANCELED);
+    return NA_SUCCESS;
+}
+
+/* ---- The wheel ---- */
+
+/* A peer's socket is readable: it rang, answers, or is gone. */
+static unsigned na_sm_hear_peer(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    char bell[8];
+    ssize_t got;
+
+    if (na_sm_peer_state(addr) == NA_SM_DIALLING)
+        return na_sm_door_answer(self, addr);
+    if (addr->fd < 0 || na_sm_peer_state(addr) >= NA_SM_DYING)
+        return 0;
+    got = recv(addr->fd, bell, sizeof(bell), MSG_DONTWAIT);
+    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+        return 0;
+    hg_lock(&self->lock);
+    na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    hg_unlock(&self->lock);
+    return 1;
+}
+
+static unsigned na_sm_hear(struct na_sm_class *self, void *what)
+{
+    switch (*(enum na_sm_watch *) what) {
+    case NA_SM_WATCH_LISTENER: return na_sm_door_accept(self);
+    case NA_SM_WATCH_GUEST:
+        return na_sm_door_guest(
+            self, HG_CONTAINER_OF(what, struct na_sm_guest, watch));
+    case NA_SM_WATCH_PEER:
+        return na_sm_hear_peer(
+            self, HG_CONTAINER_OF(what, struct na_sm_addr, watch));
+    default: return 0; /* the timer: it has done its part */
+    }
+}
+
+/* Say that whoever sleeps does so anew: bells that we eat from here on were
+ * for the sleep before. */
+static void na_sm_sleep_anew(struct na_sm_class *self)
+{
+    hg_lock(&self->lock);
+    if (self->sleepers > 0)
+        atomic_store(&self->public_page->asleep, ++self->sleep);
+    hg_unlock(&self->lock);
+}
+
+/* Ask the sockets, and do what time demands. */
+static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
+{
+    struct epoll_event events[NA_SM_EVENTS];
+    unsigned n = 0;
+    int count;
+    int i;
+
+    self->look_at = now + NA_SM_LOOK_NS;
+    count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
+    if (count > 0)
+        na_sm_sleep_anew(self);
+    for (i = 0; i < count; i++)
+        n += na_sm_hear(self, events[i].data.ptr);
+    if (count == NA_SM_EVENTS)
+        atomic_store(&self->rung, true); /* there are more */
+    if (now >= self->scan_at) {
+        n += na_sm_flow_visit_all(self);
+        self->scan_at = now + NA_SM_SCAN_NS;
+    }
+    n += na_sm_door_tick(self, now);
+    /* Whose bell was eaten has something for us. */
+    return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
+}
+
+/* Deliver what the dying left, and bury them. */
+static unsigned na_sm_bury(struct na_sm_class *self)
+{
+    unsigned n;
+
+    for (n = 0;; n++) {
+        struct na_sm_addr *addr = NULL;
+
+        hg_lock(&self->lock);
+        if (!hg_list_is_empty(&self->dying))
+            addr = HG_CONTAINER_OF(self->dying.next, struct na_sm_addr, turn);
+        else
+            atomic_store(&self->mourning, false);
+        hg_unlock(&self->lock);
+        if (addr == NULL)
+            return n;
+        if (!addr->drained)
+            na_sm_flow_drain(self, addr);
+        na_sm_peer_bury(self, addr);
+    }
+}
+
+static unsigned na_sm_poll(struct na_context *context)
+{
+    struct na_sm_class *self = na_sm_of(context->na_class);
+    unsigned n;
+
+    if (na_sm_is_forked(self))
+        return 0;
+    n = na_loop_poll(&self->loop, &self->base);
+    n += na_sm_flow_visit_hinted(self);
+    if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0 ||
+        atomic_load_explicit(&self->rung, memory_order_relaxed)) {
+        uint64_t now = hg_clock_now();
+
+        if (now >= self->look_at || atomic_exchange(&self->rung, false))
+            n += na_sm_look(self, now);
+    }
+    if (HG_UNLIKELY(atomic_load(&self->mourning)))
+        n += na_sm_bury(self);
+    /* Whoever sleeps was woken for this by a bell that is eaten now, and who
+     * polls may not come back soon. */
+    if (HG_UNLIKELY(self->more) && atomic_load(&self->sleepers) > 0)
+        self->base.core->wake(&self->base);
+    self->more = false;
+    return n;
+}
+
+/* ---- Sleep ---- */
+
+static int na_sm_poll_fd(struct na_context *context)
+{
+    return na_sm_of(context->na_class)->epoll_fd;
+}
+
+static void na_sm_set_timer(struct na_sm_class *self)
+{
+    struct itimerspec when;
+
+    if (self->tick == self->timer_at)
+        return;
+    self->timer_at = self->tick;
+    memset(&when, 0, sizeof(when));
+    if (self->tick != NA_SM_NEVER) {
+        when.it_value.tv_sec = (time_t) (self->tick / 1000000000u);
+        when.it_value.tv_nsec = (long) (self->tick % 1000000000u);
+    }
+    (void) timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static na_bool_t na_sm_wait_begin(struct na_context *base)
+{
+    struct na_sm_context *context = (struct na_sm_context *) base;
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    bool busy;
+
+    if (na_sm_is_forked(self))
+        return NA_FALSE;
+    hg_lock(&self->lock);
+    if (!context->sleeping) {
+        context->sleeping = true;
+        if (self->sleepers++ == 0)
+            atomic_store(&self->public_page->asleep, ++self->sleep);
+    }
+    busy = na_sm_flow_has_work(self) || !hg_list_is_empty(&self->dying) ||
+        self->tick <= hg_clock_now();
+    if (!busy)
+        na_sm_set_timer(self);
+    hg_unlock(&self->lock);
+    return busy || na_loop_has_work(&self->loop) ? NA_FALSE : NA_TRUE;
+}
+
+static void na_sm_wait_end(struct na_context *base)
+{
+    struct na_sm_context *context = (struct na_sm_context *) base;
+    struct na_sm_class *self = na_sm_of(base->na_class);
+
+    hg_lock(&self->lock);
+    if (context->sleeping && --self->sleepers == 0)
+        atomic_store(&self->public_page->asleep, 0);
+    context->sleeping = false;
+    hg_unlock(&self->lock);
+    atomic_store(&self->rung, true); /* its bells are to be eaten */
+}
+
+static const char *const na_sm_protocols[] = {"sm", NULL};
+
+static const struct na_plugin na_sm_plugin = {
+    .abi = NA_PLUGIN_ABI,
+    .size = sizeof(struct na_plugin),
+    .name = "sm",
+    .protocols = na_sm_protocols,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK,
+    .class_size = sizeof(struct na_sm_class),
+    .context_size = sizeof(struct na_sm_context),
+    .addr_size = sizeof(struct na_sm_addr),
+    .op_size = sizeof(struct na_sm_op),
+    .open = na_sm_open,
+    .close = na_sm_close,
+    .addr_lookup = na_sm_lookup,
+    .addr_release = na_sm_peer_release,
+    .addr_cmp = na_sm_addr_cmp,
+    .addr_terminate = na_sm_terminate,
+    .msg_send = na_sm_send,
+    .frame_send = na_sm_frame_send,
+    .poll = na_sm_poll,
+    .poll_fd = na_sm_poll_fd,
+    .wait_begin = na_sm_wait_begin,
+    .wait_end = na_sm_wait_end,
+    .cancel = na_sm_cancel,
+    .max_frame_size = NA_SM_MSG_MAX,
+};
+
+HG_PRIVATE const struct na_plugin *na_sm_table(void)
+{
+    return &na_sm_plugin;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm: the transport between the processes of one node, through shared memory.
+ *
+ * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
+ * processes that share a folder but no network namespace. Rooms: sm_ring (the
+ * records of one direction), sm_page (memory that is shared, and what every
+ * class shows), sm_meet (names, sockets, credentials), sm_peer (addresses and
+ * their life), sm_flow (what passes between two), sm_door (how it begins), and
+ * this one: the class, its wheel and its sleep, and the table of slots.
+ *
+ * Awake, a class looks at its hint page, which costs nothing for idle peers;
+ * once a millisecond it asks the sockets for news of deaths, callers and
+ * bells; once a second, as long as it has peers, it looks at all rings, in
+ * case a peer spoils hints. Asleep, it wakes for a bell, a socket, or that
+ * second.
+ *
+ * fork: a child has no part in its parent's connections. It closes the
+ * sockets, so that their end stays the news of a death, and its copies of the
+ * classes are dead: what is tried with them is NA_FAULT.
+ *
+ * Must not know: RPC.
+ */
+#ifndef HG_GEN_NA_SM_H
+#define HG_GEN_NA_SM_H
+
+#include "base/os.h"
+
+#if HG_ENABLE_SM
+HG_PRIVATE const struct na_plugin *na_sm_table(void);
+#endif
+
+#endif

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_door: see sm_door.h. */
+#include "na/sm_door.h"
+
+#if HG_ENABLE_SM
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define NA_SM_DOOR_HELLO_MS 5000u /* for a caller to say HELLO */
+#define NA_SM_DOOR_RETRY (2u * HG_CLOCK_MS)
+#define NA_SM_DOOR_BATCH 64u    /* callers taken in at a time */
+#define NA_SM_DOOR_GUESTS 1024u /* that have not said HELLO */
+
+/* Watch a socket; `what` begins with an enum na_sm_watch. */
+static na_return_t na_sm_door_watch(
+    struct na_sm_class *self, int fd, void *what)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN | EPOLLRDHUP;
+    event.data.ptr = what;
+    if (epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return NA_SUCCESS;
+    hg_log_error("sm", "cannot watch a socket: %s", strerror(errno));
+    return NA_IO_ERROR;
+}
+
+static void na_sm_door_packet(const struct na_sm_class *self,
+    enum na_sm_packet_kind kind, struct na_sm_packet *packet)
+{
+    memset(packet, 0, sizeof(*packet));
+    packet->version = NA_SM_VERSION;
+    packet->kind = (uint8_t) kind;
+    packet->incarnation = self->base.incarnation;
+    packet->ring_size = NA_SM_RING;
+    packet->fds[NA_SM_FD_PUBLIC] = self->public_fd;
+    packet->fds[NA_SM_FD_HINTS] = self->hints_fd;
+}
+
+/* Tell a caller why it is sent away. */
+static void na_sm_door_refuse(
+    struct na_sm_class *self, int fd, na_return_t reason)
+{
+    struct na_sm_packet packet;
+
+    na_sm_door_packet(self, NA_SM_REFUSE, &packet);
+    packet.reason = (uint32_t) reason;
+    (void) na_sm_packet_send(fd, &packet, 0);
+    self->base.core->count(&self->base, "sm_refused", 1);
+}
+
+/* ---- Dialling ---- */
+
+/* Map the two pages that the other side sent. */
+static na_return_t na_sm_door_map_pages(
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    void *pages = NULL;
+    void *hints = NULL;
+    na_return_t ret;
+
+    ret = na_sm_page_map(
+        packet->fds[NA_SM_FD_PUBLIC], NA_SM_PUBLIC_SIZE, true, &pages);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_page_map(
+        packet->fds[NA_SM_FD_HINTS], NA_SM_HINTS_SIZE, false, &hints);
+    if (ret != NA_SUCCESS) {
+        na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
+        return ret;
+    }
+    addr->peer_public = (const struct na_sm_public *) pages;
+    addr->peer_hints = (struct na_sm_hints *) hints;
+    addr->peer_slot = packet->slot;
+    atomic_store(&addr->incarnation, packet->incarnation);
+    return NA_SUCCESS;
+}
+
+/* Make the pair and say HELLO with it. NA_AGAIN: it cannot be said now. */
+static na_return_t na_sm_door_hello(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_packet packet;
+    void *shared = NULL;
+    int fd = -1;
+    na_return_t ret = na_sm_page_create(
+        "hg-pair", sizeof(struct na_sm_shared), false, &shared, &fd);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    addr->shared = (struct na_sm_shared *) shared;
+    na_sm_door_packet(self, NA_SM_HELLO, &packet);
+    packet.slot = addr->slot;
+    packet.fds[NA_SM_FD_PAIR] = fd;
+    if (self->base.listen)
+        (void) snprintf(
+            packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
+    ret = na_sm_packet_send(addr->fd, &packet, NA_SM_FDS);
+    (void) close(fd);
+    /* Whoever hung up may have said why: that is yet to be read. */
+    return ret == NA_AGAIN ? NA_AGAIN : NA_SUCCESS;
+}
+
+/* Connect to an address that is to be dialled. NA_AGAIN: later; NA_OVERFLOW:
+ * we have as many peers as can be. */
+static na_return_t na_sm_door_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    na_return_t ret = na_sm_connect(&addr->where, &addr->fd);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_policy_check(&self->policy, addr->fd, &addr->pid);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_sm_door_watch(self, addr->fd, &addr->watch);
+    if (ret != NA_SUCCESS)
+        return ret;
+    hg_lock(&self->lock);
+    ret = na_sm_peer_take_slot(self, addr);
+    hg_unlock(&self->lock);
+    if (ret != NA_SUCCESS)
+        return NA_OVERFLOW;
+    ret = na_sm_door_hello(self, addr);
+    if (ret == NA_AGAIN) { /* connect anew then */
+        hg_lock(&self->lock);
+        na_sm_peer_part(self, addr);
+        hg_unlock(&self->lock);
+    }
+    return ret;
+}
+
+/* It was found out to be ourselves. */
+static void na_sm_door_met_oneself(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link lookups;
+    struct na_link *link;
+
+    hg_list_init(&lookups);
+    hg_lock(&self->lock);
+    na_sm_peer_take_ops(&lookups, &addr->lookups);
+    na_sm_peer_lose(self, addr, NA_HOSTUNREACH);
+    hg_unlock(&self->lock);
+    while ((link = hg_list_pop(&lookups)) != NULL) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        core->addr_ref(self->base.self_addr);
+        op->result_addr = self->base.self_addr;
+        core->complete(op, NA_SUCCESS);
+    }
+}
+
+static void na_sm_door_give_up(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+{
+    hg_lock(&self->lock);
+    na_sm_peer_lose(self, addr, fate);
+    hg_unlock(&self->lock);
+}
+
+/* The lookups of an address that is ready. */
+static void na_sm_door_found(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link lookups;
+    struct na_link *link;
+
+    hg_list_init(&lookups);
+    hg_lock(&self->lock);
+    na_sm_peer_take_ops(&lookups, &addr->lookups);
+    hg_unlock(&self->lock);
+    while ((link = hg_list_pop(&lookups)) != NULL) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        core->addr_ref(&addr->base);
+        op->result_addr = &addr->base;
+        core->complete(op, NA_SUCCESS);
+    }
+}
+
+/* What a refusal means here. */
+static na_return_t na_sm_door_reason(
+    const struct na_sm_addr *addr, uint32_t reason)
+{
+    switch (reason) {
+    case NA_PERMISSION:
+    case NA_PROTOCOL_ERROR: break;
+    case NA_AGAIN:
+    case NA_NOMEM:
+    case NA_IO_ERROR: reason = NA_AGAIN; break;
+    default: reason = NA_HOSTUNREACH; break;
+    }
+    hg_log_error("sm", "%s refuses us: %s", addr->base.name,
+        reason == NA_AGAIN ? "it has no room, or no descriptors, left"
+                           : NA_Error_to_string((na_return_t) reason));
+    return (na_return_t) reason;
+}
+
+/* Judge an answer. */
+static na_return_t na_sm_door_judge(
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    if (packet->version != NA_SM_VERSION) {
+        hg_log_error("sm", "%s speaks version %u, not %d", addr->base.name,
+            packet->version, NA_SM_VERSION);
+        return NA_PROTOCOL_ERROR;
+    }
+    if (packet->kind == NA_SM_REFUSE)
+        return na_sm_door_reason(addr, packet->reason);
+    if (packet->kind != NA_SM_WELCOME || packet->fd_count != 2)
+        return NA_PROTOCOL_ERROR;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE unsigned na_sm_door_answer(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_packet packet;
+    na_return_t ret = na_sm_packet_recv(addr->fd, &packet);
+
+    assert(na_sm_peer_state(addr) == NA_SM_DIALLING);
+    if (ret == NA_AGAIN)
+        return 0;
+    if (ret == NA_SUCCESS) {
+        ret = na_sm_door_judge(addr, &packet);
+        if (ret == NA_SUCCESS && packet.incarnation == self->base.incarnation) {
+            na_sm_packet_close(&packet);
+            na_sm_door_met_oneself(self, addr);
+            return 1;
+        }
+        if (ret == NA_SUCCESS)
+            ret = na_sm_door_map_pages(addr, &packet);
+        na_sm_packet_close(&packet);
+    }
+    if (ret != NA_SUCCESS) {
+        na_sm_door_give_up(
+            self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
+        return 1;
+    }
+    na_sm_peer_open(self, addr);
+    na_sm_door_found(self, addr);
+    return 1;
+}
+
+/* ---- Callers ---- */
+
+static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
+{
+    hg_lock(&self->lock);
+    hg_list_remove(&guest->link);
+    hg_unlock(&self->lock);
+    self->guest_count--;
+    if (guest->fd >= 0) {
+        (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
+        (void) close(guest->fd);
+    }
+    hg_mem_free(guest);
+}
+
+/* An address for a caller that has said HELLO, with its memory mapped. */
+static na_return_t na_sm_door_admit(struct na_sm_class *self,
+    struct na_sm_guest *guest, const struct na_sm_packet *hello)
+{
+    struct na_sm_addr *addr;
+    struct na_sm_packet welcome;
+    char name[NA_MAX_ADDR_LEN];
+    void *shared = NULL;
+    na_return_t ret;
+
+    if (strncmp(hello->name, "sm://", 5) == 0)
+        (void) snprintf(name, sizeof(name), "%s", hello->name);
+    else
+        (void) snprintf(
+            name, sizeof(name), "sm://peer-%016" PRIx64, hg_clock_random());
+    addr = na_sm_peer_new(self, name, NA_FALSE, NULL);
+    if (addr == NULL)
+        return NA_NOMEM;
+    hg_lock(&self->lock);
+    ret = na_sm_peer_take_slot(self, addr);
+    hg_unlock(&self->lock);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_door_map_pages(addr, hello);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
+            sizeof(struct na_sm_shared), false, &shared);
+    if (ret != NA_SUCCESS)
+        goto part;
+    addr->shared = (struct na_sm_shared *) shared;
+    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
+    welcome.slot = addr->slot;
+    ret = na_sm_packet_send(guest->fd, &welcome, 2);
+    if (ret != NA_SUCCESS)
+        goto part;
+    addr->pid = guest->pid;
+    (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
+    ret = na_sm_door_watch(self, guest->fd, &addr->watch);
+    if (ret != NA_SUCCESS)
+        goto part;
+    addr->fd = guest->fd;
+    guest->fd = -1;
+    hg_lock(&self->lock);
+    hg_list_push(&self->addrs, &addr->link);
+    hg_unlock(&self->lock);
+    na_sm_peer_open(self, addr);
+    return NA_SUCCESS;
+
+part:
+    hg_lock(&self->lock);
+    na_sm_peer_part(self, addr);
+    na_sm_peer_move(addr, NA_SM_DEAD);
+    hg_unlock(&self->lock);
+    self->base.core->addr_unref(&addr->base);
+    return ret;
+}
+
+/* Judge a HELLO. NA_EXIST: it is our own. */
+static na_return_t na_sm_door_greet(struct na_sm_class *self,
+    struct na_sm_guest *guest, const struct na_sm_packet *hello)
+{
+    struct na_sm_packet welcome;
+
+    if (hello->version != NA_SM_VERSION) {
+        hg_log_error("sm", "process %ld speaks version %u, not %d",
+            (long) guest->pid, hello->version, NA_SM_VERSION);
+        return NA_PROTOCOL_ERROR;
+    }
+    if (hello->kind != NA_SM_HELLO || hello->fd_count != NA_SM_FDS ||
+        hello->ring_size != NA_SM_RING)
+        return NA_PROTOCOL_ERROR;
+    if (hello->incarnation != self->base.incarnation)
+        return na_sm_door_admit(self, guest, hello);
+    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
+    (void) na_sm_packet_send(guest->fd, &welcome, 2);
+    return NA_EXIST;
+}
+
+HG_PRIVATE unsigned na_sm_door_guest(
+    struct na_sm_class *self, struct na_sm_guest *guest)
+{
+    struct na_sm_packet hello;
+    na_return_t ret = na_sm_packet_recv(guest->fd, &hello);
+
+    if (ret == NA_AGAIN)
+        return 0;
+    if (ret == NA_SUCCESS) {
+        ret = na_sm_door_greet(self, guest, &hello);
+        na_sm_packet_close(&hello);
+    }
+    if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
+        na_sm_door_refuse(self, guest->fd, ret);
+    na_sm_door_drop(self, guest);
+    return 1;
+}
+
+/* Take in a connection. */
+static void na_sm_door_let_in(struct na_sm_class *self, int fd)
+{
+    struct na_sm_guest *guest;
+    pid_t pid = 0;
+    na_return_t ret = na_sm_policy_check(&self->policy, fd, &pid);
+
+    if (ret == NA_SUCCESS && self->guest_count >= NA_SM_DOOR_GUESTS)
+        ret = NA_AGAIN;
+    if (ret != NA_SUCCESS)
+        goto refuse;
+    guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
+    if (guest == NULL) {
+        hg_log_error("sm", "no memory for a caller");
+        ret = NA_NOMEM;
+        goto refuse;
+    }
+    guest->watch = NA_SM_WATCH_GUEST;
+    guest->fd = fd;
+    guest->pid = pid;
+    guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
+    hg_list_init(&guest->link);
+    hg_lock(&self->lock);
+    hg_list_push(&self->guests, &guest->link);
+    hg_unlock(&self->lock);
+    self->guest_count++;
+    ret = na_sm_door_watch(self, fd, &guest->watch);
+    if (ret != NA_SUCCESS) {
+        na_sm_door_refuse(self, fd, ret);
+        na_sm_door_drop(self, guest);
+        return;
+    }
+    (void) na_sm_door_guest(self, guest); /* it may have spoken already */
+    return;
+
+refuse:
+    na_sm_door_refuse(self, fd, ret);
+    (void) close(fd);
+}
+
+/* There is no descriptor for a caller, who must not wait for ever, nor make
+ * the listening socket readable for ever: the spare one serves to say so.
+ * False: there was no caller, which the system does not find out first. */
+static bool na_sm_door_turn_away(struct na_sm_class *self)
+{
+    int error = errno;
+    int fd;
+
+    if (self->spare_fd >= 0)
+        (void) close(self->spare_fd);
+    fd = accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+        errno = error;
+        if (!self->crowded)
+            (void) na_sm_page_no_fd("a caller");
+        self->crowded = true;
+        na_sm_door_refuse(self, fd, NA_IO_ERROR);
+        (void) close(fd);
+    }
+    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd >= 0;
+}
+
+HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
+{
+    unsigned n;
+
+    for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
+        int fd =
+            accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd >= 0) {
+            self->crowded = false;
+            na_sm_door_let_in(self, fd);
+        } else if (errno == EMFILE || errno == ENFILE) {
+            if (!na_sm_door_turn_away(self))
+                break;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            break;
+        }
+    }
+    return n;
+}
+
+HG_PRIVATE void na_sm_door_close(struct na_sm_class *self)
+{
+    while (!hg_list_is_empty(&self->guests))
+        na_sm_door_drop(
+            self, HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link));
+}
+
+/* ---- Time ---- */
+
+/* Dial, or give up, one of those to be dialled. */
+static unsigned na_sm_door_try(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
+{
+    na_return_t ret;
+
+    if (now >= addr->deadline) {
+        na_sm_door_give_up(self, addr, NA_HOSTUNREACH);
+        return 1;
+    }
+    if (now < addr->retry)
+        return 0;
+    ret = na_sm_door_dial(self, addr);
+    addr->retry =
+        ret == NA_AGAIN ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
+    if (ret != NA_SUCCESS && ret != NA_AGAIN)
+        na_sm_door_give_up(self, addr, ret == NA_OVERFLOW ? NA_AGAIN : ret);
+    return 1;
+}
+
+static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+{
+    uint64_t tick = NA_SM_NEVER;
+    struct na_link *link, *next;
+    unsigned n = 0;
+
+    for (link = self->guests.next; link != &self->guests; link = next) {
+        struct na_sm_guest *guest =
+            HG_CONTAINER_OF(link, struct na_sm_guest, link);
+
+        next = link->next;
+        if (now < guest->deadline) {
+            tick = na_sm_door_sooner(tick, guest->deadline);
+            continue;
+        }
+        self->base.core->count(&self->base, "sm_refused", 1);
+        na_sm_door_drop(self, guest);
+        n++;
+    }
+    hg_lock(&self->lock);
+    for (link = self->dialling.next; link != &self->dialling;) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, turn);
+
+        /* Others only append; we alone remove. */
+        hg_unlock(&self->lock);
+        n += na_sm_door_try(self, addr, now);
+        hg_lock(&self->lock);
+        next = link->next;
+        if (na_sm_peer_state(addr) != NA_SM_DIALLING) {
+            link = self->dialling.next; /* it left the list: begin anew */
+            continue;
+        }
+        tick = na_sm_door_sooner(
+            tick, na_sm_door_sooner(addr->deadline, addr->retry));
+        link = next;
+    }
+    self->tick =
+        self->pairs > 0 ? na_sm_door_sooner(tick, self->scan_at) : tick;
+    /* Another thread may sleep, until later than this. */
+    na_sm_peer_unlock(self);
+    return n;
+}
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_meet: see sm_meet.h. */
+#include "na/sm_meet.h"
+
+#if HG_ENABLE_SM
+
+#include "base/log.h"
+#include "base/wire.h"
+
+#define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
+#define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
+#define NA_SM_BACKLOG 4096
+#define NA_SM_PACKET_HEAD 34u
+#define NA_SM_PACKET_MAX (NA_SM_PACKET_HEAD + NA_MAX_ADDR_LEN)
+
+/* ---- Who may ---- */
+
+HG_PRIVATE na_return_t na_sm_policy_parse(
+    const char *text, struct na_sm_policy *policy_p)
+{
+    struct na_sm_policy policy;
+    const char *at = text;
+
+    memset(&policy, 0, sizeof(policy));
+    if (text != NULL && strcmp(text, "any-user") == 0) {
+        policy.anybody = true;
+        at = NULL;
+    }
+    while (at != NULL && *at != '\0') {
+        char *end = NULL;
+        unsigned long uid = strtoul(at, &end, 10);
+
+        if (*at < '0' || *at > '9' || uid >= UINT32_MAX ||
+            policy.count == NA_SM_UIDS || (*end != ',' && *end != '\0') ||
+            (*end == ',' && end[1] == '\0')) {
+            hg_log_error("sm",
+                "auth_key '%s': neither \"any-user\" nor up to %d user ids "
+                "with commas between",
+                text, NA_SM_UIDS);
+            return NA_INVALID_ARG;
+        }
+        policy.uids[policy.count++] = (uid_t) uid;
+        at = *end == ',' ? end + 1 : end;
+    }
+    *policy_p = policy;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_sm_policy_check(
+    const struct na_sm_policy *policy, int fd, pid_t *pid_p)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    bool allowed;
+    unsigned i;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+        hg_log_error("sm", "a peer has no credentials: %s", strerror(errno));
+        return NA_PERMISSION;
+    }
+    allowed = policy->anybody || peer.uid == geteuid();
+    for (i = 0; i < policy->count && !allowed; i++)
+        allowed = peer.uid == policy->uids[i];
+    if (!allowed) {
+        hg_log_error("sm",
+            "process %ld of user %lu is refused: auth_key does not allow it",
+            (long) peer.pid, (unsigned long) peer.uid);
+        return NA_PERMISSION;
+    }
+    *pid_p = peer.pid;
+    return NA_SUCCESS;
+}
+
+/* ---- Names ---- */
+
+static na_return_t na_sm_name_bad(const char *rest, const char *why)
+{
+    hg_log_error("sm", "sm://%s: %s", rest, why);
+    return NA_INVALID_ARG;
+}
+
+HG_PRIVATE na_return_t na_sm_name_parse(
+    const char *rest, struct na_sm_name *name_p)
+{
+    struct na_sm_name name;
+    size_t length = strlen(rest);
+    size_t i;
+
+    memset(&name, 0, sizeof(name));
+    name.where.sun_family = AF_UNIX;
+    name.is_path = rest[0] == '/';
+    if (name.is_path) {
+        if (length >= sizeof(name.where.sun_path))
+            return na_sm_name_bad(rest, "longer than a socket's path");
+        memcpy(name.where.sun_path, rest, length + 1);
+        name.size =
+            (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length + 1);
+        *name_p = name;
+        return NA_SUCCESS;
+    }
+    if (length == 0 || length > NA_SM_NAME_MAX)
+        return na_sm_name_bad(rest, "a name has 1 to 64 characters");
+    for (i = 0; i < length; i++) {
+        char c = rest[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
+            return na_sm_name_bad(
+                rest, "neither letters, digits, '.', '_', '-' nor /path");
+    }
+    memcpy(name.where.sun_path + 1, NA_SM_PREFIX, sizeof(NA_SM_PREFIX) - 1);
+    memcpy(name.where.sun_path + sizeof(NA_SM_PREFIX), rest, length);
+    name.size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) +
+        sizeof(NA_SM_PREFIX) + length);
+    *name_p = name;
+    return NA_SUCCESS;
+}
+
+/* For the log. */
+static const char *na_sm_name_text(const struct na_sm_name *name)
+{
+    return name->is_path ? name->where.sun_path
+                         : name->where.sun_path + sizeof(NA_SM_PREFIX);
+}
+
+/* ---- Listening ---- */
+
+static int na_sm_socket(void)
+{
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* Remove a socket's file that nobody listens on. False: somebody does, or it
+ * is something else. */
+static bool na_sm_clear_path(const struct na_sm_name *name)
+{
+    struct stat there;
+    int fd;
+    bool stale;
+
+    if (lstat(name->where.sun_path, &there) != 0 || !S_ISSOCK(there.st_mode))
+        return false;
+    fd = na_sm_socket();
+    if (fd < 0)
+        return false;
+    stale =
+        connect(fd, (const struct sockaddr *) &name->where, name->size) != 0 &&
+        errno == ECONNREFUSED;
+    (void) close(fd);
+    return stale && unlink(name->where.sun_path) == 0;
+}
+
+/* The folder of a path, locked, so that of several processes that find a
+ * stale file one takes it over. Anybody can lock a folder, so this waits a
+ * second and then goes on without. -1: nobody can open it. */
+static int na_sm_lock_folder(const struct na_sm_name *name)
+{
+    char folder[sizeof(name->where.sun_path) + 2];
+    char *slash;
+    int tries = 100;
+    int fd;
+
+    memcpy(folder, name->where.sun_path, sizeof(name->where.sun_path));
+    folder[sizeof(name->where.sun_path)] = '\0';
+    slash = strrchr(folder, '/');
+    assert(slash != NULL);
+    slash[slash == folder] = '\0';
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0 && tries-- > 0)
+        (void) poll(NULL, 0, 10);
+    return fd;
+}
+
+static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
+{
+    const struct sockaddr *where = (const struct sockaddr *) &name->where;
+    int error;
+
+    if (bind(fd, where, name->size) == 0)
+        return NA_SUCCESS;
+    error = errno;
+    if (error == EADDRINUSE && name->is_path && na_sm_clear_path(name)) {
+        if (bind(fd, where, name->size) == 0)
+            return NA_SUCCESS;
+        error = errno;
+    }
+    hg_log_error("sm", "cannot listen on %s: %s", na_sm_name_text(name),
+        strerror(error));
+    return error == EADDRINUSE ? NA_ADDRINUSE
+        : error == EACCES      ? NA_PERMISSION
+                               : NA_ADDRNOTAVAIL;
+}
+
+HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
+    const struct na_sm_policy *policy, struct stat *made_p, int *fd_p)
+{
+    bool others = policy->anybody || policy->count > 0;
+    int folder = -1;
+    int fd = na_sm_socket();
+    na_return_t ret;
+
+    if (fd < 0)
+        return na_sm_page_no_fd("a listening socket");
+    if (name->is_path)
+        folder = na_sm_lock_folder(name);
+    memset(made_p, 0, sizeof(*made_p));
+    ret = na_sm_bind(name, fd);
+    if (ret != NA_SUCCESS)
+        goto close_fd;
+    /* Before anybody can connect: the policy decides, not the umask. */
+    if (name->is_path &&
+        (lstat(name->where.sun_path, made_p) != 0 ||
+            (others && chmod(name->where.sun_path, 0666) != 0)))
+        ret = NA_IO_ERROR;
+    if (ret == NA_SUCCESS && listen(fd, NA_SM_BACKLOG) != 0)
+        ret = NA_IO_ERROR;
+    if (ret != NA_SUCCESS) {
+        hg_log_error("sm", "cannot listen on %s: %s", na_sm_name_text(name),
+            strerror(errno));
+        if (name->is_path)
+            (void) unlink(name->where.sun_path);
+        goto close_fd;
+    }
+    if (folder >= 0)
+        (void) close(folder);
+    *fd_p = fd;
+    return NA_SUCCESS;
+
+close_fd:
+    if (folder >= 0)
+        (void) close(folder);
+    (void) close(fd);
+    return ret;
+}
+
+HG_PRIVATE void na_sm_unlisten(
+    const struct na_sm_name *name, const struct stat *made, int fd)
+{
+    struct stat there;
+
+    if (name->is_path && lstat(name->where.sun_path, &there) == 0 &&
+        there.st_ino == made->st_ino && there.st_dev == made->st_dev)
+        (void) unlink(name->where.sun_path);
+    (void) close(fd);
+}
+
+HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p)
+{
+    int fd = na_sm_socket();
+    int error;
+
+    if (fd < 0)
+        return na_sm_page_no_fd("a connection");
+    if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
+        *fd_p = fd;
+        return NA_SUCCESS;
+    }
+    error = errno;
+    (void) close(fd);
+    if (error == EAGAIN)
+        return NA_AGAIN;
+    hg_log_info("sm", "%s: %s", na_sm_name_text(name), strerror(error));
+    return error == EACCES || error == EPERM ? NA_PERMISSION : NA_HOSTUNREACH;
+}
+
+/* ---- Packets ---- */
+
+static size_t na_sm_packet_encode(
+    const struct na_sm_packet *packet, unsigned char bytes[NA_SM_PACKET_MAX])
+{
+    size_t length = strlen(packet->name);
+
+    assert(length < NA_MAX_ADDR_LEN);
+    memset(bytes, 0, NA_SM_PACKET_HEAD);
+    hg_wire_store32(bytes, NA_SM_MAGIC);
+    hg_wire_store16(bytes + 4, packet->version);
+    bytes[6] = packet->kind;
+    hg_wire_store64(bytes + 8, packet->incarnation);
+    hg_wire_store32(bytes + 16, packet->slot);
+    hg_wire_store32(bytes + 20, packet->reason);
+    hg_wire_store32(bytes + 24, packet->ring_size);
+    hg_wire_store16(bytes + 32, (uint16_t) length);
+    memcpy(bytes + NA_SM_PACKET_HEAD, packet->name, length);
+    return NA_SM_PACKET_HEAD + length;
+}
+
+static na_return_t na_sm_packet_decode(
+    const unsigned char *bytes, size_t size, struct na_sm_packet *packet)
+{
+    size_t length;
+    size_t i;
+
+    if (size < 8 || hg_wire_load32(bytes) != NA_SM_MAGIC)
+        return NA_PROTOCOL_ERROR;
+    packet->version = hg_wire_load16(bytes + 4);
+    packet->kind = bytes[6];
+    if (packet->version != NA_SM_VERSION)
+        return NA_SUCCESS;
+    if (size < NA_SM_PACKET_HEAD)
+        return NA_PROTOCOL_ERROR;
+    packet->incarnation = hg_wire_load64(bytes + 8);
+    packet->slot = hg_wire_load32(bytes + 16);
+    packet->reason = hg_wire_load32(bytes + 20);
+    packet->ring_size = hg_wire_load32(bytes + 24);
+    length = hg_wire_load16(bytes + 32);
+    if (length >= sizeof(packet->name) || size - NA_SM_PACKET_HEAD != length)
+        return NA_PROTOCOL_ERROR;
+    for (i = 0; i < length; i++) {
+        if (bytes[NA_SM_PACKET_HEAD + i] < 0x20 ||
+            bytes[NA_SM_PACKET_HEAD + i] >= 0x7f)
+            return NA_PROTOCOL_ERROR;
+    }
+    memcpy(packet->name, bytes + NA_SM_PACKET_HEAD, length);
+    packet->name[length] = '\0';
+    return packet->slot < NA_SM_PEERS && packet->incarnation != 0
+        ? NA_SUCCESS
+        : NA_PROTOCOL_ERROR;
+}
+
+/* Room for a control message with descriptors, aligned as it must be. */
+union na_sm_packet_control {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(NA_SM_FDS * sizeof(int))];
+};
+
+HG_PRIVATE na_return_t na_sm_packet_send(
+    int fd, const struct na_sm_packet *packet, unsigned count)
+{
+    unsigned char bytes[NA_SM_PACKET_MAX];
+    union na_sm_packet_control control;
+    struct iovec part;
+    struct msghdr message;
+    ssize_t sent;
+
+    assert(count <= NA_SM_FDS);
+    memset(&message, 0, sizeof(message));
+    memset(&control, 0, sizeof(control));
+    part.iov_base = bytes;
+    part.iov_len = na_sm_packet_encode(packet, bytes);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (count > 0) {
+        struct cmsghdr *header;
+
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(header), packet->fds, count * sizeof(int));
+    }
+    do
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno == ETOOMANYREFS)
+        return NA_AGAIN;
+    return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
+}
+
+/* Take the descriptors of a message; those past NA_SM_FDS are closed. */
+static void na_sm_packet_take_fds(
+    struct msghdr *message, struct na_sm_packet *packet)
+{
+    struct cmsghdr *header;
+
+    for (header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        size_t i;
+
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (i = 0; i < count; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+            if (packet->fd_count < NA_SM_FDS)
+                packet->fds[packet->fd_count++] = fd;
+            else
+                (void) close(fd);
+        }
+    }
+}
+
+HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
+{
+    unsigned char bytes[NA_SM_PACKET_MAX];
+    union na_sm_packet_control control;
+    struct iovec part;
+    struct msghdr message;
+    unsigned resets = 0;
+    ssize_t got;
+    na_return_t ret;
+
+    memset(packet_p, 0, sizeof(*packet_p));
+    memset(&message, 0, sizeof(message));
+    part.iov_base = bytes;
+    part.iov_len = sizeof(bytes);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof(control);
+    /* Whoever closed without reading what we said has reset the connection,
+     * which is told once and first; then comes what it had said. */
+    do
+        got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (
+        got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
+    if (got < 0)
+        return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
+    /* Also from a packet of no bytes, which looks like the end. */
+    na_sm_packet_take_fds(&message, packet_p);
+    ret = got == 0 ? NA_DISCONNECT
+                   : na_sm_packet_decode(bytes, (size_t) got, packet_p);
+    /* Fewer than there was room for: the process had none left. */
+    if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
+        packet_p->fd_count < NA_SM_FDS) {
+        errno = EMFILE;
+        ret = na_sm_page_no_fd("the memory of a peer");
+    } else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        ret = NA_PROTOCOL_ERROR;
+    }
+    if (ret != NA_SUCCESS)
+        na_sm_packet_close(packet_p);
+    return ret;
+}
+
+HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
+{
+    while (packet->fd_count > 0)
+        (void) close(packet->fds[--packet->fd_count]);
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_meet: how two processes find each other and agree: names, sockets,
+ * credentials, and the one question and answer that pass between them.
+ *
+ * The meeting point is a Unix socket of kind SOCK_SEQPACKET: in the abstract
+ * namespace ("sm://NAME"), where nothing stays behind, or a path ("sm:///p"),
+ * for processes without a common network namespace. Such a file outlives a
+ * killed process; whoever finds one that nobody listens on takes it over.
+ *
+ *     dialler                                        acceptor
+ *       connect; looks at the acceptor's credentials
+ *       HELLO + pair, public page, hint page -------->  looks at its own
+ *       <------------ WELCOME + public page, hint page
+ *     or
+ *       <------------ REFUSE: why
+ *
+ * All packets have one shape, little-endian:
+ *
+ *     0       4         6      7      8             16       20       24
+ *     +-------+---------+------+------+-------------+--------+--------+
+ *     | magic | version | kind | 0    | incarnation | slot   | reason |
+ *     +-------+---------+------+------+-------------+--------+--------+
+ *     24           28          32        34
+ *     +------------+-----------+---------+---------+
+ *     | ring size  | reserved  | length  | name    |
+ *     +------------+-----------+---------+---------+
+ *
+ * `slot` is the bit that the other side sets in our hint page; `name`, of
+ * HELLO, where the dialler listens, or nothing. After that the socket carries
+ * nothing but bells, of one byte, and the news of its end.
+ *
+ * Locking: none. Must not know: addresses, rings.
+ */
+#ifndef HG_GEN_NA_SM_MEET_H
+#define HG_GEN_NA_SM_MEET_H
+
+#include "na/sm_page.h"
+
+#if HG_ENABLE_SM
+
+#define NA_SM_VERSION 1
+#define NA_SM_FDS 3       /* descriptors that a packet can carry */
+#define NA_SM_UIDS 16     /* users that a policy can name */
+#define NA_SM_NAME_MAX 64 /* of an abstract name */
+
+enum na_sm_packet_kind { NA_SM_HELLO = 1, NA_SM_WELCOME, NA_SM_REFUSE };
+
+enum { NA_SM_FD_PUBLIC, NA_SM_FD_HINTS, NA_SM_FD_PAIR };
+
+struct na_sm_packet {
+    uint16_t version;
+    uint8_t kind;
+    uint64_t incarnation;
+    uint32_t slot;
+    uint32_t reason;
+    uint32_t ring_size;
+    char name[NA_MAX_ADDR_LEN];
+    /* Receiving: owned by the packet until na_sm_packet_close. */
+    int fds[NA_SM_FDS];
+    unsigned fd_count;
+};
+
+/* A name as the system wants it. */
+struct na_sm_name {
+    struct sockaddr_un where;
+    socklen_t size;
+    bool is_path;
+};
+
+/* Which users may meet us. */
+struct na_sm_policy {
+    bool anybody;
+    unsigned count;
+    uid_t uids[NA_SM_UIDS]; /* besides our own */
+};
+
+/* Read na_init_info.auth_key: NULL or "": the own user; "any-user"; or user
+ * ids, separated by commas. NA_INVALID_ARG, logged. */
+HG_PRIVATE na_return_t na_sm_policy_parse(
+    const char *text, struct na_sm_policy *policy_p);
+
+/* Whether the other end of a connection may meet us, and its process.
+ * NA_PERMISSION, logged. */
+HG_PRIVATE na_return_t na_sm_policy_check(
+    const struct na_sm_policy *policy, int fd, pid_t *pid_p);
+
+/* What stands behind "sm://". NA_INVALID_ARG, logged. */
+HG_PRIVATE na_return_t na_sm_name_parse(
+    const char *rest, struct na_sm_name *name_p);
+
+/* Listen. NA_ADDRINUSE: somebody does already, or the path is another file;
+ * NA_ADDRNOTAVAIL: no such place; NA_IO_ERROR. All logged. */
+HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
+    const struct na_sm_policy *policy, struct stat *made_p, int *fd_p);
+
+/* Stop listening: remove the file that na_sm_listen made, if it is there. */
+HG_PRIVATE void na_sm_unlisten(
+    const struct na_sm_name *name, const struct stat *made, int fd);
+
+/* Connect, without waiting. NA_AGAIN: too many do, try again later;
+ * NA_HOSTUNREACH: nobody listens; NA_PERMISSION, NA_IO_ERROR: logged. */
+HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p);
+
+/* Send a packet with `count` of its descriptors, which stay the caller's.
+ * NA_AGAIN: the user has as many descriptors under way as may be, try later;
+ * NA_DISCONNECT. */
+HG_PRIVATE na_return_t na_sm_packet_send(
+    int fd, const struct na_sm_packet *packet, unsigned count);
+
+/* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
+ * NA_PROTOCOL_ERROR: nonsense; NA_IO_ERROR, logged: our descriptors ran out. A
+ * packet of another version has nothing but that. */
+HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
+
+/* Close the descriptors that came with a packet. */
+HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
+
+#endif
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_page: see sm_page.h. */
+#include "na/sm_page.h"
+
+#if HG_ENABLE_SM
+
+#include "base/log.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+
+#define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what)
+{
+    int error = errno;
+    struct rlimit limit;
+
+    memset(&limit, 0, sizeof(limit));
+    (void) getrlimit(RLIMIT_NOFILE, &limit);
+    if (error == EMFILE)
+        hg_log_error("sm",
+            "no descriptor for %s: the limit nofile is %" PRIu64
+            "; raise it (ulimit -n)",
+            what, (uint64_t) limit.rlim_cur);
+    else
+        hg_log_error("sm", "no descriptor for %s: %s", what, strerror(error));
+    return NA_IO_ERROR;
+}
+
+/* A descriptor of the same memory that cannot be mapped writable. */
+static int na_sm_page_weaken(int fd)
+{
+    char path[64];
+
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0)
+        return fd;
+    (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+HG_PRIVATE na_return_t na_sm_page_create(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int given;
+    void *memory;
+
+    if (fd < 0)
+        return na_sm_page_no_fd(name);
+    if (ftruncate(fd, (off_t) size) != 0)
+        goto close_fd;
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        goto close_fd;
+    if (fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) != 0)
+        goto unmap;
+    given = read_only ? na_sm_page_weaken(fd) : fd;
+    if (given < 0)
+        goto unmap;
+    (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
+    if (given != fd)
+        (void) close(fd);
+    *memory_p = memory;
+    *fd_p = given;
+    return NA_SUCCESS;
+
+unmap:
+    (void) munmap(memory, size);
+close_fd:
+    hg_log_error("sm", "no memory for %s: %s", name, strerror(errno));
+    (void) close(fd);
+    return NA_IO_ERROR;
+}
+
+HG_PRIVATE na_return_t na_sm_page_map(
+    int fd, size_t size, bool read_only, void **memory_p)
+{
+    struct stat stat;
+    int seals = fcntl(fd, F_GET_SEALS);
+    void *memory;
+
+    if (seals < 0 || (seals & NA_SM_PAGE_SEALS) != NA_SM_PAGE_SEALS ||
+        fstat(fd, &stat) != 0 || stat.st_size < 0 ||
+        (uint64_t) stat.st_size != size) {
+        hg_log_error("sm", "a peer sent memory of another size, or unsealed");
+        return NA_PROTOCOL_ERROR;
+    }
+    memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
+        MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        hg_log_error("sm", "cannot map %zu bytes of a peer's: %s", size,
+            strerror(errno));
+        return NA_NOMEM;
+    }
+    *memory_p = memory;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
+{
+    if (memory != NULL)
+        (void) munmap((void *) (uintptr_t) memory, size);
+}
+
+HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
+{
+    uint64_t words = atomic_load(&hints->summary[n]);
+    uint64_t left;
+
+    for (left = words; left != 0; left &= left - 1) {
+        unsigned w = (unsigned) __builtin_ctzll(left);
+        uint64_t bit = UINT64_C(1) << w;
+
+        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
+            continue;
+        /* A peer sets its bit first, then looks at the summary: one of us
+         * sees the other. */
+        atomic_fetch_and(&hints->summary[n], ~bit);
+        if (atomic_load(&hints->bits[n * 64 + w]) != 0)
+            atomic_fetch_or(&hints->summary[n], bit);
+        else
+            words &= ~bit;
+    }
+    return words;
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_page: the memory that peers share: made, sealed, checked, mapped; and
+ * what stands in the two pages that every class has.
+ *
+ * Shared memory is a memfd, sealed against shrinking and growing, so that
+ * nobody can make a mapping of it fault; who receives one checks seals and
+ * size before mapping it. A descriptor is closed once it is mapped or sent:
+ * when the last process that maps it ends, the kernel takes it back.
+ *
+ * The public page is the owner's to write; peers map it read-only, and cannot
+ * do otherwise (F_SEAL_FUTURE_WRITE; on kernels without it a read-only
+ * descriptor, which only the same user can open again for writing).
+ *
+ *     asleep     0: the owner is awake, else the number of this sleep. Who
+ *                makes work for the owner rings its bell once for each number:
+ *                a sleeper that eats a bell changes the number first.
+ *     slots      the RMA room's: the generation of each registration
+ *
+ * The hint page is everybody's to write: one bit for each peer, that peer's
+ * "I have something for you", and a summary with one bit for each word of
+ * those. It is only a hint. Any peer can spoil it, which costs a delay until
+ * the owner next looks at all rings, and never a message.
+ *
+ *     summary  |0|1|0| ...    bit w: word w may have a bit
+ *     bits     |0000|0100|0000| ...
+ *
+ * Locking: none; words are atomics. Bits of hints are cleared by the owner's
+ * polling thread alone.
+ */
+#ifndef HG_GEN_NA_SM_PAGE_H
+#define HG_GEN_NA_SM_PAGE_H
+
+#include "na/sm_ring.h"
+
+#if HG_ENABLE_SM
+
+#define NA_SM_PEERS 8192u  /* of a class, at a time */
+#define NA_SM_SLOTS 65528u /* registrations of a class */
+
+struct na_sm_public {
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t asleep;
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t slots[NA_SM_SLOTS];
+};
+
+struct na_sm_hints {
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t summary[NA_SM_PEERS / 64 / 64];
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t bits[NA_SM_PEERS / 64];
+};
+
+#define NA_SM_PUBLIC_SIZE ((sizeof(struct na_sm_public) + 4095) & ~4095ul)
+#define NA_SM_HINTS_SIZE ((sizeof(struct na_sm_hints) + 4095) & ~4095ul)
+
+/* A new memory of `size` bytes, mapped, and the descriptor that names it to
+ * peers, which the caller closes. With `read_only`, they cannot write it.
+ * NA_IO_ERROR, logged: no descriptor, or no memory. */
+HG_PRIVATE na_return_t na_sm_page_create(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
+
+/* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR,
+ * logged: it is not of that size, or not sealed; NA_NOMEM, logged. */
+HG_PRIVATE na_return_t na_sm_page_map(
+    int fd, size_t size, bool read_only, void **memory_p);
+
+/* NULL is allowed. */
+HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
+
+/* Say why the system gave no descriptor: NA_IO_ERROR. */
+HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what);
+
+/* ---- Hints ---- */
+
+/* The peer whose bit is `slot` has something. Whatever it is has been
+ * published sequentially consistently before. */
+static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
+{
+    _Atomic uint64_t *word = &hints->bits[slot / 64];
+    _Atomic uint64_t *sum = &hints->summary[slot / 4096];
+    uint64_t bit = UINT64_C(1) << (slot % 64);
+    uint64_t sum_bit = UINT64_C(1) << (slot / 64 % 64);
+
+    if ((atomic_load(word) & bit) == 0)
+        atomic_fetch_or(word, bit);
+    if ((atomic_load(sum) & sum_bit) == 0)
+        atomic_fetch_or(sum, sum_bit);
+}
+
+/* The owner found nothing there for a while, and looks once more after this:
+ * either it then finds what came, or the peer finds the bit cleared. */
+static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
+{
+    atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
+}
+
+/* The words that may have a bit, of the `n`th 64: clears the bits of those
+ * that have none, looking again, and returns the rest. */
+HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
+
+#endif
+#endif

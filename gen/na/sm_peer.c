@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_peer: see sm_peer.h. */
+#include "na/sm_peer.h"
+
+#if HG_ENABLE_SM
+
+#include "base/clock.h"
+#include "base/crc64.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
+{
+    bool wake = self->sleepers > 0 &&
+        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying));
+
+    hg_unlock(&self->lock);
+    if (wake)
+        self->base.core->wake(&self->base);
+}
+
+HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self)
+{
+    if (!atomic_exchange(&self->fork_told, true))
+        hg_log_error("sm",
+            "this class belongs to the process that forked this one: open "
+            "another");
+    return NA_FAULT;
+}
+
+/* ---- Addresses ---- */
+
+HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
+    const char *name, na_bool_t is_self, const struct na_sm_name *where)
+{
+    struct na_addr *base =
+        self->base.core->addr_create(&self->base, name, is_self);
+    struct na_sm_addr *addr;
+
+    if (base == NULL)
+        return NULL;
+    addr = na_sm_addr_of(base);
+    addr->watch = NA_SM_WATCH_PEER;
+    hg_list_init(&addr->link);
+    hg_list_init(&addr->turn);
+    hg_list_init(&addr->lookups);
+    hg_list_init(&addr->sends);
+    hg_list_init(&addr->closers);
+    addr->fd = -1;
+    addr->slot = NA_SM_PEERS;
+    addr->retry = NA_SM_NEVER;
+    if (where != NULL) {
+        addr->where = *where;
+        addr->dialled = true;
+    }
+    addr->has_lock = hg_lock_init(&addr->lock) == NA_SUCCESS;
+    if (addr->has_lock)
+        return addr;
+    self->base.core->addr_unref(base);
+    return NULL;
+}
+
+HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(base);
+
+    assert(addr->shared == NULL && addr->fd < 0);
+    assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
+    if (addr->has_lock)
+        pthread_mutex_destroy(&addr->lock);
+}
+
+HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
+    struct na_sm_class *self, const char *name)
+{
+    uint64_t hash = hg_crc64_update(0, name, strlen(name));
+    struct na_sm_addr *addr =
+        (struct na_sm_addr *) hg_map_get(&self->names, hash);
+
+    while (addr != NULL && strcmp(addr->base.name, name) != 0)
+        addr = addr->next;
+    return addr;
+}
+
+HG_PRIVATE na_return_t na_sm_peer_enter(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const char *name = addr->base.name;
+    na_return_t ret;
+
+    addr->hash = hg_crc64_update(0, name, strlen(name));
+    addr->next = (struct na_sm_addr *) hg_map_get(&self->names, addr->hash);
+    ret = hg_map_put(&self->names, addr->hash, addr);
+    if (ret != NA_SUCCESS) {
+        hg_log_error("sm", "no memory for the name %s", name);
+        return ret;
+    }
+    addr->named = true;
+    hg_list_push(&self->addrs, &addr->link);
+    return NA_SUCCESS;
+}
+
+/* Out of the table of names. */
+static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_addr *first;
+    struct na_sm_addr **at = &first;
+
+    if (!addr->named)
+        return;
+    addr->named = false;
+    first = (struct na_sm_addr *) hg_map_remove(&self->names, addr->hash);
+    while (*at != addr)
+        at = &(*at)->next;
+    *at = addr->next;
+    addr->next = NULL;
+    /* A removal made room for this. */
+    if (first != NULL)
+        (void) hg_map_put(&self->names, addr->hash, first);
+}
+
+HG_PRIVATE na_return_t na_sm_peer_take_slot(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    uint32_t i;
+
+    for (i = 0; i < NA_SM_PEERS; i++) {
+        uint32_t slot = (self->slot_hint + i) % NA_SM_PEERS;
+
+        if (atomic_load(&self->slots[slot]) != NULL)
+            continue;
+        self->slot_hint = slot + 1;
+        self->pairs++;
+        addr->slot = slot;
+        atomic_store(&self->slots[slot], addr);
+        return NA_SUCCESS;
+    }
+    hg_log_error("sm", "no more than %u peers at a time", NA_SM_PEERS);
+    return NA_AGAIN;
+}
+
+/* ---- States ---- */
+
+HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
+{
+    hg_lock(&addr->lock);
+    atomic_store(&addr->state, state);
+    hg_unlock(&addr->lock);
+}
+
+HG_PRIVATE void na_sm_peer_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    assert(na_sm_peer_state(addr) == NA_SM_IDLE && addr->dialled);
+    assert(addr->fd < 0 && hg_list_is_empty(&addr->turn));
+    na_sm_peer_move(addr, NA_SM_DIALLING);
+    addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
+    addr->retry = 0;
+    hg_list_push(&self->dialling, &addr->turn);
+    self->tick = 0;
+    atomic_store(&self->rung, true);
+}
+
+HG_PRIVATE void na_sm_peer_open(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    unsigned ours = addr->dialled ? 0 : 1;
+
+    hg_lock(&self->lock);
+    hg_lock(&addr->lock);
+    na_sm_out_init(&addr->out, &addr->shared->control[ours],
+        addr->shared->rings[ours], NA_SM_RING);
+    na_sm_in_init(&addr->in, &addr->shared->control[1 - ours],
+        addr->shared->rings[1 - ours], NA_SM_RING);
+    addr->rung = 0;
+    addr->reached = true;
+    /* Somebody may have asked for the end of it before it began. */
+    addr->owes_bye = !hg_list_is_empty(&addr->closers);
+    atomic_store(
+        &addr->waiting, addr->owes_bye || !hg_list_is_empty(&addr->sends));
+    atomic_store(&addr->open, true);
+    atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
+    hg_unlock(&addr->lock);
+    hg_list_remove(&addr->turn);
+    na_sm_hint_set(self->hints, addr->slot); /* look there first */
+    self->base.core->count(&self->base, "sm_met", 1);
+    hg_unlock(&self->lock);
+}
+
+HG_PRIVATE void na_sm_peer_lose(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
+{
+    enum na_sm_state state = na_sm_peer_state(addr);
+
+    if (state == NA_SM_IDLE || state >= NA_SM_DYING)
+        return;
+    addr->closing = state == NA_SM_CLOSING || state == NA_SM_LEAVING;
+    addr->fate = fate;
+    addr->drained = state == NA_SM_DIALLING || fate == NA_PROTOCOL_ERROR;
+    na_sm_peer_move(addr, NA_SM_DYING);
+    if (!addr->closing || !addr->dialled)
+        na_sm_peer_forget(self, addr);
+    hg_list_remove(&addr->turn);
+    hg_list_push(&self->dying, &addr->turn);
+    atomic_store(&self->mourning, true);
+}
+
+HG_PRIVATE void na_sm_peer_part(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    hg_lock(&addr->lock);
+    atomic_store(&addr->open, false);
+    na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
+    na_sm_page_unmap(addr->peer_public, NA_SM_PUBLIC_SIZE);
+    na_sm_page_unmap(addr->peer_hints, NA_SM_HINTS_SIZE);
+    addr->shared = NULL;
+    addr->peer_public = NULL;
+    addr->peer_hints = NULL;
+    if (addr->fd >= 0) {
+        (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
+        (void) close(addr->fd);
+    }
+    addr->fd = -1;
+    addr->pid = 0;
+    hg_unlock(&addr->lock);
+    if (addr->slot < NA_SM_PEERS) {
+        atomic_store(&self->slots[addr->slot], NULL);
+        na_sm_hint_clear(self->hints, addr->slot);
+        addr->slot = NA_SM_PEERS;
+        self->pairs--;
+    }
+    atomic_store(&addr->waiting, false);
+    atomic_store(&addr->stalled, false);
+    atomic_store(&addr->held, false);
+    addr->owes_bye = false;
+    addr->owes_ack = false;
+}
+
+HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from)
+{
+    struct na_op *op;
+
+    while ((op = na_sm_op_pop(from)) != NULL)
+        hg_list_push(to, &op->link);
+}
+
+HG_PRIVATE void na_sm_peer_complete(
+    struct na_sm_class *self, struct na_link *list, na_return_t ret)
+{
+    struct na_link *link;
+
+    while ((link = hg_list_pop(list)) != NULL)
+        self->base.core->complete(
+            HG_CONTAINER_OF(link, struct na_op, link), ret);
+}
+
+/* What a dead address says: to those who knew it, that it went. */
+static na_return_t na_sm_peer_epitaph(
+    struct na_sm_addr *addr, bool lookups, const char *name)
+{
+    if (addr->fate == NA_PROTOCOL_ERROR || addr->fate == NA_FAULT)
+        return addr->fate;
+    if (addr->reached) {
+        hg_log_info("sm", "lost the peer %s", name);
+        return NA_DISCONNECT;
+    }
+    if (lookups && addr->fate == NA_HOSTUNREACH)
+        hg_log_error("sm", "%s cannot be reached", name);
+    return addr->fate;
+}
+
+HG_PRIVATE void na_sm_peer_bury(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    struct na_link lookups, sends, closers;
+    na_return_t ret;
+    bool again;
+
+    hg_list_init(&lookups);
+    hg_list_init(&sends);
+    hg_list_init(&closers);
+    hg_lock(&self->lock);
+    assert(na_sm_peer_state(addr) == NA_SM_DYING);
+    hg_list_remove(&addr->turn);
+    na_sm_peer_part(self, addr);
+    na_sm_peer_take_ops(&closers, &addr->closers);
+    again = addr->closing && addr->dialled;
+    na_sm_peer_move(addr, again ? NA_SM_IDLE : NA_SM_DEAD);
+    if (again &&
+        (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends)))
+        na_sm_peer_dial(self, addr);
+    if (!again) {
+        hg_list_remove(&addr->link);
+        na_sm_peer_take_ops(&lookups, &addr->lookups);
+        na_sm_peer_take_ops(&sends, &addr->sends);
+    }
+    na_sm_peer_unlock(self);
+    na_sm_peer_complete(self, &closers, NA_SUCCESS);
+    if (again)
+        return;
+    ret = na_sm_peer_epitaph(addr, !hg_list_is_empty(&lookups),
+        addr->base.name != NULL ? addr->base.name : "(unnamed)");
+    na_sm_peer_complete(self, &lookups, addr->fate);
+    na_sm_peer_complete(self, &sends, ret);
+    core->addr_dead(&addr->base, ret);
+    core->addr_unref(&addr->base);
+}
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_peer: the classes and addresses of the transport sm, and the life of a
+ * pair: the connection between two classes.
+ *
+ *     idle <--bye--- closing <--- ready --bye--> leaving
+ *       |                           ^               |
+ *       +------> dialling ----------+--> dying <----+
+ *                            (accepted)     |
+ *                                           v
+ *                                          dead
+ *
+ * An address that was looked up stands for a name and can be dialled again
+ * once its connection was closed in order; one that was accepted stands for
+ * its connection and is dead after it. Dying: the connection is gone; what its
+ * ring still holds is delivered, then the address is buried. Two classes that
+ * dial each other have two pairs.
+ *
+ * A pair is one memory, made by the dialler: a page with the words of both
+ * directions, then the ring from dialler to acceptor, then the one back.
+ * Besides, each side maps the other's public page and hint page. One
+ * descriptor stays open: the socket, whose end is the news of a death.
+ *
+ * Locking, outermost first:
+ *   class lock   the lists, the name table, states (with the address lock, to
+ *                change them), queued operations
+ *   address lock the producing side: the out ring, the bell, the mapping
+ * The consuming side, the sockets and everything that closes or unmaps belong
+ * to the thread that polls. Under these locks no function of the core is
+ * called that may call a slot; addr_create, addr_ref, count and wake are not
+ * such functions, addr_unref is.
+ *
+ * Must not know: how processes meet, how a class sleeps.
+ */
+#ifndef HG_GEN_NA_SM_PEER_H
+#define HG_GEN_NA_SM_PEER_H
+
+#include "base/map.h"
+#include "na/loop.h"
+#include "na/sm_meet.h"
+
+#if HG_ENABLE_SM
+
+#define NA_SM_RING ((uint32_t) 128 << 10)
+#define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
+#define NA_SM_FRAME_HEADER 256u /* bytes, at most, in front of a frame's data */
+#define NA_SM_NEVER UINT64_MAX
+
+enum na_sm_state {
+    NA_SM_IDLE, /* no connection; the next use dials */
+    NA_SM_DIALLING,
+    NA_SM_READY,
+    NA_SM_CLOSING, /* we said BYE, or are about to */
+    NA_SM_LEAVING, /* they did */
+    NA_SM_DYING,
+    NA_SM_DEAD
+};
+
+/* The memory of a pair. */
+struct na_sm_shared {
+    struct na_sm_control control[2]; /* of the dialler's out, and back */
+    _Alignas(4096) unsigned char rings[2][NA_SM_RING];
+};
+
+/* What epoll tells about: the first member of whatever it is. */
+enum na_sm_watch {
+    NA_SM_WATCH_LISTENER,
+    NA_SM_WATCH_TIMER,
+    NA_SM_WATCH_GUEST,
+    NA_SM_WATCH_PEER
+};
+
+struct na_sm_addr {
+    struct na_addr base;
+    enum na_sm_watch watch;
+    struct na_link link;     /* class->addrs; while on it, one reference */
+    struct na_link turn;     /* class->dialling or class->dying */
+    struct na_sm_addr *next; /* of those whose names have one hash */
+    uint64_t hash;
+    struct na_sm_name where; /* if dialled */
+    bool dialled;            /* it has a name, and can be dialled again */
+    bool named;              /* it is in the table of names */
+    bool reached;            /* it was ready once */
+    bool closing;            /* dying because of a BYE */
+    bool drained;            /* dying: what its ring held is delivered */
+    bool has_lock;
+    _Atomic int state; /* enum na_sm_state */
+    na_return_t fate;  /* dying: what its lookups get */
+    int fd;            /* -1: none */
+    pid_t pid;         /* of the peer; used only while the socket lives */
+    uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
+    uint64_t deadline; /* dialling: to end */
+    uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
+    _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
+    struct na_link lookups;
+    struct na_link sends;
+    struct na_link closers;
+    bool owes_bye;
+    bool owes_ack;
+    _Atomic bool waiting; /* sends, or a BYE, are queued */
+    _Atomic bool stalled; /* a frame was refused for want of room */
+    /* The polling thread's. */
+    unsigned idle;     /* polls that found nothing */
+    _Atomic bool open; /* the rings may be read */
+    _Atomic bool held; /* the core has no room for the next message */
+    struct na_sm_in in;
+    /* Guarded by the address lock. */
+    pthread_mutex_t lock;
+    struct na_sm_shared *shared;
+    const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
+    struct na_sm_hints *peer_hints;
+    uint32_t peer_slot;
+    uint64_t rung; /* the last sleep of the peer that we ended */
+    struct na_sm_out out;
+};
+
+/* A connection that has not said HELLO. */
+struct na_sm_guest {
+    enum na_sm_watch watch;
+    struct na_link link;
+    int fd;
+    uint64_t deadline;
+    pid_t pid;
+};
+
+struct na_sm_class {
+    struct na_class base;
+    struct na_loop loop; /* what we send to ourselves */
+    struct na_sm_policy policy;
+    struct na_sm_name where;
+    struct stat made;
+    enum na_sm_watch listener; /* for epoll to point at */
+    enum na_sm_watch timer;
+    int listen_fd;
+    int epoll_fd;
+    int timer_fd;
+    int spare_fd; /* given up to tell a caller that there are no more */
+    int public_fd;
+    int hints_fd;
+    struct na_sm_public *public_page;
+    struct na_sm_hints *hints;
+    unsigned char *bounce; /* a message, while it is looked at; polling */
+    struct na_link live;   /* of all classes of the process; see sm.c */
+    _Atomic bool forked;   /* this process is a child of the one it is of */
+    _Atomic bool fork_told;
+    pthread_mutex_t lock;
+    /* Guarded by lock. */
+    struct na_link addrs;
+    struct na_link dialling;
+    struct na_link dying;
+    _Atomic bool mourning; /* somebody is on that list; read without it */
+    struct hg_map names;   /* dialled addresses by hash of their names */
+    _Atomic(struct na_sm_addr *) *slots;
+    uint32_t slot_hint;        /* where to look for a free one */
+    uint32_t pairs;            /* slots in use */
+    uint64_t tick;             /* when time alone demands something */
+    uint64_t timer_at;         /* what timer_fd is set to */
+    uint64_t sleep;            /* number of the last sleep */
+    _Atomic unsigned sleepers; /* read without it */
+    /* The polling thread's, which locks to change the list. */
+    struct na_link guests;
+    unsigned guest_count;
+    unsigned polls;
+    uint64_t look_at;  /* when to ask the sockets next */
+    uint64_t scan_at;  /* when to look at all rings next */
+    _Atomic bool rung; /* ask them at once */
+    bool more;         /* a visit may have left records behind */
+    bool crowded;      /* callers are turned away, and that was logged */
+};
+
+struct na_sm_op {
+    struct na_op base;
+    bool held; /* on one of our lists; guarded by the class lock */
+};
+
+static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)
+{
+    return (struct na_sm_class *) (uintptr_t) na_class;
+}
+
+static inline struct na_sm_addr *na_sm_addr_of(const struct na_addr *addr)
+{
+    return (struct na_sm_addr *) (uintptr_t) addr;
+}
+
+static inline struct na_sm_op *na_sm_op_of(struct na_op *op)
+{
+    return HG_CONTAINER_OF(op, struct na_sm_op, base);
+}
+
+static inline enum na_sm_state na_sm_peer_state(const struct na_sm_addr *addr)
+{
+    return (enum na_sm_state) atomic_load_explicit(
+        &addr->state, memory_order_relaxed);
+}
+
+/* An operation enters one of our lists, or leaves it; the class lock is
+ * held. */
+static inline void na_sm_op_push(struct na_link *list, struct na_op *op)
+{
+    na_sm_op_of(op)->held = true;
+    hg_list_push(list, &op->link);
+}
+
+static inline struct na_op *na_sm_op_pop(struct na_link *list)
+{
+    struct na_link *link = hg_list_pop(list);
+    struct na_op *op;
+
+    if (link == NULL)
+        return NULL;
+    op = HG_CONTAINER_OF(link, struct na_op, link);
+    na_sm_op_of(op)->held = false;
+    return op;
+}
+
+/* Unlock the class, waking a sleeper who has something to do now. */
+HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self);
+
+/* A new address; `where` NULL: it is not for dialling. NULL: out of memory. */
+HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
+    const char *name, na_bool_t is_self, const struct na_sm_name *where);
+
+/* The slot addr_release. */
+HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
+
+/* The table of names; the class lock is held. */
+HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
+    struct na_sm_class *self, const char *name);
+HG_PRIVATE na_return_t na_sm_peer_enter(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* A slot for a pair; the class lock is held. NA_AGAIN, logged: all taken. */
+HG_PRIVATE na_return_t na_sm_peer_take_slot(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Change a state; the class lock is held. */
+HG_PRIVATE void na_sm_peer_move(
+    struct na_sm_addr *addr, enum na_sm_state state);
+
+/* Have the polling thread dial an idle address; the class lock is held. */
+HG_PRIVATE void na_sm_peer_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The rings of a pair are mapped, and so are the peer's pages: open them. */
+HG_PRIVATE void na_sm_peer_open(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* The connection is gone, or is no good: the address will be buried once what
+ * came by it is delivered. The class lock is held. */
+HG_PRIVATE void na_sm_peer_lose(
+    struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
+
+/* End a dying connection, whose messages are delivered, and its address unless
+ * that can be used again. By the polling thread, without a lock. */
+HG_PRIVATE void na_sm_peer_bury(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Unmap and close what a pair has; the class is closing, or by bury. */
+HG_PRIVATE void na_sm_peer_part(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Complete every operation of a list of our own; without a lock. */
+HG_PRIVATE void na_sm_peer_complete(
+    struct na_sm_class *self, struct na_link *list, na_return_t ret);
+
+/* Move every operation of a list of ours to one of the caller's, where cancel
+ * does not find it; the class lock is held. */
+HG_PRIVATE void na_sm_peer_take_ops(struct na_link *to, struct na_link *from);
+
+/* In the child of a fork: NA_FAULT, logged once. */
+HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
+
+#endif
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_ring: see sm_ring.h. */
+#include "na/sm_ring.h"
+
+#if HG_ENABLE_SM
+
+#define NA_SM_RING_LAZY 4 /* the part of a ring after which a head is told */
+
+/* ---- Headers: two words, each written and read at once ---- */
+
+static uint32_t na_sm_ring_span(uint32_t size)
+{
+    return (size + 2 * NA_SM_RING_HEADER - 1) &
+        ~(uint32_t) (NA_SM_RING_HEADER - 1);
+}
+
+static void na_sm_ring_write(
+    unsigned char *at, const struct na_sm_record *record)
+{
+    _Atomic uint64_t *words = (_Atomic uint64_t *) (void *) at;
+    uint64_t first = record->size | (uint64_t) record->kind << 32 |
+        (uint64_t) record->plane << 40 | (uint64_t) record->target << 48;
+    uint64_t second = record->tag | (uint64_t) record->extra << 32;
+
+    atomic_store_explicit(&words[0], first, memory_order_relaxed);
+    atomic_store_explicit(&words[1], second, memory_order_relaxed);
+}
+
+static void na_sm_ring_read(
+    const unsigned char *at, struct na_sm_record *record)
+{
+    const _Atomic uint64_t *words =
+        (const _Atomic uint64_t *) (const void *) at;
+    uint64_t first = atomic_load_explicit(&words[0], memory_order_relaxed);
+    uint64_t second = atomic_load_explicit(&words[1], memory_order_relaxed);
+
+    record->size = (uint32_t) first;
+    record->kind = (uint8_t) (first >> 32);
+    record->plane = (uint8_t) (first >> 40);
+    record->target = (uint8_t) (first >> 48);
+    record->tag = (uint32_t) second;
+    record->extra = (uint32_t) (second >> 32);
+}
+
+/* ---- The producer ---- */
+
+HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
+    struct na_sm_control *control, void *data, uint32_t size)
+{
+    assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
+    assert((uintptr_t) data % NA_SM_RING_HEADER == 0);
+    out->control = control;
+    out->data = (unsigned char *) data;
+    out->size = size;
+    out->tail = 0;
+    out->head = 0;
+}
+
+/* Look at the consumer's head. False: it cannot be. */
+static bool na_sm_out_look(struct na_sm_out *out)
+{
+    uint64_t head = atomic_load(&out->control->head);
+
+    if (out->tail - head > out->size || head - out->head > out->size ||
+        head % NA_SM_RING_HEADER != 0)
+        return false;
+    out->head = head;
+    return true;
+}
+
+/* Whether `need` bytes are free, looking again only if it seems not. */
+static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
+{
+    if (need <= out->size - (out->tail - out->head))
+        return NA_SUCCESS;
+    if (!na_sm_out_look(out))
+        return NA_PROTOCOL_ERROR;
+    if (need <= out->size - (out->tail - out->head))
+        return NA_SUCCESS;
+    /* Either the consumer sees `starved` after it has published its head, or
+     * we see that head now: see na_sm_in_publish. */
+    atomic_store(&out->control->starved, 1);
+    if (!na_sm_out_look(out))
+        return NA_PROTOCOL_ERROR;
+    if (need > out->size - (out->tail - out->head))
+        return NA_AGAIN;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_sm_out_reserve(
+    struct na_sm_out *out, uint32_t size, unsigned char **payload_p)
+{
+    uint32_t span = na_sm_ring_span(size);
+    uint32_t at = (uint32_t) (out->tail & (out->size - 1));
+    uint32_t left = out->size - at;
+    uint32_t skip = span > left ? left : 0;
+    na_return_t ret;
+
+    assert(size <= na_sm_ring_max(out->size));
+    assert(at % NA_SM_RING_HEADER == 0);
+    ret = na_sm_out_room(out, (uint64_t) span + skip);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (skip > 0) { /* published along with the record behind it */
+        struct na_sm_record filler = {
+            skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0, 0};
+
+        na_sm_ring_write(out->data + at, &filler);
+        out->tail += skip;
+        at = 0;
+    }
+    *payload_p = out->data + at + NA_SM_RING_HEADER;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_sm_out_commit(
+    struct na_sm_out *out, const struct na_sm_record *record)
+{
+    uint32_t at = (uint32_t) (out->tail & (out->size - 1));
+    uint32_t span = na_sm_ring_span(record->size);
+
+    assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
+    assert(out->tail - out->head + span <= out->size);
+    na_sm_ring_write(out->data + at, record);
+    out->tail += span;
+    atomic_store(&out->control->tail, out->tail);
+}
+
+/* ---- The consumer ---- */
+
+static uint64_t na_sm_in_at(const struct na_sm_in *in)
+{
+    return atomic_load_explicit(&in->head, memory_order_relaxed);
+}
+
+static void na_sm_in_move(struct na_sm_in *in, uint64_t head)
+{
+    atomic_store_explicit(&in->head, head, memory_order_relaxed);
+}
+
+HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
+    struct na_sm_control *control, const void *data, uint32_t size)
+{
+    assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
+    assert((uintptr_t) data % NA_SM_RING_HEADER == 0);
+    in->control = control;
+    in->data = (const unsigned char *) data;
+    in->size = size;
+    na_sm_in_move(in, 0);
+    in->published = 0;
+    in->tail = 0;
+}
+
+/* Look at the producer's tail. */
+static na_return_t na_sm_in_look(struct na_sm_in *in)
+{
+    uint64_t tail = atomic_load(&in->control->tail);
+
+    if (tail == na_sm_in_at(in))
+        return NA_AGAIN;
+    if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
+        return NA_PROTOCOL_ERROR;
+    in->tail = tail;
+    return NA_SUCCESS;
+}
+
+/* Whether a header that was read at `at` describes a record there. */
+static bool na_sm_in_fits(
+    const struct na_sm_in *in, uint32_t at, const struct na_sm_record *record)
+{
+    if (record->kind >= NA_SM_KIND_MAX)
+        return false;
+    if (record->kind == NA_SM_SKIP) /* fills all that is left */
+        return record->size == in->size - at - NA_SM_RING_HEADER &&
+            record->size < in->tail - na_sm_in_at(in);
+    return record->size <= na_sm_ring_max(in->size) &&
+        na_sm_ring_span(record->size) <= in->size - at &&
+        na_sm_ring_span(record->size) <= in->tail - na_sm_in_at(in);
+}
+
+HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
+    struct na_sm_record *record_p, const unsigned char **payload_p)
+{
+    unsigned skips;
+
+    for (skips = 0; skips < 2; skips++) {
+        uint64_t head = na_sm_in_at(in);
+        uint32_t at = (uint32_t) (head & (in->size - 1));
+
+        if (head == in->tail) {
+            na_return_t ret = na_sm_in_look(in);
+
+            if (ret != NA_SUCCESS)
+                return ret;
+        }
+        assert(in->tail - head >= NA_SM_RING_HEADER);
+        na_sm_ring_read(in->data + at, record_p);
+        if (!na_sm_in_fits(in, at, record_p))
+            return NA_PROTOCOL_ERROR;
+        if (record_p->kind != NA_SM_SKIP) {
+            *payload_p = in->data + at + NA_SM_RING_HEADER;
+            return NA_SUCCESS;
+        }
+        na_sm_in_move(in, head + in->size - at);
+    }
+    return NA_PROTOCOL_ERROR; /* nobody skips twice in a row */
+}
+
+HG_PRIVATE bool na_sm_in_take(
+    struct na_sm_in *in, const struct na_sm_record *record)
+{
+    na_sm_in_move(in, na_sm_in_at(in) + na_sm_ring_span(record->size));
+    assert(in->tail - na_sm_in_at(in) <= in->size);
+    if (na_sm_in_at(in) - in->published < in->size / NA_SM_RING_LAZY)
+        return false;
+    return na_sm_in_publish(in);
+}
+
+HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
+{
+    in->published = na_sm_in_at(in);
+    atomic_store(&in->control->head, na_sm_in_at(in));
+    return atomic_load(&in->control->starved) != 0 &&
+        atomic_exchange(&in->control->starved, 0) != 0;
+}
+
+#endif

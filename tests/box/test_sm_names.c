@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The names of the transport sm: chosen, given, taken, left behind; and who
+ * stands behind them.
+ */
+#include "sm_ends.h"
+
+#include <sys/stat.h>
+
+HG_TEST(a_name_is_chosen_and_can_be_looked_up)
+{
+    struct conform_end server, client;
+    na_addr_t addr = NA_ADDR_NULL, again = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN], other[NA_MAX_ADDR_LEN + 8];
+
+    server.na_class = NA_Initialize(NULL, NA_TRUE); /* the default */
+    HG_CHECK(server.na_class != NULL);
+    HG_CHECK_EQ_STR(NA_Get_class_name(server.na_class), "sm");
+    server.context = NA_Context_create(server.na_class);
+    HG_CHECK_OK(NA_Addr_self(server.na_class, &server.self));
+    ends_open(&client, "sm://", 1000);
+    ends_name(&server, server.self, name);
+    HG_CHECK(strncmp(name, "sm://", 5) == 0 && strlen(name) == 5 + 16);
+    HG_CHECK_OK(sm_meet(&client, &server, name, &addr));
+    (void) snprintf(other, sizeof(other), "sm+%s", name);
+    HG_CHECK_OK(sm_meet(&client, &server, other, &again));
+    HG_CHECK(addr == again);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, again));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* 65 characters. */
+static const char names_too_long[] =
+    "sm://0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0";
+
+HG_TEST(bad_names_are_refused)
+{
+    static const char *const bad[] = {
+        "sm://a b", "sm://a/b", "sm://a:b", names_too_long};
+    char path[NA_MAX_ADDR_LEN];
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    size_t i;
+
+    hg_test_expect_log("neither letters");
+    hg_test_expect_log("1 to 64 characters");
+    hg_test_expect_log("only who listens has a name");
+    hg_test_expect_log("longer than a socket's path");
+    hg_test_allow_log("cannot open");
+    ends_open(&end, "sm://", 1000);
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        HG_CHECK(NA_Initialize(bad[i], NA_TRUE) == NULL);
+        HG_CHECK_RET(ends_lookup(&end, bad[i], &addr), NA_INVALID_ARG);
+    }
+    HG_CHECK_RET(ends_lookup(&end, "sm://", &addr), NA_INVALID_ARG);
+    HG_CHECK(NA_Initialize("sm://name", NA_FALSE) == NULL);
+    memset(path, 'p', sizeof(path));
+    memcpy(path, "sm:///", 6);
+    path[150] = '\0';
+    HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
+    conform_close(&end);
+}
+
+HG_TEST(a_name_has_one_listener)
+{
+    struct conform_end end;
+    char name[64], path[200];
+
+    hg_test_expect_log("cannot listen on");
+    hg_test_allow_log("cannot open");
+    (void) snprintf(name, sizeof(name), "sm://hg-test-%ld", (long) getpid());
+    ends_open(&end, name, 1000);
+    HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
+    conform_close(&end);
+    ends_open(&end, name, 1000); /* free again at once */
+    conform_close(&end);
+    (void) snprintf(path, sizeof(path), "sm://%s/taken", hg_test_dir());
+    ends_open(&end, path, 1000);
+    HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
+    conform_close(&end);
+    HG_CHECK_EQ_INT(access(path + 5, F_OK), -1); /* nothing is left */
+}
+
+HG_TEST(a_path_left_behind_is_used_again)
+{
+    struct conform_end server, client;
+    struct sockaddr_un where;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[200];
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    memset(&where, 0, sizeof(where));
+    where.sun_family = AF_UNIX;
+    (void) snprintf(
+        where.sun_path, sizeof(where.sun_path), "%s/stale", hg_test_dir());
+    HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
+    (void) close(fd); /* nobody listens any more; the path stays */
+    (void) snprintf(name, sizeof(name), "sm://%s", where.sun_path);
+    ends_open(&server, name, 1000);
+    ends_open(&client, "sm://", 1000);
+    HG_CHECK_OK(sm_meet(&client, &server, name, &addr));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST(a_file_that_is_no_socket_stays)
+{
+    char name[200];
+    FILE *file;
+
+    hg_test_expect_log("cannot listen on");
+    hg_test_allow_log("cannot open");
+    (void) snprintf(name, sizeof(name), "sm://%s/file", hg_test_dir());
+    file = fopen(name + 5, "w");
+    HG_CHECK(file != NULL && fclose(file) == 0);
+    HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
+    HG_CHECK_EQ_INT(access(name + 5, F_OK), 0);
+    (void) snprintf(name, sizeof(name), "sm://%s/no/folder", hg_test_dir());
+    HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
+}
+
+HG_TEST(who_is_not_there_is_unreachable)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[200];
+
+    hg_test_expect_log("cannot be reached");
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_RET(
+        ends_lookup(&end, "sm://nobody-at-all", &addr), NA_HOSTUNREACH);
+    (void) snprintf(name, sizeof(name), "sm://%s/none", hg_test_dir());
+    HG_CHECK_RET(ends_lookup(&end, name, &addr), NA_HOSTUNREACH);
+    HG_CHECK(addr == NA_ADDR_NULL);
+    conform_close(&end);
+}
+
+/* A path that is reached by two names is one listener. */
+HG_TEST(oneself_is_known_by_every_name)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[200], other[220];
+    unsigned fds;
+
+    (void) snprintf(name, sizeof(name), "sm://%s/self", hg_test_dir());
+    (void) snprintf(other, sizeof(other), "sm://%s/./self", hg_test_dir());
+    ends_open(&end, name, 1000);
+    fds = hg_test_fd_count();
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    HG_CHECK_OK(ends_lookup(&end, other, &addr));
+    HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_idle(&end);
+    HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+    conform_close(&end);
+}
+
+/* Two that listen dial each other: either connection stands for the peer. */
+HG_TEST(two_that_listen_talk_both_ways)
+{
+    struct conform_end one, two;
+    struct conform_call recv, send;
+    char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN], got[8];
+    na_addr_t to_two = NA_ADDR_NULL, to_one = NA_ADDR_NULL;
+
+    (void) snprintf(name, sizeof(name), "sm://one-%ld", (long) getpid());
+    ends_open(&one, name, 1000);
+    (void) snprintf(name, sizeof(name), "sm://two-%ld", (long) getpid());
+    ends_open(&two, name, 1000);
+    HG_CHECK_OK(sm_meet(&one, &two, name, &to_two));
+    ends_name(&one, one.self, name);
+    HG_CHECK_OK(sm_meet(&two, &one, name, &to_one));
+    /* An unexpected message tells where its sender listens. */
+    HG_CHECK_OK(conform_recv(&two, &recv, false, got, sizeof(got), 0));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(one.na_class, one.context, conform_ended,
+        &send, "x", 2, to_two, 3, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(sm_wait(&one, &two, &recv));
+    HG_CHECK_OK(sm_wait(&one, &two, &send));
+    ends_name(&two, recv.addr, seen);
+    HG_CHECK_EQ_STR(seen, name);
+    HG_CHECK(recv.addr != to_one);
+    HG_CHECK(NA_Addr_cmp(two.na_class, recv.addr, to_one) == NA_TRUE);
+    HG_CHECK(NA_Addr_cmp(two.na_class, recv.addr, two.self) == NA_FALSE);
+    conform_free_addr(&two, &recv);
+    /* A receive from one address takes what came by the other. */
+    HG_CHECK_OK(ends_post(&one, &recv, got, sizeof(got), to_two, 5));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_expected(two.na_class, two.context, conform_ended,
+        &send, "y", 2, to_one, 5, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(sm_wait(&one, &two, &recv));
+    HG_CHECK_OK(sm_wait(&one, &two, &send));
+    HG_CHECK_EQ_STR(got, "y");
+    HG_CHECK_OK(NA_Addr_free(one.na_class, to_two));
+    HG_CHECK_OK(NA_Addr_free(two.na_class, to_one));
+    conform_close(&one);
+    conform_close(&two);
+}

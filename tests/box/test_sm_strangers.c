@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport sm and those it does not trust: other users, and whoever
+ * connects to its socket and says something else than HELLO. Besides, what
+ * happens when descriptors run out at either end.
+ */
+#include "sm_ends.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define STRANGERS_UID 65533 /* two users that own nothing */
+#define STRANGERS_OTHER 65532
+
+static void strangers_name(char string[64])
+{
+    static unsigned count;
+
+    (void) snprintf(
+        string, 64, "sm://hg-stranger-%ld-%u", (long) getpid(), count++);
+}
+
+/* ---- Other users ---- */
+
+static void strangers_become(const char *uid)
+{
+    HG_CHECK(setuid((uid_t) strtoul(uid, NULL, 10)) == 0);
+}
+
+static void strangers_open(
+    struct conform_end *end, const char *string, const char *policy)
+{
+    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
+    struct na_init_info info = fresh;
+
+    info.auth_key = policy;
+    info.lookup_ms = 2000;
+    end->na_class = NA_Initialize_opt(
+        string, strlen(string) > 5 ? NA_TRUE : NA_FALSE, &info);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+/* Listen as a user, and echo one message for each that arrives. */
+HG_TEST_ROLE(server)
+{
+    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    struct conform_end end;
+    struct conform_call recv;
+    char got[64];
+
+    HG_CHECK_EQ_INT(argc, 3);
+    hg_test_allow_log("is refused: auth_key");
+    strangers_become(argv[0]);
+    strangers_open(&end, argv[2], argv[1]);
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    hg_test_say_parent("open");
+    while (poll(&channel, 1, 0) == 0) {
+        (void) conform_turn(end.na_class, end.context, 10);
+        if (recv.ends == 0)
+            continue;
+        HG_CHECK_OK(recv.ret);
+        (void) ends_send(&end, recv.addr, true, got, recv.size, recv.tag);
+        conform_free_addr(&end, &recv);
+        HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    }
+    conform_close(&end);
+}
+
+/* Call as a user; what the lookup came to. */
+HG_TEST_ROLE(client)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    na_return_t ret;
+    char got[8];
+
+    HG_CHECK_EQ_INT(argc, 3);
+    hg_test_allow_log("refuse");
+    strangers_become(argv[0]);
+    strangers_open(&end, "sm://", argv[1]);
+    ret = ends_lookup(&end, argv[2], &addr);
+    if (ret == NA_SUCCESS) {
+        HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+        HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    }
+    hg_test_say_parent(NA_Error_to_string(ret));
+    free(hg_test_hear_parent());
+    conform_close(&end);
+}
+
+/* What a client of one user and policy hears from a server of another. */
+static void strangers_meet(const char *server_policy, const char *client_uid,
+    const char *client_policy, na_return_t want)
+{
+    struct hg_test_peer *server, *client;
+    char string[64], uid[16];
+    char *line;
+
+    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
+    strangers_name(string);
+    server = hg_test_spawn("server", uid, server_policy, string, NULL);
+    free(hg_test_hear(server));
+    client = hg_test_spawn("client", client_uid, client_policy, string, NULL);
+    line = hg_test_hear(client);
+    HG_CHECK_EQ_STR(line, NA_Error_to_string(want));
+    free(line);
+    hg_test_stop(client);
+    hg_test_stop(server);
+}
+
+HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
+{
+    char other[16], uid[16];
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can be two users");
+    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
+    (void) snprintf(other, sizeof(other), "%d", STRANGERS_OTHER);
+    strangers_meet("", uid, "", NA_SUCCESS);
+    strangers_meet("", other, "", NA_PERMISSION); /* the dialler refuses */
+    strangers_meet("", other, "any-user", NA_PERMISSION);
+    strangers_meet("any-user", other, "", NA_PERMISSION);
+    strangers_meet("any-user", other, "any-user", NA_SUCCESS);
+    strangers_meet(other, other, uid, NA_SUCCESS);
+    strangers_meet("1,2,65532", other, uid, NA_SUCCESS);
+    strangers_meet("1,2,3", other, uid, NA_PERMISSION);
+}
+
+HG_TEST(a_policy_that_cannot_be_read_opens_nothing)
+{
+    static const char *const bad[] = {"any", "1,", ",1", "-1", "1 2", "1,x",
+        "99999999999999999999", "0x10", "1;2",
+        "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"};
+    static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
+    struct na_init_info info = fresh;
+    size_t i;
+
+    hg_test_expect_log("neither \"any-user\"");
+    hg_test_allow_log("cannot open");
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        info.auth_key = bad[i];
+        HG_CHECK(NA_Initialize_opt("sm://", NA_FALSE, &info) == NULL);
+    }
+}
+
+/* ---- Who says something else ---- */
+
+/* Send bytes with descriptors. */
+static void strangers_say(
+    int fd, const void *bytes, size_t size, const int *fds, unsigned count)
+{
+    struct iovec part = {(void *) (uintptr_t) bytes, size};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(8 * sizeof(int))];
+    } control;
+    struct msghdr message;
+
+    memset(&message, 0, sizeof(message));
+    memset(&control, 0, sizeof(control));
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (count > 0) {
+        struct cmsghdr *header;
+
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+    }
+    (void) sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+/* A HELLO as the picture in sm_meet.h has it, with no name. */
+static void strangers_hello(unsigned char bytes[34], uint64_t incarnation)
+{
+    static const unsigned char head[8] = {'H', 'G', 's', 'm', 1, 0, 1, 0};
+    unsigned i;
+
+    memset(bytes, 0, 34);
+    memcpy(bytes, head, sizeof(head));
+    for (i = 0; i < 8; i++)
+        bytes[8 + i] = (unsigned char) (incarnation >> (8 * i));
+    bytes[26] = 2; /* 128 KiB */
+}
+
+static int strangers_memory(size_t size, int seals)
+{
+    int fd = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    HG_CHECK(fd >= 0 && ftruncate(fd, (off_t) size) == 0);
+    if (seals != 0)
+        HG_CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
+/* What is wrong with a HELLO: a byte changed, its length, its descriptors. */
+struct strangers_hello {
+    int at; /* -1: none */
+    unsigned char value;
+    size_t size;
+    unsigned fds;
+    int seals;
+    long grow; /* of the descriptors' sizes */
+};
+
+/* Sizes of the two pages and of a pair, as they are now. */
+static const size_t strangers_sizes[3] = {524288, 4096, 266240};
+
+static void strangers_greet(struct conform_end *server, const char *name,
+    const struct strangers_hello *how, char answer_p[64], ssize_t *got_p)
+{
+    unsigned char bytes[64];
+    int fds[8];
+    int fd = sm_connect(name);
+    unsigned i;
+
+    memset(bytes, 0, sizeof(bytes));
+    strangers_hello(bytes, 99);
+    if (how->at >= 0)
+        bytes[how->at] = how->value;
+    for (i = 0; i < how->fds; i++)
+        fds[i] = strangers_memory(
+            (size_t) ((long) strangers_sizes[i % 3] + how->grow), how->seals);
+    strangers_say(fd, bytes, how->size, fds, how->fds);
+    for (i = 0; i < 100; i++) {
+        (void) conform_turn(server->na_class, server->context, 1);
+        *got_p = recv(fd, answer_p, 64, MSG_DONTWAIT);
+        if (*got_p >= 0)
+            break;
+    }
+    (void) close(fd);
+    for (i = 0; i < how->fds; i++)
+        (void) close(fds[i]);
+    for (i = 0; i < 3; i++)
+        (void) conform_turn(server->na_class, server->context, 1);
+}
+
+/* A client of ours is served, whatever went before. */
+static void strangers_serve(struct conform_end *server, const char *name)
+{
+    struct conform_end client;
+    struct conform_call send, recv;
+    na_addr_t addr = NA_ADDR_NULL;
+    char got[8];
+
+    ends_open(&client, "sm://", 1000);
+    HG_CHECK_OK(sm_meet(&client, server, name, &addr));
+    HG_CHECK_OK(conform_recv(server, &recv, false, got, sizeof(got), 0));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+        conform_ended, &send, "good", 5, addr, 1, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(sm_wait(&client, server, &recv));
+    HG_CHECK_EQ_STR(got, "good");
+    HG_CHECK_OK(sm_wait(&client, server, &send));
+    conform_free_addr(server, &recv);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_idle(server);
+}
+
+/* Turn until the server holds no more than it did. */
+static void strangers_settle(
+    struct conform_end *server, unsigned fds, unsigned maps)
+{
+    unsigned ms = 0;
+
+    while (hg_test_fd_count() != fds || sm_maps() != maps) {
+        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        (void) conform_turn(server->na_class, server->context, 1);
+    }
+}
+
+HG_TEST(a_hello_that_is_wrong_is_refused)
+{
+    enum { GOOD = F_SEAL_SHRINK | F_SEAL_GROW };
+    static const struct strangers_hello bad[] = {
+        {0, 'X', 34, 3, GOOD, 0},  /* magic */
+        {4, 2, 34, 3, GOOD, 0},    /* version */
+        {6, 2, 34, 3, GOOD, 0},    /* kind */
+        {8, 0, 34, 3, GOOD, 0},    /* an incarnation of 0 */
+        {18, 1, 34, 3, GOOD, 0},   /* a slot past the page */
+        {26, 4, 34, 3, GOOD, 0},   /* ring size */
+        {32, 9, 34, 3, GOOD, 0},   /* a name that is not there */
+        {32, 1, 35, 3, GOOD, 0},   /* one of a control character */
+        {33, 255, 64, 3, GOOD, 0}, /* too long */
+        {-1, 0, 33, 3, GOOD, 0},   /* too short */
+        {-1, 0, 1, 3, GOOD, 0},
+        {-1, 0, 40, 3, GOOD, 0}, /* too long */
+        {-1, 0, 34, 0, GOOD, 0}, /* no memory */
+        {-1, 0, 34, 2, GOOD, 0},
+        {-1, 0, 34, 8, GOOD, 0}, /* too much */
+        {-1, 0, 34, 3, 0, 0},    /* unsealed */
+        {-1, 0, 34, 3, F_SEAL_GROW, 0},
+        {-1, 0, 34, 3, GOOD, -4096}, /* of another size */
+        {-1, 0, 34, 3, GOOD, 4096},
+    };
+    static const struct strangers_hello good = {-1, 0, 34, 3, GOOD, 0};
+    static const struct strangers_hello empty = {-1, 0, 0, 3, GOOD, 0};
+    struct conform_end server;
+    char string[64], answer[64];
+    unsigned fds, maps;
+    ssize_t got;
+    size_t i;
+
+    hg_test_allow_log("speaks version 2, not 1");
+    hg_test_allow_log("of another size, or unsealed");
+    strangers_name(string);
+    ends_open(&server, string, 1000);
+    strangers_serve(&server, string);
+    conform_idle(&server);
+    fds = hg_test_fd_count();
+    maps = sm_maps();
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        strangers_greet(&server, string, &bad[i], answer, &got);
+        /* REFUSE, and nothing of it stays. */
+        HG_CHECK(got == 34 && answer[6] == 3);
+        HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_refused"), i + 1);
+        strangers_settle(&server, fds, maps);
+        HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 1);
+    }
+    /* A packet of no bytes looks like the end, and has descriptors. */
+    strangers_greet(&server, string, &empty, answer, &got);
+    HG_CHECK_EQ_INT(got, 0);
+    strangers_settle(&server, fds, maps);
+    /* The same without a mistake is let in, so it was the mistake. */
+    strangers_greet(&server, string, &good, answer, &got);
+    HG_CHECK(got == 34 && answer[6] == 2);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 2);
+    strangers_serve(&server, string);
+    strangers_settle(&server, fds, maps);
+    conform_close(&server);
+}
+
+HG_TEST(random_hellos_harm_nobody)
+{
+    struct conform_end server;
+    uint64_t random = hg_test_seed();
+    char string[64];
+    unsigned fds, maps, i, k;
+
+    hg_test_allow_log("");
+    strangers_name(string);
+    ends_open(&server, string, 1000);
+    fds = hg_test_fd_count();
+    maps = sm_maps();
+    for (i = 0; i < 300; i++) {
+        unsigned char bytes[400];
+        int fd = sm_connect(string);
+        int files[8];
+        uint64_t pick = hg_test_random(&random);
+        unsigned count = (unsigned) (pick % 9);
+        size_t size = (size_t) (hg_test_random(&random) % sizeof(bytes));
+
+        for (k = 0; k < sizeof(bytes); k++)
+            bytes[k] = (unsigned char) hg_test_random(&random);
+        if (pick & 16) {
+            strangers_hello(bytes, pick);
+            bytes[hg_test_random(&random) % 34] ^=
+                (unsigned char) (1u << (pick >> 8) % 8);
+            size = pick & 32 ? 34 : size;
+        }
+        for (k = 0; k < count; k++)
+            files[k] = open("/dev/zero", O_RDWR | O_CLOEXEC);
+        strangers_say(fd, bytes, size, files, count);
+        if (pick & 64)
+            (void) conform_turn(server.na_class, server.context, 0);
+        (void) close(fd);
+        for (k = 0; k < count; k++)
+            (void) close(files[k]);
+    }
+    strangers_serve(&server, string);
+    strangers_settle(&server, fds, maps);
+    HG_CHECK(NA_Get_counter(server.na_class, "sm_refused") > 100);
+    conform_close(&server);
+}
+
+/* ---- No descriptors left ---- */
+
+/* Listen with so low a limit that the first caller is one too many. */
+HG_TEST_ROLE(poor)
+{
+    struct pollfd channel = {ENDS_CHANNEL, POLLIN, 0};
+    struct conform_end end;
+    struct rlimit limit;
+    int highest;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    hg_test_expect_log("the limit nofile is");
+    ends_open(&end, argv[0], 1000);
+    highest = dup(0);
+    HG_CHECK(highest >= 0 && close(highest) == 0);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = (rlim_t) highest + strtoul(argv[1], NULL, 10);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    hg_test_say_parent("open");
+    while (poll(&channel, 1, 0) == 0)
+        (void) conform_turn(end.na_class, end.context, 10);
+    conform_close(&end);
+}
+
+static void strangers_poor(const char *spare)
+{
+    struct conform_end end;
+    struct hg_test_peer *process;
+    na_addr_t addr = NA_ADDR_NULL;
+    char string[64];
+
+    strangers_name(string);
+    process = hg_test_spawn("poor", string, spare, NULL);
+    free(hg_test_hear(process));
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_RET(ends_lookup(&end, string, &addr), NA_AGAIN);
+    conform_close(&end);
+    hg_test_stop(process);
+}
+
+HG_TEST(who_has_no_descriptors_left_says_so)
+{
+    hg_test_expect_log("it has no room, or no descriptors, left");
+    strangers_poor("0"); /* for the socket */
+    strangers_poor("1"); /* for the memory that came */
+    strangers_poor("3");
+}
+
+HG_TEST(a_limit_that_is_too_low_is_named)
+{
+    struct conform_end end;
+    struct rlimit limit, low;
+    na_addr_t addr = NA_ADDR_NULL;
+    int highest;
+
+    hg_test_expect_log("the limit nofile is");
+    hg_test_allow_log("cannot open");
+    ends_open(&end, "sm://", 1000);
+    highest = dup(0);
+    HG_CHECK(highest >= 0 && close(highest) == 0);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    low = limit;
+    low.rlim_cur = (rlim_t) highest;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    HG_CHECK_RET(ends_lookup(&end, "sm://nobody", &addr), NA_IO_ERROR);
+    HG_CHECK(NA_Initialize("sm://", NA_TRUE) == NULL);
+    HG_CHECK_EQ_INT(hg_test_log_count("the limit nofile is"), 2);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    conform_close(&end);
+}
