@@ -152,8 +152,7 @@ HG_TEST(bad_names_are_refused)
         ends_lookup(&end, "zmq+ipc:///tmp/x", &addr), NA_PROTONOSUPPORT);
     hg_test_expect_log("'zmq+tcp' lacks its \"://host:port\"");
     HG_CHECK_RET(ends_lookup(&end, "zmq+tcp", &addr), NA_INVALID_ARG);
-    hg_test_expect_log(
-        "speaks zmq; here: self://, zmq+tcp://, zmq+ipc://, zmq+inproc://");
+    hg_test_expect_log("self://, zmq+tcp://, zmq+ipc://, zmq+inproc://");
     HG_CHECK(NA_Initialize("zmq", NA_TRUE) == NULL);
     conform_close(&end);
 }
