@@ -6,8 +6,9 @@
  *   hg_perf --self           those of self:// only
  *   hg_perf --url sm://      another transport between the two processes
  *   hg_perf --only p99       figures with this in their name: echo page
- *                            in_flight pull push write p99_pull p99_push memory copied
- *                            self_echo self_in_flight
+ *                            in_flight pull push write p99_pull p99_push
+ *                            memory copied self_echo self_in_flight; of
+ *                            sm:// also pages sizes mapped modes
  *   hg_perf --help           other options
  *
  * How it measures. Two processes each: a server of ours and a raw server live
@@ -23,8 +24,11 @@
  * Over sm:// the raw program is two processes that share a mapping and spin,
  * and process_vm_readv for bulk.
  *
- * Figures. echo: one call of 64 bytes at a time; page: of 4 KiB. in_flight: 64
- * of 64 bytes under way. pull, push: 64 MiB. write: 512 MiB pulled by a handler through a
+ * Figures. echo: one call of 64 bytes at a time; page: of 4 KiB; pages: of 2 to
+ * 16 KiB. in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and
+ * 16 MiB; mapped: of 1 MiB of the library's own memory, against a memcpy.
+ * modes: echo with both sides spinning, against bare; in the default mode,
+ * against that. pull, push: 64 MiB. write: 512 MiB pulled by a handler through a
  * pipeline of buffers, against one pull of the same size; write_copy: each
  * piece is also copied. p99_*: 64-byte calls alone, beside short transfers,
  * beside long ones (the base of each is the one before it). memory_*: how far
@@ -110,12 +114,6 @@ void perf_finish(na_class_t *na_class)
 
 /* ---- Processes ---- */
 
-/* A server in a process of its own. */
-struct perf_process {
-    pid_t pid;
-    char address[NA_MAX_ADDR_LEN];
-};
-
 /* All threads of this process on one processor. */
 static void perf_pin(const struct perf_options *options, size_t processor)
 {
@@ -178,7 +176,7 @@ static int perf_be_server(
 
 /* Asks until it is gone: a signal that comes just before a server blocks is
  * seen only at the next. */
-static void perf_stop_server(const struct perf_process *process)
+void perf_stop_server(const struct perf_process *process)
 {
     const struct timespec pause = {0, 10 * 1000 * 1000};
 
@@ -190,8 +188,8 @@ static void perf_stop_server(const struct perf_process *process)
     } while (waitpid(process->pid, NULL, WNOHANG) == 0);
 }
 
-/* Starts a server and waits for its address. Before any thread exists. */
-static int perf_start_server(const char *url, int raw,
+/* Waits for its address. */
+int perf_start_server(const char *url, int raw,
     const struct perf_options *options, struct perf_process *process_p)
 {
     struct perf_process process;
@@ -263,8 +261,8 @@ static int perf_open_raw(const char *url, const struct perf_options *options,
     return perf_start_server("tcp://127.0.0.1:*", 1, options, process_p);
 }
 
-static int perf_connect(struct perf_client *client, const char *url,
-    const struct perf_process *ours, const struct perf_process *raw)
+int perf_meet(struct perf_client *client, const char *url,
+    const struct perf_process *ours)
 {
     na_return_t ret;
 
@@ -278,10 +276,23 @@ static int perf_connect(struct perf_client *client, const char *url,
         return perf_fail(ours->address, ret);
     }
     client->server_pid = (long) ours->pid;
+    return 0;
+}
+
+void perf_part(struct perf_client *client)
+{
+    (void) NA_Addr_free(client->na_class, client->addr);
+    perf_finish(client->na_class);
+}
+
+static int perf_connect(struct perf_client *client, const char *url,
+    const struct perf_process *ours, const struct perf_process *raw)
+{
+    if (perf_meet(client, url, ours) != 0)
+        return -1;
 #if HG_NA_ZMQ
     if (raw->pid > 0 && raw_zmq_open(raw->address, &client->raw) != 0) {
-        (void) NA_Addr_free(client->na_class, client->addr);
-        perf_finish(client->na_class);
+        perf_part(client);
         return -1;
     }
 #else
@@ -314,8 +325,7 @@ static int perf_run_pair(const char *url, const struct perf_options *options)
 #if HG_NA_ZMQ
     raw_zmq_close(client.raw);
 #endif
-    (void) NA_Addr_free(client.na_class, client.addr);
-    perf_finish(client.na_class);
+    perf_part(&client);
 
 stop_raw:
     perf_stop_server(&raw);
@@ -474,6 +484,11 @@ int main(int argc, char **argv)
             printf("# built without a transport between processes\n");
         else
             rc = perf_run_pair(args.url, &args.options);
+#if PERF_RAW_SM
+        if (rc == 0 && args.url != NULL && strncmp(args.url, "sm:", 3) == 0 &&
+            !args.options.alone && perf_is_asked(&args.options, "modes"))
+            rc = perf_node_modes(args.url, &args.options);
+#endif
     }
     if (rc == 0 && (args.self || !args.pair))
         rc = perf_run_self(&args.options);

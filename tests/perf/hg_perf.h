@@ -4,7 +4,9 @@
  * the program is for).
  *
  *   hg_perf.c         options, processes
- *   hg_perf_figures.c the rounds of each figure, at the client
+ *   hg_perf_figures.c the figures of every transport, at the client
+ *   hg_perf_node.c    those of sm://, and its bare program
+ *   hg_perf_rounds.c  what both are made of
  *   hg_perf_server.c  the functions that the rounds call
  *   hg_perf_stats.c   medians of paired ratios, and how they are printed
  *   hg_perf_data.c    clock, byte patterns, peak memory
@@ -38,16 +40,22 @@ MERCURY_GEN_PROC(perf_echo_t,
     ((uint64_t) (a))((uint64_t) (b))((uint64_t) (c))((uint64_t) (d))(
         (uint64_t) (e))((uint64_t) (f))((uint64_t) (g))((uint64_t) (h)))
 
-/* 4 KiB there and back. */
-#define PERF_PAGE 4096
+/* Some KiB there and back. */
+#define PERF_PAGE_MAX 16384
 
 typedef struct {
-    unsigned char bytes[PERF_PAGE];
+    uint32_t size;
+    unsigned char bytes[PERF_PAGE_MAX];
 } perf_page_t;
 
 static inline hg_return_t hg_proc_perf_page_t(hg_proc_t proc, void *data)
 {
-    return hg_proc_raw(proc, ((perf_page_t *) data)->bytes, PERF_PAGE);
+    perf_page_t *page = (perf_page_t *) data;
+    hg_return_t ret = hg_proc_uint32_t(proc, &page->size);
+
+    if (ret == HG_SUCCESS && page->size > PERF_PAGE_MAX)
+        ret = HG_OVERFLOW;
+    return ret != HG_SUCCESS ? ret : hg_proc_raw(proc, page->bytes, page->size);
 }
 
 /*
@@ -105,6 +113,9 @@ struct perf_options {
     const char *only; /* a word of the figures' names; NULL: all */
 };
 
+/* Whether the options ask for figures of that name. */
+int perf_is_asked(const struct perf_options *options, const char *name);
+
 /* A class with the options' waiting mode, and the RPC layer on it. */
 int perf_start(const char *url, na_bool_t listen,
     const struct perf_options *options, na_class_t **na_class_p);
@@ -137,6 +148,21 @@ struct perf_client {
 /* The figures of a class that talks to itself, and of two processes. */
 int perf_figures_self(struct perf_client *client);
 int perf_figures_pair(struct perf_client *client);
+
+/* A server in a process of its own. Started before any class exists. */
+struct perf_process {
+    pid_t pid;
+    char address[NA_MAX_ADDR_LEN];
+};
+
+int perf_start_server(const char *url, int raw,
+    const struct perf_options *options, struct perf_process *process_p);
+void perf_stop_server(const struct perf_process *process);
+
+/* A class of ours that has found the server, and its end. */
+int perf_meet(struct perf_client *client, const char *url,
+    const struct perf_process *ours);
+void perf_part(struct perf_client *client);
 
 /* ---- Statistics ---- */
 
@@ -178,6 +204,95 @@ void perf_report(const struct perf_figure *figure,
 void perf_report_value(const struct perf_figure *figure, double value);
 
 void perf_print_table(void);
+
+/* ---- Rounds ---- */
+
+/* Calls in order, `window` of them in flight; the seconds of one. */
+int perf_echo_round(
+    struct perf_client *client, unsigned window, double *per_op_p);
+
+/* Calls of `size` bytes, at most PERF_PAGE_MAX, one at a time. */
+int perf_page_round(struct perf_client *client, size_t size, double *per_op_p);
+
+/* Latencies of calls, in nanoseconds. */
+struct perf_samples {
+    unsigned count;
+    double *ns;
+};
+
+#define PERF_SAMPLES_MAX 1000000
+
+/* One after the other until `job` has ended (NULL: for a round's time). */
+int perf_echo_sample(
+    struct perf_client *client, hg_request_t job, struct perf_samples *samples);
+
+/* The client's end of transfers. */
+struct perf_source {
+    unsigned char *buf;
+    size_t size;
+    hg_bulk_t bulk;
+    int given; /* by the library */
+};
+
+/* Memory of ours, or the library's. */
+int perf_source_make(struct perf_source *source, size_t size);
+int perf_source_take(struct perf_source *source, size_t size);
+void perf_source_free(struct perf_source *source);
+
+perf_move_in_t perf_move_order(const struct perf_client *client, size_t size,
+    size_t piece, unsigned buffers, unsigned flags);
+
+/* A round of transfers at the server; the seconds of one. `in->ms` 0: one. */
+int perf_move_round(struct perf_client *client,
+    const struct perf_source *source, perf_move_in_t *in, double *per_op_p);
+int perf_judge_move(const perf_move_in_t *in, const perf_move_out_t *out,
+    const struct perf_source *source);
+
+/* One side of a figure: `run` gives the seconds of one operation. */
+struct perf_contestant {
+    struct perf_series series;
+    int (*run)(struct perf_client *client, void *arg, double *per_op_p);
+    void *arg;
+};
+
+#define PERF_CONTESTANTS_MAX 4
+
+/* All rounds; the first contestant is ours. */
+int perf_contest(struct perf_client *client,
+    struct perf_contestant *contestants, unsigned count);
+
+/* Contestants of ours. `arg`: the window, the size, or this. */
+struct perf_move_arg {
+    const struct perf_source *source;
+    perf_move_in_t in;
+};
+
+int perf_run_echo(struct perf_client *client, void *arg, double *per_op_p);
+int perf_run_page(struct perf_client *client, void *arg, double *per_op_p);
+int perf_run_move(struct perf_client *client, void *arg, double *per_op_p);
+
+/* ---- One node ---- */
+
+#if PERF_RAW_SM
+/* Contest between ours, prepared by the caller, and two processes that spin:
+ * echoes of `size` bytes. */
+int perf_node_echo(struct perf_client *client, const struct perf_figure *figure,
+    struct perf_contestant *contestants, size_t size, unsigned window);
+
+/* The same with copies of `size` bytes by process_vm_readv. */
+int perf_node_pull(struct perf_client *client, const struct perf_figure *figure,
+    struct perf_contestant *contestants, size_t size);
+
+/* Echoes from 2 to 16 KiB; transfers from 64 KiB to 16 MiB; of memory that the
+ * library allocated. */
+int perf_node_pages(struct perf_client *client);
+int perf_node_sizes(struct perf_client *client);
+int perf_node_mapped(struct perf_client *client);
+
+/* The waiting modes against each other, each in processes of its own. Without
+ * a class. */
+int perf_node_modes(const char *url, const struct perf_options *options);
+#endif
 
 /* ---- Data, clock, memory ---- */
 

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: the rounds of each figure, at the client.
- *
- * A figure's contestants take turns within a round, the first of one round
- * being the second of the next; so each ratio is of neighbours in time, and no
- * side always comes after the same other. Which of the raw program's waiting
- * modes is the one to be compared with is decided at the end, by its median.
+ * hg_perf: the figures of every transport, at the client, and the contest with
+ * the raw program of ZeroMQ: which of its waiting modes is the one to be
+ * compared with is decided at the end, by its median.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include "hg_perf.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,280 +15,9 @@
 #if HG_NA_ZMQ
 #include "raw_zmq.h"
 #endif
-#if PERF_RAW_SM
-#include "raw_sm.h"
-#endif
 
-#define PERF_WINDOW_MAX 1024
-#define PERF_SAMPLES_MAX 1000000
-#define PERF_CONTESTANTS_MAX 4
 #define PERF_RAW_FRAME ((size_t) 1 << 20)
 #define PERF_RAW_WINDOW 8
-
-/* What is aimed at over sm://, against two processes that spin. */
-#define PERF_SM_ECHO 3.0
-#define PERF_SM_PAGE 2.0
-#define PERF_SM_IN_FLIGHT 0.35
-#define PERF_SM_BULK 0.95
-
-/* ---- Rounds of ours ---- */
-
-/* Latencies of calls, in nanoseconds. */
-struct perf_samples {
-    unsigned count;
-    double *ns;
-};
-
-static int perf_echo_start(struct perf_client *client, uint64_t number,
-    perf_echo_t *out, hg_request_t *request_p)
-{
-    perf_echo_t in;
-    hg_return_t ret;
-
-    memset(&in, 0, sizeof(in));
-    in.a = number;
-    in.h = ~number;
-    ret = HG_Forward(client->addr, client->ids.echo, &in, out, request_p);
-    return ret == HG_SUCCESS ? 0 : perf_fail("HG_Forward(echo)", ret);
-}
-
-static int perf_echo_end(
-    uint64_t number, const perf_echo_t *out, hg_request_t request)
-{
-    hg_return_t ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
-
-    if (ret != HG_SUCCESS)
-        return perf_fail("HG_Wait(echo)", ret);
-    if (out->a != number || out->h != ~number)
-        return perf_fail("an echo came back changed", HG_OTHER_ERROR);
-    (void) HG_Request_free(request);
-    return 0;
-}
-
-/* Calls in order, `window` of them in flight; the seconds of one. */
-static int perf_echo_round(
-    struct perf_client *client, unsigned window, double *per_op_p)
-{
-    static hg_request_t requests[PERF_WINDOW_MAX];
-    static perf_echo_t outs[PERF_WINDOW_MAX];
-    const uint64_t start = perf_now_ns();
-    const uint64_t until = start + (uint64_t) (client->options->seconds * 1e9);
-    uint64_t now = start;
-    uint64_t sent = 0;
-    uint64_t taken = 0;
-
-    assert(window > 0 && window <= PERF_WINDOW_MAX);
-    while (taken < sent || now < until) {
-        for (; sent - taken < window && now < until; sent++) {
-            if (perf_echo_start(client, sent, &outs[sent % window],
-                    &requests[sent % window]) != 0)
-                return -1;
-        }
-        if (perf_echo_end(
-                taken, &outs[taken % window], requests[taken % window]) != 0)
-            return -1;
-        taken++;
-        if (taken % 16 == 0 || window == 1)
-            now = perf_now_ns();
-    }
-    *per_op_p = (double) (perf_now_ns() - start) * 1e-9 / (double) taken;
-    return 0;
-}
-
-/* The same with 4 KiB, one call at a time. */
-static int perf_page_round(struct perf_client *client, double *per_op_p)
-{
-    const uint64_t start = perf_now_ns();
-    const uint64_t until = start + (uint64_t) (client->options->seconds * 1e9);
-    static perf_page_t in;
-    static perf_page_t out;
-    uint64_t now = start;
-    uint64_t taken = 0;
-
-    while (now < until) {
-        hg_request_t request;
-        hg_return_t ret;
-
-        memcpy(in.bytes, &taken, sizeof(taken));
-        memcpy(in.bytes + PERF_PAGE - sizeof(now), &now, sizeof(now));
-        ret = HG_Forward(client->addr, client->ids.page, &in, &out, &request);
-        if (ret == HG_SUCCESS)
-            ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
-        if (ret != HG_SUCCESS)
-            return perf_fail("a call of 4 KiB", ret);
-        (void) HG_Request_free(request);
-        if (memcmp(in.bytes, out.bytes, PERF_PAGE) != 0)
-            return perf_fail("an echo came back changed", HG_OTHER_ERROR);
-        taken++;
-        now = perf_now_ns();
-    }
-    *per_op_p = (double) (now - start) * 1e-9 / (double) taken;
-    return 0;
-}
-
-/* One after the other until `job` has ended (NULL: for a round's time). */
-static int perf_echo_sample(
-    struct perf_client *client, hg_request_t job, struct perf_samples *samples)
-{
-    uint64_t now = perf_now_ns();
-    const uint64_t until = now + (uint64_t) (client->options->seconds * 1e9);
-    hg_status_t ended = HG_FALSE;
-    hg_return_t ret;
-
-    samples->count = 0;
-    for (;;) {
-        const uint64_t start = now;
-        hg_request_t request;
-        perf_echo_t out;
-
-        if (perf_echo_start(client, start, &out, &request) != 0 ||
-            perf_echo_end(start, &out, request) != 0)
-            return -1;
-        now = perf_now_ns();
-        if (job != HG_REQUEST_NULL) {
-            ret = HG_Wait(job, 0, &ended);
-            if (ret != HG_SUCCESS && ret != HG_TIMEOUT)
-                return perf_fail("HG_Wait(background)", ret);
-        }
-        /* The last call may have had the end of the job beside it. */
-        if (ended || samples->count == PERF_SAMPLES_MAX ||
-            (job == HG_REQUEST_NULL && now >= until))
-            break;
-        samples->ns[samples->count++] = (double) (now - start);
-    }
-    if (samples->count == 0)
-        return perf_fail("no call ended beside the bulk", HG_OTHER_ERROR);
-    perf_sort(samples->ns, samples->count);
-    return 0;
-}
-
-/* The client's end of transfers. */
-struct perf_source {
-    unsigned char *buf;
-    size_t size;
-    hg_bulk_t bulk;
-};
-
-static int perf_source_make(struct perf_source *source, size_t size)
-{
-    void *buf = malloc(size);
-    hg_return_t ret;
-
-    if (buf == NULL)
-        return perf_fail("malloc", HG_NOMEM);
-    perf_fill(buf, size, 0);
-    ret =
-        HG_Bulk_handle_create(1, &buf, &size, HG_BULK_READWRITE, &source->bulk);
-    if (ret != HG_SUCCESS) {
-        free(buf);
-        return perf_fail("HG_Bulk_handle_create", ret);
-    }
-    source->buf = (unsigned char *) buf;
-    source->size = size;
-    return 0;
-}
-
-static void perf_source_free(struct perf_source *source)
-{
-    (void) HG_Bulk_handle_free(source->bulk);
-    free(source->buf);
-}
-
-static int perf_judge_move(const perf_move_in_t *in, const perf_move_out_t *out,
-    const struct perf_source *source)
-{
-    if (out->wrong != 0 || out->ops == 0 ||
-        ((in->flags & PERF_MOVE_PUSH) != 0 &&
-            !perf_is_filled(source->buf, (size_t) in->size, 0)))
-        return perf_fail("the data arrived changed", HG_OTHER_ERROR);
-    return 0;
-}
-
-/* A round of transfers at the server; the seconds of one. `in->ms` 0: one. */
-static int perf_move_round(struct perf_client *client,
-    const struct perf_source *source, perf_move_in_t *in, double *per_op_p)
-{
-    perf_move_out_t out;
-    hg_request_t request;
-    hg_return_t ret;
-    int rc;
-
-    in->bulk = source->bulk;
-    if ((in->flags & PERF_MOVE_PUSH) != 0)
-        memset(source->buf, 0, (size_t) in->size);
-    ret = HG_Forward(client->addr, client->ids.move, in, &out, &request);
-    if (ret != HG_SUCCESS)
-        return perf_fail("HG_Forward(move)", ret);
-    ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
-    rc = ret != HG_SUCCESS ? perf_fail("HG_Wait(move)", ret)
-                           : perf_judge_move(in, &out, source);
-    (void) HG_Request_free(request);
-    if (rc == 0)
-        *per_op_p = (double) out.ns * 1e-9 / (double) out.ops;
-    return rc;
-}
-
-static perf_move_in_t perf_move_order(const struct perf_client *client,
-    size_t size, size_t piece, unsigned buffers, unsigned flags)
-{
-    perf_move_in_t in;
-
-    memset(&in, 0, sizeof(in));
-    in.size = size;
-    in.piece = piece < size ? piece : size;
-    in.buffers = buffers;
-    in.ms = (uint64_t) (client->options->seconds * 1e3);
-    in.flags = flags;
-    return in;
-}
-
-/* ---- Contests ---- */
-
-/* One side of a figure: `run` gives the seconds of one operation. */
-struct perf_contestant {
-    struct perf_series series;
-    int (*run)(struct perf_client *client, void *arg, double *per_op_p);
-    void *arg;
-};
-
-/* All rounds; the first contestant is ours. */
-static int perf_contest(struct perf_client *client,
-    struct perf_contestant *contestants, unsigned count)
-{
-    unsigned round;
-    unsigned turn;
-
-    for (round = 0; round < client->options->rounds; round++) {
-        for (turn = 0; turn < count; turn++) {
-            struct perf_contestant *c = &contestants[(round + turn) % count];
-            double per_op;
-
-            if (c->run(client, c->arg, &per_op) != 0)
-                return -1;
-            perf_series_add(&c->series, per_op);
-        }
-    }
-    return 0;
-}
-
-static int perf_run_echo(
-    struct perf_client *client, void *arg, double *per_op_p)
-{
-    return perf_echo_round(client, *(const unsigned *) arg, per_op_p);
-}
-
-struct perf_move_arg {
-    const struct perf_source *source;
-    perf_move_in_t in;
-};
-
-static int perf_run_move(
-    struct perf_client *client, void *arg, double *per_op_p)
-{
-    struct perf_move_arg *move = (struct perf_move_arg *) arg;
-
-    return perf_move_round(client, move->source, &move->in, per_op_p);
-}
 
 #if HG_NA_ZMQ
 /* Spinning is left out: it starves libzmq's thread and was never best. */
@@ -341,53 +66,6 @@ static int perf_against_raw(struct perf_client *client,
 }
 #endif
 
-#if PERF_RAW_SM
-struct perf_raw_sm_arg {
-    size_t size;     /* of an echo, or of a copy */
-    unsigned window; /* 0: a copy */
-};
-
-static int perf_run_raw_sm(
-    struct perf_client *client, void *arg, double *per_op_p)
-{
-    const struct perf_raw_sm_arg *what = (const struct perf_raw_sm_arg *) arg;
-    const double seconds = client->options->seconds;
-    size_t size = what->size;
-
-    if (what->window > 0)
-        return raw_sm_echo(
-            client->raw_sm, size, what->window, seconds, per_op_p);
-    if (size > RAW_SM_REGION)
-        size = RAW_SM_REGION;
-    if (raw_sm_copy(client->raw_sm, RAW_SM_VM_READ, size, seconds, per_op_p) !=
-        0)
-        return -1;
-    *per_op_p *= (double) what->size / (double) size;
-    return 0;
-}
-
-/* Contest between ours, prepared by the caller, and the raw program. */
-static int perf_against_raw_sm(struct perf_client *client,
-    const struct perf_figure *figure, struct perf_contestant *contestants,
-    size_t size, unsigned window, double aim)
-{
-    struct perf_figure aimed = *figure;
-    static struct perf_raw_sm_arg arg;
-
-    arg.size = size;
-    arg.window = window > RAW_SM_WINDOW_MAX ? RAW_SM_WINDOW_MAX : window;
-    contestants[1].series.name = window > 0 ? "spin" : "vm_read";
-    contestants[1].run = perf_run_raw_sm;
-    contestants[1].arg = &arg;
-    if (perf_contest(client, contestants, 2) != 0)
-        return -1;
-    aimed.at_most = figure->inverse ? 0 : aim;
-    aimed.at_least = figure->inverse ? aim : 0;
-    perf_report(&aimed, &contestants[0].series, &contestants[1].series);
-    return 0;
-}
-#endif
-
 /* ---- Echo ---- */
 
 static int perf_figure_echo(struct perf_client *client, unsigned window,
@@ -412,8 +90,7 @@ static int perf_figure_echo(struct perf_client *client, unsigned window,
 #endif
 #if PERF_RAW_SM
     if (client->raw_sm != NULL)
-        return perf_against_raw_sm(client, figure, contestants, 64, window,
-            window == 1 ? PERF_SM_ECHO : PERF_SM_IN_FLIGHT);
+        return perf_node_echo(client, figure, contestants, 64, window);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
@@ -421,27 +98,22 @@ static int perf_figure_echo(struct perf_client *client, unsigned window,
     return 0;
 }
 
-static int perf_run_page(
-    struct perf_client *client, void *arg, double *per_op_p)
-{
-    (void) arg;
-    return perf_page_round(client, per_op_p);
-}
-
 static int perf_figure_page(
     struct perf_client *client, const struct perf_figure *figure)
 {
     static struct perf_contestant contestants[PERF_CONTESTANTS_MAX];
+    size_t size = 4096;
 
     memset(contestants, 0, sizeof(contestants));
     contestants[0].run = perf_run_page;
+    contestants[0].arg = &size;
 #if HG_NA_ZMQ
     if (client->raw != NULL) {
         struct raw_zmq_round round;
 
         memset(&round, 0, sizeof(round));
         round.kind = RAW_ZMQ_ECHO;
-        round.size = PERF_PAGE;
+        round.size = size;
         round.window = 1;
         round.seconds = client->options->seconds;
         return perf_against_raw(client, figure, contestants, &round);
@@ -449,8 +121,7 @@ static int perf_figure_page(
 #endif
 #if PERF_RAW_SM
     if (client->raw_sm != NULL)
-        return perf_against_raw_sm(
-            client, figure, contestants, PERF_PAGE, 1, PERF_SM_PAGE);
+        return perf_node_echo(client, figure, contestants, size, 1);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
@@ -489,8 +160,7 @@ static int perf_figure_bulk(struct perf_client *client,
 #endif
 #if PERF_RAW_SM
     if (client->raw_sm != NULL)
-        return perf_against_raw_sm(
-            client, figure, contestants, size, 0, PERF_SM_BULK);
+        return perf_node_pull(client, figure, contestants, size);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
@@ -824,15 +494,19 @@ struct perf_step {
     int (*run)(struct perf_client *client);
 };
 
+int perf_is_asked(const struct perf_options *options, const char *name)
+{
+    return options->only == NULL || strstr(name, options->only) != NULL;
+}
+
 /* Those that the options ask for. */
 static int perf_run_steps(
     struct perf_client *client, const struct perf_step *steps, unsigned count)
 {
-    const char *only = client->options->only;
     unsigned i;
 
     for (i = 0; i < count; i++) {
-        if (only != NULL && strstr(steps[i].name, only) == NULL)
+        if (!perf_is_asked(client->options, steps[i].name))
             continue;
         if (steps[i].run(client) != 0)
             return -1;
@@ -850,12 +524,23 @@ int perf_figures_self(struct perf_client *client)
 
 int perf_figures_pair(struct perf_client *client)
 {
-    static const struct perf_step steps[] = {{"echo", perf_step_echo},
-        {"page", perf_step_page}, {"in_flight", perf_step_in_flight},
-        {"pull", perf_step_pull}, {"push", perf_step_push},
-        {"write", perf_figure_write}, {"p99_pull", perf_step_p99_pull},
-        {"p99_push", perf_step_p99_push}, {"memory", perf_step_memory},
-        {"copied", perf_figure_copies}};
+    static const struct perf_step steps[] = {
+        {"echo", perf_step_echo},
+        {"page", perf_step_page},
+        {"in_flight", perf_step_in_flight},
+#if PERF_RAW_SM
+        {"pages", perf_node_pages},
+        {"sizes", perf_node_sizes},
+        {"mapped", perf_node_mapped},
+#endif
+        {"pull", perf_step_pull},
+        {"push", perf_step_push},
+        {"write", perf_figure_write},
+        {"p99_pull", perf_step_p99_pull},
+        {"p99_push", perf_step_p99_push},
+        {"memory", perf_step_memory},
+        {"copied", perf_figure_copies}
+    };
 
     return perf_run_steps(client, steps, sizeof(steps) / sizeof(steps[0]));
 }

@@ -234,15 +234,14 @@ int raw_sm_copy(struct raw_sm *raw, enum raw_sm_way way, size_t size,
     const double begin = raw_sm_now();
     double now = begin;
     uint64_t count = 0;
-    size_t at = 0;
 
     if (size == 0 || size > RAW_SM_REGION) {
         errno = EINVAL;
         return raw_sm_fail("copy");
     }
     while (now - begin < seconds) {
-        struct iovec mine = {raw->copy + at, size};
-        struct iovec theirs = {raw->shared->region + at, size};
+        struct iovec mine = {raw->copy, size};
+        struct iovec theirs = {raw->shared->region, size};
 
         if (way == RAW_SM_MEMCPY)
             memcpy(mine.iov_base, theirs.iov_base, size);
@@ -250,7 +249,6 @@ int raw_sm_copy(struct raw_sm *raw, enum raw_sm_way way, size_t size,
             (ssize_t) size)
             return raw_sm_fail("process_vm_readv");
         count++;
-        at = at + 2 * size <= RAW_SM_REGION ? at + size : 0;
         now = raw_sm_now();
     }
     *per_op_p = (now - begin) / (double) count;

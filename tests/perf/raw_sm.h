@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-#define RAW_SM_SIZE_MAX 4096              /* of an echo */
+#define RAW_SM_SIZE_MAX 16384             /* of an echo */
 #define RAW_SM_WINDOW_MAX 64              /* echoes outstanding */
 #define RAW_SM_REGION ((size_t) 64 << 20) /* to copy from */
 
@@ -33,8 +33,8 @@ void raw_sm_close(struct raw_sm *raw);
 int raw_sm_echo(struct raw_sm *raw, size_t size, unsigned window,
     double seconds, double *per_op_p);
 
-/* Copies of `size` bytes, at most RAW_SM_REGION; the seconds of one. -1 after a
- * line on stderr: the system does not allow it. */
+/* Copies of `size` bytes, at most RAW_SM_REGION, the same ones again; the
+ * seconds of one. -1 after a line on stderr: the system does not allow it. */
 int raw_sm_copy(struct raw_sm *raw, enum raw_sm_way way, size_t size,
     double seconds, double *per_op_p);
 
