@@ -78,7 +78,7 @@ LIB_OBJS := $(LIB)/hg.o $(NA:%=$(LIB)/hg_na_%.o)
 lib: $(LIB)/libhg.a $(LIB)/$(SONAME) ## libhg.a and libhg.so, with NA="..." in it
 
 # Objects follow their flags, so that another NA or CFLAGS builds anew.
-FLAGS = $(CC) $(CFLAGS) $(NA), $(FOUND) $(INSIDE)
+FLAGS = $(CC) $(CFLAGS) $(NA), $(FOUND) $(INSIDE) $(STEPPED)
 $(BUILD)/flags $(LIB)/flags: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
@@ -126,6 +126,7 @@ uninstall: ## remove what install put there
 #
 # tests/unit/test_*.c     see the private rooms: one program with hg.c in it,
 # tests/fuzz/fuzz_*.c     as these, which a fuzzer can drive, too
+# tests/step/test_*.c     as these, in a program whose hg.c has the steps of sm
 # tests/box/test_*.c      link the library and see hg.h only
 # tests/conform/test_*.c  the same, run once for each transport
 # tests/support/*.c       what several of them share, linked where it is used
@@ -134,12 +135,14 @@ uninstall: ## remove what install put there
 
 names   = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/$1/test_*.c))
 INSIDE  := $(wildcard tests/unit/test_*.c tests/fuzz/fuzz_*.c)
+STEPPED := $(wildcard tests/step/test_*.c)
 UNIT    := $(BUILD)/tests/units
+STEPS   := $(if $(SM),$(BUILD)/tests/steps)
 WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
            $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
 CONFORM := $(call names,conform)
-CASES   := $(UNIT) $(BOX) \
+CASES   := $(UNIT) $(STEPS) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t))
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo
@@ -182,6 +185,13 @@ $(BUILD)/units.c: $(BUILD)/flags
 	$(Q)printf '#include "%s"\n' $(INSIDE) > $@
 
 $(UNIT): $(BUILD)/units.c $(INSIDE) hg.c $(TEST_LIB)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(TEST_LIB)
+
+$(BUILD)/steps.c: $(BUILD)/flags
+	$(Q)printf '#include "%s"\n' $(STEPPED) > $@
+
+$(BUILD)/tests/steps: $(BUILD)/steps.c $(STEPPED) hg.c $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(TEST_LIB)
 
@@ -243,7 +253,7 @@ $(PERF): $(PERF_OBJS) $(OBJS)
 bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
 
-programs: $(UNIT) $(BOX) $(CONFORM) $(EXAMPLES)
+programs: $(UNIT) $(STEPS) $(BOX) $(CONFORM) $(EXAMPLES)
 
 ASAN  := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 UBSAN := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all

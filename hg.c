@@ -9327,6 +9327,47 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
     return &na_self_plugin;
 }
 
+/* ==== gen/na/sm_step.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_step.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_step: a seam for tests, wherever another process could see a difference.
+ *
+ * Two processes that share memory can be stopped, delayed or killed between
+ * any two instructions, and only some of these places differ to the other
+ * side: before and after each store to shared memory, each look that a store
+ * of the other side may come before or after, each step of a meeting, each
+ * thing given back. NA_SM_STEP() stands at these places and is nothing in the
+ * library. A test that includes hg.c with HG_SM_STEPS 1 defines na_sm_step,
+ * and there counts, dawdles or dies: see tests/steps.
+ *
+ * Whoever adds such a store or look adds the step. A step may stand under any
+ * lock of this transport, and changes nothing.
+ */
+#ifndef HG_GEN_NA_SM_STEP_H
+#define HG_GEN_NA_SM_STEP_H
+
+/* #include "base/os.h" */
+
+#if HG_ENABLE_SM
+
+#ifndef HG_SM_STEPS
+#define HG_SM_STEPS 0
+#endif
+
+#if HG_SM_STEPS
+/* Of the test. The place is told by function and line of hg.c. */
+static void na_sm_step(const char *function, unsigned line);
+#define NA_SM_STEP() na_sm_step(__func__, __LINE__)
+#else
+#define NA_SM_STEP() ((void) 0)
+#endif
+
+#endif
+#endif
+
 /* ==== gen/na/sm_ring.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_ring.h"
@@ -9378,7 +9419,7 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
 #ifndef HG_GEN_NA_SM_RING_H
 #define HG_GEN_NA_SM_RING_H
 
-/* #include "base/os.h" */
+/* #include "na/sm_step.h" */
 
 #if HG_ENABLE_SM
 
@@ -9562,7 +9603,9 @@ static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
         return NA_SUCCESS;
     /* Either the consumer sees `starved` after it has published its head, or
      * we see that head now: see na_sm_in_publish. */
+    NA_SM_STEP();
     atomic_store(&out->control->starved, 1);
+    NA_SM_STEP();
     if (!na_sm_out_look(out))
         return NA_PROTOCOL_ERROR;
     if (need > out->size - (out->tail - out->head))
@@ -9591,6 +9634,7 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
         na_sm_ring_write(out->data + at, &filler);
         out->tail += skip;
         at = 0;
+        NA_SM_STEP();
     }
     *payload_p = out->data + at + NA_SM_RING_HEADER;
     return NA_SUCCESS;
@@ -9604,9 +9648,12 @@ HG_PRIVATE void na_sm_out_commit(
 
     assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
     assert(out->tail - out->head + span <= out->size);
+    NA_SM_STEP();
     na_sm_ring_write(out->data + at, record);
     out->tail += span;
+    NA_SM_STEP();
     atomic_store(&out->control->tail, out->tail);
+    NA_SM_STEP();
 }
 
 /* ---- The consumer ---- */
@@ -9639,6 +9686,7 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
 
+    NA_SM_STEP();
     if (tail == na_sm_in_at(in))
         return NA_AGAIN;
     if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
@@ -9701,10 +9749,16 @@ HG_PRIVATE bool na_sm_in_take(
 
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 {
+    bool starved;
+
     in->published = na_sm_in_at(in);
+    NA_SM_STEP();
     atomic_store(&in->control->head, na_sm_in_at(in));
-    return atomic_load(&in->control->starved) != 0 &&
+    NA_SM_STEP();
+    starved = atomic_load(&in->control->starved) != 0 &&
         atomic_exchange(&in->control->starved, 0) != 0;
+    NA_SM_STEP();
+    return starved;
 }
 
 #endif
@@ -9794,17 +9848,25 @@ static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
     uint64_t bit = UINT64_C(1) << (slot % 64);
     uint64_t sum_bit = UINT64_C(1) << (slot / 64 % 64);
 
-    if ((atomic_load(word) & bit) == 0)
+    if ((atomic_load(word) & bit) == 0) {
+        NA_SM_STEP();
         atomic_fetch_or(word, bit);
-    if ((atomic_load(sum) & sum_bit) == 0)
+    }
+    NA_SM_STEP();
+    if ((atomic_load(sum) & sum_bit) == 0) {
+        NA_SM_STEP();
         atomic_fetch_or(sum, sum_bit);
+    }
+    NA_SM_STEP();
 }
 
 /* The owner found nothing there for a while, and looks once more after this:
  * either it then finds what came, or the peer finds the bit cleared. */
 static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
 {
+    NA_SM_STEP();
     atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
+    NA_SM_STEP();
 }
 
 /* The words that may have a bit, of the `n`th 64: clears the bits of those
@@ -9869,16 +9931,21 @@ HG_PRIVATE na_return_t na_sm_page_create(
 
     if (fd < 0)
         return na_sm_page_no_fd(name);
+    NA_SM_STEP();
     if (ftruncate(fd, (off_t) size) != 0)
         goto close_fd;
+    NA_SM_STEP();
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         goto close_fd;
+    NA_SM_STEP();
     if (fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) != 0)
         goto unmap;
+    NA_SM_STEP();
     given = read_only ? na_sm_page_weaken(fd) : fd;
     if (given < 0)
         goto unmap;
+    NA_SM_STEP();
     (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
     if (given != fd)
         (void) close(fd);
@@ -9914,12 +9981,14 @@ HG_PRIVATE na_return_t na_sm_page_map(
             strerror(errno));
         return NA_NOMEM;
     }
+    NA_SM_STEP();
     *memory_p = memory;
     return NA_SUCCESS;
 }
 
 HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
 {
+    NA_SM_STEP();
     if (memory != NULL)
         (void) munmap((void *) (uintptr_t) memory, size);
 }
@@ -9937,7 +10006,9 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
             continue;
         /* A peer sets its bit first, then looks at the summary: one of us
          * sees the other. */
+        NA_SM_STEP();
         atomic_fetch_and(&hints->summary[n], ~bit);
+        NA_SM_STEP();
         if (atomic_load(&hints->bits[n * 64 + w]) != 0)
             atomic_fetch_or(&hints->summary[n], bit);
         else
@@ -10285,7 +10356,9 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     if (name->is_path)
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
+    NA_SM_STEP();
     ret = na_sm_bind(name, fd);
+    NA_SM_STEP();
     if (ret != NA_SUCCESS)
         goto close_fd;
     /* Before anybody can connect: the policy decides, not the umask. */
@@ -10302,6 +10375,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
             (void) unlink(name->where.sun_path);
         goto close_fd;
     }
+    NA_SM_STEP();
     if (folder >= 0)
         (void) close(folder);
     *fd_p = fd;
@@ -10319,9 +10393,11 @@ HG_PRIVATE void na_sm_unlisten(
 {
     struct stat there;
 
+    NA_SM_STEP();
     if (name->is_path && lstat(name->where.sun_path, &there) == 0 &&
         there.st_ino == made->st_ino && there.st_dev == made->st_dev)
         (void) unlink(name->where.sun_path);
+    NA_SM_STEP();
     (void) close(fd);
 }
 
@@ -10332,7 +10408,9 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p)
 
     if (fd < 0)
         return na_sm_page_no_fd("a connection");
+    NA_SM_STEP();
     if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
+        NA_SM_STEP();
         *fd_p = fd;
         return NA_SUCCESS;
     }
@@ -10431,11 +10509,13 @@ HG_PRIVATE na_return_t na_sm_packet_send(
         header->cmsg_len = CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(header), packet->fds, count * sizeof(int));
     }
+    NA_SM_STEP();
     do
         sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno == ETOOMANYREFS)
         return NA_AGAIN;
+    NA_SM_STEP();
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
@@ -10490,6 +10570,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
         got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (got < 0)
         return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
+    NA_SM_STEP();
     /* Also from a packet of no bytes, which looks like the end. */
     na_sm_packet_take_fds(&message, packet_p);
     ret = got == 0 ? NA_DISCONNECT
@@ -10945,9 +11026,11 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
 
 HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
 {
+    NA_SM_STEP();
     hg_lock(&addr->lock);
     atomic_store(&addr->state, state);
     hg_unlock(&addr->lock);
+    NA_SM_STEP();
 }
 
 HG_PRIVATE void na_sm_peer_dial(
@@ -10980,8 +11063,10 @@ HG_PRIVATE void na_sm_peer_open(
     addr->owes_bye = !hg_list_is_empty(&addr->closers);
     atomic_store(
         &addr->waiting, addr->owes_bye || !hg_list_is_empty(&addr->sends));
+    NA_SM_STEP();
     atomic_store(&addr->open, true);
     atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
+    NA_SM_STEP();
     hg_unlock(&addr->lock);
     hg_list_remove(&addr->turn);
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
@@ -11004,6 +11089,7 @@ HG_PRIVATE void na_sm_peer_lose(
         na_sm_peer_forget(self, addr);
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
+    NA_SM_STEP();
     atomic_store(&self->mourning, true);
 }
 
@@ -11020,7 +11106,9 @@ HG_PRIVATE void na_sm_peer_part(
     addr->peer_hints = NULL;
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
+        NA_SM_STEP();
         (void) close(addr->fd);
+        NA_SM_STEP();
     }
     addr->fd = -1;
     addr->pid = 0;
@@ -11200,9 +11288,11 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
         return;
     addr->rung = asleep;
+    NA_SM_STEP();
     /* No room means that bells enough are there; a dead peer is noticed by
      * who polls. */
     (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    NA_SM_STEP();
 }
 
 /* Something was published for the peer; the address lock is held. */
@@ -11226,6 +11316,7 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     ret = na_sm_out_reserve(&addr->out, record->size, &at);
     if (ret != NA_SUCCESS)
         return ret;
+    NA_SM_STEP();
     for (i = 0; i < count; i++) {
         if (segments[i].size > 0)
             memcpy(at, segments[i].address, (size_t) segments[i].size);
@@ -11298,6 +11389,7 @@ static na_return_t na_sm_flow_flush(
         ret = na_sm_flow_write_word(addr, NA_SM_BYE);
         addr->owes_bye = ret != NA_SUCCESS;
     }
+    NA_SM_STEP();
     atomic_store(&addr->waiting, ret == NA_AGAIN);
     return ret == NA_AGAIN ? NA_SUCCESS : ret;
 }
@@ -11331,6 +11423,7 @@ static unsigned na_sm_flow_push(
         atomic_exchange(&addr->stalled, false);
     hg_unlock(&addr->lock);
     hg_unlock(&self->lock);
+    NA_SM_STEP();
     na_sm_peer_complete(self, &sent, NA_SUCCESS);
     if (relieved)
         self->base.core->wake(&self->base);
@@ -11371,6 +11464,7 @@ static na_return_t na_sm_flow_queue(
         ret = NA_SUCCESS;
     }
     na_sm_peer_unlock(self);
+    NA_SM_STEP();
     /* Room may have come before the message was queued. */
     if (ret == NA_SUCCESS && ready)
         (void) na_sm_flow_push(self, addr);
@@ -11420,8 +11514,10 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
             atomic_load_explicit(&addr->waiting, memory_order_relaxed);
 
         ret = queued ? NA_AGAIN : na_sm_flow_write(addr, &record, segments, 2);
+        NA_SM_STEP();
         if (ret == NA_AGAIN)
             atomic_store(&addr->stalled, true);
+        NA_SM_STEP();
         /* Whoever polls may have heard of room before it could see that
          * somebody waits for it: look again. */
         if (ret == NA_AGAIN && !queued)
@@ -11464,6 +11560,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
         atomic_store(&addr->waiting, true);
     }
     na_sm_peer_unlock(self);
+    NA_SM_STEP();
     if (flush)
         (void) na_sm_flow_push(self, addr);
     if (closed)
@@ -11554,8 +11651,10 @@ static unsigned na_sm_flow_deliver(
         ret = na_sm_in_peek(&addr->in, &record, &payload);
         if (ret == NA_AGAIN)
             break;
+        NA_SM_STEP();
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_hear(self, addr, &record, payload);
+        NA_SM_STEP();
         atomic_store_explicit(
             &addr->held, ret == NA_AGAIN, memory_order_relaxed);
         if (ret != NA_SUCCESS)
@@ -11587,6 +11686,7 @@ HG_PRIVATE unsigned na_sm_flow_visit(
         atomic_load(&addr->shared->control[addr->dialled ? 0 : 1].starved) ==
             0) {
         /* The emulation offers its frames after each poll. */
+        NA_SM_STEP();
         atomic_store(&addr->stalled, false);
         n++;
     }
@@ -11689,6 +11789,7 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
     uint32_t w;
 
     for (i = 0; i < NA_SM_PEERS / 4096; i++) {
+        NA_SM_STEP();
         if (atomic_load(&self->hints->summary[i]) == 0)
             continue;
         for (w = i * 64; w < i * 64 + 64; w++) {
@@ -11862,6 +11963,7 @@ static na_return_t na_sm_door_hello(
             packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
     ret = na_sm_packet_send(addr->fd, &packet, NA_SM_FDS);
     (void) close(fd);
+    NA_SM_STEP();
     /* Whoever hung up may have said why: that is yet to be read. */
     return ret == NA_AGAIN ? NA_AGAIN : NA_SUCCESS;
 }
@@ -12017,6 +12119,7 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
     hg_list_remove(&guest->link);
     hg_unlock(&self->lock);
     self->guest_count--;
+    NA_SM_STEP();
     if (guest->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
         (void) close(guest->fd);
@@ -12065,6 +12168,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         goto part;
     addr->fd = guest->fd;
     guest->fd = -1;
+    NA_SM_STEP();
     hg_lock(&self->lock);
     hg_list_push(&self->addrs, &addr->link);
     hg_unlock(&self->lock);
@@ -12190,6 +12294,7 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
         int fd =
             accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+        NA_SM_STEP();
         if (fd >= 0) {
             self->crowded = false;
             na_sm_door_let_in(self, fd);
@@ -12797,7 +12902,9 @@ static unsigned na_sm_hear_peer(
         return na_sm_door_answer(self, addr);
     if (addr->fd < 0 || na_sm_peer_state(addr) >= NA_SM_DYING)
         return 0;
+    NA_SM_STEP();
     got = recv(addr->fd, bell, sizeof(bell), MSG_DONTWAIT);
+    NA_SM_STEP();
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
         return 0;
     hg_lock(&self->lock);
@@ -12825,8 +12932,10 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
 static void na_sm_sleep_anew(struct na_sm_class *self)
 {
     hg_lock(&self->lock);
+    NA_SM_STEP();
     if (self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
+    NA_SM_STEP();
     hg_unlock(&self->lock);
 }
 
@@ -12839,6 +12948,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     int i;
 
     self->look_at = now + NA_SM_LOOK_NS;
+    NA_SM_STEP();
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
     if (count > 0)
         na_sm_sleep_anew(self);
@@ -12933,17 +13043,20 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
 
     if (na_sm_is_forked(self))
         return NA_FALSE;
+    NA_SM_STEP();
     hg_lock(&self->lock);
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
+    NA_SM_STEP();
     busy = na_sm_flow_has_work(self) || !hg_list_is_empty(&self->dying) ||
         self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
     hg_unlock(&self->lock);
+    NA_SM_STEP();
     return busy || na_loop_has_work(&self->loop) ? NA_FALSE : NA_TRUE;
 }
 
@@ -12952,11 +13065,13 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_context *context = (struct na_sm_context *) base;
     struct na_sm_class *self = na_sm_of(base->na_class);
 
+    NA_SM_STEP();
     hg_lock(&self->lock);
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
     hg_unlock(&self->lock);
+    NA_SM_STEP();
     atomic_store(&self->rung, true); /* its bells are to be eaten */
 }
 

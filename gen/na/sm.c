@@ -470,7 +470,9 @@ static unsigned na_sm_hear_peer(
         return na_sm_door_answer(self, addr);
     if (addr->fd < 0 || na_sm_peer_state(addr) >= NA_SM_DYING)
         return 0;
+    NA_SM_STEP();
     got = recv(addr->fd, bell, sizeof(bell), MSG_DONTWAIT);
+    NA_SM_STEP();
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
         return 0;
     hg_lock(&self->lock);
@@ -498,8 +500,10 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
 static void na_sm_sleep_anew(struct na_sm_class *self)
 {
     hg_lock(&self->lock);
+    NA_SM_STEP();
     if (self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
+    NA_SM_STEP();
     hg_unlock(&self->lock);
 }
 
@@ -512,6 +516,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     int i;
 
     self->look_at = now + NA_SM_LOOK_NS;
+    NA_SM_STEP();
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
     if (count > 0)
         na_sm_sleep_anew(self);
@@ -606,17 +611,20 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
 
     if (na_sm_is_forked(self))
         return NA_FALSE;
+    NA_SM_STEP();
     hg_lock(&self->lock);
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
+    NA_SM_STEP();
     busy = na_sm_flow_has_work(self) || !hg_list_is_empty(&self->dying) ||
         self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
     hg_unlock(&self->lock);
+    NA_SM_STEP();
     return busy || na_loop_has_work(&self->loop) ? NA_FALSE : NA_TRUE;
 }
 
@@ -625,11 +633,13 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_context *context = (struct na_sm_context *) base;
     struct na_sm_class *self = na_sm_of(base->na_class);
 
+    NA_SM_STEP();
     hg_lock(&self->lock);
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
     hg_unlock(&self->lock);
+    NA_SM_STEP();
     atomic_store(&self->rung, true); /* its bells are to be eaten */
 }
 

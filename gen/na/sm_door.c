@@ -101,6 +101,7 @@ static na_return_t na_sm_door_hello(
             packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
     ret = na_sm_packet_send(addr->fd, &packet, NA_SM_FDS);
     (void) close(fd);
+    NA_SM_STEP();
     /* Whoever hung up may have said why: that is yet to be read. */
     return ret == NA_AGAIN ? NA_AGAIN : NA_SUCCESS;
 }
@@ -256,6 +257,7 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
     hg_list_remove(&guest->link);
     hg_unlock(&self->lock);
     self->guest_count--;
+    NA_SM_STEP();
     if (guest->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
         (void) close(guest->fd);
@@ -304,6 +306,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         goto part;
     addr->fd = guest->fd;
     guest->fd = -1;
+    NA_SM_STEP();
     hg_lock(&self->lock);
     hg_list_push(&self->addrs, &addr->link);
     hg_unlock(&self->lock);
@@ -429,6 +432,7 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
         int fd =
             accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+        NA_SM_STEP();
         if (fd >= 0) {
             self->crowded = false;
             na_sm_door_let_in(self, fd);

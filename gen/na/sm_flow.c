@@ -23,9 +23,11 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
         return;
     addr->rung = asleep;
+    NA_SM_STEP();
     /* No room means that bells enough are there; a dead peer is noticed by
      * who polls. */
     (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    NA_SM_STEP();
 }
 
 /* Something was published for the peer; the address lock is held. */
@@ -49,6 +51,7 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     ret = na_sm_out_reserve(&addr->out, record->size, &at);
     if (ret != NA_SUCCESS)
         return ret;
+    NA_SM_STEP();
     for (i = 0; i < count; i++) {
         if (segments[i].size > 0)
             memcpy(at, segments[i].address, (size_t) segments[i].size);
@@ -121,6 +124,7 @@ static na_return_t na_sm_flow_flush(
         ret = na_sm_flow_write_word(addr, NA_SM_BYE);
         addr->owes_bye = ret != NA_SUCCESS;
     }
+    NA_SM_STEP();
     atomic_store(&addr->waiting, ret == NA_AGAIN);
     return ret == NA_AGAIN ? NA_SUCCESS : ret;
 }
@@ -154,6 +158,7 @@ static unsigned na_sm_flow_push(
         atomic_exchange(&addr->stalled, false);
     hg_unlock(&addr->lock);
     hg_unlock(&self->lock);
+    NA_SM_STEP();
     na_sm_peer_complete(self, &sent, NA_SUCCESS);
     if (relieved)
         self->base.core->wake(&self->base);
@@ -194,6 +199,7 @@ static na_return_t na_sm_flow_queue(
         ret = NA_SUCCESS;
     }
     na_sm_peer_unlock(self);
+    NA_SM_STEP();
     /* Room may have come before the message was queued. */
     if (ret == NA_SUCCESS && ready)
         (void) na_sm_flow_push(self, addr);
@@ -243,8 +249,10 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
             atomic_load_explicit(&addr->waiting, memory_order_relaxed);
 
         ret = queued ? NA_AGAIN : na_sm_flow_write(addr, &record, segments, 2);
+        NA_SM_STEP();
         if (ret == NA_AGAIN)
             atomic_store(&addr->stalled, true);
+        NA_SM_STEP();
         /* Whoever polls may have heard of room before it could see that
          * somebody waits for it: look again. */
         if (ret == NA_AGAIN && !queued)
@@ -287,6 +295,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
         atomic_store(&addr->waiting, true);
     }
     na_sm_peer_unlock(self);
+    NA_SM_STEP();
     if (flush)
         (void) na_sm_flow_push(self, addr);
     if (closed)
@@ -377,8 +386,10 @@ static unsigned na_sm_flow_deliver(
         ret = na_sm_in_peek(&addr->in, &record, &payload);
         if (ret == NA_AGAIN)
             break;
+        NA_SM_STEP();
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_hear(self, addr, &record, payload);
+        NA_SM_STEP();
         atomic_store_explicit(
             &addr->held, ret == NA_AGAIN, memory_order_relaxed);
         if (ret != NA_SUCCESS)
@@ -410,6 +421,7 @@ HG_PRIVATE unsigned na_sm_flow_visit(
         atomic_load(&addr->shared->control[addr->dialled ? 0 : 1].starved) ==
             0) {
         /* The emulation offers its frames after each poll. */
+        NA_SM_STEP();
         atomic_store(&addr->stalled, false);
         n++;
     }
@@ -512,6 +524,7 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
     uint32_t w;
 
     for (i = 0; i < NA_SM_PEERS / 4096; i++) {
+        NA_SM_STEP();
         if (atomic_load(&self->hints->summary[i]) == 0)
             continue;
         for (w = i * 64; w < i * 64 + 64; w++) {

@@ -206,7 +206,9 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     if (name->is_path)
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
+    NA_SM_STEP();
     ret = na_sm_bind(name, fd);
+    NA_SM_STEP();
     if (ret != NA_SUCCESS)
         goto close_fd;
     /* Before anybody can connect: the policy decides, not the umask. */
@@ -223,6 +225,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
             (void) unlink(name->where.sun_path);
         goto close_fd;
     }
+    NA_SM_STEP();
     if (folder >= 0)
         (void) close(folder);
     *fd_p = fd;
@@ -240,9 +243,11 @@ HG_PRIVATE void na_sm_unlisten(
 {
     struct stat there;
 
+    NA_SM_STEP();
     if (name->is_path && lstat(name->where.sun_path, &there) == 0 &&
         there.st_ino == made->st_ino && there.st_dev == made->st_dev)
         (void) unlink(name->where.sun_path);
+    NA_SM_STEP();
     (void) close(fd);
 }
 
@@ -253,7 +258,9 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p)
 
     if (fd < 0)
         return na_sm_page_no_fd("a connection");
+    NA_SM_STEP();
     if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
+        NA_SM_STEP();
         *fd_p = fd;
         return NA_SUCCESS;
     }
@@ -352,11 +359,13 @@ HG_PRIVATE na_return_t na_sm_packet_send(
         header->cmsg_len = CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(header), packet->fds, count * sizeof(int));
     }
+    NA_SM_STEP();
     do
         sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno == ETOOMANYREFS)
         return NA_AGAIN;
+    NA_SM_STEP();
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
@@ -411,6 +420,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
         got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (got < 0)
         return errno == EAGAIN ? NA_AGAIN : NA_DISCONNECT;
+    NA_SM_STEP();
     /* Also from a packet of no bytes, which looks like the end. */
     na_sm_packet_take_fds(&message, packet_p);
     ret = got == 0 ? NA_DISCONNECT

@@ -49,16 +49,21 @@ HG_PRIVATE na_return_t na_sm_page_create(
 
     if (fd < 0)
         return na_sm_page_no_fd(name);
+    NA_SM_STEP();
     if (ftruncate(fd, (off_t) size) != 0)
         goto close_fd;
+    NA_SM_STEP();
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         goto close_fd;
+    NA_SM_STEP();
     if (fcntl(fd, F_ADD_SEALS, NA_SM_PAGE_SEALS) != 0)
         goto unmap;
+    NA_SM_STEP();
     given = read_only ? na_sm_page_weaken(fd) : fd;
     if (given < 0)
         goto unmap;
+    NA_SM_STEP();
     (void) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
     if (given != fd)
         (void) close(fd);
@@ -94,12 +99,14 @@ HG_PRIVATE na_return_t na_sm_page_map(
             strerror(errno));
         return NA_NOMEM;
     }
+    NA_SM_STEP();
     *memory_p = memory;
     return NA_SUCCESS;
 }
 
 HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
 {
+    NA_SM_STEP();
     if (memory != NULL)
         (void) munmap((void *) (uintptr_t) memory, size);
 }
@@ -117,7 +124,9 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
             continue;
         /* A peer sets its bit first, then looks at the summary: one of us
          * sees the other. */
+        NA_SM_STEP();
         atomic_fetch_and(&hints->summary[n], ~bit);
+        NA_SM_STEP();
         if (atomic_load(&hints->bits[n * 64 + w]) != 0)
             atomic_fetch_or(&hints->summary[n], bit);
         else

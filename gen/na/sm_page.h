@@ -79,17 +79,25 @@ static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
     uint64_t bit = UINT64_C(1) << (slot % 64);
     uint64_t sum_bit = UINT64_C(1) << (slot / 64 % 64);
 
-    if ((atomic_load(word) & bit) == 0)
+    if ((atomic_load(word) & bit) == 0) {
+        NA_SM_STEP();
         atomic_fetch_or(word, bit);
-    if ((atomic_load(sum) & sum_bit) == 0)
+    }
+    NA_SM_STEP();
+    if ((atomic_load(sum) & sum_bit) == 0) {
+        NA_SM_STEP();
         atomic_fetch_or(sum, sum_bit);
+    }
+    NA_SM_STEP();
 }
 
 /* The owner found nothing there for a while, and looks once more after this:
  * either it then finds what came, or the peer finds the bit cleared. */
 static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
 {
+    NA_SM_STEP();
     atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
+    NA_SM_STEP();
 }
 
 /* The words that may have a bit, of the `n`th 64: clears the bits of those

@@ -144,9 +144,11 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
 
 HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
 {
+    NA_SM_STEP();
     hg_lock(&addr->lock);
     atomic_store(&addr->state, state);
     hg_unlock(&addr->lock);
+    NA_SM_STEP();
 }
 
 HG_PRIVATE void na_sm_peer_dial(
@@ -179,8 +181,10 @@ HG_PRIVATE void na_sm_peer_open(
     addr->owes_bye = !hg_list_is_empty(&addr->closers);
     atomic_store(
         &addr->waiting, addr->owes_bye || !hg_list_is_empty(&addr->sends));
+    NA_SM_STEP();
     atomic_store(&addr->open, true);
     atomic_store(&addr->state, addr->owes_bye ? NA_SM_CLOSING : NA_SM_READY);
+    NA_SM_STEP();
     hg_unlock(&addr->lock);
     hg_list_remove(&addr->turn);
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
@@ -203,6 +207,7 @@ HG_PRIVATE void na_sm_peer_lose(
         na_sm_peer_forget(self, addr);
     hg_list_remove(&addr->turn);
     hg_list_push(&self->dying, &addr->turn);
+    NA_SM_STEP();
     atomic_store(&self->mourning, true);
 }
 
@@ -219,7 +224,9 @@ HG_PRIVATE void na_sm_peer_part(
     addr->peer_hints = NULL;
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
+        NA_SM_STEP();
         (void) close(addr->fd);
+        NA_SM_STEP();
     }
     addr->fd = -1;
     addr->pid = 0;

@@ -79,7 +79,9 @@ static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
         return NA_SUCCESS;
     /* Either the consumer sees `starved` after it has published its head, or
      * we see that head now: see na_sm_in_publish. */
+    NA_SM_STEP();
     atomic_store(&out->control->starved, 1);
+    NA_SM_STEP();
     if (!na_sm_out_look(out))
         return NA_PROTOCOL_ERROR;
     if (need > out->size - (out->tail - out->head))
@@ -108,6 +110,7 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
         na_sm_ring_write(out->data + at, &filler);
         out->tail += skip;
         at = 0;
+        NA_SM_STEP();
     }
     *payload_p = out->data + at + NA_SM_RING_HEADER;
     return NA_SUCCESS;
@@ -121,9 +124,12 @@ HG_PRIVATE void na_sm_out_commit(
 
     assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
     assert(out->tail - out->head + span <= out->size);
+    NA_SM_STEP();
     na_sm_ring_write(out->data + at, record);
     out->tail += span;
+    NA_SM_STEP();
     atomic_store(&out->control->tail, out->tail);
+    NA_SM_STEP();
 }
 
 /* ---- The consumer ---- */
@@ -156,6 +162,7 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
 
+    NA_SM_STEP();
     if (tail == na_sm_in_at(in))
         return NA_AGAIN;
     if (tail - na_sm_in_at(in) > in->size || tail % NA_SM_RING_HEADER != 0)
@@ -218,10 +225,16 @@ HG_PRIVATE bool na_sm_in_take(
 
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 {
+    bool starved;
+
     in->published = na_sm_in_at(in);
+    NA_SM_STEP();
     atomic_store(&in->control->head, na_sm_in_at(in));
-    return atomic_load(&in->control->starved) != 0 &&
+    NA_SM_STEP();
+    starved = atomic_load(&in->control->starved) != 0 &&
         atomic_exchange(&in->control->starved, 0) != 0;
+    NA_SM_STEP();
+    return starved;
 }
 
 #endif

@@ -45,7 +45,7 @@
 #ifndef HG_GEN_NA_SM_RING_H
 #define HG_GEN_NA_SM_RING_H
 
-#include "base/os.h"
+#include "na/sm_step.h"
 
 #if HG_ENABLE_SM
 
