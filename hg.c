@@ -8097,8 +8097,10 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 #define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_CROWDED_FOR (30u * HG_CLOCK_MS)
 
-/* Turns between two looks at the clock while spinning. */
-#define NA_PROGRESS_SPINS 16
+/* Pauses between two turns while spinning. A turn that finds nothing takes
+ * less than a few pauses do (one is 30 ns and more on recent processors), so
+ * that more of them only add to how late news is seen. */
+#define NA_PROGRESS_SPINS 1
 
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
@@ -9977,8 +9979,10 @@ HG_PRIVATE na_return_t na_sm_page_map(
     memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
         MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
-        hg_log_error("sm", "cannot map %zu bytes of a peer's: %s", size,
-            strerror(errno));
+        hg_log_error("sm",
+            "cannot map %zu bytes of a peer's: %s (the limits are "
+            "vm.max_map_count and ulimit -v)",
+            size, strerror(errno));
         return NA_NOMEM;
     }
     NA_SM_STEP();

@@ -19,8 +19,10 @@
 #define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_CROWDED_FOR (30u * HG_CLOCK_MS)
 
-/* Turns between two looks at the clock while spinning. */
-#define NA_PROGRESS_SPINS 16
+/* Pauses between two turns while spinning. A turn that finds nothing takes
+ * less than a few pauses do (one is 30 ns and more on recent processors), so
+ * that more of them only add to how late news is seen. */
+#define NA_PROGRESS_SPINS 1
 
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {

@@ -95,8 +95,10 @@ HG_PRIVATE na_return_t na_sm_page_map(
     memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
         MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
-        hg_log_error("sm", "cannot map %zu bytes of a peer's: %s", size,
-            strerror(errno));
+        hg_log_error("sm",
+            "cannot map %zu bytes of a peer's: %s (the limits are "
+            "vm.max_map_count and ulimit -v)",
+            size, strerror(errno));
         return NA_NOMEM;
     }
     NA_SM_STEP();
