@@ -19,6 +19,11 @@
 #define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_CROWDED_FOR (30u * HG_CLOCK_MS)
 
+/* The same for who spins, and gives the processor up only so often: to nobody
+ * takes a microsecond, to somebody who spins as well as long as that one. */
+#define NA_PROGRESS_YIELD (HG_CLOCK_MS / 100)
+#define NA_PROGRESS_TAKEN (HG_CLOCK_MS / 200)
+
 /* Pauses between two turns while spinning. A turn that finds nothing takes
  * less than a few pauses do (one is 30 ns and more on recent processors), so
  * that more of them only add to how late news is seen. */
@@ -177,10 +182,9 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
 }
 
-/* Whether to sleep at once in this idle moment: so much comes in that a
- * sleeper will find a batch on waking, and the transport's own threads make
- * better use of the processor than one that stays awake; or others want the
- * processor, and who yields it waits longer than who is woken. */
+/* Whether to sleep at once in this idle moment, so much comes in: a sleeper
+ * will find a batch on waking, and the transport's own threads make better use
+ * of the processor than one that stays awake. */
 static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
@@ -198,7 +202,7 @@ static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
         load->arrived = arrived;
         load->since = now;
     }
-    return load->batch > NA_PROGRESS_MUCH || now < load->crowded;
+    return load->batch > NA_PROGRESS_MUCH;
 }
 
 /* How long to stay awake with nothing to do. */
@@ -211,20 +215,46 @@ static uint64_t na_progress_window(const struct na_class_core *core)
     return (uint64_t) core->info.spin_us * 1000;
 }
 
-/* Let a little time pass, awake. */
-static void na_progress_pause(struct na_context_core *context, uint64_t now)
+/* Let others have the processor, and see whether they want it: then who yields
+ * it waits longer than who is woken. */
+static void na_progress_yield(
+    struct na_context_core *context, uint64_t now, uint64_t crowded)
+{
+    (void) sched_yield();
+    if (hg_clock_now() - now > crowded)
+        context->load.crowded = now + NA_PROGRESS_CROWDED_FOR;
+}
+
+/* Let a little time pass, awake. `yield_at` is when it is time for others. */
+static void na_progress_pause(
+    struct na_context_core *context, uint64_t now, uint64_t *yield_at)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     unsigned i;
 
     if ((core->ops.caps & NA_CAP_YIELD) != 0) {
-        (void) sched_yield();
-        if (hg_clock_now() - now > NA_PROGRESS_CROWDED)
-            context->load.crowded = now + NA_PROGRESS_CROWDED_FOR;
+        na_progress_yield(context, now, NA_PROGRESS_CROWDED);
+        return;
+    }
+    if (now >= *yield_at) {
+        na_progress_yield(context, now, NA_PROGRESS_TAKEN);
+        *yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
         return;
     }
     for (i = 0; i < NA_PROGRESS_SPINS; i++)
         hg_clock_relax();
+}
+
+/* Whether an adaptive wait is to end its time awake before its window does. */
+static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
+{
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+
+    if (core->info.wait_mode != NA_WAIT_ADAPTIVE)
+        return false;
+    return now < context->load.crowded ||
+        ((core->ops.caps & NA_CAP_YIELD) != 0 &&
+            na_progress_is_much(context, now));
 }
 
 /* The role is ours. */
@@ -234,8 +264,7 @@ static na_return_t na_progress_run(
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
     uint64_t window = na_progress_window(core);
     uint64_t awake_until = 0; /* not looked at the clock yet */
-    bool follows = (core->ops.caps & NA_CAP_YIELD) != 0 &&
-        core->info.wait_mode == NA_WAIT_ADAPTIVE;
+    uint64_t yield_at = HG_CLOCK_NEVER;
     bool polled;
 
     for (;;) {
@@ -253,11 +282,13 @@ static na_return_t na_progress_run(
         now = hg_clock_now();
         if (now >= deadline)
             return NA_TIMEOUT;
-        if (n > 0 || awake_until == 0)
+        if (n > 0 || awake_until == 0) {
             awake_until = now + window;
-        if (now < awake_until &&
-            !(follows && na_progress_is_much(context, now))) {
-            na_progress_pause(context, now);
+            if (core->info.wait_mode == NA_WAIT_ADAPTIVE)
+                yield_at = now + NA_PROGRESS_YIELD;
+        }
+        if (now < awake_until && !na_progress_is_tired(context, now)) {
+            na_progress_pause(context, now, &yield_at);
             continue;
         }
         ret = na_progress_sleep(context, lanes, polled, deadline);

@@ -8,7 +8,7 @@
  *   hg_perf --only p99       figures with this in their name: echo page
  *                            in_flight pull push write p99_pull p99_push
  *                            memory copied self_echo self_in_flight; of
- *                            sm:// also pages sizes mapped modes
+ *                            sm:// also pages sizes mapped modes crowd
  *   hg_perf --help           other options
  *
  * How it measures. Two processes each: a server of ours and a raw server live
@@ -28,7 +28,7 @@
  * 16 KiB. in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and
  * 16 MiB; mapped: of 1 MiB of the library's own memory, against a memcpy.
  * modes: echo with both sides spinning, against bare; in the default mode,
- * against that. pull, push: 64 MiB. write: 512 MiB pulled by a handler through a
+ * against that. crowd: 64 clients at once, against the same always asleep. pull, push: 64 MiB. write: 512 MiB pulled by a handler through a
  * pipeline of buffers, against one pull of the same size; write_copy: each
  * piece is also copied. p99_*: 64-byte calls alone, beside short transfers,
  * beside long ones (the base of each is the one before it). memory_*: how far
@@ -337,6 +337,25 @@ stop_ours:
     return rc;
 }
 
+/* The figures of sm:// whose processes are their own. */
+static int perf_run_node(const char *url, const struct perf_options *options)
+{
+    int rc = 0;
+
+#if PERF_RAW_SM
+    if (strncmp(url, "sm:", 3) != 0 || options->alone)
+        return 0;
+    if (perf_is_asked(options, "modes"))
+        rc = perf_node_modes(url, options);
+    if (rc == 0 && perf_is_asked(options, "crowd"))
+        rc = perf_node_crowd(url, options);
+#else
+    (void) url;
+    (void) options;
+#endif
+    return rc;
+}
+
 /* ---- Options ---- */
 
 static int perf_usage(void)
@@ -484,11 +503,8 @@ int main(int argc, char **argv)
             printf("# built without a transport between processes\n");
         else
             rc = perf_run_pair(args.url, &args.options);
-#if PERF_RAW_SM
-        if (rc == 0 && args.url != NULL && strncmp(args.url, "sm:", 3) == 0 &&
-            !args.options.alone && perf_is_asked(&args.options, "modes"))
-            rc = perf_node_modes(args.url, &args.options);
-#endif
+        if (rc == 0 && args.url != NULL)
+            rc = perf_run_node(args.url, &args.options);
     }
     if (rc == 0 && (args.self || !args.pair))
         rc = perf_run_self(&args.options);

@@ -292,6 +292,9 @@ int perf_node_mapped(struct perf_client *client);
 /* The waiting modes against each other, each in processes of its own. Without
  * a class. */
 int perf_node_modes(const char *url, const struct perf_options *options);
+
+/* 64 clients of one server, adaptive against always asleep. The same. */
+int perf_node_crowd(const char *url, const struct perf_options *options);
 #endif
 
 /* ---- Data, clock, memory ---- */

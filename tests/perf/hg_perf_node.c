@@ -16,6 +16,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PERF_NODE_SPIN 3.0       /* an echo that spins, against bare */
 #define PERF_NODE_DEFAULT 1.2    /* the default mode, against that */
@@ -23,6 +25,8 @@
 #define PERF_NODE_IN_FLIGHT 0.35 /* rate, against bare */
 #define PERF_NODE_BULK 0.95      /* against process_vm_readv */
 #define PERF_NODE_MAPPED 0.75    /* against memcpy */
+#define PERF_NODE_CROWD 64       /* clients … */
+#define PERF_NODE_CROWDED 0.8    /* … adaptive against always-block */
 #define PERF_NODE_MAPPED_SIZE ((size_t) 1 << 20)
 
 struct perf_node_raw {
@@ -232,6 +236,120 @@ int perf_node_modes(const char *url, const struct perf_options *options)
         return -1;
     perf_report(&spin, &contestants[1].series, &contestants[2].series);
     perf_report(&usual, &contestants[0].series, &contestants[1].series);
+    return 0;
+}
+
+/* ---- A crowd ---- */
+
+/* What its processes write into pipes is a double, and so whole. */
+struct perf_node_crowd {
+    int go[2]; /* a byte for each: begin */
+    int up[2]; /* twice from each: it is ready; its calls in a second */
+};
+
+/* The life of one of them. Ends the process. */
+static void perf_node_be_one(const struct perf_node_crowd *crowd,
+    struct perf_client *guest, const char *url,
+    const struct perf_process *server)
+{
+    double rate = 0;
+    double per_op;
+    char begin;
+
+    if (perf_meet(guest, url, server) != 0)
+        _exit(1);
+    if (write(crowd->up[1], &rate, sizeof(rate)) == sizeof(rate) &&
+        read(crowd->go[0], &begin, 1) == 1 &&
+        perf_echo_round(guest, 1, &per_op) == 0) {
+        rate = 1 / per_op;
+        (void) !write(crowd->up[1], &rate, sizeof(rate));
+    }
+    perf_part(guest);
+    _exit(0);
+}
+
+/* The sum of what they say; -1: one of them is gone. The writing end is theirs
+ * alone, so that a read ends when they do. */
+static double perf_node_hear(const struct perf_node_crowd *crowd)
+{
+    double sum = 0;
+    double rate;
+    unsigned i;
+
+    for (i = 0; i < PERF_NODE_CROWD; i++) {
+        if (read(crowd->up[0], &rate, sizeof(rate)) != sizeof(rate))
+            return perf_fail("one of the crowd is gone", HG_OTHER_ERROR);
+        sum += rate;
+    }
+    return sum;
+}
+
+/* A round of echoes of many clients of one server; the seconds between two
+ * calls of any. */
+static int perf_node_run_crowd(
+    struct perf_client *client, void *arg, double *per_op_p)
+{
+    static const char begin[PERF_NODE_CROWD] = {0};
+    const struct perf_node_mode *mode = (const struct perf_node_mode *) arg;
+    struct perf_options options = *client->options;
+    struct perf_node_crowd crowd;
+    struct perf_process server;
+    struct perf_client guest;
+    pid_t pids[PERF_NODE_CROWD];
+    double rate = -1;
+    unsigned i;
+
+    memset(&guest, 0, sizeof(guest));
+    options.wait_mode = mode->wait_mode;
+    guest.options = &options;
+    if (perf_start_server(mode->url, 0, &options, &server) != 0)
+        return -1;
+    if (pipe(crowd.go) != 0 || pipe(crowd.up) != 0) {
+        perf_stop_server(&server);
+        return perf_fail("pipe", HG_IO_ERROR);
+    }
+    for (i = 0; i < PERF_NODE_CROWD; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0)
+            perf_node_be_one(&crowd, &guest, mode->url, &server);
+    }
+    (void) close(crowd.up[1]);
+    (void) close(crowd.go[0]);
+    if (perf_node_hear(&crowd) == 0 &&
+        write(crowd.go[1], begin, sizeof(begin)) == sizeof(begin))
+        rate = perf_node_hear(&crowd);
+    (void) close(crowd.up[0]);
+    (void) close(crowd.go[1]);
+    for (i = 0; i < PERF_NODE_CROWD; i++) {
+        if (pids[i] > 0)
+            (void) waitpid(pids[i], NULL, 0);
+    }
+    perf_stop_server(&server);
+    *per_op_p = 1 / rate;
+    return rate > 0 ? 0 : -1;
+}
+
+int perf_node_crowd(const char *url, const struct perf_options *options)
+{
+    static const struct perf_figure figure = {
+        "crowd", "calls/s", 1, 1, 0, PERF_NODE_CROWDED};
+    static struct perf_contestant contestants[PERF_CONTESTANTS_MAX];
+    struct perf_node_mode modes[] = {
+        {url, NA_WAIT_ADAPTIVE}, {url, NA_WAIT_BLOCK}};
+    struct perf_client client;
+    unsigned i;
+
+    memset(&client, 0, sizeof(client));
+    client.options = options;
+    memset(contestants, 0, sizeof(contestants));
+    contestants[1].series.name = "block";
+    for (i = 0; i < 2; i++) {
+        contestants[i].run = perf_node_run_crowd;
+        contestants[i].arg = &modes[i];
+    }
+    if (perf_contest(&client, contestants, 2) != 0)
+        return -1;
+    perf_report(&figure, &contestants[0].series, &contestants[1].series);
     return 0;
 }
 

@@ -824,6 +824,62 @@ HG_TEST(who_is_poked_on_the_way_to_sleep_returns)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* ---- Awake among others ---- */
+
+#ifdef __linux__
+static void *core_take_processor(void *arg)
+{
+    while (!atomic_load((_Atomic bool *) arg))
+        continue;
+    return NULL;
+}
+
+/* Milliseconds of processor that this thread used. */
+static double core_used_ms(void)
+{
+    struct timespec used;
+
+    HG_CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0);
+    return (double) used.tv_sec * 1e3 + (double) used.tv_nsec / 1e6;
+}
+
+/* With a second to stay awake, on the processor of somebody who wants it. */
+HG_TEST(who_waits_awake_leaves_the_processor_to_others)
+{
+    enum { WAIT_MS = 300 };
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    _Atomic bool stop = false;
+    na_context_t *context;
+    na_class_t *na_class;
+    pthread_t other;
+    cpu_set_t all, one;
+    double used;
+    size_t cpu = 0;
+
+    HG_CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    HG_CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
+    info.spin_us = 1000000;
+    na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    HG_CHECK(pthread_create(&other, NULL, core_take_processor, &stop) == 0);
+    used = core_used_ms();
+    HG_CHECK_RET(NA_Progress(na_class, context, WAIT_MS), NA_TIMEOUT);
+    used = core_used_ms() - used;
+    atomic_store(&stop, true);
+    HG_CHECK(pthread_join(other, NULL) == 0);
+    if (used > WAIT_MS / 10)
+        hg_test_fail(HG_TEST_HERE, "%.1f ms of %d were used", used, WAIT_MS);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+#endif
+
 /* ---- The order of slots ---- */
 
 HG_TEST(slots_are_called_in_their_order)
