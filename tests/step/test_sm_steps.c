@@ -414,6 +414,7 @@ HG_TEST_ROLE(actor)
 struct steps_actor {
     bool calls;       /* or is called */
     const char *name; /* where, then */
+    unsigned apart;   /* of how many of its sites one is enough in check */
 };
 
 struct steps_left {
@@ -580,17 +581,59 @@ static bool steps_round(const struct steps_actor *plan, uint64_t step,
     steps_close(&end);
     steps_check_left(&before);
     HG_CHECK_EQ_INT(steps_grep("/proc/net/unix", name + 5), 0);
-    if (!plan->calls)
+    if (!plan->calls) { /* the second has taken the path over, and cleared */
         HG_CHECK_EQ_INT(steps_grep("/proc/net/unix", plan->name + 5), 0);
+        HG_CHECK(access(plan->name + 5, F_OK) != 0);
+    }
     return !unharmed;
+}
+
+/* A death at each line that has steps. */
+static void steps_sites(
+    const struct steps_actor *plan, const struct steps_met *met, bool full)
+{
+    struct steps_met again;
+    unsigned apart = full ? 1 : plan->apart;
+    unsigned deaths = 0, i;
+
+    if (!hg_test_is_plain())
+        apart *= 8;
+    for (i = 0; i < met->count; i += apart)
+        deaths += steps_round(plan, 0, met->lines[i], &again);
+    printf("%u deaths, at %u of %u sites\n", deaths,
+        (met->count + apart - 1) / apart, met->count);
+}
+
+/* A death at each step, or at each `stride`th, until some plays in a row end
+ * unharmed: how many steps a play has differs from one to the next. */
+static void steps_strides(
+    const struct steps_actor *plan, const struct steps_met *met, bool full)
+{
+    struct steps_met again;
+    uint64_t seed = hg_test_seed();
+    uint64_t stride = 1, step = 1;
+    unsigned deaths = 0, unharmed = 0;
+
+    if (!full) {
+        stride = met->steps / (hg_test_is_plain() ? 24 / plan->apart : 8) + 1;
+        step = 1 + hg_test_random(&seed) % stride;
+    }
+    for (; unharmed < (full ? 3 : 1); step += stride) {
+        if (steps_round(plan, step, 0, &again)) {
+            deaths++;
+            unharmed = 0;
+        } else {
+            unharmed++;
+        }
+    }
+    printf("%u deaths, at every %" PRIu64 " of %" PRIu64 " steps\n", deaths,
+        stride, met->steps);
+    HG_CHECK(deaths > 0);
 }
 
 static void steps_all(const struct steps_actor *plan)
 {
-    struct steps_met met, again;
-    uint64_t seed = hg_test_seed();
-    uint64_t stride = 1, step = 1;
-    unsigned deaths = 0, i;
+    struct steps_met met;
     bool full = getenv("HG_TEST_FULL") != NULL && hg_test_is_plain();
 
     hg_test_alloc_install();
@@ -598,33 +641,34 @@ static void steps_all(const struct steps_actor *plan)
     HG_CHECK_OK(HG_Set_log_level("none"));
     HG_CHECK(!steps_round(plan, 0, 0, &met)); /* the first opens log, fork, */
     HG_CHECK(!steps_round(plan, 0, 0, &met)); /* ... and so on, for good */
-    printf("%u sites, %" PRIu64 " steps\n", met.count, met.steps);
-    for (i = 0; i < met.count; i += hg_test_is_plain() ? 1 : 8)
-        deaths += steps_round(plan, 0, met.lines[i], &again);
-    printf("%u deaths, one for each site\n", deaths);
-    if (!full) {
-        stride = met.steps / (hg_test_is_plain() ? 100 : 8) + 1;
-        step = 1 + hg_test_random(&seed) % stride;
-    }
-    for (deaths = 0; steps_round(plan, step, 0, &again); deaths++)
-        step += stride;
-    printf("%u deaths, every %" PRIu64 "\n", deaths, stride);
-    HG_CHECK(deaths > 0);
+    steps_sites(plan, &met, full);
+    steps_strides(plan, &met, full);
 }
 
 HG_TEST_SECONDS(sm_step_of_a_caller_may_be_its_last, 600)
 {
-    struct steps_actor plan = {true, NULL};
+    struct steps_actor plan = {true, NULL, 1};
 
     steps_all(&plan);
 }
 
 HG_TEST_SECONDS(sm_step_of_a_server_may_be_its_last, 600)
 {
-    struct steps_actor plan = {false, NULL};
+    struct steps_actor plan = {false, NULL, 1};
     char name[64];
 
     (void) snprintf(name, sizeof(name), "sm://hg-actor-%ld", (long) getpid());
+    plan.name = name;
+    steps_all(&plan);
+}
+
+/* What it leaves at its path does not stand in the way of the next. */
+HG_TEST_SECONDS(sm_step_of_a_server_at_a_path_may_be_its_last, 600)
+{
+    struct steps_actor plan = {false, NULL, 4};
+    char name[200];
+
+    (void) snprintf(name, sizeof(name), "sm://%s/actor", hg_test_dir());
     plan.name = name;
     steps_all(&plan);
 }

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Delays at every step of the transport sm: both sides of a race of wake-ups
+ * dawdle at random wherever the other side could see a difference, and no
+ * wake-up is lost. What a race found goes with its seed, which is printed.
+ */
+#include "step.h"
+
+#include "support/sm_wake.h"
+
+#include <time.h>
+
+#define DELAYS_NAP 50000 /* ns, at most */
+#define DELAYS_SPIN 8000u
+
+static _Atomic uint64_t delays_seed; /* of the next thread */
+static _Thread_local uint64_t delays_random;
+
+/* Mostly nothing, now and then a spin, a turn for others, a nap. */
+static void delays_dawdle(const char *function, unsigned line)
+{
+    uint64_t pick, until;
+
+    (void) function;
+    (void) line;
+    if (delays_random == 0)
+        delays_random = atomic_fetch_add(&delays_seed, 1);
+    pick = hg_test_random(&delays_random);
+    if (pick % 16 == 0) {
+        until = hg_clock_now() + (pick >> 8) % DELAYS_SPIN;
+        while (hg_clock_now() < until)
+            hg_clock_relax();
+    } else if (pick % 128 == 1) {
+        (void) sched_yield();
+    } else if (pick % 1024 == 3) {
+        struct timespec nap = {0, (long) ((pick >> 10) % DELAYS_NAP)};
+
+        (void) nanosleep(&nap, NULL);
+    }
+}
+
+/* Each round is two wake-ups, of which about half find a sleeper. */
+static void delays_race(unsigned mode, bool by_fd)
+{
+    const bool full = getenv("HG_TEST_FULL") != NULL;
+    unsigned rounds = 1000;
+
+    if (hg_test_is_plain())
+        rounds = full ? 1500000 : 30000;
+    atomic_store(&delays_seed, hg_test_seed() | 1);
+    step_hook = delays_dawdle;
+    wake_race(mode, by_fd, rounds);
+    step_hook = NULL;
+}
+
+HG_TEST_SECONDS(sm_step_delayed_loses_no_wake, 3600)
+{
+    delays_race(NA_WAIT_BLOCK, false);
+}
+
+HG_TEST_SECONDS(sm_step_delayed_loses_no_wake_of_who_spins_first, 3600)
+{
+    delays_race(NA_WAIT_ADAPTIVE, false);
+}
+
+HG_TEST_SECONDS(sm_step_delayed_loses_no_wake_of_an_event_loop, 3600)
+{
+    delays_race(NA_WAIT_BLOCK, true);
+}
