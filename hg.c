@@ -10650,8 +10650,10 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  * An address that was looked up stands for a name and can be dialled again
  * once its connection was closed in order; one that was accepted stands for
  * its connection and is dead after it. Dying: the connection is gone; what its
- * ring still holds is delivered, then the address is buried. Two classes that
- * dial each other have two pairs.
+ * ring still holds is delivered, then the address is buried. A goodbye that
+ * the peer does not answer within death_ms, since it is stopped or computes,
+ * ends the connection all the same. Two classes that dial each other have two
+ * pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
@@ -10711,7 +10713,7 @@ struct na_sm_addr {
     struct na_addr base;
     enum na_sm_watch watch;
     struct na_link link;     /* class->addrs; while on it, one reference */
-    struct na_link turn;     /* class->dialling or class->dying */
+    struct na_link turn;     /* class->dialling, closing or dying */
     struct na_sm_addr *next; /* of those whose names have one hash */
     uint64_t hash;
     struct na_sm_name where; /* if dialled */
@@ -10726,7 +10728,7 @@ struct na_sm_addr {
     int fd;            /* -1: none */
     pid_t pid;         /* of the peer; used only while the socket lives */
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
-    uint64_t deadline; /* dialling: to end */
+    uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     struct na_link lookups;
@@ -10740,6 +10742,7 @@ struct na_sm_addr {
     unsigned idle;     /* polls that found nothing */
     _Atomic bool open; /* the rings may be read */
     _Atomic bool held; /* the core has no room for the next message */
+    unsigned dropped;  /* dying: messages that found no room */
     struct na_sm_in in;
     /* Guarded by the address lock. */
     pthread_mutex_t lock;
@@ -10784,6 +10787,7 @@ struct na_sm_class {
     /* Guarded by lock. */
     struct na_link addrs;
     struct na_link dialling;
+    struct na_link closing; /* a goodbye is to end them; soonest first */
     struct na_link dying;
     _Atomic bool mourning; /* somebody is on that list; read without it */
     struct hg_map names;   /* dialled addresses by hash of their names */
@@ -10877,6 +10881,11 @@ HG_PRIVATE void na_sm_peer_move(
 
 /* Have the polling thread dial an idle address; the class lock is held. */
 HG_PRIVATE void na_sm_peer_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Somebody waits for the connection to end: it does within death_ms. The class
+ * lock is held, to be left by na_sm_peer_unlock. */
+HG_PRIVATE void na_sm_peer_await_end(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* The rings of a pair are mapped, and so are the peer's pages: open them. */
@@ -11081,6 +11090,19 @@ HG_PRIVATE void na_sm_peer_dial(
     atomic_store(&self->rung, true);
 }
 
+HG_PRIVATE void na_sm_peer_await_end(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    assert(na_sm_peer_state(addr) == NA_SM_CLOSING ||
+        na_sm_peer_state(addr) == NA_SM_LEAVING);
+    if (!hg_list_is_empty(&addr->turn)) /* somebody else does so already */
+        return;
+    addr->deadline = hg_clock_after_ms(self->base.info->death_ms);
+    hg_list_push(&self->closing, &addr->turn);
+    if (addr->deadline < self->tick)
+        self->tick = addr->deadline;
+}
+
 HG_PRIVATE void na_sm_peer_open(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -11104,9 +11126,11 @@ HG_PRIVATE void na_sm_peer_open(
     NA_SM_STEP();
     hg_unlock(&addr->lock);
     hg_list_remove(&addr->turn);
+    if (addr->owes_bye)
+        na_sm_peer_await_end(self, addr);
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
     self->base.core->count(&self->base, "sm_met", 1);
-    hg_unlock(&self->lock);
+    na_sm_peer_unlock(self);
 }
 
 HG_PRIVATE void na_sm_peer_lose(
@@ -11283,7 +11307,8 @@ HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
 /* The same for everybody: hints may be spoiled. */
 HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self);
 
-/* A peer is dying: deliver what is left in its ring. */
+/* A peer is dying: deliver what is left in its ring. Messages for which the
+ * core has no room are dropped, counted and logged. */
 HG_PRIVATE void na_sm_flow_drain(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
@@ -11594,6 +11619,8 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
         addr->owes_bye = true;
         atomic_store(&addr->waiting, true);
     }
+    if (!closed && (flush || na_sm_peer_state(addr) == NA_SM_LEAVING))
+        na_sm_peer_await_end(self, addr);
     na_sm_peer_unlock(self);
     NA_SM_STEP();
     if (flush)
@@ -11690,6 +11717,10 @@ static unsigned na_sm_flow_deliver(
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_hear(self, addr, &record, payload);
         NA_SM_STEP();
+        if (ret == NA_AGAIN && na_sm_peer_state(addr) == NA_SM_DYING) {
+            addr->dropped++; /* a dead peer cannot be held back */
+            ret = NA_SUCCESS;
+        }
         atomic_store_explicit(
             &addr->held, ret == NA_AGAIN, memory_order_relaxed);
         if (ret != NA_SUCCESS)
@@ -11801,8 +11832,12 @@ HG_PRIVATE void na_sm_flow_drain(
             break;
         left -= n;
     }
-    if (atomic_load(&addr->held)) /* a dead peer cannot be held back */
-        self->base.core->count(&self->base, "msg_dropped", 1);
+    if (addr->dropped == 0)
+        return;
+    self->base.core->count(&self->base, "msg_dropped", addr->dropped);
+    hg_log_warning("sm", "dropped %u messages that process %ld left: no room",
+        addr->dropped, (long) addr->pid);
+    addr->dropped = 0;
 }
 
 /* ---- Before sleeping ---- */
@@ -11870,7 +11905,8 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
 #if HG_ENABLE_SM
 
 /* Connect whom somebody asked for, connect again whoever's listener was
- * crowded, give up what takes too long; the number of things done. Sets the
+ * crowded, give up what takes too long, be it a call, a HELLO or the answer to
+ * a goodbye; the number of things done. Sets the
  * class's tick to when this must be called again, at the latest. */
 HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
 
@@ -12377,9 +12413,10 @@ static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+/* Guests that did not say HELLO; `tick`: when the next will be late. */
+static unsigned na_sm_door_late_guests(
+    struct na_sm_class *self, uint64_t now, uint64_t *tick)
 {
-    uint64_t tick = NA_SM_NEVER;
     struct na_link *link, *next;
     unsigned n = 0;
 
@@ -12389,14 +12426,46 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 
         next = link->next;
         if (now < guest->deadline) {
-            tick = na_sm_door_sooner(tick, guest->deadline);
+            *tick = na_sm_door_sooner(*tick, guest->deadline);
             continue;
         }
         self->base.core->count(&self->base, "sm_refused", 1);
         na_sm_door_drop(self, guest);
         n++;
     }
+    return n;
+}
+
+/* Peers that did not answer a goodbye; the class lock is held. */
+static unsigned na_sm_door_late_answers(
+    struct na_sm_class *self, uint64_t now, uint64_t *tick)
+{
+    unsigned n = 0;
+
+    while (!hg_list_is_empty(&self->closing)) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
+
+        if (now < addr->deadline) {
+            *tick = na_sm_door_sooner(*tick, addr->deadline);
+            break;
+        }
+        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
+            (long) addr->pid);
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        n++;
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+{
+    uint64_t tick = NA_SM_NEVER;
+    struct na_link *link, *next;
+    unsigned n = na_sm_door_late_guests(self, now, &tick);
+
     hg_lock(&self->lock);
+    n += na_sm_door_late_answers(self, now, &tick);
     for (link = self->dialling.next; link != &self->dialling;) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
@@ -12615,6 +12684,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->live);
     hg_list_init(&self->addrs);
     hg_list_init(&self->dialling);
+    hg_list_init(&self->closing);
     hg_list_init(&self->dying);
     hg_list_init(&self->guests);
     hg_map_init(&self->names);

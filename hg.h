@@ -366,8 +366,9 @@ struct na_init_info {
                                   more for each, in the class; 64 MiB. Peers
                                   share it: one alone may use all, all
                                   together at most twice as much. Past it self
-                                  holds the sender back, others drop and count
-                                  ("msg_dropped") */
+                                  and sm hold the sender back, others drop and
+                                  count ("msg_dropped"), as sm does with what
+                                  a dead peer left */
     unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000 */
     unsigned int death_ms;     /* until a silent connection is dead; 5000 */
     size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */

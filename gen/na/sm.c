@@ -148,6 +148,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->live);
     hg_list_init(&self->addrs);
     hg_list_init(&self->dialling);
+    hg_list_init(&self->closing);
     hg_list_init(&self->dying);
     hg_list_init(&self->guests);
     hg_map_init(&self->names);

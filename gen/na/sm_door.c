@@ -480,9 +480,10 @@ static uint64_t na_sm_door_sooner(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+/* Guests that did not say HELLO; `tick`: when the next will be late. */
+static unsigned na_sm_door_late_guests(
+    struct na_sm_class *self, uint64_t now, uint64_t *tick)
 {
-    uint64_t tick = NA_SM_NEVER;
     struct na_link *link, *next;
     unsigned n = 0;
 
@@ -492,14 +493,46 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 
         next = link->next;
         if (now < guest->deadline) {
-            tick = na_sm_door_sooner(tick, guest->deadline);
+            *tick = na_sm_door_sooner(*tick, guest->deadline);
             continue;
         }
         self->base.core->count(&self->base, "sm_refused", 1);
         na_sm_door_drop(self, guest);
         n++;
     }
+    return n;
+}
+
+/* Peers that did not answer a goodbye; the class lock is held. */
+static unsigned na_sm_door_late_answers(
+    struct na_sm_class *self, uint64_t now, uint64_t *tick)
+{
+    unsigned n = 0;
+
+    while (!hg_list_is_empty(&self->closing)) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
+
+        if (now < addr->deadline) {
+            *tick = na_sm_door_sooner(*tick, addr->deadline);
+            break;
+        }
+        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
+            (long) addr->pid);
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        n++;
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
+{
+    uint64_t tick = NA_SM_NEVER;
+    struct na_link *link, *next;
+    unsigned n = na_sm_door_late_guests(self, now, &tick);
+
     hg_lock(&self->lock);
+    n += na_sm_door_late_answers(self, now, &tick);
     for (link = self->dialling.next; link != &self->dialling;) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);

@@ -294,6 +294,8 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(
         addr->owes_bye = true;
         atomic_store(&addr->waiting, true);
     }
+    if (!closed && (flush || na_sm_peer_state(addr) == NA_SM_LEAVING))
+        na_sm_peer_await_end(self, addr);
     na_sm_peer_unlock(self);
     NA_SM_STEP();
     if (flush)
@@ -390,6 +392,10 @@ static unsigned na_sm_flow_deliver(
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_hear(self, addr, &record, payload);
         NA_SM_STEP();
+        if (ret == NA_AGAIN && na_sm_peer_state(addr) == NA_SM_DYING) {
+            addr->dropped++; /* a dead peer cannot be held back */
+            ret = NA_SUCCESS;
+        }
         atomic_store_explicit(
             &addr->held, ret == NA_AGAIN, memory_order_relaxed);
         if (ret != NA_SUCCESS)
@@ -501,8 +507,12 @@ HG_PRIVATE void na_sm_flow_drain(
             break;
         left -= n;
     }
-    if (atomic_load(&addr->held)) /* a dead peer cannot be held back */
-        self->base.core->count(&self->base, "msg_dropped", 1);
+    if (addr->dropped == 0)
+        return;
+    self->base.core->count(&self->base, "msg_dropped", addr->dropped);
+    hg_log_warning("sm", "dropped %u messages that process %ld left: no room",
+        addr->dropped, (long) addr->pid);
+    addr->dropped = 0;
 }
 
 /* ---- Before sleeping ---- */

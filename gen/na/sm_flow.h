@@ -43,7 +43,8 @@ HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
 /* The same for everybody: hints may be spoiled. */
 HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self);
 
-/* A peer is dying: deliver what is left in its ring. */
+/* A peer is dying: deliver what is left in its ring. Messages for which the
+ * core has no room are dropped, counted and logged. */
 HG_PRIVATE void na_sm_flow_drain(
     struct na_sm_class *self, struct na_sm_addr *addr);
 

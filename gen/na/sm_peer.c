@@ -164,6 +164,19 @@ HG_PRIVATE void na_sm_peer_dial(
     atomic_store(&self->rung, true);
 }
 
+HG_PRIVATE void na_sm_peer_await_end(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    assert(na_sm_peer_state(addr) == NA_SM_CLOSING ||
+        na_sm_peer_state(addr) == NA_SM_LEAVING);
+    if (!hg_list_is_empty(&addr->turn)) /* somebody else does so already */
+        return;
+    addr->deadline = hg_clock_after_ms(self->base.info->death_ms);
+    hg_list_push(&self->closing, &addr->turn);
+    if (addr->deadline < self->tick)
+        self->tick = addr->deadline;
+}
+
 HG_PRIVATE void na_sm_peer_open(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -187,9 +200,11 @@ HG_PRIVATE void na_sm_peer_open(
     NA_SM_STEP();
     hg_unlock(&addr->lock);
     hg_list_remove(&addr->turn);
+    if (addr->owes_bye)
+        na_sm_peer_await_end(self, addr);
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
     self->base.core->count(&self->base, "sm_met", 1);
-    hg_unlock(&self->lock);
+    na_sm_peer_unlock(self);
 }
 
 HG_PRIVATE void na_sm_peer_lose(

@@ -13,8 +13,10 @@
  * An address that was looked up stands for a name and can be dialled again
  * once its connection was closed in order; one that was accepted stands for
  * its connection and is dead after it. Dying: the connection is gone; what its
- * ring still holds is delivered, then the address is buried. Two classes that
- * dial each other have two pairs.
+ * ring still holds is delivered, then the address is buried. A goodbye that
+ * the peer does not answer within death_ms, since it is stopped or computes,
+ * ends the connection all the same. Two classes that dial each other have two
+ * pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
@@ -74,7 +76,7 @@ struct na_sm_addr {
     struct na_addr base;
     enum na_sm_watch watch;
     struct na_link link;     /* class->addrs; while on it, one reference */
-    struct na_link turn;     /* class->dialling or class->dying */
+    struct na_link turn;     /* class->dialling, closing or dying */
     struct na_sm_addr *next; /* of those whose names have one hash */
     uint64_t hash;
     struct na_sm_name where; /* if dialled */
@@ -89,7 +91,7 @@ struct na_sm_addr {
     int fd;            /* -1: none */
     pid_t pid;         /* of the peer; used only while the socket lives */
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
-    uint64_t deadline; /* dialling: to end */
+    uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     struct na_link lookups;
@@ -103,6 +105,7 @@ struct na_sm_addr {
     unsigned idle;     /* polls that found nothing */
     _Atomic bool open; /* the rings may be read */
     _Atomic bool held; /* the core has no room for the next message */
+    unsigned dropped;  /* dying: messages that found no room */
     struct na_sm_in in;
     /* Guarded by the address lock. */
     pthread_mutex_t lock;
@@ -147,6 +150,7 @@ struct na_sm_class {
     /* Guarded by lock. */
     struct na_link addrs;
     struct na_link dialling;
+    struct na_link closing; /* a goodbye is to end them; soonest first */
     struct na_link dying;
     _Atomic bool mourning; /* somebody is on that list; read without it */
     struct hg_map names;   /* dialled addresses by hash of their names */
@@ -240,6 +244,11 @@ HG_PRIVATE void na_sm_peer_move(
 
 /* Have the polling thread dial an idle address; the class lock is held. */
 HG_PRIVATE void na_sm_peer_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Somebody waits for the connection to end: it does within death_ms. The class
+ * lock is held, to be left by na_sm_peer_unlock. */
+HG_PRIVATE void na_sm_peer_await_end(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* The rings of a pair are mapped, and so are the peer's pages: open them. */

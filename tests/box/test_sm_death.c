@@ -269,6 +269,41 @@ HG_TEST(last_words_are_heard)
     conform_close(&one);
 }
 
+/* ... as far as there is room: the rest is counted. */
+HG_TEST(last_words_without_room_are_counted)
+{
+    enum { WORDS = 20 };
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_end one, two;
+    struct conform_call recv;
+    na_addr_t addr = NA_ADDR_NULL;
+    char string[64], got[8];
+    unsigned heard, i;
+
+    death_listen_string(string);
+    info.max_queue_bytes = 500;
+    ends_open_info(&one, string, NA_TRUE, &info);
+    ends_open(&two, "sm://", 1000);
+    HG_CHECK_OK(sm_meet(&two, &one, string, &addr));
+    for (i = 0; i < WORDS; i++)
+        HG_CHECK_OK(NA_Msg_send_unexpected(two.na_class, two.context, NULL,
+            NULL, "x", 1, addr, i, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(NA_Addr_free(two.na_class, addr));
+    conform_close(&two);
+    while (NA_Get_counter(one.na_class, "msg_dropped") == 0)
+        (void) conform_turn(one.na_class, one.context, 10);
+    heard = WORDS - (unsigned) NA_Get_counter(one.na_class, "msg_dropped");
+    HG_CHECK(heard > 0 && heard < WORDS - 1);
+    for (i = 0; i < heard; i++) {
+        HG_CHECK_OK(conform_recv(&one, &recv, false, got, sizeof(got), 0));
+        HG_CHECK_OK(conform_wait(&one, &recv));
+        HG_CHECK_EQ_INT(recv.tag, i);
+        conform_free_addr(&one, &recv);
+    }
+    conform_idle(&one);
+    conform_close(&one);
+}
+
 /* ---- Goodbye ---- */
 
 HG_TEST(who_was_told_goodbye_can_be_called_again)
@@ -296,6 +331,47 @@ HG_TEST(who_was_told_goodbye_can_be_called_again)
         HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
         HG_CHECK_EQ_INT(sm_maps(), 2); /* our own pages */
     }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    free(name);
+    hg_test_stop(process);
+    conform_close(&end);
+}
+
+/* A peer that is stopped while we wait: not as long as it is stopped. */
+HG_TEST(a_goodbye_need_not_be_answered)
+{
+    static const unsigned death_ms = 100;
+    struct conform_end end;
+    struct conform_call term;
+    struct hg_test_peer *process;
+    na_addr_t addr = NA_ADDR_NULL;
+    uint64_t begin;
+    unsigned fds;
+    char string[64], got[8];
+    char *name;
+    siginfo_t info;
+
+    death_listen_string(string);
+    process = death_start(string, &name);
+    ends_open(&end, "sm://", death_ms);
+    fds = hg_test_fd_count();
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    hg_test_signal(process, SIGSTOP);
+    HG_CHECK(
+        waitid(P_PID, (id_t) hg_test_peer_pid(process), &info, WSTOPPED) == 0);
+    memset(&term, 0, sizeof(term));
+    begin = ends_ms();
+    HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
+        &term, addr, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(NA_Progress(end.na_class, end.context, CONFORM_PATIENCE));
+    HG_CHECK_EQ_INT(conform_trigger(end.context, 0, 10), 1);
+    HG_CHECK_OK(term.ret);
+    HG_CHECK(ends_ms() - begin >= death_ms - 1);
+    HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+    HG_CHECK_EQ_INT(sm_maps(), 2); /* our own pages */
+    hg_test_signal(process, SIGCONT);
+    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     free(name);
     hg_test_stop(process);
