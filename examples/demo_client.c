@@ -101,7 +101,7 @@ static hg_return_t client_call(struct client *client, const char *what,
 
     ret = HG_Forward(client->peer.addr, id, in, out, &request);
     if (ret != HG_SUCCESS)
-        return ret;
+        return peer_say(what, ret);
     ret = peer_say(what, stop_wait(request));
     (void) HG_Request_free(request);
     if (ret == HG_SUCCESS && error != NULL)
@@ -145,7 +145,7 @@ static hg_return_t client_close(struct client *client, uint64_t file, bool keep)
 
     ret = HG_Forward(client->peer.addr, client->close_id, &in, &out, &request);
     if (ret != HG_SUCCESS)
-        return ret;
+        return peer_say("close", ret);
     ret =
         peer_say("close", HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE));
     (void) HG_Request_free(request);
@@ -270,13 +270,13 @@ static hg_return_t ship_start(
 {
     struct client *client = ship->client;
     demo_move_in_t in;
+    hg_return_t ret;
 
     slot->offset = offset;
     slot->size =
         ship->size - offset < DEMO_PIECE ? ship->size - offset : DEMO_PIECE;
     if (ship->put) {
-        hg_return_t ret = ship_file_piece(ship, slot);
-
+        ret = ship_file_piece(ship, slot);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -284,9 +284,11 @@ static hg_return_t ship_start(
     in.offset = slot->offset;
     in.size = slot->size;
     in.memory = slot->memory;
-    return HG_Forward(client->peer.addr,
+    ret = HG_Forward(client->peer.addr,
         ship->put ? client->write_id : client->read_id, &in, &slot->out,
         &slot->request);
+    ship->lost = ret != HG_SUCCESS;
+    return peer_say(ship->put ? "write" : "read", ret);
 }
 
 /* Wait for a slot's call and see what came of it. */
