@@ -2661,7 +2661,10 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
         return na_zmq_failed(self, "no socket", "of libzmq");
     /* No limit of what libzmq has read and we have not: it stops reading at
      * the limit, heartbeats as well, and so takes the connection of a peer who
-     * sends while we compute for a dead one. */
+     * sends while we compute for a dead one. A domain of ZAP, though nobody
+     * answers for it, turns away who speaks a ZMTP before 3.0: the names such
+     * strangers bring abort the process when they arrive while the socket
+     * closes (libzmq 4.3.4, process_routing_id_msg). */
     if (!na_zmq_set(self->socket, ZMQ_LINGER, 0) ||
         !na_zmq_set(self->socket, ZMQ_SNDHWM, 0) ||
         !na_zmq_set(self->socket, ZMQ_RCVHWM, 0) ||
@@ -2677,7 +2680,8 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
         !na_zmq_set(self->socket, ZMQ_HEARTBEAT_TTL, ttl) ||
         !na_zmq_set(self->socket, ZMQ_TCP_MAXRT, death) ||
         zmq_setsockopt(
-            self->socket, ZMQ_MAXMSGSIZE, &largest, sizeof(largest)) != 0)
+            self->socket, ZMQ_MAXMSGSIZE, &largest, sizeof(largest)) != 0 ||
+        zmq_setsockopt(self->socket, ZMQ_ZAP_DOMAIN, "hg", 2) != 0)
         return na_zmq_failed(self, "cannot set", "a socket's options");
     if (self->protocol == NA_ZMQ_INPROC)
         return NA_SUCCESS;

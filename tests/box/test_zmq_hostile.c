@@ -354,8 +354,6 @@ HG_TEST(bytes_on_the_bare_connection_hurt_nobody)
     besieged_close(&server);
 }
 
-/* ---- Crowds ---- */
-
 /* Connect a bare socket to where a class listens, by its name. */
 static int hostile_connect(const char *name)
 {
@@ -378,6 +376,46 @@ static int hostile_connect(const char *name)
                   : connect(fd, (struct sockaddr *) &un, sizeof(un))) == 0);
     return fd;
 }
+
+/* ZMTP 1.0 and 2.0: libzmq would take the name that comes next, and abort if
+ * the socket closes just then. */
+HG_TEST(who_speaks_an_old_protocol_is_hung_up_on)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } old[] = {
+        {"\3\0ab\2\0cdddddd", 12},                  /* unversioned */
+        {"\377\0\0\0\0\0\0\0\1\177\0\5\0\2ab", 16}, /* 1.0 */
+        {"\377\0\0\0\0\0\0\0\1\177\1\5\0\2ab", 16}, /* 2.0 */
+    };
+    struct besieged server;
+    unsigned i;
+
+    hg_test_allow_log("");
+    besieged_open(&server, "zmq+tcp://127.0.0.1");
+    for (i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
+        char bytes[64];
+        struct timeval wait = {4, 0}; /* taken in, it would hold for 10 s */
+        int fd = hostile_connect(server.name);
+        ssize_t got;
+
+        HG_CHECK(
+            setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) == 0);
+
+        HG_CHECK(send(fd, old[i].bytes, old[i].size, MSG_NOSIGNAL) ==
+            (ssize_t) old[i].size);
+        do /* its greeting, then its end */
+            got = recv(fd, bytes, sizeof(bytes), 0);
+        while (got > 0);
+        HG_CHECK(got == 0 || errno == ECONNRESET);
+        (void) close(fd);
+    }
+    besieged_serve(&server);
+    besieged_close(&server);
+}
+
+/* ---- Crowds ---- */
 
 /* At each line heard, so many more connections to the class named; at the
  * end, none. */
