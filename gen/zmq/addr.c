@@ -80,7 +80,7 @@ static const char *na_zmq_why(
 
     if (addr->fd >= 0)
         return silent ? "something listens there, but no hg answers"
-                      : "what listens there hung up";
+                      : "what listens there hung up, or is no hg";
     if (silent)
         return "no answer";
     if (self->protocol == NA_ZMQ_TCP)
