@@ -142,8 +142,11 @@ WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
            $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
 CONFORM := $(call names,conform)
+# What remote memory is to them, when the kernel will not copy it.
+COPIES  := $(BUILD)/tests/conform/test_na_rma $(BUILD)/tests/conform/test_bulk
 CASES   := $(UNIT) $(STEPS) $(BOX) \
-           $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t))
+           $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
+           $(if $(SM),$(COPIES:%=%@sm-copy))
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo
 # One more than there are processors: many cases wait.

@@ -5180,7 +5180,8 @@ struct na_cursor {
     na_size_t offset; /* into that segment; at most its size */
 };
 
-/* Stand at a logical offset of local memory, at most its size. */
+/* Stand at a logical offset of memory whose segments are known, at most its
+ * size. */
 HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     const struct na_mem_handle *mem, na_offset_t offset);
 
@@ -5239,7 +5240,7 @@ static na_size_t na_cursor_find(
 HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     const struct na_mem_handle *mem, na_offset_t offset)
 {
-    assert(!mem->remote);
+    assert(mem->segments != NULL || mem->size == 0);
     assert(offset <= mem->size);
     cursor->segments = mem->segments;
     cursor->count = mem->segment_count;
@@ -5931,8 +5932,8 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 /* The local memory of puts and gets is being freed, and no thread starts one:
  * they complete with NA_CANCELED (or the result they already have), when
  * polled, and nothing touches it any more once this returned. Waits as
- * deregistering does. A transport with RMA of its own has moved the bytes when
- * its put or get returns: nothing is to be done. */
+ * deregistering does. A transport with RMA of its own and nothing to hand over
+ * has moved the bytes when its put or get returns: nothing is to be done. */
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
 
 /* Send what windows and the transport allow now, a bounded number of frames;
@@ -7595,6 +7596,12 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
     hg_mem_free(reg);
 }
 
+/* Whether the transport moves memory, too, and hands over what it cannot. */
+static bool na_emul_shares(const struct na_class *na_class)
+{
+    return (na_class_ops(na_class)->caps & NA_CAP_HANDS_OVER) != 0;
+}
+
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user)
 {
@@ -7608,6 +7615,8 @@ HG_PRIVATE bool na_emul_withdraw(
         na_rma_delete(mem); /* and deregisters */
         return false;
     }
+    if (na_emul_shares(mem->na_class))
+        na_class_ops(mem->na_class)->mem_retract(mem);
     hg_lock(&emul->lock);
     reg = na_emul_take_reg(emul, mem);
     used = reg->pins > 0;
@@ -7764,7 +7773,11 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
     uint64_t deadline = 0;
     bool busy;
 
-    if (emul == NULL || atomic_load(&na_mem_core_of(mem)->users) == 0)
+    if (atomic_load(&na_mem_core_of(mem)->users) == 0)
+        return;
+    if (na_emul_shares(mem->na_class))
+        na_class_ops(mem->na_class)->mem_end_local(mem);
+    if (emul == NULL)
         return;
     hg_lock(&emul->lock);
     busy = na_emul_is_busy(emul, NULL, mem, true);
@@ -8709,6 +8722,21 @@ HG_PRIVATE unsigned na_context_run(
     return na_queue_run(&na_context_core_of(context)->queue, lanes, max);
 }
 
+/* Whoever executes a put or get: what is handed over goes from the transport
+ * to the emulation, never back. */
+static na_return_t na_context_cancel_rma(struct na_op *op, uint64_t id)
+{
+    const struct na_plugin *ops = na_class_ops(op->context->na_class);
+    bool emulated = na_class_emul(op->context->na_class) != NULL;
+    na_return_t ret = NA_NOENTRY;
+
+    if (!emulated || (ops->caps & NA_CAP_HANDS_OVER) != 0)
+        ret = ops->cancel(op, id);
+    if (ret == NA_NOENTRY && emulated)
+        ret = na_emul_cancel(op, id);
+    return ret;
+}
+
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id)
 {
@@ -8726,10 +8754,7 @@ HG_PRIVATE na_return_t na_context_cancel(
     case NA_CB_RECV_UNEXPECTED:
     case NA_CB_RECV_EXPECTED: return na_match_cancel(context, op, id);
     case NA_CB_PUT:
-    case NA_CB_GET:
-        if (na_class_emul(context->na_class) != NULL)
-            return na_emul_cancel(&op->pub, id);
-        break;
+    case NA_CB_GET: return na_context_cancel_rma(&op->pub, id);
     default: break;
     }
     return na_class_ops(context->na_class)->cancel(&op->pub, id);
@@ -9458,6 +9483,7 @@ static void na_sm_step(const char *function, unsigned line);
 
 #define NA_SM_RING_LINE 64   /* bytes that move together between cores */
 #define NA_SM_RING_HEADER 16 /* bytes in front of a payload, and its unit */
+#define NA_SM_HAZARDS 8      /* memories of the other side's in use at a time */
 
 enum na_sm_kind {
     NA_SM_SKIP = 0,
@@ -9473,9 +9499,9 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* Of the producing side's RMA, which owns its meaning: the registration
-     * of the consuming side's that it is touching. */
-    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard;
+    /* Of the producing side's RMA, which owns their meaning: registrations of
+     * the consuming side's that it is touching. */
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 
 struct na_sm_record {
@@ -9817,6 +9843,7 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
  *     asleep     0: the owner is awake, else the number of this sleep. Who
  *                makes work for the owner rings its bell once for each number:
  *                a sleeper that eats a bell changes the number first.
+ *     witness    where the owner has its incarnation, in its own memory
  *     slots      the RMA room's: the generation of each registration
  *
  * The hint page is everybody's to write: one bit for each peer, that peer's
@@ -9842,6 +9869,7 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 
 struct na_sm_public {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t asleep;
+    _Atomic uint64_t witness;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t slots[NA_SM_SLOTS];
 };
 
@@ -10675,6 +10703,7 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 #define HG_GEN_NA_SM_PEER_H
 
 /* #include "base/map.h" */
+/* #include "na/cursor.h" */
 /* #include "na/loop.h" */
 /* #include "na/sm_meet.h" */
 
@@ -10693,6 +10722,15 @@ enum na_sm_state {
     NA_SM_LEAVING, /* they did */
     NA_SM_DYING,
     NA_SM_DEAD
+};
+
+/* Whether the kernel copies to and from a peer's memory. */
+enum na_sm_vm { NA_SM_VM_UNTRIED, NA_SM_VM_WORKS, NA_SM_VM_DENIED };
+
+enum na_sm_rma_mode {
+    NA_SM_RMA_AUTO, /* the kernel copies where it can */
+    NA_SM_RMA_VM,   /* it must */
+    NA_SM_RMA_COPY  /* it need not: all goes through the rings */
 };
 
 /* The memory of a pair. */
@@ -10731,6 +10769,7 @@ struct na_sm_addr {
     uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
+    _Atomic int vm;               /* enum na_sm_vm, of this connection */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -10746,6 +10785,7 @@ struct na_sm_addr {
     struct na_sm_in in;
     /* Guarded by the address lock. */
     pthread_mutex_t lock;
+    unsigned touching; /* bits of the hazard words in use */
     struct na_sm_shared *shared;
     const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
     struct na_sm_hints *peer_hints;
@@ -10798,6 +10838,17 @@ struct na_sm_class {
     uint64_t timer_at;         /* what timer_fd is set to */
     uint64_t sleep;            /* number of the last sleep */
     _Atomic unsigned sleepers; /* read without it */
+    uint64_t *slots_used;      /* bits of the public page's slots */
+    uint32_t slots_at;         /* where to look for a free one */
+    struct na_link transfers;  /* puts and gets that wait for their turn */
+    struct na_op *moving;      /* the one that has it, or NULL */
+    uint64_t moving_id;
+    bool moving_canceled;
+    pthread_cond_t moved; /* moving changed */
+    /* Constant. */
+    enum na_sm_rma_mode rma_mode;
+    /* Of what is registered here and copied by ourselves. */
+    _Atomic uint64_t own_hazards[NA_SM_HAZARDS];
     /* The polling thread's, which locks to change the list. */
     struct na_link guests;
     unsigned guest_count;
@@ -10811,7 +10862,11 @@ struct na_sm_class {
 
 struct na_sm_op {
     struct na_op base;
-    bool held; /* on one of our lists; guarded by the class lock */
+    bool held;  /* on one of our lists; guarded by the class lock */
+    bool aimed; /* `far` is set */
+    /* Put, get: where the next piece is. */
+    struct na_cursor near;
+    struct na_cursor far;
 };
 
 static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)
@@ -10902,7 +10957,12 @@ HG_PRIVATE void na_sm_peer_lose(
 HG_PRIVATE void na_sm_peer_bury(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Unmap and close what a pair has; the class is closing, or by bury. */
+/* Whether a pair's socket has ended, be there bells in it, and nobody polled
+ * since. The class lock or the address lock is held. */
+HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr);
+
+/* Unmap and close what a pair has; the class is closing, or by bury. Waits for
+ * the pieces of transfers that other threads have under way. */
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
@@ -11152,10 +11212,23 @@ HG_PRIVATE void na_sm_peer_lose(
     atomic_store(&self->mourning, true);
 }
 
+HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
+{
+    struct pollfd socket = {addr->fd, POLLRDHUP, 0};
+
+    return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
+        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     hg_lock(&addr->lock);
+    while (addr->touching != 0) {
+        hg_unlock(&addr->lock);
+        (void) sched_yield();
+        hg_lock(&addr->lock);
+    }
     atomic_store(&addr->open, false);
     na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
     na_sm_page_unmap(addr->peer_public, NA_SM_PUBLIC_SIZE);
@@ -11181,6 +11254,7 @@ HG_PRIVATE void na_sm_peer_part(
     atomic_store(&addr->waiting, false);
     atomic_store(&addr->stalled, false);
     atomic_store(&addr->held, false);
+    atomic_store(&addr->vm, NA_SM_VM_UNTRIED);
     addr->owes_bye = false;
     addr->owes_ack = false;
 }
@@ -11441,6 +11515,10 @@ static na_return_t na_sm_flow_flush(
             ++*n_p;
         }
     }
+    /* A goodbye is a promise to touch none of the peer's memory any more. */
+    if (ret == NA_SUCCESS && addr->touching != 0 &&
+        (addr->owes_ack || addr->owes_bye))
+        ret = NA_AGAIN;
     if (ret == NA_SUCCESS && addr->owes_ack) {
         ret = na_sm_flow_write_word(addr, NA_SM_BYE_ACK);
         addr->owes_ack = ret != NA_SUCCESS;
@@ -11592,6 +11670,8 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
     }
     if (ret == NA_DISCONNECT) /* of one that can be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
+    if (ret == NA_SUCCESS && size > 0)
+        self->base.core->count(&self->base, "sm_rma_copied", size);
     if (ret == NA_SUCCESS && release != NULL)
         release(arg);
     return ret;
@@ -11677,6 +11757,7 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
     case NA_SM_FRAME:
         if (record->extra > sizeof(header) || record->extra > record->size)
             return NA_PROTOCOL_ERROR;
+        core->count(&self->base, "sm_rma_copied", record->size - record->extra);
         /* The header is looked at, the data only copied to where it goes. */
         memcpy(header, payload, record->extra);
         core->frame_arrived(&self->base, &addr->base, header, record->extra,
@@ -11876,6 +11957,882 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
         }
     }
     return false;
+}
+
+#endif
+
+/* ==== gen/na/sm_rma.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_rma.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_rma: put and get between two processes of one node: the kernel copies
+ * between their memories (process_vm_readv, process_vm_writev), and where it
+ * will not, the emulation's frames carry the bytes through the rings.
+ *
+ * A registration is a slot of the owner's public page and the generation that
+ * stands there; odd while somebody is registered. A serialized handle is the
+ * emulation's, and behind it
+ *
+ *     24            32           40      44     46      47      48           56
+ *     +-------------+------------+-------+------+-------+-------+------------+
+ *     | incarnation | place      | count | slot | arena | width | generation |
+ *     +-------------+------------+-------+------+-------+-------+------------+
+ *     56             64
+ *     +--------------+
+ *     | arena offset |
+ *     +--------------+
+ *
+ * `place` is where the one segment lies, or, if `count` is not 1, the array of
+ * them: the initiator fetches that on first use. `width` is the size of a
+ * pointer, 0 where the memory has no slot. Arena 0: none; the owner's memory
+ * is the application's own.
+ *
+ * Memory that is withdrawn is not touched any more. Before each piece (at most
+ * 1 MiB) the initiator writes the slot into a hazard word of the pair, then
+ * looks whether the generation is still that of the handle; the owner raises
+ * the generation, then looks whether a hazard word names the slot, and waits
+ * until none of a living peer does. Of two who publish before they look, one
+ * sees the other. A direction has NA_SM_HAZARDS words, so that as many threads
+ * can copy at a time; none is free: later.
+ *
+ * Hazards count as long as their pair does, so a pair must not end under a
+ * piece: pieces begin while the state is READY only, and the words of a goodbye
+ * wait for those under way. A pair that breaks ends with the process.
+ *
+ * Whose memory it is: a process is named by the number that the socket's
+ * credentials told, which is good as long as that socket lives: looked at
+ * before and after each piece. A number can be meaningless in another namespace
+ * of processes: so the first thing read from a peer is its incarnation, from
+ * where its public page says that it lies; another value is a denial.
+ *
+ * Denied (not dumpable, Yama, another namespace, no such call): from then on,
+ * as long as the connection lasts, everything goes through the rings, the rest
+ * of the operation first; one line tells. HG_SM_RMA=copy has it so from the
+ * start; HG_SM_RMA=vm makes a denial NA_PERMISSION. The counters sm_rma_vm and
+ * sm_rma_copied tell bytes, sm_rma_calls the calls of the kernel that copied.
+ *
+ * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
+ * moved by who polls, a piece of each operation in turns, so that small calls
+ * pass and cancel takes effect in between.
+ *
+ * Locking: the class lock guards slots, the queue and what runs; the address
+ * lock the set of hazard words in use. None is held during a copy.
+ */
+#ifndef HG_GEN_NA_SM_RMA_H
+#define HG_GEN_NA_SM_RMA_H
+
+/* #include "na/sm_peer.h" */
+
+#if HG_ENABLE_SM
+
+/* Memory, ours or a peer's. */
+struct na_sm_mem {
+    struct na_mem_handle base;
+    uint32_t slot; /* NA_SM_SLOTS: none */
+    uint64_t generation;
+    /* A peer's. */
+    bool direct;           /* the fields below mean something */
+    _Atomic bool known;    /* the segments were fetched; base has them */
+    uint64_t owner;        /* its incarnation */
+    uint64_t place;        /* of the array of segments */
+    uint32_t count;        /* of them */
+    struct na_segment one; /* where there is one */
+};
+
+/* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
+ * logged: HG_SM_RMA is none of the words it may be. */
+HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
+HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
+
+/* The slots of struct na_plugin with the same names. */
+HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *mem);
+HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem);
+HG_PRIVATE void na_sm_rma_retract(struct na_mem_handle *mem);
+HG_PRIVATE na_size_t na_sm_rma_serialize_size(const struct na_mem_handle *mem);
+HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *mem, void *buf);
+HG_PRIVATE na_return_t na_sm_rma_deserialize(
+    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
+HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
+HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
+
+/* Wait until no piece of an operation of `context` is under way. */
+HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context);
+
+/* Have the operation that runs end with NA_CANCELED after its piece, unless
+ * that is the last; false: it is another. The class lock is held. */
+HG_PRIVATE bool na_sm_rma_cancel_running(
+    struct na_sm_class *self, uint64_t op_id);
+
+/* Move a piece of the operation whose turn it is; the number of things
+ * done. */
+HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
+
+/* Whether poll has something to move; the class lock is held. */
+static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
+{
+    return !hg_list_is_empty(&self->transfers);
+}
+
+#endif
+#endif
+
+/* ==== gen/na/sm_rma.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_rma.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_rma: see sm_rma.h. */
+/* #include "na/sm_rma.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "base/wire.h" */
+/* #include "na/emul.h" */
+/* #include "na/emul_wire.h" */
+
+#define NA_SM_RMA_HANDLE 64u /* bytes of a serialized handle */
+#define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
+#define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
+#define NA_SM_RMA_VECTOR 1024u                   /* segments in one call */
+#define NA_SM_RMA_SEGMENTS ((na_size_t) 1 << 20) /* of a handle: else copied */
+#define NA_SM_RMA_NAP_NS 50000 /* between two looks at hazard words */
+
+/* Hold of a pair, for one piece: it is neither unmapped nor said goodbye to. */
+struct na_sm_touch {
+    struct na_sm_addr *addr;
+    const struct na_sm_public *owner;
+    _Atomic uint64_t *hazard;
+    unsigned bit; /* of addr->touching */
+    pid_t pid;
+    int fd; /* -1: it is ourselves */
+};
+
+static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
+{
+    return (struct na_sm_mem *) (uintptr_t) mem;
+}
+
+/* ---- Life ---- */
+
+HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
+{
+    const char *mode = getenv("HG_SM_RMA");
+
+    self->rma_mode = NA_SM_RMA_AUTO;
+    if (mode != NULL && strcmp(mode, "vm") == 0) {
+        self->rma_mode = NA_SM_RMA_VM;
+    } else if (mode != NULL && strcmp(mode, "copy") == 0) {
+        self->rma_mode = NA_SM_RMA_COPY;
+    } else if (mode != NULL && mode[0] != '\0' && strcmp(mode, "auto") != 0) {
+        hg_log_error("sm", "HG_SM_RMA=%s: neither auto, vm nor copy", mode);
+        return NA_INVALID_ARG;
+    }
+    hg_list_init(&self->transfers);
+    self->slots_used = (uint64_t *) hg_mem_calloc(
+        (NA_SM_SLOTS + 63) / 64, sizeof(*self->slots_used));
+    if (self->slots_used == NULL) {
+        hg_log_error("sm", "no memory for a class");
+        return NA_NOMEM;
+    }
+    if (hg_lock_cond_init(&self->moved) == NA_SUCCESS)
+        return NA_SUCCESS;
+    hg_mem_free(self->slots_used);
+    self->slots_used = NULL;
+    return NA_NOMEM;
+}
+
+HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
+{
+    if (self->slots_used == NULL)
+        return;
+    assert(hg_list_is_empty(&self->transfers) && self->moving == NULL);
+    pthread_cond_destroy(&self->moved);
+    hg_mem_free(self->slots_used);
+    self->slots_used = NULL;
+}
+
+/* ---- Registrations ---- */
+
+/* A free slot, or NA_SM_SLOTS; the class lock is held. */
+static uint32_t na_sm_rma_take_slot(struct na_sm_class *self)
+{
+    uint32_t words = (NA_SM_SLOTS + 63) / 64;
+    uint32_t i;
+
+    for (i = 0; i < words; i++) {
+        uint32_t w = (self->slots_at + i) % words;
+        uint64_t space = ~self->slots_used[w];
+        uint32_t slot;
+
+        if (space == 0)
+            continue;
+        slot = w * 64 + (uint32_t) __builtin_ctzll(space);
+        if (slot >= NA_SM_SLOTS)
+            continue;
+        self->slots_used[w] |= UINT64_C(1) << (slot % 64);
+        self->slots_at = w;
+        return slot;
+    }
+    return NA_SM_SLOTS;
+}
+
+HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *base)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    na_return_t ret = na_emul_mem_register(base);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    mem->slot = NA_SM_SLOTS;
+    if (base->segment_count > NA_SM_RMA_SEGMENTS)
+        return NA_SUCCESS;
+    hg_lock(&self->lock);
+    mem->slot = na_sm_rma_take_slot(self);
+    if (mem->slot < NA_SM_SLOTS)
+        mem->generation =
+            atomic_fetch_add(&self->public_page->slots[mem->slot], 1) + 1;
+    hg_unlock(&self->lock);
+    return NA_SUCCESS;
+}
+
+static bool na_sm_rma_names(const _Atomic uint64_t *hazards, uint32_t slot)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_SM_HAZARDS; i++) {
+        if (atomic_load(&hazards[i]) == (uint64_t) slot + 1)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a living peer, or a thread of ours, copies to or from what is
+ * registered in a slot. The class lock is held. */
+static bool na_sm_rma_is_touched(struct na_sm_class *self, uint32_t slot)
+{
+    uint32_t left = self->pairs;
+    uint32_t i;
+
+    if (na_sm_rma_names(self->own_hazards, slot))
+        return true;
+    for (i = 0; i < NA_SM_PEERS && left > 0; i++) {
+        const struct na_sm_addr *addr = atomic_load(&self->slots[i]);
+
+        if (addr == NULL)
+            continue;
+        left--;
+        if (addr->shared != NULL &&
+            na_sm_rma_names(
+                addr->shared->control[addr->dialled ? 1 : 0].hazard, slot) &&
+            !na_sm_peer_has_ended(addr))
+            return true;
+    }
+    return false;
+}
+
+HG_PRIVATE void na_sm_rma_retract(struct na_mem_handle *base)
+{
+    const struct timespec nap = {0, NA_SM_RMA_NAP_NS};
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+
+    if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
+        return;
+    hg_lock(&self->lock);
+    NA_SM_STEP();
+    atomic_store(&self->public_page->slots[mem->slot], mem->generation + 1);
+    NA_SM_STEP();
+    while (na_sm_rma_is_touched(self, mem->slot)) {
+        hg_unlock(&self->lock);
+        (void) nanosleep(&nap, NULL);
+        hg_lock(&self->lock);
+    }
+    self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
+    hg_unlock(&self->lock);
+    mem->slot = NA_SM_SLOTS;
+}
+
+HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem)
+{
+    na_sm_rma_retract(mem);
+    na_emul_mem_deregister(mem);
+}
+
+/* ---- Handles as bytes ---- */
+
+HG_PRIVATE na_size_t na_sm_rma_serialize_size(const struct na_mem_handle *mem)
+{
+    (void) mem;
+    return NA_SM_RMA_HANDLE;
+}
+
+HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *base, void *buf)
+{
+    const struct na_sm_mem *mem = na_sm_mem_of(base);
+    unsigned char *bytes = (unsigned char *) buf;
+    const void *place = base->segment_count == 1
+        ? base->segments[0].address
+        : (const void *) base->segments;
+
+    na_emul_mem_serialize(base, bytes);
+    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
+    memset(bytes, 0, NA_SM_RMA_HANDLE - NA_EMUL_WIRE_HANDLE_SIZE);
+    if (mem->slot >= NA_SM_SLOTS)
+        return;
+    hg_wire_store64(bytes, base->na_class->incarnation);
+    hg_wire_store64(bytes + 8, (uintptr_t) place);
+    hg_wire_store32(bytes + 16, (uint32_t) base->segment_count);
+    hg_wire_store16(bytes + 20, (uint16_t) mem->slot);
+    bytes[23] = sizeof(void *);
+    hg_wire_store64(bytes + 24, mem->generation);
+}
+
+HG_PRIVATE na_return_t na_sm_rma_deserialize(
+    struct na_mem_handle *base, const void *buf, na_size_t buf_size)
+{
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    const unsigned char *bytes = (const unsigned char *) buf;
+    na_return_t ret;
+
+    mem->slot = NA_SM_SLOTS;
+    /* Of a class that has been told to emulate. */
+    if (buf_size == NA_EMUL_WIRE_HANDLE_SIZE)
+        return na_emul_mem_deserialize(base, buf, buf_size);
+    if (buf_size != NA_SM_RMA_HANDLE)
+        return NA_PROTOCOL_ERROR;
+    ret = na_emul_mem_deserialize(base, buf, NA_EMUL_WIRE_HANDLE_SIZE);
+    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
+    if (ret != NA_SUCCESS || bytes[23] == 0)
+        return ret;
+    mem->owner = hg_wire_load64(bytes);
+    mem->place = hg_wire_load64(bytes + 8);
+    mem->count = hg_wire_load32(bytes + 16);
+    mem->slot = hg_wire_load16(bytes + 20);
+    mem->generation = hg_wire_load64(bytes + 24);
+    if (mem->slot >= NA_SM_SLOTS || (mem->generation & 1) == 0 ||
+        mem->count == 0 || mem->count > NA_SM_RMA_SEGMENTS)
+        return NA_PROTOCOL_ERROR;
+    mem->direct = bytes[23] == sizeof(void *);
+    mem->one.address = (void *) (uintptr_t) mem->place;
+    mem->one.size = base->size;
+    atomic_init(&mem->known, mem->count == 1);
+    return NA_SUCCESS;
+}
+
+/* ---- Hold of a pair ---- */
+
+/* NA_AGAIN: as many pieces as can be are under way; NA_OPNOTSUPPORT: it is not
+ * connected. */
+static na_return_t na_sm_rma_pin(struct na_sm_class *self,
+    struct na_sm_addr *addr, struct na_sm_touch *touch)
+{
+    bool own = addr->base.self != NA_FALSE;
+    unsigned space;
+    na_return_t ret = NA_OPNOTSUPPORT;
+
+    hg_lock(&addr->lock);
+    space = ~addr->touching & ((1u << NA_SM_HAZARDS) - 1);
+    if (own || na_sm_peer_state(addr) == NA_SM_READY)
+        ret = space != 0 ? NA_SUCCESS : NA_AGAIN;
+    if (ret == NA_SUCCESS) {
+        unsigned i = (unsigned) __builtin_ctz(space);
+
+        touch->addr = addr;
+        touch->bit = 1u << i;
+        addr->touching |= touch->bit;
+        touch->owner = own ? self->public_page : addr->peer_public;
+        touch->hazard = own
+            ? &self->own_hazards[i]
+            : &addr->shared->control[addr->dialled ? 0 : 1].hazard[i];
+        touch->pid = own ? getpid() : addr->pid;
+        touch->fd = own ? -1 : addr->fd;
+    }
+    hg_unlock(&addr->lock);
+    return ret;
+}
+
+static void na_sm_rma_unpin(
+    struct na_sm_class *self, const struct na_sm_touch *touch)
+{
+    struct na_sm_addr *addr = touch->addr;
+    bool awaited;
+
+    atomic_store(touch->hazard, 0);
+    NA_SM_STEP();
+    hg_lock(&addr->lock);
+    addr->touching &= ~touch->bit;
+    awaited = addr->touching == 0 && atomic_load(&addr->waiting);
+    if (awaited) /* a goodbye may leave now */
+        na_sm_hint_set(self->hints, addr->slot);
+    hg_unlock(&addr->lock);
+    if (awaited)
+        self->base.core->wake(&self->base);
+}
+
+/* Whether the pair's socket lives, and so the process of that number is the
+ * peer. */
+static bool na_sm_rma_lives(const struct na_sm_touch *touch)
+{
+    struct pollfd socket = {touch->fd, POLLRDHUP, 0};
+
+    return touch->fd < 0 || poll(&socket, 1, 0) == 0 ||
+        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0;
+}
+
+/* ---- The kernel's copy ---- */
+
+/* The kernel will not, or the peer is not who it is taken for: from now on, by
+ * frames. */
+static na_return_t na_sm_rma_deny(const struct na_sm_touch *touch, int error)
+{
+    struct na_sm_addr *addr = touch->addr;
+
+    if (atomic_exchange(&addr->vm, NA_SM_VM_DENIED) != NA_SM_VM_DENIED)
+        hg_log_info("sm",
+            "the memory of process %ld cannot be reached (%s): its data is "
+            "copied through the rings",
+            (long) touch->pid,
+            error != 0 ? strerror(error) : "it is another process");
+    return NA_OPNOTSUPPORT;
+}
+
+/* One call: the number of bytes that moved. NA_OPNOTSUPPORT: another way is to
+ * be taken, for the peer or for this memory only. */
+static na_return_t na_sm_rma_call(const struct na_sm_touch *touch, bool put,
+    const struct iovec *near, size_t near_count, const struct iovec *far,
+    size_t far_count, na_size_t *moved_p)
+{
+    ssize_t moved = put
+        ? process_vm_writev(touch->pid, near, near_count, far, far_count, 0)
+        : process_vm_readv(touch->pid, near, near_count, far, far_count, 0);
+
+    if (moved > 0) {
+        *moved_p = (na_size_t) moved;
+        return NA_SUCCESS;
+    }
+    if (moved < 0 && (errno == EPERM || errno == ENOSYS || errno == ESRCH))
+        return na_sm_rma_deny(touch, errno);
+    return NA_OPNOTSUPPORT;
+}
+
+/* Read `size` bytes at a place of the peer's. */
+static na_return_t na_sm_rma_peek(
+    const struct na_sm_touch *touch, uint64_t place, void *buf, size_t size)
+{
+    struct iovec near = {buf, size};
+    struct iovec far = {(void *) (uintptr_t) place, size};
+
+    while (near.iov_len > 0) {
+        na_size_t moved = 0;
+        na_return_t ret =
+            na_sm_rma_call(touch, false, &near, 1, &far, 1, &moved);
+
+        if (ret != NA_SUCCESS)
+            return ret;
+        near.iov_base = (char *) near.iov_base + moved;
+        far.iov_base = (char *) far.iov_base + moved;
+        near.iov_len -= (size_t) moved;
+        far.iov_len = near.iov_len;
+    }
+    return NA_SUCCESS;
+}
+
+/* The first use of a connection: is it who it is taken for? */
+static na_return_t na_sm_rma_identify(const struct na_sm_touch *touch)
+{
+    struct na_sm_addr *addr = touch->addr;
+    uint64_t place = atomic_load(&touch->owner->witness);
+    uint64_t word = 0;
+    na_return_t ret = na_sm_rma_peek(touch, place, &word, sizeof(word));
+
+    if (ret != NA_SUCCESS)
+        return atomic_load(&addr->vm) == NA_SM_VM_DENIED
+            ? ret
+            : na_sm_rma_deny(touch, EFAULT);
+    if (word != atomic_load(&addr->incarnation))
+        return na_sm_rma_deny(touch, 0);
+    atomic_store(&addr->vm, NA_SM_VM_WORKS);
+    return NA_SUCCESS;
+}
+
+/* Check what was fetched, and lay it down in the handle, unless another thread
+ * has. Takes both arrays. */
+static na_return_t na_sm_rma_learn(struct na_sm_class *self,
+    struct na_sm_mem *mem, struct na_segment *segments, na_offset_t *starts)
+{
+    na_size_t total = 0;
+    uint32_t i;
+    bool late;
+
+    for (i = 0; i < mem->count; i++) {
+        if (segments[i].size > mem->base.size - total)
+            break;
+        starts[i] = total;
+        total += segments[i].size;
+    }
+    if (i < mem->count || total != mem->base.size) {
+        hg_mem_free(segments);
+        hg_mem_free(starts);
+        self->base.core->count(&self->base, "rma_malformed", 1);
+        return NA_PROTOCOL_ERROR;
+    }
+    hg_lock(&self->lock);
+    late = atomic_load(&mem->known);
+    if (!late) {
+        mem->base.segments = segments;
+        mem->base.segment_count = mem->count;
+        na_mem_core_of(&mem->base)->starts = starts;
+        atomic_store(&mem->known, true);
+    }
+    hg_unlock(&self->lock);
+    if (late) {
+        hg_mem_free(segments);
+        hg_mem_free(starts);
+    }
+    return NA_SUCCESS;
+}
+
+/* Fetch the description of a peer's memory; under a hazard word. */
+static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
+    const struct na_sm_touch *touch, struct na_sm_mem *mem)
+{
+    size_t size = mem->count * sizeof(struct na_segment);
+    struct na_segment *segments = (struct na_segment *) hg_mem_alloc(size);
+    na_offset_t *starts =
+        (na_offset_t *) hg_mem_alloc(mem->count * sizeof(*starts));
+    na_return_t ret = NA_NOMEM;
+
+    if (segments == NULL || starts == NULL)
+        hg_log_error("sm", "no memory for %" PRIu32 " segments", mem->count);
+    else
+        ret = na_sm_rma_peek(touch, mem->place, segments, size);
+    if (ret == NA_SUCCESS && !na_sm_rma_lives(touch))
+        ret = NA_OPNOTSUPPORT;
+    if (ret == NA_SUCCESS)
+        return na_sm_rma_learn(self, mem, segments, starts);
+    hg_mem_free(segments);
+    hg_mem_free(starts);
+    return ret;
+}
+
+/* ---- Pieces ---- */
+
+/* Segments from a place on, up to `size` bytes in all; their number. */
+static size_t na_sm_rma_list(struct na_cursor cursor, na_size_t size,
+    struct iovec vector[NA_SM_RMA_VECTOR])
+{
+    size_t n;
+
+    for (n = 0; size > 0 && n < NA_SM_RMA_VECTOR; n++) {
+        na_size_t run;
+
+        vector[n].iov_base = na_cursor_run(&cursor, size, &run);
+        vector[n].iov_len = (size_t) run;
+        na_cursor_advance(&cursor, run);
+        size -= run;
+    }
+    return n;
+}
+
+static void na_sm_rma_pass(struct na_cursor *cursor, na_size_t size)
+{
+    while (size > 0) {
+        na_size_t run;
+
+        (void) na_cursor_run(cursor, size, &run);
+        na_cursor_advance(cursor, run);
+        size -= run;
+    }
+}
+
+/* Where in the peer's memory an operation begins. */
+static void na_sm_rma_aim(struct na_op *op)
+{
+    struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    struct na_cursor *far = &na_sm_op_of(op)->far;
+
+    if (mem->count > 1) {
+        na_cursor_init(far, op->remote, op->remote_offset);
+        return;
+    }
+    far->segments = &mem->one;
+    far->count = 1;
+    far->index = 0;
+    far->offset = op->remote_offset;
+}
+
+/* One call of the kernel for as much as fits; the offsets and the size tell
+ * afterwards what is left. */
+static na_return_t na_sm_rma_move(struct na_sm_class *self,
+    const struct na_sm_touch *touch, struct na_op *op, na_size_t limit)
+{
+    struct na_sm_op *rma = na_sm_op_of(op);
+    struct iovec near[NA_SM_RMA_VECTOR];
+    struct iovec far[NA_SM_RMA_VECTOR];
+    size_t near_count = na_sm_rma_list(rma->near, limit, near);
+    size_t far_count = na_sm_rma_list(rma->far, limit, far);
+    na_size_t moved = 0;
+    na_return_t ret;
+
+    ret = na_sm_rma_call(
+        touch, op->type == NA_CB_PUT, near, near_count, far, far_count, &moved);
+    if (ret != NA_SUCCESS)
+        return ret;
+    assert(moved <= limit);
+    self->base.core->count(&self->base, "sm_rma_calls", 1);
+    self->base.core->count(&self->base, "sm_rma_vm", moved);
+    na_sm_rma_pass(&rma->near, moved);
+    na_sm_rma_pass(&rma->far, moved);
+    op->local_offset += moved;
+    op->remote_offset += moved;
+    op->size -= moved;
+    return NA_SUCCESS;
+}
+
+/* Move up to a piece; a hazard word names the memory, which is registered. */
+static na_return_t na_sm_rma_work(
+    struct na_sm_class *self, const struct na_sm_touch *touch, struct na_op *op)
+{
+    struct na_sm_op *rma = na_sm_op_of(op);
+    struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    na_size_t left = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
+    na_size_t end = op->size - left;
+    na_return_t ret = NA_SUCCESS;
+
+    if (HG_UNLIKELY(atomic_load(&touch->addr->vm) != NA_SM_VM_WORKS))
+        ret = na_sm_rma_identify(touch);
+    if (ret == NA_SUCCESS && HG_UNLIKELY(!atomic_load(&mem->known)))
+        ret = na_sm_rma_fetch(self, touch, mem);
+    if (ret == NA_SUCCESS && !rma->aimed) {
+        na_sm_rma_aim(op);
+        rma->aimed = true;
+    }
+    while (ret == NA_SUCCESS && op->size > end) {
+        NA_SM_STEP();
+        ret = na_sm_rma_move(self, touch, op, op->size - end);
+    }
+    return ret;
+}
+
+/* Move up to a piece of an operation. NA_AGAIN: not now; NA_OPNOTSUPPORT: what
+ * is left is for the emulation, which also knows what to do with a peer that
+ * is going or gone; NA_NOENTRY: the memory was withdrawn. */
+static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
+{
+    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    struct na_sm_touch touch;
+    na_return_t ret = na_sm_rma_pin(self, na_sm_addr_of(op->addr), &touch);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    NA_SM_STEP();
+    atomic_store(touch.hazard, (uint64_t) mem->slot + 1);
+    NA_SM_STEP();
+    if (atomic_load(&touch.owner->slots[mem->slot]) != mem->generation)
+        ret = NA_NOENTRY;
+    else if (!na_sm_rma_lives(&touch))
+        ret = NA_OPNOTSUPPORT;
+    else
+        ret = na_sm_rma_work(self, &touch, op);
+    NA_SM_STEP();
+    /* What moved may have been another's, of the same number. */
+    if (ret == NA_SUCCESS && !na_sm_rma_lives(&touch))
+        ret = NA_DISCONNECT;
+    na_sm_rma_unpin(self, &touch);
+    return ret;
+}
+
+/* ---- Operations ---- */
+
+/* Whether to try the kernel's copy. */
+static bool na_sm_rma_is_direct(
+    const struct na_sm_class *self, const struct na_op *op)
+{
+    const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+
+    return self->rma_mode != NA_SM_RMA_COPY && mem->direct &&
+        mem->owner ==
+        atomic_load_explicit(&addr->incarnation, memory_order_relaxed) &&
+        atomic_load_explicit(&addr->vm, memory_order_relaxed) !=
+        NA_SM_VM_DENIED;
+}
+
+/* The emulation moves the rest. */
+static na_return_t na_sm_rma_hand_over(
+    struct na_sm_class *self, struct na_op *op)
+{
+    if (self->rma_mode == NA_SM_RMA_VM) {
+        hg_log_error("sm",
+            "HG_SM_RMA=vm, but the memory of %s cannot be reached so",
+            op->addr->name != NULL ? op->addr->name : "a peer");
+        return NA_PERMISSION;
+    }
+    return op->type == NA_CB_PUT ? na_emul_put(op) : na_emul_get(op);
+}
+
+static void na_sm_rma_queue(struct na_sm_class *self, struct na_op *op)
+{
+    bool wake;
+
+    hg_lock(&self->lock);
+    na_sm_op_push(&self->transfers, op);
+    wake = self->sleepers > 0;
+    hg_unlock(&self->lock);
+    if (wake)
+        self->base.core->wake(&self->base);
+}
+
+HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+    na_return_t ret = NA_AGAIN;
+
+    if (HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
+        return na_sm_peer_forked(self);
+    if (!na_sm_rma_is_direct(self, op))
+        return na_sm_rma_hand_over(self, op);
+    na_cursor_init(&na_sm_op_of(op)->near, op->local, op->local_offset);
+    na_sm_op_of(op)->aimed = false;
+    if (op->size <= NA_SM_RMA_AT_ONCE)
+        ret = na_sm_rma_piece(self, op);
+    if (ret == NA_OPNOTSUPPORT)
+        return na_sm_rma_hand_over(self, op);
+    if (ret == NA_AGAIN)
+        na_sm_rma_queue(self, op);
+    else
+        self->base.core->complete(op, ret);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE bool na_sm_rma_cancel_running(
+    struct na_sm_class *self, uint64_t op_id)
+{
+    if (self->moving == NULL || self->moving_id != op_id)
+        return false;
+    self->moving_canceled = true;
+    return true;
+}
+
+/* The operation whose turn it is, which runs from here on, or NULL. */
+static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
+{
+    struct na_op *op;
+
+    hg_lock(&self->lock);
+    assert(self->moving == NULL);
+    op = na_sm_op_pop(&self->transfers);
+    if (op != NULL) {
+        self->moving = op;
+        self->moving_id = *id_p = self->base.core->op_id(op);
+        self->moving_canceled = false;
+    }
+    hg_unlock(&self->lock);
+    return op;
+}
+
+/* It runs no more; unless it is `gone` it waits for its next turn. Whether it
+ * was to be canceled meanwhile, and so does not. */
+static bool na_sm_rma_pause(
+    struct na_sm_class *self, struct na_op *op, bool gone)
+{
+    bool canceled;
+
+    hg_lock(&self->lock);
+    canceled = self->moving_canceled;
+    if (!gone && !canceled)
+        na_sm_op_push(&self->transfers, op);
+    self->moving = NULL;
+    pthread_cond_broadcast(&self->moved);
+    hg_unlock(&self->lock);
+    return canceled;
+}
+
+HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
+{
+    uint64_t id = 0;
+    struct na_op *op = na_sm_rma_next(self, &id);
+    bool handed = false;
+    na_return_t ret;
+
+    if (op == NULL)
+        return 0;
+    ret = na_sm_rma_piece(self, op);
+    if (ret == NA_SUCCESS && op->size > 0)
+        ret = NA_AGAIN;
+    /* It runs until the emulation has it: whoever looks for it now waits, and
+     * finds it there. */
+    if (ret == NA_OPNOTSUPPORT) {
+        ret = na_sm_rma_hand_over(self, op);
+        handed = ret == NA_SUCCESS;
+    }
+    if (!na_sm_rma_pause(self, op, ret != NA_AGAIN)) {
+        if (ret != NA_AGAIN && !handed)
+            self->base.core->complete(op, ret);
+    } else if (handed) {
+        (void) na_emul_cancel(op, id);
+    } else {
+        self->base.core->complete(op, ret == NA_AGAIN ? NA_CANCELED : ret);
+    }
+    return 1;
+}
+
+/* ---- Ends from outside ---- */
+
+/* Whether an operation has that context, or that local memory; either may be
+ * NULL. */
+static bool na_sm_rma_is_of(const struct na_op *op,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    return op->context == context || op->local == mem;
+}
+
+/* End what is queued of them with NA_CANCELED, and wait for the piece under
+ * way, after which it ends so, too. */
+static void na_sm_rma_end(struct na_sm_class *self,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    struct na_link canceled, *link, *next;
+
+    hg_list_init(&canceled);
+    hg_lock(&self->lock);
+    if (self->moving != NULL && na_sm_rma_is_of(self->moving, context, mem)) {
+        const struct na_op *op = self->moving;
+
+        self->moving_canceled = true;
+        while (self->moving == op)
+            (void) hg_lock_wait_until(
+                &self->moved, &self->lock, HG_CLOCK_NEVER);
+    }
+    for (link = self->transfers.next; link != &self->transfers; link = next) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        next = link->next;
+        if (na_sm_rma_is_of(op, context, mem)) {
+            hg_list_remove(link);
+            na_sm_op_of(op)->held = false;
+            hg_list_push(&canceled, link);
+        }
+    }
+    hg_unlock(&self->lock);
+    na_sm_peer_complete(self, &canceled, NA_CANCELED);
+}
+
+HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
+{
+    na_sm_rma_end(na_sm_of(mem->na_class), NULL, mem);
+}
+
+HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context)
+{
+    na_sm_rma_end(na_sm_of(context->na_class), context, NULL);
 }
 
 #endif
@@ -12551,6 +13508,7 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void);
 /* #include "base/mem.h" */
 /* #include "na/sm_door.h" */
 /* #include "na/sm_flow.h" */
+/* #include "na/sm_rma.h" */
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
 #define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
@@ -12716,6 +13674,8 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     if (ret != NA_SUCCESS)
         return ret;
     self->public_page = (struct na_sm_public *) pages;
+    atomic_store(
+        &self->public_page->witness, (uintptr_t) &self->base.incarnation);
     ret = na_sm_page_create(
         "hg-hints", NA_SM_HINTS_SIZE, false, &hints, &self->hints_fd);
     if (ret != NA_SUCCESS)
@@ -12764,6 +13724,7 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_close_fd(&self->hints_fd);
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
+    na_sm_rma_fini(self);
     hg_mem_free((void *) self->slots);
     hg_mem_free(self->bounce);
     hg_map_fini(&self->names);
@@ -12791,6 +13752,8 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
     na_class->max_tag = UINT32_MAX;
     ret = na_sm_policy_parse(info->auth_key, &self->policy);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_rma_init(self);
     if (ret == NA_SUCCESS)
         ret = na_sm_open_parts(self);
     if (ret == NA_SUCCESS && na_class->listen)
@@ -12849,16 +13812,6 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
 /* ---- Addresses ---- */
 
-/* Whether a ready peer's socket has ended, be there bells in it, and nobody
- * polled since. */
-static bool na_sm_has_ended(const struct na_sm_addr *addr)
-{
-    struct pollfd socket = {addr->fd, POLLRDHUP, 0};
-
-    return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
-        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-}
-
 /* Find, or begin to dial, the peer of a name. */
 static na_return_t na_sm_find(
     struct na_op *op, const char *name, const struct na_sm_name *where)
@@ -12872,7 +13825,7 @@ static na_return_t na_sm_find(
     hg_lock(&self->lock);
     addr = na_sm_peer_find(self, name);
     if (addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
-        na_sm_has_ended(addr)) {
+        na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
         addr = NULL;
     }
@@ -12978,6 +13931,7 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     const struct na_core *core = self->base.core;
     bool found;
+    bool running;
 
     if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
         return NA_SUCCESS;
@@ -12987,9 +13941,10 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
         na_sm_op_of(op)->held = false;
         hg_list_remove(&op->link);
     }
+    running = !found && na_sm_rma_cancel_running(self, op_id);
     hg_unlock(&self->lock);
     if (!found)
-        return NA_NOENTRY;
+        return running ? NA_SUCCESS : NA_NOENTRY;
     core->complete(op, NA_CANCELED);
     return NA_SUCCESS;
 }
@@ -13101,6 +14056,7 @@ static unsigned na_sm_poll(struct na_context *context)
         return 0;
     n = na_loop_poll(&self->loop, &self->base);
     n += na_sm_flow_visit_hinted(self);
+    n += na_sm_rma_poll(self);
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0 ||
         atomic_load_explicit(&self->rung, memory_order_relaxed)) {
         uint64_t now = hg_clock_now();
@@ -13156,8 +14112,8 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
     NA_SM_STEP();
-    busy = na_sm_flow_has_work(self) || !hg_list_is_empty(&self->dying) ||
-        self->tick <= hg_clock_now();
+    busy = na_sm_flow_has_work(self) || na_sm_rma_has_work(self) ||
+        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
     hg_unlock(&self->lock);
@@ -13180,6 +14136,11 @@ static void na_sm_wait_end(struct na_context *base)
     atomic_store(&self->rung, true); /* its bells are to be eaten */
 }
 
+static void na_sm_context_destroy(struct na_context *context)
+{
+    na_sm_rma_context_gone(context);
+}
+
 static const char *const na_sm_protocols[] = {"sm", NULL};
 
 static const struct na_plugin na_sm_plugin = {
@@ -13187,25 +14148,36 @@ static const struct na_plugin na_sm_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "sm",
     .protocols = na_sm_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),
     .op_size = sizeof(struct na_sm_op),
+    .mem_size = sizeof(struct na_sm_mem),
     .open = na_sm_open,
     .close = na_sm_close,
+    .context_destroy = na_sm_context_destroy,
     .addr_lookup = na_sm_lookup,
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,
     .addr_terminate = na_sm_terminate,
     .msg_send = na_sm_send,
     .frame_send = na_sm_frame_send,
+    .mem_register = na_sm_rma_register,
+    .mem_deregister = na_sm_rma_deregister,
+    .mem_serialize_size = na_sm_rma_serialize_size,
+    .mem_serialize = na_sm_rma_serialize,
+    .mem_deserialize = na_sm_rma_deserialize,
+    .put = na_sm_rma_start,
+    .get = na_sm_rma_start,
     .poll = na_sm_poll,
     .poll_fd = na_sm_poll_fd,
     .wait_begin = na_sm_wait_begin,
     .wait_end = na_sm_wait_end,
     .cancel = na_sm_cancel,
     .max_frame_size = NA_SM_MSG_MAX,
+    .mem_retract = na_sm_rma_retract,
+    .mem_end_local = na_sm_rma_end_local,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)
@@ -13566,6 +14538,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
 {
     bool frames = ops->frame_send != NULL;
 
+    ops->caps &= ~(uint64_t) NA_CAP_HANDS_OVER;
     ops->max_segments = 0;
     ops->mem_register = frames ? na_emul_mem_register : na_plugins_mem_refuse;
     ops->mem_deregister =
@@ -14107,6 +15080,10 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
                 goto delete_core;
         }
         na_plugins_emulate(&core->ops);
+    } else if ((core->ops.caps & NA_CAP_HANDS_OVER) != 0) {
+        core->emul = na_emul_create(&core->pub);
+        if (core->emul == NULL)
+            goto delete_core;
     }
     return core;
 

@@ -129,8 +129,11 @@ enum na_plugin_caps {
     NA_CAP_HOLDS_BACK = 0x02,   /* obeys NA_AGAIN of msg_arrived */
     NA_CAP_OWN_CONTEXTS = 0x04, /* contexts progress without a shared lock:
                                    poll may run for several at a time */
-    NA_CAP_YIELD = 0x08         /* threads of the transport need the core: an
+    NA_CAP_YIELD = 0x08,        /* threads of the transport need the core: an
                                   awake context yields instead of spinning */
+    NA_CAP_HANDS_OVER = 0x10    /* moves memory itself, and hands operations
+                                  over to the emulation where it cannot: only
+                                  for transports inside hg.c */
 };
 
 enum { NA_POLL_FD_NONE = -1, NA_POLL_FD_IDLE = -2 };
@@ -234,6 +237,15 @@ struct na_plugin {
     void (*reclaim)(struct na_class *na_class);
     /* The most data that frame_send takes; 0: any. */
     na_size_t max_frame_size;
+
+    /* ---- mem, required with NA_CAP_HANDS_OVER, else not called ---- */
+    /* Half of mem_deregister: nobody touches the memory any more but by what
+     * was handed over. Waits for pieces under way. */
+    void (*mem_retract)(struct na_mem_handle *mem);
+    /* The local memory of puts and gets is being freed, and no thread starts
+     * one: they complete with NA_CANCELED, or the result they have, and nothing
+     * touches it any more once this returned, but by what was handed over. */
+    void (*mem_end_local)(const struct na_mem_handle *mem);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

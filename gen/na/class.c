@@ -311,6 +311,10 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
                 goto delete_core;
         }
         na_plugins_emulate(&core->ops);
+    } else if ((core->ops.caps & NA_CAP_HANDS_OVER) != 0) {
+        core->emul = na_emul_create(&core->pub);
+        if (core->emul == NULL)
+            goto delete_core;
     }
     return core;
 

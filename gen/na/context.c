@@ -182,6 +182,21 @@ HG_PRIVATE unsigned na_context_run(
     return na_queue_run(&na_context_core_of(context)->queue, lanes, max);
 }
 
+/* Whoever executes a put or get: what is handed over goes from the transport
+ * to the emulation, never back. */
+static na_return_t na_context_cancel_rma(struct na_op *op, uint64_t id)
+{
+    const struct na_plugin *ops = na_class_ops(op->context->na_class);
+    bool emulated = na_class_emul(op->context->na_class) != NULL;
+    na_return_t ret = NA_NOENTRY;
+
+    if (!emulated || (ops->caps & NA_CAP_HANDS_OVER) != 0)
+        ret = ops->cancel(op, id);
+    if (ret == NA_NOENTRY && emulated)
+        ret = na_emul_cancel(op, id);
+    return ret;
+}
+
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id)
 {
@@ -199,10 +214,7 @@ HG_PRIVATE na_return_t na_context_cancel(
     case NA_CB_RECV_UNEXPECTED:
     case NA_CB_RECV_EXPECTED: return na_match_cancel(context, op, id);
     case NA_CB_PUT:
-    case NA_CB_GET:
-        if (na_class_emul(context->na_class) != NULL)
-            return na_emul_cancel(&op->pub, id);
-        break;
+    case NA_CB_GET: return na_context_cancel_rma(&op->pub, id);
     default: break;
     }
     return na_class_ops(context->na_class)->cancel(&op->pub, id);

@@ -30,7 +30,7 @@ static na_size_t na_cursor_find(
 HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     const struct na_mem_handle *mem, na_offset_t offset)
 {
-    assert(!mem->remote);
+    assert(mem->segments != NULL || mem->size == 0);
     assert(offset <= mem->size);
     cursor->segments = mem->segments;
     cursor->count = mem->segment_count;

@@ -23,7 +23,8 @@ struct na_cursor {
     na_size_t offset; /* into that segment; at most its size */
 };
 
-/* Stand at a logical offset of local memory, at most its size. */
+/* Stand at a logical offset of memory whose segments are known, at most its
+ * size. */
 HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     const struct na_mem_handle *mem, na_offset_t offset);
 

@@ -173,6 +173,12 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
     hg_mem_free(reg);
 }
 
+/* Whether the transport moves memory, too, and hands over what it cannot. */
+static bool na_emul_shares(const struct na_class *na_class)
+{
+    return (na_class_ops(na_class)->caps & NA_CAP_HANDS_OVER) != 0;
+}
+
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user)
 {
@@ -186,6 +192,8 @@ HG_PRIVATE bool na_emul_withdraw(
         na_rma_delete(mem); /* and deregisters */
         return false;
     }
+    if (na_emul_shares(mem->na_class))
+        na_class_ops(mem->na_class)->mem_retract(mem);
     hg_lock(&emul->lock);
     reg = na_emul_take_reg(emul, mem);
     used = reg->pins > 0;
@@ -342,7 +350,11 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
     uint64_t deadline = 0;
     bool busy;
 
-    if (emul == NULL || atomic_load(&na_mem_core_of(mem)->users) == 0)
+    if (atomic_load(&na_mem_core_of(mem)->users) == 0)
+        return;
+    if (na_emul_shares(mem->na_class))
+        na_class_ops(mem->na_class)->mem_end_local(mem);
+    if (emul == NULL)
         return;
     hg_lock(&emul->lock);
     busy = na_emul_is_busy(emul, NULL, mem, true);

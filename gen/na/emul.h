@@ -101,8 +101,8 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 /* The local memory of puts and gets is being freed, and no thread starts one:
  * they complete with NA_CANCELED (or the result they already have), when
  * polled, and nothing touches it any more once this returned. Waits as
- * deregistering does. A transport with RMA of its own has moved the bytes when
- * its put or get returns: nothing is to be done. */
+ * deregistering does. A transport with RMA of its own and nothing to hand over
+ * has moved the bytes when its put or get returns: nothing is to be done. */
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
 
 /* Send what windows and the transport allow now, a bounded number of frames;

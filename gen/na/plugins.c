@@ -302,6 +302,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
 {
     bool frames = ops->frame_send != NULL;
 
+    ops->caps &= ~(uint64_t) NA_CAP_HANDS_OVER;
     ops->max_segments = 0;
     ops->mem_register = frames ? na_emul_mem_register : na_plugins_mem_refuse;
     ops->mem_deregister =

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "na/sm_door.h"
 #include "na/sm_flow.h"
+#include "na/sm_rma.h"
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
 #define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
@@ -180,6 +181,8 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     if (ret != NA_SUCCESS)
         return ret;
     self->public_page = (struct na_sm_public *) pages;
+    atomic_store(
+        &self->public_page->witness, (uintptr_t) &self->base.incarnation);
     ret = na_sm_page_create(
         "hg-hints", NA_SM_HINTS_SIZE, false, &hints, &self->hints_fd);
     if (ret != NA_SUCCESS)
@@ -228,6 +231,7 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_close_fd(&self->hints_fd);
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
+    na_sm_rma_fini(self);
     hg_mem_free((void *) self->slots);
     hg_mem_free(self->bounce);
     hg_map_fini(&self->names);
@@ -255,6 +259,8 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
     na_class->max_tag = UINT32_MAX;
     ret = na_sm_policy_parse(info->auth_key, &self->policy);
+    if (ret == NA_SUCCESS)
+        ret = na_sm_rma_init(self);
     if (ret == NA_SUCCESS)
         ret = na_sm_open_parts(self);
     if (ret == NA_SUCCESS && na_class->listen)
@@ -313,16 +319,6 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
 /* ---- Addresses ---- */
 
-/* Whether a ready peer's socket has ended, be there bells in it, and nobody
- * polled since. */
-static bool na_sm_has_ended(const struct na_sm_addr *addr)
-{
-    struct pollfd socket = {addr->fd, POLLRDHUP, 0};
-
-    return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
-        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-}
-
 /* Find, or begin to dial, the peer of a name. */
 static na_return_t na_sm_find(
     struct na_op *op, const char *name, const struct na_sm_name *where)
@@ -336,7 +332,7 @@ static na_return_t na_sm_find(
     hg_lock(&self->lock);
     addr = na_sm_peer_find(self, name);
     if (addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
-        na_sm_has_ended(addr)) {
+        na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
         addr = NULL;
     }
@@ -442,6 +438,7 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     const struct na_core *core = self->base.core;
     bool found;
+    bool running;
 
     if (na_loop_cancel(&self->loop, op, op_id) == NA_SUCCESS)
         return NA_SUCCESS;
@@ -451,9 +448,10 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
         na_sm_op_of(op)->held = false;
         hg_list_remove(&op->link);
     }
+    running = !found && na_sm_rma_cancel_running(self, op_id);
     hg_unlock(&self->lock);
     if (!found)
-        return NA_NOENTRY;
+        return running ? NA_SUCCESS : NA_NOENTRY;
     core->complete(op, NA_CANCELED);
     return NA_SUCCESS;
 }
@@ -565,6 +563,7 @@ static unsigned na_sm_poll(struct na_context *context)
         return 0;
     n = na_loop_poll(&self->loop, &self->base);
     n += na_sm_flow_visit_hinted(self);
+    n += na_sm_rma_poll(self);
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0 ||
         atomic_load_explicit(&self->rung, memory_order_relaxed)) {
         uint64_t now = hg_clock_now();
@@ -620,8 +619,8 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
     NA_SM_STEP();
-    busy = na_sm_flow_has_work(self) || !hg_list_is_empty(&self->dying) ||
-        self->tick <= hg_clock_now();
+    busy = na_sm_flow_has_work(self) || na_sm_rma_has_work(self) ||
+        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
     hg_unlock(&self->lock);
@@ -644,6 +643,11 @@ static void na_sm_wait_end(struct na_context *base)
     atomic_store(&self->rung, true); /* its bells are to be eaten */
 }
 
+static void na_sm_context_destroy(struct na_context *context)
+{
+    na_sm_rma_context_gone(context);
+}
+
 static const char *const na_sm_protocols[] = {"sm", NULL};
 
 static const struct na_plugin na_sm_plugin = {
@@ -651,25 +655,36 @@ static const struct na_plugin na_sm_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "sm",
     .protocols = na_sm_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),
     .op_size = sizeof(struct na_sm_op),
+    .mem_size = sizeof(struct na_sm_mem),
     .open = na_sm_open,
     .close = na_sm_close,
+    .context_destroy = na_sm_context_destroy,
     .addr_lookup = na_sm_lookup,
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,
     .addr_terminate = na_sm_terminate,
     .msg_send = na_sm_send,
     .frame_send = na_sm_frame_send,
+    .mem_register = na_sm_rma_register,
+    .mem_deregister = na_sm_rma_deregister,
+    .mem_serialize_size = na_sm_rma_serialize_size,
+    .mem_serialize = na_sm_rma_serialize,
+    .mem_deserialize = na_sm_rma_deserialize,
+    .put = na_sm_rma_start,
+    .get = na_sm_rma_start,
     .poll = na_sm_poll,
     .poll_fd = na_sm_poll_fd,
     .wait_begin = na_sm_wait_begin,
     .wait_end = na_sm_wait_end,
     .cancel = na_sm_cancel,
     .max_frame_size = NA_SM_MSG_MAX,
+    .mem_retract = na_sm_rma_retract,
+    .mem_end_local = na_sm_rma_end_local,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)

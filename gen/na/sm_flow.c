@@ -116,6 +116,10 @@ static na_return_t na_sm_flow_flush(
             ++*n_p;
         }
     }
+    /* A goodbye is a promise to touch none of the peer's memory any more. */
+    if (ret == NA_SUCCESS && addr->touching != 0 &&
+        (addr->owes_ack || addr->owes_bye))
+        ret = NA_AGAIN;
     if (ret == NA_SUCCESS && addr->owes_ack) {
         ret = na_sm_flow_write_word(addr, NA_SM_BYE_ACK);
         addr->owes_ack = ret != NA_SUCCESS;
@@ -267,6 +271,8 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_sm_addr *addr,
     }
     if (ret == NA_DISCONNECT) /* of one that can be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
+    if (ret == NA_SUCCESS && size > 0)
+        self->base.core->count(&self->base, "sm_rma_copied", size);
     if (ret == NA_SUCCESS && release != NULL)
         release(arg);
     return ret;
@@ -352,6 +358,7 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
     case NA_SM_FRAME:
         if (record->extra > sizeof(header) || record->extra > record->size)
             return NA_PROTOCOL_ERROR;
+        core->count(&self->base, "sm_rma_copied", record->size - record->extra);
         /* The header is looked at, the data only copied to where it goes. */
         memcpy(header, payload, record->extra);
         core->frame_arrived(&self->base, &addr->base, header, record->extra,

@@ -15,6 +15,7 @@
  *     asleep     0: the owner is awake, else the number of this sleep. Who
  *                makes work for the owner rings its bell once for each number:
  *                a sleeper that eats a bell changes the number first.
+ *     witness    where the owner has its incarnation, in its own memory
  *     slots      the RMA room's: the generation of each registration
  *
  * The hint page is everybody's to write: one bit for each peer, that peer's
@@ -40,6 +41,7 @@
 
 struct na_sm_public {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t asleep;
+    _Atomic uint64_t witness;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t slots[NA_SM_SLOTS];
 };
 

@@ -226,10 +226,23 @@ HG_PRIVATE void na_sm_peer_lose(
     atomic_store(&self->mourning, true);
 }
 
+HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
+{
+    struct pollfd socket = {addr->fd, POLLRDHUP, 0};
+
+    return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
+        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     hg_lock(&addr->lock);
+    while (addr->touching != 0) {
+        hg_unlock(&addr->lock);
+        (void) sched_yield();
+        hg_lock(&addr->lock);
+    }
     atomic_store(&addr->open, false);
     na_sm_page_unmap(addr->shared, sizeof(*addr->shared));
     na_sm_page_unmap(addr->peer_public, NA_SM_PUBLIC_SIZE);
@@ -255,6 +268,7 @@ HG_PRIVATE void na_sm_peer_part(
     atomic_store(&addr->waiting, false);
     atomic_store(&addr->stalled, false);
     atomic_store(&addr->held, false);
+    atomic_store(&addr->vm, NA_SM_VM_UNTRIED);
     addr->owes_bye = false;
     addr->owes_ack = false;
 }

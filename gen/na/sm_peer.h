@@ -38,6 +38,7 @@
 #define HG_GEN_NA_SM_PEER_H
 
 #include "base/map.h"
+#include "na/cursor.h"
 #include "na/loop.h"
 #include "na/sm_meet.h"
 
@@ -56,6 +57,15 @@ enum na_sm_state {
     NA_SM_LEAVING, /* they did */
     NA_SM_DYING,
     NA_SM_DEAD
+};
+
+/* Whether the kernel copies to and from a peer's memory. */
+enum na_sm_vm { NA_SM_VM_UNTRIED, NA_SM_VM_WORKS, NA_SM_VM_DENIED };
+
+enum na_sm_rma_mode {
+    NA_SM_RMA_AUTO, /* the kernel copies where it can */
+    NA_SM_RMA_VM,   /* it must */
+    NA_SM_RMA_COPY  /* it need not: all goes through the rings */
 };
 
 /* The memory of a pair. */
@@ -94,6 +104,7 @@ struct na_sm_addr {
     uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
+    _Atomic int vm;               /* enum na_sm_vm, of this connection */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -109,6 +120,7 @@ struct na_sm_addr {
     struct na_sm_in in;
     /* Guarded by the address lock. */
     pthread_mutex_t lock;
+    unsigned touching; /* bits of the hazard words in use */
     struct na_sm_shared *shared;
     const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
     struct na_sm_hints *peer_hints;
@@ -161,6 +173,17 @@ struct na_sm_class {
     uint64_t timer_at;         /* what timer_fd is set to */
     uint64_t sleep;            /* number of the last sleep */
     _Atomic unsigned sleepers; /* read without it */
+    uint64_t *slots_used;      /* bits of the public page's slots */
+    uint32_t slots_at;         /* where to look for a free one */
+    struct na_link transfers;  /* puts and gets that wait for their turn */
+    struct na_op *moving;      /* the one that has it, or NULL */
+    uint64_t moving_id;
+    bool moving_canceled;
+    pthread_cond_t moved; /* moving changed */
+    /* Constant. */
+    enum na_sm_rma_mode rma_mode;
+    /* Of what is registered here and copied by ourselves. */
+    _Atomic uint64_t own_hazards[NA_SM_HAZARDS];
     /* The polling thread's, which locks to change the list. */
     struct na_link guests;
     unsigned guest_count;
@@ -174,7 +197,11 @@ struct na_sm_class {
 
 struct na_sm_op {
     struct na_op base;
-    bool held; /* on one of our lists; guarded by the class lock */
+    bool held;  /* on one of our lists; guarded by the class lock */
+    bool aimed; /* `far` is set */
+    /* Put, get: where the next piece is. */
+    struct na_cursor near;
+    struct na_cursor far;
 };
 
 static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)
@@ -265,7 +292,12 @@ HG_PRIVATE void na_sm_peer_lose(
 HG_PRIVATE void na_sm_peer_bury(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Unmap and close what a pair has; the class is closing, or by bury. */
+/* Whether a pair's socket has ended, be there bells in it, and nobody polled
+ * since. The class lock or the address lock is held. */
+HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr);
+
+/* Unmap and close what a pair has; the class is closing, or by bury. Waits for
+ * the pieces of transfers that other threads have under way. */
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr);
 

@@ -51,6 +51,7 @@
 
 #define NA_SM_RING_LINE 64   /* bytes that move together between cores */
 #define NA_SM_RING_HEADER 16 /* bytes in front of a payload, and its unit */
+#define NA_SM_HAZARDS 8      /* memories of the other side's in use at a time */
 
 enum na_sm_kind {
     NA_SM_SKIP = 0,
@@ -66,9 +67,9 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* Of the producing side's RMA, which owns its meaning: the registration
-     * of the consuming side's that it is touching. */
-    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard;
+    /* Of the producing side's RMA, which owns their meaning: registrations of
+     * the consuming side's that it is touching. */
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 
 struct na_sm_record {

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Put and get of the transport sm between processes: by the kernel's copy, and
+ * where the kernel denies it, through the rings. What user rights decide is
+ * tried by unprivileged processes; each denial is shown first by a bare call.
+ */
+#include "sm_ends.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define RMA_NOBODY 65534
+#define RMA_SIZE ((size_t) 3 << 20) /* several pieces */
+#define RMA_RUNS 600u               /* segments of scattered memory */
+
+/* Somebody without rights, in the middle of whose memory others may read, or
+ * may not. */
+static void rma_drop(bool dumpable)
+{
+    HG_CHECK(setgroups(0, NULL) == 0);
+    HG_CHECK(setresgid(RMA_NOBODY, RMA_NOBODY, RMA_NOBODY) == 0);
+    HG_CHECK(setresuid(RMA_NOBODY, RMA_NOBODY, RMA_NOBODY) == 0);
+    HG_CHECK(prctl(PR_SET_DUMPABLE, dumpable ? 1 : 0, 0, 0, 0) == 0);
+}
+
+static void rma_need_root(void)
+{
+    if (geteuid() != 0)
+        hg_test_skip("only root can become somebody else");
+}
+
+/* The system has no process_vm_readv any more. */
+static void rma_forget_calls(void)
+{
+    struct sock_filter lines[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(lines) / sizeof(lines[0]), lines};
+
+    HG_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    HG_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* What the kernel says to a bare call; 0: it would copy, were there something
+ * at that address, of which it says EFAULT only to whoever may know. */
+static int rma_bare(pid_t pid)
+{
+    char got[8];
+    struct iovec near = {got, sizeof(got)}, far = {got, sizeof(got)};
+
+    return process_vm_readv(pid, &near, 1, &far, 1, 0) < 0 && errno != EFAULT
+        ? errno
+        : 0;
+}
+
+/* ---- The owner ---- */
+
+/* Who is nobody, and whose memory can be read or not. */
+HG_TEST_ROLE(rma_owner)
+{
+    HG_CHECK(argc == 2);
+    if (strcmp(argv[1], "root") != 0)
+        rma_drop(strcmp(argv[1], "open") == 0);
+    ends_serve(argv[0], 1000);
+}
+
+static struct hg_test_peer *rma_spawn_owner(const char *rights)
+{
+    char *string;
+    struct hg_test_peer *owner;
+
+    HG_CHECK(asprintf(&string, "sm://rma-%ld", (long) getpid()) > 0);
+    owner = hg_test_spawn("rma_owner", string, rights, NULL);
+    free(string);
+    return owner;
+}
+
+/* ---- The initiator ---- */
+
+static na_return_t rma_move(struct conform_end *end, bool put,
+    na_mem_handle_t local, na_mem_handle_t remote, na_offset_t offset,
+    na_size_t size, na_addr_t addr)
+{
+    struct conform_call call;
+    na_return_t ret;
+
+    memset(&call, 0, sizeof(call));
+    ret = (put ? NA_Put : NA_Get)(end->na_class, end->context, conform_ended,
+        &call, local, 0, remote, offset, size, addr, &call.id);
+    return ret == NA_SUCCESS ? conform_wait(end, &call) : ret;
+}
+
+/* Get what the owner has, put it elsewhere, get it from there; small, and in
+ * pieces. */
+static void rma_there_and_back(const char *name, const char *way)
+{
+    const char *other =
+        strcmp(way, "sm_rma_vm") == 0 ? "sm_rma_copied" : "sm_rma_vm";
+    unsigned char *model = ends_map(ENDS_MEMORY);
+    unsigned char *bytes = ends_map(RMA_SIZE);
+    na_mem_handle_t local, remote;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    unsigned turn;
+
+    conform_fill(model, ENDS_MEMORY, 7);
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    remote = ends_remote(&end, addr);
+    HG_CHECK_OK(NA_Mem_handle_create(
+        end.na_class, bytes, RMA_SIZE, NA_MEM_READWRITE, &local));
+    for (turn = 0; turn < 2; turn++) {
+        size_t size = turn == 0 ? 5000 : RMA_SIZE;
+        uint64_t before = NA_Get_counter(end.na_class, way);
+
+        HG_CHECK_OK(rma_move(&end, false, local, remote, 77, size, addr));
+        HG_CHECK_EQ_MEM(bytes, model + 77, size);
+        HG_CHECK_OK(
+            rma_move(&end, true, local, remote, ENDS_MEMORY / 2, size, addr));
+        memset(bytes, 0, size);
+        HG_CHECK_OK(
+            rma_move(&end, false, local, remote, ENDS_MEMORY / 2, size, addr));
+        HG_CHECK_EQ_MEM(bytes, model + 77, size);
+        HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, way) - before, 3 * size);
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, other), 0);
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+    ends_unmap(bytes, RMA_SIZE);
+    ends_unmap(model, ENDS_MEMORY);
+}
+
+/* Arguments: the owner's name and process, what stands in the way. */
+HG_TEST_ROLE(rma_initiator)
+{
+    pid_t owner;
+    int error = 0;
+
+    HG_CHECK(argc == 3);
+    owner = (pid_t) strtol(argv[1], NULL, 10);
+    if (strcmp(argv[2], "namespace") == 0) {
+        pid_t child;
+        int status = 0;
+
+        HG_CHECK(unshare(CLONE_NEWPID) == 0);
+        child = fork();
+        HG_CHECK(child >= 0);
+        if (child > 0) {
+            HG_CHECK(waitpid(child, &status, 0) == child);
+            HG_CHECK_EQ_INT(status, 0);
+            return;
+        }
+        error = ESRCH;
+    }
+    rma_drop(true);
+    if (strcmp(argv[2], "no call") == 0) {
+        rma_forget_calls();
+        error = ENOSYS;
+    }
+    if (strcmp(argv[2], "shut") == 0)
+        error = EPERM;
+    HG_CHECK_EQ_INT(rma_bare(owner), error);
+    rma_there_and_back(argv[0], error == 0 ? "sm_rma_vm" : "sm_rma_copied");
+    if (strcmp(argv[2], "namespace") == 0)
+        _exit(0);
+}
+
+static void rma_between(const char *rights, const char *obstacle)
+{
+    struct hg_test_peer *owner, *initiator;
+    char *name, *pid;
+
+    rma_need_root();
+    owner = rma_spawn_owner(rights);
+    name = hg_test_hear(owner);
+    HG_CHECK(asprintf(&pid, "%ld", (long) hg_test_peer_pid(owner)) > 0);
+    initiator = hg_test_spawn("rma_initiator", name, pid, obstacle, NULL);
+    HG_CHECK_EQ_INT(hg_test_wait(initiator), 0);
+    hg_test_stop(owner);
+    free(name);
+    free(pid);
+}
+
+HG_TEST(the_kernel_copies_between_two_without_rights)
+{
+    rma_between("open", "nothing");
+}
+
+HG_TEST(memory_that_nobody_may_read_is_copied)
+{
+    rma_between("shut", "shut");
+}
+
+HG_TEST(without_the_call_memory_is_copied)
+{
+    rma_between("open", "no call");
+}
+
+HG_TEST(memory_in_another_namespace_is_copied)
+{
+    rma_between("open", "namespace");
+}
+
+HG_TEST(memory_in_many_pieces_takes_few_calls)
+{
+    struct hg_test_peer *owner = rma_spawn_owner("root");
+    char *name = hg_test_hear(owner);
+    unsigned char *model = ends_map(ENDS_MEMORY);
+    unsigned char *bytes = ends_map(RMA_RUNS * 64);
+    struct na_segment segments[RMA_RUNS];
+    na_mem_handle_t local, remote;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    unsigned i;
+
+    conform_fill(model, ENDS_MEMORY, 7);
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    remote = ends_remote(&end, addr);
+    for (i = 0; i < RMA_RUNS; i++) {
+        segments[i].address = bytes + 64 * (RMA_RUNS - 1 - i);
+        segments[i].size = 60;
+    }
+    HG_CHECK_OK(NA_Mem_handle_create_segments(
+        end.na_class, segments, RMA_RUNS, NA_MEM_READWRITE, &local));
+    HG_CHECK_OK(rma_move(&end, false, local, remote, 5, RMA_RUNS * 60, addr));
+    for (i = 0; i < RMA_RUNS; i++)
+        HG_CHECK_EQ_MEM(segments[i].address, model + 5 + 60 * i, 60);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 1);
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+    ends_unmap(bytes, RMA_RUNS * 64);
+    ends_unmap(model, ENDS_MEMORY);
+    hg_test_stop(owner);
+    free(name);
+}
+
+HG_TEST(a_way_can_be_forced_and_a_wrong_one_is_told)
+{
+    struct hg_test_peer *owner = rma_spawn_owner("root");
+    char *name = hg_test_hear(owner);
+
+    HG_CHECK(setenv("HG_SM_RMA", "copy", 1) == 0);
+    rma_there_and_back(name, "sm_rma_copied");
+    HG_CHECK(setenv("HG_SM_RMA", "vm", 1) == 0);
+    rma_there_and_back(name, "sm_rma_vm");
+    HG_CHECK(setenv("HG_SM_RMA", "carrier pigeon", 1) == 0);
+    hg_test_expect_log("HG_SM_RMA=carrier pigeon");
+    hg_test_allow_log("cannot open");
+    HG_CHECK(NA_Initialize("sm://", NA_FALSE) == NULL);
+    hg_test_stop(owner);
+    free(name);
+}
+
+/* An owner that dies in the middle: what is under way ends, and says why. */
+HG_TEST(a_dead_owner_ends_what_is_under_way)
+{
+    struct hg_test_peer *owner = rma_spawn_owner("root");
+    char *name = hg_test_hear(owner);
+    unsigned char *bytes = ends_map(ENDS_MEMORY);
+    na_mem_handle_t local, remote;
+    struct conform_call calls[8];
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    unsigned i;
+
+    hg_test_allow_log("");
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    remote = ends_remote(&end, addr);
+    HG_CHECK_OK(NA_Mem_handle_create(
+        end.na_class, bytes, ENDS_MEMORY, NA_MEM_READWRITE, &local));
+    memset(calls, 0, sizeof(calls));
+    for (i = 0; i < 8; i++)
+        HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &calls[i],
+            local, 0, remote, 0, ENDS_MEMORY, addr, &calls[i].id));
+    (void) conform_turn(end.na_class, end.context, 0);
+    hg_test_signal(owner, SIGKILL);
+    (void) hg_test_wait(owner); /* what it held is closed */
+    for (i = 0; i < 8; i++)
+        HG_CHECK_RET(conform_wait(&end, &calls[i]), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+    ends_unmap(bytes, ENDS_MEMORY);
+    free(name);
+}
+
+/* Cancel between two pieces: memory is not touched afterwards. */
+HG_TEST(a_transfer_is_canceled_between_pieces)
+{
+    struct hg_test_peer *owner = rma_spawn_owner("root");
+    char *name = hg_test_hear(owner);
+    unsigned char *bytes = ends_map(ENDS_MEMORY);
+    na_mem_handle_t local, remote;
+    struct conform_call call;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    remote = ends_remote(&end, addr);
+    HG_CHECK_OK(NA_Mem_handle_create(
+        end.na_class, bytes, ENDS_MEMORY, NA_MEM_READWRITE, &local));
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &call, local,
+        0, remote, 0, ENDS_MEMORY, addr, &call.id));
+    (void) NA_Progress(end.na_class, end.context, 0); /* one piece */
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 1);
+    HG_CHECK_OK(NA_Cancel(end.na_class, end.context, call.id));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    ends_unmap(bytes, ENDS_MEMORY);
+    HG_CHECK_RET(conform_wait(&end, &call), NA_CANCELED);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 1);
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+    hg_test_stop(owner);
+    free(name);
+}
