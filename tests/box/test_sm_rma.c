@@ -173,8 +173,9 @@ HG_TEST_ROLE(rma_initiator)
         error = EPERM;
     HG_CHECK_EQ_INT(rma_bare(owner), error);
     rma_there_and_back(argv[0], error == 0 ? "sm_rma_vm" : "sm_rma_copied");
+    /* A leak checker cannot look at a process that no /proc shows. */
     if (strcmp(argv[2], "namespace") == 0)
-        _exit(0);
+        (void) syscall(SYS_exit_group, 0);
 }
 
 static void rma_between(const char *rights, const char *obstacle)

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rules by which the transport sm withdraws memory, a step at a time: the
+ * test takes the place of a peer between two of its steps. And handles that
+ * are none.
+ */
+#include "support/house.h"
+
+#include "harness.h"
+
+#if HG_ENABLE_SM
+
+struct srma_pair {
+    na_class_t *owner, *user;
+    na_context_t *owners, *users;
+    na_addr_t addr; /* of the owner, at the user */
+    unsigned char bytes[4096], got[4096];
+    na_mem_handle_t mem, local, remote;
+    unsigned ends;
+    na_return_t ret;
+};
+
+static na_return_t srma_ended(const struct na_cb_info *info)
+{
+    struct srma_pair *pair = (struct srma_pair *) info->arg;
+
+    if (info->type == NA_CB_LOOKUP)
+        pair->addr = info->info.lookup.addr;
+    pair->ret = info->ret;
+    pair->ends++;
+    return NA_SUCCESS;
+}
+
+static void srma_turn(struct srma_pair *pair)
+{
+    unsigned count;
+
+    (void) NA_Progress(pair->owner, pair->owners, 0);
+    (void) NA_Progress(pair->user, pair->users, 0);
+    (void) NA_Trigger(pair->users, 0, 10, &count);
+}
+
+static void srma_open(struct srma_pair *pair)
+{
+    unsigned char bytes[NA_SM_RMA_HANDLE];
+
+    memset(pair, 0, sizeof(*pair));
+    pair->owner = NA_Initialize("sm://", NA_TRUE);
+    pair->user = NA_Initialize("sm://", NA_FALSE);
+    HG_CHECK(pair->owner != NULL && pair->user != NULL);
+    pair->owners = NA_Context_create(pair->owner);
+    pair->users = NA_Context_create(pair->user);
+    HG_CHECK_OK(NA_Addr_lookup(pair->user, pair->users, srma_ended, pair,
+        pair->owner->self_addr->name, NA_OP_ID_IGNORE));
+    while (pair->ends == 0)
+        srma_turn(pair);
+    HG_CHECK_OK(pair->ret);
+    HG_CHECK_OK(NA_Mem_handle_create(pair->owner, pair->bytes,
+        sizeof(pair->bytes), NA_MEM_READWRITE, &pair->mem));
+    HG_CHECK_OK(NA_Mem_register(pair->owner, pair->mem));
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(pair->owner, bytes, sizeof(bytes), pair->mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair->user, &pair->remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(NA_Mem_handle_create(pair->user, pair->got, sizeof(pair->got),
+        NA_MEM_READWRITE, &pair->local));
+}
+
+static void srma_close(struct srma_pair *pair)
+{
+    HG_CHECK_OK(NA_Mem_handle_free(pair->user, pair->local));
+    HG_CHECK_OK(NA_Mem_handle_free(pair->user, pair->remote));
+    HG_CHECK_OK(NA_Mem_handle_free(pair->owner, pair->mem));
+    HG_CHECK_OK(NA_Addr_free(pair->user, pair->addr));
+    HG_CHECK_OK(NA_Context_destroy(pair->user, pair->users));
+    HG_CHECK_OK(NA_Context_destroy(pair->owner, pair->owners));
+    HG_CHECK_OK(NA_Finalize(pair->user));
+    HG_CHECK_OK(NA_Finalize(pair->owner));
+}
+
+static na_return_t srma_move(struct srma_pair *pair, bool put)
+{
+    pair->ends = 0;
+    HG_CHECK_OK((put ? NA_Put : NA_Get)(pair->user, pair->users, srma_ended,
+        pair, pair->local, 0, pair->remote, 0, sizeof(pair->got), pair->addr,
+        NA_OP_ID_IGNORE));
+    while (pair->ends == 0)
+        srma_turn(pair);
+    return pair->ret;
+}
+
+struct srma_leaver {
+    struct srma_pair *pair;
+    _Atomic bool left;
+};
+
+static void *srma_deregister(void *arg)
+{
+    struct srma_leaver *leaver = (struct srma_leaver *) arg;
+
+    HG_CHECK_OK(NA_Mem_deregister(leaver->pair->owner, leaver->pair->mem));
+    atomic_store(&leaver->left, true);
+    return NULL;
+}
+
+/* The owner comes while a piece is under way: after the user looked at the
+ * generation. It waits for the hazard word, whichever that is. */
+HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
+{
+    unsigned word;
+
+    for (word = 0; word < NA_SM_HAZARDS; word++) {
+        struct srma_pair pair;
+        struct srma_leaver leaver = {&pair, false};
+        struct na_sm_addr *addr;
+        const struct na_sm_mem *remote;
+        pthread_t thread;
+        unsigned i;
+
+        srma_open(&pair);
+        HG_CHECK_OK(srma_move(&pair, false));
+        addr = na_sm_addr_of(pair.addr);
+        remote = na_sm_mem_of(pair.remote);
+        atomic_store(&addr->shared->control[0].hazard[word], remote->slot + 1u);
+        HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
+        /* It has raised the generation, and looked more than once. */
+        while (atomic_load(&addr->peer_public->slots[remote->slot]) ==
+            remote->generation)
+            (void) sched_yield();
+        for (i = 0; i < 20; i++)
+            (void) poll(NULL, 0, 1);
+        HG_CHECK(!atomic_load(&leaver.left));
+        atomic_store(&addr->shared->control[0].hazard[word], 0);
+        HG_CHECK(pthread_join(thread, NULL) == 0);
+        /* The user comes after: it looks at the generation, and leaves. */
+        memset(pair.got, 0x55, sizeof(pair.got));
+        HG_CHECK_RET(srma_move(&pair, true), NA_NOENTRY);
+        HG_CHECK_EQ_INT(pair.bytes[0], 0);
+        HG_CHECK_EQ_U64(atomic_load(&addr->shared->control[0].hazard[word]), 0);
+        srma_close(&pair);
+    }
+}
+
+/* A hazard word that names something else holds nobody up. */
+HG_TEST(sm_rma_other_hazards_do_not_count)
+{
+    struct srma_pair pair;
+    struct na_sm_addr *addr;
+
+    srma_open(&pair);
+    addr = na_sm_addr_of(pair.addr);
+    atomic_store(&addr->shared->control[0].hazard[1],
+        na_sm_mem_of(pair.remote)->slot + 2u);
+    atomic_store(&addr->shared->control[1].hazard[0],
+        na_sm_mem_of(pair.remote)->slot + 1u); /* the owner's own direction */
+    HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
+    srma_close(&pair);
+}
+
+/* Slots are used again, under another generation. */
+HG_TEST(sm_rma_slots_are_used_again)
+{
+    struct srma_pair pair;
+    unsigned i;
+
+    srma_open(&pair);
+    for (i = 0; i < 10; i++) {
+        uint64_t before = na_sm_mem_of(pair.mem)->generation;
+        uint32_t slot = na_sm_mem_of(pair.mem)->slot;
+
+        HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
+        HG_CHECK_OK(NA_Mem_register(pair.owner, pair.mem));
+        HG_CHECK_EQ_U64(na_sm_mem_of(pair.mem)->slot, slot);
+        HG_CHECK_EQ_U64(na_sm_mem_of(pair.mem)->generation, before + 2);
+    }
+    HG_CHECK_RET(srma_move(&pair, false), NA_NOENTRY);
+    srma_close(&pair);
+}
+
+/* Every bit of a handle turned, alone and in storms: it is refused when read or
+ * when used, and nothing else happens. */
+HG_TEST(sm_rma_handles_may_be_garbage)
+{
+    unsigned char good[NA_SM_RMA_HANDLE], bytes[NA_SM_RMA_HANDLE];
+    uint64_t random = hg_test_seed();
+    struct srma_pair pair;
+    unsigned i, k;
+
+    hg_test_allow_log("");
+    srma_open(&pair);
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(pair.owner, good, sizeof(good), pair.mem));
+    for (i = 0; i < 8 * sizeof(good) + 500; i++) {
+        na_return_t ret;
+
+        memcpy(bytes, good, sizeof(good));
+        if (i < 8 * sizeof(good))
+            bytes[i / 8] ^= (unsigned char) (1u << i % 8);
+        for (k = 0; i >= 8 * sizeof(good) && k <= i % 16; k++)
+            bytes[hg_test_random(&random) % sizeof(bytes)] =
+                (unsigned char) hg_test_random(&random);
+        HG_CHECK_OK(NA_Mem_handle_free(pair.user, pair.remote));
+        ret = NA_Mem_handle_deserialize(
+            pair.user, &pair.remote, bytes, sizeof(bytes));
+        if (ret == NA_SUCCESS && pair.remote->size >= sizeof(pair.got) &&
+            pair.remote->flags == NA_MEM_READWRITE) {
+            (void) srma_move(&pair, false);
+        } else if (ret != NA_SUCCESS) {
+            HG_CHECK_RET(ret, NA_PROTOCOL_ERROR);
+            HG_CHECK_OK(NA_Mem_handle_deserialize(
+                pair.user, &pair.remote, good, sizeof(good)));
+        }
+    }
+    for (i = 0; i < sizeof(good); i++) {
+        na_mem_handle_t none;
+
+        if (i != NA_EMUL_WIRE_HANDLE_SIZE)
+            HG_CHECK_RET(NA_Mem_handle_deserialize(pair.user, &none, good, i),
+                NA_PROTOCOL_ERROR);
+    }
+    srma_close(&pair);
+}
+
+#endif
