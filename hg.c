@@ -133,7 +133,9 @@
 #define HG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
+#define HG_NOINLINE __attribute__((noinline)) /* the rare half of a hot one */
 #else
+#define HG_NOINLINE
 #define HG_LIKELY(x) (x)
 #define HG_UNLIKELY(x) (x)
 #define HG_PRINTF_LIKE(f, a)
@@ -2575,9 +2577,18 @@ malformed:
  * of the application; and calls that arrived for its handlers, which a wait
  * inside a handler must be able to leave alone.
  *
- * Locking: one mutex, for a few instructions. Pushing wakes whoever waits:
- * a trigger that naps, a sleeping progress through the waker. No callback runs
- * under the lock.
+ * A lane has two ends. What is pushed goes on a stack, by one exchange and
+ * without a lock, so that who completes never waits for who runs. Who runs
+ * takes one entry at a time off a list, under the lock; once the list is empty
+ * the whole stack, turned over, becomes the list. So entries keep their order,
+ * and nobody keeps more than the one it runs from the others.
+ *
+ * Locking: one mutex guards the lists and the naps, for a few instructions.
+ * Pushing wakes whoever waits: a trigger that naps, a sleeping progress through
+ * the waker. It takes the mutex only if somebody naps: who pushes counts the
+ * entry, then looks for waiters, and who waits counts itself, then looks for
+ * entries, all sequentially consistent, so one of the two sees the other. No
+ * callback runs under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -2597,13 +2608,12 @@ enum na_lane {
 
 struct na_queue {
     pthread_mutex_t lock;
-    /* Guarded by lock; the counts are also read without it, as hints. */
-    struct na_completion *head[NA_LANE_MAX];
-    struct na_completion *tail[NA_LANE_MAX];
-    _Atomic uint32_t count[NA_LANE_MAX];
-    uint32_t waiters;
-    uint32_t running;    /* threads in na_queue_run */
-    struct na_link naps; /* those of them that sleep */
+    _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
+    struct na_completion *head[NA_LANE_MAX]; /* older ones, in order; lock */
+    _Atomic uint32_t count[NA_LANE_MAX]; /* both; never less than there are */
+    _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
+    _Atomic uint32_t running; /* threads in na_queue_run */
+    struct na_link naps;      /* waiters that sleep; lock */
     struct hg_waker waker;
 };
 
@@ -2622,15 +2632,15 @@ HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max);
 
-/* Whether any of the lanes has an entry; a hint, exact for who pushed. */
+/* Whether any of the lanes has an entry; exact for who pushed, and a hint for
+ * others: what is counted may be pushed a moment later. */
 static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) != 0 &&
-            atomic_load_explicit(&queue->count[lane], memory_order_acquire) !=
-                0)
+            atomic_load(&queue->count[lane]) != 0)
             return true;
     }
     return false;
@@ -2640,9 +2650,9 @@ static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
  * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
  * The lock is held, and free while sleeping. */
 HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const bool *taken, uint64_t deadline);
+    const _Atomic bool *taken, uint64_t deadline);
 
-/* Let those who wait look again; the lock is held. */
+/* Let those who wait look again, after a change that they look for. */
 HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 
 #endif
@@ -2679,7 +2689,7 @@ destroy_lock:
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
-    assert(queue->waiters == 0);
+    assert(atomic_load(&queue->waiters) == 0);
     hg_waker_fini(&queue->waker);
     pthread_mutex_destroy(&queue->lock);
 }
@@ -2687,36 +2697,59 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
+    _Atomic(struct na_completion *) *pushed = &queue->pushed[lane];
+    struct na_completion *before =
+        atomic_load_explicit(pushed, memory_order_relaxed);
+
     assert(lane < NA_LANE_MAX && entry->run != NULL);
-    entry->next = NULL;
-    hg_lock(&queue->lock);
-    if (queue->head[lane] == NULL)
-        queue->head[lane] = entry;
-    else
-        queue->tail[lane]->next = entry;
-    queue->tail[lane] = entry;
-    atomic_fetch_add_explicit(&queue->count[lane], 1, memory_order_release);
+    /* First, so that who takes it never counts below 0. */
+    atomic_fetch_add(&queue->count[lane], 1);
+    do
+        entry->next = before;
+    while (!atomic_compare_exchange_weak_explicit(
+        pushed, &before, entry, memory_order_release, memory_order_relaxed));
+    /* The entry may be gone by now; the queue stays. */
     na_queue_wake(queue);
-    hg_unlock(&queue->lock);
     hg_waker_ring(&queue->waker);
 }
 
-/* The lock is held. */
+/* The first entry of a lane, taken off; NULL. The lock is held. */
+static struct na_completion *na_queue_pop(struct na_queue *queue, unsigned lane)
+{
+    struct na_completion *entry = queue->head[lane];
+    struct na_completion *pushed;
+
+    if (entry == NULL) {
+        pushed = atomic_exchange_explicit(
+            &queue->pushed[lane], NULL, memory_order_acquire);
+        while (pushed != NULL) { /* turn it over */
+            struct na_completion *next = pushed->next;
+
+            pushed->next = entry;
+            entry = pushed;
+            pushed = next;
+        }
+    }
+    if (entry == NULL)
+        return NULL;
+    queue->head[lane] = entry->next;
+    atomic_fetch_sub_explicit(&queue->count[lane], 1, memory_order_relaxed);
+    return entry;
+}
+
 static struct na_completion *na_queue_take(
     struct na_queue *queue, unsigned lanes)
 {
+    struct na_completion *entry = NULL;
     unsigned lane;
 
-    for (lane = 0; lane < NA_LANE_MAX; lane++) {
-        struct na_completion *entry = queue->head[lane];
-
-        if ((lanes & (1u << lane)) == 0 || entry == NULL)
-            continue;
-        queue->head[lane] = entry->next;
-        atomic_fetch_sub_explicit(&queue->count[lane], 1, memory_order_relaxed);
-        return entry;
+    hg_lock(&queue->lock);
+    for (lane = 0; lane < NA_LANE_MAX && entry == NULL; lane++) {
+        if ((lanes & (1u << lane)) != 0)
+            entry = na_queue_pop(queue, lane);
     }
-    return NULL;
+    hg_unlock(&queue->lock);
+    return entry;
 }
 
 HG_PRIVATE unsigned na_queue_run(
@@ -2727,16 +2760,13 @@ HG_PRIVATE unsigned na_queue_run(
 
     if (!na_queue_has(queue, lanes))
         return 0;
-    hg_lock(&queue->lock);
-    queue->running++;
-    while (n < max && (entry = na_queue_take(queue, lanes)) != NULL) {
-        hg_unlock(&queue->lock);
+    atomic_fetch_add(&queue->running, 1);
+    while (n < max && na_queue_has(queue, lanes) &&
+        (entry = na_queue_take(queue, lanes)) != NULL) {
         entry->run(entry);
         n++;
-        hg_lock(&queue->lock);
     }
-    queue->running--;
-    hg_unlock(&queue->lock);
+    atomic_fetch_sub(&queue->running, 1);
     return n;
 }
 
@@ -2749,25 +2779,29 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue)
 {
     struct na_link *link;
 
+    if (atomic_load(&queue->waiters) == 0)
+        return;
+    hg_lock(&queue->lock);
     for (link = queue->naps.next; link != &queue->naps; link = link->next)
         hg_waker_wake(HG_CONTAINER_OF(link, struct hg_nap, link));
+    hg_unlock(&queue->lock);
 }
 
 HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const bool *taken, uint64_t deadline)
+    const _Atomic bool *taken, uint64_t deadline)
 {
     na_return_t ret = NA_SUCCESS;
     struct hg_nap nap;
 
-    queue->waiters++;
+    atomic_fetch_add(&queue->waiters, 1);
     while (ret == NA_SUCCESS && !na_queue_has(queue, lanes) &&
-        (taken == NULL || *taken)) {
+        (taken == NULL || atomic_load(taken))) {
         if (hg_clock_now() >= deadline)
             ret = NA_TIMEOUT;
         else
             ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
     }
-    queue->waiters--;
+    atomic_fetch_sub(&queue->waiters, 1);
     return na_queue_has(queue, lanes) ? NA_SUCCESS : ret;
 }
 
@@ -2873,12 +2907,12 @@ struct na_load {
 
 struct na_context_core {
     struct na_queue queue;
-    bool own; /* the library's own, not the application's */
+    bool own;                 /* the library's own, not the application's */
+    _Atomic bool progressing; /* a thread has the role */
+    _Atomic bool poked;       /* progress is to return; na_progress_poke */
     /* Guarded by queue.lock. */
-    bool progressing;   /* a thread has the role */
-    bool poll_armed;    /* the application sleeps on our descriptor */
-    _Atomic bool poked; /* progress is to return; na_progress_poke */
-    int epoll_fd;       /* for NA_Poll_get_fd; -1 until asked */
+    _Atomic bool poll_armed; /* the application sleeps on our descriptor */
+    int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
     struct na_load load;
     /* Guarded by op_lock. */
     pthread_mutex_t op_lock;
@@ -8060,8 +8094,9 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
  * core), then arms its waker, looks once more, and sleeps on the waker and
  * the transport's descriptor.
  *
- * Locking: one thread at a time has a context's progress role (queue.lock
- * guards who). For transports whose contexts share progress, poll_lock lets
+ * Locking: one thread at a time has a context's progress role, an atomic flag.
+ * Who finds it taken waits as for an entry of the queue, and who leaves it
+ * looks for waiters after that (queue.h): no lock where nobody waits. For transports whose contexts share progress, poll_lock lets
  * one thread into poll; who finds it taken sleeps on its waker and is rung
  * when the other leaves.
  */
@@ -8141,6 +8176,21 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     hg_waker_ring(&core->queue.waker);
 }
 
+/* The application slept on our descriptor, and progresses now. */
+static void na_progress_disarm(struct na_context_core *context)
+{
+    struct na_queue *queue = &context->queue;
+    bool was_armed;
+
+    hg_lock(&queue->lock);
+    was_armed = atomic_exchange(&context->poll_armed, false);
+    hg_unlock(&queue->lock);
+    if (was_armed) {
+        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+        hg_waker_disarm(&queue->waker);
+    }
+}
+
 /* Take the context's role. False: it was not to be had, and *ret_p tells why:
  * whoever has it queued something for `lanes` meanwhile, `deadline` passed, or
  * a signal came. */
@@ -8149,37 +8199,29 @@ static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
 {
     struct na_queue *queue = &context->queue;
     na_return_t ret = NA_SUCCESS;
-    bool was_armed = false;
-    bool entered;
 
-    hg_lock(&queue->lock);
-    if (context->progressing)
+    while (ret == NA_INTR || atomic_exchange(&context->progressing, true)) {
+        /* Whoever waited to the end, or for what is here, need not try. */
+        if (ret != NA_SUCCESS || na_queue_has(queue, lanes)) {
+            *ret_p = ret;
+            return false;
+        }
+        hg_lock(&queue->lock);
         ret = na_queue_wait(queue, lanes, &context->progressing, deadline);
-    entered = !context->progressing && ret != NA_INTR;
-    if (entered) {
-        context->progressing = true;
-        was_armed = context->poll_armed;
-        context->poll_armed = false;
+        hg_unlock(&queue->lock);
     }
-    hg_unlock(&queue->lock);
-    *ret_p = ret;
-    if (was_armed) { /* the application slept on our descriptor */
-        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
-        hg_waker_disarm(&queue->waker);
-    }
-    return entered;
+    if (HG_UNLIKELY(atomic_load(&context->poll_armed)))
+        na_progress_disarm(context);
+    return true;
 }
 
 static void na_progress_leave(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    struct na_queue *queue = &context->queue;
 
-    hg_lock(&queue->lock);
-    assert(context->progressing);
-    context->progressing = false;
-    na_queue_wake(queue);
-    hg_unlock(&queue->lock);
+    assert(atomic_load(&context->progressing));
+    atomic_store(&context->progressing, false);
+    na_queue_wake(&context->queue);
     if (atomic_load_explicit(&core->poll_skipped, memory_order_relaxed) != 0 &&
         atomic_exchange(&core->poll_skipped, 0) != 0)
         na_progress_wake(&core->pub);
@@ -8681,13 +8723,9 @@ static void na_context_drain(struct na_context_core *context)
  * application's part, as with any object it destroys. */
 static bool na_context_is_busy(struct na_context_core *context)
 {
-    bool busy;
-
-    hg_lock(&context->queue.lock);
-    busy = context->progressing || context->queue.running > 0 ||
-        context->queue.waiters > 0;
-    hg_unlock(&context->queue.lock);
-    return busy;
+    return atomic_load(&context->progressing) ||
+        atomic_load(&context->queue.running) > 0 ||
+        atomic_load(&context->queue.waiters) > 0;
 }
 
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
@@ -15427,6 +15465,19 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc);
 /* hg_proc_step where there is no room. */
 HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size);
 
+/* Whether a step of `size` bytes to or from `data` needs nothing but these;
+ * else hg_proc_step_again does what it needs and calls `step`, which asked,
+ * once more, or returns why not. */
+static inline bool hg_proc_may_step(
+    const struct hg_proc *proc, const void *data, size_t size)
+{
+    if (HG_UNLIKELY(proc == NULL) || HG_UNLIKELY(data == NULL))
+        return false;
+    return HG_LIKELY(size <= proc->end - proc->pos);
+}
+HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
+    struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step);
+
 /* The next `size` bytes, more than 0: to be written when encoding (valid until
  * the next step), to be read when decoding. NULL: return proc->error, which is
  * HG_SUCCESS when freeing. */
@@ -15760,14 +15811,14 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     return ret;
 }
 
-HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
+/* Make room for a step where there is none; the proc does not free. */
+static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret = HG_OVERFLOW;
-    unsigned char *bytes;
 
-    assert(size > proc->end - proc->pos);
-    if (proc->op == HG_FREE || proc->error != HG_SUCCESS)
-        return NULL;
+    assert(size > proc->end - proc->pos && proc->op != HG_FREE);
+    if (proc->error != HG_SUCCESS)
+        return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
     else
@@ -15776,14 +15827,32 @@ HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
             HG_PROC_SUBJECT_OF(proc),
             proc->op == HG_DECODE ? "decoding" : "encoding", size,
             proc->end - proc->pos, proc->end, hg_proc_doubt(proc));
-    if (ret != HG_SUCCESS) {
-        (void) hg_proc_fail(proc, ret);
+    return ret != HG_SUCCESS ? hg_proc_fail(proc, ret) : HG_SUCCESS;
+}
+
+HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
+{
+    unsigned char *bytes;
+
+    if (proc->op == HG_FREE || hg_proc_make_room(proc, size) != HG_SUCCESS)
         return NULL;
-    }
     assert(size <= proc->end - proc->pos);
     bytes = proc->data + proc->pos;
     proc->pos += size;
     return bytes;
+}
+
+HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
+    struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step)
+{
+    hg_return_t ret;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    if (proc->op == HG_FREE) /* a number has nothing to free */
+        return HG_SUCCESS;
+    ret = hg_proc_make_room(proc, size);
+    return ret == HG_SUCCESS ? step(proc, data) : ret;
 }
 
 /* ---- What hg.h offers ---- */
@@ -15903,17 +15972,18 @@ void hg_proc_release(hg_proc_t proc, void *ptr)
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8,
     "float and double travel as IEEE 754 single and double");
 
-/* ---- Numbers ---- */
+/* ---- Numbers ----
+ *
+ * What most arguments are made of: one comparison while there is room, and
+ * everything else behind a call that ends the function. */
 
 hg_return_t hg_proc_uint8_t(hg_proc_t proc, void *data)
 {
     unsigned char *bytes;
 
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
+    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 1)))
+        return hg_proc_step_again(proc, data, 1, hg_proc_uint8_t);
     bytes = hg_proc_step(proc, 1);
-    if (bytes == NULL)
-        return proc->error;
     if (proc->op == HG_ENCODE)
         bytes[0] = *(const uint8_t *) data;
     else
@@ -15925,11 +15995,9 @@ hg_return_t hg_proc_uint16_t(hg_proc_t proc, void *data)
 {
     unsigned char *bytes;
 
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
+    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 2)))
+        return hg_proc_step_again(proc, data, 2, hg_proc_uint16_t);
     bytes = hg_proc_step(proc, 2);
-    if (bytes == NULL)
-        return proc->error;
     if (proc->op == HG_ENCODE)
         hg_wire_store16(bytes, *(const uint16_t *) data);
     else
@@ -15941,11 +16009,9 @@ hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data)
 {
     unsigned char *bytes;
 
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
+    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 4)))
+        return hg_proc_step_again(proc, data, 4, hg_proc_uint32_t);
     bytes = hg_proc_step(proc, 4);
-    if (bytes == NULL)
-        return proc->error;
     if (proc->op == HG_ENCODE)
         hg_wire_store32(bytes, *(const uint32_t *) data);
     else
@@ -15957,11 +16023,9 @@ hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
 {
     unsigned char *bytes;
 
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
+    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 8)))
+        return hg_proc_step_again(proc, data, 8, hg_proc_uint64_t);
     bytes = hg_proc_step(proc, 8);
-    if (bytes == NULL)
-        return proc->error;
     if (proc->op == HG_ENCODE)
         hg_wire_store64(bytes, *(const uint64_t *) data);
     else

@@ -122,7 +122,9 @@
 #define HG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
+#define HG_NOINLINE __attribute__((noinline)) /* the rare half of a hot one */
 #else
+#define HG_NOINLINE
 #define HG_LIKELY(x) (x)
 #define HG_UNLIKELY(x) (x)
 #define HG_PRINTF_LIKE(f, a)

@@ -310,14 +310,14 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     return ret;
 }
 
-HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
+/* Make room for a step where there is none; the proc does not free. */
+static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret = HG_OVERFLOW;
-    unsigned char *bytes;
 
-    assert(size > proc->end - proc->pos);
-    if (proc->op == HG_FREE || proc->error != HG_SUCCESS)
-        return NULL;
+    assert(size > proc->end - proc->pos && proc->op != HG_FREE);
+    if (proc->error != HG_SUCCESS)
+        return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
     else
@@ -326,14 +326,32 @@ HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
             HG_PROC_SUBJECT_OF(proc),
             proc->op == HG_DECODE ? "decoding" : "encoding", size,
             proc->end - proc->pos, proc->end, hg_proc_doubt(proc));
-    if (ret != HG_SUCCESS) {
-        (void) hg_proc_fail(proc, ret);
+    return ret != HG_SUCCESS ? hg_proc_fail(proc, ret) : HG_SUCCESS;
+}
+
+HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
+{
+    unsigned char *bytes;
+
+    if (proc->op == HG_FREE || hg_proc_make_room(proc, size) != HG_SUCCESS)
         return NULL;
-    }
     assert(size <= proc->end - proc->pos);
     bytes = proc->data + proc->pos;
     proc->pos += size;
     return bytes;
+}
+
+HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
+    struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step)
+{
+    hg_return_t ret;
+
+    if (HG_UNLIKELY(proc == NULL || data == NULL))
+        return hg_proc_refuse(proc);
+    if (proc->op == HG_FREE) /* a number has nothing to free */
+        return HG_SUCCESS;
+    ret = hg_proc_make_room(proc, size);
+    return ret == HG_SUCCESS ? step(proc, data) : ret;
 }
 
 /* ---- What hg.h offers ---- */

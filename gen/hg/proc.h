@@ -136,6 +136,19 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc);
 /* hg_proc_step where there is no room. */
 HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size);
 
+/* Whether a step of `size` bytes to or from `data` needs nothing but these;
+ * else hg_proc_step_again does what it needs and calls `step`, which asked,
+ * once more, or returns why not. */
+static inline bool hg_proc_may_step(
+    const struct hg_proc *proc, const void *data, size_t size)
+{
+    if (HG_UNLIKELY(proc == NULL) || HG_UNLIKELY(data == NULL))
+        return false;
+    return HG_LIKELY(size <= proc->end - proc->pos);
+}
+HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
+    struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step);
+
 /* The next `size` bytes, more than 0: to be written when encoding (valid until
  * the next step), to be read when decoding. NULL: return proc->error, which is
  * HG_SUCCESS when freeing. */

@@ -25,17 +25,18 @@
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8,
     "float and double travel as IEEE 754 single and double");
 
-/* ---- Numbers ---- */
+/* ---- Numbers ----
+ *
+ * What most arguments are made of: one comparison while there is room, and
+ * everything else behind a call that ends the function. */
 
 hg_return_t hg_proc_uint8_t(hg_proc_t proc, void *data)
 {
     unsigned char *bytes;
 
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
+    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 1)))
+        return hg_proc_step_again(proc, data, 1, hg_proc_uint8_t);
     bytes = hg_proc_step(proc, 1);
-    if (bytes == NULL)
-        return proc->error;
     if (proc->op == HG_ENCODE)
         bytes[0] = *(const uint8_t *) data;
     else
@@ -47,11 +48,9 @@ hg_return_t hg_proc_uint16_t(hg_proc_t proc, void *data)
 {
     unsigned char *bytes;
 
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
+    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 2)))
+        return hg_proc_step_again(proc, data, 2, hg_proc_uint16_t);
     bytes = hg_proc_step(proc, 2);
-    if (bytes == NULL)
-        return proc->error;
     if (proc->op == HG_ENCODE)
         hg_wire_store16(bytes, *(const uint16_t *) data);
     else
@@ -63,11 +62,9 @@ hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data)
 {
     unsigned char *bytes;
 
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
+    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 4)))
+        return hg_proc_step_again(proc, data, 4, hg_proc_uint32_t);
     bytes = hg_proc_step(proc, 4);
-    if (bytes == NULL)
-        return proc->error;
     if (proc->op == HG_ENCODE)
         hg_wire_store32(bytes, *(const uint32_t *) data);
     else
@@ -79,11 +76,9 @@ hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
 {
     unsigned char *bytes;
 
-    if (HG_UNLIKELY(proc == NULL || data == NULL))
-        return hg_proc_refuse(proc);
+    if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 8)))
+        return hg_proc_step_again(proc, data, 8, hg_proc_uint64_t);
     bytes = hg_proc_step(proc, 8);
-    if (bytes == NULL)
-        return proc->error;
     if (proc->op == HG_ENCODE)
         hg_wire_store64(bytes, *(const uint64_t *) data);
     else

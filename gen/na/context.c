@@ -141,13 +141,9 @@ static void na_context_drain(struct na_context_core *context)
  * application's part, as with any object it destroys. */
 static bool na_context_is_busy(struct na_context_core *context)
 {
-    bool busy;
-
-    hg_lock(&context->queue.lock);
-    busy = context->progressing || context->queue.running > 0 ||
-        context->queue.waiters > 0;
-    hg_unlock(&context->queue.lock);
-    return busy;
+    return atomic_load(&context->progressing) ||
+        atomic_load(&context->queue.running) > 0 ||
+        atomic_load(&context->queue.waiters) > 0;
 }
 
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)

@@ -96,12 +96,12 @@ struct na_load {
 
 struct na_context_core {
     struct na_queue queue;
-    bool own; /* the library's own, not the application's */
+    bool own;                 /* the library's own, not the application's */
+    _Atomic bool progressing; /* a thread has the role */
+    _Atomic bool poked;       /* progress is to return; na_progress_poke */
     /* Guarded by queue.lock. */
-    bool progressing;   /* a thread has the role */
-    bool poll_armed;    /* the application sleeps on our descriptor */
-    _Atomic bool poked; /* progress is to return; na_progress_poke */
-    int epoll_fd;       /* for NA_Poll_get_fd; -1 until asked */
+    _Atomic bool poll_armed; /* the application sleeps on our descriptor */
+    int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
     struct na_load load;
     /* Guarded by op_lock. */
     pthread_mutex_t op_lock;

@@ -50,6 +50,21 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     hg_waker_ring(&core->queue.waker);
 }
 
+/* The application slept on our descriptor, and progresses now. */
+static void na_progress_disarm(struct na_context_core *context)
+{
+    struct na_queue *queue = &context->queue;
+    bool was_armed;
+
+    hg_lock(&queue->lock);
+    was_armed = atomic_exchange(&context->poll_armed, false);
+    hg_unlock(&queue->lock);
+    if (was_armed) {
+        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
+        hg_waker_disarm(&queue->waker);
+    }
+}
+
 /* Take the context's role. False: it was not to be had, and *ret_p tells why:
  * whoever has it queued something for `lanes` meanwhile, `deadline` passed, or
  * a signal came. */
@@ -58,37 +73,29 @@ static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
 {
     struct na_queue *queue = &context->queue;
     na_return_t ret = NA_SUCCESS;
-    bool was_armed = false;
-    bool entered;
 
-    hg_lock(&queue->lock);
-    if (context->progressing)
+    while (ret == NA_INTR || atomic_exchange(&context->progressing, true)) {
+        /* Whoever waited to the end, or for what is here, need not try. */
+        if (ret != NA_SUCCESS || na_queue_has(queue, lanes)) {
+            *ret_p = ret;
+            return false;
+        }
+        hg_lock(&queue->lock);
         ret = na_queue_wait(queue, lanes, &context->progressing, deadline);
-    entered = !context->progressing && ret != NA_INTR;
-    if (entered) {
-        context->progressing = true;
-        was_armed = context->poll_armed;
-        context->poll_armed = false;
+        hg_unlock(&queue->lock);
     }
-    hg_unlock(&queue->lock);
-    *ret_p = ret;
-    if (was_armed) { /* the application slept on our descriptor */
-        na_class_ops(context->pub.na_class)->wait_end(&context->pub);
-        hg_waker_disarm(&queue->waker);
-    }
-    return entered;
+    if (HG_UNLIKELY(atomic_load(&context->poll_armed)))
+        na_progress_disarm(context);
+    return true;
 }
 
 static void na_progress_leave(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    struct na_queue *queue = &context->queue;
 
-    hg_lock(&queue->lock);
-    assert(context->progressing);
-    context->progressing = false;
-    na_queue_wake(queue);
-    hg_unlock(&queue->lock);
+    assert(atomic_load(&context->progressing));
+    atomic_store(&context->progressing, false);
+    na_queue_wake(&context->queue);
     if (atomic_load_explicit(&core->poll_skipped, memory_order_relaxed) != 0 &&
         atomic_exchange(&core->poll_skipped, 0) != 0)
         na_progress_wake(&core->pub);

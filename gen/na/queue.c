@@ -26,7 +26,7 @@ destroy_lock:
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
-    assert(queue->waiters == 0);
+    assert(atomic_load(&queue->waiters) == 0);
     hg_waker_fini(&queue->waker);
     pthread_mutex_destroy(&queue->lock);
 }
@@ -34,36 +34,59 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
+    _Atomic(struct na_completion *) *pushed = &queue->pushed[lane];
+    struct na_completion *before =
+        atomic_load_explicit(pushed, memory_order_relaxed);
+
     assert(lane < NA_LANE_MAX && entry->run != NULL);
-    entry->next = NULL;
-    hg_lock(&queue->lock);
-    if (queue->head[lane] == NULL)
-        queue->head[lane] = entry;
-    else
-        queue->tail[lane]->next = entry;
-    queue->tail[lane] = entry;
-    atomic_fetch_add_explicit(&queue->count[lane], 1, memory_order_release);
+    /* First, so that who takes it never counts below 0. */
+    atomic_fetch_add(&queue->count[lane], 1);
+    do
+        entry->next = before;
+    while (!atomic_compare_exchange_weak_explicit(
+        pushed, &before, entry, memory_order_release, memory_order_relaxed));
+    /* The entry may be gone by now; the queue stays. */
     na_queue_wake(queue);
-    hg_unlock(&queue->lock);
     hg_waker_ring(&queue->waker);
 }
 
-/* The lock is held. */
+/* The first entry of a lane, taken off; NULL. The lock is held. */
+static struct na_completion *na_queue_pop(struct na_queue *queue, unsigned lane)
+{
+    struct na_completion *entry = queue->head[lane];
+    struct na_completion *pushed;
+
+    if (entry == NULL) {
+        pushed = atomic_exchange_explicit(
+            &queue->pushed[lane], NULL, memory_order_acquire);
+        while (pushed != NULL) { /* turn it over */
+            struct na_completion *next = pushed->next;
+
+            pushed->next = entry;
+            entry = pushed;
+            pushed = next;
+        }
+    }
+    if (entry == NULL)
+        return NULL;
+    queue->head[lane] = entry->next;
+    atomic_fetch_sub_explicit(&queue->count[lane], 1, memory_order_relaxed);
+    return entry;
+}
+
 static struct na_completion *na_queue_take(
     struct na_queue *queue, unsigned lanes)
 {
+    struct na_completion *entry = NULL;
     unsigned lane;
 
-    for (lane = 0; lane < NA_LANE_MAX; lane++) {
-        struct na_completion *entry = queue->head[lane];
-
-        if ((lanes & (1u << lane)) == 0 || entry == NULL)
-            continue;
-        queue->head[lane] = entry->next;
-        atomic_fetch_sub_explicit(&queue->count[lane], 1, memory_order_relaxed);
-        return entry;
+    hg_lock(&queue->lock);
+    for (lane = 0; lane < NA_LANE_MAX && entry == NULL; lane++) {
+        if ((lanes & (1u << lane)) != 0)
+            entry = na_queue_pop(queue, lane);
     }
-    return NULL;
+    hg_unlock(&queue->lock);
+    return entry;
 }
 
 HG_PRIVATE unsigned na_queue_run(
@@ -74,16 +97,13 @@ HG_PRIVATE unsigned na_queue_run(
 
     if (!na_queue_has(queue, lanes))
         return 0;
-    hg_lock(&queue->lock);
-    queue->running++;
-    while (n < max && (entry = na_queue_take(queue, lanes)) != NULL) {
-        hg_unlock(&queue->lock);
+    atomic_fetch_add(&queue->running, 1);
+    while (n < max && na_queue_has(queue, lanes) &&
+        (entry = na_queue_take(queue, lanes)) != NULL) {
         entry->run(entry);
         n++;
-        hg_lock(&queue->lock);
     }
-    queue->running--;
-    hg_unlock(&queue->lock);
+    atomic_fetch_sub(&queue->running, 1);
     return n;
 }
 
@@ -96,24 +116,28 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue)
 {
     struct na_link *link;
 
+    if (atomic_load(&queue->waiters) == 0)
+        return;
+    hg_lock(&queue->lock);
     for (link = queue->naps.next; link != &queue->naps; link = link->next)
         hg_waker_wake(HG_CONTAINER_OF(link, struct hg_nap, link));
+    hg_unlock(&queue->lock);
 }
 
 HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const bool *taken, uint64_t deadline)
+    const _Atomic bool *taken, uint64_t deadline)
 {
     na_return_t ret = NA_SUCCESS;
     struct hg_nap nap;
 
-    queue->waiters++;
+    atomic_fetch_add(&queue->waiters, 1);
     while (ret == NA_SUCCESS && !na_queue_has(queue, lanes) &&
-        (taken == NULL || *taken)) {
+        (taken == NULL || atomic_load(taken))) {
         if (hg_clock_now() >= deadline)
             ret = NA_TIMEOUT;
         else
             ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
     }
-    queue->waiters--;
+    atomic_fetch_sub(&queue->waiters, 1);
     return na_queue_has(queue, lanes) ? NA_SUCCESS : ret;
 }

@@ -8,9 +8,18 @@
  * of the application; and calls that arrived for its handlers, which a wait
  * inside a handler must be able to leave alone.
  *
- * Locking: one mutex, for a few instructions. Pushing wakes whoever waits:
- * a trigger that naps, a sleeping progress through the waker. No callback runs
- * under the lock.
+ * A lane has two ends. What is pushed goes on a stack, by one exchange and
+ * without a lock, so that who completes never waits for who runs. Who runs
+ * takes one entry at a time off a list, under the lock; once the list is empty
+ * the whole stack, turned over, becomes the list. So entries keep their order,
+ * and nobody keeps more than the one it runs from the others.
+ *
+ * Locking: one mutex guards the lists and the naps, for a few instructions.
+ * Pushing wakes whoever waits: a trigger that naps, a sleeping progress through
+ * the waker. It takes the mutex only if somebody naps: who pushes counts the
+ * entry, then looks for waiters, and who waits counts itself, then looks for
+ * entries, all sequentially consistent, so one of the two sees the other. No
+ * callback runs under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -30,13 +39,12 @@ enum na_lane {
 
 struct na_queue {
     pthread_mutex_t lock;
-    /* Guarded by lock; the counts are also read without it, as hints. */
-    struct na_completion *head[NA_LANE_MAX];
-    struct na_completion *tail[NA_LANE_MAX];
-    _Atomic uint32_t count[NA_LANE_MAX];
-    uint32_t waiters;
-    uint32_t running;    /* threads in na_queue_run */
-    struct na_link naps; /* those of them that sleep */
+    _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
+    struct na_completion *head[NA_LANE_MAX]; /* older ones, in order; lock */
+    _Atomic uint32_t count[NA_LANE_MAX]; /* both; never less than there are */
+    _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
+    _Atomic uint32_t running; /* threads in na_queue_run */
+    struct na_link naps;      /* waiters that sleep; lock */
     struct hg_waker waker;
 };
 
@@ -55,15 +63,15 @@ HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max);
 
-/* Whether any of the lanes has an entry; a hint, exact for who pushed. */
+/* Whether any of the lanes has an entry; exact for who pushed, and a hint for
+ * others: what is counted may be pushed a moment later. */
 static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) != 0 &&
-            atomic_load_explicit(&queue->count[lane], memory_order_acquire) !=
-                0)
+            atomic_load(&queue->count[lane]) != 0)
             return true;
     }
     return false;
@@ -73,9 +81,9 @@ static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
  * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
  * The lock is held, and free while sleeping. */
 HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
-    const bool *taken, uint64_t deadline);
+    const _Atomic bool *taken, uint64_t deadline);
 
-/* Let those who wait look again; the lock is held. */
+/* Let those who wait look again, after a change that they look for. */
 HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 
 #endif
