@@ -5386,6 +5386,15 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
 HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
 
+/* Memory of the library's own, zeroed, for a handle with `flags`: the
+ * transport's, or ordinary. The block may outlive the class. NA_NOMEM, not
+ * logged. */
+HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
+    unsigned long flags, struct na_mem_block *block_p);
+
+/* Free it; a block of zeros is allowed. */
+HG_PRIVATE void na_rma_free(struct na_mem_block *block);
+
 /* Release leaked handles; the number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 
@@ -5426,6 +5435,31 @@ HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
         na_cursor_advance(&writer, run);
         size -= run;
     }
+}
+
+/* ---- Memory ---- */
+
+HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
+    unsigned long flags, struct na_mem_block *block_p)
+{
+    struct na_mem_block block = {NULL, size, NULL, NULL};
+
+    if (na_class_ops(na_class)->mem_alloc(na_class, flags, &block) !=
+        NA_SUCCESS) {
+        block.memory = hg_mem_calloc(1, (size_t) size);
+        if (block.memory == NULL)
+            return NA_NOMEM;
+    }
+    *block_p = block;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_rma_free(struct na_mem_block *block)
+{
+    if (block->release != NULL)
+        block->release(block);
+    else
+        hg_mem_free(block->memory);
 }
 
 /* ---- Handles ---- */
@@ -9919,11 +9953,19 @@ struct na_sm_hints {
 #define NA_SM_PUBLIC_SIZE ((sizeof(struct na_sm_public) + 4095) & ~4095ul)
 #define NA_SM_HINTS_SIZE ((sizeof(struct na_sm_hints) + 4095) & ~4095ul)
 
+/* The same as na_sm_page_create, but what went wrong is left in errno, and is
+ * not logged. */
+HG_PRIVATE bool na_sm_page_make(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
+
 /* A new memory of `size` bytes, mapped, and the descriptor that names it to
  * peers, which the caller closes. With `read_only`, they cannot write it.
  * NA_IO_ERROR, logged: no descriptor, or no memory. */
 HG_PRIVATE na_return_t na_sm_page_create(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
+
+/* Whether a descriptor's memory can neither shrink nor grow any more. */
+HG_PRIVATE bool na_sm_page_is_sealed(int fd);
 
 /* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR,
  * logged: it is not of that size, or not sealed; NA_NOMEM, logged. */
@@ -10006,7 +10048,8 @@ HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what)
             "; raise it (ulimit -n)",
             what, (uint64_t) limit.rlim_cur);
     else
-        hg_log_error("sm", "no descriptor for %s: %s", what, strerror(error));
+        hg_log_error(
+            "sm", "no descriptor or memory for %s: %s", what, strerror(error));
     return NA_IO_ERROR;
 }
 
@@ -10021,15 +10064,15 @@ static int na_sm_page_weaken(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-HG_PRIVATE na_return_t na_sm_page_create(
+HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int given;
+    int given, error;
     void *memory;
 
     if (fd < 0)
-        return na_sm_page_no_fd(name);
+        return false;
     NA_SM_STEP();
     if (ftruncate(fd, (off_t) size) != 0)
         goto close_fd;
@@ -10050,26 +10093,42 @@ HG_PRIVATE na_return_t na_sm_page_create(
         (void) close(fd);
     *memory_p = memory;
     *fd_p = given;
-    return NA_SUCCESS;
+    return true;
 
 unmap:
+    error = errno;
     (void) munmap(memory, size);
+    errno = error;
 close_fd:
-    hg_log_error("sm", "no memory for %s: %s", name, strerror(errno));
+    error = errno;
     (void) close(fd);
-    return NA_IO_ERROR;
+    errno = error;
+    return false;
+}
+
+HG_PRIVATE na_return_t na_sm_page_create(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
+{
+    if (na_sm_page_make(name, size, read_only, memory_p, fd_p))
+        return NA_SUCCESS;
+    return na_sm_page_no_fd(name);
+}
+
+HG_PRIVATE bool na_sm_page_is_sealed(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & NA_SM_PAGE_SEALS) == NA_SM_PAGE_SEALS;
 }
 
 HG_PRIVATE na_return_t na_sm_page_map(
     int fd, size_t size, bool read_only, void **memory_p)
 {
     struct stat stat;
-    int seals = fcntl(fd, F_GET_SEALS);
     void *memory;
 
-    if (seals < 0 || (seals & NA_SM_PAGE_SEALS) != NA_SM_PAGE_SEALS ||
-        fstat(fd, &stat) != 0 || stat.st_size < 0 ||
-        (uint64_t) stat.st_size != size) {
+    if (!na_sm_page_is_sealed(fd) || fstat(fd, &stat) != 0 ||
+        stat.st_size < 0 || (uint64_t) stat.st_size != size) {
         hg_log_error("sm", "a peer sent memory of another size, or unsealed");
         return NA_PROTOCOL_ERROR;
     }
@@ -10120,6 +10179,611 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
 
 #endif
 
+/* ==== gen/na/sm_arena.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_arena.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_arena: memory that the library allocates for the application's bulk data,
+ * such that peers can map it and copy it directly.
+ *
+ * An arena is a memfd with an allocator of pages. A class makes them as they
+ * are needed, from 4 MiB up, each twice as large as the one before it, and
+ * keeps them until it is closed; a page takes memory when it is first touched.
+ * There are two sorts: of READ_ONLY memory, which peers can only map read-only
+ * (see sm_page.h), and of the rest. A peer that maps an arena can reach all
+ * of it, also what lies there for others: see na.h.
+ *
+ *     arena   |block|block|      free      |block|      never used      |
+ *     used     11111 11111 0000000000000000 11111 0000000000000000000000
+ *     dirty    11111 11111 1111111100000000 11111 0000000000000000000000
+ *                          ^ left as it was ^ a hole was punched
+ *
+ * What is known about an arena lies in private memory; nothing that is read
+ * from the shared pages is believed. A block consists of whole pages. It is
+ * zeroed where pages are dirty, when it is handed out. From 1 MiB up a block
+ * that comes back gives its memory to the system by a hole, if the seals allow
+ * that: of READ_ONLY memory they do not, which stays as large as it ever was.
+ * (A peer that maps an arena writable may spoil zeros, as everything there.)
+ *
+ * A block may outlive its class; the set of arenas goes with the last of both.
+ * In the child of a fork blocks are the parent's, shared: nothing is given
+ * back there.
+ *
+ * Locking: one mutex a set, with no lock inside it. The dirty bits of a page
+ * belong to whoever has the page. Must not know: peers, transfers.
+ */
+#ifndef HG_GEN_NA_SM_ARENA_H
+#define HG_GEN_NA_SM_ARENA_H
+
+/* #include "na/sm_page.h" */
+
+#if HG_ENABLE_SM
+
+#define NA_SM_ARENAS 64u /* of a class; their ids are 1 to this */
+#define NA_SM_ARENA_PAGE ((uint64_t) 4096)
+#define NA_SM_ARENA_UNIT ((uint64_t) 4 << 20)  /* sizes are multiples */
+#define NA_SM_ARENA_LARGE ((uint64_t) 1 << 30) /* the doubling ends */
+#define NA_SM_ARENA_MAX ((uint64_t) 64 << 30)
+#define NA_SM_ARENA_HOLE ((uint64_t) 1 << 20) /* blocks that leave one */
+
+struct na_sm_arenas;
+
+/* An empty set. NULL: out of memory (logged). */
+HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
+
+/* The class is closing: descriptors are closed, and the memory goes once no
+ * block is left. NULL is allowed. */
+HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
+
+/* Around fork: so that the child finds the set whole, and in the child, where
+ * descriptors are closed. */
+HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas);
+HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas);
+HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas);
+
+/* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
+ * NA_NOMEM, not logged: the system gives none, or there are enough arenas. */
+HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
+    unsigned long flags, struct na_mem_block *block);
+
+/* The arena that memory lies in, and where: its id, or 0 if the segments are
+ * not one run in one arena. */
+HG_PRIVATE __attribute__((unused)) uint32_t na_sm_arena_find(
+    struct na_sm_arenas *arenas, const struct na_segment *segments,
+    na_size_t count, uint64_t *offset_p);
+
+/* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
+ * there is no such arena. */
+HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_arena.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_arena.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_arena: see sm_arena.h. */
+/* #include "na/sm_arena.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+
+struct na_sm_arena {
+    unsigned char *base;
+    uint64_t pages; /* a multiple of 64 */
+    uint64_t unused;
+    uint64_t low;   /* no page before this one is free */
+    uint64_t *used; /* a bit for each page, then those of dirty */
+    _Atomic uint64_t *dirty;
+    int fd;
+    bool read_only;
+};
+
+struct na_sm_arenas {
+    pthread_mutex_t lock;
+    unsigned count;
+    uint64_t blocks;
+    uint64_t next[2]; /* sizes of the next arenas: of writable, of read-only */
+    pid_t pid;        /* whose they are */
+    bool closed;
+    bool told; /* that there was no memory */
+    struct na_sm_arena arena[NA_SM_ARENAS];
+};
+
+/* ---- Sets ---- */
+
+HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
+{
+    struct na_sm_arenas *arenas =
+        (struct na_sm_arenas *) hg_mem_calloc(1, sizeof(*arenas));
+
+    if (arenas == NULL || hg_lock_init(&arenas->lock) != HG_SUCCESS) {
+        if (arenas == NULL)
+            hg_log_error("sm", "no memory for arenas");
+        hg_mem_free(arenas);
+        return NULL;
+    }
+    arenas->next[false] = NA_SM_ARENA_UNIT;
+    arenas->next[true] = NA_SM_ARENA_UNIT;
+    arenas->pid = getpid();
+    return arenas;
+}
+
+/* The lock is held, and is released. */
+static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
+{
+    bool last = arenas->closed && arenas->blocks == 0;
+    unsigned i;
+
+    hg_unlock(&arenas->lock);
+    if (!last)
+        return;
+    for (i = 0; i < arenas->count; i++) {
+        struct na_sm_arena *arena = &arenas->arena[i];
+
+        na_sm_page_unmap(
+            arena->base, (size_t) (arena->pages * NA_SM_ARENA_PAGE));
+        hg_mem_free(arena->used);
+    }
+    pthread_mutex_destroy(&arenas->lock);
+    hg_mem_free(arenas);
+}
+
+static void na_sm_arenas_close_fds(struct na_sm_arenas *arenas)
+{
+    unsigned i;
+
+    for (i = 0; i < arenas->count; i++) {
+        if (arenas->arena[i].fd >= 0)
+            (void) close(arenas->arena[i].fd);
+        arenas->arena[i].fd = -1;
+    }
+}
+
+HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
+{
+    if (arenas == NULL)
+        return;
+    hg_lock(&arenas->lock);
+    assert(!arenas->closed);
+    na_sm_arenas_close_fds(arenas);
+    arenas->closed = true;
+    na_sm_arenas_leave(arenas);
+}
+
+HG_PRIVATE void na_sm_arenas_lock(struct na_sm_arenas *arenas)
+{
+    hg_lock(&arenas->lock);
+}
+
+HG_PRIVATE void na_sm_arenas_unlock(struct na_sm_arenas *arenas)
+{
+    hg_unlock(&arenas->lock);
+}
+
+HG_PRIVATE void na_sm_arenas_forked(struct na_sm_arenas *arenas)
+{
+    na_sm_arenas_close_fds(arenas);
+}
+
+/* ---- Pages ---- */
+
+/* Of pages [first, first + count), those of a word, whose number in the arena
+ * goes up; *first and *count become what is left. */
+static uint64_t na_sm_arena_step(
+    uint64_t *first, uint64_t *count, uint64_t *word_p)
+{
+    uint64_t bit = *first % 64;
+    uint64_t n = 64 - bit < *count ? 64 - bit : *count;
+    uint64_t ones = n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+
+    *word_p = *first / 64;
+    *first += n;
+    *count -= n;
+    return ones << bit;
+}
+
+/* The first run of `count` free pages. */
+static bool na_sm_arena_search(
+    const struct na_sm_arena *arena, uint64_t count, uint64_t *first_p)
+{
+    uint64_t page = arena->low;
+    uint64_t run = 0;
+
+    while (page < arena->pages) {
+        uint64_t left = 64 - page % 64; /* in this word */
+        uint64_t word = arena->used[page / 64] >> page % 64;
+        bool taken = (word & 1) != 0;
+        uint64_t same = taken ? ~word : word; /* 0: all that is left */
+        uint64_t n = same == 0 ? left : (uint64_t) __builtin_ctzll(same);
+
+        n = n < left ? n : left;
+        page += n;
+        run = taken ? 0 : run + n;
+        if (run >= count) {
+            *first_p = page - run;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Take pages; the lock is held. */
+static bool na_sm_arena_take(
+    struct na_sm_arena *arena, uint64_t count, uint64_t *first_p)
+{
+    uint64_t first, word;
+
+    if (arena->unused < count || !na_sm_arena_search(arena, count, &first))
+        return false;
+    *first_p = first;
+    arena->unused -= count;
+    if (first == arena->low)
+        arena->low = first + count;
+    while (count > 0) {
+        uint64_t mask = na_sm_arena_step(&first, &count, &word);
+
+        assert((arena->used[word] & mask) == 0);
+        arena->used[word] |= mask;
+    }
+    return true;
+}
+
+static void na_sm_arena_give(
+    struct na_sm_arena *arena, uint64_t first, uint64_t count)
+{
+    uint64_t word;
+
+    arena->unused += count;
+    if (first < arena->low)
+        arena->low = first;
+    while (count > 0) {
+        uint64_t mask = na_sm_arena_step(&first, &count, &word);
+
+        assert((arena->used[word] & mask) == mask);
+        arena->used[word] &= ~mask;
+    }
+}
+
+/* Zero what is dirty of pages just taken, and note that they will be. */
+static void na_sm_arena_clean(
+    struct na_sm_arena *arena, uint64_t first, uint64_t count)
+{
+    uint64_t word;
+
+    while (count > 0) {
+        uint64_t mask = na_sm_arena_step(&first, &count, &word);
+        uint64_t was = atomic_fetch_or(&arena->dirty[word], mask) & mask;
+
+        for (; was != 0; was &= was - 1) {
+            uint64_t page = word * 64 + (uint64_t) __builtin_ctzll(was);
+
+            memset(arena->base + page * NA_SM_ARENA_PAGE, 0,
+                (size_t) NA_SM_ARENA_PAGE);
+        }
+    }
+}
+
+/* Give the memory of pages still taken back to the system, if it takes it:
+ * they read as zeros then. */
+static void na_sm_arena_punch(
+    struct na_sm_arena *arena, uint64_t first, uint64_t count)
+{
+    uint64_t word;
+
+    if (madvise(arena->base + first * NA_SM_ARENA_PAGE,
+            (size_t) (count * NA_SM_ARENA_PAGE), MADV_REMOVE) != 0)
+        return;
+    while (count > 0) {
+        uint64_t mask = na_sm_arena_step(&first, &count, &word);
+
+        atomic_fetch_and(&arena->dirty[word], ~mask);
+    }
+}
+
+/* ---- Arenas ---- */
+
+/* Make an arena with room for `need` bytes; the lock is held. NULL: nothing
+ * was made, which is logged once. */
+static struct na_sm_arena *na_sm_arena_grow(
+    struct na_sm_arenas *arenas, bool read_only, uint64_t need)
+{
+    struct na_sm_arena *arena = &arenas->arena[arenas->count];
+    uint64_t size = arenas->next[read_only];
+    struct rlimit limit;
+    void *base = NULL;
+    uint64_t words;
+
+    if (arenas->count == NA_SM_ARENAS || need > NA_SM_ARENA_MAX)
+        return NULL;
+    if (size < need)
+        size =
+            (need + NA_SM_ARENA_UNIT - 1) / NA_SM_ARENA_UNIT * NA_SM_ARENA_UNIT;
+    words = size / NA_SM_ARENA_PAGE / 64;
+    arena->used = (uint64_t *) hg_mem_calloc(2 * (size_t) words, 8);
+    if (arena->used == NULL)
+        return NULL;
+    /* To exceed this limit is a signal, which ends most processes. */
+    errno = EFBIG;
+    if ((getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+            limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < size) ||
+        !na_sm_page_make(
+            "hg-arena", (size_t) size, read_only, &base, &arena->fd)) {
+        if (!arenas->told)
+            hg_log_info("sm",
+                "no memory for an arena, so bulk memory is ordinary: %s",
+                strerror(errno));
+        arenas->told = true;
+        hg_mem_free(arena->used);
+        return NULL;
+    }
+    arena->dirty = (_Atomic uint64_t *) (void *) (arena->used + words);
+    arena->base = (unsigned char *) base;
+    arena->pages = words * 64;
+    arena->unused = arena->pages;
+    arena->low = 0;
+    arena->read_only = read_only;
+    arenas->count++;
+    arenas->next[read_only] =
+        size < NA_SM_ARENA_LARGE / 2 ? 2 * size : NA_SM_ARENA_LARGE;
+    return arena;
+}
+
+/* The arena that an address lies in; the lock is held. */
+static struct na_sm_arena *na_sm_arena_of(
+    struct na_sm_arenas *arenas, const void *address)
+{
+    unsigned i;
+
+    for (i = 0; i < arenas->count; i++) {
+        struct na_sm_arena *arena = &arenas->arena[i];
+
+        if ((uintptr_t) address - (uintptr_t) arena->base <
+            arena->pages * NA_SM_ARENA_PAGE)
+            return arena;
+    }
+    return NULL;
+}
+
+static uint64_t na_sm_arena_count(na_size_t size)
+{
+    return (size + NA_SM_ARENA_PAGE - 1) / NA_SM_ARENA_PAGE;
+}
+
+/* Take a block back. */
+static void na_sm_arena_release(struct na_mem_block *block)
+{
+    struct na_sm_arenas *arenas = (struct na_sm_arenas *) block->owner;
+    struct na_sm_arena *arena;
+    uint64_t count = na_sm_arena_count(block->size);
+    uint64_t first;
+
+    if (getpid() != arenas->pid)
+        return;
+    hg_lock(&arenas->lock);
+    arena = na_sm_arena_of(arenas, block->memory);
+    assert(arena != NULL && arenas->blocks > 0);
+    hg_unlock(&arenas->lock);
+    first = (uint64_t) ((unsigned char *) block->memory - arena->base) /
+        NA_SM_ARENA_PAGE;
+    if (count * NA_SM_ARENA_PAGE >= NA_SM_ARENA_HOLE)
+        na_sm_arena_punch(arena, first, count);
+    hg_lock(&arenas->lock);
+    na_sm_arena_give(arena, first, count);
+    arenas->blocks--;
+    na_sm_arenas_leave(arenas);
+}
+
+HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
+    unsigned long flags, struct na_mem_block *block)
+{
+    bool read_only = flags == NA_MEM_READ_ONLY;
+    struct na_sm_arena *arena = NULL;
+    uint64_t count;
+    uint64_t first = 0;
+    unsigned i;
+
+    if (block->size == 0 || block->size > NA_SM_ARENA_MAX)
+        return NA_NOMEM;
+    count = na_sm_arena_count(block->size);
+    hg_lock(&arenas->lock);
+    for (i = 0; i < arenas->count && arena == NULL; i++) {
+        if (arenas->arena[i].read_only == read_only &&
+            na_sm_arena_take(&arenas->arena[i], count, &first))
+            arena = &arenas->arena[i];
+    }
+    if (arena == NULL) {
+        arena = na_sm_arena_grow(arenas, read_only, count * NA_SM_ARENA_PAGE);
+        if (arena != NULL)
+            (void) na_sm_arena_take(arena, count, &first);
+    }
+    if (arena != NULL)
+        arenas->blocks++;
+    hg_unlock(&arenas->lock);
+    if (arena == NULL)
+        return NA_NOMEM;
+    na_sm_arena_clean(arena, first, count);
+    block->memory = arena->base + first * NA_SM_ARENA_PAGE;
+    block->owner = arenas;
+    block->release = na_sm_arena_release;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+    const struct na_segment *segments, na_size_t count, uint64_t *offset_p)
+{
+    const struct na_sm_arena *arena;
+    uintptr_t start, end;
+    uint32_t id = 0;
+    na_size_t i;
+
+    assert(count > 0);
+    start = (uintptr_t) segments[0].address;
+    end = start;
+    for (i = 0; i < count; i++) {
+        if ((uintptr_t) segments[i].address != end ||
+            segments[i].size > UINTPTR_MAX - end)
+            return 0;
+        end += (uintptr_t) segments[i].size;
+    }
+    hg_lock(&arenas->lock);
+    arena = na_sm_arena_of(arenas, segments[0].address);
+    if (arena != NULL &&
+        end - (uintptr_t) arena->base <= arena->pages * NA_SM_ARENA_PAGE) {
+        id = (uint32_t) (arena - arenas->arena) + 1;
+        *offset_p = start - (uintptr_t) arena->base;
+    }
+    hg_unlock(&arenas->lock);
+    return id;
+}
+
+HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id)
+{
+    int fd = -1;
+
+    hg_lock(&arenas->lock);
+    if (id >= 1 && id <= arenas->count)
+        fd = arenas->arena[id - 1].fd;
+    hg_unlock(&arenas->lock);
+    return fd;
+}
+
+#endif
+
+/* ==== gen/na/sm_window.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_window.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_window: a peer's arenas as this process maps them, by their ids.
+ *
+ *     unknown --asked--> asked --opened--> open
+ *        ^                 |  \
+ *        +-----again-------+   +--refused--> shut
+ *
+ * What a peer says is checked before it is mapped: the descriptor is a memfd
+ * sealed against shrinking and growing, and of a size that an arena can have.
+ * So no access in the mapping can fault. It is mapped writable if the
+ * descriptor allows that.
+ *
+ * Locking: its user's; for a pair, the address lock. Must not know: peers, and
+ * how descriptors come.
+ */
+#ifndef HG_GEN_NA_SM_WINDOW_H
+#define HG_GEN_NA_SM_WINDOW_H
+
+/* #include "na/sm_arena.h" */
+
+#if HG_ENABLE_SM
+
+enum na_sm_window_state {
+    NA_SM_WINDOW_UNKNOWN,
+    NA_SM_WINDOW_ASKED,
+    NA_SM_WINDOW_OPEN,
+    NA_SM_WINDOW_SHUT /* it cannot be had */
+};
+
+struct na_sm_window {
+    unsigned char *base;
+    uint64_t size;
+    bool writable;
+    uint8_t state; /* enum na_sm_window_state */
+};
+
+struct na_sm_windows {
+    struct na_sm_window window[NA_SM_ARENAS]; /* by id - 1 */
+};
+
+/* Map what was asked for. NA_PROTOCOL_ERROR: it is no arena; NA_NOMEM: the
+ * system does not map it. Logged; the window is shut then. The descriptor stays
+ * the caller's. */
+HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd);
+
+/* Where a range of an open window is. NULL: past its end, or to be written
+ * where that cannot be. */
+HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
+    uint64_t offset, uint64_t size, bool write);
+
+/* Unmap everything, and free the table. NULL is allowed. */
+HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_window.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_window.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_window: see sm_window.h. */
+/* #include "na/sm_window.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+
+HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
+{
+    struct stat there;
+    void *base;
+
+    assert(window->state == NA_SM_WINDOW_ASKED && window->base == NULL);
+    window->state = NA_SM_WINDOW_SHUT;
+    if (!na_sm_page_is_sealed(fd) || fstat(fd, &there) != 0 ||
+        there.st_size <= 0 || (uint64_t) there.st_size > NA_SM_ARENA_MAX ||
+        (uint64_t) there.st_size % NA_SM_ARENA_UNIT != 0) {
+        hg_log_error("sm", "a peer sent what is no arena");
+        return NA_PROTOCOL_ERROR;
+    }
+    window->writable = true;
+    base = mmap(NULL, (size_t) there.st_size, PROT_READ | PROT_WRITE,
+        MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED && (errno == EPERM || errno == EACCES)) {
+        window->writable = false;
+        base = mmap(NULL, (size_t) there.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    if (base == MAP_FAILED) {
+        hg_log_info("sm", "cannot map %" PRIu64 " bytes of a peer's: %s",
+            (uint64_t) there.st_size, strerror(errno));
+        return NA_NOMEM;
+    }
+    window->base = (unsigned char *) base;
+    window->size = (uint64_t) there.st_size;
+    window->state = NA_SM_WINDOW_OPEN;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE unsigned char *na_sm_window_at(const struct na_sm_window *window,
+    uint64_t offset, uint64_t size, bool write)
+{
+    assert(window->state == NA_SM_WINDOW_OPEN);
+    if (offset > window->size || size > window->size - offset ||
+        (write && !window->writable))
+        return NULL;
+    return window->base + offset;
+}
+
+HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
+{
+    unsigned i;
+
+    for (i = 0; windows != NULL && i < NA_SM_ARENAS; i++)
+        na_sm_page_unmap(
+            windows->window[i].base, (size_t) windows->window[i].size);
+    hg_mem_free(windows);
+}
+
+#endif
+
 /* ==== gen/na/sm_meet.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_meet.h"
@@ -10154,7 +10818,8 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
  *
  * `slot` is the bit that the other side sets in our hint page; `name`, of
  * HELLO, where the dialler listens, or nothing. After that the socket carries
- * nothing but bells, of one byte, and the news of its end.
+ * bells, of one byte, what is said about arenas (see sm_reach.h), and the news
+ * of its end.
  *
  * Locking: none. Must not know: addresses, rings.
  */
@@ -10170,7 +10835,14 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
-enum na_sm_packet_kind { NA_SM_HELLO = 1, NA_SM_WELCOME, NA_SM_REFUSE };
+enum na_sm_packet_kind {
+    NA_SM_BELL, /* one byte, whatever it is */
+    NA_SM_HELLO,
+    NA_SM_WELCOME,
+    NA_SM_REFUSE,
+    NA_SM_ASK, /* for an arena, whose id is in `slot` */
+    NA_SM_GRANT
+};
 
 enum { NA_SM_FD_PUBLIC, NA_SM_FD_HINTS, NA_SM_FD_PAIR };
 
@@ -10550,6 +11222,11 @@ static na_return_t na_sm_packet_decode(
     size_t length;
     size_t i;
 
+    if (size == 1) {
+        packet->version = NA_SM_VERSION;
+        packet->kind = NA_SM_BELL;
+        return NA_SUCCESS;
+    }
     if (size < 8 || hg_wire_load32(bytes) != NA_SM_MAGIC)
         return NA_PROTOCOL_ERROR;
     packet->version = hg_wire_load16(bytes + 4);
@@ -10744,6 +11421,7 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 /* #include "na/cursor.h" */
 /* #include "na/loop.h" */
 /* #include "na/sm_meet.h" */
+/* #include "na/sm_window.h" */
 
 #if HG_ENABLE_SM
 
@@ -10830,6 +11508,8 @@ struct na_sm_addr {
     uint32_t peer_slot;
     uint64_t rung; /* the last sleep of the peer that we ended */
     struct na_sm_out out;
+    struct na_sm_windows *windows; /* the peer's arenas; NULL: none asked for */
+    uint64_t granted;              /* of ours, a bit for each id - 1 */
 };
 
 /* A connection that has not said HELLO. */
@@ -10856,6 +11536,7 @@ struct na_sm_class {
     int public_fd;
     int hints_fd;
     struct na_sm_public *public_page;
+    struct na_sm_arenas *arenas; /* memory for peers to map */
     struct na_sm_hints *hints;
     unsigned char *bounce; /* a message, while it is looked at; polling */
     struct na_link live;   /* of all classes of the process; see sm.c */
@@ -11274,6 +11955,9 @@ HG_PRIVATE void na_sm_peer_part(
     addr->shared = NULL;
     addr->peer_public = NULL;
     addr->peer_hints = NULL;
+    na_sm_windows_free(addr->windows);
+    addr->windows = NULL;
+    addr->granted = 0;
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
         NA_SM_STEP();
@@ -11366,6 +12050,199 @@ HG_PRIVATE void na_sm_peer_bury(
     na_sm_peer_complete(self, &sends, ret);
     core->addr_dead(&addr->base, ret);
     core->addr_unref(&addr->base);
+}
+
+#endif
+
+/* ==== gen/na/sm_reach.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_reach.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_reach: how a peer's arenas come to be mapped here, on the pair's socket.
+ *
+ *     initiator                          owner
+ *       ASK: arena id ------------------->
+ *       <------------- GRANT: arena id, + its descriptor
+ *     or
+ *       <------------- GRANT: arena id, without: no, or not now
+ *
+ * Nobody waits for an answer: a transfer takes the other ways until the arena
+ * is there, and for good if it does not come. An arena is granted once in a
+ * connection, so there are at most 64 such packets each way and floods of ASK
+ * come to nothing; what makes no sense is counted and ignored:
+ *
+ *     sm_arena_granted   arenas that were given to peers
+ *     sm_arena_refused   ASK for what there is not, or was granted before
+ *     sm_arena_stray     GRANT that nobody asked for, or of no arena
+ *
+ * The descriptor is closed once it is mapped, so a peer never has more than
+ * two. A mapped arena is open to the peer as a whole.
+ *
+ * Locking: the table of windows and the marks of grants are guarded by the
+ * address lock; packets are the polling thread's.
+ */
+#ifndef HG_GEN_NA_SM_REACH_H
+#define HG_GEN_NA_SM_REACH_H
+
+/* #include "na/sm_peer.h" */
+
+#if HG_ENABLE_SM
+
+enum na_sm_reach {
+    NA_SM_REACH_HERE,
+    NA_SM_REACH_ASKED, /* perhaps later */
+    NA_SM_REACH_NEVER
+};
+
+/* Where bytes of a peer's arena are in this process. The address lock is held,
+ * and the place is good as long as it is, or as na_sm_peer_part is kept from
+ * running otherwise. Asks the peer at the first use of an arena. */
+HG_PRIVATE __attribute__((unused)) enum na_sm_reach na_sm_reach(
+    struct na_sm_addr *addr, uint32_t id, uint64_t offset, uint64_t size,
+    bool write, unsigned char **at_p);
+
+/* A packet came from a peer after the connection began; its descriptors stay
+ * the caller's. */
+HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_packet *packet);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_reach.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_reach.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_reach: see sm_reach.h. */
+/* #include "na/sm_reach.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+
+/* Say something about an arena; the address lock is held. */
+static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
+    enum na_sm_packet_kind kind, uint32_t id, na_return_t reason, int fd)
+{
+    struct na_sm_packet packet;
+
+    memset(&packet, 0, sizeof(packet));
+    packet.version = NA_SM_VERSION;
+    packet.kind = (uint8_t) kind;
+    packet.incarnation = addr->base.na_class->incarnation;
+    packet.slot = id;
+    packet.reason = (uint32_t) reason;
+    packet.fds[0] = fd;
+    return na_sm_packet_send(addr->fd, &packet, fd >= 0 ? 1 : 0);
+}
+
+/* ---- The initiator ---- */
+
+/* Ask for an arena, once; the address lock is held. */
+static void na_sm_reach_ask(
+    struct na_sm_addr *addr, uint32_t id, struct na_sm_window *window)
+{
+    if (window->state != NA_SM_WINDOW_UNKNOWN ||
+        na_sm_peer_state(addr) != NA_SM_READY)
+        return;
+    if (na_sm_reach_say(addr, NA_SM_ASK, id, NA_SUCCESS, -1) == NA_SUCCESS)
+        window->state = NA_SM_WINDOW_ASKED;
+}
+
+HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
+    uint64_t offset, uint64_t size, bool write, unsigned char **at_p)
+{
+    struct na_sm_window *window;
+    unsigned char *at;
+
+    if (id == 0 || id > NA_SM_ARENAS)
+        return NA_SM_REACH_NEVER;
+    if (HG_UNLIKELY(addr->windows == NULL)) {
+        if (na_sm_peer_state(addr) == NA_SM_READY)
+            addr->windows = (struct na_sm_windows *) hg_mem_calloc(
+                1, sizeof(*addr->windows));
+        if (addr->windows == NULL) /* memory may be there later */
+            return NA_SM_REACH_ASKED;
+    }
+    window = &addr->windows->window[id - 1];
+    if (HG_LIKELY(window->state == NA_SM_WINDOW_OPEN)) {
+        at = na_sm_window_at(window, offset, size, write);
+        if (at == NULL)
+            return NA_SM_REACH_NEVER;
+        *at_p = at;
+        return NA_SM_REACH_HERE;
+    }
+    na_sm_reach_ask(addr, id, window);
+    return window->state == NA_SM_WINDOW_SHUT ? NA_SM_REACH_NEVER
+                                              : NA_SM_REACH_ASKED;
+}
+
+/* What came of an ASK; what to count, or NULL. */
+static const char *na_sm_reach_granted(
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    uint32_t id = packet->slot;
+    struct na_sm_window *window;
+
+    if (id == 0 || id > NA_SM_ARENAS || addr->windows == NULL)
+        return "sm_arena_stray";
+    window = &addr->windows->window[id - 1];
+    if (window->state != NA_SM_WINDOW_ASKED || packet->fd_count > 1)
+        return "sm_arena_stray";
+    if (packet->fd_count == 1)
+        return na_sm_window_open(window, packet->fds[0]) == NA_PROTOCOL_ERROR
+            ? "sm_arena_stray"
+            : NULL;
+    window->state =
+        packet->reason == NA_AGAIN ? NA_SM_WINDOW_UNKNOWN : NA_SM_WINDOW_SHUT;
+    return NULL;
+}
+
+/* ---- The owner ---- */
+
+/* Answer an ASK; what to count. Who does not read what we say has no answer:
+ * the socket has room for all that an honest peer asks for. */
+static const char *na_sm_reach_grant(
+    struct na_sm_class *self, struct na_sm_addr *addr, uint32_t id)
+{
+    int fd = na_sm_arena_fd(self->arenas, id);
+    uint64_t bit = UINT64_C(1) << (id - 1) % 64;
+    na_return_t ret;
+
+    if (fd >= 0 && (addr->granted & bit) != 0)
+        return "sm_arena_refused";
+    if (fd < 0) {
+        (void) na_sm_reach_say(addr, NA_SM_GRANT, id, NA_NOENTRY, -1);
+        return "sm_arena_refused";
+    }
+    ret = na_sm_reach_say(addr, NA_SM_GRANT, id, NA_SUCCESS, fd);
+    /* As many descriptors are under way as may be. */
+    if (ret == NA_AGAIN)
+        (void) na_sm_reach_say(addr, NA_SM_GRANT, id, NA_AGAIN, -1);
+    if (ret != NA_SUCCESS)
+        return "sm_arena_refused";
+    addr->granted |= bit;
+    return "sm_arena_granted";
+}
+
+HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    const char *counter = "sm_arena_stray";
+
+    hg_lock(&addr->lock);
+    if (packet->kind == NA_SM_ASK)
+        counter = na_sm_reach_grant(self, addr, packet->slot);
+    else if (packet->kind == NA_SM_GRANT)
+        counter = na_sm_reach_granted(addr, packet);
+    hg_unlock(&addr->lock);
+    if (counter != NULL)
+        self->base.core->count(&self->base, counter, 1);
 }
 
 #endif
@@ -13498,9 +14375,11 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
  * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
  * processes that share a folder but no network namespace. Rooms: sm_ring (the
  * records of one direction), sm_page (memory that is shared, and what every
- * class shows), sm_meet (names, sockets, credentials), sm_peer (addresses and
- * their life), sm_flow (what passes between two), sm_door (how it begins), and
- * this one: the class, its wheel and its sleep, and the table of slots.
+ * class shows), sm_arena (memory for peers to map), sm_window (theirs, mapped
+ * here), sm_meet (names, sockets, credentials), sm_peer (addresses and their
+ * life), sm_reach (how arenas are asked for), sm_flow (what passes between two),
+ * sm_door (how it begins), and this one: the class, its wheel and its sleep,
+ * and the table of slots.
  *
  * Awake, a class looks at its hint page, which costs nothing for idle peers;
  * once a millisecond it asks the sockets for news of deaths, callers and
@@ -13546,6 +14425,7 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void);
 /* #include "base/mem.h" */
 /* #include "na/sm_door.h" */
 /* #include "na/sm_flow.h" */
+/* #include "na/sm_reach.h" */
 /* #include "na/sm_rma.h" */
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
@@ -13577,6 +14457,7 @@ static void na_sm_fork_prepare(void)
         hg_lock(&self->lock);
         for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
             hg_lock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
+        na_sm_arenas_lock(self->arenas);
     }
 }
 
@@ -13584,6 +14465,7 @@ static void na_sm_fork_unlock(struct na_sm_class *self)
 {
     struct na_link *peer;
 
+    na_sm_arenas_unlock(self->arenas);
     for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
         hg_unlock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
     hg_unlock(&self->lock);
@@ -13627,6 +14509,7 @@ static void na_sm_fork_child(void)
         na_sm_close_fd(&self->spare_fd);
         na_sm_close_fd(&self->public_fd);
         na_sm_close_fd(&self->hints_fd);
+        na_sm_arenas_forked(self->arenas);
         na_sm_fork_unlock(self);
     }
     hg_unlock(&na_sm_live_lock);
@@ -13707,6 +14590,9 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
         hg_log_error("sm", "no memory for a class");
         return NA_NOMEM;
     }
+    self->arenas = na_sm_arenas_create();
+    if (self->arenas == NULL)
+        return NA_NOMEM;
     ret = na_sm_page_create(
         "hg-public", NA_SM_PUBLIC_SIZE, true, &pages, &self->public_fd);
     if (ret != NA_SUCCESS)
@@ -13763,6 +14649,7 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
     na_sm_rma_fini(self);
+    na_sm_arenas_close(self->arenas);
     hg_mem_free((void *) self->slots);
     hg_mem_free(self->bounce);
     hg_map_fini(&self->names);
@@ -13987,23 +14874,44 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
+/* ---- Memory ---- */
+
+static na_return_t na_sm_mem_alloc(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
+{
+    struct na_sm_class *self = na_sm_of(na_class);
+
+    return na_sm_is_forked(self)
+        ? NA_NOMEM
+        : na_sm_arena_alloc(self->arenas, flags, block);
+}
+
 /* ---- The wheel ---- */
 
 /* A peer's socket is readable: it rang, answers, or is gone. */
 static unsigned na_sm_hear_peer(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    char bell[8];
-    ssize_t got;
+    struct na_sm_packet packet;
+    na_return_t ret;
 
     if (na_sm_peer_state(addr) == NA_SM_DIALLING)
         return na_sm_door_answer(self, addr);
     if (addr->fd < 0 || na_sm_peer_state(addr) >= NA_SM_DYING)
         return 0;
     NA_SM_STEP();
-    got = recv(addr->fd, bell, sizeof(bell), MSG_DONTWAIT);
+    ret = na_sm_packet_recv(addr->fd, &packet);
     NA_SM_STEP();
-    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+    /* Of what came without its descriptor, for want of one, the rest. */
+    if ((ret == NA_SUCCESS || ret == NA_IO_ERROR) &&
+        packet.kind != NA_SM_BELL) {
+        na_sm_reach_hear(self, addr, &packet);
+        na_sm_packet_close(&packet);
+        atomic_store(&self->rung, true); /* there may be more */
+        return 1;
+    }
+    na_sm_packet_close(&packet);
+    if (ret != NA_DISCONNECT)
         return 0;
     hg_lock(&self->lock);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
@@ -14214,6 +15122,7 @@ static const struct na_plugin na_sm_plugin = {
     .wait_end = na_sm_wait_end,
     .cancel = na_sm_cancel,
     .max_frame_size = NA_SM_MSG_MAX,
+    .mem_alloc = na_sm_mem_alloc,
     .mem_retract = na_sm_rma_retract,
     .mem_end_local = na_sm_rma_end_local,
 };
@@ -14497,6 +15406,15 @@ static void na_plugins_mem_ignore(struct na_mem_handle *mem)
     (void) mem;
 }
 
+static na_return_t na_plugins_mem_ordinary(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
+{
+    (void) na_class;
+    (void) flags;
+    (void) block;
+    return NA_NOMEM;
+}
+
 static na_size_t na_plugins_mem_no_size(const struct na_mem_handle *mem)
 {
     (void) mem;
@@ -14570,6 +15488,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->cancel = na_plugins_cancel;
     if (ops_p->reclaim == NULL)
         ops_p->reclaim = na_plugins_reclaim;
+    if (ops_p->mem_alloc == NULL)
+        ops_p->mem_alloc = na_plugins_mem_ordinary;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
@@ -17115,7 +18035,7 @@ struct hg_bulk {
     size_t size;
     size_t segment_count;
     struct na_segment *segments; /* local */
-    void *memory;                /* allocated by the library, or NULL */
+    struct na_mem_block memory;  /* allocated by the library, or zeros */
     struct na_mem_handle **mems;
     size_t mem_count;
     char *owner; /* remote: its bulk address, or NULL */
@@ -17219,6 +18139,7 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/emul.h" */
+/* #include "na/rma.h" */
 
 struct hg_bulk_peer {
     struct na_link link;
@@ -17357,7 +18278,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     if (bulk->original == NULL) {
         hg_mem_free(bulk->mems);
         hg_mem_free(bulk->segments);
-        hg_mem_free(bulk->memory);
+        na_rma_free(&bulk->memory);
     } else {
         hg_bulk_unref(bulk->original); /* which is no alias */
     }
@@ -17443,15 +18364,15 @@ static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk, size_t own_size)
 
     if (own_size == 0)
         return HG_SUCCESS;
-    bulk->memory = hg_mem_calloc(1, own_size);
-    if (bulk->memory == NULL) {
+    if (na_rma_alloc(bulk->layer->na_class, own_size, bulk->flags,
+            &bulk->memory) != NA_SUCCESS) {
         hg_log_error("bulk", "no memory for %zu bytes of bulk data", own_size);
         return HG_NOMEM;
     }
     for (i = 0; i < bulk->segment_count; i++) {
         if (bulk->segments[i].address != NULL)
             continue;
-        bulk->segments[i].address = (char *) bulk->memory + used;
+        bulk->segments[i].address = (char *) bulk->memory.memory + used;
         used += (size_t) bulk->segments[i].size;
     }
     assert(used == own_size);

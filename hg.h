@@ -244,6 +244,9 @@ HG_EXPORT void HG_Set_log_func(
  * NA_Finalize removes the socket. A process that is killed leaves it; who
  * listens there next takes its place.
  *
+ * Over sm:// peers map memory that the library allocates for bulk handles,
+ * many blocks at a time: READ_ONLY ones to read, the others to write, too.
+ *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; what a transport must offer, from the Nemesis Network Module API.
  */
@@ -802,7 +805,9 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
 
 /* Describe `count` segments (arrays copied, memory borrowed until the handle
  * is freed). With buf_ptrs NULL, or an entry of it NULL with a size, the
- * library allocates that memory, zeroed, and frees it with the handle.
+ * library allocates that memory, zeroed, and frees it with the handle. Over
+ * sm:// it is memory that peers can map (README, "Security"); a child of fork
+ * then shares it with its parent.
  * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
  * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
  * class and does not listen. */
@@ -1318,6 +1323,16 @@ struct na_mem_handle {
     uint64_t key; /* for the transport: how peers name it */
 };
 
+/* Memory that a transport gave for a handle, of the library's own. */
+struct na_mem_block {
+    void *memory;
+    na_size_t size;
+    void *owner; /* the transport's business */
+    /* Takes the block back, from any thread, perhaps after the class was
+     * closed. */
+    void (*release)(struct na_mem_block *block);
+};
+
 /* Three planes of messages that never meet: the two of the NA interface,
  * and the RPC engine's, which finds its own receiver. */
 enum na_msg_plane {
@@ -1472,6 +1487,11 @@ struct na_plugin {
     void (*reclaim)(struct na_class *na_class);
     /* The most data that frame_send takes; 0: any. */
     na_size_t max_frame_size;
+    /* Memory for a handle with `flags`, zeroed: block->size bytes that peers
+     * reach more easily than others. NA_NOMEM, not logged: the core takes
+     * ordinary memory. Default: it always does. */
+    na_return_t (*mem_alloc)(struct na_class *na_class, unsigned long flags,
+        struct na_mem_block *block);
 
     /* ---- mem, required with NA_CAP_HANDS_OVER, else not called ---- */
     /* Half of mem_deregister: nobody touches the memory any more but by what

@@ -53,6 +53,9 @@
  * NA_Finalize removes the socket. A process that is killed leaves it; who
  * listens there next takes its place.
  *
+ * Over sm:// peers map memory that the library allocates for bulk handles,
+ * many blocks at a time: READ_ONLY ones to read, the others to write, too.
+ *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; what a transport must offer, from the Nemesis Network Module API.
  */

@@ -83,6 +83,16 @@ struct na_mem_handle {
     uint64_t key; /* for the transport: how peers name it */
 };
 
+/* Memory that a transport gave for a handle, of the library's own. */
+struct na_mem_block {
+    void *memory;
+    na_size_t size;
+    void *owner; /* the transport's business */
+    /* Takes the block back, from any thread, perhaps after the class was
+     * closed. */
+    void (*release)(struct na_mem_block *block);
+};
+
 /* Three planes of messages that never meet: the two of the NA interface,
  * and the RPC engine's, which finds its own receiver. */
 enum na_msg_plane {
@@ -237,6 +247,11 @@ struct na_plugin {
     void (*reclaim)(struct na_class *na_class);
     /* The most data that frame_send takes; 0: any. */
     na_size_t max_frame_size;
+    /* Memory for a handle with `flags`, zeroed: block->size bytes that peers
+     * reach more easily than others. NA_NOMEM, not logged: the core takes
+     * ordinary memory. Default: it always does. */
+    na_return_t (*mem_alloc)(struct na_class *na_class, unsigned long flags,
+        struct na_mem_block *block);
 
     /* ---- mem, required with NA_CAP_HANDS_OVER, else not called ---- */
     /* Half of mem_deregister: nobody touches the memory any more but by what

@@ -11,6 +11,7 @@
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/emul.h"
+#include "na/rma.h"
 
 struct hg_bulk_peer {
     struct na_link link;
@@ -149,7 +150,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     if (bulk->original == NULL) {
         hg_mem_free(bulk->mems);
         hg_mem_free(bulk->segments);
-        hg_mem_free(bulk->memory);
+        na_rma_free(&bulk->memory);
     } else {
         hg_bulk_unref(bulk->original); /* which is no alias */
     }
@@ -235,15 +236,15 @@ static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk, size_t own_size)
 
     if (own_size == 0)
         return HG_SUCCESS;
-    bulk->memory = hg_mem_calloc(1, own_size);
-    if (bulk->memory == NULL) {
+    if (na_rma_alloc(bulk->layer->na_class, own_size, bulk->flags,
+            &bulk->memory) != NA_SUCCESS) {
         hg_log_error("bulk", "no memory for %zu bytes of bulk data", own_size);
         return HG_NOMEM;
     }
     for (i = 0; i < bulk->segment_count; i++) {
         if (bulk->segments[i].address != NULL)
             continue;
-        bulk->segments[i].address = (char *) bulk->memory + used;
+        bulk->segments[i].address = (char *) bulk->memory.memory + used;
         used += (size_t) bulk->segments[i].size;
     }
     assert(used == own_size);

@@ -54,7 +54,7 @@ struct hg_bulk {
     size_t size;
     size_t segment_count;
     struct na_segment *segments; /* local */
-    void *memory;                /* allocated by the library, or NULL */
+    struct na_mem_block memory;  /* allocated by the library, or zeros */
     struct na_mem_handle **mems;
     size_t mem_count;
     char *owner; /* remote: its bulk address, or NULL */

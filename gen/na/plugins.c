@@ -223,6 +223,15 @@ static void na_plugins_mem_ignore(struct na_mem_handle *mem)
     (void) mem;
 }
 
+static na_return_t na_plugins_mem_ordinary(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
+{
+    (void) na_class;
+    (void) flags;
+    (void) block;
+    return NA_NOMEM;
+}
+
 static na_size_t na_plugins_mem_no_size(const struct na_mem_handle *mem)
 {
     (void) mem;
@@ -296,6 +305,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->cancel = na_plugins_cancel;
     if (ops_p->reclaim == NULL)
         ops_p->reclaim = na_plugins_reclaim;
+    if (ops_p->mem_alloc == NULL)
+        ops_p->mem_alloc = na_plugins_mem_ordinary;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)

@@ -31,6 +31,31 @@ HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     }
 }
 
+/* ---- Memory ---- */
+
+HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
+    unsigned long flags, struct na_mem_block *block_p)
+{
+    struct na_mem_block block = {NULL, size, NULL, NULL};
+
+    if (na_class_ops(na_class)->mem_alloc(na_class, flags, &block) !=
+        NA_SUCCESS) {
+        block.memory = hg_mem_calloc(1, (size_t) size);
+        if (block.memory == NULL)
+            return NA_NOMEM;
+    }
+    *block_p = block;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_rma_free(struct na_mem_block *block)
+{
+    if (block->release != NULL)
+        block->release(block);
+    else
+        hg_mem_free(block->memory);
+}
+
 /* ---- Handles ---- */
 
 /* A handle of `count` segments, none filled in; in the class's list. */

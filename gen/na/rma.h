@@ -34,6 +34,15 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
 HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
 
+/* Memory of the library's own, zeroed, for a handle with `flags`: the
+ * transport's, or ordinary. The block may outlive the class. NA_NOMEM, not
+ * logged. */
+HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
+    unsigned long flags, struct na_mem_block *block_p);
+
+/* Free it; a block of zeros is allowed. */
+HG_PRIVATE void na_rma_free(struct na_mem_block *block);
+
 /* Release leaked handles; the number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 

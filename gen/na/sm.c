@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "na/sm_door.h"
 #include "na/sm_flow.h"
+#include "na/sm_reach.h"
 #include "na/sm_rma.h"
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
@@ -46,6 +47,7 @@ static void na_sm_fork_prepare(void)
         hg_lock(&self->lock);
         for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
             hg_lock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
+        na_sm_arenas_lock(self->arenas);
     }
 }
 
@@ -53,6 +55,7 @@ static void na_sm_fork_unlock(struct na_sm_class *self)
 {
     struct na_link *peer;
 
+    na_sm_arenas_unlock(self->arenas);
     for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
         hg_unlock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
     hg_unlock(&self->lock);
@@ -96,6 +99,7 @@ static void na_sm_fork_child(void)
         na_sm_close_fd(&self->spare_fd);
         na_sm_close_fd(&self->public_fd);
         na_sm_close_fd(&self->hints_fd);
+        na_sm_arenas_forked(self->arenas);
         na_sm_fork_unlock(self);
     }
     hg_unlock(&na_sm_live_lock);
@@ -176,6 +180,9 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
         hg_log_error("sm", "no memory for a class");
         return NA_NOMEM;
     }
+    self->arenas = na_sm_arenas_create();
+    if (self->arenas == NULL)
+        return NA_NOMEM;
     ret = na_sm_page_create(
         "hg-public", NA_SM_PUBLIC_SIZE, true, &pages, &self->public_fd);
     if (ret != NA_SUCCESS)
@@ -232,6 +239,7 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
     na_sm_rma_fini(self);
+    na_sm_arenas_close(self->arenas);
     hg_mem_free((void *) self->slots);
     hg_mem_free(self->bounce);
     hg_map_fini(&self->names);
@@ -456,23 +464,44 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
+/* ---- Memory ---- */
+
+static na_return_t na_sm_mem_alloc(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
+{
+    struct na_sm_class *self = na_sm_of(na_class);
+
+    return na_sm_is_forked(self)
+        ? NA_NOMEM
+        : na_sm_arena_alloc(self->arenas, flags, block);
+}
+
 /* ---- The wheel ---- */
 
 /* A peer's socket is readable: it rang, answers, or is gone. */
 static unsigned na_sm_hear_peer(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    char bell[8];
-    ssize_t got;
+    struct na_sm_packet packet;
+    na_return_t ret;
 
     if (na_sm_peer_state(addr) == NA_SM_DIALLING)
         return na_sm_door_answer(self, addr);
     if (addr->fd < 0 || na_sm_peer_state(addr) >= NA_SM_DYING)
         return 0;
     NA_SM_STEP();
-    got = recv(addr->fd, bell, sizeof(bell), MSG_DONTWAIT);
+    ret = na_sm_packet_recv(addr->fd, &packet);
     NA_SM_STEP();
-    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+    /* Of what came without its descriptor, for want of one, the rest. */
+    if ((ret == NA_SUCCESS || ret == NA_IO_ERROR) &&
+        packet.kind != NA_SM_BELL) {
+        na_sm_reach_hear(self, addr, &packet);
+        na_sm_packet_close(&packet);
+        atomic_store(&self->rung, true); /* there may be more */
+        return 1;
+    }
+    na_sm_packet_close(&packet);
+    if (ret != NA_DISCONNECT)
         return 0;
     hg_lock(&self->lock);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
@@ -683,6 +712,7 @@ static const struct na_plugin na_sm_plugin = {
     .wait_end = na_sm_wait_end,
     .cancel = na_sm_cancel,
     .max_frame_size = NA_SM_MSG_MAX,
+    .mem_alloc = na_sm_mem_alloc,
     .mem_retract = na_sm_rma_retract,
     .mem_end_local = na_sm_rma_end_local,
 };

@@ -5,9 +5,11 @@
  * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
  * processes that share a folder but no network namespace. Rooms: sm_ring (the
  * records of one direction), sm_page (memory that is shared, and what every
- * class shows), sm_meet (names, sockets, credentials), sm_peer (addresses and
- * their life), sm_flow (what passes between two), sm_door (how it begins), and
- * this one: the class, its wheel and its sleep, and the table of slots.
+ * class shows), sm_arena (memory for peers to map), sm_window (theirs, mapped
+ * here), sm_meet (names, sockets, credentials), sm_peer (addresses and their
+ * life), sm_reach (how arenas are asked for), sm_flow (what passes between two),
+ * sm_door (how it begins), and this one: the class, its wheel and its sleep,
+ * and the table of slots.
  *
  * Awake, a class looks at its hint page, which costs nothing for idle peers;
  * once a millisecond it asks the sockets for news of deaths, callers and

@@ -299,6 +299,11 @@ static na_return_t na_sm_packet_decode(
     size_t length;
     size_t i;
 
+    if (size == 1) {
+        packet->version = NA_SM_VERSION;
+        packet->kind = NA_SM_BELL;
+        return NA_SUCCESS;
+    }
     if (size < 8 || hg_wire_load32(bytes) != NA_SM_MAGIC)
         return NA_PROTOCOL_ERROR;
     packet->version = hg_wire_load16(bytes + 4);

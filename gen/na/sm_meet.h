@@ -28,7 +28,8 @@
  *
  * `slot` is the bit that the other side sets in our hint page; `name`, of
  * HELLO, where the dialler listens, or nothing. After that the socket carries
- * nothing but bells, of one byte, and the news of its end.
+ * bells, of one byte, what is said about arenas (see sm_reach.h), and the news
+ * of its end.
  *
  * Locking: none. Must not know: addresses, rings.
  */
@@ -44,7 +45,14 @@
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
-enum na_sm_packet_kind { NA_SM_HELLO = 1, NA_SM_WELCOME, NA_SM_REFUSE };
+enum na_sm_packet_kind {
+    NA_SM_BELL, /* one byte, whatever it is */
+    NA_SM_HELLO,
+    NA_SM_WELCOME,
+    NA_SM_REFUSE,
+    NA_SM_ASK, /* for an arena, whose id is in `slot` */
+    NA_SM_GRANT
+};
 
 enum { NA_SM_FD_PUBLIC, NA_SM_FD_HINTS, NA_SM_FD_PAIR };
 

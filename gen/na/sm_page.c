@@ -25,7 +25,8 @@ HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what)
             "; raise it (ulimit -n)",
             what, (uint64_t) limit.rlim_cur);
     else
-        hg_log_error("sm", "no descriptor for %s: %s", what, strerror(error));
+        hg_log_error(
+            "sm", "no descriptor or memory for %s: %s", what, strerror(error));
     return NA_IO_ERROR;
 }
 
@@ -40,15 +41,15 @@ static int na_sm_page_weaken(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-HG_PRIVATE na_return_t na_sm_page_create(
+HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int given;
+    int given, error;
     void *memory;
 
     if (fd < 0)
-        return na_sm_page_no_fd(name);
+        return false;
     NA_SM_STEP();
     if (ftruncate(fd, (off_t) size) != 0)
         goto close_fd;
@@ -69,26 +70,42 @@ HG_PRIVATE na_return_t na_sm_page_create(
         (void) close(fd);
     *memory_p = memory;
     *fd_p = given;
-    return NA_SUCCESS;
+    return true;
 
 unmap:
+    error = errno;
     (void) munmap(memory, size);
+    errno = error;
 close_fd:
-    hg_log_error("sm", "no memory for %s: %s", name, strerror(errno));
+    error = errno;
     (void) close(fd);
-    return NA_IO_ERROR;
+    errno = error;
+    return false;
+}
+
+HG_PRIVATE na_return_t na_sm_page_create(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
+{
+    if (na_sm_page_make(name, size, read_only, memory_p, fd_p))
+        return NA_SUCCESS;
+    return na_sm_page_no_fd(name);
+}
+
+HG_PRIVATE bool na_sm_page_is_sealed(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & NA_SM_PAGE_SEALS) == NA_SM_PAGE_SEALS;
 }
 
 HG_PRIVATE na_return_t na_sm_page_map(
     int fd, size_t size, bool read_only, void **memory_p)
 {
     struct stat stat;
-    int seals = fcntl(fd, F_GET_SEALS);
     void *memory;
 
-    if (seals < 0 || (seals & NA_SM_PAGE_SEALS) != NA_SM_PAGE_SEALS ||
-        fstat(fd, &stat) != 0 || stat.st_size < 0 ||
-        (uint64_t) stat.st_size != size) {
+    if (!na_sm_page_is_sealed(fd) || fstat(fd, &stat) != 0 ||
+        stat.st_size < 0 || (uint64_t) stat.st_size != size) {
         hg_log_error("sm", "a peer sent memory of another size, or unsealed");
         return NA_PROTOCOL_ERROR;
     }

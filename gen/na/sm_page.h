@@ -53,11 +53,19 @@ struct na_sm_hints {
 #define NA_SM_PUBLIC_SIZE ((sizeof(struct na_sm_public) + 4095) & ~4095ul)
 #define NA_SM_HINTS_SIZE ((sizeof(struct na_sm_hints) + 4095) & ~4095ul)
 
+/* The same as na_sm_page_create, but what went wrong is left in errno, and is
+ * not logged. */
+HG_PRIVATE bool na_sm_page_make(
+    const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
+
 /* A new memory of `size` bytes, mapped, and the descriptor that names it to
  * peers, which the caller closes. With `read_only`, they cannot write it.
  * NA_IO_ERROR, logged: no descriptor, or no memory. */
 HG_PRIVATE na_return_t na_sm_page_create(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
+
+/* Whether a descriptor's memory can neither shrink nor grow any more. */
+HG_PRIVATE bool na_sm_page_is_sealed(int fd);
 
 /* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR,
  * logged: it is not of that size, or not sealed; NA_NOMEM, logged. */

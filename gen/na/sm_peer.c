@@ -250,6 +250,9 @@ HG_PRIVATE void na_sm_peer_part(
     addr->shared = NULL;
     addr->peer_public = NULL;
     addr->peer_hints = NULL;
+    na_sm_windows_free(addr->windows);
+    addr->windows = NULL;
+    addr->granted = 0;
     if (addr->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, addr->fd, NULL);
         NA_SM_STEP();

@@ -41,6 +41,7 @@
 #include "na/cursor.h"
 #include "na/loop.h"
 #include "na/sm_meet.h"
+#include "na/sm_window.h"
 
 #if HG_ENABLE_SM
 
@@ -127,6 +128,8 @@ struct na_sm_addr {
     uint32_t peer_slot;
     uint64_t rung; /* the last sleep of the peer that we ended */
     struct na_sm_out out;
+    struct na_sm_windows *windows; /* the peer's arenas; NULL: none asked for */
+    uint64_t granted;              /* of ours, a bit for each id - 1 */
 };
 
 /* A connection that has not said HELLO. */
@@ -153,6 +156,7 @@ struct na_sm_class {
     int public_fd;
     int hints_fd;
     struct na_sm_public *public_page;
+    struct na_sm_arenas *arenas; /* memory for peers to map */
     struct na_sm_hints *hints;
     unsigned char *bounce; /* a message, while it is looked at; polling */
     struct na_link live;   /* of all classes of the process; see sm.c */

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Arenas of the transport sm reach a peer: asked for once, granted once,
+ * mapped as they may be, unmapped when the pair parts; and what a peer says
+ * that makes no sense does nothing.
+ */
+#include "support/house.h"
+
+#include "harness.h"
+
+#if HG_ENABLE_SM
+
+struct reach_end {
+    na_class_t *na_class;
+    na_context_t *context;
+    na_addr_t peer; /* as it was looked up */
+};
+
+static void reach_open(struct reach_end *end)
+{
+    memset(end, 0, sizeof(*end));
+    end->na_class = NA_Initialize("sm://", NA_TRUE);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+}
+
+static void reach_close(struct reach_end *end)
+{
+    if (end->peer != NA_ADDR_NULL)
+        HG_CHECK_OK(NA_Addr_free(end->na_class, end->peer));
+    HG_CHECK_OK(NA_Context_destroy(end->na_class, end->context));
+    HG_CHECK_OK(NA_Finalize(end->na_class));
+}
+
+static void reach_turn(struct reach_end *end)
+{
+    na_return_t ret = NA_Progress(end->na_class, end->context, 0);
+    unsigned count;
+
+    HG_CHECK(ret == NA_SUCCESS || ret == NA_TIMEOUT);
+    (void) NA_Trigger(end->context, 0, 100, &count);
+}
+
+static na_return_t reach_found(const struct na_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    *(na_addr_t *) info->arg = info->info.lookup.addr;
+    return NA_SUCCESS;
+}
+
+static void reach_meet(struct reach_end *from, struct reach_end *to)
+{
+    HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, reach_found,
+        &from->peer, to->na_class->self_addr->name, NA_OP_ID_IGNORE));
+    while (from->peer == NA_ADDR_NULL) {
+        reach_turn(from);
+        reach_turn(to);
+    }
+}
+
+static enum na_sm_reach reach_try(struct reach_end *from, uint32_t id,
+    uint64_t offset, uint64_t size, bool write, unsigned char **at_p)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(from->peer);
+    enum na_sm_reach reach;
+
+    hg_lock(&addr->lock);
+    reach = na_sm_reach(addr, id, offset, size, write, at_p);
+    hg_unlock(&addr->lock);
+    return reach;
+}
+
+/* Turn until it is not "asked" any more. */
+static enum na_sm_reach reach_until(struct reach_end *from,
+    struct reach_end *to, uint32_t id, uint64_t offset, uint64_t size,
+    bool write, unsigned char **at_p)
+{
+    enum na_sm_reach reach;
+
+    for (;;) {
+        reach = reach_try(from, id, offset, size, write, at_p);
+        if (reach != NA_SM_REACH_ASKED)
+            return reach;
+        reach_turn(from);
+        reach_turn(to);
+    }
+}
+
+static uint32_t reach_where(
+    struct reach_end *end, const struct na_mem_block *block, uint64_t *offset_p)
+{
+    struct na_segment segment = {block->memory, block->size};
+
+    return na_sm_arena_find(
+        na_sm_of(end->na_class)->arenas, &segment, 1, offset_p);
+}
+
+/* Mappings of arenas in this process. */
+static unsigned reach_maps(void)
+{
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned count = 0;
+
+    HG_CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL)
+        count += strstr(line, "memfd:hg-arena") != NULL;
+    (void) fclose(file);
+    return count;
+}
+
+static uint64_t reach_count(struct reach_end *end, const char *name)
+{
+    return NA_Get_counter(end->na_class, name);
+}
+
+HG_TEST(reach_maps_an_arena_once)
+{
+    struct reach_end owner, user;
+    struct na_mem_block block, second;
+    unsigned char *at = NULL;
+    uint64_t offset;
+    uint32_t id;
+    unsigned fds, i;
+
+    reach_open(&owner);
+    reach_open(&user);
+    reach_meet(&user, &owner);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 10000, NA_MEM_READWRITE, &block));
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 50, NA_MEM_WRITE_ONLY, &second));
+    HG_CHECK_EQ_INT(reach_maps(), 1);
+    fds = hg_test_fd_count();
+    id = reach_where(&owner, &block, &offset);
+    HG_CHECK_EQ_INT(id, 1);
+    for (i = 0; i < 3; i++) /* it does not wait, and asks once */
+        HG_CHECK_EQ_INT(
+            reach_try(&user, id, offset, 10000, true, &at), NA_SM_REACH_ASKED);
+    HG_CHECK_EQ_INT(reach_until(&user, &owner, id, offset, 10000, true, &at),
+        NA_SM_REACH_HERE);
+    HG_CHECK(at != block.memory);
+    at[9999] = 77;
+    HG_CHECK_EQ_INT(((unsigned char *) block.memory)[9999], 77);
+    ((unsigned char *) block.memory)[0] = 78;
+    HG_CHECK_EQ_INT(at[0], 78);
+    HG_CHECK_EQ_INT(reach_where(&owner, &second, &offset), 1);
+    HG_CHECK_EQ_INT(
+        reach_try(&user, 1, offset, 50, false, &at), NA_SM_REACH_HERE);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), 1);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_refused"), 0);
+    HG_CHECK_EQ_INT(reach_maps(), 2);
+    HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+    na_rma_free(&block);
+    na_rma_free(&second);
+    reach_close(&user);
+    HG_CHECK_EQ_INT(reach_maps(), 1);
+    reach_close(&owner);
+    HG_CHECK_EQ_INT(reach_maps(), 0);
+}
+
+HG_TEST(reach_keeps_to_bounds_and_permission)
+{
+    struct reach_end owner, user;
+    struct na_mem_block block;
+    unsigned char *at = NULL;
+    uint64_t offset, size = NA_SM_ARENA_UNIT;
+
+    reach_open(&owner);
+    reach_open(&user);
+    reach_meet(&user, &owner);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READ_ONLY, &block));
+    HG_CHECK_EQ_INT(reach_where(&owner, &block, &offset), 1);
+    HG_CHECK_EQ_INT(reach_until(&user, &owner, 1, offset, 100, false, &at),
+        NA_SM_REACH_HERE);
+    HG_CHECK_EQ_INT(at[99], 0);
+    HG_CHECK_EQ_INT(
+        reach_try(&user, 1, offset, 100, true, &at), NA_SM_REACH_NEVER);
+    HG_CHECK(mprotect(at, 4096, PROT_READ | PROT_WRITE) != 0);
+    HG_CHECK_EQ_INT(reach_try(&user, 1, 0, size, false, &at), NA_SM_REACH_HERE);
+    HG_CHECK_EQ_INT(reach_try(&user, 1, size, 0, false, &at), NA_SM_REACH_HERE);
+    HG_CHECK_EQ_INT(
+        reach_try(&user, 1, 1, size, false, &at), NA_SM_REACH_NEVER);
+    HG_CHECK_EQ_INT(
+        reach_try(&user, 1, size + 1, 0, false, &at), NA_SM_REACH_NEVER);
+    HG_CHECK_EQ_INT(
+        reach_try(&user, 1, 1, UINT64_MAX, false, &at), NA_SM_REACH_NEVER);
+    HG_CHECK_EQ_INT(reach_try(&user, 0, 0, 1, false, &at), NA_SM_REACH_NEVER);
+    HG_CHECK_EQ_INT(reach_try(&user, NA_SM_ARENAS + 1, 0, 1, false, &at),
+        NA_SM_REACH_NEVER);
+    na_rma_free(&block);
+    reach_close(&user);
+    reach_close(&owner);
+}
+
+HG_TEST(reach_hears_no_for_what_there_is_not)
+{
+    struct reach_end owner, user;
+    unsigned char *at = NULL;
+
+    reach_open(&owner);
+    reach_open(&user);
+    reach_meet(&user, &owner);
+    HG_CHECK_EQ_INT(reach_until(&user, &owner, NA_SM_ARENAS, 0, 1, false, &at),
+        NA_SM_REACH_NEVER);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_refused"), 1);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), 0);
+    reach_close(&user);
+    reach_close(&owner);
+}
+
+static bool reach_ended;
+
+static na_return_t reach_terminated(const struct na_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    reach_ended = true;
+    return NA_SUCCESS;
+}
+
+/* The next connection begins anew. */
+HG_TEST(reach_ends_with_the_connection)
+{
+    struct reach_end owner, user;
+    struct na_mem_block block;
+    unsigned char *at = NULL;
+    unsigned i;
+
+    reach_open(&owner);
+    reach_open(&user);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
+    reach_meet(&user, &owner);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_EQ_INT(
+            reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_HERE);
+        HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), i + 1);
+        HG_CHECK_EQ_INT(reach_maps(), 2);
+        reach_ended = false;
+        HG_CHECK_OK(NA_Addr_terminate(user.na_class, user.context,
+            reach_terminated, NULL, user.peer, NA_OP_ID_IGNORE));
+        while (!reach_ended || reach_maps() > 1) {
+            reach_turn(&user);
+            reach_turn(&owner);
+        }
+        HG_CHECK_OK(NA_Addr_free(user.na_class, user.peer));
+        user.peer = NA_ADDR_NULL;
+        reach_meet(&user, &owner);
+    }
+    /* The owner dies: what is mapped of it goes with the address. */
+    HG_CHECK_EQ_INT(
+        reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_HERE);
+    na_rma_free(&block);
+    reach_close(&owner);
+    HG_CHECK_EQ_INT(reach_maps(), 1);
+    while (reach_maps() > 0)
+        reach_turn(&user);
+    HG_CHECK_EQ_INT(reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
+    reach_close(&user);
+}
+
+/* ---- Who says what nobody would ---- */
+
+static void reach_say(struct reach_end *from, enum na_sm_packet_kind kind,
+    uint32_t id, const int *fds, unsigned count)
+{
+    struct na_sm_packet packet;
+    unsigned i;
+
+    memset(&packet, 0, sizeof(packet));
+    packet.version = NA_SM_VERSION;
+    packet.kind = (uint8_t) kind;
+    packet.incarnation = 1;
+    packet.slot = id;
+    for (i = 0; i < count; i++)
+        packet.fds[i] = fds[i];
+    HG_CHECK_OK(
+        na_sm_packet_send(na_sm_addr_of(from->peer)->fd, &packet, count));
+}
+
+static void reach_turn_until(
+    struct reach_end *end, const char *counter, uint64_t value)
+{
+    while (reach_count(end, counter) < value)
+        reach_turn(end);
+}
+
+HG_TEST(reach_grants_once_however_often_it_is_asked)
+{
+    struct reach_end owner, hostile;
+    struct na_mem_block block;
+    unsigned i;
+
+    reach_open(&owner);
+    reach_open(&hostile);
+    reach_meet(&hostile, &owner);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
+    for (i = 0; i < 500; i++) {
+        reach_say(&hostile, NA_SM_ASK, 1, NULL, 0);
+        reach_turn_until(&owner, "sm_arena_refused", i);
+        reach_turn_until(&owner, "sm_arena_granted", 1);
+    }
+    reach_turn_until(&owner, "sm_arena_refused", 499);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), 1);
+    /* Nor does it wait for who asks and does not listen. */
+    for (i = 0; i < 500; i++) {
+        reach_say(&hostile, NA_SM_ASK, 2 + i, NULL, 0);
+        reach_turn_until(&owner, "sm_arena_refused", 500 + i);
+    }
+    reach_turn(&hostile); /* a GRANT that it did not ask for */
+    reach_turn_until(&hostile, "sm_arena_stray", 1);
+    HG_CHECK_EQ_INT(reach_maps(), 1);
+    na_rma_free(&block);
+    reach_close(&hostile);
+    reach_close(&owner);
+}
+
+static int reach_memory(off_t size, int seals)
+{
+    int fd = memfd_create("hg-arena-forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    HG_CHECK(fd >= 0 && ftruncate(fd, size) == 0);
+    HG_CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
+/* A victim asks for arena 1, and is given something. */
+static enum na_sm_reach reach_forge(const int *fds, unsigned count)
+{
+    struct reach_end victim, hostile;
+    unsigned char *at = NULL;
+    struct na_sm_addr *addr;
+    enum na_sm_reach reach;
+    unsigned open_fds;
+
+    reach_open(&victim);
+    reach_open(&hostile);
+    reach_meet(&hostile, &victim);
+    reach_meet(&victim, &hostile);
+    addr = na_sm_addr_of(victim.peer);
+    HG_CHECK_EQ_INT(reach_try(&victim, 1, 0, 1, false, &at), NA_SM_REACH_ASKED);
+    open_fds = hg_test_fd_count();
+    /* By the connection that was asked, from its other end. */
+    {
+        struct na_sm_class *self = na_sm_of(hostile.na_class);
+        struct na_link *link;
+        struct reach_end other = hostile;
+
+        for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+            struct na_sm_addr *peer =
+                HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+            if (!peer->dialled)
+                other.peer = &peer->base;
+        }
+        reach_say(&other, NA_SM_GRANT, 1, fds, count);
+    }
+    while (addr->windows->window[0].state == NA_SM_WINDOW_ASKED &&
+        reach_count(&victim, "sm_arena_stray") == 0)
+        reach_turn(&victim);
+    HG_CHECK_EQ_INT(hg_test_fd_count(), open_fds);
+    reach = reach_try(&victim, 1, 0, 1, false, &at);
+    reach_close(&hostile);
+    reach_close(&victim);
+    return reach;
+}
+
+HG_TEST(reach_maps_nothing_that_is_no_arena)
+{
+    enum { GOOD = F_SEAL_SHRINK | F_SEAL_GROW };
+    off_t unit = (off_t) NA_SM_ARENA_UNIT;
+    int fds[2], i;
+    struct {
+        off_t size;
+        int seals;
+    } bad[] = {{unit, 0}, {unit, F_SEAL_GROW}, {unit, F_SEAL_SHRINK}, {0, GOOD},
+        {unit - 4096, GOOD}, {unit + 1, GOOD},
+        {(off_t) NA_SM_ARENA_MAX + unit, GOOD}};
+
+    hg_test_expect_log("a peer sent what is no arena");
+    for (i = 0; i < (int) (sizeof(bad) / sizeof(bad[0])); i++) {
+        fds[0] = reach_memory(bad[i].size, bad[i].seals);
+        HG_CHECK_EQ_INT(reach_forge(fds, 1), NA_SM_REACH_NEVER);
+        (void) close(fds[0]);
+    }
+    fds[0] = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    HG_CHECK_EQ_INT(reach_forge(fds, 1), NA_SM_REACH_NEVER);
+    (void) close(fds[0]);
+    fds[0] = reach_memory(unit, GOOD);
+    fds[1] = reach_memory(unit, GOOD);
+    HG_CHECK_EQ_INT(reach_forge(fds, 2), NA_SM_REACH_ASKED);
+    HG_CHECK_EQ_INT(reach_forge(fds, 1), NA_SM_REACH_HERE);
+    (void) close(fds[0]);
+    (void) close(fds[1]);
+}
+
+/* The victim has no descriptor left for what it asked for. */
+HG_TEST(reach_without_descriptors_is_never)
+{
+    struct reach_end owner, user;
+    struct na_mem_block block;
+    struct rlimit limit, low;
+    unsigned char *at = NULL;
+    int highest;
+
+    hg_test_expect_log("the limit nofile is");
+    reach_open(&owner);
+    reach_open(&user);
+    reach_meet(&user, &owner);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
+    highest = dup(0);
+    HG_CHECK(highest >= 0 && close(highest) == 0);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    low = limit;
+    low.rlim_cur = (rlim_t) highest;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    HG_CHECK_EQ_INT(
+        reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_NEVER);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    na_rma_free(&block);
+    reach_close(&user);
+    reach_close(&owner);
+}
+
+#endif
