@@ -10250,9 +10250,8 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
 
 /* The arena that memory lies in, and where: its id, or 0 if the segments are
  * not one run in one arena. */
-HG_PRIVATE __attribute__((unused)) uint32_t na_sm_arena_find(
-    struct na_sm_arenas *arenas, const struct na_segment *segments,
-    na_size_t count, uint64_t *offset_p);
+HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+    const struct na_segment *segments, na_size_t count, uint64_t *offset_p);
 
 /* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
  * there is no such arena. */
@@ -11446,6 +11445,7 @@ enum na_sm_vm { NA_SM_VM_UNTRIED, NA_SM_VM_WORKS, NA_SM_VM_DENIED };
 enum na_sm_rma_mode {
     NA_SM_RMA_AUTO, /* the kernel copies where it can */
     NA_SM_RMA_VM,   /* it must */
+    NA_SM_RMA_MAP,  /* as auto, and who can be mapped is waited for */
     NA_SM_RMA_COPY  /* it need not: all goes through the rings */
 };
 
@@ -12099,9 +12099,8 @@ enum na_sm_reach {
 /* Where bytes of a peer's arena are in this process. The address lock is held,
  * and the place is good as long as it is, or as na_sm_peer_part is kept from
  * running otherwise. Asks the peer at the first use of an arena. */
-HG_PRIVATE __attribute__((unused)) enum na_sm_reach na_sm_reach(
-    struct na_sm_addr *addr, uint32_t id, uint64_t offset, uint64_t size,
-    bool write, unsigned char **at_p);
+HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
+    uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
 
 /* A packet came from a peer after the connection began; its descriptors stay
  * the caller's. */
@@ -12928,6 +12927,12 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * start; HG_SM_RMA=vm makes a denial NA_PERMISSION. The counters sm_rma_vm and
  * sm_rma_copied tell bytes, sm_rma_calls the calls of the kernel that copied.
  *
+ * Memory that the library allocated lies in an arena. Once the initiator has
+ * mapped that, it copies by itself, under the same hazard words, with no call
+ * of the kernel and whether or not that denies its copies; until then the
+ * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping. The
+ * counter sm_rma_mapped tells such bytes; HG_SM_RMA=vm has none.
+ *
  * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
  * moved by who polls, a piece of each operation in turns, so that small calls
  * pass and cancel takes effect in between.
@@ -12938,7 +12943,7 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
 #ifndef HG_GEN_NA_SM_RMA_H
 #define HG_GEN_NA_SM_RMA_H
 
-/* #include "na/sm_peer.h" */
+/* #include "na/sm_reach.h" */
 
 #if HG_ENABLE_SM
 
@@ -12947,6 +12952,8 @@ struct na_sm_mem {
     struct na_mem_handle base;
     uint32_t slot; /* NA_SM_SLOTS: none */
     uint64_t generation;
+    uint32_t arena; /* that it lies in, of its owner's; 0: none */
+    uint64_t arena_offset;
     /* A peer's. */
     bool direct;           /* the fields below mean something */
     _Atomic bool known;    /* the segments were fetched; base has them */
@@ -13044,8 +13051,10 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
         self->rma_mode = NA_SM_RMA_VM;
     } else if (mode != NULL && strcmp(mode, "copy") == 0) {
         self->rma_mode = NA_SM_RMA_COPY;
+    } else if (mode != NULL && strcmp(mode, "map") == 0) {
+        self->rma_mode = NA_SM_RMA_MAP;
     } else if (mode != NULL && mode[0] != '\0' && strcmp(mode, "auto") != 0) {
-        hg_log_error("sm", "HG_SM_RMA=%s: neither auto, vm nor copy", mode);
+        hg_log_error("sm", "HG_SM_RMA=%s: not auto, vm, map or copy", mode);
         return NA_INVALID_ARG;
     }
     hg_list_init(&self->transfers);
@@ -13108,6 +13117,8 @@ HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *base)
     mem->slot = NA_SM_SLOTS;
     if (base->segment_count > NA_SM_RMA_SEGMENTS)
         return NA_SUCCESS;
+    mem->arena = na_sm_arena_find(
+        self->arenas, base->segments, base->segment_count, &mem->arena_offset);
     hg_lock(&self->lock);
     mem->slot = na_sm_rma_take_slot(self);
     if (mem->slot < NA_SM_SLOTS)
@@ -13205,8 +13216,10 @@ HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *base, void *buf)
     hg_wire_store64(bytes + 8, (uintptr_t) place);
     hg_wire_store32(bytes + 16, (uint32_t) base->segment_count);
     hg_wire_store16(bytes + 20, (uint16_t) mem->slot);
+    bytes[22] = (unsigned char) mem->arena;
     bytes[23] = sizeof(void *);
     hg_wire_store64(bytes + 24, mem->generation);
+    hg_wire_store64(bytes + 32, mem->arena_offset);
 }
 
 HG_PRIVATE na_return_t na_sm_rma_deserialize(
@@ -13230,9 +13243,12 @@ HG_PRIVATE na_return_t na_sm_rma_deserialize(
     mem->place = hg_wire_load64(bytes + 8);
     mem->count = hg_wire_load32(bytes + 16);
     mem->slot = hg_wire_load16(bytes + 20);
+    mem->arena = bytes[22];
     mem->generation = hg_wire_load64(bytes + 24);
+    mem->arena_offset = hg_wire_load64(bytes + 32);
     if (mem->slot >= NA_SM_SLOTS || (mem->generation & 1) == 0 ||
-        mem->count == 0 || mem->count > NA_SM_RMA_SEGMENTS)
+        mem->count == 0 || mem->count > NA_SM_RMA_SEGMENTS ||
+        mem->arena > NA_SM_ARENAS || mem->arena_offset > NA_SM_ARENA_MAX)
         return NA_PROTOCOL_ERROR;
     mem->direct = bytes[23] == sizeof(void *);
     mem->one.address = (void *) (uintptr_t) mem->place;
@@ -13483,6 +13499,14 @@ static void na_sm_rma_aim(struct na_op *op)
     far->offset = op->remote_offset;
 }
 
+/* The offsets and the size tell what is left. */
+static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
+{
+    op->local_offset += moved;
+    op->remote_offset += moved;
+    op->size -= moved;
+}
+
 /* One call of the kernel for as much as fits; the offsets and the size tell
  * afterwards what is left. */
 static na_return_t na_sm_rma_move(struct na_sm_class *self,
@@ -13505,9 +13529,49 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
     self->base.core->count(&self->base, "sm_rma_vm", moved);
     na_sm_rma_pass(&rma->near, moved);
     na_sm_rma_pass(&rma->far, moved);
-    op->local_offset += moved;
-    op->remote_offset += moved;
-    op->size -= moved;
+    na_sm_rma_progress(op, moved);
+    return NA_SUCCESS;
+}
+
+/* Copy up to a piece to or from the peer's arena; a hazard word names the
+ * memory. NA_OPNOTSUPPORT: it is not in one, or that is not mapped; NA_AGAIN:
+ * it is to be waited for. */
+static na_return_t na_sm_rma_map(
+    struct na_sm_class *self, const struct na_sm_touch *touch, struct na_op *op)
+{
+    struct na_sm_op *rma = na_sm_op_of(op);
+    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
+    bool put = op->type == NA_CB_PUT;
+    unsigned char *far = NULL;
+    enum na_sm_reach reach;
+    na_size_t left = size;
+
+    if (mem->arena == 0 || touch->fd < 0 || self->rma_mode == NA_SM_RMA_VM)
+        return NA_OPNOTSUPPORT;
+    hg_lock(&touch->addr->lock);
+    reach = na_sm_reach(touch->addr, mem->arena,
+        mem->arena_offset + op->remote_offset, size, put, &far);
+    hg_unlock(&touch->addr->lock);
+    if (reach != NA_SM_REACH_HERE)
+        return reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP
+            ? NA_AGAIN
+            : NA_OPNOTSUPPORT;
+    while (left > 0) {
+        na_size_t run;
+        char *near = na_cursor_run(&rma->near, left, &run);
+
+        if (put)
+            memcpy(far, near, (size_t) run);
+        else
+            memcpy(near, far, (size_t) run);
+        na_cursor_advance(&rma->near, run);
+        far += run;
+        left -= run;
+    }
+    self->base.core->count(&self->base, "sm_rma_mapped", size);
+    rma->aimed = false; /* the far cursor stayed behind */
+    na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
 
@@ -13522,7 +13586,9 @@ static na_return_t na_sm_rma_work(
     na_return_t ret = NA_SUCCESS;
 
     if (HG_UNLIKELY(atomic_load(&touch->addr->vm) != NA_SM_VM_WORKS))
-        ret = na_sm_rma_identify(touch);
+        ret = atomic_load(&touch->addr->vm) == NA_SM_VM_DENIED
+            ? NA_OPNOTSUPPORT
+            : na_sm_rma_identify(touch);
     if (ret == NA_SUCCESS && HG_UNLIKELY(!atomic_load(&mem->known)))
         ret = na_sm_rma_fetch(self, touch, mem);
     if (ret == NA_SUCCESS && !rma->aimed) {
@@ -13552,21 +13618,22 @@ static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
     NA_SM_STEP();
     if (atomic_load(&touch.owner->slots[mem->slot]) != mem->generation)
         ret = NA_NOENTRY;
-    else if (!na_sm_rma_lives(&touch))
-        ret = NA_OPNOTSUPPORT;
     else
+        ret = na_sm_rma_map(self, &touch, op);
+    if (ret == NA_OPNOTSUPPORT && na_sm_rma_lives(&touch)) {
         ret = na_sm_rma_work(self, &touch, op);
+        /* What moved may have been another's, of the same number. */
+        if (ret == NA_SUCCESS && !na_sm_rma_lives(&touch))
+            ret = NA_DISCONNECT;
+    }
     NA_SM_STEP();
-    /* What moved may have been another's, of the same number. */
-    if (ret == NA_SUCCESS && !na_sm_rma_lives(&touch))
-        ret = NA_DISCONNECT;
     na_sm_rma_unpin(self, &touch);
     return ret;
 }
 
 /* ---- Operations ---- */
 
-/* Whether to try the kernel's copy. */
+/* Whether to try the kernel's copy, or our own. */
 static bool na_sm_rma_is_direct(
     const struct na_sm_class *self, const struct na_op *op)
 {
@@ -13576,8 +13643,9 @@ static bool na_sm_rma_is_direct(
     return self->rma_mode != NA_SM_RMA_COPY && mem->direct &&
         mem->owner ==
         atomic_load_explicit(&addr->incarnation, memory_order_relaxed) &&
-        atomic_load_explicit(&addr->vm, memory_order_relaxed) !=
-        NA_SM_VM_DENIED;
+        (mem->arena != 0 ||
+            atomic_load_explicit(&addr->vm, memory_order_relaxed) !=
+                NA_SM_VM_DENIED);
 }
 
 /* The emulation moves the rest. */

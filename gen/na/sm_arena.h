@@ -65,9 +65,8 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
 
 /* The arena that memory lies in, and where: its id, or 0 if the segments are
  * not one run in one arena. */
-HG_PRIVATE __attribute__((unused)) uint32_t na_sm_arena_find(
-    struct na_sm_arenas *arenas, const struct na_segment *segments,
-    na_size_t count, uint64_t *offset_p);
+HG_PRIVATE uint32_t na_sm_arena_find(struct na_sm_arenas *arenas,
+    const struct na_segment *segments, na_size_t count, uint64_t *offset_p);
 
 /* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
  * there is no such arena. */

@@ -66,6 +66,7 @@ enum na_sm_vm { NA_SM_VM_UNTRIED, NA_SM_VM_WORKS, NA_SM_VM_DENIED };
 enum na_sm_rma_mode {
     NA_SM_RMA_AUTO, /* the kernel copies where it can */
     NA_SM_RMA_VM,   /* it must */
+    NA_SM_RMA_MAP,  /* as auto, and who can be mapped is waited for */
     NA_SM_RMA_COPY  /* it need not: all goes through the rings */
 };
 

@@ -39,9 +39,8 @@ enum na_sm_reach {
 /* Where bytes of a peer's arena are in this process. The address lock is held,
  * and the place is good as long as it is, or as na_sm_peer_part is kept from
  * running otherwise. Asks the peer at the first use of an arena. */
-HG_PRIVATE __attribute__((unused)) enum na_sm_reach na_sm_reach(
-    struct na_sm_addr *addr, uint32_t id, uint64_t offset, uint64_t size,
-    bool write, unsigned char **at_p);
+HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
+    uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
 
 /* A packet came from a peer after the connection began; its descriptors stay
  * the caller's. */

@@ -45,8 +45,10 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
         self->rma_mode = NA_SM_RMA_VM;
     } else if (mode != NULL && strcmp(mode, "copy") == 0) {
         self->rma_mode = NA_SM_RMA_COPY;
+    } else if (mode != NULL && strcmp(mode, "map") == 0) {
+        self->rma_mode = NA_SM_RMA_MAP;
     } else if (mode != NULL && mode[0] != '\0' && strcmp(mode, "auto") != 0) {
-        hg_log_error("sm", "HG_SM_RMA=%s: neither auto, vm nor copy", mode);
+        hg_log_error("sm", "HG_SM_RMA=%s: not auto, vm, map or copy", mode);
         return NA_INVALID_ARG;
     }
     hg_list_init(&self->transfers);
@@ -109,6 +111,8 @@ HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *base)
     mem->slot = NA_SM_SLOTS;
     if (base->segment_count > NA_SM_RMA_SEGMENTS)
         return NA_SUCCESS;
+    mem->arena = na_sm_arena_find(
+        self->arenas, base->segments, base->segment_count, &mem->arena_offset);
     hg_lock(&self->lock);
     mem->slot = na_sm_rma_take_slot(self);
     if (mem->slot < NA_SM_SLOTS)
@@ -206,8 +210,10 @@ HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *base, void *buf)
     hg_wire_store64(bytes + 8, (uintptr_t) place);
     hg_wire_store32(bytes + 16, (uint32_t) base->segment_count);
     hg_wire_store16(bytes + 20, (uint16_t) mem->slot);
+    bytes[22] = (unsigned char) mem->arena;
     bytes[23] = sizeof(void *);
     hg_wire_store64(bytes + 24, mem->generation);
+    hg_wire_store64(bytes + 32, mem->arena_offset);
 }
 
 HG_PRIVATE na_return_t na_sm_rma_deserialize(
@@ -231,9 +237,12 @@ HG_PRIVATE na_return_t na_sm_rma_deserialize(
     mem->place = hg_wire_load64(bytes + 8);
     mem->count = hg_wire_load32(bytes + 16);
     mem->slot = hg_wire_load16(bytes + 20);
+    mem->arena = bytes[22];
     mem->generation = hg_wire_load64(bytes + 24);
+    mem->arena_offset = hg_wire_load64(bytes + 32);
     if (mem->slot >= NA_SM_SLOTS || (mem->generation & 1) == 0 ||
-        mem->count == 0 || mem->count > NA_SM_RMA_SEGMENTS)
+        mem->count == 0 || mem->count > NA_SM_RMA_SEGMENTS ||
+        mem->arena > NA_SM_ARENAS || mem->arena_offset > NA_SM_ARENA_MAX)
         return NA_PROTOCOL_ERROR;
     mem->direct = bytes[23] == sizeof(void *);
     mem->one.address = (void *) (uintptr_t) mem->place;
@@ -484,6 +493,14 @@ static void na_sm_rma_aim(struct na_op *op)
     far->offset = op->remote_offset;
 }
 
+/* The offsets and the size tell what is left. */
+static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
+{
+    op->local_offset += moved;
+    op->remote_offset += moved;
+    op->size -= moved;
+}
+
 /* One call of the kernel for as much as fits; the offsets and the size tell
  * afterwards what is left. */
 static na_return_t na_sm_rma_move(struct na_sm_class *self,
@@ -506,9 +523,49 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
     self->base.core->count(&self->base, "sm_rma_vm", moved);
     na_sm_rma_pass(&rma->near, moved);
     na_sm_rma_pass(&rma->far, moved);
-    op->local_offset += moved;
-    op->remote_offset += moved;
-    op->size -= moved;
+    na_sm_rma_progress(op, moved);
+    return NA_SUCCESS;
+}
+
+/* Copy up to a piece to or from the peer's arena; a hazard word names the
+ * memory. NA_OPNOTSUPPORT: it is not in one, or that is not mapped; NA_AGAIN:
+ * it is to be waited for. */
+static na_return_t na_sm_rma_map(
+    struct na_sm_class *self, const struct na_sm_touch *touch, struct na_op *op)
+{
+    struct na_sm_op *rma = na_sm_op_of(op);
+    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
+    bool put = op->type == NA_CB_PUT;
+    unsigned char *far = NULL;
+    enum na_sm_reach reach;
+    na_size_t left = size;
+
+    if (mem->arena == 0 || touch->fd < 0 || self->rma_mode == NA_SM_RMA_VM)
+        return NA_OPNOTSUPPORT;
+    hg_lock(&touch->addr->lock);
+    reach = na_sm_reach(touch->addr, mem->arena,
+        mem->arena_offset + op->remote_offset, size, put, &far);
+    hg_unlock(&touch->addr->lock);
+    if (reach != NA_SM_REACH_HERE)
+        return reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP
+            ? NA_AGAIN
+            : NA_OPNOTSUPPORT;
+    while (left > 0) {
+        na_size_t run;
+        char *near = na_cursor_run(&rma->near, left, &run);
+
+        if (put)
+            memcpy(far, near, (size_t) run);
+        else
+            memcpy(near, far, (size_t) run);
+        na_cursor_advance(&rma->near, run);
+        far += run;
+        left -= run;
+    }
+    self->base.core->count(&self->base, "sm_rma_mapped", size);
+    rma->aimed = false; /* the far cursor stayed behind */
+    na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
 
@@ -523,7 +580,9 @@ static na_return_t na_sm_rma_work(
     na_return_t ret = NA_SUCCESS;
 
     if (HG_UNLIKELY(atomic_load(&touch->addr->vm) != NA_SM_VM_WORKS))
-        ret = na_sm_rma_identify(touch);
+        ret = atomic_load(&touch->addr->vm) == NA_SM_VM_DENIED
+            ? NA_OPNOTSUPPORT
+            : na_sm_rma_identify(touch);
     if (ret == NA_SUCCESS && HG_UNLIKELY(!atomic_load(&mem->known)))
         ret = na_sm_rma_fetch(self, touch, mem);
     if (ret == NA_SUCCESS && !rma->aimed) {
@@ -553,21 +612,22 @@ static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
     NA_SM_STEP();
     if (atomic_load(&touch.owner->slots[mem->slot]) != mem->generation)
         ret = NA_NOENTRY;
-    else if (!na_sm_rma_lives(&touch))
-        ret = NA_OPNOTSUPPORT;
     else
+        ret = na_sm_rma_map(self, &touch, op);
+    if (ret == NA_OPNOTSUPPORT && na_sm_rma_lives(&touch)) {
         ret = na_sm_rma_work(self, &touch, op);
+        /* What moved may have been another's, of the same number. */
+        if (ret == NA_SUCCESS && !na_sm_rma_lives(&touch))
+            ret = NA_DISCONNECT;
+    }
     NA_SM_STEP();
-    /* What moved may have been another's, of the same number. */
-    if (ret == NA_SUCCESS && !na_sm_rma_lives(&touch))
-        ret = NA_DISCONNECT;
     na_sm_rma_unpin(self, &touch);
     return ret;
 }
 
 /* ---- Operations ---- */
 
-/* Whether to try the kernel's copy. */
+/* Whether to try the kernel's copy, or our own. */
 static bool na_sm_rma_is_direct(
     const struct na_sm_class *self, const struct na_op *op)
 {
@@ -577,8 +637,9 @@ static bool na_sm_rma_is_direct(
     return self->rma_mode != NA_SM_RMA_COPY && mem->direct &&
         mem->owner ==
         atomic_load_explicit(&addr->incarnation, memory_order_relaxed) &&
-        atomic_load_explicit(&addr->vm, memory_order_relaxed) !=
-        NA_SM_VM_DENIED;
+        (mem->arena != 0 ||
+            atomic_load_explicit(&addr->vm, memory_order_relaxed) !=
+                NA_SM_VM_DENIED);
 }
 
 /* The emulation moves the rest. */

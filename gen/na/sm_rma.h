@@ -46,6 +46,12 @@
  * start; HG_SM_RMA=vm makes a denial NA_PERMISSION. The counters sm_rma_vm and
  * sm_rma_copied tell bytes, sm_rma_calls the calls of the kernel that copied.
  *
+ * Memory that the library allocated lies in an arena. Once the initiator has
+ * mapped that, it copies by itself, under the same hazard words, with no call
+ * of the kernel and whether or not that denies its copies; until then the
+ * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping. The
+ * counter sm_rma_mapped tells such bytes; HG_SM_RMA=vm has none.
+ *
  * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
  * moved by who polls, a piece of each operation in turns, so that small calls
  * pass and cancel takes effect in between.
@@ -56,7 +62,7 @@
 #ifndef HG_GEN_NA_SM_RMA_H
 #define HG_GEN_NA_SM_RMA_H
 
-#include "na/sm_peer.h"
+#include "na/sm_reach.h"
 
 #if HG_ENABLE_SM
 
@@ -65,6 +71,8 @@ struct na_sm_mem {
     struct na_mem_handle base;
     uint32_t slot; /* NA_SM_SLOTS: none */
     uint64_t generation;
+    uint32_t arena; /* that it lies in, of its owner's; 0: none */
+    uint64_t arena_offset;
     /* A peer's. */
     bool direct;           /* the fields below mean something */
     _Atomic bool known;    /* the segments were fetched; base has them */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Arenas of the transport sm reach a peer: asked for once, granted once,
- * mapped as they may be, unmapped when the pair parts; and what a peer says
- * that makes no sense does nothing.
+ * mapped as they may be, unmapped when the pair parts; transfers go through
+ * them; and what a peer says that makes no sense does nothing.
  */
 #include "support/house.h"
 
@@ -255,6 +255,97 @@ HG_TEST(reach_ends_with_the_connection)
         reach_turn(&user);
     HG_CHECK_EQ_INT(reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
     reach_close(&user);
+}
+
+/* ---- Transfers ---- */
+
+struct reach_op {
+    bool ended;
+    na_return_t ret;
+};
+
+static na_return_t reach_moved(const struct na_cb_info *info)
+{
+    struct reach_op *op = (struct reach_op *) info->arg;
+
+    op->ret = info->ret;
+    op->ended = true;
+    return NA_SUCCESS;
+}
+
+static na_return_t reach_move(struct reach_end *from, struct reach_end *to,
+    bool put, na_mem_handle_t local, na_mem_handle_t remote, na_size_t offset,
+    na_size_t size)
+{
+    struct reach_op op = {false, NA_SUCCESS};
+
+    HG_CHECK_OK(
+        (put ? NA_Put : NA_Get)(from->na_class, from->context, reach_moved, &op,
+            local, 0, remote, offset, size, from->peer, NA_OP_ID_IGNORE));
+    while (!op.ended) {
+        reach_turn(from);
+        reach_turn(to);
+    }
+    return op.ret;
+}
+
+/* Memory of the library's goes through the mapping, whole, in both directions,
+ * with no call of the kernel; and not once it was withdrawn. */
+HG_TEST(reach_carries_transfers)
+{
+    enum { SIZE = 3 << 20, HALF = SIZE / 2 };
+    static unsigned char bytes[SIZE];
+    struct na_segment segments[2] = {{bytes + HALF, HALF}, {bytes, HALF}};
+    struct reach_end owner, user;
+    struct na_mem_block block;
+    na_mem_handle_t local, mem, remote;
+    unsigned char wire[128];
+    unsigned char *memory;
+    na_size_t size, i;
+
+    HG_CHECK(setenv("HG_SM_RMA", "map", 1) == 0);
+    reach_open(&owner);
+    reach_open(&user);
+    reach_meet(&user, &owner);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, SIZE, NA_MEM_READWRITE, &block));
+    memory = (unsigned char *) block.memory;
+    for (i = 0; i < SIZE; i++)
+        memory[i] = (unsigned char) (i * 7 >> 8 ^ i);
+    HG_CHECK_OK(NA_Mem_handle_create(
+        owner.na_class, memory, SIZE, NA_MEM_READWRITE, &mem));
+    HG_CHECK_OK(NA_Mem_register(owner.na_class, mem));
+    size = NA_Mem_handle_get_serialize_size(owner.na_class, mem);
+    HG_CHECK(size <= sizeof(wire));
+    HG_CHECK_OK(NA_Mem_handle_serialize(owner.na_class, wire, size, mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(user.na_class, &remote, wire, size));
+    HG_CHECK_OK(NA_Mem_handle_create_segments(
+        user.na_class, segments, 2, NA_MEM_READWRITE, &local));
+    HG_CHECK_OK(reach_move(&user, &owner, false, local, remote, 0, SIZE));
+    HG_CHECK(memcmp(bytes + HALF, memory, HALF) == 0);
+    HG_CHECK(memcmp(bytes, memory + HALF, HALF) == 0);
+    HG_CHECK_EQ_U64(reach_count(&user, "sm_rma_mapped"), SIZE);
+    memset(bytes, 0xab, sizeof(bytes));
+    HG_CHECK_OK(reach_move(&user, &owner, true, local, remote, 10, 5000));
+    HG_CHECK(memory[9] == (9 * 7 >> 8 ^ 9) && memory[10] == 0xab);
+    HG_CHECK(memory[5009] == 0xab &&
+        memory[5010] == (unsigned char) (5010 * 7 >> 8 ^ 5010));
+    HG_CHECK_EQ_U64(reach_count(&user, "sm_rma_mapped"), SIZE + 5000);
+    HG_CHECK_EQ_U64(reach_count(&user, "sm_rma_calls"), 0);
+    HG_CHECK_EQ_U64(reach_count(&user, "sm_rma_copied"), 0);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_rma_copied"), 0);
+    /* Withdrawn, it is mapped as before, and not touched. */
+    HG_CHECK_OK(NA_Mem_deregister(owner.na_class, mem));
+    memset(memory, 1, SIZE);
+    HG_CHECK_RET(
+        reach_move(&user, &owner, true, local, remote, 0, SIZE), NA_NOENTRY);
+    for (i = 0; i < SIZE; i++)
+        HG_CHECK(memory[i] == 1);
+    HG_CHECK_OK(NA_Mem_handle_free(owner.na_class, mem));
+    HG_CHECK_OK(NA_Mem_handle_free(user.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(user.na_class, local));
+    na_rma_free(&block);
+    reach_close(&user);
+    reach_close(&owner);
 }
 
 /* ---- Who says what nobody would ---- */
