@@ -2873,7 +2873,7 @@ struct na_addr_core {
     char *name; /* guarded by the class lock until set, then constant */
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
-    uint64_t used[NA_CORE_USES]; /* by a layer above, which guards it */
+    _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
     /* Messages of its that wait; guarded by the class's match lock. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
@@ -17744,14 +17744,16 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
  * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides derive
  * the same one whatever the order of registration. Two names with one id are
  * an error of the second registration, and the names are kept to notice.
- * Entries live as long as the registry and change only as a whole.
+ * Entries live as long as the registry and never change: who registers a name
+ * again puts a new one in front of the old one.
  *
- * Locking: a reader-writer lock; calls only read.
+ * Locking: a mutex for who registers. Calls read without: an entry is complete
+ * before it can be found, and stays where it is.
  */
 #ifndef HG_GEN_HG_REGISTRY_H
 #define HG_GEN_HG_REGISTRY_H
 
-/* #include "base/map.h" */
+/* #include "base/os.h" */
 
 /* What is known of a function; copied out, so that a change while a call is
  * under way does not tear it. */
@@ -17763,9 +17765,13 @@ struct hg_rpc {
     const char *name;     /* the registry's; NULL: not registered */
 };
 
+struct hg_registry_entry;
+
+#define HG_REGISTRY_BUCKETS 256 /* a power of two; ids are hashes */
+
 struct hg_registry {
-    pthread_rwlock_t lock;
-    struct hg_map map; /* id to struct hg_registry_entry */
+    pthread_mutex_t lock;
+    _Atomic(struct hg_registry_entry *) buckets[HG_REGISTRY_BUCKETS];
 };
 
 HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry);
@@ -17794,34 +17800,40 @@ HG_PRIVATE hg_return_t hg_registry_find(
 /* #include "hg/registry.h" */
 
 /* #include "base/crc64.h" */
+/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 
 struct hg_registry_entry {
+    struct hg_registry_entry *next; /* of the bucket, older */
     struct hg_rpc rpc;
     char name[];
 };
 
 HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry)
 {
-    if (pthread_rwlock_init(&registry->lock, NULL) != 0) {
-        hg_log_error("rpc", "no memory for a lock");
-        return HG_NOMEM;
-    }
-    hg_map_init(&registry->map);
-    return HG_SUCCESS;
+    unsigned i;
+
+    for (i = 0; i < HG_REGISTRY_BUCKETS; i++)
+        atomic_init(&registry->buckets[i], NULL);
+    return hg_lock_init(&registry->lock);
 }
 
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
 {
-    size_t cursor = 0;
-    uint64_t key;
-    void *entry;
+    unsigned i;
 
-    while ((entry = hg_map_next(&registry->map, &cursor, &key)) != NULL)
-        hg_mem_free(entry);
-    hg_map_fini(&registry->map);
-    pthread_rwlock_destroy(&registry->lock);
+    for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
+        struct hg_registry_entry *entry = atomic_load(&registry->buckets[i]);
+
+        while (entry != NULL) {
+            struct hg_registry_entry *next = entry->next;
+
+            hg_mem_free(entry);
+            entry = next;
+        }
+    }
+    pthread_mutex_destroy(&registry->lock);
 }
 
 HG_PRIVATE hg_id_t hg_registry_id(const char *name)
@@ -17831,66 +17843,82 @@ HG_PRIVATE hg_id_t hg_registry_id(const char *name)
     return id != 0 ? id : 1;
 }
 
-/* A new entry; the lock is held for writing. */
-static hg_id_t hg_registry_insert(
-    struct hg_registry *registry, const char *name, const struct hg_rpc *rpc)
+static _Atomic(struct hg_registry_entry *) *hg_registry_bucket(
+    struct hg_registry *registry, hg_id_t id)
 {
+    return &registry->buckets[id & (HG_REGISTRY_BUCKETS - 1)];
+}
+
+/* The latest entry of an id, or NULL. */
+static const struct hg_registry_entry *hg_registry_get(
+    struct hg_registry *registry, hg_id_t id)
+{
+    const struct hg_registry_entry *entry = atomic_load_explicit(
+        hg_registry_bucket(registry, id), memory_order_acquire);
+
+    while (entry != NULL && entry->rpc.id != id)
+        entry = entry->next;
+    return entry;
+}
+
+/* A new entry in front; the lock is held. */
+static hg_id_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
+    const char *name, const struct hg_rpc *rpc)
+{
+    _Atomic(struct hg_registry_entry *) *bucket =
+        hg_registry_bucket(registry, id);
     size_t size = strlen(name) + 1;
     struct hg_registry_entry *entry =
         (struct hg_registry_entry *) hg_mem_alloc(sizeof(*entry) + size);
 
-    if (entry == NULL)
-        goto no_memory;
+    if (entry == NULL) {
+        hg_log_error("rpc", "no memory to register '%s'", name);
+        return 0;
+    }
     entry->rpc = *rpc;
-    entry->rpc.id = hg_registry_id(name);
+    entry->rpc.id = id;
     entry->rpc.name = entry->name;
     memcpy(entry->name, name, size);
-    if (hg_map_put(&registry->map, entry->rpc.id, entry) == HG_SUCCESS)
-        return entry->rpc.id;
-    hg_mem_free(entry);
-no_memory:
-    hg_log_error("rpc", "no memory to register '%s'", name);
-    return 0;
+    entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    atomic_store_explicit(bucket, entry, memory_order_release);
+    return id;
 }
 
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc)
 {
-    struct hg_registry_entry *entry;
+    const struct hg_registry_entry *before;
+    struct hg_rpc now = *rpc;
     hg_id_t id = hg_registry_id(name);
 
-    (void) pthread_rwlock_wrlock(&registry->lock);
-    entry = (struct hg_registry_entry *) hg_map_get(&registry->map, id);
-    if (entry == NULL) {
-        id = hg_registry_insert(registry, name, rpc);
-    } else if (strcmp(entry->name, name) != 0) {
+    hg_lock(&registry->lock);
+    before = hg_registry_get(registry, id);
+    if (before != NULL && now.callback == NULL)
+        now.callback = before->rpc.callback;
+    if (before == NULL) {
+        id = hg_registry_insert(registry, id, name, &now);
+    } else if (strcmp(before->name, name) != 0) {
         hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
-            entry->name);
+            before->name);
         id = 0;
-    } else {
-        entry->rpc.in_proc = rpc->in_proc;
-        entry->rpc.out_proc = rpc->out_proc;
-        if (rpc->callback != NULL)
-            entry->rpc.callback = rpc->callback;
+    } else if (now.in_proc != before->rpc.in_proc ||
+        now.out_proc != before->rpc.out_proc ||
+        now.callback != before->rpc.callback) {
+        id = hg_registry_insert(registry, id, name, &now);
     }
-    (void) pthread_rwlock_unlock(&registry->lock);
+    hg_unlock(&registry->lock);
     return id;
 }
 
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p)
 {
-    const struct hg_registry_entry *entry;
-    hg_return_t ret = HG_NOENTRY;
+    const struct hg_registry_entry *entry = hg_registry_get(registry, id);
 
-    (void) pthread_rwlock_rdlock(&registry->lock);
-    entry = (const struct hg_registry_entry *) hg_map_get(&registry->map, id);
-    if (entry != NULL) {
-        *rpc_p = entry->rpc;
-        ret = HG_SUCCESS;
-    }
-    (void) pthread_rwlock_unlock(&registry->lock);
-    return ret;
+    if (entry == NULL)
+        return HG_NOENTRY;
+    *rpc_p = entry->rpc;
+    return HG_SUCCESS;
 }
 
 /* ==== gen/hg/share.h ==== */
@@ -17916,7 +17944,9 @@ HG_PRIVATE hg_return_t hg_registry_find(
  * What a peer has is counted in its address, where it needs no memory and no
  * search, and is gone with it.
  *
- * Locking: none of its own; the context's lock is held around each function.
+ * Locking: the context's lock is held around what counts more, and forgets.
+ * Giving back is two subtractions and needs none: who takes meanwhile sees what
+ * was there before or less, so that nobody gets past a limit.
  */
 #ifndef HG_GEN_HG_SHARE_H
 #define HG_GEN_HG_SHARE_H
@@ -17932,9 +17962,9 @@ enum hg_share_kind {
 };
 
 struct hg_share {
-    bool left; /* counts no more, as nobody gives back what is in it */
+    _Atomic bool left; /* counts no more: nobody gives back what is in it */
     uint64_t limit[HG_SHARE_KINDS]; /* below 2^62 */
-    uint64_t total[HG_SHARE_KINDS];
+    _Atomic uint64_t total[HG_SHARE_KINDS];
 };
 
 /* Count `amount` more for the peer, which keeps its address until it gives
@@ -17948,7 +17978,8 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 HG_PRIVATE bool hg_share_is_full(const struct hg_share *share,
     struct na_addr *addr, enum hg_share_kind kind);
 
-/* Give back what was taken or added; nothing after hg_share_leave. */
+/* Give back what was taken or added; nothing after hg_share_leave. Any thread,
+ * with the lock or without. */
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
 
@@ -17974,21 +18005,29 @@ _Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
     "an address has a place for each kind");
 
 /* Where an address counts it. */
-static uint64_t *hg_share_of(struct na_addr *addr, enum hg_share_kind kind)
+static _Atomic uint64_t *hg_share_of(
+    struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
     return &na_addr_core_of(addr)->used[kind];
 }
 
+/* What the peer and all have of a kind. */
+static uint64_t hg_share_sum(
+    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+{
+    return atomic_load(hg_share_of(addr, kind)) +
+        atomic_load(&share->total[kind]);
+}
+
 HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount)
 {
-    uint64_t *used = hg_share_of(addr, kind);
     uint64_t most = 2 * share->limit[kind];
 
     /* No sum of these overflows. */
     if (share->left || amount > share->limit[kind] ||
-        *used + amount + share->total[kind] + amount > most)
+        hg_share_sum(share, addr, kind) + 2 * amount > most)
         return false;
     hg_share_add(share, addr, kind, amount);
     return true;
@@ -17997,32 +18036,31 @@ HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
 HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount)
 {
-    uint64_t *used = hg_share_of(addr, kind);
-
     if (share->left)
         return;
-    assert(*used <= share->total[kind]);
-    *used += amount;
-    share->total[kind] += amount;
+    atomic_fetch_add(&share->total[kind], amount);
+    atomic_fetch_add(hg_share_of(addr, kind), amount);
 }
 
 HG_PRIVATE bool hg_share_is_full(
     const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
-    return *hg_share_of(addr, kind) + share->total[kind] >=
-        2 * share->limit[kind];
+    return hg_share_sum(share, addr, kind) >= 2 * share->limit[kind];
 }
 
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount)
 {
-    uint64_t *used = hg_share_of(addr, kind);
+    uint64_t used;
+    uint64_t total;
 
     if (share->left)
         return;
-    assert(*used >= amount && share->total[kind] >= *used);
-    *used -= amount;
-    share->total[kind] -= amount;
+    used = atomic_fetch_sub(hg_share_of(addr, kind), amount);
+    total = atomic_fetch_sub(&share->total[kind], amount);
+    assert(used >= amount && total >= amount);
+    (void) used;
+    (void) total;
 }
 
 HG_PRIVATE void hg_share_leave(struct hg_share *share)
@@ -18035,11 +18073,14 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_link *link;
+    unsigned i;
 
     hg_lock(&core->lock);
-    for (link = core->addrs.next; link != &core->addrs; link = link->next)
-        memset(HG_CONTAINER_OF(link, struct na_addr_core, link)->used, 0,
-            sizeof(((struct na_addr_core *) 0)->used));
+    for (link = core->addrs.next; link != &core->addrs; link = link->next) {
+        for (i = 0; i < NA_CORE_USES; i++)
+            atomic_store(
+                &HG_CONTAINER_OF(link, struct na_addr_core, link)->used[i], 0);
+    }
     hg_unlock(&core->lock);
 }
 
@@ -19522,8 +19563,15 @@ end_copy:
  * A target's handle counts as one of its peer's calls until its answer has
  * left, and as one of its refusals while that cannot leave (share.h).
  *
- * Locking: the context's lock guards states, tables, shares and the pool. The
- * buffers belong to whoever drives the current state.
+ * A handle is on one of the context's lists, and a call of ours in the table of
+ * sequences, from the moment it leaves the pool until it is back there: both
+ * happen under the lock anyhow. So lists and table hold handles in any state,
+ * and who finds one looks at its state first, before anything else of it.
+ *
+ * Locking: the context's lock guards lists, tables, counts and the pool. A state
+ * is an atomic. Whoever drives the current one leaves it, and needs no lock for
+ * that; but SENT and FETCHING, which several may want to end, are left under the
+ * lock. The buffers belong to whoever drives the current state.
  */
 #ifndef HG_GEN_HG_HANDLE_H
 #define HG_GEN_HG_HANDLE_H
@@ -19549,6 +19597,24 @@ enum hg_handle_state {
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
     HG_HANDLE_ARRIVED,  /* target: with its handler */
     HG_HANDLE_ANSWERED  /* target */
+};
+
+enum hg_request_state {
+    HG_REQUEST_WAITING = 0,
+    HG_REQUEST_ENDING,   /* its driver's, who decodes; then it is `done` */
+    HG_REQUEST_ABANDONED /* freed in flight */
+};
+
+/* What the room request keeps of a call of ours; nobody else looks at it. */
+struct hg_request_part {
+    /* Who takes it out of WAITING, by comparison, has the call's end. */
+    _Atomic enum hg_request_state state;
+    _Atomic bool done;        /* the result stands */
+    _Atomic unsigned waiters; /* threads in a wait for it; grows under the
+                                 context's lock; then it is not freed */
+    bool decoded;             /* out_struct holds what is to be released */
+    hg_return_t ret;
+    void *out_struct;
 };
 
 /* Arguments that travel outside a message. */
@@ -19579,35 +19645,42 @@ struct hg_handle {
     struct na_link unsaid;     /* its control message has to wait for memory */
     struct hg_context *context;
     _Atomic uint32_t refs;
-    enum hg_handle_state state; /* context lock */
+    _Atomic enum hg_handle_state state;
+    _Atomic bool freed;   /* target: the application let go */
+    _Atomic bool counted; /* target: in its peer's share */
+    bool in_flight;       /* origin: counted as such; context lock */
+    _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
+    uint64_t number;     /* origin: its place among sequences; context lock */
+    /* From here to `in` the pool's handles are all zeros. */
     bool target;
-    bool freed;    /* target: the application let go; context lock */
-    bool counted;  /* target: in its peer's share; context lock */
     bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
     enum hg_share_kind counted_as; /* if so */
     struct na_addr *addr;
     struct hg_rpc rpc;
-    uint64_t sequence;    /* of the call, as its origin numbers it */
-    uint64_t held_id;     /* target: of a large output; 0: none */
-    uint8_t peer_context; /* which of the peer's has the call; first 0 */
+    uint64_t sequence; /* of the call, as its origin numbers it */
+    uint64_t held_id;  /* target: of a large output; 0: none */
+    /* Which of the peer's has the call; first 0. An answer may come, and set it,
+     * while the send of the call still looks at it. */
+    _Atomic uint8_t peer_context;
     hg_return_t ret;
-    struct hg_buf in;  /* the request message */
-    struct hg_buf out; /* the response message */
     struct hg_args in_args;
     struct hg_args out_args;
     size_t raw_size; /* target: of the buffer given for raw output */
-    struct hg_overflow in_large;
-    struct hg_overflow out_large;
-    /* A message without arguments. A place of its own, so that an error is
-     * told, and a fetch acknowledged, when there is no memory. */
-    unsigned char control[HG_HEADER_MIN];
     struct hg_timer timer;
     /* Its message could not be sent after all; NULL: nobody minds. */
     void (*unsent)(struct hg_handle *handle, hg_return_t ret);
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
+    struct hg_request_part request;
+    struct hg_buf in;  /* the request message */
+    struct hg_buf out; /* the response message */
+    struct hg_overflow in_large;
+    struct hg_overflow out_large;
+    /* A message without arguments. A place of its own, so that an error is
+     * told, and a fetch acknowledged, when there is no memory. */
+    unsigned char control[HG_HEADER_MIN];
 };
 
 /* A class is what is registered, a context where it happens. */
@@ -19639,18 +19712,18 @@ struct hg_context {
     struct na_link pool; /* free handles */
     unsigned pool_count;
     struct na_link unsaid;  /* handles with a control message to send again */
-    struct na_link origins; /* calls of ours in flight */
-    struct na_link targets; /* calls to us not answered yet */
+    struct na_link origins; /* calls of ours */
+    struct na_link targets; /* calls to us */
     struct hg_slots sequences; /* origins by sequence */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    uint32_t unanswered;
-    uint32_t live;    /* handles out of the pool */
-    uint32_t sending; /* sends under way */
-    bool closing;     /* refuses what arrives */
+    _Atomic uint32_t unanswered;
+    uint32_t live;            /* handles out of the pool */
+    _Atomic uint32_t sending; /* sends under way */
+    _Atomic bool closing;     /* refuses what arrives */
     /* Takes a message in, from the network or from ourselves. */
     na_rpc_cb_t arrived;
 };
@@ -19665,10 +19738,12 @@ static inline void hg_handle_count(_Atomic uint64_t *counter)
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 
 /* A handle with one reference, idle, without an address; `reserve`: if need
- * be, of the reserve. NULL: no memory (logged). */
+ * be, of the reserve. NULL: no memory (logged). The lock is held, but free
+ * while a new one is made. */
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+/* The last reference takes it off its list and gives its sequence back. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 
 /* Set the peer; takes a reference of the address. */
@@ -19737,7 +19812,7 @@ HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle);
 HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
 
 /* Target: the answer has left, so the peer has one call less; nothing when it
- * is not counted. The lock is held. */
+ * is not counted. */
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 
 #endif
@@ -19806,24 +19881,20 @@ static struct hg_handle *hg_handle_reuse(
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve)
 {
-    struct hg_handle *handle;
+    struct hg_handle *handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
 
-    hg_lock(&context->lock);
-    handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
     context->live++;
-    hg_unlock(&context->lock);
-    if (handle == NULL)
-        handle = hg_handle_new(context);
     if (handle == NULL) {
-        hg_lock(&context->lock);
-        if (reserve)
-            handle = hg_handle_reuse(context, 0);
-        if (handle == NULL)
-            context->live--;
         hg_unlock(&context->lock);
+        handle = hg_handle_new(context);
+        hg_lock(&context->lock);
+        if (handle == NULL && reserve)
+            handle = hg_handle_reuse(context, 0);
     }
-    if (handle == NULL)
+    if (handle == NULL) {
+        context->live--;
         return NULL;
+    }
     assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
@@ -19840,8 +19911,18 @@ HG_PRIVATE void hg_handle_ref(struct hg_handle *handle)
 
 static void hg_handle_trim(struct hg_buf *buf)
 {
-    if (buf->capacity > HG_HANDLE_BUF_MAX)
+    if (HG_UNLIKELY(buf->capacity > HG_HANDLE_BUF_MAX))
         hg_buf_fini(buf);
+}
+
+/* Forget arguments outside of messages, if there were any. */
+static void hg_handle_clear_large(struct hg_overflow *large)
+{
+    assert(large->mem == NULL && large->remote == NULL && large->share == 0);
+    if (HG_LIKELY(large->fetched == NULL))
+        return;
+    hg_mem_free(large->data);
+    memset(large, 0, sizeof(*large));
 }
 
 static void hg_handle_delete(struct hg_handle *handle)
@@ -19851,29 +19932,42 @@ static void hg_handle_delete(struct hg_handle *handle)
     hg_mem_free(handle);
 }
 
-/* Back to what hg_handle_new made, but for the buffers. */
+/* Back to what hg_handle_new made, but for the buffers; not yet what others may
+ * look at: state, list and number. */
 static void hg_handle_clear(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-    struct hg_buf in;
-    struct hg_buf out;
-
-    assert(handle->timer.index == 0 && hg_list_is_empty(&handle->link));
-    assert(hg_list_is_empty(&handle->unsaid));
-    assert(handle->in_large.mem == NULL && handle->in_large.remote == NULL);
-    assert(handle->out_large.mem == NULL && handle->out_large.remote == NULL);
-    hg_mem_free(handle->in_large.data);
-    hg_mem_free(handle->out_large.data);
+    assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
+    hg_handle_clear_large(&handle->in_large);
+    hg_handle_clear_large(&handle->out_large);
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
-    in = handle->in;
-    out = handle->out;
-    memset(handle, 0, sizeof(*handle));
-    hg_list_init(&handle->link);
-    hg_list_init(&handle->unsaid);
-    handle->context = context;
-    handle->in = in;
-    handle->out = out;
+    memset(&handle->target, 0,
+        offsetof(struct hg_handle, in) - offsetof(struct hg_handle, target));
+}
+
+/* Back into the pool. False: that is full. The lock is held. */
+static bool hg_handle_put(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    assert(!atomic_load(&handle->issued));
+    hg_list_remove(&handle->link);
+    if (handle->number != 0)
+        (void) hg_slots_remove(&context->sequences, handle->number);
+    handle->number = 0;
+    if (handle->in_flight) { /* it was never sent */
+        handle->in_flight = false;
+        context->in_flight--;
+    }
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
+    atomic_store_explicit(&handle->freed, false, memory_order_relaxed);
+    assert(context->live > 0);
+    context->live--;
+    if (context->pool_count >= HG_HANDLE_POOL_MAX)
+        return false;
+    hg_list_push(&context->pool, &handle->link);
+    context->pool_count++;
+    return true;
 }
 
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
@@ -19881,30 +19975,19 @@ HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     uint32_t before =
         atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
-    bool keep;
+    bool kept;
 
     assert(before > 0);
     if (before > 1)
         return;
-    if (handle->counted) {
-        hg_lock(&context->lock);
-        hg_handle_discount(handle);
-        hg_unlock(&context->lock);
-    }
-    assert(handle->in_large.share == 0 && handle->out_large.share == 0);
+    hg_handle_discount(handle);
     if (handle->addr != NULL)
         na_addr_unref(handle->addr);
     hg_handle_clear(handle);
     hg_lock(&context->lock);
-    assert(context->live > 0);
-    context->live--;
-    keep = context->pool_count < HG_HANDLE_POOL_MAX;
-    if (keep) {
-        hg_list_push(&context->pool, &handle->link);
-        context->pool_count++;
-    }
+    kept = hg_handle_put(handle);
     hg_unlock(&context->lock);
-    if (!keep)
+    if (!kept)
         hg_handle_delete(handle);
 }
 
@@ -19968,45 +20051,42 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
 
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
 {
-    if (!handle->counted)
-        return;
-    handle->counted = false;
-    hg_share_give(&handle->context->share, handle->addr, handle->counted_as, 1);
+    if (atomic_load(&handle->counted) &&
+        atomic_exchange(&handle->counted, false))
+        hg_share_give(
+            &handle->context->share, handle->addr, handle->counted_as, 1);
 }
 
-/* A refusal cannot leave yet. The lock is held. */
+/* A refusal cannot leave yet. */
 static void hg_handle_count_stuck(struct hg_handle *handle)
 {
-    if (!handle->target || !handle->refused || handle->counted)
+    if (!handle->target || !handle->refused || atomic_load(&handle->counted))
         return;
-    handle->counted = true;
     handle->counted_as = HG_SHARE_REFUSALS;
+    hg_lock(&handle->context->lock);
     hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
+    hg_unlock(&handle->context->lock);
+    atomic_store(&handle->counted, true);
 }
 
 /* ---- Sending ---- */
 
 static void hg_handle_begin_sending(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-
-    hg_lock(&context->lock);
-    context->sending++;
+    atomic_fetch_add(&handle->context->sending, 1);
     hg_handle_count_stuck(handle); /* unless it leaves at once */
-    hg_unlock(&context->lock);
 }
 
 /* A send is over; with `left`, so that the message is with the peer. */
 static void hg_handle_end_sending(struct hg_handle *handle, bool left)
 {
-    struct hg_context *context = handle->context;
+    uint32_t before;
 
-    hg_lock(&context->lock);
-    assert(context->sending > 0);
-    context->sending--;
     if (left)
         hg_handle_discount(handle);
-    hg_unlock(&context->lock);
+    before = atomic_fetch_sub(&handle->context->sending, 1);
+    assert(before > 0);
+    (void) before;
 }
 
 /* A send that could not leave at once has left, or failed. */
@@ -20690,21 +20770,27 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
  * flight (the answer, a cancel, the peer's death, the end of the layer) sets
  * its result and queues its callback. Nobody else can, so it comes once.
  *
- * Locking: the context's lock around the table; nothing is sent, called or
- * allocated under it.
+ * A call goes through the context's lock twice: when it gets its handle, with a
+ * number, and when it is taken out. Between these, while its bytes are encoded
+ * and sent, it is its caller's.
+ *
+ * Locking: the context's lock around the table; nothing is sent or called under
+ * it.
  */
 #ifndef HG_GEN_HG_FORWARD_H
 #define HG_GEN_HG_FORWARD_H
 
 /* #include "hg/handle.h" */
 
-/* A handle to call `id` at `addr`. HG_NOENTRY: not registered. */
+/* A handle to call `id` at `addr`, numbered. HG_NOENTRY: not registered;
+ * HG_AGAIN: so many calls are in flight (both logged). */
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
 /* Encode and send. `callback` runs once, from the queue's DONE lane, with a
  * reference of the handle that it may keep the handle beyond by its own. On
- * an error it never runs. */
+ * an error it never runs, and the handle is of no more use. The caller keeps
+ * its reference meanwhile. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 
@@ -20738,10 +20824,35 @@ HG_PRIVATE void hg_forward_end_all(
 /* #include "hg/overflow.h" */
 /* #include "na/addr.h" */
 
+/* A handle with a place in the table, which numbers the call. Nobody can end it
+ * yet. The lock is held, but for moments. */
+static hg_return_t hg_forward_reserve(struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
+{
+    struct hg_handle *handle = hg_handle_get(context, false);
+    hg_return_t ret;
+
+    if (handle == NULL)
+        return HG_NOMEM;
+    handle->rpc = *rpc;
+    hg_handle_set_addr(handle, addr);
+    hg_list_push(&context->origins, &handle->link);
+    *handle_p = handle;
+    if (context->in_flight >= context->hg_class->options.max_in_flight)
+        return HG_AGAIN;
+    ret = hg_slots_add(&context->sequences, handle, &handle->number);
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->sequence = handle->number;
+    handle->in_flight = true;
+    context->in_flight++;
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
 {
-    struct hg_handle *handle;
+    struct hg_handle *handle = NULL;
     struct hg_rpc rpc;
     hg_return_t ret;
 
@@ -20750,67 +20861,32 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
         hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
         return ret;
     }
-    handle = hg_handle_get(context, false);
-    if (handle == NULL)
-        return HG_NOMEM;
-    handle->rpc = rpc;
-    hg_handle_set_addr(handle, addr);
-    *handle_p = handle;
-    return HG_SUCCESS;
-}
-
-/* ---- The table of calls in flight ---- */
-
-/* Reserve a place, which numbers the call. Nobody can end it yet. */
-static hg_return_t hg_forward_reserve(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    hg_return_t ret;
-
     hg_lock(&context->lock);
-    if (context->in_flight >= context->hg_class->options.max_in_flight)
-        ret = HG_AGAIN;
-    else
-        ret = hg_slots_add(&context->sequences, handle, &handle->sequence);
-    if (ret == HG_SUCCESS)
-        context->in_flight++;
+    ret = hg_forward_reserve(context, addr, &rpc, &handle);
     hg_unlock(&context->lock);
     if (ret == HG_AGAIN)
         hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
             context->hg_class->options.max_in_flight);
+    if (ret != HG_SUCCESS && handle != NULL)
+        hg_handle_unref(handle);
+    if (ret == HG_SUCCESS)
+        *handle_p = handle;
     return ret;
 }
 
-/* Give the place back; the lock is held. */
-static void hg_forward_leave(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    (void) hg_slots_remove(&context->sequences, handle->sequence);
-    assert(context->in_flight > 0);
-    context->in_flight--;
-}
-
-/* The call begins: from now on anything may end it. */
-static void hg_forward_enter(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    hg_lock(&context->lock);
-    assert(handle->state == HG_HANDLE_IDLE);
-    handle->state = HG_HANDLE_SENT;
-    hg_list_push(&context->origins, &handle->link);
-    hg_unlock(&context->lock);
-}
+/* ---- The table of calls in flight ---- */
 
 /* Take a call out; the lock is held. Who gets true ends it. */
 static bool hg_forward_take(struct hg_handle *handle)
 {
+    struct hg_context *context = handle->context;
+
     if (handle->state != HG_HANDLE_SENT)
         return false;
-    hg_forward_leave(handle);
-    hg_list_remove(&handle->link);
     handle->state = HG_HANDLE_ENDED;
+    assert(handle->in_flight && context->in_flight > 0);
+    handle->in_flight = false;
+    context->in_flight--;
     return true;
 }
 
@@ -20890,18 +20966,18 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
             HG_Error_to_string(ret));
         return ret;
     }
-    ret = hg_forward_reserve(handle);
-    if (ret != HG_SUCCESS)
-        return ret;
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
-        goto leave;
+        return ret;
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
     hg_handle_ref(handle); /* until the callback ran */
-    hg_forward_enter(handle);
-    /* A peer that died before that fails the send. */
+    /* The call begins: from now on anything may end it. A peer that died before
+     * that fails the send: who buries it marks it first, then looks at states,
+     * and we look at the mark after that. */
+    assert(handle->state == HG_HANDLE_IDLE);
+    atomic_store(&handle->state, HG_HANDLE_SENT);
     ret = hg_handle_send(handle, message, size);
     if (ret != HG_SUCCESS)
         goto take_back;
@@ -20912,19 +20988,11 @@ take_back:
     hg_lock(&handle->context->lock);
     if (!hg_forward_take(handle))
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
-    else
-        handle->state = HG_HANDLE_IDLE;
     hg_unlock(&handle->context->lock);
     if (ret != HG_SUCCESS) {
         hg_overflow_end(handle, &handle->in_large);
         hg_handle_unref(handle);
     }
-    return ret;
-
-leave:
-    hg_lock(&handle->context->lock);
-    hg_forward_leave(handle);
-    hg_unlock(&handle->context->lock);
     return ret;
 }
 
@@ -20963,8 +21031,11 @@ HG_PRIVATE void hg_forward_end_all(
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
         link = link->next;
-        if ((addr == NULL || handle->addr == addr) && hg_forward_take(handle))
+        if (handle->state == HG_HANDLE_SENT &&
+            (addr == NULL || handle->addr == addr) && hg_forward_take(handle)) {
+            hg_list_remove(&handle->link);
             hg_list_push(&ended, &handle->link);
+        }
     }
     hg_unlock(&context->lock);
     while ((link = hg_list_pop(&ended)) != NULL)
@@ -21027,10 +21098,8 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
-        (handle->rpc.id != header->rpc_id ||
-            !na_addr_same(handle->addr, source)))
-        handle = NULL;
-    if (handle != NULL && !hg_forward_take(handle))
+        (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
+            !na_addr_same(handle->addr, source) || !hg_forward_take(handle)))
         handle = NULL;
     if (handle != NULL && large)
         handle->state = HG_HANDLE_FETCHING;
@@ -21418,25 +21487,14 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
  * be executed any more. */
 static bool hg_serve_enter(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-    bool open;
-
-    hg_lock(&context->lock);
     assert(handle->state == HG_HANDLE_QUEUED);
-    handle->state = HG_HANDLE_ARRIVED;
-    open = !context->closing;
-    hg_unlock(&context->lock);
-    return open;
+    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    return !atomic_load(&handle->context->closing);
 }
 
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
-    bool answered;
-
-    hg_lock(&handle->context->lock);
-    answered = handle->state == HG_HANDLE_ANSWERED;
-    hg_unlock(&handle->context->lock);
-    return answered;
+    return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
 /* Entry of the CALL lane: run the handler. */
@@ -21490,10 +21548,8 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
-    hg_lock(&context->lock);
     assert(handle->state == HG_HANDLE_FETCHING);
-    handle->state = HG_HANDLE_QUEUED;
-    hg_unlock(&context->lock);
+    atomic_store(&handle->state, HG_HANDLE_QUEUED);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
         return;
@@ -21512,44 +21568,57 @@ static void hg_serve_fetch(struct na_completion *done)
         handle->in_args.size, hg_serve_fetched);
 }
 
-/* A handle for a request, in the table of unanswered ones. Beyond its peer's
+/* Count a call as one of its peer's, or not: then it is to be refused. False:
+ * the peer takes no refusals either. The lock is held. */
+static bool hg_serve_admit(struct hg_handle *handle, bool refused)
+{
+    struct hg_context *context = handle->context;
+
+    handle->counted_as = HG_SHARE_CALLS;
+    handle->refused = refused || context->closing ||
+        !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
+    atomic_store_explicit(
+        &handle->counted, !handle->refused, memory_order_relaxed);
+    return !handle->refused ||
+        !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
+}
+
+/* A handle for a request, in the list of those to us. Beyond its peer's
  * share it is made all the same, to be refused. None, though HG_SUCCESS: the
  * peer takes no refusals either (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
 {
-    struct hg_handle *handle = hg_handle_get(context, true);
-    bool silent;
+    struct hg_handle *handle;
+    bool admitted = false;
 
-    if (handle == NULL)
-        return HG_NOMEM;
-    handle->target = true;
-    handle->rpc.id = header->rpc_id;
-    handle->sequence = header->sequence;
-    handle->peer_context = header->origin_context;
-    hg_handle_set_addr(handle, source);
     hg_lock(&context->lock);
-    if (!refused && !context->closing)
-        handle->counted =
-            hg_share_take(&context->share, source, HG_SHARE_CALLS, 1);
-    handle->counted_as = HG_SHARE_CALLS;
-    handle->refused = !handle->counted;
-    silent = handle->refused &&
-        hg_share_is_full(&context->share, source, HG_SHARE_REFUSALS);
-    if (!silent) {
-        context->unanswered++;
-        handle->state = HG_HANDLE_QUEUED;
+    handle = hg_handle_get(context, true);
+    if (handle != NULL) {
+        hg_handle_set_addr(handle, source);
+        admitted = hg_serve_admit(handle, refused);
+    }
+    if (admitted) {
+        atomic_fetch_add(&context->unanswered, 1);
+        atomic_store_explicit(
+            &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
         hg_list_push(&context->targets, &handle->link);
     }
     hg_unlock(&context->lock);
-    if (silent) {
+    if (handle == NULL)
+        return HG_NOMEM;
+    if (!admitted) {
         hg_handle_count(&context->hg_class->dropped);
         hg_log_warning("rpc", "%s sends calls and takes no answers",
             hg_handle_peer(handle));
         hg_handle_unref(handle);
-        handle = NULL;
+        return HG_SUCCESS;
     }
+    handle->target = true;
+    handle->rpc.id = header->rpc_id;
+    handle->sequence = header->sequence;
+    handle->peer_context = header->origin_context;
     *handle_p = handle;
     return HG_SUCCESS;
 }
@@ -21603,9 +21672,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
     } else if ((header->flags & HG_HEADER_LARGE) != 0) {
-        hg_lock(&context->lock);
-        handle->state = HG_HANDLE_FETCHING;
-        hg_unlock(&context->lock);
+        atomic_store(&handle->state, HG_HANDLE_FETCHING);
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_fetch);
     } else {
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
@@ -21620,23 +21687,20 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 static hg_return_t hg_serve_take(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    bool taken;
+    enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
+    uint32_t before;
 
-    hg_lock(&context->lock);
-    taken = handle->state == HG_HANDLE_ARRIVED;
-    if (taken) {
-        handle->state = HG_HANDLE_ANSWERED;
-        assert(context->unanswered > 0);
-        context->unanswered--;
-        if (handle->addr->self) /* nothing is sent */
-            hg_handle_discount(handle);
-    }
-    hg_unlock(&context->lock);
-    if (!taken) {
+    if (!atomic_compare_exchange_strong(
+            &handle->state, &arrived, HG_HANDLE_ANSWERED)) {
         hg_log_error("rpc", "a call of \"%s\" was answered twice",
             hg_handle_function(handle));
         return HG_EXIST;
     }
+    before = atomic_fetch_sub(&context->unanswered, 1);
+    assert(before > 0);
+    (void) before;
+    if (handle->addr->self) /* nothing is sent */
+        hg_handle_discount(handle);
     hg_handle_count(&context->hg_class->responses_sent);
     return HG_SUCCESS;
 }
@@ -21765,28 +21829,24 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
 
 /* ---- Letting go ---- */
 
+/* Whether the application has the handle: it was given, and not freed. */
+static bool hg_serve_is_given(struct hg_handle *handle)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+
+    return (state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED) &&
+        !atomic_load(&handle->freed);
+}
+
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-    bool again;
-    bool unanswered;
-
-    hg_lock(&context->lock);
-    unanswered = handle->state == HG_HANDLE_ARRIVED;
     /* One that is back in the pool has another state. One that serves another
      * call by now is not told from it: that call is ended. */
-    again =
-        handle->freed || (!unanswered && handle->state != HG_HANDLE_ANSWERED);
-    if (!again) {
-        handle->freed = true;
-        hg_list_remove(&handle->link);
-    }
-    hg_unlock(&context->lock);
-    if (again) {
+    if (!hg_serve_is_given(handle) || atomic_exchange(&handle->freed, true)) {
         hg_log_error("rpc", "a handle was freed twice");
         return HG_INVALID_ARG;
     }
-    if (unanswered)
+    if (!hg_serve_is_answered(handle))
         (void) hg_serve_respond(handle, HG_CANCELED, NULL);
     hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
@@ -21805,8 +21865,7 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        if (handle->state == HG_HANDLE_ARRIVED ||
-            handle->state == HG_HANDLE_ANSWERED)
+        if (hg_serve_is_given(handle))
             found = handle;
     }
     if (found != NULL)
@@ -22539,32 +22598,33 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
  *            role free? --yes--> progress, run completions; again
  *            sleep until done, the role is free, or time is up; again
  *
- * A flag is a bool of whoever waits; this room knows neither calls nor
+ * A flag is an atomic bool of whoever waits; this room knows neither calls nor
  * transfers.
  *
- * Locking: one mutex guards the role, the sleepers and every flag, and what
- * the rooms above keep beside their flags. It is not held while progressing or
- * calling anybody.
+ * Locking: a wait that never has to sleep takes no lock. The role is an atomic
+ * flag, too. One mutex guards the list of sleepers. Whoever is about to sleep
+ * counts itself as a sleeper, then looks once more at what it waits for: its
+ * flag, the role, queued calls. Whoever changes one of these does so, and then
+ * looks whether there are sleepers; only then it takes the mutex, to find whom
+ * to wake. Both are sequentially consistent, so one of the two sees the other.
  */
 #ifndef HG_GEN_HG_WAIT_H
 #define HG_GEN_HG_WAIT_H
 
 /* #include "hg/context.h" */
 
-HG_PRIVATE void hg_wait_lock(void);
-HG_PRIVATE void hg_wait_unlock(void);
-
-/* Raise a flag and wake who waits for it. Lock held. */
-HG_PRIVATE void hg_wait_raise(bool *done);
+/* Raise a flag and wake who waits for it. What the flag is in may be gone once
+ * it is up. */
+HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
  * signal came while this thread slept). With *done up already it does nothing
  * else. A test may run a handler before it has looked for news and one after
  * it, and no wait outlasts its time by more than the handler it runs then. What
- * `done` is in stays until this returns. Lock held, and free meanwhile. */
+ * `done` is in stays until this returns. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
-    const bool *done, bool calls, uint64_t deadline);
+    const _Atomic bool *done, bool calls, uint64_t deadline);
 
 /* When a wait of so many milliseconds ends, for hg_wait_until. */
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
@@ -22598,34 +22658,25 @@ HG_PRIVATE bool hg_wait_may_run(void);
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
     struct hg_nap nap;
-    const bool *done; /* its request's flag; NULL: any event */
-    bool calls;       /* runs handlers */
+    const _Atomic bool *done; /* its request's flag; NULL: any event */
+    bool calls;               /* runs handlers */
 };
 
 struct hg_wait_state {
-    pthread_mutex_t lock;
-    bool driving;     /* a thread has the role */
-    bool watching;    /* and returns from progress for queued calls */
-    unsigned servers; /* sleepers that run handlers */
+    pthread_mutex_t lock;      /* of `waiters` */
+    _Atomic bool driving;      /* a thread has the role */
+    _Atomic bool watching;     /* and returns from progress for queued calls */
+    _Atomic unsigned sleepers; /* those who sleep, or are about to */
+    _Atomic unsigned servers;  /* those of them that run handlers */
     struct na_link waiters;
 };
 
 /* The waits of this process. */
 static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}};
+    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
-
-HG_PRIVATE void hg_wait_lock(void)
-{
-    hg_lock(&hg_wait_state.lock);
-}
-
-HG_PRIVATE void hg_wait_unlock(void)
-{
-    hg_unlock(&hg_wait_state.lock);
-}
 
 HG_PRIVATE bool hg_wait_in_handler(void)
 {
@@ -22647,64 +22698,53 @@ static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct hg_wait_waiter, nap.link);
 }
 
-HG_PRIVATE void hg_wait_raise(bool *done)
+HG_PRIVATE void hg_wait_raise(_Atomic bool *done)
 {
     struct na_link *link;
 
-    *done = true;
+    atomic_store(done, true);
+    if (atomic_load(&hg_wait_state.sleepers) == 0)
+        return;
+    hg_lock(&hg_wait_state.lock);
     for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
          link = link->next) {
         if (hg_wait_waiter_of(link)->done == done)
             hg_waker_wake(&hg_wait_waiter_of(link)->nap);
     }
+    hg_unlock(&hg_wait_state.lock);
 }
 
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
  * wait does this too: it may have been woken for the role, and not need it
- * any more. Lock held. */
+ * any more. */
 static void hg_wait_hand_on(void)
 {
-    struct na_link *first = hg_wait_state.waiters.next;
+    struct na_link *first;
 
-    if (!hg_wait_state.driving && first != &hg_wait_state.waiters)
+    if (atomic_load(&hg_wait_state.sleepers) == 0 ||
+        atomic_load(&hg_wait_state.driving))
+        return;
+    hg_lock(&hg_wait_state.lock);
+    first = hg_wait_state.waiters.next;
+    if (first != &hg_wait_state.waiters)
         hg_waker_wake(&hg_wait_waiter_of(first)->nap);
+    hg_unlock(&hg_wait_state.lock);
 }
 
-/* A call is queued: wake a sleeper that runs handlers. Lock held. */
+/* A call is queued: wake a sleeper that runs handlers. */
 static void hg_wait_wake_server(void)
 {
     struct na_link *link;
 
-    for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
-         link = link->next) {
-        if (hg_wait_waiter_of(link)->calls) {
-            hg_waker_wake(&hg_wait_waiter_of(link)->nap);
-            return;
-        }
-    }
-}
-
-/* Sleep until woken, `deadline` or a signal; lock held. */
-static hg_return_t hg_wait_sleep(
-    struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
-{
-    struct hg_wait_waiter waiter;
-    hg_return_t ret;
-
-    if (deadline == 0)
-        return HG_TIMEOUT;
-    waiter.done = done;
-    waiter.calls = calls;
-    if (calls) {
-        hg_wait_state.servers++;
-        if (!hg_wait_state.watching) /* let the driver look for calls */
-            na_progress_poke(context->na_context);
-    }
-    ret = hg_waker_nap(
-        &waiter.nap, &hg_wait_state.waiters, &hg_wait_state.lock, deadline);
-    if (calls)
-        hg_wait_state.servers--;
-    return ret;
+    if (atomic_load(&hg_wait_state.servers) == 0)
+        return;
+    hg_lock(&hg_wait_state.lock);
+    link = hg_wait_state.waiters.next;
+    while (link != &hg_wait_state.waiters && !hg_wait_waiter_of(link)->calls)
+        link = link->next;
+    if (link != &hg_wait_state.waiters)
+        hg_waker_wake(&hg_wait_waiter_of(link)->nap);
+    hg_unlock(&hg_wait_state.lock);
 }
 
 static bool hg_wait_has_calls(struct hg_context *context)
@@ -22712,48 +22752,88 @@ static bool hg_wait_has_calls(struct hg_context *context)
     return na_queue_has(context->queue, 1u << NA_LANE_CALL);
 }
 
+/* Whether a thread that counts as a sleeper has nothing better to do. */
+static bool hg_wait_may_sleep(
+    struct hg_context *context, const _Atomic bool *done, bool calls)
+{
+    return (done == NULL || !atomic_load(done)) &&
+        atomic_load(&hg_wait_state.driving) &&
+        !(calls && hg_wait_has_calls(context));
+}
+
+/* Sleep until woken, `deadline` or a signal. */
+static hg_return_t hg_wait_sleep(struct hg_context *context,
+    const _Atomic bool *done, bool calls, uint64_t deadline)
+{
+    struct hg_wait_waiter waiter;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (deadline == 0)
+        return HG_TIMEOUT;
+    waiter.done = done;
+    waiter.calls = calls;
+    hg_lock(&hg_wait_state.lock);
+    atomic_fetch_add(&hg_wait_state.sleepers, 1);
+    if (calls) {
+        atomic_fetch_add(&hg_wait_state.servers, 1);
+        if (!hg_wait_state.watching) /* let the driver look for calls */
+            na_progress_poke(context->na_context);
+    }
+    /* The lock is held until the nap is on the list, or not needed. */
+    if (hg_wait_may_sleep(context, done, calls))
+        ret = hg_waker_nap(
+            &waiter.nap, &hg_wait_state.waiters, &hg_wait_state.lock, deadline);
+    if (calls)
+        atomic_fetch_sub(&hg_wait_state.servers, 1);
+    atomic_fetch_sub(&hg_wait_state.sleepers, 1);
+    hg_unlock(&hg_wait_state.lock);
+    return ret;
+}
+
 /* Run queued calls, at most `max` and none more once `deadline` is there,
- * counting the depth; the number run. Lock held, and free meanwhile. */
+ * counting the depth; the number run. */
 static unsigned hg_wait_run_calls(
     struct hg_context *context, unsigned max, uint64_t deadline)
 {
     unsigned n = 0;
 
     hg_wait_hand_on(); /* progress goes on without us */
-    hg_wait_unlock();
     hg_wait_depth++;
     while (na_context_run(context->na_context, 1u << NA_LANE_CALL, 1) > 0 &&
         ++n < max && hg_clock_now() < deadline)
         continue;
     hg_wait_depth--;
-    hg_wait_lock();
     return n;
 }
 
 /* Drive for one round: progress, then run what completed. Adds to *events_p.
- * Lock held and role free, before and after. */
+ * The role is ours, and free on return. */
 static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
     uint64_t deadline, unsigned *events_p)
 {
+    bool watching = calls;
     hg_return_t ret;
 
-    assert(!hg_wait_state.driving);
-    hg_wait_state.driving = true;
-    hg_wait_state.watching = calls || hg_wait_state.servers > 0;
-    hg_wait_unlock();
-    ret = hg_context_progress(context,
-        hg_wait_state.watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
+    assert(atomic_load(&hg_wait_state.driving));
+    /* Either we see who sleeps for calls now, or it sees that we do not watch,
+     * and pokes us. */
+    atomic_store(&hg_wait_state.watching, calls);
+    if (!calls && atomic_load(&hg_wait_state.servers) > 0) {
+        watching = true;
+        atomic_store(&hg_wait_state.watching, true);
+    }
+    ret = hg_context_progress(
+        context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
     *events_p +=
         na_context_run(context->na_context, NA_LANES_DONE, HG_WAIT_BATCH);
-    hg_wait_lock();
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
-    hg_wait_state.driving = false;
+    atomic_store(&hg_wait_state.driving, false);
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_wait_until(
-    struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
+HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
+    const _Atomic bool *done, bool calls, uint64_t deadline)
 {
     unsigned max = done != NULL ? 1 : HG_WAIT_BATCH;
     hg_return_t ret = HG_SUCCESS;
@@ -22761,13 +22841,13 @@ HG_PRIVATE hg_return_t hg_wait_until(
     bool looked = false; /* for news, since the beginning */
 
     for (;;) {
-        if (done != NULL && *done) {
+        if (done != NULL && atomic_load(done)) {
             ret = HG_SUCCESS;
             break;
         }
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
             events += hg_wait_run_calls(context, max, deadline);
-        if (done != NULL ? *done : events > 0) {
+        if (done != NULL ? atomic_load(done) : events > 0) {
             ret = HG_SUCCESS;
             break;
         }
@@ -22776,9 +22856,9 @@ HG_PRIVATE hg_return_t hg_wait_until(
             ret = HG_TIMEOUT;
         if (ret != HG_SUCCESS)
             break;
-        if (!hg_wait_state.driving)
+        if (!atomic_exchange(&hg_wait_state.driving, true))
             ret = hg_wait_drive(context, calls, deadline, &events);
-        else if (!calls || !hg_wait_has_calls(context))
+        else
             ret = hg_wait_sleep(context, done, calls, deadline);
         looked = true;
     }
@@ -22808,6 +22888,19 @@ HG_PRIVATE hg_return_t hg_wait_until(
 #define HG_GEN_HG_TICKET_H
 
 /* #include "base/map.h" */
+
+/* ---- For who has slots of its own ---- */
+
+/* The ticket of a slot, never 0, and the slot's identifier of a ticket; 0: it
+ * names nothing. */
+HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
+HG_PRIVATE uint64_t hg_ticket_id(
+    const struct hg_slots *slots, uint32_t salt, uintptr_t ticket);
+
+/* The salt that follows. */
+HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);
+
+/* ---- A table ---- */
 
 struct hg_tickets {
     struct hg_slots slots;
@@ -22849,21 +22942,26 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
 #define HG_TICKET_INDEX_BITS 24
 #endif
 
-static uintptr_t hg_ticket_of(const struct hg_tickets *tickets, uint64_t id)
+HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
 {
-    uint64_t generation = (uint32_t) (id >> 32) ^ tickets->salt;
+    uint64_t generation = (uint32_t) (id >> 32) ^ salt;
 
     return (uintptr_t) (generation << HG_TICKET_INDEX_BITS | (uint32_t) id);
 }
 
-/* The slot's identifier of a ticket, whose upper bits come from the slot where
- * a ticket has not room for all. 0: the ticket names nothing. */
-static uint64_t hg_ticket_id(const struct hg_tickets *tickets, uintptr_t ticket)
+/* The upper bits come from the slot, where a ticket has not room for all. */
+HG_PRIVATE uint64_t hg_ticket_id(
+    const struct hg_slots *slots, uint32_t salt, uintptr_t ticket)
 {
     uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
-    uint64_t id = hg_slots_live(&tickets->slots, (uint32_t) index);
+    uint64_t id = hg_slots_live(slots, (uint32_t) index);
 
-    return id != 0 && hg_ticket_of(tickets, id) == ticket ? id : 0;
+    return id != 0 && hg_ticket_of(salt, id) == ticket ? id : 0;
+}
+
+HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt)
+{
+    return salt + HG_TICKET_SALT;
 }
 
 HG_PRIVATE hg_return_t hg_ticket_issue(
@@ -22873,19 +22971,21 @@ HG_PRIVATE hg_return_t hg_ticket_issue(
     hg_return_t ret = hg_slots_add(&tickets->slots, object, &id);
 
     if (ret == HG_SUCCESS)
-        *ticket_p = hg_ticket_of(tickets, id);
+        *ticket_p = hg_ticket_of(tickets->salt, id);
     return ret;
 }
 
 HG_PRIVATE void *hg_ticket_get(
     const struct hg_tickets *tickets, uintptr_t ticket)
 {
-    return hg_slots_get(&tickets->slots, hg_ticket_id(tickets, ticket));
+    return hg_slots_get(
+        &tickets->slots, hg_ticket_id(&tickets->slots, tickets->salt, ticket));
 }
 
 HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket)
 {
-    return hg_slots_remove(&tickets->slots, hg_ticket_id(tickets, ticket));
+    return hg_slots_remove(
+        &tickets->slots, hg_ticket_id(&tickets->slots, tickets->salt, ticket));
 }
 
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
@@ -22897,7 +22997,7 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
     if (object != NULL)
         return hg_slots_remove(&tickets->slots, id);
     hg_slots_fini(&tickets->slots);
-    tickets->salt += HG_TICKET_SALT;
+    tickets->salt = hg_ticket_next_salt(tickets->salt);
     return NULL;
 }
 
@@ -22910,23 +23010,25 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  * request: calls of ours, as the request model has them.
  *
  * A request is a call whose callback decodes the output and raises a flag;
- * HG_Wait waits for the flag. Freed in flight, the call is taken back and
+ * HG_Wait waits for the flag. It is a part of the call's handle, and its ticket
+ * (ticket.h) is made from the number that the call has anyhow. Freed in flight, the call is taken back and
  * its callback frees the request, so that nobody waits for an answer that may
  * never come.
  *
- *     WAITING --ended--> DECODING --> DONE --freed--> gone
+ *     WAITING --ended--> ENDING --> done --freed--> gone
  *        +-----freed--> ABANDONED --ended--> gone
  *
- * Locking: wait's mutex guards the list of requests, their states and flags.
- * No proc runs under it.
+ * Locking: a ticket is looked up under the context's lock, and whoever then waits
+ * is counted before it is free, so that nobody frees the request. States and
+ * flags are atomics. No proc runs under a lock.
  */
 #ifndef HG_GEN_HG_REQUEST_H
 #define HG_GEN_HG_REQUEST_H
 
-/* #include "base/os.h" */
+/* #include "hg/context.h" */
 
 /* Free the requests the application left; the gate is closed. */
-HG_PRIVATE void hg_request_free_all(void);
+HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
 #endif
 
@@ -22939,6 +23041,7 @@ HG_PRIVATE void hg_request_free_all(void);
 /* #include "hg/request.h" */
 
 /* #include "base/clock.h" */
+/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/layer.h" */
@@ -22946,41 +23049,24 @@ HG_PRIVATE void hg_request_free_all(void);
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
 
-enum hg_request_state {
-    HG_REQUEST_WAITING = 0,
-    HG_REQUEST_ENDING,   /* its driver's, who decodes; then it is `done` */
-    HG_REQUEST_ABANDONED /* freed in flight */
-};
+/* Changes from one layer to the next; written while the gate is closed. */
+static uint32_t hg_request_salt;
 
-struct hg_request {
-    /* Who takes it out of WAITING, by comparison, has the call's end. */
-    _Atomic enum hg_request_state state;
-    bool done; /* the result stands */
-    struct hg_handle *handle;
-    void *out_struct;
-    bool decoded; /* out_struct holds what HG_Request_free releases */
-    hg_return_t ret;
-    unsigned waiters; /* threads in a wait for it; then it is not freed */
-};
-
-/* All that are not freed; guard: wait's mutex, also of `done` and
- * `waiters`. */
-static struct hg_tickets hg_request_tickets;
+/* ---- The end of a call ---- */
 
 /* Let go of a request that no ticket names. */
-static void hg_request_delete(struct hg_request *request)
+static void hg_request_delete(struct hg_handle *handle)
 {
-    if (request->decoded)
+    if (handle->request.decoded)
         (void) hg_handle_release(
-            request->handle->rpc.out_proc, request->out_struct);
-    hg_handle_unref(request->handle);
-    hg_mem_free(request);
+            handle->rpc.out_proc, handle->request.out_struct);
+    hg_handle_unref(handle);
 }
 
 /* Take a request whose call is under way out of WAITING. False: it ended, or
  * is about to. */
 static bool hg_request_claim(
-    struct hg_request *request, enum hg_request_state state)
+    struct hg_request_part *request, enum hg_request_state state)
 {
     enum hg_request_state waiting = HG_REQUEST_WAITING;
 
@@ -22990,12 +23076,13 @@ static bool hg_request_claim(
 /* The call ended: decode, raise the flag. Runs in the driver's thread. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
-    struct hg_request *request = (struct hg_request *) arg;
+    struct hg_request_part *request = &handle->request;
     hg_return_t ret = handle->ret;
 
+    (void) arg;
     if (!hg_request_claim(request, HG_REQUEST_ENDING)) {
         assert(atomic_load(&request->state) == HG_REQUEST_ABANDONED);
-        hg_request_delete(request);
+        hg_request_delete(handle);
         return;
     }
     if (ret == HG_SUCCESS && request->out_struct != NULL &&
@@ -23004,18 +23091,17 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
         request->decoded = ret == HG_SUCCESS;
     }
     request->ret = ret;
-    hg_wait_lock();
     hg_wait_raise(&request->done);
-    hg_wait_unlock();
 }
+
+/* ---- Its beginning ---- */
 
 /* HG_Forward, inside the gate. */
 static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
-    struct hg_request **request_p)
+    hg_request_t *request_p)
 {
-    struct hg_request *made;
-    uintptr_t ticket;
+    struct hg_handle *handle;
     hg_return_t ret;
 
     if (request_p == NULL)
@@ -23023,39 +23109,26 @@ static hg_return_t hg_request_start(struct hg_context *context,
     ret = na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
-    made = (struct hg_request *) hg_mem_calloc(1, sizeof(*made));
-    if (made == NULL) {
-        hg_log_error("rpc", "no memory for a request");
-        return HG_NOMEM;
-    }
-    made->out_struct = out_struct;
-    ret = hg_forward_create(context, addr, id, &made->handle);
+    ret = hg_forward_create(context, addr, id, &handle);
     if (ret != HG_SUCCESS)
-        goto free_request;
-    if (in_struct == NULL && made->handle->rpc.in_proc != NULL) {
+        return ret;
+    if (in_struct == NULL && handle->rpc.in_proc != NULL) {
         ret = hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
         goto unref_handle;
     }
-    hg_wait_lock();
-    ret = hg_ticket_issue(&hg_request_tickets, made, &ticket);
-    hg_wait_unlock();
-    if (ret != HG_SUCCESS)
-        goto unref_handle;
-    ret = hg_forward_start(made->handle, in_struct, hg_request_ended, made);
+    handle->request.out_struct = out_struct;
+    atomic_store(&handle->issued, true);
+    ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
     if (ret != HG_SUCCESS)
         goto take_ticket;
-    *request_p = (hg_request_t) ticket;
+    *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, handle->number);
     return HG_SUCCESS;
 
 take_ticket:
-    hg_wait_lock();
-    (void) hg_ticket_take(&hg_request_tickets, ticket);
-    hg_wait_unlock();
+    atomic_store(&handle->issued, false);
 unref_handle:
-    hg_handle_unref(made->handle);
-free_request:
-    hg_mem_free(made);
+    hg_handle_unref(handle);
     return ret;
 }
 
@@ -23074,6 +23147,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
         hg_request_start(context, addr, id, in_struct, out_struct, request));
 }
 
+/* ---- Waiting ---- */
+
 static void hg_request_unknown(hg_request_t ticket, const char *function)
 {
     (void) hg_layer_refuse(function,
@@ -23082,55 +23157,67 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
 }
 
 /* The request that the application means, or NULL. The lock is held. */
-static struct hg_request *hg_request_find(hg_request_t ticket)
+static struct hg_handle *hg_request_find(
+    struct hg_context *context, hg_request_t ticket)
 {
-    return (struct hg_request *) hg_ticket_get(
-        &hg_request_tickets, (uintptr_t) ticket);
+    uint64_t id =
+        hg_ticket_id(&context->sequences, hg_request_salt, (uintptr_t) ticket);
+    struct hg_handle *handle =
+        (struct hg_handle *) hg_slots_get(&context->sequences, id);
+
+    return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
 }
 
-/* Wait until it is done; it stays meanwhile. HG_TIMEOUT, HG_INTR. The lock is
- * held. */
-static hg_return_t hg_request_await(
-    struct hg_context *context, struct hg_request *request, uint64_t deadline)
+/* The same, and it stays until hg_request_let_be. Without the lock. */
+static struct hg_handle *hg_request_hold(
+    struct hg_context *context, hg_request_t ticket)
 {
-    hg_return_t ret;
+    struct hg_handle *handle;
 
-    request->waiters++;
-    ret = hg_wait_until(context, &request->done, hg_wait_may_run(), deadline);
-    assert(request->waiters > 0);
-    request->waiters--;
-    return ret;
+    hg_lock(&context->lock);
+    handle = hg_request_find(context, ticket);
+    if (handle != NULL)
+        atomic_fetch_add(&handle->request.waiters, 1);
+    hg_unlock(&context->lock);
+    return handle;
+}
+
+static void hg_request_let_be(struct hg_handle *handle)
+{
+    unsigned before = atomic_fetch_sub(&handle->request.waiters, 1);
+
+    assert(before > 0);
+    (void) before;
 }
 
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
-    uint64_t deadline = hg_wait_deadline(timeout);
-    struct hg_request *found;
-    hg_return_t ret = HG_INVALID_ARG;
-    bool done = false;
+    struct hg_handle *handle;
+    hg_return_t ret;
+    bool done;
 
     if (context == NULL)
         return HG_FAULT;
-    hg_wait_lock();
-    found = hg_request_find(request);
-    if (found != NULL) {
-        ret = hg_request_await(context, found, deadline);
-        done = ret == HG_SUCCESS;
-        if (done)
-            ret = found->ret;
-    }
-    hg_wait_unlock();
-    if (found == NULL)
+    handle = hg_request_hold(context, request);
+    if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
-    else if (status != HG_STATUS_IGNORE)
+        return hg_layer_leave(HG_INVALID_ARG);
+    }
+    ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
+        hg_wait_deadline(timeout));
+    done = ret == HG_SUCCESS;
+    if (done)
+        ret = handle->request.ret;
+    hg_request_let_be(handle);
+    if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
 }
 
-/* HG_Wait_all with an array. The lock is held. *missing_p becomes the place of
- * a ticket that names nothing, if there is one. */
+/* HG_Wait_all with an array. *missing_p becomes the place of a ticket that
+ * names nothing, if there is one. */
 static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     hg_request_t requests[], uint64_t deadline, hg_status_t statuses[],
     const hg_request_t **missing_p)
@@ -23141,21 +23228,23 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     int i;
 
     for (i = 0; i < count; i++) {
-        struct hg_request *request = hg_request_find(requests[i]);
+        struct hg_handle *handle = hg_request_hold(context, requests[i]);
         hg_return_t ret = HG_SUCCESS;
 
-        if (request == NULL) {
+        if (handle == NULL) {
             *missing_p = &requests[i];
             return HG_INVALID_ARG;
         }
-        if (!request->done && in_time) {
-            ret = hg_request_await(context, request, deadline);
+        if (!atomic_load(&handle->request.done) && in_time) {
+            ret = hg_wait_until(
+                context, &handle->request.done, hg_wait_may_run(), deadline);
             in_time = hg_clock_now() < deadline; /* a handler may take long */
-        } else if (!request->done) {
+        } else if (!atomic_load(&handle->request.done)) {
             ret = HG_TIMEOUT;
         }
         if (ret == HG_SUCCESS && first == HG_SUCCESS)
-            first = request->ret;
+            first = handle->request.ret;
+        hg_request_let_be(handle);
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
@@ -23165,12 +23254,28 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     return first == HG_SUCCESS && undone ? HG_TIMEOUT : first;
 }
 
+/* The place of the first ticket that names nothing; NULL. */
+static const hg_request_t *hg_request_find_missing(
+    struct hg_context *context, int count, const hg_request_t requests[])
+{
+    const hg_request_t *missing = NULL;
+    int i;
+
+    hg_lock(&context->lock);
+    for (i = 0; i < count && missing == NULL; i++) {
+        if (hg_request_find(context, requests[i]) == NULL)
+            missing = &requests[i];
+    }
+    hg_unlock(&context->lock);
+    return missing;
+}
+
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[])
 {
     struct hg_context *context = hg_layer_enter("HG_Wait_all");
     uint64_t deadline = hg_wait_deadline(timeout);
-    const hg_request_t *missing = NULL;
+    const hg_request_t *missing;
     hg_return_t ret = HG_INVALID_ARG;
     int i;
 
@@ -23179,78 +23284,88 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (count < 0 || (count > 0 && array_of_requests == NULL))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));
-    hg_wait_lock();
-    for (i = 0; i < count && missing == NULL; i++) {
-        if (hg_request_find(array_of_requests[i]) == NULL)
-            missing = &array_of_requests[i];
-    }
+    missing = hg_request_find_missing(context, count, array_of_requests);
     if (missing == NULL) {
         for (i = 0; array_of_statuses != NULL && i < count; i++)
             array_of_statuses[i] = HG_FALSE;
         ret = hg_request_wait_all(context, count, array_of_requests, deadline,
             array_of_statuses, &missing);
     }
-    hg_wait_unlock();
     if (missing != NULL)
         hg_request_unknown(*missing, "HG_Wait_all");
     return hg_layer_leave(ret);
 }
 
-/* Free a request, in whatever state, that no ticket names any more; one in
- * flight is taken back. The lock is held on entry, and free on return. */
-static void hg_request_let_go(struct hg_request *request)
-{
-    struct hg_handle *handle = request->handle;
-    bool done;
+/* ---- Freeing ---- */
 
-    hg_handle_ref(handle);
-    while (!request->done && !hg_request_claim(request, HG_REQUEST_ABANDONED)) {
-        hg_wait_unlock(); /* another thread is about to finish it */
-        (void) sched_yield();
-        hg_wait_lock();
+/* Free a request, in whatever state, that no ticket names any more; one in
+ * flight is taken back. */
+static void hg_request_let_go(struct hg_handle *handle)
+{
+    while (!atomic_load(&handle->request.done)) {
+        hg_handle_ref(handle); /* the claim gives the request's away */
+        if (hg_request_claim(&handle->request, HG_REQUEST_ABANDONED)) {
+            (void) hg_forward_cancel(handle);
+            hg_handle_unref(handle);
+            return;
+        }
+        hg_handle_unref(handle);
+        (void) sched_yield(); /* another thread is about to finish it */
     }
-    done = request->done;
-    hg_wait_unlock();
-    if (done)
-        hg_request_delete(request);
-    else
-        (void) hg_forward_cancel(handle);
-    hg_handle_unref(handle);
+    hg_request_delete(handle);
 }
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
-    struct hg_request *found;
+    struct hg_context *context = hg_layer_enter("HG_Request_free");
+    struct hg_handle *handle;
+    bool waited_for = false;
 
-    if (hg_layer_enter("HG_Request_free") == NULL)
+    if (context == NULL)
         return HG_FAULT;
-    hg_wait_lock();
-    found = hg_request_find(request);
-    if (found != NULL && found->waiters == 0) {
-        (void) hg_ticket_take(&hg_request_tickets, (uintptr_t) request);
-        hg_request_let_go(found);
-        return hg_layer_leave(HG_SUCCESS);
-    }
-    hg_wait_unlock();
-    if (found == NULL) {
+    hg_lock(&context->lock);
+    handle = hg_request_find(context, request);
+    if (handle != NULL)
+        waited_for = atomic_load(&handle->request.waiters) > 0;
+    if (handle != NULL && !waited_for)
+        atomic_store(&handle->issued, false);
+    hg_unlock(&context->lock);
+    if (handle == NULL) {
         hg_request_unknown(request, "HG_Request_free");
         return hg_layer_leave(HG_INVALID_ARG);
     }
-    hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
-    return hg_layer_leave(HG_BUSY);
+    if (waited_for) {
+        hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
+        return hg_layer_leave(HG_BUSY);
+    }
+    hg_request_let_go(handle);
+    return hg_layer_leave(HG_SUCCESS);
 }
 
-HG_PRIVATE void hg_request_free_all(void)
+/* The next request, which no ticket names from now on; NULL. */
+static struct hg_handle *hg_request_take_next(
+    struct hg_context *context, uint32_t *cursor)
 {
-    struct hg_request *request;
+    struct hg_handle *handle;
+    uint64_t id;
 
-    hg_wait_lock();
-    while ((request = (struct hg_request *) hg_ticket_take_any(
-                &hg_request_tickets)) != NULL) {
-        hg_request_let_go(request);
-        hg_wait_lock();
-    }
-    hg_wait_unlock();
+    hg_lock(&context->lock);
+    do
+        handle = (struct hg_handle *) hg_slots_next(
+            &context->sequences, cursor, &id);
+    while (handle != NULL && !atomic_exchange(&handle->issued, false));
+    hg_unlock(&context->lock);
+    return handle;
+}
+
+HG_PRIVATE void hg_request_free_all(struct hg_context *context)
+{
+    struct hg_handle *handle;
+    uint32_t cursor = 0;
+
+    while ((handle = hg_request_take_next(context, &cursor)) != NULL)
+        hg_request_let_go(handle);
+    hg_request_salt = hg_ticket_next_salt(hg_request_salt);
 }
 
 /* ==== gen/hg/bulk_request.h ==== */
@@ -23287,6 +23402,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void);
 /* bulk_request: see bulk_request.h. */
 /* #include "hg/bulk_request.h" */
 
+/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/bulk.h" */
 /* #include "hg/bulk_transfer.h" */
@@ -23298,14 +23414,15 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void);
 
 struct hg_bulk_request {
     bool abandoned; /* by HG_Finalize */
-    bool done;
+    _Atomic bool done;
     hg_return_t ret;
     unsigned waiters; /* threads in a wait for it */
     bool taken;       /* by one of them; the last one frees it */
 };
 
-/* All that nobody waited for to the end; guard: wait's mutex, also of what is
- * in a request. */
+/* All that nobody waited for to the end; the mutex guards also what is in a
+ * request. wait's own is locked inside. */
+static pthread_mutex_t hg_bulk_request_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_request_tickets;
 
 /* ---- Handles ---- */
@@ -23410,12 +23527,12 @@ static void hg_bulk_request_ended(hg_return_t ret, void *arg)
     struct hg_bulk_request *request = (struct hg_bulk_request *) arg;
     bool abandoned;
 
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     abandoned = request->abandoned;
     request->ret = ret;
     if (!abandoned)
         hg_wait_raise(&request->done);
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
     if (abandoned)
         hg_mem_free(request);
 }
@@ -23439,9 +23556,9 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
         hg_log_error("bulk", "no memory for a request");
         return HG_NOMEM;
     }
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &ticket);
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
     if (ret != HG_SUCCESS)
         goto free_request;
     ret = hg_transfer_start(context->queue, args, hg_bulk_request_ended, made);
@@ -23451,9 +23568,9 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
     return HG_SUCCESS;
 
 take_ticket:
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
 free_request:
     hg_mem_free(made);
     return ret;
@@ -23483,7 +23600,8 @@ static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
 }
 
 /* Wait for it, and take its result: once, by whichever thread is first. Who
- * comes last frees it. HG_TIMEOUT, HG_INTR. The lock is held. */
+ * comes last frees it. HG_TIMEOUT, HG_INTR. The lock is held, and free
+ * meanwhile. */
 static hg_return_t hg_bulk_request_await(struct hg_context *context,
     struct hg_bulk_request *request, hg_bulk_request_t ticket,
     uint64_t deadline, bool *done_p, bool *taken_p)
@@ -23492,7 +23610,9 @@ static hg_return_t hg_bulk_request_await(struct hg_context *context,
 
     request->waiters++;
     /* A wait that starts no handler, inside one or not. */
+    hg_unlock(&hg_bulk_request_lock);
     ret = hg_wait_until(context, &request->done, false, deadline);
+    hg_lock(&hg_bulk_request_lock);
     *done_p = ret == HG_SUCCESS;
     *taken_p = *done_p && request->taken; /* by another thread */
     if (*done_p && !*taken_p) {
@@ -23519,13 +23639,13 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
 
     if (context == NULL)
         return HG_FAULT;
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
     if (found != NULL)
         ret = hg_bulk_request_await(
             context, found, request, deadline, &done, &taken);
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
     if (taken)
         return hg_layer_leave(hg_bulk_request_unknown(request));
     if (status != HG_STATUS_IGNORE)
@@ -23537,14 +23657,14 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void)
 {
     struct hg_bulk_request *request;
 
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
         request->abandoned = true;
         if (request->done)
             hg_mem_free(request);
     }
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
 }
 
 /* ---- The names of the paper ---- */
@@ -23644,9 +23764,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return hg_layer_leave(HG_BUSY);
     }
-    hg_wait_lock();
     ret = hg_wait_until(context, NULL, true, hg_wait_deadline(timeout));
-    hg_wait_unlock();
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
@@ -23986,7 +24104,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
                               "another function of the layer");
         return ret;
     }
-    hg_request_free_all();
+    hg_request_free_all(context);
     hg_bulk_request_abandon_all();
     hg_context_destroy(context);
     hg_layer_lock();

@@ -2,6 +2,7 @@
 /* bulk_request: see bulk_request.h. */
 #include "hg/bulk_request.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "hg/bulk.h"
 #include "hg/bulk_transfer.h"
@@ -13,14 +14,15 @@
 
 struct hg_bulk_request {
     bool abandoned; /* by HG_Finalize */
-    bool done;
+    _Atomic bool done;
     hg_return_t ret;
     unsigned waiters; /* threads in a wait for it */
     bool taken;       /* by one of them; the last one frees it */
 };
 
-/* All that nobody waited for to the end; guard: wait's mutex, also of what is
- * in a request. */
+/* All that nobody waited for to the end; the mutex guards also what is in a
+ * request. wait's own is locked inside. */
+static pthread_mutex_t hg_bulk_request_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_request_tickets;
 
 /* ---- Handles ---- */
@@ -125,12 +127,12 @@ static void hg_bulk_request_ended(hg_return_t ret, void *arg)
     struct hg_bulk_request *request = (struct hg_bulk_request *) arg;
     bool abandoned;
 
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     abandoned = request->abandoned;
     request->ret = ret;
     if (!abandoned)
         hg_wait_raise(&request->done);
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
     if (abandoned)
         hg_mem_free(request);
 }
@@ -154,9 +156,9 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
         hg_log_error("bulk", "no memory for a request");
         return HG_NOMEM;
     }
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &ticket);
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
     if (ret != HG_SUCCESS)
         goto free_request;
     ret = hg_transfer_start(context->queue, args, hg_bulk_request_ended, made);
@@ -166,9 +168,9 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
     return HG_SUCCESS;
 
 take_ticket:
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
 free_request:
     hg_mem_free(made);
     return ret;
@@ -198,7 +200,8 @@ static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
 }
 
 /* Wait for it, and take its result: once, by whichever thread is first. Who
- * comes last frees it. HG_TIMEOUT, HG_INTR. The lock is held. */
+ * comes last frees it. HG_TIMEOUT, HG_INTR. The lock is held, and free
+ * meanwhile. */
 static hg_return_t hg_bulk_request_await(struct hg_context *context,
     struct hg_bulk_request *request, hg_bulk_request_t ticket,
     uint64_t deadline, bool *done_p, bool *taken_p)
@@ -207,7 +210,9 @@ static hg_return_t hg_bulk_request_await(struct hg_context *context,
 
     request->waiters++;
     /* A wait that starts no handler, inside one or not. */
+    hg_unlock(&hg_bulk_request_lock);
     ret = hg_wait_until(context, &request->done, false, deadline);
+    hg_lock(&hg_bulk_request_lock);
     *done_p = ret == HG_SUCCESS;
     *taken_p = *done_p && request->taken; /* by another thread */
     if (*done_p && !*taken_p) {
@@ -234,13 +239,13 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
 
     if (context == NULL)
         return HG_FAULT;
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
     if (found != NULL)
         ret = hg_bulk_request_await(
             context, found, request, deadline, &done, &taken);
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
     if (taken)
         return hg_layer_leave(hg_bulk_request_unknown(request));
     if (status != HG_STATUS_IGNORE)
@@ -252,14 +257,14 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void)
 {
     struct hg_bulk_request *request;
 
-    hg_wait_lock();
+    hg_lock(&hg_bulk_request_lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
         request->abandoned = true;
         if (request->done)
             hg_mem_free(request);
     }
-    hg_wait_unlock();
+    hg_unlock(&hg_bulk_request_lock);
 }
 
 /* ---- The names of the paper ---- */

@@ -8,10 +8,35 @@
 #include "hg/overflow.h"
 #include "na/addr.h"
 
+/* A handle with a place in the table, which numbers the call. Nobody can end it
+ * yet. The lock is held, but for moments. */
+static hg_return_t hg_forward_reserve(struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
+{
+    struct hg_handle *handle = hg_handle_get(context, false);
+    hg_return_t ret;
+
+    if (handle == NULL)
+        return HG_NOMEM;
+    handle->rpc = *rpc;
+    hg_handle_set_addr(handle, addr);
+    hg_list_push(&context->origins, &handle->link);
+    *handle_p = handle;
+    if (context->in_flight >= context->hg_class->options.max_in_flight)
+        return HG_AGAIN;
+    ret = hg_slots_add(&context->sequences, handle, &handle->number);
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->sequence = handle->number;
+    handle->in_flight = true;
+    context->in_flight++;
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
 {
-    struct hg_handle *handle;
+    struct hg_handle *handle = NULL;
     struct hg_rpc rpc;
     hg_return_t ret;
 
@@ -20,67 +45,32 @@ HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
         hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
         return ret;
     }
-    handle = hg_handle_get(context, false);
-    if (handle == NULL)
-        return HG_NOMEM;
-    handle->rpc = rpc;
-    hg_handle_set_addr(handle, addr);
-    *handle_p = handle;
-    return HG_SUCCESS;
-}
-
-/* ---- The table of calls in flight ---- */
-
-/* Reserve a place, which numbers the call. Nobody can end it yet. */
-static hg_return_t hg_forward_reserve(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    hg_return_t ret;
-
     hg_lock(&context->lock);
-    if (context->in_flight >= context->hg_class->options.max_in_flight)
-        ret = HG_AGAIN;
-    else
-        ret = hg_slots_add(&context->sequences, handle, &handle->sequence);
-    if (ret == HG_SUCCESS)
-        context->in_flight++;
+    ret = hg_forward_reserve(context, addr, &rpc, &handle);
     hg_unlock(&context->lock);
     if (ret == HG_AGAIN)
         hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
             context->hg_class->options.max_in_flight);
+    if (ret != HG_SUCCESS && handle != NULL)
+        hg_handle_unref(handle);
+    if (ret == HG_SUCCESS)
+        *handle_p = handle;
     return ret;
 }
 
-/* Give the place back; the lock is held. */
-static void hg_forward_leave(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    (void) hg_slots_remove(&context->sequences, handle->sequence);
-    assert(context->in_flight > 0);
-    context->in_flight--;
-}
-
-/* The call begins: from now on anything may end it. */
-static void hg_forward_enter(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-
-    hg_lock(&context->lock);
-    assert(handle->state == HG_HANDLE_IDLE);
-    handle->state = HG_HANDLE_SENT;
-    hg_list_push(&context->origins, &handle->link);
-    hg_unlock(&context->lock);
-}
+/* ---- The table of calls in flight ---- */
 
 /* Take a call out; the lock is held. Who gets true ends it. */
 static bool hg_forward_take(struct hg_handle *handle)
 {
+    struct hg_context *context = handle->context;
+
     if (handle->state != HG_HANDLE_SENT)
         return false;
-    hg_forward_leave(handle);
-    hg_list_remove(&handle->link);
     handle->state = HG_HANDLE_ENDED;
+    assert(handle->in_flight && context->in_flight > 0);
+    handle->in_flight = false;
+    context->in_flight--;
     return true;
 }
 
@@ -160,18 +150,18 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
             HG_Error_to_string(ret));
         return ret;
     }
-    ret = hg_forward_reserve(handle);
-    if (ret != HG_SUCCESS)
-        return ret;
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
-        goto leave;
+        return ret;
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
     hg_handle_ref(handle); /* until the callback ran */
-    hg_forward_enter(handle);
-    /* A peer that died before that fails the send. */
+    /* The call begins: from now on anything may end it. A peer that died before
+     * that fails the send: who buries it marks it first, then looks at states,
+     * and we look at the mark after that. */
+    assert(handle->state == HG_HANDLE_IDLE);
+    atomic_store(&handle->state, HG_HANDLE_SENT);
     ret = hg_handle_send(handle, message, size);
     if (ret != HG_SUCCESS)
         goto take_back;
@@ -182,19 +172,11 @@ take_back:
     hg_lock(&handle->context->lock);
     if (!hg_forward_take(handle))
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
-    else
-        handle->state = HG_HANDLE_IDLE;
     hg_unlock(&handle->context->lock);
     if (ret != HG_SUCCESS) {
         hg_overflow_end(handle, &handle->in_large);
         hg_handle_unref(handle);
     }
-    return ret;
-
-leave:
-    hg_lock(&handle->context->lock);
-    hg_forward_leave(handle);
-    hg_unlock(&handle->context->lock);
     return ret;
 }
 
@@ -233,8 +215,11 @@ HG_PRIVATE void hg_forward_end_all(
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
         link = link->next;
-        if ((addr == NULL || handle->addr == addr) && hg_forward_take(handle))
+        if (handle->state == HG_HANDLE_SENT &&
+            (addr == NULL || handle->addr == addr) && hg_forward_take(handle)) {
+            hg_list_remove(&handle->link);
             hg_list_push(&ended, &handle->link);
+        }
     }
     hg_unlock(&context->lock);
     while ((link = hg_list_pop(&ended)) != NULL)
@@ -297,10 +282,8 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
-        (handle->rpc.id != header->rpc_id ||
-            !na_addr_same(handle->addr, source)))
-        handle = NULL;
-    if (handle != NULL && !hg_forward_take(handle))
+        (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
+            !na_addr_same(handle->addr, source) || !hg_forward_take(handle)))
         handle = NULL;
     if (handle != NULL && large)
         handle->state = HG_HANDLE_FETCHING;

@@ -6,21 +6,27 @@
  * flight (the answer, a cancel, the peer's death, the end of the layer) sets
  * its result and queues its callback. Nobody else can, so it comes once.
  *
- * Locking: the context's lock around the table; nothing is sent, called or
- * allocated under it.
+ * A call goes through the context's lock twice: when it gets its handle, with a
+ * number, and when it is taken out. Between these, while its bytes are encoded
+ * and sent, it is its caller's.
+ *
+ * Locking: the context's lock around the table; nothing is sent or called under
+ * it.
  */
 #ifndef HG_GEN_HG_FORWARD_H
 #define HG_GEN_HG_FORWARD_H
 
 #include "hg/handle.h"
 
-/* A handle to call `id` at `addr`. HG_NOENTRY: not registered. */
+/* A handle to call `id` at `addr`, numbered. HG_NOENTRY: not registered;
+ * HG_AGAIN: so many calls are in flight (both logged). */
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
 /* Encode and send. `callback` runs once, from the queue's DONE lane, with a
  * reference of the handle that it may keep the handle beyond by its own. On
- * an error it never runs. */
+ * an error it never runs, and the handle is of no more use. The caller keeps
+ * its reference meanwhile. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 

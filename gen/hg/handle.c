@@ -58,24 +58,20 @@ static struct hg_handle *hg_handle_reuse(
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve)
 {
-    struct hg_handle *handle;
+    struct hg_handle *handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
 
-    hg_lock(&context->lock);
-    handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
     context->live++;
-    hg_unlock(&context->lock);
-    if (handle == NULL)
-        handle = hg_handle_new(context);
     if (handle == NULL) {
-        hg_lock(&context->lock);
-        if (reserve)
-            handle = hg_handle_reuse(context, 0);
-        if (handle == NULL)
-            context->live--;
         hg_unlock(&context->lock);
+        handle = hg_handle_new(context);
+        hg_lock(&context->lock);
+        if (handle == NULL && reserve)
+            handle = hg_handle_reuse(context, 0);
     }
-    if (handle == NULL)
+    if (handle == NULL) {
+        context->live--;
         return NULL;
+    }
     assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
@@ -92,8 +88,18 @@ HG_PRIVATE void hg_handle_ref(struct hg_handle *handle)
 
 static void hg_handle_trim(struct hg_buf *buf)
 {
-    if (buf->capacity > HG_HANDLE_BUF_MAX)
+    if (HG_UNLIKELY(buf->capacity > HG_HANDLE_BUF_MAX))
         hg_buf_fini(buf);
+}
+
+/* Forget arguments outside of messages, if there were any. */
+static void hg_handle_clear_large(struct hg_overflow *large)
+{
+    assert(large->mem == NULL && large->remote == NULL && large->share == 0);
+    if (HG_LIKELY(large->fetched == NULL))
+        return;
+    hg_mem_free(large->data);
+    memset(large, 0, sizeof(*large));
 }
 
 static void hg_handle_delete(struct hg_handle *handle)
@@ -103,29 +109,42 @@ static void hg_handle_delete(struct hg_handle *handle)
     hg_mem_free(handle);
 }
 
-/* Back to what hg_handle_new made, but for the buffers. */
+/* Back to what hg_handle_new made, but for the buffers; not yet what others may
+ * look at: state, list and number. */
 static void hg_handle_clear(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-    struct hg_buf in;
-    struct hg_buf out;
-
-    assert(handle->timer.index == 0 && hg_list_is_empty(&handle->link));
-    assert(hg_list_is_empty(&handle->unsaid));
-    assert(handle->in_large.mem == NULL && handle->in_large.remote == NULL);
-    assert(handle->out_large.mem == NULL && handle->out_large.remote == NULL);
-    hg_mem_free(handle->in_large.data);
-    hg_mem_free(handle->out_large.data);
+    assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
+    hg_handle_clear_large(&handle->in_large);
+    hg_handle_clear_large(&handle->out_large);
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
-    in = handle->in;
-    out = handle->out;
-    memset(handle, 0, sizeof(*handle));
-    hg_list_init(&handle->link);
-    hg_list_init(&handle->unsaid);
-    handle->context = context;
-    handle->in = in;
-    handle->out = out;
+    memset(&handle->target, 0,
+        offsetof(struct hg_handle, in) - offsetof(struct hg_handle, target));
+}
+
+/* Back into the pool. False: that is full. The lock is held. */
+static bool hg_handle_put(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    assert(!atomic_load(&handle->issued));
+    hg_list_remove(&handle->link);
+    if (handle->number != 0)
+        (void) hg_slots_remove(&context->sequences, handle->number);
+    handle->number = 0;
+    if (handle->in_flight) { /* it was never sent */
+        handle->in_flight = false;
+        context->in_flight--;
+    }
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
+    atomic_store_explicit(&handle->freed, false, memory_order_relaxed);
+    assert(context->live > 0);
+    context->live--;
+    if (context->pool_count >= HG_HANDLE_POOL_MAX)
+        return false;
+    hg_list_push(&context->pool, &handle->link);
+    context->pool_count++;
+    return true;
 }
 
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
@@ -133,30 +152,19 @@ HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     uint32_t before =
         atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
-    bool keep;
+    bool kept;
 
     assert(before > 0);
     if (before > 1)
         return;
-    if (handle->counted) {
-        hg_lock(&context->lock);
-        hg_handle_discount(handle);
-        hg_unlock(&context->lock);
-    }
-    assert(handle->in_large.share == 0 && handle->out_large.share == 0);
+    hg_handle_discount(handle);
     if (handle->addr != NULL)
         na_addr_unref(handle->addr);
     hg_handle_clear(handle);
     hg_lock(&context->lock);
-    assert(context->live > 0);
-    context->live--;
-    keep = context->pool_count < HG_HANDLE_POOL_MAX;
-    if (keep) {
-        hg_list_push(&context->pool, &handle->link);
-        context->pool_count++;
-    }
+    kept = hg_handle_put(handle);
     hg_unlock(&context->lock);
-    if (!keep)
+    if (!kept)
         hg_handle_delete(handle);
 }
 
@@ -220,45 +228,42 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
 
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
 {
-    if (!handle->counted)
-        return;
-    handle->counted = false;
-    hg_share_give(&handle->context->share, handle->addr, handle->counted_as, 1);
+    if (atomic_load(&handle->counted) &&
+        atomic_exchange(&handle->counted, false))
+        hg_share_give(
+            &handle->context->share, handle->addr, handle->counted_as, 1);
 }
 
-/* A refusal cannot leave yet. The lock is held. */
+/* A refusal cannot leave yet. */
 static void hg_handle_count_stuck(struct hg_handle *handle)
 {
-    if (!handle->target || !handle->refused || handle->counted)
+    if (!handle->target || !handle->refused || atomic_load(&handle->counted))
         return;
-    handle->counted = true;
     handle->counted_as = HG_SHARE_REFUSALS;
+    hg_lock(&handle->context->lock);
     hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
+    hg_unlock(&handle->context->lock);
+    atomic_store(&handle->counted, true);
 }
 
 /* ---- Sending ---- */
 
 static void hg_handle_begin_sending(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-
-    hg_lock(&context->lock);
-    context->sending++;
+    atomic_fetch_add(&handle->context->sending, 1);
     hg_handle_count_stuck(handle); /* unless it leaves at once */
-    hg_unlock(&context->lock);
 }
 
 /* A send is over; with `left`, so that the message is with the peer. */
 static void hg_handle_end_sending(struct hg_handle *handle, bool left)
 {
-    struct hg_context *context = handle->context;
+    uint32_t before;
 
-    hg_lock(&context->lock);
-    assert(context->sending > 0);
-    context->sending--;
     if (left)
         hg_handle_discount(handle);
-    hg_unlock(&context->lock);
+    before = atomic_fetch_sub(&handle->context->sending, 1);
+    assert(before > 0);
+    (void) before;
 }
 
 /* A send that could not leave at once has left, or failed. */

@@ -14,8 +14,15 @@
  * A target's handle counts as one of its peer's calls until its answer has
  * left, and as one of its refusals while that cannot leave (share.h).
  *
- * Locking: the context's lock guards states, tables, shares and the pool. The
- * buffers belong to whoever drives the current state.
+ * A handle is on one of the context's lists, and a call of ours in the table of
+ * sequences, from the moment it leaves the pool until it is back there: both
+ * happen under the lock anyhow. So lists and table hold handles in any state,
+ * and who finds one looks at its state first, before anything else of it.
+ *
+ * Locking: the context's lock guards lists, tables, counts and the pool. A state
+ * is an atomic. Whoever drives the current one leaves it, and needs no lock for
+ * that; but SENT and FETCHING, which several may want to end, are left under the
+ * lock. The buffers belong to whoever drives the current state.
  */
 #ifndef HG_GEN_HG_HANDLE_H
 #define HG_GEN_HG_HANDLE_H
@@ -41,6 +48,24 @@ enum hg_handle_state {
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
     HG_HANDLE_ARRIVED,  /* target: with its handler */
     HG_HANDLE_ANSWERED  /* target */
+};
+
+enum hg_request_state {
+    HG_REQUEST_WAITING = 0,
+    HG_REQUEST_ENDING,   /* its driver's, who decodes; then it is `done` */
+    HG_REQUEST_ABANDONED /* freed in flight */
+};
+
+/* What the room request keeps of a call of ours; nobody else looks at it. */
+struct hg_request_part {
+    /* Who takes it out of WAITING, by comparison, has the call's end. */
+    _Atomic enum hg_request_state state;
+    _Atomic bool done;        /* the result stands */
+    _Atomic unsigned waiters; /* threads in a wait for it; grows under the
+                                 context's lock; then it is not freed */
+    bool decoded;             /* out_struct holds what is to be released */
+    hg_return_t ret;
+    void *out_struct;
 };
 
 /* Arguments that travel outside a message. */
@@ -71,35 +96,42 @@ struct hg_handle {
     struct na_link unsaid;     /* its control message has to wait for memory */
     struct hg_context *context;
     _Atomic uint32_t refs;
-    enum hg_handle_state state; /* context lock */
+    _Atomic enum hg_handle_state state;
+    _Atomic bool freed;   /* target: the application let go */
+    _Atomic bool counted; /* target: in its peer's share */
+    bool in_flight;       /* origin: counted as such; context lock */
+    _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
+    uint64_t number;     /* origin: its place among sequences; context lock */
+    /* From here to `in` the pool's handles are all zeros. */
     bool target;
-    bool freed;    /* target: the application let go; context lock */
-    bool counted;  /* target: in its peer's share; context lock */
     bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
     enum hg_share_kind counted_as; /* if so */
     struct na_addr *addr;
     struct hg_rpc rpc;
-    uint64_t sequence;    /* of the call, as its origin numbers it */
-    uint64_t held_id;     /* target: of a large output; 0: none */
-    uint8_t peer_context; /* which of the peer's has the call; first 0 */
+    uint64_t sequence; /* of the call, as its origin numbers it */
+    uint64_t held_id;  /* target: of a large output; 0: none */
+    /* Which of the peer's has the call; first 0. An answer may come, and set it,
+     * while the send of the call still looks at it. */
+    _Atomic uint8_t peer_context;
     hg_return_t ret;
-    struct hg_buf in;  /* the request message */
-    struct hg_buf out; /* the response message */
     struct hg_args in_args;
     struct hg_args out_args;
     size_t raw_size; /* target: of the buffer given for raw output */
-    struct hg_overflow in_large;
-    struct hg_overflow out_large;
-    /* A message without arguments. A place of its own, so that an error is
-     * told, and a fetch acknowledged, when there is no memory. */
-    unsigned char control[HG_HEADER_MIN];
     struct hg_timer timer;
     /* Its message could not be sent after all; NULL: nobody minds. */
     void (*unsent)(struct hg_handle *handle, hg_return_t ret);
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
+    struct hg_request_part request;
+    struct hg_buf in;  /* the request message */
+    struct hg_buf out; /* the response message */
+    struct hg_overflow in_large;
+    struct hg_overflow out_large;
+    /* A message without arguments. A place of its own, so that an error is
+     * told, and a fetch acknowledged, when there is no memory. */
+    unsigned char control[HG_HEADER_MIN];
 };
 
 /* A class is what is registered, a context where it happens. */
@@ -131,18 +163,18 @@ struct hg_context {
     struct na_link pool; /* free handles */
     unsigned pool_count;
     struct na_link unsaid;  /* handles with a control message to send again */
-    struct na_link origins; /* calls of ours in flight */
-    struct na_link targets; /* calls to us not answered yet */
+    struct na_link origins; /* calls of ours */
+    struct na_link targets; /* calls to us */
     struct hg_slots sequences; /* origins by sequence */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    uint32_t unanswered;
-    uint32_t live;    /* handles out of the pool */
-    uint32_t sending; /* sends under way */
-    bool closing;     /* refuses what arrives */
+    _Atomic uint32_t unanswered;
+    uint32_t live;            /* handles out of the pool */
+    _Atomic uint32_t sending; /* sends under way */
+    _Atomic bool closing;     /* refuses what arrives */
     /* Takes a message in, from the network or from ourselves. */
     na_rpc_cb_t arrived;
 };
@@ -157,10 +189,12 @@ static inline void hg_handle_count(_Atomic uint64_t *counter)
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 
 /* A handle with one reference, idle, without an address; `reserve`: if need
- * be, of the reserve. NULL: no memory (logged). */
+ * be, of the reserve. NULL: no memory (logged). The lock is held, but free
+ * while a new one is made. */
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+/* The last reference takes it off its list and gives its sequence back. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 
 /* Set the peer; takes a reference of the address. */
@@ -229,7 +263,7 @@ HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle);
 HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
 
 /* Target: the answer has left, so the peer has one call less; nothing when it
- * is not counted. The lock is held. */
+ * is not counted. */
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 
 #endif

@@ -27,9 +27,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return hg_layer_leave(HG_BUSY);
     }
-    hg_wait_lock();
     ret = hg_wait_until(context, NULL, true, hg_wait_deadline(timeout));
-    hg_wait_unlock();
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);

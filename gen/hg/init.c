@@ -206,7 +206,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
                               "another function of the layer");
         return ret;
     }
-    hg_request_free_all();
+    hg_request_free_all(context);
     hg_bulk_request_abandon_all();
     hg_context_destroy(context);
     hg_layer_lock();

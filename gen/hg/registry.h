@@ -5,14 +5,16 @@
  * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides derive
  * the same one whatever the order of registration. Two names with one id are
  * an error of the second registration, and the names are kept to notice.
- * Entries live as long as the registry and change only as a whole.
+ * Entries live as long as the registry and never change: who registers a name
+ * again puts a new one in front of the old one.
  *
- * Locking: a reader-writer lock; calls only read.
+ * Locking: a mutex for who registers. Calls read without: an entry is complete
+ * before it can be found, and stays where it is.
  */
 #ifndef HG_GEN_HG_REGISTRY_H
 #define HG_GEN_HG_REGISTRY_H
 
-#include "base/map.h"
+#include "base/os.h"
 
 /* What is known of a function; copied out, so that a change while a call is
  * under way does not tear it. */
@@ -24,9 +26,13 @@ struct hg_rpc {
     const char *name;     /* the registry's; NULL: not registered */
 };
 
+struct hg_registry_entry;
+
+#define HG_REGISTRY_BUCKETS 256 /* a power of two; ids are hashes */
+
 struct hg_registry {
-    pthread_rwlock_t lock;
-    struct hg_map map; /* id to struct hg_registry_entry */
+    pthread_mutex_t lock;
+    _Atomic(struct hg_registry_entry *) buckets[HG_REGISTRY_BUCKETS];
 };
 
 HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry);

@@ -3,6 +3,7 @@
 #include "hg/request.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "hg/forward.h"
 #include "hg/layer.h"
@@ -10,41 +11,24 @@
 #include "hg/wait.h"
 #include "na/addr.h"
 
-enum hg_request_state {
-    HG_REQUEST_WAITING = 0,
-    HG_REQUEST_ENDING,   /* its driver's, who decodes; then it is `done` */
-    HG_REQUEST_ABANDONED /* freed in flight */
-};
+/* Changes from one layer to the next; written while the gate is closed. */
+static uint32_t hg_request_salt;
 
-struct hg_request {
-    /* Who takes it out of WAITING, by comparison, has the call's end. */
-    _Atomic enum hg_request_state state;
-    bool done; /* the result stands */
-    struct hg_handle *handle;
-    void *out_struct;
-    bool decoded; /* out_struct holds what HG_Request_free releases */
-    hg_return_t ret;
-    unsigned waiters; /* threads in a wait for it; then it is not freed */
-};
-
-/* All that are not freed; guard: wait's mutex, also of `done` and
- * `waiters`. */
-static struct hg_tickets hg_request_tickets;
+/* ---- The end of a call ---- */
 
 /* Let go of a request that no ticket names. */
-static void hg_request_delete(struct hg_request *request)
+static void hg_request_delete(struct hg_handle *handle)
 {
-    if (request->decoded)
+    if (handle->request.decoded)
         (void) hg_handle_release(
-            request->handle->rpc.out_proc, request->out_struct);
-    hg_handle_unref(request->handle);
-    hg_mem_free(request);
+            handle->rpc.out_proc, handle->request.out_struct);
+    hg_handle_unref(handle);
 }
 
 /* Take a request whose call is under way out of WAITING. False: it ended, or
  * is about to. */
 static bool hg_request_claim(
-    struct hg_request *request, enum hg_request_state state)
+    struct hg_request_part *request, enum hg_request_state state)
 {
     enum hg_request_state waiting = HG_REQUEST_WAITING;
 
@@ -54,12 +38,13 @@ static bool hg_request_claim(
 /* The call ended: decode, raise the flag. Runs in the driver's thread. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
-    struct hg_request *request = (struct hg_request *) arg;
+    struct hg_request_part *request = &handle->request;
     hg_return_t ret = handle->ret;
 
+    (void) arg;
     if (!hg_request_claim(request, HG_REQUEST_ENDING)) {
         assert(atomic_load(&request->state) == HG_REQUEST_ABANDONED);
-        hg_request_delete(request);
+        hg_request_delete(handle);
         return;
     }
     if (ret == HG_SUCCESS && request->out_struct != NULL &&
@@ -68,18 +53,17 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
         request->decoded = ret == HG_SUCCESS;
     }
     request->ret = ret;
-    hg_wait_lock();
     hg_wait_raise(&request->done);
-    hg_wait_unlock();
 }
+
+/* ---- Its beginning ---- */
 
 /* HG_Forward, inside the gate. */
 static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
-    struct hg_request **request_p)
+    hg_request_t *request_p)
 {
-    struct hg_request *made;
-    uintptr_t ticket;
+    struct hg_handle *handle;
     hg_return_t ret;
 
     if (request_p == NULL)
@@ -87,39 +71,26 @@ static hg_return_t hg_request_start(struct hg_context *context,
     ret = na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
-    made = (struct hg_request *) hg_mem_calloc(1, sizeof(*made));
-    if (made == NULL) {
-        hg_log_error("rpc", "no memory for a request");
-        return HG_NOMEM;
-    }
-    made->out_struct = out_struct;
-    ret = hg_forward_create(context, addr, id, &made->handle);
+    ret = hg_forward_create(context, addr, id, &handle);
     if (ret != HG_SUCCESS)
-        goto free_request;
-    if (in_struct == NULL && made->handle->rpc.in_proc != NULL) {
+        return ret;
+    if (in_struct == NULL && handle->rpc.in_proc != NULL) {
         ret = hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
         goto unref_handle;
     }
-    hg_wait_lock();
-    ret = hg_ticket_issue(&hg_request_tickets, made, &ticket);
-    hg_wait_unlock();
-    if (ret != HG_SUCCESS)
-        goto unref_handle;
-    ret = hg_forward_start(made->handle, in_struct, hg_request_ended, made);
+    handle->request.out_struct = out_struct;
+    atomic_store(&handle->issued, true);
+    ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
     if (ret != HG_SUCCESS)
         goto take_ticket;
-    *request_p = (hg_request_t) ticket;
+    *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, handle->number);
     return HG_SUCCESS;
 
 take_ticket:
-    hg_wait_lock();
-    (void) hg_ticket_take(&hg_request_tickets, ticket);
-    hg_wait_unlock();
+    atomic_store(&handle->issued, false);
 unref_handle:
-    hg_handle_unref(made->handle);
-free_request:
-    hg_mem_free(made);
+    hg_handle_unref(handle);
     return ret;
 }
 
@@ -138,6 +109,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
         hg_request_start(context, addr, id, in_struct, out_struct, request));
 }
 
+/* ---- Waiting ---- */
+
 static void hg_request_unknown(hg_request_t ticket, const char *function)
 {
     (void) hg_layer_refuse(function,
@@ -146,55 +119,67 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
 }
 
 /* The request that the application means, or NULL. The lock is held. */
-static struct hg_request *hg_request_find(hg_request_t ticket)
+static struct hg_handle *hg_request_find(
+    struct hg_context *context, hg_request_t ticket)
 {
-    return (struct hg_request *) hg_ticket_get(
-        &hg_request_tickets, (uintptr_t) ticket);
+    uint64_t id =
+        hg_ticket_id(&context->sequences, hg_request_salt, (uintptr_t) ticket);
+    struct hg_handle *handle =
+        (struct hg_handle *) hg_slots_get(&context->sequences, id);
+
+    return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
 }
 
-/* Wait until it is done; it stays meanwhile. HG_TIMEOUT, HG_INTR. The lock is
- * held. */
-static hg_return_t hg_request_await(
-    struct hg_context *context, struct hg_request *request, uint64_t deadline)
+/* The same, and it stays until hg_request_let_be. Without the lock. */
+static struct hg_handle *hg_request_hold(
+    struct hg_context *context, hg_request_t ticket)
 {
-    hg_return_t ret;
+    struct hg_handle *handle;
 
-    request->waiters++;
-    ret = hg_wait_until(context, &request->done, hg_wait_may_run(), deadline);
-    assert(request->waiters > 0);
-    request->waiters--;
-    return ret;
+    hg_lock(&context->lock);
+    handle = hg_request_find(context, ticket);
+    if (handle != NULL)
+        atomic_fetch_add(&handle->request.waiters, 1);
+    hg_unlock(&context->lock);
+    return handle;
+}
+
+static void hg_request_let_be(struct hg_handle *handle)
+{
+    unsigned before = atomic_fetch_sub(&handle->request.waiters, 1);
+
+    assert(before > 0);
+    (void) before;
 }
 
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
-    uint64_t deadline = hg_wait_deadline(timeout);
-    struct hg_request *found;
-    hg_return_t ret = HG_INVALID_ARG;
-    bool done = false;
+    struct hg_handle *handle;
+    hg_return_t ret;
+    bool done;
 
     if (context == NULL)
         return HG_FAULT;
-    hg_wait_lock();
-    found = hg_request_find(request);
-    if (found != NULL) {
-        ret = hg_request_await(context, found, deadline);
-        done = ret == HG_SUCCESS;
-        if (done)
-            ret = found->ret;
-    }
-    hg_wait_unlock();
-    if (found == NULL)
+    handle = hg_request_hold(context, request);
+    if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
-    else if (status != HG_STATUS_IGNORE)
+        return hg_layer_leave(HG_INVALID_ARG);
+    }
+    ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
+        hg_wait_deadline(timeout));
+    done = ret == HG_SUCCESS;
+    if (done)
+        ret = handle->request.ret;
+    hg_request_let_be(handle);
+    if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
 }
 
-/* HG_Wait_all with an array. The lock is held. *missing_p becomes the place of
- * a ticket that names nothing, if there is one. */
+/* HG_Wait_all with an array. *missing_p becomes the place of a ticket that
+ * names nothing, if there is one. */
 static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     hg_request_t requests[], uint64_t deadline, hg_status_t statuses[],
     const hg_request_t **missing_p)
@@ -205,21 +190,23 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     int i;
 
     for (i = 0; i < count; i++) {
-        struct hg_request *request = hg_request_find(requests[i]);
+        struct hg_handle *handle = hg_request_hold(context, requests[i]);
         hg_return_t ret = HG_SUCCESS;
 
-        if (request == NULL) {
+        if (handle == NULL) {
             *missing_p = &requests[i];
             return HG_INVALID_ARG;
         }
-        if (!request->done && in_time) {
-            ret = hg_request_await(context, request, deadline);
+        if (!atomic_load(&handle->request.done) && in_time) {
+            ret = hg_wait_until(
+                context, &handle->request.done, hg_wait_may_run(), deadline);
             in_time = hg_clock_now() < deadline; /* a handler may take long */
-        } else if (!request->done) {
+        } else if (!atomic_load(&handle->request.done)) {
             ret = HG_TIMEOUT;
         }
         if (ret == HG_SUCCESS && first == HG_SUCCESS)
-            first = request->ret;
+            first = handle->request.ret;
+        hg_request_let_be(handle);
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
@@ -229,12 +216,28 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     return first == HG_SUCCESS && undone ? HG_TIMEOUT : first;
 }
 
+/* The place of the first ticket that names nothing; NULL. */
+static const hg_request_t *hg_request_find_missing(
+    struct hg_context *context, int count, const hg_request_t requests[])
+{
+    const hg_request_t *missing = NULL;
+    int i;
+
+    hg_lock(&context->lock);
+    for (i = 0; i < count && missing == NULL; i++) {
+        if (hg_request_find(context, requests[i]) == NULL)
+            missing = &requests[i];
+    }
+    hg_unlock(&context->lock);
+    return missing;
+}
+
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[])
 {
     struct hg_context *context = hg_layer_enter("HG_Wait_all");
     uint64_t deadline = hg_wait_deadline(timeout);
-    const hg_request_t *missing = NULL;
+    const hg_request_t *missing;
     hg_return_t ret = HG_INVALID_ARG;
     int i;
 
@@ -243,76 +246,86 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (count < 0 || (count > 0 && array_of_requests == NULL))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));
-    hg_wait_lock();
-    for (i = 0; i < count && missing == NULL; i++) {
-        if (hg_request_find(array_of_requests[i]) == NULL)
-            missing = &array_of_requests[i];
-    }
+    missing = hg_request_find_missing(context, count, array_of_requests);
     if (missing == NULL) {
         for (i = 0; array_of_statuses != NULL && i < count; i++)
             array_of_statuses[i] = HG_FALSE;
         ret = hg_request_wait_all(context, count, array_of_requests, deadline,
             array_of_statuses, &missing);
     }
-    hg_wait_unlock();
     if (missing != NULL)
         hg_request_unknown(*missing, "HG_Wait_all");
     return hg_layer_leave(ret);
 }
 
-/* Free a request, in whatever state, that no ticket names any more; one in
- * flight is taken back. The lock is held on entry, and free on return. */
-static void hg_request_let_go(struct hg_request *request)
-{
-    struct hg_handle *handle = request->handle;
-    bool done;
+/* ---- Freeing ---- */
 
-    hg_handle_ref(handle);
-    while (!request->done && !hg_request_claim(request, HG_REQUEST_ABANDONED)) {
-        hg_wait_unlock(); /* another thread is about to finish it */
-        (void) sched_yield();
-        hg_wait_lock();
+/* Free a request, in whatever state, that no ticket names any more; one in
+ * flight is taken back. */
+static void hg_request_let_go(struct hg_handle *handle)
+{
+    while (!atomic_load(&handle->request.done)) {
+        hg_handle_ref(handle); /* the claim gives the request's away */
+        if (hg_request_claim(&handle->request, HG_REQUEST_ABANDONED)) {
+            (void) hg_forward_cancel(handle);
+            hg_handle_unref(handle);
+            return;
+        }
+        hg_handle_unref(handle);
+        (void) sched_yield(); /* another thread is about to finish it */
     }
-    done = request->done;
-    hg_wait_unlock();
-    if (done)
-        hg_request_delete(request);
-    else
-        (void) hg_forward_cancel(handle);
-    hg_handle_unref(handle);
+    hg_request_delete(handle);
 }
 
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
 {
-    struct hg_request *found;
+    struct hg_context *context = hg_layer_enter("HG_Request_free");
+    struct hg_handle *handle;
+    bool waited_for = false;
 
-    if (hg_layer_enter("HG_Request_free") == NULL)
+    if (context == NULL)
         return HG_FAULT;
-    hg_wait_lock();
-    found = hg_request_find(request);
-    if (found != NULL && found->waiters == 0) {
-        (void) hg_ticket_take(&hg_request_tickets, (uintptr_t) request);
-        hg_request_let_go(found);
-        return hg_layer_leave(HG_SUCCESS);
-    }
-    hg_wait_unlock();
-    if (found == NULL) {
+    hg_lock(&context->lock);
+    handle = hg_request_find(context, request);
+    if (handle != NULL)
+        waited_for = atomic_load(&handle->request.waiters) > 0;
+    if (handle != NULL && !waited_for)
+        atomic_store(&handle->issued, false);
+    hg_unlock(&context->lock);
+    if (handle == NULL) {
         hg_request_unknown(request, "HG_Request_free");
         return hg_layer_leave(HG_INVALID_ARG);
     }
-    hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
-    return hg_layer_leave(HG_BUSY);
+    if (waited_for) {
+        hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
+        return hg_layer_leave(HG_BUSY);
+    }
+    hg_request_let_go(handle);
+    return hg_layer_leave(HG_SUCCESS);
 }
 
-HG_PRIVATE void hg_request_free_all(void)
+/* The next request, which no ticket names from now on; NULL. */
+static struct hg_handle *hg_request_take_next(
+    struct hg_context *context, uint32_t *cursor)
 {
-    struct hg_request *request;
+    struct hg_handle *handle;
+    uint64_t id;
 
-    hg_wait_lock();
-    while ((request = (struct hg_request *) hg_ticket_take_any(
-                &hg_request_tickets)) != NULL) {
-        hg_request_let_go(request);
-        hg_wait_lock();
-    }
-    hg_wait_unlock();
+    hg_lock(&context->lock);
+    do
+        handle = (struct hg_handle *) hg_slots_next(
+            &context->sequences, cursor, &id);
+    while (handle != NULL && !atomic_exchange(&handle->issued, false));
+    hg_unlock(&context->lock);
+    return handle;
+}
+
+HG_PRIVATE void hg_request_free_all(struct hg_context *context)
+{
+    struct hg_handle *handle;
+    uint32_t cursor = 0;
+
+    while ((handle = hg_request_take_next(context, &cursor)) != NULL)
+        hg_request_let_go(handle);
+    hg_request_salt = hg_ticket_next_salt(hg_request_salt);
 }

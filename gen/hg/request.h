@@ -3,22 +3,24 @@
  * request: calls of ours, as the request model has them.
  *
  * A request is a call whose callback decodes the output and raises a flag;
- * HG_Wait waits for the flag. Freed in flight, the call is taken back and
+ * HG_Wait waits for the flag. It is a part of the call's handle, and its ticket
+ * (ticket.h) is made from the number that the call has anyhow. Freed in flight, the call is taken back and
  * its callback frees the request, so that nobody waits for an answer that may
  * never come.
  *
- *     WAITING --ended--> DECODING --> DONE --freed--> gone
+ *     WAITING --ended--> ENDING --> done --freed--> gone
  *        +-----freed--> ABANDONED --ended--> gone
  *
- * Locking: wait's mutex guards the list of requests, their states and flags.
- * No proc runs under it.
+ * Locking: a ticket is looked up under the context's lock, and whoever then waits
+ * is counted before it is free, so that nobody frees the request. States and
+ * flags are atomics. No proc runs under a lock.
  */
 #ifndef HG_GEN_HG_REQUEST_H
 #define HG_GEN_HG_REQUEST_H
 
-#include "base/os.h"
+#include "hg/context.h"
 
 /* Free the requests the application left; the gate is closed. */
-HG_PRIVATE void hg_request_free_all(void);
+HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
 #endif

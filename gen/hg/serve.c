@@ -18,25 +18,14 @@
  * be executed any more. */
 static bool hg_serve_enter(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-    bool open;
-
-    hg_lock(&context->lock);
     assert(handle->state == HG_HANDLE_QUEUED);
-    handle->state = HG_HANDLE_ARRIVED;
-    open = !context->closing;
-    hg_unlock(&context->lock);
-    return open;
+    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    return !atomic_load(&handle->context->closing);
 }
 
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
-    bool answered;
-
-    hg_lock(&handle->context->lock);
-    answered = handle->state == HG_HANDLE_ANSWERED;
-    hg_unlock(&handle->context->lock);
-    return answered;
+    return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
 /* Entry of the CALL lane: run the handler. */
@@ -90,10 +79,8 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
-    hg_lock(&context->lock);
     assert(handle->state == HG_HANDLE_FETCHING);
-    handle->state = HG_HANDLE_QUEUED;
-    hg_unlock(&context->lock);
+    atomic_store(&handle->state, HG_HANDLE_QUEUED);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
         return;
@@ -112,44 +99,57 @@ static void hg_serve_fetch(struct na_completion *done)
         handle->in_args.size, hg_serve_fetched);
 }
 
-/* A handle for a request, in the table of unanswered ones. Beyond its peer's
+/* Count a call as one of its peer's, or not: then it is to be refused. False:
+ * the peer takes no refusals either. The lock is held. */
+static bool hg_serve_admit(struct hg_handle *handle, bool refused)
+{
+    struct hg_context *context = handle->context;
+
+    handle->counted_as = HG_SHARE_CALLS;
+    handle->refused = refused || context->closing ||
+        !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
+    atomic_store_explicit(
+        &handle->counted, !handle->refused, memory_order_relaxed);
+    return !handle->refused ||
+        !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
+}
+
+/* A handle for a request, in the list of those to us. Beyond its peer's
  * share it is made all the same, to be refused. None, though HG_SUCCESS: the
  * peer takes no refusals either (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
 {
-    struct hg_handle *handle = hg_handle_get(context, true);
-    bool silent;
+    struct hg_handle *handle;
+    bool admitted = false;
 
-    if (handle == NULL)
-        return HG_NOMEM;
-    handle->target = true;
-    handle->rpc.id = header->rpc_id;
-    handle->sequence = header->sequence;
-    handle->peer_context = header->origin_context;
-    hg_handle_set_addr(handle, source);
     hg_lock(&context->lock);
-    if (!refused && !context->closing)
-        handle->counted =
-            hg_share_take(&context->share, source, HG_SHARE_CALLS, 1);
-    handle->counted_as = HG_SHARE_CALLS;
-    handle->refused = !handle->counted;
-    silent = handle->refused &&
-        hg_share_is_full(&context->share, source, HG_SHARE_REFUSALS);
-    if (!silent) {
-        context->unanswered++;
-        handle->state = HG_HANDLE_QUEUED;
+    handle = hg_handle_get(context, true);
+    if (handle != NULL) {
+        hg_handle_set_addr(handle, source);
+        admitted = hg_serve_admit(handle, refused);
+    }
+    if (admitted) {
+        atomic_fetch_add(&context->unanswered, 1);
+        atomic_store_explicit(
+            &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
         hg_list_push(&context->targets, &handle->link);
     }
     hg_unlock(&context->lock);
-    if (silent) {
+    if (handle == NULL)
+        return HG_NOMEM;
+    if (!admitted) {
         hg_handle_count(&context->hg_class->dropped);
         hg_log_warning("rpc", "%s sends calls and takes no answers",
             hg_handle_peer(handle));
         hg_handle_unref(handle);
-        handle = NULL;
+        return HG_SUCCESS;
     }
+    handle->target = true;
+    handle->rpc.id = header->rpc_id;
+    handle->sequence = header->sequence;
+    handle->peer_context = header->origin_context;
     *handle_p = handle;
     return HG_SUCCESS;
 }
@@ -203,9 +203,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
     } else if ((header->flags & HG_HEADER_LARGE) != 0) {
-        hg_lock(&context->lock);
-        handle->state = HG_HANDLE_FETCHING;
-        hg_unlock(&context->lock);
+        atomic_store(&handle->state, HG_HANDLE_FETCHING);
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_fetch);
     } else {
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
@@ -220,23 +218,20 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 static hg_return_t hg_serve_take(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    bool taken;
+    enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
+    uint32_t before;
 
-    hg_lock(&context->lock);
-    taken = handle->state == HG_HANDLE_ARRIVED;
-    if (taken) {
-        handle->state = HG_HANDLE_ANSWERED;
-        assert(context->unanswered > 0);
-        context->unanswered--;
-        if (handle->addr->self) /* nothing is sent */
-            hg_handle_discount(handle);
-    }
-    hg_unlock(&context->lock);
-    if (!taken) {
+    if (!atomic_compare_exchange_strong(
+            &handle->state, &arrived, HG_HANDLE_ANSWERED)) {
         hg_log_error("rpc", "a call of \"%s\" was answered twice",
             hg_handle_function(handle));
         return HG_EXIST;
     }
+    before = atomic_fetch_sub(&context->unanswered, 1);
+    assert(before > 0);
+    (void) before;
+    if (handle->addr->self) /* nothing is sent */
+        hg_handle_discount(handle);
     hg_handle_count(&context->hg_class->responses_sent);
     return HG_SUCCESS;
 }
@@ -365,28 +360,24 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
 
 /* ---- Letting go ---- */
 
+/* Whether the application has the handle: it was given, and not freed. */
+static bool hg_serve_is_given(struct hg_handle *handle)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+
+    return (state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED) &&
+        !atomic_load(&handle->freed);
+}
+
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
-    bool again;
-    bool unanswered;
-
-    hg_lock(&context->lock);
-    unanswered = handle->state == HG_HANDLE_ARRIVED;
     /* One that is back in the pool has another state. One that serves another
      * call by now is not told from it: that call is ended. */
-    again =
-        handle->freed || (!unanswered && handle->state != HG_HANDLE_ANSWERED);
-    if (!again) {
-        handle->freed = true;
-        hg_list_remove(&handle->link);
-    }
-    hg_unlock(&context->lock);
-    if (again) {
+    if (!hg_serve_is_given(handle) || atomic_exchange(&handle->freed, true)) {
         hg_log_error("rpc", "a handle was freed twice");
         return HG_INVALID_ARG;
     }
-    if (unanswered)
+    if (!hg_serve_is_answered(handle))
         (void) hg_serve_respond(handle, HG_CANCELED, NULL);
     hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
@@ -405,8 +396,7 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        if (handle->state == HG_HANDLE_ARRIVED ||
-            handle->state == HG_HANDLE_ANSWERED)
+        if (hg_serve_is_given(handle))
             found = handle;
     }
     if (found != NULL)

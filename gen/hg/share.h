@@ -17,7 +17,9 @@
  * What a peer has is counted in its address, where it needs no memory and no
  * search, and is gone with it.
  *
- * Locking: none of its own; the context's lock is held around each function.
+ * Locking: the context's lock is held around what counts more, and forgets.
+ * Giving back is two subtractions and needs none: who takes meanwhile sees what
+ * was there before or less, so that nobody gets past a limit.
  */
 #ifndef HG_GEN_HG_SHARE_H
 #define HG_GEN_HG_SHARE_H
@@ -33,9 +35,9 @@ enum hg_share_kind {
 };
 
 struct hg_share {
-    bool left; /* counts no more, as nobody gives back what is in it */
+    _Atomic bool left; /* counts no more: nobody gives back what is in it */
     uint64_t limit[HG_SHARE_KINDS]; /* below 2^62 */
-    uint64_t total[HG_SHARE_KINDS];
+    _Atomic uint64_t total[HG_SHARE_KINDS];
 };
 
 /* Count `amount` more for the peer, which keeps its address until it gives
@@ -49,7 +51,8 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 HG_PRIVATE bool hg_share_is_full(const struct hg_share *share,
     struct na_addr *addr, enum hg_share_kind kind);
 
-/* Give back what was taken or added; nothing after hg_share_leave. */
+/* Give back what was taken or added; nothing after hg_share_leave. Any thread,
+ * with the lock or without. */
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
 

@@ -13,21 +13,26 @@
 #define HG_TICKET_INDEX_BITS 24
 #endif
 
-static uintptr_t hg_ticket_of(const struct hg_tickets *tickets, uint64_t id)
+HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
 {
-    uint64_t generation = (uint32_t) (id >> 32) ^ tickets->salt;
+    uint64_t generation = (uint32_t) (id >> 32) ^ salt;
 
     return (uintptr_t) (generation << HG_TICKET_INDEX_BITS | (uint32_t) id);
 }
 
-/* The slot's identifier of a ticket, whose upper bits come from the slot where
- * a ticket has not room for all. 0: the ticket names nothing. */
-static uint64_t hg_ticket_id(const struct hg_tickets *tickets, uintptr_t ticket)
+/* The upper bits come from the slot, where a ticket has not room for all. */
+HG_PRIVATE uint64_t hg_ticket_id(
+    const struct hg_slots *slots, uint32_t salt, uintptr_t ticket)
 {
     uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
-    uint64_t id = hg_slots_live(&tickets->slots, (uint32_t) index);
+    uint64_t id = hg_slots_live(slots, (uint32_t) index);
 
-    return id != 0 && hg_ticket_of(tickets, id) == ticket ? id : 0;
+    return id != 0 && hg_ticket_of(salt, id) == ticket ? id : 0;
+}
+
+HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt)
+{
+    return salt + HG_TICKET_SALT;
 }
 
 HG_PRIVATE hg_return_t hg_ticket_issue(
@@ -37,19 +42,21 @@ HG_PRIVATE hg_return_t hg_ticket_issue(
     hg_return_t ret = hg_slots_add(&tickets->slots, object, &id);
 
     if (ret == HG_SUCCESS)
-        *ticket_p = hg_ticket_of(tickets, id);
+        *ticket_p = hg_ticket_of(tickets->salt, id);
     return ret;
 }
 
 HG_PRIVATE void *hg_ticket_get(
     const struct hg_tickets *tickets, uintptr_t ticket)
 {
-    return hg_slots_get(&tickets->slots, hg_ticket_id(tickets, ticket));
+    return hg_slots_get(
+        &tickets->slots, hg_ticket_id(&tickets->slots, tickets->salt, ticket));
 }
 
 HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket)
 {
-    return hg_slots_remove(&tickets->slots, hg_ticket_id(tickets, ticket));
+    return hg_slots_remove(
+        &tickets->slots, hg_ticket_id(&tickets->slots, tickets->salt, ticket));
 }
 
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
@@ -61,6 +68,6 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
     if (object != NULL)
         return hg_slots_remove(&tickets->slots, id);
     hg_slots_fini(&tickets->slots);
-    tickets->salt += HG_TICKET_SALT;
+    tickets->salt = hg_ticket_next_salt(tickets->salt);
     return NULL;
 }

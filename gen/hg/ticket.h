@@ -17,6 +17,19 @@
 
 #include "base/map.h"
 
+/* ---- For who has slots of its own ---- */
+
+/* The ticket of a slot, never 0, and the slot's identifier of a ticket; 0: it
+ * names nothing. */
+HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
+HG_PRIVATE uint64_t hg_ticket_id(
+    const struct hg_slots *slots, uint32_t salt, uintptr_t ticket);
+
+/* The salt that follows. */
+HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);
+
+/* ---- A table ---- */
+
 struct hg_tickets {
     struct hg_slots slots;
     uint32_t salt;

@@ -17,34 +17,25 @@
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
     struct hg_nap nap;
-    const bool *done; /* its request's flag; NULL: any event */
-    bool calls;       /* runs handlers */
+    const _Atomic bool *done; /* its request's flag; NULL: any event */
+    bool calls;               /* runs handlers */
 };
 
 struct hg_wait_state {
-    pthread_mutex_t lock;
-    bool driving;     /* a thread has the role */
-    bool watching;    /* and returns from progress for queued calls */
-    unsigned servers; /* sleepers that run handlers */
+    pthread_mutex_t lock;      /* of `waiters` */
+    _Atomic bool driving;      /* a thread has the role */
+    _Atomic bool watching;     /* and returns from progress for queued calls */
+    _Atomic unsigned sleepers; /* those who sleep, or are about to */
+    _Atomic unsigned servers;  /* those of them that run handlers */
     struct na_link waiters;
 };
 
 /* The waits of this process. */
 static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}};
+    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
-
-HG_PRIVATE void hg_wait_lock(void)
-{
-    hg_lock(&hg_wait_state.lock);
-}
-
-HG_PRIVATE void hg_wait_unlock(void)
-{
-    hg_unlock(&hg_wait_state.lock);
-}
 
 HG_PRIVATE bool hg_wait_in_handler(void)
 {
@@ -66,64 +57,53 @@ static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct hg_wait_waiter, nap.link);
 }
 
-HG_PRIVATE void hg_wait_raise(bool *done)
+HG_PRIVATE void hg_wait_raise(_Atomic bool *done)
 {
     struct na_link *link;
 
-    *done = true;
+    atomic_store(done, true);
+    if (atomic_load(&hg_wait_state.sleepers) == 0)
+        return;
+    hg_lock(&hg_wait_state.lock);
     for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
          link = link->next) {
         if (hg_wait_waiter_of(link)->done == done)
             hg_waker_wake(&hg_wait_waiter_of(link)->nap);
     }
+    hg_unlock(&hg_wait_state.lock);
 }
 
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
  * wait does this too: it may have been woken for the role, and not need it
- * any more. Lock held. */
+ * any more. */
 static void hg_wait_hand_on(void)
 {
-    struct na_link *first = hg_wait_state.waiters.next;
+    struct na_link *first;
 
-    if (!hg_wait_state.driving && first != &hg_wait_state.waiters)
+    if (atomic_load(&hg_wait_state.sleepers) == 0 ||
+        atomic_load(&hg_wait_state.driving))
+        return;
+    hg_lock(&hg_wait_state.lock);
+    first = hg_wait_state.waiters.next;
+    if (first != &hg_wait_state.waiters)
         hg_waker_wake(&hg_wait_waiter_of(first)->nap);
+    hg_unlock(&hg_wait_state.lock);
 }
 
-/* A call is queued: wake a sleeper that runs handlers. Lock held. */
+/* A call is queued: wake a sleeper that runs handlers. */
 static void hg_wait_wake_server(void)
 {
     struct na_link *link;
 
-    for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
-         link = link->next) {
-        if (hg_wait_waiter_of(link)->calls) {
-            hg_waker_wake(&hg_wait_waiter_of(link)->nap);
-            return;
-        }
-    }
-}
-
-/* Sleep until woken, `deadline` or a signal; lock held. */
-static hg_return_t hg_wait_sleep(
-    struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
-{
-    struct hg_wait_waiter waiter;
-    hg_return_t ret;
-
-    if (deadline == 0)
-        return HG_TIMEOUT;
-    waiter.done = done;
-    waiter.calls = calls;
-    if (calls) {
-        hg_wait_state.servers++;
-        if (!hg_wait_state.watching) /* let the driver look for calls */
-            na_progress_poke(context->na_context);
-    }
-    ret = hg_waker_nap(
-        &waiter.nap, &hg_wait_state.waiters, &hg_wait_state.lock, deadline);
-    if (calls)
-        hg_wait_state.servers--;
-    return ret;
+    if (atomic_load(&hg_wait_state.servers) == 0)
+        return;
+    hg_lock(&hg_wait_state.lock);
+    link = hg_wait_state.waiters.next;
+    while (link != &hg_wait_state.waiters && !hg_wait_waiter_of(link)->calls)
+        link = link->next;
+    if (link != &hg_wait_state.waiters)
+        hg_waker_wake(&hg_wait_waiter_of(link)->nap);
+    hg_unlock(&hg_wait_state.lock);
 }
 
 static bool hg_wait_has_calls(struct hg_context *context)
@@ -131,48 +111,88 @@ static bool hg_wait_has_calls(struct hg_context *context)
     return na_queue_has(context->queue, 1u << NA_LANE_CALL);
 }
 
+/* Whether a thread that counts as a sleeper has nothing better to do. */
+static bool hg_wait_may_sleep(
+    struct hg_context *context, const _Atomic bool *done, bool calls)
+{
+    return (done == NULL || !atomic_load(done)) &&
+        atomic_load(&hg_wait_state.driving) &&
+        !(calls && hg_wait_has_calls(context));
+}
+
+/* Sleep until woken, `deadline` or a signal. */
+static hg_return_t hg_wait_sleep(struct hg_context *context,
+    const _Atomic bool *done, bool calls, uint64_t deadline)
+{
+    struct hg_wait_waiter waiter;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (deadline == 0)
+        return HG_TIMEOUT;
+    waiter.done = done;
+    waiter.calls = calls;
+    hg_lock(&hg_wait_state.lock);
+    atomic_fetch_add(&hg_wait_state.sleepers, 1);
+    if (calls) {
+        atomic_fetch_add(&hg_wait_state.servers, 1);
+        if (!hg_wait_state.watching) /* let the driver look for calls */
+            na_progress_poke(context->na_context);
+    }
+    /* The lock is held until the nap is on the list, or not needed. */
+    if (hg_wait_may_sleep(context, done, calls))
+        ret = hg_waker_nap(
+            &waiter.nap, &hg_wait_state.waiters, &hg_wait_state.lock, deadline);
+    if (calls)
+        atomic_fetch_sub(&hg_wait_state.servers, 1);
+    atomic_fetch_sub(&hg_wait_state.sleepers, 1);
+    hg_unlock(&hg_wait_state.lock);
+    return ret;
+}
+
 /* Run queued calls, at most `max` and none more once `deadline` is there,
- * counting the depth; the number run. Lock held, and free meanwhile. */
+ * counting the depth; the number run. */
 static unsigned hg_wait_run_calls(
     struct hg_context *context, unsigned max, uint64_t deadline)
 {
     unsigned n = 0;
 
     hg_wait_hand_on(); /* progress goes on without us */
-    hg_wait_unlock();
     hg_wait_depth++;
     while (na_context_run(context->na_context, 1u << NA_LANE_CALL, 1) > 0 &&
         ++n < max && hg_clock_now() < deadline)
         continue;
     hg_wait_depth--;
-    hg_wait_lock();
     return n;
 }
 
 /* Drive for one round: progress, then run what completed. Adds to *events_p.
- * Lock held and role free, before and after. */
+ * The role is ours, and free on return. */
 static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
     uint64_t deadline, unsigned *events_p)
 {
+    bool watching = calls;
     hg_return_t ret;
 
-    assert(!hg_wait_state.driving);
-    hg_wait_state.driving = true;
-    hg_wait_state.watching = calls || hg_wait_state.servers > 0;
-    hg_wait_unlock();
-    ret = hg_context_progress(context,
-        hg_wait_state.watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
+    assert(atomic_load(&hg_wait_state.driving));
+    /* Either we see who sleeps for calls now, or it sees that we do not watch,
+     * and pokes us. */
+    atomic_store(&hg_wait_state.watching, calls);
+    if (!calls && atomic_load(&hg_wait_state.servers) > 0) {
+        watching = true;
+        atomic_store(&hg_wait_state.watching, true);
+    }
+    ret = hg_context_progress(
+        context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
     *events_p +=
         na_context_run(context->na_context, NA_LANES_DONE, HG_WAIT_BATCH);
-    hg_wait_lock();
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
-    hg_wait_state.driving = false;
+    atomic_store(&hg_wait_state.driving, false);
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_wait_until(
-    struct hg_context *context, const bool *done, bool calls, uint64_t deadline)
+HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
+    const _Atomic bool *done, bool calls, uint64_t deadline)
 {
     unsigned max = done != NULL ? 1 : HG_WAIT_BATCH;
     hg_return_t ret = HG_SUCCESS;
@@ -180,13 +200,13 @@ HG_PRIVATE hg_return_t hg_wait_until(
     bool looked = false; /* for news, since the beginning */
 
     for (;;) {
-        if (done != NULL && *done) {
+        if (done != NULL && atomic_load(done)) {
             ret = HG_SUCCESS;
             break;
         }
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
             events += hg_wait_run_calls(context, max, deadline);
-        if (done != NULL ? *done : events > 0) {
+        if (done != NULL ? atomic_load(done) : events > 0) {
             ret = HG_SUCCESS;
             break;
         }
@@ -195,9 +215,9 @@ HG_PRIVATE hg_return_t hg_wait_until(
             ret = HG_TIMEOUT;
         if (ret != HG_SUCCESS)
             break;
-        if (!hg_wait_state.driving)
+        if (!atomic_exchange(&hg_wait_state.driving, true))
             ret = hg_wait_drive(context, calls, deadline, &events);
-        else if (!calls || !hg_wait_has_calls(context))
+        else
             ret = hg_wait_sleep(context, done, calls, deadline);
         looked = true;
     }

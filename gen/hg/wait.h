@@ -14,32 +14,33 @@
  *            role free? --yes--> progress, run completions; again
  *            sleep until done, the role is free, or time is up; again
  *
- * A flag is a bool of whoever waits; this room knows neither calls nor
+ * A flag is an atomic bool of whoever waits; this room knows neither calls nor
  * transfers.
  *
- * Locking: one mutex guards the role, the sleepers and every flag, and what
- * the rooms above keep beside their flags. It is not held while progressing or
- * calling anybody.
+ * Locking: a wait that never has to sleep takes no lock. The role is an atomic
+ * flag, too. One mutex guards the list of sleepers. Whoever is about to sleep
+ * counts itself as a sleeper, then looks once more at what it waits for: its
+ * flag, the role, queued calls. Whoever changes one of these does so, and then
+ * looks whether there are sleepers; only then it takes the mutex, to find whom
+ * to wake. Both are sequentially consistent, so one of the two sees the other.
  */
 #ifndef HG_GEN_HG_WAIT_H
 #define HG_GEN_HG_WAIT_H
 
 #include "hg/context.h"
 
-HG_PRIVATE void hg_wait_lock(void);
-HG_PRIVATE void hg_wait_unlock(void);
-
-/* Raise a flag and wake who waits for it. Lock held. */
-HG_PRIVATE void hg_wait_raise(bool *done);
+/* Raise a flag and wake who waits for it. What the flag is in may be gone once
+ * it is up. */
+HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
  * signal came while this thread slept). With *done up already it does nothing
  * else. A test may run a handler before it has looked for news and one after
  * it, and no wait outlasts its time by more than the handler it runs then. What
- * `done` is in stays until this returns. Lock held, and free meanwhile. */
+ * `done` is in stays until this returns. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
-    const bool *done, bool calls, uint64_t deadline);
+    const _Atomic bool *done, bool calls, uint64_t deadline);
 
 /* When a wait of so many milliseconds ends, for hg_wait_until. */
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);

@@ -62,7 +62,7 @@ struct na_addr_core {
     char *name; /* guarded by the class lock until set, then constant */
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
-    uint64_t used[NA_CORE_USES]; /* by a layer above, which guards it */
+    _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
     /* Messages of its that wait; guarded by the class's match lock. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */

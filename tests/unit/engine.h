@@ -193,6 +193,17 @@ static inline void engine_settle(struct engine *engine)
 
 /* ---- Calls ---- */
 
+/* A handle of no call yet. */
+static inline struct hg_handle *engine_new_handle(struct hg_context *context)
+{
+    struct hg_handle *handle;
+
+    hg_lock(&context->lock);
+    handle = hg_handle_get(context, false);
+    hg_unlock(&context->lock);
+    return handle;
+}
+
 static inline void engine_ended(struct hg_handle *handle, void *arg)
 {
     struct engine_call *call = (struct engine_call *) arg;

@@ -146,7 +146,7 @@ HG_TEST(overflow_writes_what_its_picture_shows)
         size_t want_size;
         const unsigned char *want = golden_get(
             golden, answer ? "response_large" : "request_large", &want_size);
-        struct hg_handle *handle = hg_handle_get(engine.a.context, false);
+        struct hg_handle *handle = engine_new_handle(engine.a.context);
         struct hg_header header;
         const void *message;
         struct hg_args args;
@@ -303,7 +303,7 @@ HG_TEST(overflow_pieces_grow_within_limits)
     size_t i;
 
     engine_begin(&engine, ENGINE_EAGER, NULL);
-    handle = hg_handle_get(engine.b.context, false);
+    handle = engine_new_handle(engine.b.context);
     share = &engine.b.context->share;
     memset(&large, 0, sizeof(large));
     for (i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
@@ -1294,7 +1294,7 @@ HG_TEST_SECONDS(engine_survives_every_failing_allocation, 60)
 
 struct engine_waiter {
     struct hg_context *context;
-    bool done; /* guard: wait's lock */
+    _Atomic bool done;
     pthread_t thread;
     hg_return_t ret;
 };
@@ -1303,10 +1303,8 @@ static void *engine_wait(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
 
-    hg_wait_lock();
     waiter->ret = hg_wait_until(
         waiter->context, &waiter->done, false, hg_clock_after_ms(60000));
-    hg_wait_unlock();
     return NULL;
 }
 
@@ -1320,12 +1318,12 @@ static void engine_await_waiters(unsigned sleepers)
     do {
         (void) sched_yield();
         count = 0;
-        hg_wait_lock();
+        hg_lock(&hg_wait_state.lock);
         driving = hg_wait_state.driving;
         for (link = hg_wait_state.waiters.next; link != &hg_wait_state.waiters;
              link = link->next)
             count++;
-        hg_wait_unlock();
+        hg_unlock(&hg_wait_state.lock);
     } while (!driving || count != sleepers);
 }
 
@@ -1335,10 +1333,8 @@ static void engine_end_waits(struct engine_waiter *waiters, unsigned count)
     struct hg_context *context = waiters[0].context;
     unsigned i;
 
-    hg_wait_lock();
     for (i = 0; i < count; i++)
         hg_wait_raise(&waiters[i].done);
-    hg_wait_unlock();
     na_progress_poke(context->na_context);
     for (i = 0; i < count; i++) {
         HG_CHECK(!pthread_join(waiters[i].thread, NULL));
@@ -1372,10 +1368,8 @@ static void *engine_wait_for_calls(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
 
-    hg_wait_lock();
     waiter->ret =
         hg_wait_until(waiter->context, NULL, true, hg_clock_after_ms(60000));
-    hg_wait_unlock();
     return NULL;
 }
 
