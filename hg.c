@@ -16367,16 +16367,14 @@ struct hg_proc_kept {
 #define HG_PROC_KEPT_FIRST 4
 
 struct hg_proc {
-    unsigned char *data; /* the first byte; decoding never writes there */
-    size_t pos;          /* bytes encoded or decoded so far */
-    size_t end;          /* bytes there are, or room there is */
-    size_t limit;        /* what `end` may grow to, of an encoder with `buf` */
-    hg_proc_op_t op;
-    hg_return_t error;         /* what the first failed step returned */
-    const char *function;      /* for log lines: what is called; NULL */
-    const char *peer;          /* and by or at whom; NULL */
-    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;            /* bytes of *buf in front of `data` */
+    struct hg_proc_room room; /* first: the macros know it. Decoding never
+                                 writes to its data */
+    size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
+    hg_return_t error;    /* what the first failed step returned */
+    const char *function; /* for log lines: what is called; NULL */
+    const char *peer;     /* and by or at whom; NULL */
+    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;       /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
     size_t kept_capacity;
@@ -16461,7 +16459,7 @@ static inline bool hg_proc_may_step(
 {
     if (HG_UNLIKELY(proc == NULL) || HG_UNLIKELY(data == NULL))
         return false;
-    return HG_LIKELY(size <= proc->end - proc->pos);
+    return HG_LIKELY(size <= proc->room.end - proc->room.pos);
 }
 HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
     struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step);
@@ -16474,10 +16472,10 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
     unsigned char *bytes;
 
     assert(size > 0);
-    if (HG_UNLIKELY(size > proc->end - proc->pos))
+    if (HG_UNLIKELY(size > proc->room.end - proc->room.pos))
         return hg_proc_step_slow(proc, size);
-    bytes = proc->data + proc->pos;
-    proc->pos += size;
+    bytes = proc->room.data + proc->room.pos;
+    proc->room.pos += size;
     return bytes;
 }
 
@@ -16568,11 +16566,11 @@ static void hg_proc_init(
 {
     assert(data != NULL || size == 0);
 
-    proc->data = data;
-    proc->pos = 0;
-    proc->end = size;
+    proc->room.data = data;
+    proc->room.pos = 0;
+    proc->room.end = size;
     proc->limit = size;
-    proc->op = op;
+    proc->room.op = op;
     proc->error = HG_SUCCESS;
     proc->function = NULL;
     proc->peer = NULL;
@@ -16589,9 +16587,9 @@ static void hg_proc_attach(struct hg_proc *proc)
     size_t room = proc->buf->capacity - proc->reserve;
 
     assert(proc->buf->capacity >= proc->reserve);
-    proc->data = proc->buf->data + proc->reserve;
-    proc->end = room < proc->limit ? room : proc->limit;
-    assert(proc->pos <= proc->end);
+    proc->room.data = proc->buf->data + proc->reserve;
+    proc->room.end = room < proc->limit ? room : proc->limit;
+    assert(proc->room.pos <= proc->room.end);
 }
 
 HG_PRIVATE hg_return_t hg_proc_init_encode(
@@ -16627,7 +16625,7 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
 HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     hg_return_t ret, size_t *size_p, uint64_t *crc_p)
 {
-    assert(proc->op == HG_ENCODE);
+    assert(proc->room.op == HG_ENCODE);
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
         hg_log_error("proc", HG_PROC_SUBJECT "the proc function fails: %s",
             HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret));
@@ -16635,31 +16633,31 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
         return ret;
     if (proc->error != HG_SUCCESS)
         return proc->error;
-    *size_p = proc->pos;
-    *crc_p = hg_crc64_update(0, proc->data, proc->pos);
+    *size_p = proc->room.pos;
+    *crc_p = hg_crc64_update(0, proc->room.data, proc->room.pos);
     return HG_SUCCESS;
 }
 
 /* What the likeliest cause is when a call's arguments do not fit. */
 static const char *hg_proc_doubt(const struct hg_proc *proc)
 {
-    return proc->function != NULL && proc->op == HG_DECODE
+    return proc->function != NULL && proc->room.op == HG_DECODE
         ? "; do both sides register the same types?"
         : "";
 }
 
 HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
 {
-    uint64_t got = hg_crc64_update(0, proc->data, proc->end);
+    uint64_t got = hg_crc64_update(0, proc->room.data, proc->room.end);
 
-    assert(proc->op == HG_DECODE && proc->pos == 0);
+    assert(proc->room.op == HG_DECODE && proc->room.pos == 0);
     if (got == crc)
         return HG_SUCCESS;
     hg_log_error("proc",
         HG_PROC_SUBJECT
         "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
         " instead of %016" PRIx64,
-        HG_PROC_SUBJECT_OF(proc), proc->end, got, crc);
+        HG_PROC_SUBJECT_OF(proc), proc->room.end, got, crc);
     return HG_CHECKSUM_ERROR;
 }
 
@@ -16675,12 +16673,12 @@ static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
         return ret;
     if (proc->error != HG_SUCCESS)
         return proc->error;
-    if (proc->pos < proc->end) {
+    if (proc->room.pos < proc->room.end) {
         hg_log_error("proc",
             HG_PROC_SUBJECT
             "the proc left %zu of %zu bytes of arguments undecoded%s",
-            HG_PROC_SUBJECT_OF(proc), proc->end - proc->pos, proc->end,
-            hg_proc_doubt(proc));
+            HG_PROC_SUBJECT_OF(proc), proc->room.end - proc->room.pos,
+            proc->room.end, hg_proc_doubt(proc));
         return HG_CHECKSUM_ERROR;
     }
     return HG_SUCCESS;
@@ -16689,7 +16687,7 @@ static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
-    assert(proc->op == HG_DECODE && proc->kept != NULL);
+    assert(proc->room.op == HG_DECODE && proc->kept != NULL);
 
     ret = hg_proc_judge(proc, ret);
     while (ret != HG_SUCCESS && proc->kept_count > 0) {
@@ -16763,11 +16761,11 @@ HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
     assert(ret != HG_SUCCESS);
 
     /* Freeing goes on, or what comes next would leak. */
-    if (proc->op == HG_FREE)
+    if (proc->room.op == HG_FREE)
         return ret;
     if (proc->error == HG_SUCCESS)
         proc->error = ret;
-    proc->end = proc->pos;
+    proc->room.end = proc->room.pos;
     return proc->error;
 }
 
@@ -16785,14 +16783,14 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret;
 
-    if (size > proc->limit - proc->pos) {
+    if (size > proc->limit - proc->room.pos) {
         hg_log_error("proc",
             HG_PROC_SUBJECT
             "arguments of %zu bytes and %zu more exceed the limit of %zu",
-            HG_PROC_SUBJECT_OF(proc), proc->pos, size, proc->limit);
+            HG_PROC_SUBJECT_OF(proc), proc->room.pos, size, proc->limit);
         return HG_MSGSIZE;
     }
-    ret = hg_buf_reserve(proc->buf, proc->reserve + proc->pos + size,
+    ret = hg_buf_reserve(proc->buf, proc->reserve + proc->room.pos + size,
         proc->reserve + proc->limit);
     if (ret == HG_SUCCESS)
         hg_proc_attach(proc);
@@ -16804,7 +16802,7 @@ static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret = HG_OVERFLOW;
 
-    assert(size > proc->end - proc->pos && proc->op != HG_FREE);
+    assert(size > proc->room.end - proc->room.pos && proc->room.op != HG_FREE);
     if (proc->error != HG_SUCCESS)
         return proc->error;
     if (proc->buf != NULL)
@@ -16813,8 +16811,9 @@ static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
         hg_log_error("proc",
             HG_PROC_SUBJECT "%s needs %zu bytes, and %zu of %zu are left%s",
             HG_PROC_SUBJECT_OF(proc),
-            proc->op == HG_DECODE ? "decoding" : "encoding", size,
-            proc->end - proc->pos, proc->end, hg_proc_doubt(proc));
+            proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
+            proc->room.end - proc->room.pos, proc->room.end,
+            hg_proc_doubt(proc));
     return ret != HG_SUCCESS ? hg_proc_fail(proc, ret) : HG_SUCCESS;
 }
 
@@ -16822,11 +16821,11 @@ HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
 {
     unsigned char *bytes;
 
-    if (proc->op == HG_FREE || hg_proc_make_room(proc, size) != HG_SUCCESS)
+    if (proc->room.op == HG_FREE || hg_proc_make_room(proc, size) != HG_SUCCESS)
         return NULL;
-    assert(size <= proc->end - proc->pos);
-    bytes = proc->data + proc->pos;
-    proc->pos += size;
+    assert(size <= proc->room.end - proc->room.pos);
+    bytes = proc->room.data + proc->room.pos;
+    proc->room.pos += size;
     return bytes;
 }
 
@@ -16837,7 +16836,7 @@ HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    if (proc->op == HG_FREE) /* a number has nothing to free */
+    if (proc->room.op == HG_FREE) /* a number has nothing to free */
         return HG_SUCCESS;
     ret = hg_proc_make_room(proc, size);
     return ret == HG_SUCCESS ? step(proc, data) : ret;
@@ -16882,7 +16881,7 @@ hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
         (void) hg_proc_refuse(NULL);
         return HG_ENCODE;
     }
-    return proc->op;
+    return proc->room.op;
 }
 
 size_t hg_proc_get_size_used(hg_proc_t proc)
@@ -16891,7 +16890,7 @@ size_t hg_proc_get_size_used(hg_proc_t proc)
         (void) hg_proc_refuse(NULL);
         return 0;
     }
-    return proc->pos;
+    return proc->room.pos;
 }
 
 size_t hg_proc_get_size_left(hg_proc_t proc)
@@ -16901,8 +16900,8 @@ size_t hg_proc_get_size_left(hg_proc_t proc)
         return 0;
     }
     if (proc->buf != NULL && proc->error == HG_SUCCESS)
-        return proc->limit - proc->pos;
-    return proc->end - proc->pos;
+        return proc->limit - proc->room.pos;
+    return proc->room.end - proc->room.pos;
 }
 
 void *hg_proc_alloc(hg_proc_t proc, size_t size)
@@ -16972,7 +16971,7 @@ hg_return_t hg_proc_uint8_t(hg_proc_t proc, void *data)
     if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 1)))
         return hg_proc_step_again(proc, data, 1, hg_proc_uint8_t);
     bytes = hg_proc_step(proc, 1);
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         bytes[0] = *(const uint8_t *) data;
     else
         *(uint8_t *) data = bytes[0];
@@ -16986,7 +16985,7 @@ hg_return_t hg_proc_uint16_t(hg_proc_t proc, void *data)
     if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 2)))
         return hg_proc_step_again(proc, data, 2, hg_proc_uint16_t);
     bytes = hg_proc_step(proc, 2);
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         hg_wire_store16(bytes, *(const uint16_t *) data);
     else
         *(uint16_t *) data = hg_wire_load16(bytes);
@@ -17000,7 +16999,7 @@ hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data)
     if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 4)))
         return hg_proc_step_again(proc, data, 4, hg_proc_uint32_t);
     bytes = hg_proc_step(proc, 4);
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         hg_wire_store32(bytes, *(const uint32_t *) data);
     else
         *(uint32_t *) data = hg_wire_load32(bytes);
@@ -17014,7 +17013,7 @@ hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
     if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 8)))
         return hg_proc_step_again(proc, data, 8, hg_proc_uint64_t);
     bytes = hg_proc_step(proc, 8);
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         hg_wire_store64(bytes, *(const uint64_t *) data);
     else
         *(uint64_t *) data = hg_wire_load64(bytes);
@@ -17052,7 +17051,7 @@ hg_return_t hg_proc_float(hg_proc_t proc, void *data)
         return hg_proc_refuse(proc);
     memcpy(&bits, data, sizeof(bits));
     ret = hg_proc_uint32_t(proc, &bits);
-    if (ret == HG_SUCCESS && proc->op == HG_DECODE)
+    if (ret == HG_SUCCESS && proc->room.op == HG_DECODE)
         memcpy(data, &bits, sizeof(bits));
     return ret;
 }
@@ -17066,7 +17065,7 @@ hg_return_t hg_proc_double(hg_proc_t proc, void *data)
         return hg_proc_refuse(proc);
     memcpy(&bits, data, sizeof(bits));
     ret = hg_proc_uint64_t(proc, &bits);
-    if (ret == HG_SUCCESS && proc->op == HG_DECODE)
+    if (ret == HG_SUCCESS && proc->room.op == HG_DECODE)
         memcpy(data, &bits, sizeof(bits));
     return ret;
 }
@@ -17080,7 +17079,7 @@ hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data)
     bytes = hg_proc_step(proc, 1);
     if (bytes == NULL)
         return proc->error;
-    if (proc->op == HG_ENCODE) {
+    if (proc->room.op == HG_ENCODE) {
         bytes[0] = *(const hg_bool_t *) data != HG_FALSE;
         return HG_SUCCESS;
     }
@@ -17101,14 +17100,14 @@ hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size)
     if (HG_UNLIKELY(proc == NULL))
         return hg_proc_refuse(proc);
     /* Of an array that was never decoded there is nothing to free. */
-    if (size == 0 || proc->op == HG_FREE)
+    if (size == 0 || proc->room.op == HG_FREE)
         return proc->error;
     if (HG_UNLIKELY(buf == NULL))
         return hg_proc_refuse(proc);
     bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         memcpy(bytes, buf, size);
     else
         memcpy(buf, bytes, size);
@@ -17126,7 +17125,7 @@ hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size)
     bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         memset(bytes, 0, size);
     return HG_SUCCESS;
 }
@@ -17161,13 +17160,13 @@ static hg_return_t hg_proc_string_copy(
     const unsigned char *bytes;
     char *copy;
 
-    if (length > proc->end - proc->pos) {
+    if (length > proc->room.end - proc->room.pos) {
         hg_log_error("proc",
             "a string claims %" PRIu64 " bytes, and %zu of %zu are left",
-            length, proc->end - proc->pos, proc->end);
+            length, proc->room.end - proc->room.pos, proc->room.end);
         return hg_proc_fail(proc, HG_OVERFLOW);
     }
-    bytes = proc->data + proc->pos;
+    bytes = proc->room.data + proc->room.pos;
     if (length > 0 && memchr(bytes, 0, (size_t) length) != NULL) {
         hg_log_error(
             "proc", "a string of %" PRIu64 " bytes has a NUL inside", length);
@@ -17183,7 +17182,7 @@ static hg_return_t hg_proc_string_copy(
         return proc->error;
     memcpy(copy, bytes, (size_t) length);
     copy[length] = '\0';
-    proc->pos += (size_t) length;
+    proc->room.pos += (size_t) length;
     *str = copy;
     return HG_SUCCESS;
 }
@@ -17219,7 +17218,7 @@ hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    switch (proc->op) {
+    switch (proc->room.op) {
     case HG_ENCODE: return hg_proc_string_encode(proc, *str);
     case HG_DECODE: return hg_proc_string_decode(proc, str);
     case HG_FREE: break;
@@ -17237,7 +17236,7 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    switch (proc->op) {
+    switch (proc->room.op) {
     case HG_ENCODE: return hg_proc_string_encode(proc, *str);
     case HG_DECODE:
         ret = hg_proc_string_decode(proc, &copy);
@@ -19122,7 +19121,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 
     if (proc == NULL || data == NULL)
         return hg_proc_refuse(proc);
-    switch (proc->op) {
+    switch (proc->room.op) {
     case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:

@@ -744,6 +744,16 @@ HG_EXPORT hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size);
  * decoded; encoding writes zeros. */
 HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
 
+/* What a proc object begins with, for the macros alone: they compile the steps
+ * of numbers into the proc functions they make. Its layout does not change
+ * within a major version. */
+struct hg_proc_room {
+    unsigned char *data; /* the first byte */
+    size_t pos;          /* bytes encoded or decoded so far */
+    size_t end;          /* bytes there are, or room there is; pos if freeing */
+    hg_proc_op_t op;
+};
+
 /* ==== Checksums ========================================================= */
 /*
  * The Mercury design report, "Abstract checksums and Checksum API". Methods:
@@ -1166,8 +1176,52 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 /* Its step of the proc function. */
 #define HG_GEN_STEP(type) \
     if (hg_ret == HG_SUCCESS) \
-    hg_ret = hg_proc_##type HG_GEN_STEP_NAME
+    hg_ret = HG_GEN_STEP_OF(type) HG_GEN_STEP_NAME
 #define HG_GEN_STEP_NAME(field) (proc, &hg_data->field);
+
+/* The function of a type: compiled in here for the types that a macro named
+ * HG_GEN_NUMBER_type lists, each with a comma, which moves what is picked. */
+#define HG_GEN_STEP_OF(type) \
+    HG_GEN_PICK(HG_GEN_NUMBER_##type, hg_proc_##type, 0)
+#define HG_GEN_PICK(maybe, type, rest) HG_GEN_SECOND(maybe, type, rest)
+#define HG_GEN_SECOND(first, second, ...) second
+
+/* Numbers are copied as they are where memory has the order of the wire. What
+ * is not as simple as that, no room for example, the library does. */
+#if defined(__GNUC__) && defined(__BYTE_ORDER__)
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define HG_GEN_INLINE_STEP(bytes, proc_type) \
+    static inline hg_return_t hg_gen_step_##bytes(hg_proc_t proc, void *data) \
+    { \
+        struct hg_proc_room *room = \
+            HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc)); \
+        unsigned char *at; \
+        if (room == HG_CAST(struct hg_proc_room *, 0)) \
+            return hg_proc_##proc_type(proc, data); \
+        if (room->end - room->pos < bytes) \
+            return room->op == HG_FREE ? HG_SUCCESS \
+                                       : hg_proc_##proc_type(proc, data); \
+        at = room->data + room->pos; \
+        room->pos += bytes; \
+        if (room->op == HG_ENCODE) \
+            __builtin_memcpy(at, data, bytes); \
+        else \
+            __builtin_memcpy(data, at, bytes); \
+        return HG_SUCCESS; \
+    }
+HG_GEN_INLINE_STEP(2, uint16_t)
+HG_GEN_INLINE_STEP(4, uint32_t)
+HG_GEN_INLINE_STEP(8, uint64_t)
+#define HG_GEN_NUMBER_int16_t ~, hg_gen_step_2
+#define HG_GEN_NUMBER_uint16_t ~, hg_gen_step_2
+#define HG_GEN_NUMBER_int32_t ~, hg_gen_step_4
+#define HG_GEN_NUMBER_uint32_t ~, hg_gen_step_4
+#define HG_GEN_NUMBER_float ~, hg_gen_step_4
+#define HG_GEN_NUMBER_int64_t ~, hg_gen_step_8
+#define HG_GEN_NUMBER_uint64_t ~, hg_gen_step_8
+#define HG_GEN_NUMBER_double ~, hg_gen_step_8
+#endif
+#endif
 
 /* Walk a sequence: each macro handles one element and names the other, so
  * that neither calls itself; the tail left over pastes to an empty macro. */

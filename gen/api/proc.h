@@ -101,6 +101,16 @@ HG_EXPORT hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size);
  * decoded; encoding writes zeros. */
 HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
 
+/* What a proc object begins with, for the macros alone: they compile the steps
+ * of numbers into the proc functions they make. Its layout does not change
+ * within a major version. */
+struct hg_proc_room {
+    unsigned char *data; /* the first byte */
+    size_t pos;          /* bytes encoded or decoded so far */
+    size_t end;          /* bytes there are, or room there is; pos if freeing */
+    hg_proc_op_t op;
+};
+
 /* ==== Checksums ========================================================= */
 /*
  * The Mercury design report, "Abstract checksums and Checksum API". Methods:

@@ -79,11 +79,11 @@ static void hg_proc_init(
 {
     assert(data != NULL || size == 0);
 
-    proc->data = data;
-    proc->pos = 0;
-    proc->end = size;
+    proc->room.data = data;
+    proc->room.pos = 0;
+    proc->room.end = size;
     proc->limit = size;
-    proc->op = op;
+    proc->room.op = op;
     proc->error = HG_SUCCESS;
     proc->function = NULL;
     proc->peer = NULL;
@@ -100,9 +100,9 @@ static void hg_proc_attach(struct hg_proc *proc)
     size_t room = proc->buf->capacity - proc->reserve;
 
     assert(proc->buf->capacity >= proc->reserve);
-    proc->data = proc->buf->data + proc->reserve;
-    proc->end = room < proc->limit ? room : proc->limit;
-    assert(proc->pos <= proc->end);
+    proc->room.data = proc->buf->data + proc->reserve;
+    proc->room.end = room < proc->limit ? room : proc->limit;
+    assert(proc->room.pos <= proc->room.end);
 }
 
 HG_PRIVATE hg_return_t hg_proc_init_encode(
@@ -138,7 +138,7 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
 HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     hg_return_t ret, size_t *size_p, uint64_t *crc_p)
 {
-    assert(proc->op == HG_ENCODE);
+    assert(proc->room.op == HG_ENCODE);
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
         hg_log_error("proc", HG_PROC_SUBJECT "the proc function fails: %s",
             HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret));
@@ -146,31 +146,31 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
         return ret;
     if (proc->error != HG_SUCCESS)
         return proc->error;
-    *size_p = proc->pos;
-    *crc_p = hg_crc64_update(0, proc->data, proc->pos);
+    *size_p = proc->room.pos;
+    *crc_p = hg_crc64_update(0, proc->room.data, proc->room.pos);
     return HG_SUCCESS;
 }
 
 /* What the likeliest cause is when a call's arguments do not fit. */
 static const char *hg_proc_doubt(const struct hg_proc *proc)
 {
-    return proc->function != NULL && proc->op == HG_DECODE
+    return proc->function != NULL && proc->room.op == HG_DECODE
         ? "; do both sides register the same types?"
         : "";
 }
 
 HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
 {
-    uint64_t got = hg_crc64_update(0, proc->data, proc->end);
+    uint64_t got = hg_crc64_update(0, proc->room.data, proc->room.end);
 
-    assert(proc->op == HG_DECODE && proc->pos == 0);
+    assert(proc->room.op == HG_DECODE && proc->room.pos == 0);
     if (got == crc)
         return HG_SUCCESS;
     hg_log_error("proc",
         HG_PROC_SUBJECT
         "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
         " instead of %016" PRIx64,
-        HG_PROC_SUBJECT_OF(proc), proc->end, got, crc);
+        HG_PROC_SUBJECT_OF(proc), proc->room.end, got, crc);
     return HG_CHECKSUM_ERROR;
 }
 
@@ -186,12 +186,12 @@ static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
         return ret;
     if (proc->error != HG_SUCCESS)
         return proc->error;
-    if (proc->pos < proc->end) {
+    if (proc->room.pos < proc->room.end) {
         hg_log_error("proc",
             HG_PROC_SUBJECT
             "the proc left %zu of %zu bytes of arguments undecoded%s",
-            HG_PROC_SUBJECT_OF(proc), proc->end - proc->pos, proc->end,
-            hg_proc_doubt(proc));
+            HG_PROC_SUBJECT_OF(proc), proc->room.end - proc->room.pos,
+            proc->room.end, hg_proc_doubt(proc));
         return HG_CHECKSUM_ERROR;
     }
     return HG_SUCCESS;
@@ -200,7 +200,7 @@ static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
-    assert(proc->op == HG_DECODE && proc->kept != NULL);
+    assert(proc->room.op == HG_DECODE && proc->kept != NULL);
 
     ret = hg_proc_judge(proc, ret);
     while (ret != HG_SUCCESS && proc->kept_count > 0) {
@@ -274,11 +274,11 @@ HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
     assert(ret != HG_SUCCESS);
 
     /* Freeing goes on, or what comes next would leak. */
-    if (proc->op == HG_FREE)
+    if (proc->room.op == HG_FREE)
         return ret;
     if (proc->error == HG_SUCCESS)
         proc->error = ret;
-    proc->end = proc->pos;
+    proc->room.end = proc->room.pos;
     return proc->error;
 }
 
@@ -296,14 +296,14 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret;
 
-    if (size > proc->limit - proc->pos) {
+    if (size > proc->limit - proc->room.pos) {
         hg_log_error("proc",
             HG_PROC_SUBJECT
             "arguments of %zu bytes and %zu more exceed the limit of %zu",
-            HG_PROC_SUBJECT_OF(proc), proc->pos, size, proc->limit);
+            HG_PROC_SUBJECT_OF(proc), proc->room.pos, size, proc->limit);
         return HG_MSGSIZE;
     }
-    ret = hg_buf_reserve(proc->buf, proc->reserve + proc->pos + size,
+    ret = hg_buf_reserve(proc->buf, proc->reserve + proc->room.pos + size,
         proc->reserve + proc->limit);
     if (ret == HG_SUCCESS)
         hg_proc_attach(proc);
@@ -315,7 +315,7 @@ static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret = HG_OVERFLOW;
 
-    assert(size > proc->end - proc->pos && proc->op != HG_FREE);
+    assert(size > proc->room.end - proc->room.pos && proc->room.op != HG_FREE);
     if (proc->error != HG_SUCCESS)
         return proc->error;
     if (proc->buf != NULL)
@@ -324,8 +324,9 @@ static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
         hg_log_error("proc",
             HG_PROC_SUBJECT "%s needs %zu bytes, and %zu of %zu are left%s",
             HG_PROC_SUBJECT_OF(proc),
-            proc->op == HG_DECODE ? "decoding" : "encoding", size,
-            proc->end - proc->pos, proc->end, hg_proc_doubt(proc));
+            proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
+            proc->room.end - proc->room.pos, proc->room.end,
+            hg_proc_doubt(proc));
     return ret != HG_SUCCESS ? hg_proc_fail(proc, ret) : HG_SUCCESS;
 }
 
@@ -333,11 +334,11 @@ HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size)
 {
     unsigned char *bytes;
 
-    if (proc->op == HG_FREE || hg_proc_make_room(proc, size) != HG_SUCCESS)
+    if (proc->room.op == HG_FREE || hg_proc_make_room(proc, size) != HG_SUCCESS)
         return NULL;
-    assert(size <= proc->end - proc->pos);
-    bytes = proc->data + proc->pos;
-    proc->pos += size;
+    assert(size <= proc->room.end - proc->room.pos);
+    bytes = proc->room.data + proc->room.pos;
+    proc->room.pos += size;
     return bytes;
 }
 
@@ -348,7 +349,7 @@ HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    if (proc->op == HG_FREE) /* a number has nothing to free */
+    if (proc->room.op == HG_FREE) /* a number has nothing to free */
         return HG_SUCCESS;
     ret = hg_proc_make_room(proc, size);
     return ret == HG_SUCCESS ? step(proc, data) : ret;
@@ -393,7 +394,7 @@ hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
         (void) hg_proc_refuse(NULL);
         return HG_ENCODE;
     }
-    return proc->op;
+    return proc->room.op;
 }
 
 size_t hg_proc_get_size_used(hg_proc_t proc)
@@ -402,7 +403,7 @@ size_t hg_proc_get_size_used(hg_proc_t proc)
         (void) hg_proc_refuse(NULL);
         return 0;
     }
-    return proc->pos;
+    return proc->room.pos;
 }
 
 size_t hg_proc_get_size_left(hg_proc_t proc)
@@ -412,8 +413,8 @@ size_t hg_proc_get_size_left(hg_proc_t proc)
         return 0;
     }
     if (proc->buf != NULL && proc->error == HG_SUCCESS)
-        return proc->limit - proc->pos;
-    return proc->end - proc->pos;
+        return proc->limit - proc->room.pos;
+    return proc->room.end - proc->room.pos;
 }
 
 void *hg_proc_alloc(hg_proc_t proc, size_t size)

@@ -50,16 +50,14 @@ struct hg_proc_kept {
 #define HG_PROC_KEPT_FIRST 4
 
 struct hg_proc {
-    unsigned char *data; /* the first byte; decoding never writes there */
-    size_t pos;          /* bytes encoded or decoded so far */
-    size_t end;          /* bytes there are, or room there is */
-    size_t limit;        /* what `end` may grow to, of an encoder with `buf` */
-    hg_proc_op_t op;
-    hg_return_t error;         /* what the first failed step returned */
-    const char *function;      /* for log lines: what is called; NULL */
-    const char *peer;          /* and by or at whom; NULL */
-    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;            /* bytes of *buf in front of `data` */
+    struct hg_proc_room room; /* first: the macros know it. Decoding never
+                                 writes to its data */
+    size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
+    hg_return_t error;    /* what the first failed step returned */
+    const char *function; /* for log lines: what is called; NULL */
+    const char *peer;     /* and by or at whom; NULL */
+    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;       /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
     size_t kept_capacity;
@@ -144,7 +142,7 @@ static inline bool hg_proc_may_step(
 {
     if (HG_UNLIKELY(proc == NULL) || HG_UNLIKELY(data == NULL))
         return false;
-    return HG_LIKELY(size <= proc->end - proc->pos);
+    return HG_LIKELY(size <= proc->room.end - proc->room.pos);
 }
 HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
     struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step);
@@ -157,10 +155,10 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
     unsigned char *bytes;
 
     assert(size > 0);
-    if (HG_UNLIKELY(size > proc->end - proc->pos))
+    if (HG_UNLIKELY(size > proc->room.end - proc->room.pos))
         return hg_proc_step_slow(proc, size);
-    bytes = proc->data + proc->pos;
-    proc->pos += size;
+    bytes = proc->room.data + proc->room.pos;
+    proc->room.pos += size;
     return bytes;
 }
 

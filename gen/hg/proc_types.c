@@ -37,7 +37,7 @@ hg_return_t hg_proc_uint8_t(hg_proc_t proc, void *data)
     if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 1)))
         return hg_proc_step_again(proc, data, 1, hg_proc_uint8_t);
     bytes = hg_proc_step(proc, 1);
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         bytes[0] = *(const uint8_t *) data;
     else
         *(uint8_t *) data = bytes[0];
@@ -51,7 +51,7 @@ hg_return_t hg_proc_uint16_t(hg_proc_t proc, void *data)
     if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 2)))
         return hg_proc_step_again(proc, data, 2, hg_proc_uint16_t);
     bytes = hg_proc_step(proc, 2);
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         hg_wire_store16(bytes, *(const uint16_t *) data);
     else
         *(uint16_t *) data = hg_wire_load16(bytes);
@@ -65,7 +65,7 @@ hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data)
     if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 4)))
         return hg_proc_step_again(proc, data, 4, hg_proc_uint32_t);
     bytes = hg_proc_step(proc, 4);
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         hg_wire_store32(bytes, *(const uint32_t *) data);
     else
         *(uint32_t *) data = hg_wire_load32(bytes);
@@ -79,7 +79,7 @@ hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
     if (HG_UNLIKELY(!hg_proc_may_step(proc, data, 8)))
         return hg_proc_step_again(proc, data, 8, hg_proc_uint64_t);
     bytes = hg_proc_step(proc, 8);
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         hg_wire_store64(bytes, *(const uint64_t *) data);
     else
         *(uint64_t *) data = hg_wire_load64(bytes);
@@ -117,7 +117,7 @@ hg_return_t hg_proc_float(hg_proc_t proc, void *data)
         return hg_proc_refuse(proc);
     memcpy(&bits, data, sizeof(bits));
     ret = hg_proc_uint32_t(proc, &bits);
-    if (ret == HG_SUCCESS && proc->op == HG_DECODE)
+    if (ret == HG_SUCCESS && proc->room.op == HG_DECODE)
         memcpy(data, &bits, sizeof(bits));
     return ret;
 }
@@ -131,7 +131,7 @@ hg_return_t hg_proc_double(hg_proc_t proc, void *data)
         return hg_proc_refuse(proc);
     memcpy(&bits, data, sizeof(bits));
     ret = hg_proc_uint64_t(proc, &bits);
-    if (ret == HG_SUCCESS && proc->op == HG_DECODE)
+    if (ret == HG_SUCCESS && proc->room.op == HG_DECODE)
         memcpy(data, &bits, sizeof(bits));
     return ret;
 }
@@ -145,7 +145,7 @@ hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data)
     bytes = hg_proc_step(proc, 1);
     if (bytes == NULL)
         return proc->error;
-    if (proc->op == HG_ENCODE) {
+    if (proc->room.op == HG_ENCODE) {
         bytes[0] = *(const hg_bool_t *) data != HG_FALSE;
         return HG_SUCCESS;
     }
@@ -166,14 +166,14 @@ hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size)
     if (HG_UNLIKELY(proc == NULL))
         return hg_proc_refuse(proc);
     /* Of an array that was never decoded there is nothing to free. */
-    if (size == 0 || proc->op == HG_FREE)
+    if (size == 0 || proc->room.op == HG_FREE)
         return proc->error;
     if (HG_UNLIKELY(buf == NULL))
         return hg_proc_refuse(proc);
     bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         memcpy(bytes, buf, size);
     else
         memcpy(buf, bytes, size);
@@ -191,7 +191,7 @@ hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size)
     bytes = hg_proc_step(proc, size);
     if (bytes == NULL)
         return proc->error;
-    if (proc->op == HG_ENCODE)
+    if (proc->room.op == HG_ENCODE)
         memset(bytes, 0, size);
     return HG_SUCCESS;
 }
@@ -226,13 +226,13 @@ static hg_return_t hg_proc_string_copy(
     const unsigned char *bytes;
     char *copy;
 
-    if (length > proc->end - proc->pos) {
+    if (length > proc->room.end - proc->room.pos) {
         hg_log_error("proc",
             "a string claims %" PRIu64 " bytes, and %zu of %zu are left",
-            length, proc->end - proc->pos, proc->end);
+            length, proc->room.end - proc->room.pos, proc->room.end);
         return hg_proc_fail(proc, HG_OVERFLOW);
     }
-    bytes = proc->data + proc->pos;
+    bytes = proc->room.data + proc->room.pos;
     if (length > 0 && memchr(bytes, 0, (size_t) length) != NULL) {
         hg_log_error(
             "proc", "a string of %" PRIu64 " bytes has a NUL inside", length);
@@ -248,7 +248,7 @@ static hg_return_t hg_proc_string_copy(
         return proc->error;
     memcpy(copy, bytes, (size_t) length);
     copy[length] = '\0';
-    proc->pos += (size_t) length;
+    proc->room.pos += (size_t) length;
     *str = copy;
     return HG_SUCCESS;
 }
@@ -284,7 +284,7 @@ hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    switch (proc->op) {
+    switch (proc->room.op) {
     case HG_ENCODE: return hg_proc_string_encode(proc, *str);
     case HG_DECODE: return hg_proc_string_decode(proc, str);
     case HG_FREE: break;
@@ -302,7 +302,7 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
 
     if (HG_UNLIKELY(proc == NULL || data == NULL))
         return hg_proc_refuse(proc);
-    switch (proc->op) {
+    switch (proc->room.op) {
     case HG_ENCODE: return hg_proc_string_encode(proc, *str);
     case HG_DECODE:
         ret = hg_proc_string_decode(proc, &copy);

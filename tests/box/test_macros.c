@@ -257,3 +257,85 @@ HG_TEST(macros_register_any_types)
     HG_CHECK_OK(HG_Finalize());
     HG_CHECK_OK(NA_Finalize(na_class));
 }
+
+/* ---- Numbers, whose steps are compiled into the macros' functions ---- */
+
+MERCURY_GEN_PROC(macros_numbers_t,
+    ((int8_t) (a))((uint8_t) (b))((int16_t) (c))((uint16_t) (d))((int32_t) (e))(
+        (uint32_t) (f))((int64_t) (g))((uint64_t) (h))((float) (i))(
+        (double) (j)))
+
+/* The same bytes as the functions', in the order of the fields. */
+static hg_return_t macros_proc_numbers(hg_proc_t proc, void *data)
+{
+    macros_numbers_t *n = HG_CAST(macros_numbers_t *, data);
+    hg_return_t ret[10];
+    int i;
+
+    ret[0] = hg_proc_int8_t(proc, &n->a);
+    ret[1] = hg_proc_uint8_t(proc, &n->b);
+    ret[2] = hg_proc_int16_t(proc, &n->c);
+    ret[3] = hg_proc_uint16_t(proc, &n->d);
+    ret[4] = hg_proc_int32_t(proc, &n->e);
+    ret[5] = hg_proc_uint32_t(proc, &n->f);
+    ret[6] = hg_proc_int64_t(proc, &n->g);
+    ret[7] = hg_proc_uint64_t(proc, &n->h);
+    ret[8] = hg_proc_float(proc, &n->i);
+    ret[9] = hg_proc_double(proc, &n->j);
+    for (i = 0; i < 10; i++) {
+        if (ret[i] != HG_SUCCESS)
+            return ret[i];
+    }
+    return HG_SUCCESS;
+}
+
+HG_TEST(macros_write_numbers_as_their_functions_do)
+{
+    macros_numbers_t in = {-1, 2, -300, 400, -500000, 600000u, -7000000000,
+        8000000000u, 9.5f, -10.25};
+    macros_numbers_t out;
+    unsigned char made[64];
+    unsigned char want[64];
+    size_t size = macros_encode(macros_proc_numbers, &in, want, sizeof(want));
+
+    HG_CHECK_EQ_U64(size, 42);
+    HG_CHECK_EQ_U64(
+        macros_encode(hg_proc_macros_numbers_t, &in, made, sizeof(made)), size);
+    HG_CHECK(memcmp(made, want, size) == 0);
+    memset(&out, 0, sizeof(out));
+    macros_decode(hg_proc_macros_numbers_t, &out, want, size);
+    HG_CHECK(out.a == in.a && out.b == in.b && out.c == in.c && out.d == in.d &&
+        out.e == in.e && out.f == in.f && out.g == in.g && out.h == in.h &&
+        out.i == in.i && out.j == in.j);
+    macros_free(hg_proc_macros_numbers_t, &out);
+}
+
+/* Whatever is missing, nothing is read or written beyond what is there. */
+HG_TEST(macros_numbers_stop_where_room_ends)
+{
+    const hg_proc_op_t ops[2] = {HG_ENCODE, HG_DECODE};
+    macros_numbers_t numbers;
+    unsigned char *room;
+    hg_proc_t proc;
+    size_t size;
+    int i;
+
+    memset(&numbers, 0, sizeof(numbers));
+    hg_test_expect_log("needs");
+    for (size = 0; size < 42; size++) {
+        for (i = 0; i < 2; i++) {
+            room = HG_CAST(unsigned char *, calloc(1, size + 1));
+            HG_CHECK(room != NULL);
+            room[size] = 0xa5;
+            HG_CHECK_OK(hg_proc_create(room, size, ops[i], &proc));
+            HG_CHECK_RET(hg_proc_macros_numbers_t(proc, &numbers), HG_OVERFLOW);
+            HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
+            HG_CHECK_EQ_INT(room[size], 0xa5);
+            HG_CHECK_OK(hg_proc_free(proc));
+            free(room);
+        }
+    }
+    hg_test_expect_log("the proc is NULL");
+    HG_CHECK_RET(
+        hg_proc_macros_numbers_t(HG_PROC_NULL, &numbers), HG_INVALID_ARG);
+}

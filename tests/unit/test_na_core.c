@@ -170,6 +170,70 @@ HG_TEST(queue_wakes_who_waits)
     free(entries);
 }
 
+/* Runs whatever is behind it before it returns. */
+static void core_entry_run_rest(struct na_completion *done)
+{
+    struct core_entry *entry = (struct core_entry *) (void *) done;
+
+    entry->ran_as = ++*entry->counter;
+    HG_CHECK_EQ_INT(na_queue_run(entry->queue, NA_LANES_DONE, 100), 2);
+}
+
+/* Entries that were pushed together are there for others, one by one. */
+HG_TEST(queue_keeps_nothing_back_while_an_entry_runs)
+{
+    struct core_entry entries[3];
+    struct na_queue queue;
+    unsigned counter = 0, i;
+
+    HG_CHECK_OK(na_queue_init(&queue));
+    memset(entries, 0, sizeof(entries));
+    for (i = 0; i < 3; i++) {
+        entries[i].done.run = i == 0 ? core_entry_run_rest : core_entry_run;
+        entries[i].counter = &counter;
+        entries[i].queue = &queue;
+        na_queue_push(&queue, NA_LANE_DONE, &entries[i].done);
+    }
+    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 100), 1);
+    for (i = 0; i < 3; i++)
+        HG_CHECK_EQ_INT(entries[i].ran_as, i + 1);
+    na_queue_fini(&queue);
+}
+
+/* Two push at a time: each one's entries keep their order, and all come. */
+HG_TEST(queue_keeps_the_order_of_each_who_pushes)
+{
+    struct core_entry *entries =
+        (struct core_entry *) calloc(2 * CORE_PUSHES, sizeof(*entries));
+    struct na_queue queue;
+    pthread_t threads[2];
+    unsigned counter = 0, i;
+
+    HG_CHECK(entries != NULL);
+    HG_CHECK_OK(na_queue_init(&queue));
+    for (i = 0; i < 2 * CORE_PUSHES; i++) {
+        entries[i].done.run = core_entry_run;
+        entries[i].counter = &counter;
+        entries[i].queue = &queue;
+    }
+    for (i = 0; i < 2; i++)
+        HG_CHECK(!pthread_create(&threads[i], NULL, core_push_many,
+            &entries[(size_t) i * CORE_PUSHES]));
+    while (counter < 2 * CORE_PUSHES) {
+        HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
+        (void) na_queue_run(&queue, NA_LANES_DONE, 3);
+    }
+    for (i = 0; i < 2; i++)
+        HG_CHECK(!pthread_join(threads[i], NULL));
+    for (i = 1; i < 2 * CORE_PUSHES; i++) {
+        if (i != CORE_PUSHES)
+            HG_CHECK(entries[i].ran_as > entries[i - 1].ran_as);
+    }
+    HG_CHECK(!na_queue_has(&queue, ~0u));
+    na_queue_fini(&queue);
+    free(entries);
+}
+
 /* Without a descriptor to sleep on a wait looks again and again. */
 HG_TEST(queue_waits_without_descriptors)
 {
