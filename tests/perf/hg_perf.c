@@ -9,6 +9,7 @@
  *                            in_flight pull push write p99_pull p99_push
  *                            memory copied self_echo self_in_flight; of
  *                            sm:// also pages sizes mapped modes crowd
+ *                            deaths
  *   hg_perf --help           other options
  *
  * How it measures. Two processes each: a server of ours and a raw server live
@@ -28,12 +29,15 @@
  * 16 KiB. in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and
  * 16 MiB; mapped: of 1 MiB of the library's own memory, against a memcpy.
  * modes: echo with both sides spinning, against bare; in the default mode,
- * against that. crowd: 64 clients at once, against the same always asleep. pull, push: 64 MiB. write: 512 MiB pulled by a handler through a
- * pipeline of buffers, against one pull of the same size; write_copy: each
- * piece is also copied. p99_*: 64-byte calls alone, beside short transfers,
- * beside long ones (the base of each is the one before it). memory_*: how far
- * a pull of 1 GiB raises either side's peak. copied_*: payload bytes copied
- * at the source. self_*: no peer to compare with, watched for regressions.
+ * against that. crowd: 64 clients at once, against the same always asleep.
+ * deaths: from the moment that a server kills itself to the end of the call
+ * that somebody sleeps in. pull, push: 64 MiB. write: 512 MiB pulled by a
+ * handler through a pipeline of buffers, against one pull of the same size;
+ * write_copy: each piece is also copied. p99_*: 64-byte calls alone, beside
+ * short transfers, beside long ones (the base of each is the one before it).
+ * memory_*: how far a pull of 1 GiB raises either side's peak. copied_*:
+ * payload bytes copied at the source. self_*: no peer to compare with, watched
+ * for regressions.
  *
  * Each line "hg_perf figure=..." is for programs, the table for people. A
  * missed aim does not change the exit code, changed data does.
@@ -349,6 +353,8 @@ static int perf_run_node(const char *url, const struct perf_options *options)
         rc = perf_node_modes(url, options);
     if (rc == 0 && perf_is_asked(options, "crowd"))
         rc = perf_node_crowd(url, options);
+    if (rc == 0 && perf_is_asked(options, "deaths"))
+        rc = perf_node_deaths(url, options);
 #else
     (void) url;
     (void) options;

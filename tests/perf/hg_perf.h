@@ -88,6 +88,7 @@ struct perf_ids {
     hg_id_t move;       /* inside the handler, as in the paper's write */
     hg_id_t background; /* beside other calls; one transfer at a time */
     hg_id_t counter;    /* NA_Get_counter at the server */
+    hg_id_t die;        /* the server kills itself at that perf_now_ns */
 };
 
 /* Both ends register the same functions; with `serve` also what they do. */
@@ -295,6 +296,10 @@ int perf_node_modes(const char *url, const struct perf_options *options);
 
 /* 64 clients of one server, adaptive against always asleep. The same. */
 int perf_node_crowd(const char *url, const struct perf_options *options);
+
+/* How soon somebody asleep in a call hears of the other side's death. Without
+ * a class. */
+int perf_node_deaths(const char *url, const struct perf_options *options);
 #endif
 
 /* ---- Data, clock, memory ---- */

@@ -353,4 +353,69 @@ int perf_node_crowd(const char *url, const struct perf_options *options)
     return 0;
 }
 
+/* ---- Deaths ---- */
+
+#define PERF_NODE_DEATHS 300u
+#define PERF_NODE_DEATH_AIM 100.0                       /* ms */
+#define PERF_NODE_DEATH_AFTER ((uint64_t) 3 * 1000000u) /* ns: asleep by then */
+
+/* Call a server that dies meanwhile; the seconds from that to the call's
+ * end. */
+static int perf_node_die(struct perf_client *client, double *seconds_p)
+{
+    perf_value_t in;
+    hg_request_t request;
+    hg_return_t ret;
+
+    in.value = perf_now_ns() + PERF_NODE_DEATH_AFTER;
+    ret = HG_Forward(client->addr, client->ids.die, &in, NULL, &request);
+    if (ret != HG_SUCCESS)
+        return perf_fail("HG_Forward(die)", ret);
+    ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
+    *seconds_p = 1e-9 * ((double) perf_now_ns() - (double) in.value);
+    (void) HG_Request_free(request);
+    return ret == HG_DISCONNECT ? 0 : perf_fail("HG_Wait(die)", ret);
+}
+
+static int perf_node_death(
+    const char *url, const struct perf_options *options, double *seconds_p)
+{
+    struct perf_process server;
+    struct perf_client guest;
+    int rc;
+
+    if (perf_start_server(url, 0, options, &server) != 0)
+        return -1;
+    memset(&guest, 0, sizeof(guest));
+    guest.options = options;
+    rc = perf_meet(&guest, url, &server);
+    if (rc == 0) {
+        rc = perf_node_die(&guest, seconds_p);
+        perf_part(&guest);
+    }
+    perf_stop_server(&server);
+    return rc;
+}
+
+int perf_node_deaths(const char *url, const struct perf_options *options)
+{
+    static const struct perf_figure median = {
+        "death_median", "ms", 1e3, 0, PERF_NODE_DEATH_AIM, 0};
+    static const struct perf_figure p99 = {
+        "death_p99", "ms", 1e3, 0, PERF_NODE_DEATH_AIM, 0};
+    static double times[PERF_NODE_DEATHS];
+    /* --quick asks for one round. */
+    unsigned count = options->rounds > 1 ? PERF_NODE_DEATHS : 2;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        if (perf_node_death(url, options, &times[i]) != 0)
+            return -1;
+    }
+    perf_sort(times, count);
+    perf_report_value(&median, 1e3 * perf_quantile(times, count, 0.5));
+    perf_report_value(&p99, 1e3 * perf_quantile(times, count, 0.99));
+    return 0;
+}
+
 #endif

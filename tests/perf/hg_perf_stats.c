@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PERF_ROWS_MAX 32
+#define PERF_ROWS_MAX 48
 
 struct perf_row {
     struct perf_figure figure;
