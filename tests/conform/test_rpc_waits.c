@@ -548,6 +548,8 @@ HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
     hg_bulk_t origin;
     hg_bulk_t local;
 
+    /* A copy that needs the peer, who dozes. */
+    HG_CHECK(setenv("HG_SM_RMA", "copy", 1) == 0);
     rpc_open(&end);
     HG_CHECK_OK(
         HG_Bulk_handle_create(1, NULL, &size, HG_BULK_WRITE_ONLY, &local));
