@@ -893,10 +893,10 @@ static void names_transfer(const char *string)
         }
         HG_CHECK_OK(call.ret);
     }
-    HG_CHECK_EQ_MEM(to, from, SIZE);
     atomic_store(&echo.stop, true);
     HG_CHECK_OK(ends_send(&client, addr, false, "stop", 5, 0));
     HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_EQ_MEM(to, from, SIZE);
     HG_CHECK_OK(conform_wait(&echo.end, &recv));
     conform_free_addr(&echo.end, &recv);
     HG_CHECK_OK(NA_Mem_handle_free(echo.end.na_class, source));
