@@ -143,7 +143,8 @@ WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
 CONFORM := $(call names,conform)
 # What remote memory is to them, when the kernel will not copy it.
-COPIES  := $(BUILD)/tests/conform/test_na_rma $(BUILD)/tests/conform/test_bulk
+COPIES  := $(addprefix $(BUILD)/tests/conform/, \
+             test_na_rma test_na_target test_bulk)
 CASES   := $(UNIT) $(STEPS) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
            $(if $(SM),$(COPIES:%=%@sm-copy))

@@ -284,6 +284,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
         goto shut;
     }
     atomic_store(&addr->incarnation, na_class->incarnation);
+    addr->pid = getpid();
     na_class->self_addr = &addr->base;
     hg_lock(&na_sm_live_lock);
     hg_list_push(&na_sm_live, &self->live);

@@ -117,7 +117,7 @@ static na_return_t na_sm_flow_flush(
         }
     }
     /* A goodbye is a promise to touch none of the peer's memory any more. */
-    if (ret == NA_SUCCESS && addr->touching != 0 &&
+    if (ret == NA_SUCCESS && atomic_load(&addr->touching) != 0 &&
         (addr->owes_ack || addr->owes_bye))
         ret = NA_AGAIN;
     if (ret == NA_SUCCESS && addr->owes_ack) {

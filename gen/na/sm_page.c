@@ -130,6 +130,70 @@ HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size)
         (void) munmap((void *) (uintptr_t) memory, size);
 }
 
+/* ---- Slots ---- */
+
+static uint64_t na_sm_page_turn(uint64_t word, unsigned bits)
+{
+    return word << bits | word >> (64 - bits);
+}
+
+/* Rounds of SipHash (Aumasson and Bernstein, 2012). */
+static void na_sm_page_stir(uint64_t v[4], unsigned rounds)
+{
+    while (rounds-- > 0) {
+        v[0] += v[1];
+        v[2] += v[3];
+        v[1] = na_sm_page_turn(v[1], 13) ^ v[0];
+        v[3] = na_sm_page_turn(v[3], 16) ^ v[2];
+        v[0] = na_sm_page_turn(v[0], 32) + v[3];
+        v[2] += v[1];
+        v[1] = na_sm_page_turn(v[1], 17) ^ v[2];
+        v[3] = na_sm_page_turn(v[3], 21) ^ v[0];
+        v[2] = na_sm_page_turn(v[2], 32);
+    }
+}
+
+/* SipHash-2-4 of the incarnation, under the key: nobody finds that from it but
+ * by trying all keys. */
+HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
+{
+    const uint64_t length = UINT64_C(8) << 56;
+    uint64_t other = na_sm_page_turn(key, 32);
+    uint64_t v[4] = {UINT64_C(0x736f6d6570736575) ^ key,
+        UINT64_C(0x646f72616e646f6d) ^ other,
+        UINT64_C(0x6c7967656e657261) ^ key,
+        UINT64_C(0x7465646279746573) ^ other};
+    uint64_t mark;
+
+    v[3] ^= incarnation;
+    na_sm_page_stir(v, 2);
+    v[0] ^= incarnation;
+    v[3] ^= length;
+    na_sm_page_stir(v, 2);
+    v[0] ^= length;
+    v[2] ^= 0xff;
+    na_sm_page_stir(v, 4);
+    mark = v[0] ^ v[1] ^ v[2] ^ v[3];
+    return mark != 0 ? mark : 1;
+}
+
+HG_PRIVATE void na_sm_slot_fill(
+    struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark)
+{
+    assert(mark != 0 && atomic_load(&slot->mark) == 0);
+    /* Whoever reads what is to come finds that the mark is not as it was. */
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&slot->place, told->place, memory_order_relaxed);
+    atomic_store_explicit(&slot->size, told->size, memory_order_relaxed);
+    atomic_store_explicit(
+        &slot->arena_offset, told->arena_offset, memory_order_relaxed);
+    atomic_store_explicit(&slot->count, told->count, memory_order_relaxed);
+    atomic_store_explicit(&slot->flags, told->flags, memory_order_relaxed);
+    atomic_store_explicit(&slot->arena, told->arena, memory_order_relaxed);
+    atomic_store_explicit(&slot->width, told->width, memory_order_relaxed);
+    atomic_store(&slot->mark, mark);
+}
+
 HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
 {
     uint64_t words = atomic_load(&hints->summary[n]);

@@ -16,7 +16,21 @@
  *                makes work for the owner rings its bell once for each number:
  *                a sleeper that eats a bell changes the number first.
  *     witness    where the owner has its incarnation, in its own memory
- *     slots      the RMA room's: the generation of each registration
+ *     slots      what is registered; the RMA room keeps them
+ *
+ * A slot tells what a peer needs to copy to or from registered memory by
+ * itself, and whose it is: `mark`, 0 while it is free. That is made of the key
+ * of the registration and does not tell it: the page is open to every peer, and
+ * a key opens the memory to whoever has it. What a slot tells is only whole
+ * under its mark, which no other registration ever has.
+ *
+ *     0      8       16     24             32      36      37      38      39
+ *     +------+-------+------+--------------+-------+-------+-------+-------+
+ *     | mark | place | size | arena offset | count | flags | arena | width |
+ *     +------+-------+------+--------------+-------+-------+-------+-------+
+ *
+ * `place`: of the one segment, or, if `count` is not 1, of the array of them;
+ * `width`: the size of a pointer; `arena`, 0: it lies in none.
  *
  * The hint page is everybody's to write: one bit for each peer, that peer's
  * "I have something for you", and a summary with one bit for each word of
@@ -37,12 +51,34 @@
 #if HG_ENABLE_SM
 
 #define NA_SM_PEERS 8192u  /* of a class, at a time */
-#define NA_SM_SLOTS 65528u /* registrations of a class */
+#define NA_SM_SLOTS 32766u /* registrations of a class: 2 MiB, when used */
+
+struct na_sm_slot {
+    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t mark;
+    _Atomic uint64_t place;
+    _Atomic uint64_t size;
+    _Atomic uint64_t arena_offset;
+    _Atomic uint32_t count;
+    _Atomic uint8_t flags;
+    _Atomic uint8_t arena;
+    _Atomic uint8_t width;
+};
+
+/* What a slot tells, at one moment. */
+struct na_sm_told {
+    uint64_t place;
+    uint64_t size;
+    uint64_t arena_offset;
+    uint32_t count;
+    uint8_t flags;
+    uint8_t arena;
+    uint8_t width;
+};
 
 struct na_sm_public {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t asleep;
     _Atomic uint64_t witness;
-    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t slots[NA_SM_SLOTS];
+    struct na_sm_slot slots[NA_SM_SLOTS];
 };
 
 struct na_sm_hints {
@@ -77,6 +113,39 @@ HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
 
 /* Say why the system gave no descriptor: NA_IO_ERROR. */
 HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what);
+
+/* ---- Slots ---- */
+
+/* The mark of a key, among the registrations of one incarnation; not 0. */
+HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation);
+
+/* Fill a free slot. To free it, its mark is set to 0; it may be filled again
+ * once nobody who acts on what it told is left. */
+HG_PRIVATE void na_sm_slot_fill(
+    struct na_sm_slot *slot, const struct na_sm_told *told, uint64_t mark);
+
+/* Read a slot. False: it has another mark. */
+static inline bool na_sm_slot_read(
+    const struct na_sm_slot *slot, uint64_t mark, struct na_sm_told *told_p)
+{
+    struct na_sm_told told;
+
+    if (atomic_load(&slot->mark) != mark)
+        return false;
+    told.place = atomic_load_explicit(&slot->place, memory_order_relaxed);
+    told.size = atomic_load_explicit(&slot->size, memory_order_relaxed);
+    told.arena_offset =
+        atomic_load_explicit(&slot->arena_offset, memory_order_relaxed);
+    told.count = atomic_load_explicit(&slot->count, memory_order_relaxed);
+    told.flags = atomic_load_explicit(&slot->flags, memory_order_relaxed);
+    told.arena = atomic_load_explicit(&slot->arena, memory_order_relaxed);
+    told.width = atomic_load_explicit(&slot->width, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&slot->mark, memory_order_relaxed) != mark)
+        return false;
+    *told_p = told;
+    return true;
+}
 
 /* ---- Hints ---- */
 

@@ -238,7 +238,7 @@ HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     hg_lock(&addr->lock);
-    while (addr->touching != 0) {
+    while (atomic_load(&addr->touching) != 0) {
         hg_unlock(&addr->lock);
         (void) sched_yield();
         hg_lock(&addr->lock);
@@ -261,13 +261,13 @@ HG_PRIVATE void na_sm_peer_part(
     }
     addr->fd = -1;
     addr->pid = 0;
-    hg_unlock(&addr->lock);
     if (addr->slot < NA_SM_PEERS) {
         atomic_store(&self->slots[addr->slot], NULL);
         na_sm_hint_clear(self->hints, addr->slot);
         addr->slot = NA_SM_PEERS;
         self->pairs--;
     }
+    hg_unlock(&addr->lock);
     atomic_store(&addr->waiting, false);
     atomic_store(&addr->stalled, false);
     atomic_store(&addr->held, false);

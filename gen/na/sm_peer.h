@@ -101,7 +101,7 @@ struct na_sm_addr {
     _Atomic int state; /* enum na_sm_state */
     na_return_t fate;  /* dying: what its lookups get */
     int fd;            /* -1: none */
-    pid_t pid;         /* of the peer; used only while the socket lives */
+    pid_t pid;         /* of the peer, as long as the socket lives */
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
     uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
@@ -114,6 +114,8 @@ struct na_sm_addr {
     bool owes_ack;
     _Atomic bool waiting; /* sends, or a BYE, are queued */
     _Atomic bool stalled; /* a frame was refused for want of room */
+    /* Bits of the hazard words in use. Who has one reads what follows, too. */
+    _Atomic unsigned touching;
     /* The polling thread's. */
     unsigned idle;     /* polls that found nothing */
     _Atomic bool open; /* the rings may be read */
@@ -122,7 +124,6 @@ struct na_sm_addr {
     struct na_sm_in in;
     /* Guarded by the address lock. */
     pthread_mutex_t lock;
-    unsigned touching; /* bits of the hazard words in use */
     struct na_sm_shared *shared;
     const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
     struct na_sm_hints *peer_hints;

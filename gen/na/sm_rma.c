@@ -12,10 +12,10 @@
 #include "na/emul.h"
 #include "na/emul_wire.h"
 
-#define NA_SM_RMA_HANDLE 64u /* bytes of a serialized handle */
+#define NA_SM_RMA_HANDLE 40u /* bytes of a serialized handle */
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
-#define NA_SM_RMA_VECTOR 1024u                   /* segments in one call */
+#define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
 #define NA_SM_RMA_SEGMENTS ((na_size_t) 1 << 20) /* of a handle: else copied */
 #define NA_SM_RMA_NAP_NS 50000 /* between two looks at hazard words */
 
@@ -24,9 +24,8 @@ struct na_sm_touch {
     struct na_sm_addr *addr;
     const struct na_sm_public *owner;
     _Atomic uint64_t *hazard;
-    unsigned bit; /* of addr->touching */
-    pid_t pid;
-    int fd; /* -1: it is ourselves */
+    unsigned bit;           /* of addr->touching */
+    struct na_sm_told told; /* about the memory, while that is named */
 };
 
 static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
@@ -100,6 +99,30 @@ static uint32_t na_sm_rma_take_slot(struct na_sm_class *self)
     return NA_SM_SLOTS;
 }
 
+/* Tell peers about registered memory, if there is a slot left. */
+static void na_sm_rma_show(struct na_sm_class *self, struct na_sm_mem *mem)
+{
+    const struct na_mem_handle *base = &mem->base;
+    struct na_sm_told told;
+
+    memset(&told, 0, sizeof(told));
+    told.place =
+        (uintptr_t) (base->segment_count == 1 ? base->segments[0].address
+                                              : (const void *) base->segments);
+    told.size = base->size;
+    told.count = (uint32_t) base->segment_count;
+    told.flags = (uint8_t) base->flags;
+    told.width = sizeof(void *);
+    told.arena = (uint8_t) na_sm_arena_find(
+        self->arenas, base->segments, base->segment_count, &told.arena_offset);
+    hg_lock(&self->lock);
+    mem->slot = na_sm_rma_take_slot(self);
+    hg_unlock(&self->lock);
+    if (mem->slot < NA_SM_SLOTS)
+        na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
+            na_sm_slot_mark(base->key, self->base.incarnation));
+}
+
 HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *base)
 {
     struct na_sm_class *self = na_sm_of(base->na_class);
@@ -109,16 +132,10 @@ HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *base)
     if (ret != NA_SUCCESS)
         return ret;
     mem->slot = NA_SM_SLOTS;
-    if (base->segment_count > NA_SM_RMA_SEGMENTS)
-        return NA_SUCCESS;
-    mem->arena = na_sm_arena_find(
-        self->arenas, base->segments, base->segment_count, &mem->arena_offset);
-    hg_lock(&self->lock);
-    mem->slot = na_sm_rma_take_slot(self);
-    if (mem->slot < NA_SM_SLOTS)
-        mem->generation =
-            atomic_fetch_add(&self->public_page->slots[mem->slot], 1) + 1;
-    hg_unlock(&self->lock);
+    /* The child of a fork has the page in common with its parent. */
+    if (base->segment_count <= NA_SM_RMA_SEGMENTS &&
+        !atomic_load(&self->forked))
+        na_sm_rma_show(self, mem);
     return NA_SUCCESS;
 }
 
@@ -167,7 +184,7 @@ HG_PRIVATE void na_sm_rma_retract(struct na_mem_handle *base)
         return;
     hg_lock(&self->lock);
     NA_SM_STEP();
-    atomic_store(&self->public_page->slots[mem->slot], mem->generation + 1);
+    atomic_store(&self->public_page->slots[mem->slot].mark, 0);
     NA_SM_STEP();
     while (na_sm_rma_is_touched(self, mem->slot)) {
         hg_unlock(&self->lock);
@@ -197,23 +214,13 @@ HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *base, void *buf)
 {
     const struct na_sm_mem *mem = na_sm_mem_of(base);
     unsigned char *bytes = (unsigned char *) buf;
-    const void *place = base->segment_count == 1
-        ? base->segments[0].address
-        : (const void *) base->segments;
+    uint32_t number = mem->slot < NA_SM_SLOTS ? mem->slot + 1 : 0;
 
     na_emul_mem_serialize(base, bytes);
-    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
-    memset(bytes, 0, NA_SM_RMA_HANDLE - NA_EMUL_WIRE_HANDLE_SIZE);
-    if (mem->slot >= NA_SM_SLOTS)
-        return;
-    hg_wire_store64(bytes, base->na_class->incarnation);
-    hg_wire_store64(bytes + 8, (uintptr_t) place);
-    hg_wire_store32(bytes + 16, (uint32_t) base->segment_count);
-    hg_wire_store16(bytes + 20, (uint16_t) mem->slot);
-    bytes[22] = (unsigned char) mem->arena;
-    bytes[23] = sizeof(void *);
-    hg_wire_store64(bytes + 24, mem->generation);
-    hg_wire_store64(bytes + 32, mem->arena_offset);
+    hg_wire_store64(
+        bytes + NA_EMUL_WIRE_HANDLE_SIZE, base->na_class->incarnation);
+    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 8, number);
+    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 12, 0);
 }
 
 HG_PRIVATE na_return_t na_sm_rma_deserialize(
@@ -221,6 +228,7 @@ HG_PRIVATE na_return_t na_sm_rma_deserialize(
 {
     struct na_sm_mem *mem = na_sm_mem_of(base);
     const unsigned char *bytes = (const unsigned char *) buf;
+    uint32_t number;
     na_return_t ret;
 
     mem->slot = NA_SM_SLOTS;
@@ -230,92 +238,126 @@ HG_PRIVATE na_return_t na_sm_rma_deserialize(
     if (buf_size != NA_SM_RMA_HANDLE)
         return NA_PROTOCOL_ERROR;
     ret = na_emul_mem_deserialize(base, buf, NA_EMUL_WIRE_HANDLE_SIZE);
-    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
-    if (ret != NA_SUCCESS || bytes[23] == 0)
+    if (ret != NA_SUCCESS)
         return ret;
-    mem->owner = hg_wire_load64(bytes);
-    mem->place = hg_wire_load64(bytes + 8);
-    mem->count = hg_wire_load32(bytes + 16);
-    mem->slot = hg_wire_load16(bytes + 20);
-    mem->arena = bytes[22];
-    mem->generation = hg_wire_load64(bytes + 24);
-    mem->arena_offset = hg_wire_load64(bytes + 32);
-    if (mem->slot >= NA_SM_SLOTS || (mem->generation & 1) == 0 ||
-        mem->count == 0 || mem->count > NA_SM_RMA_SEGMENTS ||
-        mem->arena > NA_SM_ARENAS || mem->arena_offset > NA_SM_ARENA_MAX)
+    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
+    number = hg_wire_load32(bytes + 8);
+    if (number > NA_SM_SLOTS || hg_wire_load32(bytes + 12) != 0)
         return NA_PROTOCOL_ERROR;
-    mem->direct = bytes[23] == sizeof(void *);
-    mem->one.address = (void *) (uintptr_t) mem->place;
-    mem->one.size = base->size;
-    atomic_init(&mem->known, mem->count == 1);
+    if (number == 0)
+        return NA_SUCCESS;
+    mem->owner = hg_wire_load64(bytes);
+    mem->slot = number - 1;
+    mem->mark = na_sm_slot_mark(base->key, mem->owner);
     return NA_SUCCESS;
 }
 
 /* ---- Hold of a pair ---- */
 
+/* The last to leave lets a goodbye leave. */
+static void na_sm_rma_leave(
+    struct na_sm_class *self, const struct na_sm_touch *touch)
+{
+    struct na_sm_addr *addr = touch->addr;
+
+    if (atomic_fetch_and(&addr->touching, ~touch->bit) != touch->bit ||
+        HG_LIKELY(!atomic_load(&addr->waiting)))
+        return;
+    hg_lock(&addr->lock);
+    if (addr->slot < NA_SM_PEERS)
+        na_sm_hint_set(self->hints, addr->slot);
+    hg_unlock(&addr->lock);
+    self->base.core->wake(&self->base);
+}
+
 /* NA_AGAIN: as many pieces as can be are under way; NA_OPNOTSUPPORT: it is not
- * connected. */
+ * connected. Who ends a connection changes its state, then waits for the bits:
+ * of it and us, who do the reverse, one sees the other. */
 static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_touch *touch)
 {
+    const unsigned all = (1u << NA_SM_HAZARDS) - 1;
     bool own = addr->base.self != NA_FALSE;
-    unsigned space;
-    na_return_t ret = NA_OPNOTSUPPORT;
+    unsigned taken = atomic_load(&addr->touching);
+    unsigned i;
 
-    hg_lock(&addr->lock);
-    space = ~addr->touching & ((1u << NA_SM_HAZARDS) - 1);
-    if (own || na_sm_peer_state(addr) == NA_SM_READY)
-        ret = space != 0 ? NA_SUCCESS : NA_AGAIN;
-    if (ret == NA_SUCCESS) {
-        unsigned i = (unsigned) __builtin_ctz(space);
-
-        touch->addr = addr;
-        touch->bit = 1u << i;
-        addr->touching |= touch->bit;
-        touch->owner = own ? self->public_page : addr->peer_public;
-        touch->hazard = own
-            ? &self->own_hazards[i]
-            : &addr->shared->control[addr->dialled ? 0 : 1].hazard[i];
-        touch->pid = own ? getpid() : addr->pid;
-        touch->fd = own ? -1 : addr->fd;
+    do {
+        if (taken == all)
+            return NA_AGAIN;
+        i = (unsigned) __builtin_ctz(~taken);
+    } while (!atomic_compare_exchange_weak(
+        &addr->touching, &taken, taken | 1u << i));
+    touch->addr = addr;
+    touch->bit = 1u << i;
+    if (!own && atomic_load(&addr->state) != NA_SM_READY) {
+        na_sm_rma_leave(self, touch);
+        return NA_OPNOTSUPPORT;
     }
-    hg_unlock(&addr->lock);
-    return ret;
+    touch->owner = own ? self->public_page : addr->peer_public;
+    touch->hazard = own
+        ? &self->own_hazards[i]
+        : &addr->shared->control[addr->dialled ? 0 : 1].hazard[i];
+    return NA_SUCCESS;
 }
 
 static void na_sm_rma_unpin(
     struct na_sm_class *self, const struct na_sm_touch *touch)
 {
-    struct na_sm_addr *addr = touch->addr;
-    bool awaited;
-
+    NA_SM_STEP();
     atomic_store(touch->hazard, 0);
     NA_SM_STEP();
-    hg_lock(&addr->lock);
-    addr->touching &= ~touch->bit;
-    awaited = addr->touching == 0 && atomic_load(&addr->waiting);
-    if (awaited) /* a goodbye may leave now */
-        na_sm_hint_set(self->hints, addr->slot);
-    hg_unlock(&addr->lock);
-    if (awaited)
-        self->base.core->wake(&self->base);
+    na_sm_rma_leave(self, touch);
 }
+
+/* Whether an operation may use memory so, by what its owner tells. */
+static na_return_t na_sm_rma_judge(
+    const struct na_sm_told *told, const struct na_op *op)
+{
+    unsigned needed =
+        op->type == NA_CB_PUT ? NA_MEM_WRITE_ONLY : NA_MEM_READ_ONLY;
+
+    if ((told->flags & needed) == 0)
+        return NA_PERMISSION;
+    if (op->remote_offset > told->size ||
+        op->size > told->size - op->remote_offset)
+        return NA_OVERFLOW;
+    return NA_SUCCESS;
+}
+
+/* Name the memory of an operation, then learn about it. NA_NOENTRY: it was
+ * withdrawn, or never was; or as above. */
+static na_return_t na_sm_rma_find(
+    struct na_sm_class *self, struct na_sm_touch *touch, const struct na_op *op)
+{
+    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    na_return_t ret = NA_NOENTRY;
+
+    NA_SM_STEP();
+    atomic_store(touch->hazard, (uint64_t) mem->slot + 1);
+    NA_SM_STEP();
+    if (na_sm_slot_read(
+            &touch->owner->slots[mem->slot], mem->mark, &touch->told))
+        ret = na_sm_rma_judge(&touch->told, op);
+    if (HG_LIKELY(ret == NA_SUCCESS))
+        return NA_SUCCESS;
+    self->base.core->count(&self->base, "rma_refused", 1);
+    hg_log_debug("rma", "a transfer was refused: %s", NA_Error_to_string(ret));
+    return ret;
+}
+
+/* ---- The kernel's copy ---- */
 
 /* Whether the pair's socket lives, and so the process of that number is the
  * peer. */
 static bool na_sm_rma_lives(const struct na_sm_touch *touch)
 {
-    struct pollfd socket = {touch->fd, POLLRDHUP, 0};
-
-    return touch->fd < 0 || poll(&socket, 1, 0) == 0 ||
-        (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0;
+    return touch->addr->fd < 0 || !na_sm_peer_has_ended(touch->addr);
 }
-
-/* ---- The kernel's copy ---- */
 
 /* The kernel will not, or the peer is not who it is taken for: from now on, by
  * frames. */
-static na_return_t na_sm_rma_deny(const struct na_sm_touch *touch, int error)
+static na_return_t na_sm_rma_deny(
+    const struct na_sm_touch *touch, const char *why)
 {
     struct na_sm_addr *addr = touch->addr;
 
@@ -323,86 +365,103 @@ static na_return_t na_sm_rma_deny(const struct na_sm_touch *touch, int error)
         hg_log_info("sm",
             "the memory of process %ld cannot be reached (%s): its data is "
             "copied through the rings",
-            (long) touch->pid,
-            error != 0 ? strerror(error) : "it is another process");
+            (long) addr->pid, why);
     return NA_OPNOTSUPPORT;
 }
 
-/* One call: the number of bytes that moved. NA_OPNOTSUPPORT: another way is to
- * be taken, for the peer or for this memory only. */
-static na_return_t na_sm_rma_call(const struct na_sm_touch *touch, bool put,
-    const struct iovec *near, size_t near_count, const struct iovec *far,
-    size_t far_count, na_size_t *moved_p)
+/* A call failed: another way is to be taken, for the peer or for this memory
+ * only. */
+static na_return_t na_sm_rma_failed(const struct na_sm_touch *touch, int error)
 {
-    ssize_t moved = put
-        ? process_vm_writev(touch->pid, near, near_count, far, far_count, 0)
-        : process_vm_readv(touch->pid, near, near_count, far, far_count, 0);
+    bool works = atomic_load(&touch->addr->vm) == NA_SM_VM_WORKS;
 
-    if (moved > 0) {
-        *moved_p = (na_size_t) moved;
+    if (error == EPERM || error == ENOSYS || (error == ESRCH && !works))
+        return na_sm_rma_deny(touch, strerror(error));
+    return NA_OPNOTSUPPORT;
+}
+
+/* Read `size` bytes and, behind them, the witness: all of it or nothing that
+ * counts. Both vectors have room for one more. */
+static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
+    struct iovec *near, size_t near_count, struct iovec *far, size_t far_count,
+    na_size_t size)
+{
+    struct na_sm_addr *addr = touch->addr;
+    uint64_t place = atomic_load(&touch->owner->witness);
+    uint64_t word = 0;
+    na_return_t ret;
+    ssize_t moved;
+    bool works;
+
+    near[near_count].iov_base = &word;
+    near[near_count].iov_len = sizeof(word);
+    far[far_count].iov_base = (void *) (uintptr_t) place;
+    far[far_count].iov_len = sizeof(word);
+    moved = process_vm_readv(
+        addr->pid, near, near_count + 1, far, far_count + 1, 0);
+    if (moved < 0)
+        return na_sm_rma_failed(touch, errno);
+    if ((na_size_t) moved != size + sizeof(word))
+        return NA_OPNOTSUPPORT;
+    if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
-    }
-    if (moved < 0 && (errno == EPERM || errno == ENOSYS || errno == ESRCH))
-        return na_sm_rma_deny(touch, errno);
-    return NA_OPNOTSUPPORT;
+    works = atomic_load(&addr->vm) == NA_SM_VM_WORKS;
+    ret = na_sm_rma_deny(touch, "its number is another process's");
+    return works ? NA_DISCONNECT : ret;
 }
 
-/* Read `size` bytes at a place of the peer's. */
-static na_return_t na_sm_rma_peek(
-    const struct na_sm_touch *touch, uint64_t place, void *buf, size_t size)
+/* Write *size bytes; sets how many it did. */
+static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
+    const struct iovec *near, size_t near_count, const struct iovec *far,
+    size_t far_count, na_size_t *size)
 {
-    struct iovec near = {buf, size};
-    struct iovec far = {(void *) (uintptr_t) place, size};
+    ssize_t moved;
 
-    while (near.iov_len > 0) {
-        na_size_t moved = 0;
-        na_return_t ret =
-            na_sm_rma_call(touch, false, &near, 1, &far, 1, &moved);
-
-        if (ret != NA_SUCCESS)
-            return ret;
-        near.iov_base = (char *) near.iov_base + moved;
-        far.iov_base = (char *) far.iov_base + moved;
-        near.iov_len -= (size_t) moved;
-        far.iov_len = near.iov_len;
-    }
+    if (!na_sm_rma_lives(touch))
+        return NA_OPNOTSUPPORT;
+    moved = process_vm_writev(
+        touch->addr->pid, near, near_count, far, far_count, 0);
+    if (moved <= 0)
+        return na_sm_rma_failed(touch, moved < 0 ? errno : EFAULT);
+    if (!na_sm_rma_lives(touch))
+        return NA_DISCONNECT;
+    assert((na_size_t) moved <= *size);
+    *size = (na_size_t) moved;
     return NA_SUCCESS;
 }
 
 /* The first use of a connection: is it who it is taken for? */
 static na_return_t na_sm_rma_identify(const struct na_sm_touch *touch)
 {
-    struct na_sm_addr *addr = touch->addr;
-    uint64_t place = atomic_load(&touch->owner->witness);
-    uint64_t word = 0;
-    na_return_t ret = na_sm_rma_peek(touch, place, &word, sizeof(word));
+    struct iovec near[1], far[1];
+    na_return_t ret = na_sm_rma_read(touch, near, 0, far, 0, 0);
 
-    if (ret != NA_SUCCESS)
-        return atomic_load(&addr->vm) == NA_SM_VM_DENIED
-            ? ret
-            : na_sm_rma_deny(touch, EFAULT);
-    if (word != atomic_load(&addr->incarnation))
-        return na_sm_rma_deny(touch, 0);
-    atomic_store(&addr->vm, NA_SM_VM_WORKS);
-    return NA_SUCCESS;
+    if (ret == NA_SUCCESS)
+        atomic_store(&touch->addr->vm, NA_SM_VM_WORKS);
+    else
+        (void) na_sm_rma_deny(touch, "it is not as it says");
+    return ret;
 }
+
+/* ---- Descriptions ---- */
 
 /* Check what was fetched, and lay it down in the handle, unless another thread
  * has. Takes both arrays. */
 static na_return_t na_sm_rma_learn(struct na_sm_class *self,
-    struct na_sm_mem *mem, struct na_segment *segments, na_offset_t *starts)
+    struct na_sm_mem *mem, const struct na_sm_told *told,
+    struct na_segment *segments, na_offset_t *starts)
 {
     na_size_t total = 0;
     uint32_t i;
     bool late;
 
-    for (i = 0; i < mem->count; i++) {
-        if (segments[i].size > mem->base.size - total)
+    for (i = 0; i < told->count; i++) {
+        if (segments[i].size > told->size - total)
             break;
         starts[i] = total;
         total += segments[i].size;
     }
-    if (i < mem->count || total != mem->base.size) {
+    if (i < told->count || total != told->size) {
         hg_mem_free(segments);
         hg_mem_free(starts);
         self->base.core->count(&self->base, "rma_malformed", 1);
@@ -412,7 +471,8 @@ static na_return_t na_sm_rma_learn(struct na_sm_class *self,
     late = atomic_load(&mem->known);
     if (!late) {
         mem->base.segments = segments;
-        mem->base.segment_count = mem->count;
+        mem->base.segment_count = told->count;
+        mem->described = total;
         na_mem_core_of(&mem->base)->starts = starts;
         atomic_store(&mem->known, true);
     }
@@ -424,24 +484,31 @@ static na_return_t na_sm_rma_learn(struct na_sm_class *self,
     return NA_SUCCESS;
 }
 
-/* Fetch the description of a peer's memory; under a hazard word. */
+/* Fetch the segments of a peer's memory. */
 static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
     const struct na_sm_touch *touch, struct na_sm_mem *mem)
 {
-    size_t size = mem->count * sizeof(struct na_segment);
-    struct na_segment *segments = (struct na_segment *) hg_mem_alloc(size);
-    na_offset_t *starts =
-        (na_offset_t *) hg_mem_alloc(mem->count * sizeof(*starts));
+    uint32_t count = touch->told.count;
+    size_t size = count * sizeof(struct na_segment);
+    struct na_segment *segments;
+    na_offset_t *starts;
+    struct iovec near[2], far[2];
     na_return_t ret = NA_NOMEM;
 
-    if (segments == NULL || starts == NULL)
-        hg_log_error("sm", "no memory for %" PRIu32 " segments", mem->count);
-    else
-        ret = na_sm_rma_peek(touch, mem->place, segments, size);
-    if (ret == NA_SUCCESS && !na_sm_rma_lives(touch))
-        ret = NA_OPNOTSUPPORT;
+    if (count == 0 || count > NA_SM_RMA_SEGMENTS)
+        return NA_OPNOTSUPPORT;
+    segments = (struct na_segment *) hg_mem_alloc(size);
+    starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));
+    if (segments != NULL && starts != NULL) {
+        near[0].iov_base = segments;
+        far[0].iov_base = (void *) (uintptr_t) touch->told.place;
+        near[0].iov_len = far[0].iov_len = size;
+        ret = na_sm_rma_read(touch, near, 1, far, 1, size);
+    } else {
+        hg_log_error("sm", "no memory for %" PRIu32 " segments", count);
+    }
     if (ret == NA_SUCCESS)
-        return na_sm_rma_learn(self, mem, segments, starts);
+        return na_sm_rma_learn(self, mem, &touch->told, segments, starts);
     hg_mem_free(segments);
     hg_mem_free(starts);
     return ret;
@@ -449,20 +516,23 @@ static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
 
 /* ---- Pieces ---- */
 
-/* Segments from a place on, up to `size` bytes in all; their number. */
-static size_t na_sm_rma_list(struct na_cursor cursor, na_size_t size,
-    struct iovec vector[NA_SM_RMA_VECTOR])
+/* Segments from a place on, *size bytes in all or fewer, and then those: their
+ * number. */
+static size_t na_sm_rma_list(struct na_cursor cursor,
+    struct iovec vector[NA_SM_RMA_VECTOR], na_size_t *size)
 {
+    na_size_t left = *size;
     size_t n;
 
-    for (n = 0; size > 0 && n < NA_SM_RMA_VECTOR; n++) {
+    for (n = 0; left > 0 && n < NA_SM_RMA_VECTOR; n++) {
         na_size_t run;
 
-        vector[n].iov_base = na_cursor_run(&cursor, size, &run);
+        vector[n].iov_base = na_cursor_run(&cursor, left, &run);
         vector[n].iov_len = (size_t) run;
         na_cursor_advance(&cursor, run);
-        size -= run;
+        left -= run;
     }
+    *size -= left;
     return n;
 }
 
@@ -477,22 +547,6 @@ static void na_sm_rma_pass(struct na_cursor *cursor, na_size_t size)
     }
 }
 
-/* Where in the peer's memory an operation begins. */
-static void na_sm_rma_aim(struct na_op *op)
-{
-    struct na_sm_mem *mem = na_sm_mem_of(op->remote);
-    struct na_cursor *far = &na_sm_op_of(op)->far;
-
-    if (mem->count > 1) {
-        na_cursor_init(far, op->remote, op->remote_offset);
-        return;
-    }
-    far->segments = &mem->one;
-    far->count = 1;
-    far->index = 0;
-    far->offset = op->remote_offset;
-}
-
 /* The offsets and the size tell what is left. */
 static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
 {
@@ -501,52 +555,62 @@ static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
     op->size -= moved;
 }
 
-/* One call of the kernel for as much as fits; the offsets and the size tell
- * afterwards what is left. */
+/* One call of the kernel for as much as fits, up to `size`. */
 static na_return_t na_sm_rma_move(struct na_sm_class *self,
-    const struct na_sm_touch *touch, struct na_op *op, na_size_t limit)
+    const struct na_sm_touch *touch, struct na_op *op, na_size_t size)
 {
     struct na_sm_op *rma = na_sm_op_of(op);
-    struct iovec near[NA_SM_RMA_VECTOR];
-    struct iovec far[NA_SM_RMA_VECTOR];
-    size_t near_count = na_sm_rma_list(rma->near, limit, near);
-    size_t far_count = na_sm_rma_list(rma->far, limit, far);
-    na_size_t moved = 0;
+    struct iovec near[NA_SM_RMA_VECTOR + 1];
+    struct iovec far[NA_SM_RMA_VECTOR + 1];
+    size_t near_count = na_sm_rma_list(rma->near, near, &size);
+    size_t far_count = 1;
     na_return_t ret;
 
-    ret = na_sm_rma_call(
-        touch, op->type == NA_CB_PUT, near, near_count, far, far_count, &moved);
+    if (touch->told.count == 1) {
+        far[0].iov_base =
+            (void *) (uintptr_t) (touch->told.place + op->remote_offset);
+        far[0].iov_len = (size_t) size;
+    } else {
+        na_size_t all = size;
+
+        far_count = na_sm_rma_list(rma->far, far, &size);
+        if (size < all)
+            near_count = na_sm_rma_list(rma->near, near, &size);
+    }
+    ret = op->type == NA_CB_PUT
+        ? na_sm_rma_write(touch, near, near_count, far, far_count, &size)
+        : na_sm_rma_read(touch, near, near_count, far, far_count, size);
     if (ret != NA_SUCCESS)
         return ret;
-    assert(moved <= limit);
     self->base.core->count(&self->base, "sm_rma_calls", 1);
-    self->base.core->count(&self->base, "sm_rma_vm", moved);
-    na_sm_rma_pass(&rma->near, moved);
-    na_sm_rma_pass(&rma->far, moved);
-    na_sm_rma_progress(op, moved);
+    self->base.core->count(&self->base, "sm_rma_vm", size);
+    na_sm_rma_pass(&rma->near, size);
+    if (touch->told.count != 1)
+        na_sm_rma_pass(&rma->far, size);
+    na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
 
-/* Copy up to a piece to or from the peer's arena; a hazard word names the
- * memory. NA_OPNOTSUPPORT: it is not in one, or that is not mapped; NA_AGAIN:
- * it is to be waited for. */
+/* Copy up to a piece to or from the peer's arena. NA_OPNOTSUPPORT: the memory
+ * is not in one, or that is not mapped; NA_AGAIN: it is to be waited for. */
 static na_return_t na_sm_rma_map(
     struct na_sm_class *self, const struct na_sm_touch *touch, struct na_op *op)
 {
     struct na_sm_op *rma = na_sm_op_of(op);
-    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    struct na_sm_addr *addr = touch->addr;
     na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     bool put = op->type == NA_CB_PUT;
     unsigned char *far = NULL;
     enum na_sm_reach reach;
     na_size_t left = size;
 
-    if (mem->arena == 0 || touch->fd < 0 || self->rma_mode == NA_SM_RMA_VM)
+    if (touch->told.arena == 0 || addr->base.self ||
+        self->rma_mode == NA_SM_RMA_VM)
         return NA_OPNOTSUPPORT;
-    hg_lock(&touch->addr->lock);
-    reach = na_sm_reach(touch->addr, mem->arena,
-        mem->arena_offset + op->remote_offset, size, put, &far);
-    hg_unlock(&touch->addr->lock);
+    hg_lock(&addr->lock);
+    reach = na_sm_reach(addr, touch->told.arena,
+        touch->told.arena_offset + op->remote_offset, size, put, &far);
+    hg_unlock(&addr->lock);
     if (reach != NA_SM_REACH_HERE)
         return reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP
             ? NA_AGAIN
@@ -569,25 +633,29 @@ static na_return_t na_sm_rma_map(
     return NA_SUCCESS;
 }
 
-/* Move up to a piece; a hazard word names the memory, which is registered. */
+/* Have the kernel move up to a piece. */
 static na_return_t na_sm_rma_work(
     struct na_sm_class *self, const struct na_sm_touch *touch, struct na_op *op)
 {
     struct na_sm_op *rma = na_sm_op_of(op);
     struct na_sm_mem *mem = na_sm_mem_of(op->remote);
+    int vm = atomic_load(&touch->addr->vm);
     na_size_t left = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     na_size_t end = op->size - left;
     na_return_t ret = NA_SUCCESS;
 
-    if (HG_UNLIKELY(atomic_load(&touch->addr->vm) != NA_SM_VM_WORKS))
-        ret = atomic_load(&touch->addr->vm) == NA_SM_VM_DENIED
-            ? NA_OPNOTSUPPORT
-            : na_sm_rma_identify(touch);
-    if (ret == NA_SUCCESS && HG_UNLIKELY(!atomic_load(&mem->known)))
-        ret = na_sm_rma_fetch(self, touch, mem);
-    if (ret == NA_SUCCESS && !rma->aimed) {
-        na_sm_rma_aim(op);
-        rma->aimed = true;
+    if (vm == NA_SM_VM_DENIED || touch->told.width != sizeof(void *))
+        return NA_OPNOTSUPPORT;
+    if (HG_UNLIKELY(vm != NA_SM_VM_WORKS))
+        ret = na_sm_rma_identify(touch);
+    if (ret == NA_SUCCESS && touch->told.count != 1 && !rma->aimed) {
+        if (!atomic_load(&mem->known))
+            ret = na_sm_rma_fetch(self, touch, mem);
+        if (ret == NA_SUCCESS && touch->told.size != mem->described)
+            ret = NA_PROTOCOL_ERROR; /* what it tells changes */
+        rma->aimed = ret == NA_SUCCESS;
+        if (rma->aimed)
+            na_cursor_init(&rma->far, op->remote, op->remote_offset);
     }
     while (ret == NA_SUCCESS && op->size > end) {
         NA_SM_STEP();
@@ -598,29 +666,20 @@ static na_return_t na_sm_rma_work(
 
 /* Move up to a piece of an operation. NA_AGAIN: not now; NA_OPNOTSUPPORT: what
  * is left is for the emulation, which also knows what to do with a peer that
- * is going or gone; NA_NOENTRY: the memory was withdrawn. */
+ * is going or gone. */
 static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
 {
-    const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
     struct na_sm_touch touch;
     na_return_t ret = na_sm_rma_pin(self, na_sm_addr_of(op->addr), &touch);
 
     if (ret != NA_SUCCESS)
         return ret;
-    NA_SM_STEP();
-    atomic_store(touch.hazard, (uint64_t) mem->slot + 1);
-    NA_SM_STEP();
-    if (atomic_load(&touch.owner->slots[mem->slot]) != mem->generation)
-        ret = NA_NOENTRY;
-    else
+    ret = na_sm_rma_find(self, &touch, op);
+    if (ret == NA_SUCCESS && op->size > 0) {
         ret = na_sm_rma_map(self, &touch, op);
-    if (ret == NA_OPNOTSUPPORT && na_sm_rma_lives(&touch)) {
-        ret = na_sm_rma_work(self, &touch, op);
-        /* What moved may have been another's, of the same number. */
-        if (ret == NA_SUCCESS && !na_sm_rma_lives(&touch))
-            ret = NA_DISCONNECT;
+        if (ret == NA_OPNOTSUPPORT)
+            ret = na_sm_rma_work(self, &touch, op);
     }
-    NA_SM_STEP();
     na_sm_rma_unpin(self, &touch);
     return ret;
 }
@@ -634,12 +693,9 @@ static bool na_sm_rma_is_direct(
     const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
 
-    return self->rma_mode != NA_SM_RMA_COPY && mem->direct &&
+    return self->rma_mode != NA_SM_RMA_COPY && mem->slot < NA_SM_SLOTS &&
         mem->owner ==
-        atomic_load_explicit(&addr->incarnation, memory_order_relaxed) &&
-        (mem->arena != 0 ||
-            atomic_load_explicit(&addr->vm, memory_order_relaxed) !=
-                NA_SM_VM_DENIED);
+        atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
 }
 
 /* The emulation moves the rest. */

@@ -4,29 +4,26 @@
  * between their memories (process_vm_readv, process_vm_writev), and where it
  * will not, the emulation's frames carry the bytes through the rings.
  *
- * A registration is a slot of the owner's public page and the generation that
- * stands there; odd while somebody is registered. A serialized handle is the
- * emulation's, and behind it
+ * A registration is a slot of the owner's public page. A serialized handle is
+ * the emulation's, and behind it
  *
- *     24            32           40      44     46      47      48           56
- *     +-------------+------------+-------+------+-------+-------+------------+
- *     | incarnation | place      | count | slot | arena | width | generation |
- *     +-------------+------------+-------+------+-------+-------+------------+
- *     56             64
- *     +--------------+
- *     | arena offset |
- *     +--------------+
+ *     24            32     36     40
+ *     +-------------+------+------+
+ *     | incarnation | slot | zero |
+ *     +-------------+------+------+
  *
- * `place` is where the one segment lies, or, if `count` is not 1, the array of
- * them: the initiator fetches that on first use. `width` is the size of a
- * pointer, 0 where the memory has no slot. Arena 0: none; the owner's memory
- * is the application's own.
+ * `slot` counts from 1; 0: the memory has none. There is no place in it: where
+ * the memory is, how much of it there is, and what may be done with it, the
+ * initiator learns from the slot, of the owner itself, if the mark there is that
+ * of the handle's key. So whoever forges a handle gets an honest initiator to
+ * touch nothing of the owner's but what it could touch by frames. Memory of
+ * several segments is described by an array in the owner's memory, which is
+ * fetched on first use.
  *
  * Memory that is withdrawn is not touched any more. Before each piece (at most
  * 1 MiB) the initiator writes the slot into a hazard word of the pair, then
- * looks whether the generation is still that of the handle; the owner raises
- * the generation, then looks whether a hazard word names the slot, and waits
- * until none of a living peer does. Of two who publish before they look, one
+ * looks whether the mark is there; the owner clears the mark, then looks whether
+ * a hazard word names the slot, and waits until none of a living peer does. Of two who publish before they look, one
  * sees the other. A direction has NA_SM_HAZARDS words, so that as many threads
  * can copy at a time; none is free: later.
  *
@@ -35,10 +32,18 @@
  * wait for those under way. A pair that breaks ends with the process.
  *
  * Whose memory it is: a process is named by the number that the socket's
- * credentials told, which is good as long as that socket lives: looked at
- * before and after each piece. A number can be meaningless in another namespace
- * of processes: so the first thing read from a peer is its incarnation, from
- * where its public page says that it lies; another value is a denial.
+ * credentials told. That number can be meaningless in another namespace of
+ * processes, and once the peer has died it may be another's. So each read has
+ * one segment more, the word where the peer's public page says that its
+ * incarnation lies: the kernel finds the process once in a call, so the word
+ * and the data are of one process, and another word means that the data is
+ * nobody's. That tells more than the pair's socket, which lives as long as
+ * anybody has it, a child of the peer's too, and says nothing about the moment
+ * of the copy; and it costs half of looking at the socket before and after
+ * (5 against 10 % of a read of 64 KiB). A write can carry no such word, and to
+ * read one costs as much as five looks: before and after each the socket is
+ * looked at. What is first read of a peer is the word alone; there another one
+ * is a denial, later the end of the connection.
  *
  * Denied (not dumpable, Yama, another namespace, no such call): from then on,
  * as long as the connection lasts, everything goes through the rings, the rest
@@ -56,8 +61,8 @@
  * moved by who polls, a piece of each operation in turns, so that small calls
  * pass and cancel takes effect in between.
  *
- * Locking: the class lock guards slots, the queue and what runs; the address
- * lock the set of hazard words in use. None is held during a copy.
+ * Locking: the class lock guards slots, the queue and what runs. None is held
+ * during a copy.
  */
 #ifndef HG_GEN_NA_SM_RMA_H
 #define HG_GEN_NA_SM_RMA_H
@@ -70,16 +75,11 @@
 struct na_sm_mem {
     struct na_mem_handle base;
     uint32_t slot; /* NA_SM_SLOTS: none */
-    uint64_t generation;
-    uint32_t arena; /* that it lies in, of its owner's; 0: none */
-    uint64_t arena_offset;
     /* A peer's. */
-    bool direct;           /* the fields below mean something */
-    _Atomic bool known;    /* the segments were fetched; base has them */
-    uint64_t owner;        /* its incarnation */
-    uint64_t place;        /* of the array of segments */
-    uint32_t count;        /* of them */
-    struct na_segment one; /* where there is one */
+    uint64_t owner;      /* its incarnation */
+    uint64_t mark;       /* of the key */
+    _Atomic bool known;  /* the segments were fetched; base has them */
+    na_size_t described; /* their bytes */
 };
 
 /* Begin with a class, and end: no registration is left. NA_INVALID_ARG,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/filter.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -213,6 +214,156 @@ HG_TEST(without_the_call_memory_is_copied)
 HG_TEST(memory_in_another_namespace_is_copied)
 {
     rma_between("open", "namespace");
+}
+
+/* ---- A number that is another's ---- */
+
+#define RMA_SMALL ((size_t) 100000)
+#define RMA_TOP 256 /* blocks of 64 KiB, to have memory where the owner had */
+
+static unsigned char rma_bytes[RMA_SMALL]; /* at one place in all of them */
+static char rma_name[64];
+
+static void rma_tell(int fd, const void *data, size_t size)
+{
+    HG_CHECK_EQ_INT(write(fd, data, size), (ssize_t) size);
+}
+
+/* Who is to die, and perhaps leaves the socket to somebody who has nothing to
+ * do with it: the system call knows nothing of what is done at forks. */
+static void rma_mortal(int fd, bool keeper)
+{
+    unsigned char bytes[128], go = 0;
+    struct conform_end end;
+    na_mem_handle_t mem;
+    na_size_t size;
+
+    memset(rma_bytes, 7, RMA_SMALL);
+    ends_open(&end, rma_name, 1000);
+    mem = ends_register(&end, rma_bytes, RMA_SMALL);
+    size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
+    HG_CHECK(size <= sizeof(bytes));
+    HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, bytes, size, mem));
+    rma_tell(fd, bytes, size);
+    while (recv(fd, &go, 1, MSG_DONTWAIT) != 1)
+        (void) conform_turn(end.na_class, end.context, 1);
+    if (keeper && syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) == 0)
+        for (;;)
+            (void) pause();
+    rma_tell(fd, &go, 1);
+    for (;;)
+        (void) pause();
+}
+
+/* Another process of that number, whose memory is as `fill`; it ends when the
+ * other end of `fd` is written to, well if its memory is as it was. */
+static void rma_become(pid_t pid, int fd, unsigned char fill)
+{
+    struct clone_args args;
+    unsigned char model[1000], go;
+    size_t i;
+    long ret;
+
+    memset(&args, 0, sizeof(args));
+    args.exit_signal = SIGCHLD;
+    args.set_tid = (uintptr_t) &pid;
+    args.set_tid_size = 1;
+    memset(rma_bytes, fill, RMA_SMALL);
+    memset(model, fill, sizeof(model));
+    ret = syscall(SYS_clone3, &args, sizeof(args));
+    HG_CHECK(ret >= 0);
+    if (ret > 0)
+        return;
+    if (read(fd, &go, 1) != 1)
+        (void) syscall(SYS_exit_group, 2);
+    for (i = 0; i < RMA_SMALL; i += sizeof(model)) {
+        if (memcmp(rma_bytes + i, model, sizeof(model)) != 0)
+            (void) syscall(SYS_exit_group, 3);
+    }
+    (void) syscall(SYS_exit_group, 0);
+}
+
+/* The first process of a namespace of its own: uses somebody's memory, and
+ * goes on when that is dead and its number another's. */
+static void rma_survive(bool keeper)
+{
+    static unsigned char got[RMA_SMALL];
+    unsigned char bytes[128], go = 1;
+    na_mem_handle_t local, remote;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    int fds[2], other[2], status = 0, i;
+    ssize_t size;
+    pid_t pid;
+
+    HG_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) == 0);
+    HG_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other) == 0);
+    pid = fork();
+    HG_CHECK(pid >= 0);
+    if (pid == 0)
+        rma_mortal(fds[1], keeper);
+    size = read(fds[0], bytes, sizeof(bytes));
+    HG_CHECK(size > 0);
+    for (i = 0; i < RMA_TOP; i++) /* kept; a page of each is there */
+        HG_CHECK(calloc(1, 65536) != NULL);
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_OK(ends_lookup(&end, rma_name, &addr));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        end.na_class, &remote, bytes, (na_size_t) size));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        end.na_class, got, RMA_SMALL, NA_MEM_READWRITE, &local));
+    HG_CHECK_OK(rma_move(&end, false, local, remote, 0, RMA_SMALL, addr));
+    HG_CHECK(got[0] == 7 && got[RMA_SMALL - 1] == 7);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_vm"), RMA_SMALL);
+    rma_tell(fds[0], &go, 1);
+    HG_CHECK_EQ_INT(read(fds[0], &go, 1), 1);
+    HG_CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+    rma_become(pid, other[1], 9);
+    /* The peer's socket tells, unless somebody keeps it. */
+    memset(got, 5, RMA_SMALL);
+    if (!keeper)
+        HG_CHECK_RET(rma_move(&end, true, local, remote, 0, RMA_SMALL, addr),
+            NA_DISCONNECT);
+    HG_CHECK_RET(rma_move(&end, false, local, remote, 0, RMA_SMALL, addr),
+        NA_DISCONNECT);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_vm"), RMA_SMALL);
+    rma_tell(other[0], &go, 1);
+    HG_CHECK(waitpid(pid, &status, 0) == pid);
+    HG_CHECK_EQ_INT(status, 0);
+    (void) syscall(SYS_exit_group, 0);
+}
+
+static void rma_outlive(bool keeper)
+{
+    int status = 0;
+    pid_t child;
+
+    rma_need_root();
+    (void) snprintf(
+        rma_name, sizeof(rma_name), "sm://mortal-%ld", (long) getpid());
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0) {
+        HG_CHECK(unshare(CLONE_NEWPID) == 0);
+        child = fork();
+        HG_CHECK(child >= 0);
+        if (child == 0)
+            rma_survive(keeper);
+        HG_CHECK(waitpid(child, &status, 0) == child);
+        (void) syscall(SYS_exit_group, status != 0);
+    }
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    HG_CHECK_EQ_INT(status, 0);
+}
+
+HG_TEST(another_process_of_that_number_is_not_touched)
+{
+    rma_outlive(false);
+}
+
+HG_TEST(another_process_is_found_out_though_the_socket_lives)
+{
+    rma_outlive(true);
 }
 
 HG_TEST(memory_in_many_pieces_takes_few_calls)

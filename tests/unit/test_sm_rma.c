@@ -7,6 +7,7 @@
 #include "support/house.h"
 
 #include "harness.h"
+#include "support/golden.h"
 
 #if HG_ENABLE_SM
 
@@ -104,7 +105,7 @@ static void *srma_deregister(void *arg)
 }
 
 /* The owner comes while a piece is under way: after the user looked at the
- * generation. It waits for the hazard word, whichever that is. */
+ * slot. It waits for the hazard word, whichever that is. */
 HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
 {
     unsigned word;
@@ -123,16 +124,15 @@ HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
         remote = na_sm_mem_of(pair.remote);
         atomic_store(&addr->shared->control[0].hazard[word], remote->slot + 1u);
         HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
-        /* It has raised the generation, and looked more than once. */
-        while (atomic_load(&addr->peer_public->slots[remote->slot]) ==
-            remote->generation)
+        /* It has cleared the mark, and looked more than once. */
+        while (atomic_load(&addr->peer_public->slots[remote->slot].mark) != 0)
             (void) sched_yield();
         for (i = 0; i < 20; i++)
             (void) poll(NULL, 0, 1);
         HG_CHECK(!atomic_load(&leaver.left));
         atomic_store(&addr->shared->control[0].hazard[word], 0);
         HG_CHECK(pthread_join(thread, NULL) == 0);
-        /* The user comes after: it looks at the generation, and leaves. */
+        /* The user comes after: it looks at the slot, and leaves. */
         memset(pair.got, 0x55, sizeof(pair.got));
         HG_CHECK_RET(srma_move(&pair, true), NA_NOENTRY);
         HG_CHECK_EQ_INT(pair.bytes[0], 0);
@@ -157,7 +157,13 @@ HG_TEST(sm_rma_other_hazards_do_not_count)
     srma_close(&pair);
 }
 
-/* Slots are used again, under another generation. */
+static struct na_sm_slot *srma_slot(const struct srma_pair *pair)
+{
+    return &na_sm_of(pair->owner)
+                ->public_page->slots[na_sm_mem_of(pair->mem)->slot];
+}
+
+/* Slots are used again, under another mark. */
 HG_TEST(sm_rma_slots_are_used_again)
 {
     struct srma_pair pair;
@@ -165,16 +171,139 @@ HG_TEST(sm_rma_slots_are_used_again)
 
     srma_open(&pair);
     for (i = 0; i < 10; i++) {
-        uint64_t before = na_sm_mem_of(pair.mem)->generation;
         uint32_t slot = na_sm_mem_of(pair.mem)->slot;
+        uint64_t mark = atomic_load(&srma_slot(&pair)->mark);
 
         HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
         HG_CHECK_OK(NA_Mem_register(pair.owner, pair.mem));
         HG_CHECK_EQ_U64(na_sm_mem_of(pair.mem)->slot, slot);
-        HG_CHECK_EQ_U64(na_sm_mem_of(pair.mem)->generation, before + 2);
+        HG_CHECK(atomic_load(&srma_slot(&pair)->mark) != mark);
     }
     HG_CHECK_RET(srma_move(&pair, false), NA_NOENTRY);
+    HG_CHECK_EQ_U64(NA_Get_counter(pair.user, "rma_refused"), 1);
     srma_close(&pair);
+}
+
+/* What an owner tells is not believed beyond its own memory: the user asks for
+ * no more of it than there is room for, and for nothing that is not whole. */
+HG_TEST(sm_rma_slots_may_be_garbage)
+{
+    uint64_t random = hg_test_seed();
+    struct srma_pair pair;
+    struct na_sm_slot *slot;
+    uint64_t mark;
+    unsigned i;
+
+    hg_test_allow_log("");
+    srma_open(&pair);
+    slot = srma_slot(&pair);
+    mark = atomic_load(&slot->mark);
+    HG_CHECK_OK(srma_move(&pair, false));
+    for (i = 0; i < 400; i++) {
+        uint64_t word = hg_test_random(&random);
+        const struct na_segment odd = {pair.bytes, 1};
+
+        if (i % 8 == 0)
+            atomic_store(&slot->place, word);
+        if (i % 8 == 1)
+            atomic_store(&slot->size, word % sizeof(pair.got));
+        if (i % 8 == 2)
+            atomic_store(&slot->count, (uint32_t) word);
+        if (i % 8 == 3)
+            atomic_store(&slot->count, (uint32_t) (word % 100));
+        if (i % 8 == 4) {
+            atomic_store(&slot->place, (uintptr_t) &odd);
+            atomic_store(&slot->count, (uint32_t) (1 + word % 2));
+        }
+        if (i % 8 == 5)
+            atomic_store(&slot->flags, 0);
+        if (i % 8 == 6) {
+            atomic_store(&slot->arena, (uint8_t) word);
+            atomic_store(&slot->arena_offset, word);
+        }
+        if (i % 8 == 7)
+            atomic_store(&slot->width, (uint8_t) (word & 3));
+        /* What cannot be had so is had by frames, or not at all. */
+        (void) srma_move(&pair, false);
+        if (i % 8 == 5)
+            HG_CHECK_RET(pair.ret, NA_PERMISSION);
+        if (i % 8 == 1)
+            HG_CHECK_RET(pair.ret, NA_OVERFLOW);
+        atomic_store(&slot->mark, 0);
+        na_sm_slot_fill(slot,
+            &(struct na_sm_told){(uintptr_t) pair.bytes, sizeof(pair.bytes), 0,
+                1, NA_MEM_READWRITE, 0, sizeof(void *)},
+            mark);
+    }
+    HG_CHECK_OK(srma_move(&pair, false));
+    srma_close(&pair);
+}
+
+/* A read finds all of what was filled in, or nothing. */
+HG_TEST(sm_rma_slots_are_read_whole)
+{
+    const struct na_sm_told told = {1, 2, 3, 4, 5, 6, 7};
+    struct na_sm_slot slot;
+    struct na_sm_told got;
+    uint64_t mark = na_sm_slot_mark(11, 12);
+
+    memset((void *) &slot, 0, sizeof(slot));
+    HG_CHECK(!na_sm_slot_read(&slot, mark, &got));
+    na_sm_slot_fill(&slot, &told, mark);
+    HG_CHECK(!na_sm_slot_read(&slot, na_sm_slot_mark(11, 13), &got));
+    HG_CHECK(!na_sm_slot_read(&slot, na_sm_slot_mark(12, 12), &got));
+    HG_CHECK(na_sm_slot_read(&slot, mark, &got));
+    HG_CHECK(got.place == 1 && got.size == 2 && got.arena_offset == 3);
+    HG_CHECK(got.count == 4 && got.flags == 5 && got.arena == 6);
+    HG_CHECK(got.width == 7);
+}
+
+/* The bytes of a handle, and the mark by which its slot is known. */
+HG_TEST(sm_rma_handles_are_as_they_ever_were)
+{
+    struct golden *golden = golden_open("tests/golden/sm.hex");
+    unsigned char bytes[NA_SM_RMA_HANDLE];
+    const unsigned char *want;
+    struct na_sm_mem *mem;
+    struct srma_pair pair;
+    uint64_t key, incarnation;
+    uint32_t slot;
+    size_t size;
+
+    srma_open(&pair);
+    mem = na_sm_mem_of(pair.mem);
+    key = pair.mem->key;
+    slot = mem->slot;
+    incarnation = pair.owner->incarnation;
+    want = golden_get(golden, "handle", &size);
+    HG_CHECK_EQ_U64(size, NA_SM_RMA_HANDLE);
+    HG_CHECK_EQ_U64(
+        NA_Mem_handle_get_serialize_size(pair.owner, pair.mem), size);
+    pair.mem->key = UINT64_C(0xa8a7a6a5a4a3a2a1);
+    pair.owner->incarnation = UINT64_C(0x3837363534333231);
+    mem->slot = 0x1233;
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(pair.owner, bytes, sizeof(bytes), pair.mem));
+    HG_CHECK_EQ_MEM(bytes, want, size);
+    mem->slot = NA_SM_SLOTS;
+    want = golden_get(golden, "handle_without_slot", &size);
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(pair.owner, bytes, sizeof(bytes), pair.mem));
+    HG_CHECK_EQ_MEM(bytes, want, size);
+    pair.mem->key = key;
+    pair.owner->incarnation = incarnation;
+    mem->slot = slot;
+    HG_CHECK_OK(NA_Mem_handle_free(pair.user, pair.remote));
+    want = golden_get(golden, "handle", &size);
+    HG_CHECK_OK(NA_Mem_handle_deserialize(pair.user, &pair.remote, want, size));
+    HG_CHECK_EQ_U64(na_sm_mem_of(pair.remote)->slot, 0x1233);
+    HG_CHECK_EQ_U64(
+        na_sm_mem_of(pair.remote)->owner, UINT64_C(0x3837363534333231));
+    want = golden_get(golden, "mark", &size);
+    hg_wire_store64(bytes, na_sm_mem_of(pair.remote)->mark);
+    HG_CHECK_EQ_MEM(bytes, want, size);
+    srma_close(&pair);
+    golden_close(golden);
 }
 
 /* Every bit of a handle turned, alone and in storms: it is refused when read or
