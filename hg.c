@@ -108,6 +108,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -10950,7 +10951,7 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
  *
  * `slot` is the bit that the other side sets in our hint page; `name`, of
  * HELLO, where the dialler listens, or nothing. After that the socket carries
- * bells, of one byte, what is said about arenas (see sm_reach.h), and the news
+ * bells, of one byte, what is said about memory (see sm_reach.h), and the news
  * of its end.
  *
  * Locking: none. Must not know: addresses, rings.
@@ -10972,7 +10973,7 @@ enum na_sm_packet_kind {
     NA_SM_HELLO,
     NA_SM_WELCOME,
     NA_SM_REFUSE,
-    NA_SM_ASK, /* for an arena, whose id is in `slot` */
+    NA_SM_ASK, /* for an arena, whose id is in `slot`, or the permit */
     NA_SM_GRANT
 };
 
@@ -11575,6 +11576,9 @@ enum na_sm_state {
 /* Whether the kernel copies to and from a peer's memory. */
 enum na_sm_vm { NA_SM_VM_UNTRIED, NA_SM_VM_WORKS, NA_SM_VM_DENIED };
 
+/* Whether a peer looks out for us when it withdraws memory. */
+enum na_sm_permit { NA_SM_PERMIT_NONE, NA_SM_PERMIT_ASKED, NA_SM_PERMIT_HERE };
+
 enum na_sm_rma_mode {
     NA_SM_RMA_AUTO, /* the kernel copies where it can */
     NA_SM_RMA_VM,   /* it must */
@@ -11601,6 +11605,7 @@ struct na_sm_addr {
     enum na_sm_watch watch;
     struct na_link link;     /* class->addrs; while on it, one reference */
     struct na_link turn;     /* class->dialling, closing or dying */
+    struct na_link mover;    /* class->movers */
     struct na_sm_addr *next; /* of those whose names have one hash */
     uint64_t hash;
     struct na_sm_name where; /* if dialled */
@@ -11619,6 +11624,7 @@ struct na_sm_addr {
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     _Atomic int vm;               /* enum na_sm_vm, of this connection */
+    _Atomic int permit; /* enum na_sm_permit; address lock, to change it */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -11693,7 +11699,9 @@ struct na_sm_class {
     _Atomic unsigned sleepers; /* read without it */
     uint64_t *slots_used;      /* bits of the public page's slots */
     uint32_t slots_at;         /* where to look for a free one */
+    struct na_link movers;     /* peers that may touch memory of ours */
     struct na_link transfers;  /* puts and gets that wait for their turn */
+    struct na_link unmet;      /* ... and for a peer's permit, before that */
     struct na_op *moving;      /* the one that has it, or NULL */
     uint64_t moving_id;
     bool moving_canceled;
@@ -11783,6 +11791,13 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
 HG_PRIVATE na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
+/* What waited for a permit looks again; the class lock is held, to be left by
+ * na_sm_peer_unlock. */
+static inline void na_sm_peer_resume(struct na_sm_class *self)
+{
+    hg_list_splice(&self->transfers, &self->unmet);
+}
+
 /* Change a state; the class lock is held. */
 HG_PRIVATE void na_sm_peer_move(
     struct na_sm_addr *addr, enum na_sm_state state);
@@ -11852,7 +11867,8 @@ HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
 {
     bool wake = self->sleepers > 0 &&
-        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying));
+        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
+            !hg_list_is_empty(&self->transfers));
 
     hg_unlock(&self->lock);
     if (wake)
@@ -11883,6 +11899,7 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     addr->watch = NA_SM_WATCH_PEER;
     hg_list_init(&addr->link);
     hg_list_init(&addr->turn);
+    hg_list_init(&addr->mover);
     hg_list_init(&addr->lookups);
     hg_list_init(&addr->sends);
     hg_list_init(&addr->closers);
@@ -11987,6 +12004,7 @@ HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
     hg_lock(&addr->lock);
     atomic_store(&addr->state, state);
     hg_unlock(&addr->lock);
+    na_sm_peer_resume(na_sm_of(addr->base.na_class));
     NA_SM_STEP();
 }
 
@@ -12111,6 +12129,8 @@ HG_PRIVATE void na_sm_peer_part(
     atomic_store(&addr->stalled, false);
     atomic_store(&addr->held, false);
     atomic_store(&addr->vm, NA_SM_VM_UNTRIED);
+    atomic_store(&addr->permit, NA_SM_PERMIT_NONE);
+    hg_list_remove(&addr->mover);
     addr->owes_bye = false;
     addr->owes_ack = false;
 }
@@ -12194,7 +12214,8 @@ HG_PRIVATE void na_sm_peer_bury(
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_reach: how a peer's arenas come to be mapped here, on the pair's socket.
+ * sm_reach: what is agreed on the pair's socket before an initiator touches a
+ * peer's memory: a permit to do so, and how its arenas come to be mapped here.
  *
  *     initiator                          owner
  *       ASK: arena id ------------------->
@@ -12210,12 +12231,23 @@ HG_PRIVATE void na_sm_peer_bury(
  *     sm_arena_granted   arenas that were given to peers
  *     sm_arena_refused   ASK for what there is not, or was granted before
  *     sm_arena_stray     GRANT that nobody asked for, or of no arena
+ *     sm_rma_permits     peers that may touch memory
+ *
+ * Id 0 is no arena but the permit, always granted and without a descriptor.
+ * From then on, and only then, the owner heeds the peer's hazard words: so who
+ * withdraws memory looks at those few of its peers who move any. For the permit
+ * transfers wait.
+ *
+ * Linux may let nobody but its ancestors read a process's memory (Yama, where
+ * ptrace_scope is 1), unless the process says so. Before the first permit the
+ * owner does: PR_SET_PTRACER, for every process of its user, and one info line
+ * tells. A process that does not want that has HG_SM_RMA=copy.
  *
  * The descriptor is closed once it is mapped, so a peer never has more than
  * two. A mapped arena is open to the peer as a whole.
  *
- * Locking: the table of windows and the marks of grants are guarded by the
- * address lock; packets are the polling thread's.
+ * Locking: the table of windows, the marks of grants and our permit are guarded
+ * by the address lock, whom we permitted by the class lock; packets are the polling thread's.
  */
 #ifndef HG_GEN_NA_SM_REACH_H
 #define HG_GEN_NA_SM_REACH_H
@@ -12235,6 +12267,10 @@ enum na_sm_reach {
  * running otherwise. Asks the peer at the first use of an arena. */
 HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
     uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
+
+/* Ask a peer for its permit, unless that was done. A failure is found out by
+ * asking again. */
+HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr);
 
 /* A packet came from a peer after the connection began; its descriptors stay
  * the caller's. */
@@ -12257,6 +12293,8 @@ HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+
+#define NA_SM_REACH_YAMA "/proc/sys/kernel/yama/ptrace_scope"
 
 /* Say something about an arena; the address lock is held. */
 static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
@@ -12315,6 +12353,34 @@ HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
                                               : NA_SM_REACH_ASKED;
 }
 
+HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
+{
+    hg_lock(&addr->lock);
+    if (atomic_load(&addr->permit) == NA_SM_PERMIT_NONE &&
+        na_sm_peer_state(addr) == NA_SM_READY &&
+        na_sm_reach_say(addr, NA_SM_ASK, 0, NA_SUCCESS, -1) == NA_SUCCESS)
+        atomic_store(&addr->permit, NA_SM_PERMIT_ASKED);
+    hg_unlock(&addr->lock);
+}
+
+/* What came of an ASK for the permit. */
+static const char *na_sm_reach_permitted(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    bool asked;
+
+    hg_lock(&self->lock);
+    hg_lock(&addr->lock);
+    asked = atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
+    if (asked)
+        atomic_store(&addr->permit, NA_SM_PERMIT_HERE);
+    hg_unlock(&addr->lock);
+    if (asked)
+        na_sm_peer_resume(self);
+    na_sm_peer_unlock(self);
+    return asked ? NULL : "sm_arena_stray";
+}
+
 /* What came of an ASK; what to count, or NULL. */
 static const char *na_sm_reach_granted(
     struct na_sm_addr *addr, const struct na_sm_packet *packet)
@@ -12363,7 +12429,58 @@ static const char *na_sm_reach_grant(
     return "sm_arena_granted";
 }
 
-HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
+/* Whether the file of Yama says that a process may let others in. */
+static bool na_sm_reach_may_open(const char *path)
+{
+    char text[4] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = -1;
+
+    if (fd >= 0) {
+        size = read(fd, text, sizeof(text) - 1);
+        (void) close(fd);
+    }
+    return size > 0 && text[0] == '1' && (text[1] == '\0' || text[1] == '\n');
+}
+
+/* Let the processes of our user read our memory, once, where only those may
+ * whom a process lets in. */
+static void na_sm_reach_open_up(void)
+{
+    static _Atomic bool done;
+
+    if (atomic_exchange(&done, true) || !na_sm_reach_may_open(NA_SM_REACH_YAMA))
+        return;
+    if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
+        hg_log_info("sm",
+            "all processes of this user may read this one's memory now "
+            "(PR_SET_PTRACER), for peers that move bulk data");
+}
+
+/* Answer an ASK for the permit: heed the peer, then say so. */
+static const char *na_sm_reach_admit(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    bool first;
+
+    if (self->rma_mode != NA_SM_RMA_COPY)
+        na_sm_reach_open_up();
+    hg_lock(&self->lock);
+    first = hg_list_is_empty(&addr->mover);
+    if (first)
+        hg_list_push(&self->movers, &addr->mover);
+    hg_unlock(&self->lock);
+    if (!first)
+        return "sm_arena_refused";
+    NA_SM_STEP();
+    hg_lock(&addr->lock);
+    (void) na_sm_reach_say(addr, NA_SM_GRANT, 0, NA_SUCCESS, -1);
+    hg_unlock(&addr->lock);
+    return "sm_rma_permits";
+}
+
+/* A packet about an arena. */
+static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
     struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     const char *counter = "sm_arena_stray";
@@ -12374,6 +12491,20 @@ HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
     else if (packet->kind == NA_SM_GRANT)
         counter = na_sm_reach_granted(addr, packet);
     hg_unlock(&addr->lock);
+    return counter;
+}
+
+HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    const char *counter;
+
+    if (packet->slot == 0 && packet->kind == NA_SM_ASK)
+        counter = na_sm_reach_admit(self, addr);
+    else if (packet->slot == 0 && packet->kind == NA_SM_GRANT)
+        counter = na_sm_reach_permitted(self, addr);
+    else
+        counter = na_sm_reach_hear_arena(self, addr, packet);
     if (counter != NULL)
         self->base.core->count(&self->base, counter, 1);
 }
@@ -13042,6 +13173,11 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * sees the other. A direction has NA_SM_HAZARDS words, so that as many threads
  * can copy at a time; none is free: later.
  *
+ * Only peers that asked are looked at, and an initiator asks a peer once, before
+ * it first touches memory of its (ASK 0; see sm_reach.h). Operations wait for
+ * the answer, which needs the peer's progress; one that goes meanwhile, or says
+ * goodbye, ends the wait.
+ *
  * Hazards count as long as their pair does, so a pair must not end under a
  * piece: pieces begin while the state is READY only, and the words of a goodbye
  * wait for those under way. A pair that breaks ends with the process.
@@ -13190,7 +13326,9 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
         hg_log_error("sm", "HG_SM_RMA=%s: not auto, vm, map or copy", mode);
         return NA_INVALID_ARG;
     }
+    hg_list_init(&self->movers);
     hg_list_init(&self->transfers);
+    hg_list_init(&self->unmet);
     self->slots_used = (uint64_t *) hg_mem_calloc(
         (NA_SM_SLOTS + 63) / 64, sizeof(*self->slots_used));
     if (self->slots_used == NULL) {
@@ -13209,6 +13347,7 @@ HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
     if (self->slots_used == NULL)
         return;
     assert(hg_list_is_empty(&self->transfers) && self->moving == NULL);
+    assert(hg_list_is_empty(&self->unmet));
     pthread_cond_destroy(&self->moved);
     hg_mem_free(self->slots_used);
     self->slots_used = NULL;
@@ -13294,19 +13433,15 @@ static bool na_sm_rma_names(const _Atomic uint64_t *hazards, uint32_t slot)
  * registered in a slot. The class lock is held. */
 static bool na_sm_rma_is_touched(struct na_sm_class *self, uint32_t slot)
 {
-    uint32_t left = self->pairs;
-    uint32_t i;
+    const struct na_link *link;
 
     if (na_sm_rma_names(self->own_hazards, slot))
         return true;
-    for (i = 0; i < NA_SM_PEERS && left > 0; i++) {
-        const struct na_sm_addr *addr = atomic_load(&self->slots[i]);
+    for (link = self->movers.next; link != &self->movers; link = link->next) {
+        const struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, mover);
 
-        if (addr == NULL)
-            continue;
-        left--;
-        if (addr->shared != NULL &&
-            na_sm_rma_names(
+        if (na_sm_rma_names(
                 addr->shared->control[addr->dialled ? 1 : 0].hazard, slot) &&
             !na_sm_peer_has_ended(addr))
             return true;
@@ -13410,8 +13545,8 @@ static void na_sm_rma_leave(
     self->base.core->wake(&self->base);
 }
 
-/* NA_AGAIN: as many pieces as can be are under way; NA_OPNOTSUPPORT: it is not
- * connected. Who ends a connection changes its state, then waits for the bits:
+/* NA_AGAIN: as many pieces as can be are under way, or the peer is asked for
+ * its permit; NA_OPNOTSUPPORT: it is not connected. Who ends a connection changes its state, then waits for the bits:
  * of it and us, who do the reverse, one sees the other. */
 static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_touch *touch)
@@ -13432,6 +13567,11 @@ static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     if (!own && atomic_load(&addr->state) != NA_SM_READY) {
         na_sm_rma_leave(self, touch);
         return NA_OPNOTSUPPORT;
+    }
+    if (!own && HG_UNLIKELY(atomic_load(&addr->permit) != NA_SM_PERMIT_HERE)) {
+        na_sm_reach_permit(addr);
+        na_sm_rma_leave(self, touch);
+        return NA_AGAIN;
     }
     touch->owner = own ? self->public_page : addr->peer_public;
     touch->hazard = own
@@ -13851,16 +13991,22 @@ static na_return_t na_sm_rma_hand_over(
     return op->type == NA_CB_PUT ? na_emul_put(op) : na_emul_get(op);
 }
 
+/* Have it wait, for its turn or for what comes before; the class lock is held,
+ * so that nobody who ends that wait is missed. */
+static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
+{
+    const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    bool asked = na_sm_peer_state(addr) == NA_SM_READY &&
+        atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
+
+    na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
+}
+
 static void na_sm_rma_queue(struct na_sm_class *self, struct na_op *op)
 {
-    bool wake;
-
     hg_lock(&self->lock);
-    na_sm_op_push(&self->transfers, op);
-    wake = self->sleepers > 0;
-    hg_unlock(&self->lock);
-    if (wake)
-        self->base.core->wake(&self->base);
+    na_sm_rma_enlist(self, op);
+    na_sm_peer_unlock(self);
 }
 
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
@@ -13921,7 +14067,7 @@ static bool na_sm_rma_pause(
     hg_lock(&self->lock);
     canceled = self->moving_canceled;
     if (!gone && !canceled)
-        na_sm_op_push(&self->transfers, op);
+        na_sm_rma_enlist(self, op);
     self->moving = NULL;
     pthread_cond_broadcast(&self->moved);
     hg_unlock(&self->lock);
@@ -13967,12 +14113,30 @@ static bool na_sm_rma_is_of(const struct na_op *op,
     return op->context == context || op->local == mem;
 }
 
+/* Move what is theirs from one list to another; the class lock is held. */
+static void na_sm_rma_take(struct na_link *to, struct na_link *from,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    struct na_link *link, *next;
+
+    for (link = from->next; link != from; link = next) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        next = link->next;
+        if (na_sm_rma_is_of(op, context, mem)) {
+            hg_list_remove(link);
+            na_sm_op_of(op)->held = false;
+            hg_list_push(to, link);
+        }
+    }
+}
+
 /* End what is queued of them with NA_CANCELED, and wait for the piece under
  * way, after which it ends so, too. */
 static void na_sm_rma_end(struct na_sm_class *self,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
-    struct na_link canceled, *link, *next;
+    struct na_link canceled;
 
     hg_list_init(&canceled);
     hg_lock(&self->lock);
@@ -13984,16 +14148,8 @@ static void na_sm_rma_end(struct na_sm_class *self,
             (void) hg_lock_wait_until(
                 &self->moved, &self->lock, HG_CLOCK_NEVER);
     }
-    for (link = self->transfers.next; link != &self->transfers; link = next) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        next = link->next;
-        if (na_sm_rma_is_of(op, context, mem)) {
-            hg_list_remove(link);
-            na_sm_op_of(op)->held = false;
-            hg_list_push(&canceled, link);
-        }
-    }
+    na_sm_rma_take(&canceled, &self->transfers, context, mem);
+    na_sm_rma_take(&canceled, &self->unmet, context, mem);
     hg_unlock(&self->lock);
     na_sm_peer_complete(self, &canceled, NA_CANCELED);
 }

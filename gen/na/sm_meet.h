@@ -28,7 +28,7 @@
  *
  * `slot` is the bit that the other side sets in our hint page; `name`, of
  * HELLO, where the dialler listens, or nothing. After that the socket carries
- * bells, of one byte, what is said about arenas (see sm_reach.h), and the news
+ * bells, of one byte, what is said about memory (see sm_reach.h), and the news
  * of its end.
  *
  * Locking: none. Must not know: addresses, rings.
@@ -50,7 +50,7 @@ enum na_sm_packet_kind {
     NA_SM_HELLO,
     NA_SM_WELCOME,
     NA_SM_REFUSE,
-    NA_SM_ASK, /* for an arena, whose id is in `slot` */
+    NA_SM_ASK, /* for an arena, whose id is in `slot`, or the permit */
     NA_SM_GRANT
 };
 

@@ -13,7 +13,8 @@
 HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
 {
     bool wake = self->sleepers > 0 &&
-        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying));
+        (self->tick < self->timer_at || !hg_list_is_empty(&self->dying) ||
+            !hg_list_is_empty(&self->transfers));
 
     hg_unlock(&self->lock);
     if (wake)
@@ -44,6 +45,7 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     addr->watch = NA_SM_WATCH_PEER;
     hg_list_init(&addr->link);
     hg_list_init(&addr->turn);
+    hg_list_init(&addr->mover);
     hg_list_init(&addr->lookups);
     hg_list_init(&addr->sends);
     hg_list_init(&addr->closers);
@@ -148,6 +150,7 @@ HG_PRIVATE void na_sm_peer_move(struct na_sm_addr *addr, enum na_sm_state state)
     hg_lock(&addr->lock);
     atomic_store(&addr->state, state);
     hg_unlock(&addr->lock);
+    na_sm_peer_resume(na_sm_of(addr->base.na_class));
     NA_SM_STEP();
 }
 
@@ -272,6 +275,8 @@ HG_PRIVATE void na_sm_peer_part(
     atomic_store(&addr->stalled, false);
     atomic_store(&addr->held, false);
     atomic_store(&addr->vm, NA_SM_VM_UNTRIED);
+    atomic_store(&addr->permit, NA_SM_PERMIT_NONE);
+    hg_list_remove(&addr->mover);
     addr->owes_bye = false;
     addr->owes_ack = false;
 }

@@ -63,6 +63,9 @@ enum na_sm_state {
 /* Whether the kernel copies to and from a peer's memory. */
 enum na_sm_vm { NA_SM_VM_UNTRIED, NA_SM_VM_WORKS, NA_SM_VM_DENIED };
 
+/* Whether a peer looks out for us when it withdraws memory. */
+enum na_sm_permit { NA_SM_PERMIT_NONE, NA_SM_PERMIT_ASKED, NA_SM_PERMIT_HERE };
+
 enum na_sm_rma_mode {
     NA_SM_RMA_AUTO, /* the kernel copies where it can */
     NA_SM_RMA_VM,   /* it must */
@@ -89,6 +92,7 @@ struct na_sm_addr {
     enum na_sm_watch watch;
     struct na_link link;     /* class->addrs; while on it, one reference */
     struct na_link turn;     /* class->dialling, closing or dying */
+    struct na_link mover;    /* class->movers */
     struct na_sm_addr *next; /* of those whose names have one hash */
     uint64_t hash;
     struct na_sm_name where; /* if dialled */
@@ -107,6 +111,7 @@ struct na_sm_addr {
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     _Atomic int vm;               /* enum na_sm_vm, of this connection */
+    _Atomic int permit; /* enum na_sm_permit; address lock, to change it */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -181,7 +186,9 @@ struct na_sm_class {
     _Atomic unsigned sleepers; /* read without it */
     uint64_t *slots_used;      /* bits of the public page's slots */
     uint32_t slots_at;         /* where to look for a free one */
+    struct na_link movers;     /* peers that may touch memory of ours */
     struct na_link transfers;  /* puts and gets that wait for their turn */
+    struct na_link unmet;      /* ... and for a peer's permit, before that */
     struct na_op *moving;      /* the one that has it, or NULL */
     uint64_t moving_id;
     bool moving_canceled;
@@ -270,6 +277,13 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
 /* A slot for a pair; the class lock is held. NA_AGAIN, logged: all taken. */
 HG_PRIVATE na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* What waited for a permit looks again; the class lock is held, to be left by
+ * na_sm_peer_unlock. */
+static inline void na_sm_peer_resume(struct na_sm_class *self)
+{
+    hg_list_splice(&self->transfers, &self->unmet);
+}
 
 /* Change a state; the class lock is held. */
 HG_PRIVATE void na_sm_peer_move(

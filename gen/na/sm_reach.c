@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+#define NA_SM_REACH_YAMA "/proc/sys/kernel/yama/ptrace_scope"
+
 /* Say something about an arena; the address lock is held. */
 static na_return_t na_sm_reach_say(struct na_sm_addr *addr,
     enum na_sm_packet_kind kind, uint32_t id, na_return_t reason, int fd)
@@ -65,6 +67,34 @@ HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
                                               : NA_SM_REACH_ASKED;
 }
 
+HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
+{
+    hg_lock(&addr->lock);
+    if (atomic_load(&addr->permit) == NA_SM_PERMIT_NONE &&
+        na_sm_peer_state(addr) == NA_SM_READY &&
+        na_sm_reach_say(addr, NA_SM_ASK, 0, NA_SUCCESS, -1) == NA_SUCCESS)
+        atomic_store(&addr->permit, NA_SM_PERMIT_ASKED);
+    hg_unlock(&addr->lock);
+}
+
+/* What came of an ASK for the permit. */
+static const char *na_sm_reach_permitted(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    bool asked;
+
+    hg_lock(&self->lock);
+    hg_lock(&addr->lock);
+    asked = atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
+    if (asked)
+        atomic_store(&addr->permit, NA_SM_PERMIT_HERE);
+    hg_unlock(&addr->lock);
+    if (asked)
+        na_sm_peer_resume(self);
+    na_sm_peer_unlock(self);
+    return asked ? NULL : "sm_arena_stray";
+}
+
 /* What came of an ASK; what to count, or NULL. */
 static const char *na_sm_reach_granted(
     struct na_sm_addr *addr, const struct na_sm_packet *packet)
@@ -113,7 +143,58 @@ static const char *na_sm_reach_grant(
     return "sm_arena_granted";
 }
 
-HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
+/* Whether the file of Yama says that a process may let others in. */
+static bool na_sm_reach_may_open(const char *path)
+{
+    char text[4] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = -1;
+
+    if (fd >= 0) {
+        size = read(fd, text, sizeof(text) - 1);
+        (void) close(fd);
+    }
+    return size > 0 && text[0] == '1' && (text[1] == '\0' || text[1] == '\n');
+}
+
+/* Let the processes of our user read our memory, once, where only those may
+ * whom a process lets in. */
+static void na_sm_reach_open_up(void)
+{
+    static _Atomic bool done;
+
+    if (atomic_exchange(&done, true) || !na_sm_reach_may_open(NA_SM_REACH_YAMA))
+        return;
+    if (prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0)
+        hg_log_info("sm",
+            "all processes of this user may read this one's memory now "
+            "(PR_SET_PTRACER), for peers that move bulk data");
+}
+
+/* Answer an ASK for the permit: heed the peer, then say so. */
+static const char *na_sm_reach_admit(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    bool first;
+
+    if (self->rma_mode != NA_SM_RMA_COPY)
+        na_sm_reach_open_up();
+    hg_lock(&self->lock);
+    first = hg_list_is_empty(&addr->mover);
+    if (first)
+        hg_list_push(&self->movers, &addr->mover);
+    hg_unlock(&self->lock);
+    if (!first)
+        return "sm_arena_refused";
+    NA_SM_STEP();
+    hg_lock(&addr->lock);
+    (void) na_sm_reach_say(addr, NA_SM_GRANT, 0, NA_SUCCESS, -1);
+    hg_unlock(&addr->lock);
+    return "sm_rma_permits";
+}
+
+/* A packet about an arena. */
+static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
     struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     const char *counter = "sm_arena_stray";
@@ -124,6 +205,20 @@ HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
     else if (packet->kind == NA_SM_GRANT)
         counter = na_sm_reach_granted(addr, packet);
     hg_unlock(&addr->lock);
+    return counter;
+}
+
+HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
+    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+{
+    const char *counter;
+
+    if (packet->slot == 0 && packet->kind == NA_SM_ASK)
+        counter = na_sm_reach_admit(self, addr);
+    else if (packet->slot == 0 && packet->kind == NA_SM_GRANT)
+        counter = na_sm_reach_permitted(self, addr);
+    else
+        counter = na_sm_reach_hear_arena(self, addr, packet);
     if (counter != NULL)
         self->base.core->count(&self->base, counter, 1);
 }

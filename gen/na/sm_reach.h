@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_reach: how a peer's arenas come to be mapped here, on the pair's socket.
+ * sm_reach: what is agreed on the pair's socket before an initiator touches a
+ * peer's memory: a permit to do so, and how its arenas come to be mapped here.
  *
  *     initiator                          owner
  *       ASK: arena id ------------------->
@@ -16,12 +17,23 @@
  *     sm_arena_granted   arenas that were given to peers
  *     sm_arena_refused   ASK for what there is not, or was granted before
  *     sm_arena_stray     GRANT that nobody asked for, or of no arena
+ *     sm_rma_permits     peers that may touch memory
+ *
+ * Id 0 is no arena but the permit, always granted and without a descriptor.
+ * From then on, and only then, the owner heeds the peer's hazard words: so who
+ * withdraws memory looks at those few of its peers who move any. For the permit
+ * transfers wait.
+ *
+ * Linux may let nobody but its ancestors read a process's memory (Yama, where
+ * ptrace_scope is 1), unless the process says so. Before the first permit the
+ * owner does: PR_SET_PTRACER, for every process of its user, and one info line
+ * tells. A process that does not want that has HG_SM_RMA=copy.
  *
  * The descriptor is closed once it is mapped, so a peer never has more than
  * two. A mapped arena is open to the peer as a whole.
  *
- * Locking: the table of windows and the marks of grants are guarded by the
- * address lock; packets are the polling thread's.
+ * Locking: the table of windows, the marks of grants and our permit are guarded
+ * by the address lock, whom we permitted by the class lock; packets are the polling thread's.
  */
 #ifndef HG_GEN_NA_SM_REACH_H
 #define HG_GEN_NA_SM_REACH_H
@@ -41,6 +53,10 @@ enum na_sm_reach {
  * running otherwise. Asks the peer at the first use of an arena. */
 HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
     uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
+
+/* Ask a peer for its permit, unless that was done. A failure is found out by
+ * asking again. */
+HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr);
 
 /* A packet came from a peer after the connection began; its descriptors stay
  * the caller's. */

@@ -50,7 +50,9 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
         hg_log_error("sm", "HG_SM_RMA=%s: not auto, vm, map or copy", mode);
         return NA_INVALID_ARG;
     }
+    hg_list_init(&self->movers);
     hg_list_init(&self->transfers);
+    hg_list_init(&self->unmet);
     self->slots_used = (uint64_t *) hg_mem_calloc(
         (NA_SM_SLOTS + 63) / 64, sizeof(*self->slots_used));
     if (self->slots_used == NULL) {
@@ -69,6 +71,7 @@ HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
     if (self->slots_used == NULL)
         return;
     assert(hg_list_is_empty(&self->transfers) && self->moving == NULL);
+    assert(hg_list_is_empty(&self->unmet));
     pthread_cond_destroy(&self->moved);
     hg_mem_free(self->slots_used);
     self->slots_used = NULL;
@@ -154,19 +157,15 @@ static bool na_sm_rma_names(const _Atomic uint64_t *hazards, uint32_t slot)
  * registered in a slot. The class lock is held. */
 static bool na_sm_rma_is_touched(struct na_sm_class *self, uint32_t slot)
 {
-    uint32_t left = self->pairs;
-    uint32_t i;
+    const struct na_link *link;
 
     if (na_sm_rma_names(self->own_hazards, slot))
         return true;
-    for (i = 0; i < NA_SM_PEERS && left > 0; i++) {
-        const struct na_sm_addr *addr = atomic_load(&self->slots[i]);
+    for (link = self->movers.next; link != &self->movers; link = link->next) {
+        const struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, mover);
 
-        if (addr == NULL)
-            continue;
-        left--;
-        if (addr->shared != NULL &&
-            na_sm_rma_names(
+        if (na_sm_rma_names(
                 addr->shared->control[addr->dialled ? 1 : 0].hazard, slot) &&
             !na_sm_peer_has_ended(addr))
             return true;
@@ -270,8 +269,8 @@ static void na_sm_rma_leave(
     self->base.core->wake(&self->base);
 }
 
-/* NA_AGAIN: as many pieces as can be are under way; NA_OPNOTSUPPORT: it is not
- * connected. Who ends a connection changes its state, then waits for the bits:
+/* NA_AGAIN: as many pieces as can be are under way, or the peer is asked for
+ * its permit; NA_OPNOTSUPPORT: it is not connected. Who ends a connection changes its state, then waits for the bits:
  * of it and us, who do the reverse, one sees the other. */
 static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_touch *touch)
@@ -292,6 +291,11 @@ static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     if (!own && atomic_load(&addr->state) != NA_SM_READY) {
         na_sm_rma_leave(self, touch);
         return NA_OPNOTSUPPORT;
+    }
+    if (!own && HG_UNLIKELY(atomic_load(&addr->permit) != NA_SM_PERMIT_HERE)) {
+        na_sm_reach_permit(addr);
+        na_sm_rma_leave(self, touch);
+        return NA_AGAIN;
     }
     touch->owner = own ? self->public_page : addr->peer_public;
     touch->hazard = own
@@ -711,16 +715,22 @@ static na_return_t na_sm_rma_hand_over(
     return op->type == NA_CB_PUT ? na_emul_put(op) : na_emul_get(op);
 }
 
+/* Have it wait, for its turn or for what comes before; the class lock is held,
+ * so that nobody who ends that wait is missed. */
+static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
+{
+    const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    bool asked = na_sm_peer_state(addr) == NA_SM_READY &&
+        atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
+
+    na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
+}
+
 static void na_sm_rma_queue(struct na_sm_class *self, struct na_op *op)
 {
-    bool wake;
-
     hg_lock(&self->lock);
-    na_sm_op_push(&self->transfers, op);
-    wake = self->sleepers > 0;
-    hg_unlock(&self->lock);
-    if (wake)
-        self->base.core->wake(&self->base);
+    na_sm_rma_enlist(self, op);
+    na_sm_peer_unlock(self);
 }
 
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
@@ -781,7 +791,7 @@ static bool na_sm_rma_pause(
     hg_lock(&self->lock);
     canceled = self->moving_canceled;
     if (!gone && !canceled)
-        na_sm_op_push(&self->transfers, op);
+        na_sm_rma_enlist(self, op);
     self->moving = NULL;
     pthread_cond_broadcast(&self->moved);
     hg_unlock(&self->lock);
@@ -827,12 +837,30 @@ static bool na_sm_rma_is_of(const struct na_op *op,
     return op->context == context || op->local == mem;
 }
 
+/* Move what is theirs from one list to another; the class lock is held. */
+static void na_sm_rma_take(struct na_link *to, struct na_link *from,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    struct na_link *link, *next;
+
+    for (link = from->next; link != from; link = next) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        next = link->next;
+        if (na_sm_rma_is_of(op, context, mem)) {
+            hg_list_remove(link);
+            na_sm_op_of(op)->held = false;
+            hg_list_push(to, link);
+        }
+    }
+}
+
 /* End what is queued of them with NA_CANCELED, and wait for the piece under
  * way, after which it ends so, too. */
 static void na_sm_rma_end(struct na_sm_class *self,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
-    struct na_link canceled, *link, *next;
+    struct na_link canceled;
 
     hg_list_init(&canceled);
     hg_lock(&self->lock);
@@ -844,16 +872,8 @@ static void na_sm_rma_end(struct na_sm_class *self,
             (void) hg_lock_wait_until(
                 &self->moved, &self->lock, HG_CLOCK_NEVER);
     }
-    for (link = self->transfers.next; link != &self->transfers; link = next) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        next = link->next;
-        if (na_sm_rma_is_of(op, context, mem)) {
-            hg_list_remove(link);
-            na_sm_op_of(op)->held = false;
-            hg_list_push(&canceled, link);
-        }
-    }
+    na_sm_rma_take(&canceled, &self->transfers, context, mem);
+    na_sm_rma_take(&canceled, &self->unmet, context, mem);
     hg_unlock(&self->lock);
     na_sm_peer_complete(self, &canceled, NA_CANCELED);
 }

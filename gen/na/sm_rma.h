@@ -27,6 +27,11 @@
  * sees the other. A direction has NA_SM_HAZARDS words, so that as many threads
  * can copy at a time; none is free: later.
  *
+ * Only peers that asked are looked at, and an initiator asks a peer once, before
+ * it first touches memory of its (ASK 0; see sm_reach.h). Operations wait for
+ * the answer, which needs the peer's progress; one that goes meanwhile, or says
+ * goodbye, ends the wait.
+ *
  * Hazards count as long as their pair does, so a pair must not end under a
  * piece: pieces begin while the state is READY only, and the words of a goodbye
  * wait for those under way. A pair that breaks ends with the process.

@@ -470,16 +470,17 @@ HG_TEST(a_transfer_is_canceled_between_pieces)
     remote = ends_remote(&end, addr);
     HG_CHECK_OK(NA_Mem_handle_create(
         end.na_class, bytes, ENDS_MEMORY, NA_MEM_READWRITE, &local));
+    HG_CHECK_OK(rma_move(&end, false, local, remote, 0, 1, addr));
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &call, local,
         0, remote, 0, ENDS_MEMORY, addr, &call.id));
     (void) NA_Progress(end.na_class, end.context, 0); /* one piece */
-    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 1);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 2);
     HG_CHECK_OK(NA_Cancel(end.na_class, end.context, call.id));
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
     ends_unmap(bytes, ENDS_MEMORY);
     HG_CHECK_RET(conform_wait(&end, &call), NA_CANCELED);
-    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 1);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_calls"), 2);
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);

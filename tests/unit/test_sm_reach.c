@@ -348,6 +348,177 @@ HG_TEST(reach_carries_transfers)
     reach_close(&owner);
 }
 
+/* ---- The permit ---- */
+
+static unsigned reach_movers(const struct reach_end *end)
+{
+    const struct na_link *head = &na_sm_of(end->na_class)->movers;
+    const struct na_link *link;
+    unsigned n = 0;
+
+    for (link = head->next; link != head; link = link->next)
+        n++;
+    return n;
+}
+
+struct reach_memory {
+    unsigned char theirs[4096], ours[4096];
+    na_mem_handle_t mem, remote, local;
+};
+
+static void reach_share(struct reach_memory *memory, struct reach_end *owner,
+    struct reach_end *user)
+{
+    unsigned char wire[NA_SM_RMA_HANDLE];
+
+    HG_CHECK_OK(NA_Mem_handle_create(owner->na_class, memory->theirs,
+        sizeof(memory->theirs), NA_MEM_READWRITE, &memory->mem));
+    HG_CHECK_OK(NA_Mem_register(owner->na_class, memory->mem));
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        owner->na_class, wire, sizeof(wire), memory->mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        user->na_class, &memory->remote, wire, sizeof(wire)));
+    HG_CHECK_OK(NA_Mem_handle_create(user->na_class, memory->ours,
+        sizeof(memory->ours), NA_MEM_READWRITE, &memory->local));
+}
+
+static void reach_unshare(struct reach_memory *memory, struct reach_end *owner,
+    struct reach_end *user)
+{
+    if (owner->na_class != NULL)
+        HG_CHECK_OK(NA_Mem_handle_free(owner->na_class, memory->mem));
+    HG_CHECK_OK(NA_Mem_handle_free(user->na_class, memory->remote));
+    HG_CHECK_OK(NA_Mem_handle_free(user->na_class, memory->local));
+}
+
+static void reach_begin(struct reach_memory *memory, struct reach_end *user,
+    struct reach_op *op, na_op_id_t *id)
+{
+    memset(op, 0, sizeof(*op));
+    HG_CHECK_OK(
+        NA_Get(user->na_class, user->context, reach_moved, op, memory->local, 0,
+            memory->remote, 0, sizeof(memory->ours), user->peer, id));
+}
+
+/* Who moves memory asks first, and waits asleep; only who did is heeded when
+ * memory is withdrawn; until it goes. */
+HG_TEST(reach_permits_who_moves_memory)
+{
+    struct reach_end owner, user, idle;
+    struct reach_memory memory;
+    struct reach_op op, other;
+    na_op_id_t id;
+    unsigned i;
+
+    reach_open(&owner);
+    reach_open(&user);
+    reach_open(&idle);
+    reach_meet(&user, &owner);
+    reach_meet(&idle, &owner);
+    reach_share(&memory, &owner, &user);
+    HG_CHECK_EQ_INT(reach_movers(&owner), 0);
+    reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
+    reach_begin(&memory, &user, &other, &id);
+    for (i = 0; i < 100; i++)
+        reach_turn(&user);
+    HG_CHECK(!op.ended && !other.ended);
+    /* It could sleep; and what waits can be canceled. */
+    HG_CHECK(!na_sm_rma_has_work(na_sm_of(user.na_class)));
+    HG_CHECK_OK(NA_Cancel(user.na_class, user.context, id));
+    reach_turn(&user);
+    HG_CHECK(other.ended);
+    HG_CHECK_RET(other.ret, NA_CANCELED);
+    while (!op.ended) {
+        reach_turn(&owner);
+        reach_turn(&user);
+    }
+    HG_CHECK_OK(op.ret);
+    HG_CHECK_EQ_INT(reach_movers(&owner), 1);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_rma_permits"), 1);
+    reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
+    reach_turn(&user);
+    HG_CHECK(op.ended && op.ret == NA_SUCCESS); /* by itself */
+    reach_unshare(&memory, &owner, &user);
+    reach_close(&user);
+    while (reach_movers(&owner) > 0)
+        reach_turn(&owner);
+    reach_close(&idle);
+    reach_close(&owner);
+}
+
+/* An owner that goes before it answered ends the wait. */
+HG_TEST(reach_waits_for_no_permit_of_the_dead)
+{
+    struct reach_end owner, user;
+    struct reach_memory memory;
+    struct reach_op op;
+
+    hg_test_allow_log("");
+    reach_open(&owner);
+    reach_open(&user);
+    reach_meet(&user, &owner);
+    reach_share(&memory, &owner, &user);
+    reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
+    reach_turn(&user);
+    HG_CHECK(!op.ended);
+    HG_CHECK_OK(NA_Mem_handle_free(owner.na_class, memory.mem));
+    reach_close(&owner);
+    owner.na_class = NULL;
+    while (!op.ended)
+        reach_turn(&user);
+    HG_CHECK_RET(op.ret, NA_DISCONNECT);
+    reach_unshare(&memory, &owner, &user);
+    reach_close(&user);
+}
+
+/* Nor does a context that is destroyed wait, or memory that is freed. */
+HG_TEST(reach_waits_for_no_permit_at_the_end)
+{
+    struct reach_end owner, user;
+    struct reach_memory memory;
+    struct reach_op op;
+
+    reach_open(&owner);
+    reach_open(&user);
+    reach_meet(&user, &owner);
+    reach_share(&memory, &owner, &user);
+    reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
+    na_sm_rma_end_local(memory.local);
+    while (!op.ended)
+        reach_turn(&user);
+    HG_CHECK_RET(op.ret, NA_CANCELED);
+    reach_unshare(&memory, &owner, &user);
+    reach_close(&user);
+    reach_close(&owner);
+}
+
+/* What Yama's file may say; without Yama nothing is opened, and nobody is
+ * told. */
+HG_TEST(reach_opens_up_where_it_may)
+{
+    static const struct {
+        const char *text;
+        bool may;
+    } cases[] = {{"0\n", false}, {"1\n", true}, {"1", true}, {"2\n", false},
+        {"3\n", false}, {"", false}, {"10\n", false}, {"\n", false}};
+    char path[] = "/tmp/hg-yama-XXXXXX";
+    int fd = mkstemp(path);
+    size_t i;
+
+    HG_CHECK(fd >= 0);
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t size = strlen(cases[i].text);
+
+        HG_CHECK(ftruncate(fd, 0) == 0);
+        HG_CHECK(pwrite(fd, cases[i].text, size, 0) == (ssize_t) size);
+        HG_CHECK_EQ_INT(na_sm_reach_may_open(path), cases[i].may);
+    }
+    (void) close(fd);
+    HG_CHECK(unlink(path) == 0);
+    HG_CHECK(!na_sm_reach_may_open(path));
+    na_sm_reach_open_up();
+}
+
 /* ---- Who says what nobody would ---- */
 
 static void reach_say(struct reach_end *from, enum na_sm_packet_kind kind,
@@ -391,10 +562,16 @@ HG_TEST(reach_grants_once_however_often_it_is_asked)
     }
     reach_turn_until(&owner, "sm_arena_refused", 499);
     HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), 1);
+    /* The permit neither. */
+    for (i = 0; i < 3; i++)
+        reach_say(&hostile, NA_SM_ASK, 0, NULL, 0);
+    reach_turn_until(&owner, "sm_arena_refused", 501);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_rma_permits"), 1);
+    HG_CHECK_EQ_INT(reach_movers(&owner), 1);
     /* Nor does it wait for who asks and does not listen. */
     for (i = 0; i < 500; i++) {
         reach_say(&hostile, NA_SM_ASK, 2 + i, NULL, 0);
-        reach_turn_until(&owner, "sm_arena_refused", 500 + i);
+        reach_turn_until(&owner, "sm_arena_refused", 502 + i);
     }
     reach_turn(&hostile); /* a GRANT that it did not ask for */
     reach_turn_until(&hostile, "sm_arena_stray", 1);
