@@ -485,6 +485,16 @@ HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self)
     return n;
 }
 
+/* Nothing came from a peer, and nothing is queued for it: there are thousands
+ * of these, so that this is all that is done for one. */
+static bool na_sm_flow_is_silent(const struct na_sm_addr *addr)
+{
+    return !atomic_load_explicit(&addr->open, memory_order_relaxed) ||
+        (!na_sm_in_has(&addr->in) &&
+            !atomic_load_explicit(&addr->waiting, memory_order_relaxed) &&
+            !atomic_load_explicit(&addr->stalled, memory_order_relaxed));
+}
+
 HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
 {
     uint32_t left = self->pairs;
@@ -497,7 +507,8 @@ HG_PRIVATE unsigned na_sm_flow_visit_all(struct na_sm_class *self)
         if (addr == NULL)
             continue;
         left--;
-        n += na_sm_flow_visit(self, addr);
+        if (!na_sm_flow_is_silent(addr))
+            n += na_sm_flow_visit(self, addr);
     }
     return n;
 }
