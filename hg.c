@@ -213,7 +213,8 @@ HG_PRIVATE unsigned hg_log_errors(void);
  * SIGPIPE, and errno survives.
  *
  * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
- * hg_log_mutex, which is not held while a line is written or a sink runs.
+ * hg_log_mutex, which is not held while a line is written or a sink runs, but
+ * is while a process forks.
  * Allocates nothing, so that running out of memory can be logged.
  *
  * Must not know: who logs, but for the names that a filter may hold.
@@ -424,9 +425,27 @@ static void hg_log_read_environment(void)
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
+/* So that a child of fork can log. */
+static void hg_log_fork_prepare(void)
+{
+    pthread_mutex_lock(&hg_log_mutex);
+}
+
+static void hg_log_fork_end(void)
+{
+    pthread_mutex_unlock(&hg_log_mutex);
+}
+
+static void hg_log_begin(void)
+{
+    hg_log_read_environment();
+    (void) pthread_atfork(
+        hg_log_fork_prepare, hg_log_fork_end, hg_log_fork_end);
+}
+
 static void hg_log_init(void)
 {
-    pthread_once(&hg_log_once, hg_log_read_environment);
+    pthread_once(&hg_log_once, hg_log_begin);
 }
 
 HG_PRIVATE bool hg_log_on(int level)
@@ -2975,8 +2994,8 @@ struct na_class_core {
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
-    bool forked; /* this process is a child of the class's; set by a transport
-                    that cannot go on there, before anybody can look */
+    _Atomic bool forked; /* this process is a child of the class's */
+    _Atomic bool fork_told;
     struct na_completion thread_stop; /* queued to end the thread */
     struct na_context *thread_context;
     char *strings[NA_CORE_STRINGS]; /* copies: info's and the protocol */
@@ -3031,6 +3050,15 @@ static inline struct na_emul *na_class_emul(const struct na_class *na_class)
     return na_class_core_of(na_class)->emul;
 }
 
+/* Whether this process is a child of the one that opened the class: then
+ * nothing may be done with it. Asked before any lock is taken, since a thread
+ * that the child does not have may have held it. */
+static inline bool na_class_is_forked(const struct na_class *na_class)
+{
+    return HG_UNLIKELY(atomic_load_explicit(
+        &na_class_core_of(na_class)->forked, memory_order_relaxed));
+}
+
 /* Take note that a message came, for how to wait. */
 static inline void na_class_note_arrival(
     struct na_class *na_class, na_size_t size)
@@ -3061,6 +3089,12 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
  * pointer is known or it is not: what is behind it is never read to find out.
  * One that the allocator has given to a new object meanwhile is that object's.
  *
+ * fork: a child has no part in its parent's classes, of whatever transport:
+ * threads that it does not have may have held their locks, and left them in
+ * pieces. They are marked before fork returns, and whatever is tried with them
+ * is NA_FAULT, which is found out without a lock. Classes of its own it may
+ * open: so this room's own lock is held while a process forks.
+ *
  * Locking: a mutex guards the table of classes, a class's context_lock its
  * table of contexts. Looking up takes neither: entries are atomics, and there
  * are few. Who ends an object while others use it is on his own.
@@ -3076,20 +3110,21 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
 HG_PRIVATE na_return_t na_live_add(struct na_class *na_class);
 
 /* A layer begins to use a class, which can then not be retired; false: no such
- * class is open. And it ends. */
+ * class is open here. And it ends. */
 HG_PRIVATE bool na_live_hold(struct na_class *na_class);
 HG_PRIVATE void na_live_let_go(struct na_class *na_class);
 
 /* Take a class out, so that one thread closes it. NA_EXIST: a layer uses it;
  * NA_BUSY: it has contexts of the application's; NA_INVALID_ARG: no such class
- * is open. None of these is logged. */
+ * is open; NA_FAULT: it is the parent's. None of these is logged. */
 HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class);
 
 /* Contexts of the application's. */
 HG_PRIVATE unsigned na_live_contexts(struct na_class *na_class);
 
-/* What every public function begins with: NA_INVALID_ARG, logged with the
- * function's name, for NULL and for what is not open. */
+/* What every public function begins with, before it takes a lock:
+ * NA_INVALID_ARG, logged with the function's name, for NULL and for what is not
+ * open; NA_FAULT, logged once for each class, in a child of fork. */
 HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function);
 HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
@@ -3112,6 +3147,52 @@ static pthread_mutex_t na_live_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct na_class *) na_live_classes[NA_LIVE_CLASSES];
 static _Atomic unsigned na_live_high; /* no entry from here on was ever used */
 
+static pthread_once_t na_live_once = PTHREAD_ONCE_INIT;
+
+/* ---- Fork ---- */
+
+static void na_live_fork_prepare(void)
+{
+    hg_lock(&na_live_lock);
+}
+
+static void na_live_fork_parent(void)
+{
+    hg_unlock(&na_live_lock);
+}
+
+static void na_live_fork_child(void)
+{
+    unsigned high = atomic_load(&na_live_high);
+    unsigned i;
+
+    for (i = 0; i < high; i++) {
+        struct na_class *na_class = atomic_load(&na_live_classes[i]);
+
+        if (na_class != NULL)
+            atomic_store(&na_class_core_of(na_class)->forked, true);
+    }
+    hg_unlock(&na_live_lock);
+}
+
+static void na_live_begin(void)
+{
+    (void) pthread_atfork(
+        na_live_fork_prepare, na_live_fork_parent, na_live_fork_child);
+}
+
+/* NA_FAULT; said once. */
+static na_return_t na_live_refuse_forked(
+    const struct na_class *na_class, const char *function)
+{
+    if (!atomic_exchange(&na_class_core_of(na_class)->fork_told, true))
+        hg_log_error("cls",
+            "%s: the class belongs to the process that forked this one: open "
+            "another",
+            function);
+    return NA_FAULT;
+}
+
 /* ---- Classes ---- */
 
 /* The entry of a class; NULL. Exact under the lock, and for who knows that the
@@ -3133,6 +3214,7 @@ HG_PRIVATE na_return_t na_live_add(struct na_class *na_class)
 {
     unsigned i = 0;
 
+    (void) pthread_once(&na_live_once, na_live_begin);
     hg_lock(&na_live_lock);
     while (i < NA_LIVE_CLASSES && atomic_load(&na_live_classes[i]) != NULL)
         i++;
@@ -3153,7 +3235,8 @@ HG_PRIVATE bool na_live_hold(struct na_class *na_class)
     bool live;
 
     hg_lock(&na_live_lock);
-    live = na_class != NULL && na_live_find(na_class) != NULL;
+    live = na_class != NULL && na_live_find(na_class) != NULL &&
+        !na_class_is_forked(na_class);
     if (live)
         na_class_core_of(na_class)->layers++;
     hg_unlock(&na_live_lock);
@@ -3178,6 +3261,8 @@ HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
         entry = na_live_find(na_class);
     if (entry == NULL)
         ret = NA_INVALID_ARG;
+    else if (na_class_is_forked(na_class))
+        ret = NA_FAULT;
     else if (na_class_core_of(na_class)->layers > 0)
         ret = NA_EXIST;
     else if (na_live_contexts(na_class) > 0)
@@ -3192,7 +3277,9 @@ HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function)
 {
     if (HG_LIKELY(na_class != NULL && na_live_find(na_class) != NULL))
-        return NA_SUCCESS;
+        return na_class_is_forked(na_class)
+            ? na_live_refuse_forked(na_class, function)
+            : NA_SUCCESS;
     hg_log_error("cls", "%s: %s", function,
         na_class == NULL ? "the class is NULL" : "no such class is open");
     return NA_INVALID_ARG;
@@ -8471,8 +8558,8 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    /* What it would sleep on is shared with the parent. */
-    if (HG_UNLIKELY(na_class_core_of(context->na_class)->forked))
+    if (na_class_is_forked(
+            context->na_class)) /* whoever forked inside a call */
         return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
@@ -8872,6 +8959,8 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
         hg_log_error("ctx", "NA_Trigger: the context is NULL");
         return NA_INVALID_ARG;
     }
+    if (na_class_is_forked(context->na_class))
+        return na_live_check(context->na_class, "NA_Trigger");
     n = na_context_run(context, NA_LANES_ALL, max_count);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
@@ -14923,7 +15012,6 @@ static void na_sm_fork_child(void)
             HG_CONTAINER_OF(link, struct na_sm_class, live);
 
         atomic_store(&self->forked, true);
-        na_class_core_of(&self->base)->forked = true;
         for (at = self->addrs.next; at != &self->addrs; at = at->next)
             na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
         for (at = self->guests.next; at != &self->guests; at = at->next)
@@ -15629,9 +15717,11 @@ extern const struct na_plugin hg_na_ofi_plugin;
 extern const struct na_plugin hg_na_mpi_plugin;
 #endif
 
+/* Registered transports are only ever added, and counted when they stand in the
+ * table: the mutex is for who adds, and who looks takes none. */
 static pthread_mutex_t na_plugins_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct na_plugin *na_plugins_registered[NA_PLUGINS_MAX];
-static unsigned na_plugins_count;
+static _Atomic unsigned na_plugins_count;
 
 /* The i-th transport compiled in, in order of preference; NULL past the
  * last. */
@@ -15717,10 +15807,8 @@ static void na_plugins_tell_none(const struct na_uri *uri)
     unsigned i;
 
     names[0] = '\0';
-    hg_lock(&na_plugins_lock);
     for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++)
         na_plugins_list(plugin, names, sizeof(names));
-    hg_unlock(&na_plugins_lock);
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
         uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names,
@@ -15732,12 +15820,10 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
     const struct na_plugin *found = NULL;
     unsigned i;
 
-    hg_lock(&na_plugins_lock);
     for (i = na_plugins_count; i > 0 && found == NULL; i--) {
         if (na_plugins_speaks(na_plugins_registered[i - 1], uri))
             found = na_plugins_registered[i - 1];
     }
-    hg_unlock(&na_plugins_lock);
     for (i = 0; found == NULL && na_plugins_builtin(i) != NULL; i++) {
         if (na_plugins_speaks(na_plugins_builtin(i), uri))
             found = na_plugins_builtin(i);
@@ -15773,10 +15859,12 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
         return NA_INVALID_ARG;
     }
     hg_lock(&na_plugins_lock);
-    if (na_plugins_count < NA_PLUGINS_MAX)
-        na_plugins_registered[na_plugins_count++] = plugin;
-    else
+    if (na_plugins_count < NA_PLUGINS_MAX) {
+        na_plugins_registered[na_plugins_count] = plugin;
+        na_plugins_count++;
+    } else {
         ret = NA_AGAIN;
+    }
     hg_unlock(&na_plugins_lock);
     if (ret != NA_SUCCESS)
         hg_log_error("cls", "no more than %d transports can be registered",
@@ -19416,6 +19504,12 @@ static void hg_bulk_unkeep(void *object)
     hg_bulk_unref((struct hg_bulk *) object);
 }
 
+/* Whether its layer is that of the process which forked this one. */
+static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
+{
+    return bulk->layer != NULL && na_class_is_forked(bulk->layer->na_class);
+}
+
 static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 {
     uint32_t length = 0;
@@ -19425,7 +19519,7 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 
     if (bulk == NULL)
         return hg_proc_uint32_t(proc, &length);
-    if (bulk->layer == NULL) {
+    if (bulk->layer == NULL || hg_bulk_is_forked(bulk)) {
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return hg_proc_fail(proc, HG_FAULT);
     }
@@ -19483,7 +19577,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
-        if (*bulk != NULL)
+        if (*bulk != NULL && !hg_bulk_is_forked(*bulk))
             hg_bulk_unref(*bulk);
         *bulk = NULL;
         return HG_SUCCESS;
@@ -22733,6 +22827,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
  *     close:  from "open, 0 inside" to "closed" in one step, or not at all;
  *             to close both, the bulk gate is held meanwhile: who comes waits
  *
+ * fork: a child has no part in its parent's layer, in which a thread may have
+ * been that it does not have. It finds the gates closed, for good.
+ *
  * Locking: a gate is one atomic word, so passing it waits for nobody, but for a
  * moment while both are being closed. A mutex serializes beginnings and endings
  * (rooms above this one do both), and guards what they decide by. It is not
@@ -22773,7 +22870,16 @@ HG_PRIVATE bool hg_layer_close_bulk(void);
 /* Close both gates, or neither: nobody is turned away by the attempt. */
 HG_PRIVATE bool hg_layer_close_both(void);
 
+/* This process is a child of one whose layer was not at rest: close both
+ * gates, whoever is inside, and let no layer begin. By the only thread. */
+HG_PRIVATE void hg_layer_fork(void);
+
+/* Whether it is such a child (logged once, unless `function` is NULL): HG_FAULT. Asked
+ * before a lock is taken by what does not enter. */
+HG_PRIVATE bool hg_layer_is_forked(const char *function);
+
 /* Around beginnings and endings. */
+HG_PRIVATE bool hg_layer_try_lock(void);
 HG_PRIVATE void hg_layer_lock(void);
 HG_PRIVATE void hg_layer_unlock(void);
 
@@ -22806,6 +22912,9 @@ static struct hg_bulk_layer *hg_layer_bulk;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+static bool hg_layer_forked; /* set while there is one thread */
+static _Atomic bool hg_layer_fork_told;
+
 /* ---- Gates ---- */
 
 static bool hg_layer_pass(_Atomic uint32_t *gate)
@@ -22827,7 +22936,8 @@ static void hg_layer_go(_Atomic uint32_t *gate)
 {
     uint32_t before = atomic_fetch_sub_explicit(gate, 1, memory_order_release);
 
-    assert((before & HG_LAYER_CLOSED) == 0 && before > 0);
+    assert((before & HG_LAYER_CLOSED) == 0 || hg_layer_forked);
+    assert((before & ~HG_LAYER_CLOSED) > 0);
     (void) before;
 }
 
@@ -22853,6 +22963,8 @@ HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
 {
     if (hg_layer_pass(&hg_layer_gate))
         return hg_layer_context;
+    if (hg_layer_is_forked(function))
+        return NULL;
     hg_log_error(
         "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
@@ -22881,7 +22993,7 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
 {
     if (hg_layer_pass(&hg_layer_bulk_gate))
         return hg_layer_bulk;
-    if (function != NULL)
+    if (function != NULL && !hg_layer_is_forked(function))
         hg_log_error(
             "bulk", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
@@ -22917,6 +23029,34 @@ HG_PRIVATE bool hg_layer_close_both(void)
         atomic_fetch_or(&hg_layer_bulk_gate, HG_LAYER_CLOSED);
     atomic_fetch_and(&hg_layer_bulk_gate, ~HG_LAYER_HELD);
     return closed;
+}
+
+static void hg_layer_fork_gate(_Atomic uint32_t *gate)
+{
+    atomic_fetch_or(gate, HG_LAYER_CLOSED);
+    atomic_fetch_and(gate, ~HG_LAYER_HELD);
+}
+
+HG_PRIVATE void hg_layer_fork(void)
+{
+    hg_layer_forked = true;
+    hg_layer_fork_gate(&hg_layer_gate);
+    hg_layer_fork_gate(&hg_layer_bulk_gate);
+}
+
+HG_PRIVATE bool hg_layer_is_forked(const char *function)
+{
+    if (hg_layer_forked && function != NULL &&
+        !atomic_exchange(&hg_layer_fork_told, true))
+        hg_log_error("rpc",
+            "%s: the layer belongs to the process that forked this one",
+            function);
+    return hg_layer_forked;
+}
+
+HG_PRIVATE bool hg_layer_try_lock(void)
+{
+    return pthread_mutex_trylock(&hg_layer_mutex) == 0;
 }
 
 HG_PRIVATE void hg_layer_lock(void)
@@ -23804,6 +23944,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
 
     if (handle == NULL)
         return hg_layer_refuse("HG_Bulk_handle_free", "handle is NULL");
+    if (hg_layer_is_forked("HG_Bulk_handle_free"))
+        return HG_FAULT;
     inside = hg_layer_enter_bulk(NULL) != NULL;
     if (!inside)
         hg_layer_lock(); /* the layer has ended, or is about to: one by one */
@@ -24268,6 +24410,8 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
  * Locking: layer's mutex guards `hg_init_state`. While HG_Finalize empties the
  * layer, which may call procs, it does not hold it: the context still stands
  * there, so that nobody begins or ends another meanwhile.
+ *
+ * fork: unless nothing of a layer was there, a child has none, and gets none.
  */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
@@ -24286,6 +24430,40 @@ struct hg_init_state {
 static struct hg_init_state hg_init_state = {
     NULL, NULL, false, HG_OPTIONS_INITIALIZER};
 
+/* ---- Fork ---- */
+
+/* Whoever held the mutex is not here. */
+static void hg_init_fork_child(void)
+{
+    bool rests = hg_layer_try_lock();
+
+    if (rests) {
+        rests = hg_init_state.bulk == NULL && hg_init_state.context == NULL;
+        hg_layer_unlock();
+    }
+    if (rests)
+        return;
+    hg_layer_fork();
+    hg_bulk_set_current(NULL);
+}
+
+static void hg_init_watch_forks(void)
+{
+    (void) pthread_atfork(NULL, NULL, hg_init_fork_child);
+}
+
+/* Around what begins and ends layers; false, logged: HG_FAULT. */
+static bool hg_init_lock(const char *function)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    if (hg_layer_is_forked(function))
+        return false;
+    (void) pthread_once(&once, hg_init_watch_forks);
+    hg_layer_lock();
+    return true;
+}
+
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
 {
     static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;
@@ -24296,7 +24474,8 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     if (options->size != sizeof(*options))
         return hg_layer_refuse(
             "HG_Set_options", "size is not that of struct hg_options");
-    hg_layer_lock();
+    if (!hg_init_lock("HG_Set_options"))
+        return HG_FAULT;
     if (hg_init_state.context != NULL)
         ret = HG_BUSY;
     else
@@ -24307,15 +24486,19 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     return ret;
 }
 
-/* From now on NA_Finalize refuses to close the class. False (logged). */
-static bool hg_init_hold(const char *function, struct na_class *na_class)
+/* From now on NA_Finalize refuses to close the class. HG_INVALID_ARG, HG_FAULT
+ * (logged). */
+static hg_return_t hg_init_hold(const char *function, struct na_class *na_class)
 {
-    if (na_live_hold(na_class))
-        return true;
-    (void) hg_layer_refuse(function,
-        na_class == NULL ? "the class is NULL (did NA_Initialize fail?)"
-                         : "no such class is open");
-    return false;
+    hg_return_t ret;
+
+    if (na_class == NULL)
+        return hg_layer_refuse(
+            function, "the class is NULL (did NA_Initialize fail?)");
+    ret = na_live_check(na_class, function);
+    if (ret == HG_SUCCESS && !na_live_hold(na_class))
+        ret = hg_layer_refuse(function, "the class is being closed");
+    return ret;
 }
 
 /* ---- The bulk layer ---- */
@@ -24348,11 +24531,14 @@ static void hg_init_end_bulk(void)
 
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_init_hold("HG_Bulk_init", na_class);
 
-    if (!hg_init_hold("HG_Bulk_init", na_class))
-        return HG_INVALID_ARG;
-    hg_layer_lock();
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!hg_init_lock("HG_Bulk_init")) {
+        na_live_let_go(na_class);
+        return HG_FAULT;
+    }
     if (hg_init_state.bulk != NULL) {
         ret = HG_EXIST;
         hg_log_error("bulk", "HG_Bulk_init: initialised already");
@@ -24372,7 +24558,8 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
     const char *why = NULL;
     hg_return_t ret = HG_BUSY;
 
-    hg_layer_lock();
+    if (!hg_init_lock("HG_Bulk_finalize"))
+        return HG_FAULT;
     if (hg_init_state.bulk == NULL) {
         ret = HG_FAULT;
         why = "not initialised";
@@ -24420,11 +24607,14 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
 
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_init_hold("HG_Init", na_class);
 
-    if (!hg_init_hold("HG_Init", na_class))
-        return HG_INVALID_ARG;
-    hg_layer_lock();
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!hg_init_lock("HG_Init")) {
+        na_live_let_go(na_class);
+        return HG_FAULT;
+    }
     if (hg_init_state.context != NULL) {
         ret = HG_EXIST;
         hg_log_error("rpc", "HG_Init: initialised already");
@@ -24443,7 +24633,8 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     struct na_class *na_class = NULL;
     hg_return_t ret;
 
-    hg_layer_lock();
+    if (!hg_init_lock("HG_Finalize"))
+        return HG_FAULT;
     context = hg_init_state.context;
     if (context == NULL)
         ret = HG_FAULT;

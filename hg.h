@@ -393,6 +393,16 @@ struct na_init_info {
 
 /* ---- Classes and contexts ---- */
 
+/*
+ * fork: a child has no part in its parent's classes, whatever their transport,
+ * whichever threads were inside, and the parent and its peers do not notice it.
+ * In the child, whatever is tried with them, with their contexts, addresses and
+ * memory handles, also to free them, is NA_FAULT at once, with one line in the
+ * log for each class (or NULL, 0, NA_FALSE, -1, as the function fails). It may
+ * open classes of its own, may end with exit, and what it executes inherits no
+ * descriptor. A callback that forks does not return in the child.
+ */
+
 /* Open the transport that `info_string` names. With `listen` peers can look
  * the class up; without, it can only call others (who can answer, and move
  * its memory). NULL on failure, with the cause in the log. Repeatable: up to
@@ -1003,7 +1013,13 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 /* Start the layer on a class, which stays the application's and must outlive
  * it: NA_Finalize is NA_BUSY until HG_Finalize. Makes a context of its own on
  * the class; the application may make and drive others. There is one layer in a
- * process. HG_EXIST: started already; HG_INVALID_ARG: NULL. */
+ * process. HG_EXIST: started already; HG_INVALID_ARG: NULL.
+ *
+ * A child of fork has no part in its parent's layer, and can start none: unless
+ * the parent had neither this one nor the bulk layer then, every function is
+ * HG_FAULT there, also those that end and free. The memory of bulk handles can
+ * be looked at (HG_Bulk_handle_access). A handler that forks does not return in
+ * the child. */
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 
 /* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let

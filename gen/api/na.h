@@ -202,6 +202,16 @@ struct na_init_info {
 
 /* ---- Classes and contexts ---- */
 
+/*
+ * fork: a child has no part in its parent's classes, whatever their transport,
+ * whichever threads were inside, and the parent and its peers do not notice it.
+ * In the child, whatever is tried with them, with their contexts, addresses and
+ * memory handles, also to free them, is NA_FAULT at once, with one line in the
+ * log for each class (or NULL, 0, NA_FALSE, -1, as the function fails). It may
+ * open classes of its own, may end with exit, and what it executes inherits no
+ * descriptor. A callback that forks does not return in the child.
+ */
+
 /* Open the transport that `info_string` names. With `listen` peers can look
  * the class up; without, it can only call others (who can answer, and move
  * its memory). NULL on failure, with the cause in the log. Repeatable: up to

@@ -97,7 +97,13 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 /* Start the layer on a class, which stays the application's and must outlive
  * it: NA_Finalize is NA_BUSY until HG_Finalize. Makes a context of its own on
  * the class; the application may make and drive others. There is one layer in a
- * process. HG_EXIST: started already; HG_INVALID_ARG: NULL. */
+ * process. HG_EXIST: started already; HG_INVALID_ARG: NULL.
+ *
+ * A child of fork has no part in its parent's layer, and can start none: unless
+ * the parent had neither this one nor the bulk layer then, every function is
+ * HG_FAULT there, also those that end and free. The memory of bulk handles can
+ * be looked at (HG_Bulk_handle_access). A handler that forks does not return in
+ * the child. */
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 
 /* Cancel requests in flight, answer unanswered calls with HG_CANCELED, let

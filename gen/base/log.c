@@ -12,7 +12,8 @@
  * SIGPIPE, and errno survives.
  *
  * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
- * hg_log_mutex, which is not held while a line is written or a sink runs.
+ * hg_log_mutex, which is not held while a line is written or a sink runs, but
+ * is while a process forks.
  * Allocates nothing, so that running out of memory can be logged.
  *
  * Must not know: who logs, but for the names that a filter may hold.
@@ -223,9 +224,27 @@ static void hg_log_read_environment(void)
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
+/* So that a child of fork can log. */
+static void hg_log_fork_prepare(void)
+{
+    pthread_mutex_lock(&hg_log_mutex);
+}
+
+static void hg_log_fork_end(void)
+{
+    pthread_mutex_unlock(&hg_log_mutex);
+}
+
+static void hg_log_begin(void)
+{
+    hg_log_read_environment();
+    (void) pthread_atfork(
+        hg_log_fork_prepare, hg_log_fork_end, hg_log_fork_end);
+}
+
 static void hg_log_init(void)
 {
-    pthread_once(&hg_log_once, hg_log_read_environment);
+    pthread_once(&hg_log_once, hg_log_begin);
 }
 
 HG_PRIVATE bool hg_log_on(int level)

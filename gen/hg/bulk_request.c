@@ -47,6 +47,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
 
     if (handle == NULL)
         return hg_layer_refuse("HG_Bulk_handle_free", "handle is NULL");
+    if (hg_layer_is_forked("HG_Bulk_handle_free"))
+        return HG_FAULT;
     inside = hg_layer_enter_bulk(NULL) != NULL;
     if (!inside)
         hg_layer_lock(); /* the layer has ended, or is about to: one by one */

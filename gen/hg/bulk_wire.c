@@ -196,6 +196,12 @@ static void hg_bulk_unkeep(void *object)
     hg_bulk_unref((struct hg_bulk *) object);
 }
 
+/* Whether its layer is that of the process which forked this one. */
+static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
+{
+    return bulk->layer != NULL && na_class_is_forked(bulk->layer->na_class);
+}
+
 static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 {
     uint32_t length = 0;
@@ -205,7 +211,7 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 
     if (bulk == NULL)
         return hg_proc_uint32_t(proc, &length);
-    if (bulk->layer == NULL) {
+    if (bulk->layer == NULL || hg_bulk_is_forked(bulk)) {
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return hg_proc_fail(proc, HG_FAULT);
     }
@@ -263,7 +269,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
-        if (*bulk != NULL)
+        if (*bulk != NULL && !hg_bulk_is_forked(*bulk))
             hg_bulk_unref(*bulk);
         *bulk = NULL;
         return HG_SUCCESS;

@@ -13,6 +13,8 @@
  * Locking: layer's mutex guards `hg_init_state`. While HG_Finalize empties the
  * layer, which may call procs, it does not hold it: the context still stands
  * there, so that nobody begins or ends another meanwhile.
+ *
+ * fork: unless nothing of a layer was there, a child has none, and gets none.
  */
 #include "base/lock.h"
 #include "base/log.h"
@@ -31,6 +33,40 @@ struct hg_init_state {
 static struct hg_init_state hg_init_state = {
     NULL, NULL, false, HG_OPTIONS_INITIALIZER};
 
+/* ---- Fork ---- */
+
+/* Whoever held the mutex is not here. */
+static void hg_init_fork_child(void)
+{
+    bool rests = hg_layer_try_lock();
+
+    if (rests) {
+        rests = hg_init_state.bulk == NULL && hg_init_state.context == NULL;
+        hg_layer_unlock();
+    }
+    if (rests)
+        return;
+    hg_layer_fork();
+    hg_bulk_set_current(NULL);
+}
+
+static void hg_init_watch_forks(void)
+{
+    (void) pthread_atfork(NULL, NULL, hg_init_fork_child);
+}
+
+/* Around what begins and ends layers; false, logged: HG_FAULT. */
+static bool hg_init_lock(const char *function)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    if (hg_layer_is_forked(function))
+        return false;
+    (void) pthread_once(&once, hg_init_watch_forks);
+    hg_layer_lock();
+    return true;
+}
+
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
 {
     static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;
@@ -41,7 +77,8 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     if (options->size != sizeof(*options))
         return hg_layer_refuse(
             "HG_Set_options", "size is not that of struct hg_options");
-    hg_layer_lock();
+    if (!hg_init_lock("HG_Set_options"))
+        return HG_FAULT;
     if (hg_init_state.context != NULL)
         ret = HG_BUSY;
     else
@@ -52,15 +89,19 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     return ret;
 }
 
-/* From now on NA_Finalize refuses to close the class. False (logged). */
-static bool hg_init_hold(const char *function, struct na_class *na_class)
+/* From now on NA_Finalize refuses to close the class. HG_INVALID_ARG, HG_FAULT
+ * (logged). */
+static hg_return_t hg_init_hold(const char *function, struct na_class *na_class)
 {
-    if (na_live_hold(na_class))
-        return true;
-    (void) hg_layer_refuse(function,
-        na_class == NULL ? "the class is NULL (did NA_Initialize fail?)"
-                         : "no such class is open");
-    return false;
+    hg_return_t ret;
+
+    if (na_class == NULL)
+        return hg_layer_refuse(
+            function, "the class is NULL (did NA_Initialize fail?)");
+    ret = na_live_check(na_class, function);
+    if (ret == HG_SUCCESS && !na_live_hold(na_class))
+        ret = hg_layer_refuse(function, "the class is being closed");
+    return ret;
 }
 
 /* ---- The bulk layer ---- */
@@ -93,11 +134,14 @@ static void hg_init_end_bulk(void)
 
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_init_hold("HG_Bulk_init", na_class);
 
-    if (!hg_init_hold("HG_Bulk_init", na_class))
-        return HG_INVALID_ARG;
-    hg_layer_lock();
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!hg_init_lock("HG_Bulk_init")) {
+        na_live_let_go(na_class);
+        return HG_FAULT;
+    }
     if (hg_init_state.bulk != NULL) {
         ret = HG_EXIST;
         hg_log_error("bulk", "HG_Bulk_init: initialised already");
@@ -117,7 +161,8 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
     const char *why = NULL;
     hg_return_t ret = HG_BUSY;
 
-    hg_layer_lock();
+    if (!hg_init_lock("HG_Bulk_finalize"))
+        return HG_FAULT;
     if (hg_init_state.bulk == NULL) {
         ret = HG_FAULT;
         why = "not initialised";
@@ -165,11 +210,14 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
 
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_init_hold("HG_Init", na_class);
 
-    if (!hg_init_hold("HG_Init", na_class))
-        return HG_INVALID_ARG;
-    hg_layer_lock();
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!hg_init_lock("HG_Init")) {
+        na_live_let_go(na_class);
+        return HG_FAULT;
+    }
     if (hg_init_state.context != NULL) {
         ret = HG_EXIST;
         hg_log_error("rpc", "HG_Init: initialised already");
@@ -188,7 +236,8 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     struct na_class *na_class = NULL;
     hg_return_t ret;
 
-    hg_layer_lock();
+    if (!hg_init_lock("HG_Finalize"))
+        return HG_FAULT;
     context = hg_init_state.context;
     if (context == NULL)
         ret = HG_FAULT;

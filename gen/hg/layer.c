@@ -18,6 +18,9 @@ static struct hg_bulk_layer *hg_layer_bulk;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+static bool hg_layer_forked; /* set while there is one thread */
+static _Atomic bool hg_layer_fork_told;
+
 /* ---- Gates ---- */
 
 static bool hg_layer_pass(_Atomic uint32_t *gate)
@@ -39,7 +42,8 @@ static void hg_layer_go(_Atomic uint32_t *gate)
 {
     uint32_t before = atomic_fetch_sub_explicit(gate, 1, memory_order_release);
 
-    assert((before & HG_LAYER_CLOSED) == 0 && before > 0);
+    assert((before & HG_LAYER_CLOSED) == 0 || hg_layer_forked);
+    assert((before & ~HG_LAYER_CLOSED) > 0);
     (void) before;
 }
 
@@ -65,6 +69,8 @@ HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
 {
     if (hg_layer_pass(&hg_layer_gate))
         return hg_layer_context;
+    if (hg_layer_is_forked(function))
+        return NULL;
     hg_log_error(
         "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
@@ -93,7 +99,7 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
 {
     if (hg_layer_pass(&hg_layer_bulk_gate))
         return hg_layer_bulk;
-    if (function != NULL)
+    if (function != NULL && !hg_layer_is_forked(function))
         hg_log_error(
             "bulk", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
@@ -129,6 +135,34 @@ HG_PRIVATE bool hg_layer_close_both(void)
         atomic_fetch_or(&hg_layer_bulk_gate, HG_LAYER_CLOSED);
     atomic_fetch_and(&hg_layer_bulk_gate, ~HG_LAYER_HELD);
     return closed;
+}
+
+static void hg_layer_fork_gate(_Atomic uint32_t *gate)
+{
+    atomic_fetch_or(gate, HG_LAYER_CLOSED);
+    atomic_fetch_and(gate, ~HG_LAYER_HELD);
+}
+
+HG_PRIVATE void hg_layer_fork(void)
+{
+    hg_layer_forked = true;
+    hg_layer_fork_gate(&hg_layer_gate);
+    hg_layer_fork_gate(&hg_layer_bulk_gate);
+}
+
+HG_PRIVATE bool hg_layer_is_forked(const char *function)
+{
+    if (hg_layer_forked && function != NULL &&
+        !atomic_exchange(&hg_layer_fork_told, true))
+        hg_log_error("rpc",
+            "%s: the layer belongs to the process that forked this one",
+            function);
+    return hg_layer_forked;
+}
+
+HG_PRIVATE bool hg_layer_try_lock(void)
+{
+    return pthread_mutex_trylock(&hg_layer_mutex) == 0;
 }
 
 HG_PRIVATE void hg_layer_lock(void)

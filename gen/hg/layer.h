@@ -13,6 +13,9 @@
  *     close:  from "open, 0 inside" to "closed" in one step, or not at all;
  *             to close both, the bulk gate is held meanwhile: who comes waits
  *
+ * fork: a child has no part in its parent's layer, in which a thread may have
+ * been that it does not have. It finds the gates closed, for good.
+ *
  * Locking: a gate is one atomic word, so passing it waits for nobody, but for a
  * moment while both are being closed. A mutex serializes beginnings and endings
  * (rooms above this one do both), and guards what they decide by. It is not
@@ -53,7 +56,16 @@ HG_PRIVATE bool hg_layer_close_bulk(void);
 /* Close both gates, or neither: nobody is turned away by the attempt. */
 HG_PRIVATE bool hg_layer_close_both(void);
 
+/* This process is a child of one whose layer was not at rest: close both
+ * gates, whoever is inside, and let no layer begin. By the only thread. */
+HG_PRIVATE void hg_layer_fork(void);
+
+/* Whether it is such a child (logged once, unless `function` is NULL): HG_FAULT. Asked
+ * before a lock is taken by what does not enter. */
+HG_PRIVATE bool hg_layer_is_forked(const char *function);
+
 /* Around beginnings and endings. */
+HG_PRIVATE bool hg_layer_try_lock(void);
 HG_PRIVATE void hg_layer_lock(void);
 HG_PRIVATE void hg_layer_unlock(void);
 

@@ -255,6 +255,8 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
         hg_log_error("ctx", "NA_Trigger: the context is NULL");
         return NA_INVALID_ARG;
     }
+    if (na_class_is_forked(context->na_class))
+        return na_live_check(context->na_class, "NA_Trigger");
     n = na_context_run(context, NA_LANES_ALL, max_count);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {

@@ -163,8 +163,8 @@ struct na_class_core {
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
-    bool forked; /* this process is a child of the class's; set by a transport
-                    that cannot go on there, before anybody can look */
+    _Atomic bool forked; /* this process is a child of the class's */
+    _Atomic bool fork_told;
     struct na_completion thread_stop; /* queued to end the thread */
     struct na_context *thread_context;
     char *strings[NA_CORE_STRINGS]; /* copies: info's and the protocol */
@@ -217,6 +217,15 @@ static inline const struct na_plugin *na_class_ops(
 static inline struct na_emul *na_class_emul(const struct na_class *na_class)
 {
     return na_class_core_of(na_class)->emul;
+}
+
+/* Whether this process is a child of the one that opened the class: then
+ * nothing may be done with it. Asked before any lock is taken, since a thread
+ * that the child does not have may have held it. */
+static inline bool na_class_is_forked(const struct na_class *na_class)
+{
+    return HG_UNLIKELY(atomic_load_explicit(
+        &na_class_core_of(na_class)->forked, memory_order_relaxed));
 }
 
 /* Take note that a message came, for how to wait. */

@@ -9,6 +9,52 @@ static pthread_mutex_t na_live_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct na_class *) na_live_classes[NA_LIVE_CLASSES];
 static _Atomic unsigned na_live_high; /* no entry from here on was ever used */
 
+static pthread_once_t na_live_once = PTHREAD_ONCE_INIT;
+
+/* ---- Fork ---- */
+
+static void na_live_fork_prepare(void)
+{
+    hg_lock(&na_live_lock);
+}
+
+static void na_live_fork_parent(void)
+{
+    hg_unlock(&na_live_lock);
+}
+
+static void na_live_fork_child(void)
+{
+    unsigned high = atomic_load(&na_live_high);
+    unsigned i;
+
+    for (i = 0; i < high; i++) {
+        struct na_class *na_class = atomic_load(&na_live_classes[i]);
+
+        if (na_class != NULL)
+            atomic_store(&na_class_core_of(na_class)->forked, true);
+    }
+    hg_unlock(&na_live_lock);
+}
+
+static void na_live_begin(void)
+{
+    (void) pthread_atfork(
+        na_live_fork_prepare, na_live_fork_parent, na_live_fork_child);
+}
+
+/* NA_FAULT; said once. */
+static na_return_t na_live_refuse_forked(
+    const struct na_class *na_class, const char *function)
+{
+    if (!atomic_exchange(&na_class_core_of(na_class)->fork_told, true))
+        hg_log_error("cls",
+            "%s: the class belongs to the process that forked this one: open "
+            "another",
+            function);
+    return NA_FAULT;
+}
+
 /* ---- Classes ---- */
 
 /* The entry of a class; NULL. Exact under the lock, and for who knows that the
@@ -30,6 +76,7 @@ HG_PRIVATE na_return_t na_live_add(struct na_class *na_class)
 {
     unsigned i = 0;
 
+    (void) pthread_once(&na_live_once, na_live_begin);
     hg_lock(&na_live_lock);
     while (i < NA_LIVE_CLASSES && atomic_load(&na_live_classes[i]) != NULL)
         i++;
@@ -50,7 +97,8 @@ HG_PRIVATE bool na_live_hold(struct na_class *na_class)
     bool live;
 
     hg_lock(&na_live_lock);
-    live = na_class != NULL && na_live_find(na_class) != NULL;
+    live = na_class != NULL && na_live_find(na_class) != NULL &&
+        !na_class_is_forked(na_class);
     if (live)
         na_class_core_of(na_class)->layers++;
     hg_unlock(&na_live_lock);
@@ -75,6 +123,8 @@ HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
         entry = na_live_find(na_class);
     if (entry == NULL)
         ret = NA_INVALID_ARG;
+    else if (na_class_is_forked(na_class))
+        ret = NA_FAULT;
     else if (na_class_core_of(na_class)->layers > 0)
         ret = NA_EXIST;
     else if (na_live_contexts(na_class) > 0)
@@ -89,7 +139,9 @@ HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function)
 {
     if (HG_LIKELY(na_class != NULL && na_live_find(na_class) != NULL))
-        return NA_SUCCESS;
+        return na_class_is_forked(na_class)
+            ? na_live_refuse_forked(na_class, function)
+            : NA_SUCCESS;
     hg_log_error("cls", "%s: %s", function,
         na_class == NULL ? "the class is NULL" : "no such class is open");
     return NA_INVALID_ARG;

@@ -20,9 +20,11 @@ extern const struct na_plugin hg_na_ofi_plugin;
 extern const struct na_plugin hg_na_mpi_plugin;
 #endif
 
+/* Registered transports are only ever added, and counted when they stand in the
+ * table: the mutex is for who adds, and who looks takes none. */
 static pthread_mutex_t na_plugins_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct na_plugin *na_plugins_registered[NA_PLUGINS_MAX];
-static unsigned na_plugins_count;
+static _Atomic unsigned na_plugins_count;
 
 /* The i-th transport compiled in, in order of preference; NULL past the
  * last. */
@@ -108,10 +110,8 @@ static void na_plugins_tell_none(const struct na_uri *uri)
     unsigned i;
 
     names[0] = '\0';
-    hg_lock(&na_plugins_lock);
     for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++)
         na_plugins_list(plugin, names, sizeof(names));
-    hg_unlock(&na_plugins_lock);
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
         uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names,
@@ -123,12 +123,10 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
     const struct na_plugin *found = NULL;
     unsigned i;
 
-    hg_lock(&na_plugins_lock);
     for (i = na_plugins_count; i > 0 && found == NULL; i--) {
         if (na_plugins_speaks(na_plugins_registered[i - 1], uri))
             found = na_plugins_registered[i - 1];
     }
-    hg_unlock(&na_plugins_lock);
     for (i = 0; found == NULL && na_plugins_builtin(i) != NULL; i++) {
         if (na_plugins_speaks(na_plugins_builtin(i), uri))
             found = na_plugins_builtin(i);
@@ -164,10 +162,12 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
         return NA_INVALID_ARG;
     }
     hg_lock(&na_plugins_lock);
-    if (na_plugins_count < NA_PLUGINS_MAX)
-        na_plugins_registered[na_plugins_count++] = plugin;
-    else
+    if (na_plugins_count < NA_PLUGINS_MAX) {
+        na_plugins_registered[na_plugins_count] = plugin;
+        na_plugins_count++;
+    } else {
         ret = NA_AGAIN;
+    }
     hg_unlock(&na_plugins_lock);
     if (ret != NA_SUCCESS)
         hg_log_error("cls", "no more than %d transports can be registered",

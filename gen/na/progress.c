@@ -310,8 +310,8 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    /* What it would sleep on is shared with the parent. */
-    if (HG_UNLIKELY(na_class_core_of(context->na_class)->forked))
+    if (na_class_is_forked(
+            context->na_class)) /* whoever forked inside a call */
         return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;

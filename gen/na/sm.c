@@ -88,7 +88,6 @@ static void na_sm_fork_child(void)
             HG_CONTAINER_OF(link, struct na_sm_class, live);
 
         atomic_store(&self->forked, true);
-        na_class_core_of(&self->base)->forked = true;
         for (at = self->addrs.next; at != &self->addrs; at = at->next)
             na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
         for (at = self->guests.next; at != &self->guests; at = at->next)

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fork at the worst moment: another thread holds every lock that the library
+ * has, and the child, where nobody will ever let go of them, takes none.
+ */
+#include "support/house.h"
+
+#include "harness.h"
+
+#include <sys/wait.h>
+
+#define FORKED_SECONDS 10u /* a child that takes longer hangs */
+
+struct forked_parent {
+    na_class_t *na_class;
+    na_context_t *context;
+    struct hg_bulk *bulk;
+    hg_request_t request;
+    char memory[8];
+    pthread_mutex_t *lock; /* of forked_hold_one */
+    _Atomic int step;      /* 1: all is locked; 2: unlock */
+};
+
+/* Every mutex that is not held by who forks, outermost first. */
+static unsigned forked_locks(
+    struct forked_parent *parent, pthread_mutex_t *locks[])
+{
+    struct na_class_core *core = na_class_core_of(parent->na_class);
+    struct na_context_core *context = na_context_core_of(parent->context);
+    unsigned n = 0;
+
+    locks[n++] = &hg_layer_mutex;
+    locks[n++] = &hg_bulk_request_lock;
+    locks[n++] = &hg_wait_state.lock;
+    locks[n++] = &hg_init_state.context->lock;
+    locks[n++] = &hg_init_state.bulk->lock;
+    locks[n++] = &hg_init_state.context->hg_class->registry.lock;
+    locks[n++] = &na_plugins_lock;
+    locks[n++] = &core->poll_lock;
+    locks[n++] = &core->match.lock;
+    locks[n++] = &core->context_lock;
+    locks[n++] = &context->sink_lock;
+    locks[n++] = &core->lock;
+    locks[n++] = &context->op_lock;
+    locks[n++] = &context->queue.lock;
+    locks[n++] = &context->queue.waker.mutex;
+    return n;
+}
+
+static void *forked_hold(void *arg)
+{
+    struct forked_parent *parent = (struct forked_parent *) arg;
+    pthread_mutex_t *locks[32];
+    unsigned count = forked_locks(parent, locks);
+    unsigned i;
+
+    for (i = 0; i < count; i++)
+        hg_lock(locks[i]);
+    atomic_store(&parent->step, 1);
+    while (atomic_load(&parent->step) == 1)
+        (void) sched_yield();
+    while (i > 0)
+        hg_unlock(locks[--i]);
+    return NULL;
+}
+
+static unsigned forked_tried, forked_wrong;
+
+static void forked_want(bool right)
+{
+    forked_tried++;
+    if (!right && forked_wrong == 0)
+        forked_wrong = forked_tried;
+}
+
+/* One of those that take each lock. */
+static void forked_be_child(struct forked_parent *parent)
+{
+    na_class_t *cls = parent->na_class;
+    char name[NA_MAX_ADDR_LEN];
+    na_mem_handle_t mem;
+    na_class_t *own;
+
+    (void) alarm(FORKED_SECONDS);
+    HG_Set_log_func(NULL, NULL);
+    (void) HG_Set_log_level("none");
+    forked_want(
+        NA_Addr_to_string(cls, name, sizeof(name), cls->self_addr) == NA_FAULT);
+    forked_want(NA_Mem_handle_create(cls, parent->memory, 8, NA_MEM_READWRITE,
+                    &mem) == NA_FAULT);
+    forked_want(NA_Msg_recv_unexpected(cls, parent->context, NULL, NULL,
+                    parent->memory, 8, NA_OP_ID_IGNORE) == NA_FAULT);
+    forked_want(NA_Cancel(cls, parent->context, (na_op_id_t) (uintptr_t) 1) ==
+        NA_FAULT);
+    forked_want(NA_Poll_try_wait(cls, parent->context) == NA_FALSE);
+    forked_want(NA_Progress(cls, parent->context, 100) == NA_FAULT);
+    forked_want(NA_Trigger(parent->context, 100, 1, NULL) == NA_FAULT);
+    forked_want(NA_Context_create(cls) == NULL);
+    forked_want(NA_Context_destroy(cls, parent->context) == NA_FAULT);
+    forked_want(NA_Finalize(cls) == NA_FAULT);
+    forked_want(HG_Register("forked", NULL, NULL, NULL) == 0);
+    forked_want(HG_Wait(parent->request, 100, NULL) == HG_FAULT);
+    forked_want(HG_Request_free(parent->request) == HG_FAULT);
+    forked_want(HG_Bulk_wait((hg_bulk_request_t) 1, 100, NULL) == HG_FAULT);
+    forked_want(HG_Bulk_handle_free(parent->bulk) == HG_FAULT);
+    forked_want(HG_Handler_process(100, NULL) == HG_FAULT);
+    forked_want(HG_Init(cls) == HG_FAULT);
+    forked_want(HG_Finalize() == HG_FAULT);
+    forked_want(HG_Bulk_finalize() == HG_FAULT);
+    own = NA_Initialize("self://", NA_TRUE);
+    forked_want(own != NULL);
+    forked_want(HG_Init(own) == HG_FAULT);
+    forked_want(NA_Finalize(own) == NA_SUCCESS);
+    _exit((int) forked_wrong);
+}
+
+/* The child's own lines are of no interest. */
+static void forked_run(struct forked_parent *parent, void *(*hold)(void *) )
+{
+    pthread_t thread;
+    int status = -1;
+    pid_t child;
+
+    atomic_store(&parent->step, 0);
+    HG_CHECK(pthread_create(&thread, NULL, hold, parent) == 0);
+    while (atomic_load(&parent->step) == 0)
+        (void) sched_yield();
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0)
+        forked_be_child(parent);
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    atomic_store(&parent->step, 2);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_EQ_INT(status, 0);
+}
+
+static void forked_open(struct forked_parent *parent)
+{
+    size_t size = 8;
+    void *ptr = parent->memory;
+
+    parent->na_class = NA_Initialize("self://", NA_TRUE);
+    HG_CHECK(parent->na_class != NULL);
+    HG_CHECK_OK(HG_Init(parent->na_class));
+    parent->context = NA_Context_create(parent->na_class);
+    HG_CHECK(parent->context != NULL);
+    HG_CHECK_OK(HG_Bulk_handle_create(
+        1, &ptr, &size, HG_BULK_READWRITE, &parent->bulk));
+}
+
+static void forked_close(struct forked_parent *parent)
+{
+    HG_CHECK_OK(HG_Bulk_handle_free(parent->bulk));
+    HG_CHECK_OK(NA_Context_destroy(parent->na_class, parent->context));
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(parent->na_class));
+}
+
+HG_TEST(na_fork_takes_no_lock_of_what_is_the_parents)
+{
+    static struct forked_parent parent;
+
+    forked_open(&parent);
+    forked_run(&parent, forked_hold);
+    forked_close(&parent);
+}
+
+/* What a child needs for itself is free there: a fork waits for these locks. */
+static void *forked_hold_one(void *arg)
+{
+    struct forked_parent *parent = (struct forked_parent *) arg;
+    unsigned i;
+
+    hg_lock(parent->lock);
+    atomic_store(&parent->step, 1);
+    for (i = 0; i < 1000; i++) /* for long, as such locks go */
+        (void) sched_yield();
+    hg_unlock(parent->lock);
+    return NULL;
+}
+
+HG_TEST(na_fork_waits_for_the_locks_that_a_child_needs)
+{
+    static struct forked_parent parent;
+
+    forked_open(&parent);
+    parent.lock = &na_live_lock;
+    forked_run(&parent, forked_hold_one);
+    parent.lock = &hg_log_mutex;
+    forked_run(&parent, forked_hold_one);
+    forked_close(&parent);
+}
