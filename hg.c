@@ -958,6 +958,9 @@ static inline void hg_list_splice(struct na_link *to, struct na_link *from)
 /* Now. Any thread. */
 HG_PRIVATE uint64_t hg_clock_now(void);
 
+/* Whether a deadline is there; cheap where it is far. */
+HG_PRIVATE bool hg_clock_is_past(uint64_t deadline);
+
 /* Now plus `ms` milliseconds, saturating at HG_CLOCK_NEVER. */
 HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
 
@@ -1000,14 +1003,42 @@ static inline void hg_clock_relax(void)
 
 /* #include "base/log.h" */
 
-HG_PRIVATE uint64_t hg_clock_now(void)
+/* How far the cheap clock lags behind, at most, on a system of 100 ticks a
+ * second, and twice that. */
+#define HG_CLOCK_LAG (20u * HG_CLOCK_MS)
+
+static uint64_t hg_clock_read(clockid_t clock)
 {
     struct timespec now;
-    int rc = clock_gettime(CLOCK_MONOTONIC, &now);
+    int rc = clock_gettime(clock, &now);
 
     assert(rc == 0);
     (void) rc;
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+HG_PRIVATE uint64_t hg_clock_now(void)
+{
+    return hg_clock_read(CLOCK_MONOTONIC);
+}
+
+/* A clock that is read for less where there is one; it lags behind by a tick of
+ * the system's. */
+HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
+{
+    uint64_t lately;
+
+    if (deadline == HG_CLOCK_NEVER)
+        return false;
+#ifdef CLOCK_MONOTONIC_COARSE
+    lately = hg_clock_read(CLOCK_MONOTONIC_COARSE);
+    if (lately >= deadline)
+        return true;
+    if (deadline - lately > HG_CLOCK_LAG)
+        return false;
+#endif
+    lately = hg_clock_now();
+    return lately >= deadline;
 }
 
 HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms)
@@ -1626,7 +1657,8 @@ HG_PRIVATE bool hg_lock_wait_until(
  * changes something makes the change visible, THEN calls hg_waker_ring. Both
  * read and modify `armed` in one step, so of the two the later sees what the
  * earlier did before. While nobody is armed, ringing is this one atomic
- * operation: no lock, no system call.
+ * operation: no lock, no system call. It is not even that where change and look
+ * are sequentially consistent themselves: all agree on the order of the four.
  *
  * The descriptor (an eventfd, or the reading end of a pipe) stays readable
  * from a ring until the last armed sleeper disarms, so that several threads,
@@ -1666,6 +1698,14 @@ HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker);
 /* Make the descriptor readable if anyone is armed. Any thread, under any
  * lock; not from a signal handler. Keeps errno. */
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
+
+/* The same without an atomic step of its own, after a change that was a
+ * sequentially consistent one, which sleepers look for in the same way. */
+static inline void hg_waker_ring_after(struct hg_waker *waker)
+{
+    if (HG_UNLIKELY(atomic_load(&waker->armed) != 0))
+        hg_waker_ring(waker);
+}
 
 /* Sleep, armed, until the waker rings, `fd` (-1: none) is readable or broken,
  * or `deadline` passes. HG_SUCCESS: something is readable; HG_TIMEOUT; HG_INTR
@@ -1824,7 +1864,7 @@ HG_PRIVATE void hg_waker_fini(struct hg_waker *waker)
 
 HG_PRIVATE void hg_waker_arm(struct hg_waker *waker)
 {
-    atomic_fetch_add_explicit(&waker->armed, 1, memory_order_acq_rel);
+    atomic_fetch_add(&waker->armed, 1);
 }
 
 HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker)
@@ -2601,14 +2641,16 @@ malformed:
  * without a lock, so that who completes never waits for who runs. Who runs
  * takes one entry at a time off a list, under the lock; once the list is empty
  * the whole stack, turned over, becomes the list. So entries keep their order,
- * and nobody keeps more than the one it runs from the others.
+ * and nobody keeps more than the one it runs from the others. While a stack is
+ * being turned a mark stands for its list, so that who looks at the stack, then
+ * at the list, finds one of them not empty.
  *
  * Locking: one mutex guards the lists and the naps, for a few instructions.
  * Pushing wakes whoever waits: a trigger that naps, a sleeping progress through
- * the waker. It takes the mutex only if somebody naps: who pushes counts the
- * entry, then looks for waiters, and who waits counts itself, then looks for
- * entries, all sequentially consistent, so one of the two sees the other. No
- * callback runs under the lock.
+ * the waker. It takes the mutex only if somebody naps: who pushes does so, then
+ * looks for waiters, and who waits counts itself, then looks for entries, all
+ * sequentially consistent, so one of the two sees the other. No callback runs
+ * under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -2629,8 +2671,8 @@ enum na_lane {
 struct na_queue {
     pthread_mutex_t lock;
     _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
-    struct na_completion *head[NA_LANE_MAX]; /* older ones, in order; lock */
-    _Atomic uint32_t count[NA_LANE_MAX]; /* both; never less than there are */
+    /* Older ones, in order, or a mark; written under lock. */
+    _Atomic(struct na_completion *) head[NA_LANE_MAX];
     _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
     _Atomic uint32_t running; /* threads in na_queue_run */
     struct na_link naps;      /* waiters that sleep; lock */
@@ -2648,19 +2690,21 @@ HG_PRIVATE void na_queue_push(
  * number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
-/* Run up to `max` entries of `lanes`; the number run. Without a lock held. */
+/* Run up to `max` entries of `lanes`, one at least, and none more once
+ * `deadline` is there; the number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run(
-    struct na_queue *queue, unsigned lanes, unsigned max);
+    struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
-/* Whether any of the lanes has an entry; exact for who pushed, and a hint for
- * others: what is counted may be pushed a moment later. */
+/* Whether any of the lanes has an entry. While another thread takes the last
+ * one it may still seem so. */
 static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) != 0 &&
-            atomic_load(&queue->count[lane]) != 0)
+            (atomic_load(&queue->pushed[lane]) != NULL ||
+                atomic_load(&queue->head[lane]) != NULL))
             return true;
     }
     return false;
@@ -2687,6 +2731,9 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
+
+/* Stands for a list while its stack is being turned. */
+static struct na_completion na_queue_turning;
 
 HG_PRIVATE na_return_t na_queue_init(struct na_queue *queue)
 {
@@ -2722,38 +2769,50 @@ HG_PRIVATE void na_queue_push(
         atomic_load_explicit(pushed, memory_order_relaxed);
 
     assert(lane < NA_LANE_MAX && entry->run != NULL);
-    /* First, so that who takes it never counts below 0. */
-    atomic_fetch_add(&queue->count[lane], 1);
     do
         entry->next = before;
     while (!atomic_compare_exchange_weak_explicit(
-        pushed, &before, entry, memory_order_release, memory_order_relaxed));
+        pushed, &before, entry, memory_order_seq_cst, memory_order_relaxed));
     /* The entry may be gone by now; the queue stays. */
     na_queue_wake(queue);
-    hg_waker_ring(&queue->waker);
+    hg_waker_ring_after(&queue->waker);
+}
+
+/* The stack of a lane whose list is empty, turned over. The lock is held. */
+static struct na_completion *na_queue_turn(
+    struct na_queue *queue, unsigned lane)
+{
+    struct na_completion *first = NULL;
+    struct na_completion *pushed;
+
+    atomic_store_explicit(
+        &queue->head[lane], &na_queue_turning, memory_order_relaxed);
+    pushed = atomic_exchange_explicit(
+        &queue->pushed[lane], NULL, memory_order_acq_rel);
+    while (pushed != NULL) {
+        struct na_completion *next = pushed->next;
+
+        pushed->next = first;
+        first = pushed;
+        pushed = next;
+    }
+    return first;
 }
 
 /* The first entry of a lane, taken off; NULL. The lock is held. */
 static struct na_completion *na_queue_pop(struct na_queue *queue, unsigned lane)
 {
-    struct na_completion *entry = queue->head[lane];
-    struct na_completion *pushed;
+    struct na_completion *entry =
+        atomic_load_explicit(&queue->head[lane], memory_order_relaxed);
 
-    if (entry == NULL) {
-        pushed = atomic_exchange_explicit(
-            &queue->pushed[lane], NULL, memory_order_acquire);
-        while (pushed != NULL) { /* turn it over */
-            struct na_completion *next = pushed->next;
-
-            pushed->next = entry;
-            entry = pushed;
-            pushed = next;
-        }
-    }
-    if (entry == NULL)
-        return NULL;
-    queue->head[lane] = entry->next;
-    atomic_fetch_sub_explicit(&queue->count[lane], 1, memory_order_relaxed);
+    assert(entry != &na_queue_turning);
+    if (entry == NULL &&
+        atomic_load_explicit(&queue->pushed[lane], memory_order_relaxed) !=
+            NULL)
+        entry = na_queue_turn(queue, lane);
+    if (entry != NULL)
+        atomic_store_explicit(
+            &queue->head[lane], entry->next, memory_order_relaxed);
     return entry;
 }
 
@@ -2773,7 +2832,7 @@ static struct na_completion *na_queue_take(
 }
 
 HG_PRIVATE unsigned na_queue_run(
-    struct na_queue *queue, unsigned lanes, unsigned max)
+    struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
     struct na_completion *entry;
     unsigned n = 0;
@@ -2782,6 +2841,7 @@ HG_PRIVATE unsigned na_queue_run(
         return 0;
     atomic_fetch_add(&queue->running, 1);
     while (n < max && na_queue_has(queue, lanes) &&
+        !(n > 0 && hg_clock_is_past(deadline)) &&
         (entry = na_queue_take(queue, lanes)) != NULL) {
         entry->run(entry);
         n++;
@@ -2792,7 +2852,8 @@ HG_PRIVATE unsigned na_queue_run(
 
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
-    return na_queue_run(queue, 1u << NA_LANE_INTERNAL, UINT_MAX);
+    return na_queue_run(
+        queue, 1u << NA_LANE_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
 HG_PRIVATE void na_queue_wake(struct na_queue *queue)
@@ -2856,6 +2917,7 @@ HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
 /* #include "na/queue.h" */
 
 struct na_emul;
+struct na_sink;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
@@ -2943,12 +3005,8 @@ struct na_context_core {
     _Atomic uint32_t op_pending; /* neither free nor done */
     /* Guarded by the class's match lock. */
     struct na_link recv_unexpected; /* posted, in order */
-    /* Guarded by sink_lock, which is held while the sink runs. */
-    pthread_mutex_t sink_lock;
-    na_rpc_cb_t sink;
-    na_rpc_dead_cb_t sink_dead;
-    void *sink_arg;
-    uint8_t engine; /* its number while it has a sink; context_lock, too */
+    struct na_sink *sink;           /* NULL: none; written under context_lock */
+    uint8_t engine;                 /* its number, or that of the last */
     _Alignas(max_align_t) struct na_context pub;
 };
 
@@ -2983,7 +3041,8 @@ struct na_class_core {
     pthread_mutex_t context_lock;
     /* Set under context_lock, looked at without. */
     _Atomic(struct na_context_core *) contexts[NA_CORE_CONTEXTS];
-    struct na_context_core *engines[NA_CORE_CONTEXTS]; /* context_lock */
+    /* By number; made under context_lock, and stay until the class ends. */
+    _Atomic(struct na_sink *) sinks[NA_CORE_CONTEXTS];
     _Atomic unsigned context_high; /* none from here on was ever used */
     pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
                                   contexts share the transport's progress */
@@ -3059,12 +3118,16 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
 }
 
-/* Take note that a message came, for how to wait. */
+/* Take note that a message came, for how to wait, where that depends on it:
+ * see na_progress_is_much. */
 static inline void na_class_note_arrival(
     struct na_class *na_class, na_size_t size)
 {
-    atomic_fetch_add_explicit(&na_class_core_of(na_class)->arrived,
-        size + NA_CORE_MESSAGE_WEIGHT, memory_order_relaxed);
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    if ((core->ops.caps & NA_CAP_YIELD) != 0)
+        atomic_fetch_add_explicit(&core->arrived, size + NA_CORE_MESSAGE_WEIGHT,
+            memory_order_relaxed);
 }
 
 /* Identifier of an operation, generation included; stable while pending. */
@@ -4059,13 +4122,13 @@ HG_PRIVATE struct na_op_core *na_op_find(
  * what they are given and must not call back into this room. A context
  * without an engine has no sink; what comes for it waits in na/match.
  *
- * Invariant: a context is in the class's table of engines while it has a
- * sink. Both change under the context lock and the sink lock.
+ * A sink has a number, which is its place in a table of the class. A place is
+ * made when it is first needed and stays until the class ends, so that who
+ * delivers finds it without a lock, and needs the sink's own alone.
  *
- * Locking: a context's sink lock is held while one of its functions runs, so
- * that both run one at a time and neither is under way once it was taken
- * back. The class's context lock is held only to find the context, or, when a
- * death is told, to keep all contexts in place.
+ * Locking: a sink's lock is held while one of its functions runs, so that both
+ * run one at a time and neither is under way once it was taken back. The class's
+ * context lock is held, besides, while functions are given or taken back.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H
@@ -4075,16 +4138,20 @@ HG_PRIVATE struct na_op_core *na_op_find(
 /* Give the context, which has none, its functions, `arg` being borrowed by
  * both. Contexts with functions are numbered from 0: that is what peers
  * address, whatever other contexts the application makes. The sink's lock is
- * held on return: until na_sink_let_in only the caller calls them. */
-HG_PRIVATE void na_sink_open(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg);
+ * held on return: until na_sink_let_in only the caller calls them. NA_NOMEM
+ * (logged), and no lock is. */
+HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
 HG_PRIVATE void na_sink_let_in(struct na_context *context);
 
 /* Take the functions back, if there are any; no call of either is under way
  * on return. */
 HG_PRIVATE void na_sink_close(struct na_context *context);
 
-/* The number of a context that has a sink. */
+/* Free the places; every sink is closed. */
+HG_PRIVATE void na_sink_fini(struct na_class_core *core);
+
+/* The number of a context that has a sink, or had one last. */
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
 
 /* Hand a message, all borrowed, to the sink of that number; what the sink
@@ -4112,91 +4179,147 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 /* #include "na/sink.h" */
 
 /* #include "base/lock.h" */
+/* #include "base/log.h" */
 
-HG_PRIVATE void na_sink_open(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg)
+struct na_sink {
+    /* Held while a function runs; guards what follows. */
+    pthread_mutex_t lock;
+    na_rpc_cb_t take; /* NULL: no context has this number */
+    na_rpc_dead_cb_t dead;
+    void *arg;
+    uint8_t number; /* constant */
+};
+
+static struct na_sink *na_sink_at(struct na_class_core *core, unsigned number)
+{
+    return atomic_load_explicit(&core->sinks[number], memory_order_acquire);
+}
+
+/* ---- Life ---- */
+
+/* Make the place of a number; the context lock is held. */
+static struct na_sink *na_sink_new(struct na_class_core *core, unsigned number)
+{
+    struct na_sink *sink = (struct na_sink *) hg_mem_calloc(1, sizeof(*sink));
+
+    if (sink == NULL || hg_lock_init(&sink->lock) != NA_SUCCESS) {
+        hg_log_error("ctx", "no memory for what a context takes in");
+        hg_mem_free(sink);
+        return NULL;
+    }
+    sink->number = (uint8_t) number;
+    atomic_store_explicit(&core->sinks[number], sink, memory_order_release);
+    return sink;
+}
+
+/* The first place that nobody has; the context lock is held, under which
+ * alone `take` changes. */
+static struct na_sink *na_sink_find_free(struct na_class_core *core)
+{
+    unsigned number = 0;
+    struct na_sink *sink;
+
+    while ((sink = na_sink_at(core, number)) != NULL && sink->take != NULL)
+        number++;
+    assert(number < NA_CORE_CONTEXTS);
+    return sink != NULL ? sink : na_sink_new(core, number);
+}
+
+HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_context_core *self = na_context_core_of(context);
-    unsigned number = 0;
+    struct na_sink *sink;
 
+    assert(self->sink == NULL && take != NULL);
     hg_lock(&core->context_lock);
-    hg_lock(&self->sink_lock);
-    assert(self->sink == NULL && sink != NULL);
-    while (core->engines[number] != NULL)
-        number++;
-    assert(number < NA_CORE_CONTEXTS);
-    self->engine = (uint8_t) number;
-    core->engines[number] = self;
-    self->sink = sink;
-    self->sink_dead = dead;
-    self->sink_arg = arg;
+    sink = na_sink_find_free(core);
+    if (sink != NULL) {
+        hg_lock(&sink->lock);
+        sink->take = take;
+        sink->dead = dead;
+        sink->arg = arg;
+        self->sink = sink;
+        self->engine = sink->number;
+    }
     hg_unlock(&core->context_lock);
+    return sink != NULL ? NA_SUCCESS : NA_NOMEM;
 }
 
 HG_PRIVATE void na_sink_let_in(struct na_context *context)
 {
     assert(na_context_core_of(context)->sink != NULL);
-    hg_unlock(&na_context_core_of(context)->sink_lock);
+    hg_unlock(&na_context_core_of(context)->sink->lock);
 }
 
 HG_PRIVATE void na_sink_close(struct na_context *context)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_context_core *self = na_context_core_of(context);
+    struct na_sink *sink;
 
     hg_lock(&core->context_lock);
-    hg_lock(&self->sink_lock);
-    if (self->sink != NULL)
-        core->engines[self->engine] = NULL;
+    sink = self->sink;
+    if (sink != NULL) {
+        hg_lock(&sink->lock);
+        sink->take = NULL;
+        sink->dead = NULL;
+        sink->arg = NULL;
+        hg_unlock(&sink->lock);
+    }
     self->sink = NULL;
-    self->sink_dead = NULL;
-    self->sink_arg = NULL;
-    hg_unlock(&self->sink_lock);
     hg_unlock(&core->context_lock);
 }
+
+HG_PRIVATE void na_sink_fini(struct na_class_core *core)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_CORE_CONTEXTS; i++) {
+        struct na_sink *sink = na_sink_at(core, i);
+
+        if (sink == NULL)
+            continue;
+        assert(sink->take == NULL);
+        pthread_mutex_destroy(&sink->lock);
+        hg_mem_free(sink);
+    }
+}
+
+/* ---- Use ---- */
 
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context)
 {
     return na_context_core_of(context)->engine;
 }
 
-/* The context of that number with its sink lock held; NULL. The context lock
- * is held until then, so that it cannot be destroyed in between. */
-static struct na_context_core *na_sink_lock_context(
-    struct na_class_core *core, uint8_t target)
-{
-    struct na_context_core *context;
-
-    hg_lock(&core->context_lock);
-    context = core->engines[target];
-    if (context != NULL)
-        hg_lock(&context->sink_lock);
-    hg_unlock(&core->context_lock);
-    return context;
-}
-
 HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size)
 {
-    struct na_context_core *context = na_sink_lock_context(core, target);
-    na_return_t ret;
+    struct na_sink *sink = na_sink_at(core, target);
+    na_return_t ret = NA_NOENTRY;
 
-    if (context == NULL)
+    if (sink == NULL)
         return NA_NOENTRY;
-    ret = context->sink(context->sink_arg, source, tag, data, size);
-    hg_unlock(&context->sink_lock);
-    assert(ret != NA_NOENTRY); /* that means: nobody took it */
+    hg_lock(&sink->lock);
+    if (sink->take != NULL) {
+        ret = sink->take(sink->arg, source, tag, data, size);
+        assert(ret != NA_NOENTRY); /* that means: nobody took it */
+    }
+    hg_unlock(&sink->lock);
     return ret;
 }
 
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
 {
+    struct na_sink *sink;
     bool is_set;
 
     hg_lock(&core->context_lock);
-    is_set = core->engines[target] != NULL;
+    sink = na_sink_at(core, target);
+    is_set = sink != NULL && sink->take != NULL;
     hg_unlock(&core->context_lock);
     return is_set;
 }
@@ -4207,18 +4330,16 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
     unsigned i;
 
     assert(ret != NA_SUCCESS);
-    hg_lock(&core->context_lock);
     for (i = 0; i < NA_CORE_CONTEXTS; i++) {
-        struct na_context_core *context = core->engines[i];
+        struct na_sink *sink = na_sink_at(core, i);
 
-        if (context == NULL)
-            continue;
-        hg_lock(&context->sink_lock);
-        if (context->sink_dead != NULL)
-            context->sink_dead(context->sink_arg, addr, ret);
-        hg_unlock(&context->sink_lock);
+        if (sink == NULL)
+            return;
+        hg_lock(&sink->lock);
+        if (sink->dead != NULL)
+            sink->dead(sink->arg, addr, ret);
+        hg_unlock(&sink->lock);
     }
-    hg_unlock(&core->context_lock);
 }
 
 /* ==== gen/na/match.h ==== */
@@ -4300,9 +4421,9 @@ HG_PRIVATE na_return_t na_match_cancel(
 HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Give the context a sink, as na_sink_open, and hand it what waited for it
- * before whatever else comes. */
-HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg);
+ * before whatever else comes. NA_NOMEM (logged). */
+HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
+    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
 
 #endif
 
@@ -4719,18 +4840,23 @@ static void na_match_take_rpc(
     }
 }
 
-HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg)
+HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
+    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_match *match = &na_class_core_of(context->na_class)->match;
     struct na_link mine;
     struct na_link *link;
+    na_return_t ret;
     bool wake;
 
     assert(sink != NULL);
     hg_list_init(&mine);
     hg_lock(&match->lock);
-    na_sink_open(context, sink, dead, arg);
+    ret = na_sink_open(context, sink, dead, arg);
+    if (ret != NA_SUCCESS) {
+        hg_unlock(&match->lock);
+        return ret;
+    }
     /* From here on others wait for the sink's lock: none overtakes. */
     na_match_take_rpc(match, na_sink_number(context), &mine);
     wake = na_match_let_go(match);
@@ -4744,6 +4870,7 @@ HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
     if (wake)
         context->na_class->core->wake(context->na_class);
     na_match_free_list(&mine);
+    return NA_SUCCESS;
 }
 
 /* ---- Receives ---- */
@@ -4897,16 +5024,20 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Give the RPC plane of a context to `sink`, with what waited for it, and tell
  * `dead` of peers that die; `arg` is borrowed. NULL takes it back, and no call
- * of either is under way on return. */
-HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg);
+ * of either is under way on return. NA_NOMEM (logged). */
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context,
+    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
 
-/* Send on the RPC plane: *done_p true when it went out at once and `callback`
- * will not be called; else the callback comes in the internal lane, and the
- * payload must stay until then. On error nothing was sent, and no callback
- * comes. */
-HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg, bool *done_p);
+/* Send on the RPC plane if that is possible at once; else NA_AGAIN, and the
+ * message may be queued. */
+HG_PRIVATE na_return_t na_msg_try_rpc(
+    struct na_context *context, const struct na_msg *msg);
+
+/* Send it when that is possible: `callback` comes in the internal lane, perhaps
+ * before this returns, and the payload must stay until then. On error nothing
+ * was sent, and no callback comes. */
+HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+    const struct na_msg *msg, na_cb_t callback, void *arg);
 
 #endif
 
@@ -4988,13 +5119,13 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 
 /* ---- The RPC plane ---- */
 
-HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg)
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context,
+    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
     if (sink != NULL)
-        na_match_set_sink(context, sink, dead, arg);
-    else
-        na_sink_close(context);
+        return na_match_set_sink(context, sink, dead, arg);
+    na_sink_close(context);
+    return NA_SUCCESS;
 }
 
 /* Start a send that could not go out at once; on error its operation is given
@@ -5014,26 +5145,25 @@ static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
     return ret;
 }
 
-HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg, bool *done_p)
+HG_PRIVATE na_return_t na_msg_try_rpc(
+    struct na_context *context, const struct na_msg *msg)
 {
-    struct na_op_core *op;
     na_return_t ret = na_addr_state(msg->addr);
 
     assert(msg->plane == NA_MSG_RPC);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_class_ops(context->na_class)->msg_send(context, msg, NULL);
-    if (ret == NA_SUCCESS)
-        *done_p = true;
-    if (ret != NA_AGAIN)
-        return ret;
-    op = na_op_get(context, NA_CB_SEND_UNEXPECTED, NA_LANE_INTERNAL, callback,
-        arg, NA_OP_ID_IGNORE);
-    if (op == NULL)
-        return NA_NOMEM;
-    *done_p = false; /* before the callback may run */
-    return na_msg_start(op, msg);
+    return na_class_ops(context->na_class)->msg_send(context, msg, NULL);
+}
+
+HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+    const struct na_msg *msg, na_cb_t callback, void *arg)
+{
+    struct na_op_core *op = na_op_get(context, NA_CB_SEND_UNEXPECTED,
+        NA_LANE_INTERNAL, callback, arg, NA_OP_ID_IGNORE);
+
+    assert(msg->plane == NA_MSG_RPC);
+    return op != NULL ? na_msg_start(op, msg) : NA_NOMEM;
 }
 
 /* ---- The NA interface: sends ---- */
@@ -8684,10 +8814,9 @@ HG_PRIVATE struct na_context *na_context_create(
 /* NA_BUSY, logged, while a thread is inside. */
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
 
-/* Run up to `max` entries of `lanes`; the number run. The context is busy
- * meanwhile. */
-HG_PRIVATE unsigned na_context_run(
-    struct na_context *context, unsigned lanes, unsigned max);
+/* Run entries as na_queue_run does. The context is busy meanwhile. */
+HG_PRIVATE unsigned na_context_run(struct na_context *context, unsigned lanes,
+    unsigned max, uint64_t deadline);
 
 /* Ask every pending operation of a context to end. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);
@@ -8780,18 +8909,14 @@ HG_PRIVATE struct na_context *na_context_create(
         goto free_context;
     if (na_op_table_init(context) != NA_SUCCESS)
         goto fini_queue;
-    if (hg_lock_init(&context->sink_lock) != NA_SUCCESS)
-        goto fini_table;
     if (na_context_enter(core, context) != NA_SUCCESS)
-        goto destroy_sink_lock;
+        goto fini_table;
     if (core->ops.context_create(&context->pub) != NA_SUCCESS)
         goto remove_context;
     return &context->pub;
 
 remove_context:
     na_context_remove(context);
-destroy_sink_lock:
-    pthread_mutex_destroy(&context->sink_lock);
 fini_table:
     na_op_table_fini(context);
 fini_queue:
@@ -8858,7 +8983,7 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
-    na_msg_set_sink(context, NULL, NULL, NULL);
+    (void) na_msg_set_sink(context, NULL, NULL, NULL);
     na_context_drain(core);
     if (core->poll_armed) {
         na_class_ops(context->na_class)->wait_end(context);
@@ -8869,7 +8994,6 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
     na_context_discard(core);
     if (core->epoll_fd >= 0)
         (void) close(core->epoll_fd);
-    pthread_mutex_destroy(&core->sink_lock);
     na_queue_fini(&core->queue);
     na_op_table_fini(core);
     hg_mem_free(core);
@@ -8877,9 +9001,10 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
 }
 
 HG_PRIVATE unsigned na_context_run(
-    struct na_context *context, unsigned lanes, unsigned max)
+    struct na_context *context, unsigned lanes, unsigned max, uint64_t deadline)
 {
-    return na_queue_run(&na_context_core_of(context)->queue, lanes, max);
+    return na_queue_run(
+        &na_context_core_of(context)->queue, lanes, max, deadline);
 }
 
 /* Whoever executes a put or get: what is handed over goes from the transport
@@ -8961,12 +9086,13 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     }
     if (na_class_is_forked(context->na_class))
         return na_live_check(context->na_class, "NA_Trigger");
-    n = na_context_run(context, NA_LANES_ALL, max_count);
+    n = na_context_run(context, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
         ret = na_context_wait(na_context_core_of(context), deadline);
         if (ret == NA_SUCCESS)
-            n = na_context_run(context, NA_LANES_ALL, max_count);
+            n = na_context_run(
+                context, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     }
     if (actual_count != NULL)
         *actual_count = n;
@@ -16150,7 +16276,7 @@ static na_return_t na_lookup_drive(struct na_context *context,
     while (!waiter->done) {
         na_return_t ret = na_progress(context, NA_LANES_ALL, deadline);
 
-        (void) na_context_run(context, NA_LANES_ALL, 1);
+        (void) na_context_run(context, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
         if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)
             continue;
         why = ret;
@@ -16268,6 +16394,7 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
 /* #include "na/rma.h" */
+/* #include "na/sink.h" */
 /* #include "na/uri.h" */
 
 #define NA_CLASS_LINGER_MS 1000
@@ -16508,6 +16635,7 @@ static void na_class_delete(struct na_class_core *core)
 {
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
+    na_sink_fini(core);
     na_match_fini(&core->match);
     pthread_mutex_destroy(&core->poll_lock);
     pthread_mutex_destroy(&core->context_lock);
@@ -20097,9 +20225,9 @@ struct hg_handle {
     struct hg_context *context;
     _Atomic uint32_t refs;
     _Atomic enum hg_handle_state state;
-    _Atomic bool freed;   /* target: the application let go */
-    _Atomic bool counted; /* target: in its peer's share */
-    bool in_flight;       /* origin: counted as such; context lock */
+    _Atomic bool freed; /* target: the application let go */
+    bool counted;   /* target: in its peer's share; who sends, and the last */
+    bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
     uint64_t number;     /* origin: its place among sequences; context lock */
     /* From here to `in` the pool's handles are all zeros. */
@@ -20139,12 +20267,13 @@ struct hg_class {
     struct na_class *na_class;
     struct hg_options options; /* defaults filled in */
     struct hg_registry registry;
-    _Atomic uint64_t trace_next;
-    /* Counters, by the members of struct hg_counters. */
-    _Atomic uint64_t requests_sent;
+    uint64_t trace_base; /* a sequence and this are a trace id */
+    /* Counters, by the members of struct hg_counters. The first three are
+     * written under the context's lock. */
+    _Atomic uint64_t requests_sent; /* or about to be */
     _Atomic uint64_t responses_received;
     _Atomic uint64_t requests_received;
-    _Atomic uint64_t responses_sent;
+    _Atomic uint64_t responses_sent; /* refusals and other codes, too */
     _Atomic uint64_t errors_sent;
     _Atomic uint64_t inputs_fetched;
     _Atomic uint64_t outputs_fetched;
@@ -20171,7 +20300,7 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    _Atomic uint32_t unanswered;
+    uint64_t admitted;        /* calls to us since the beginning */
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
     _Atomic bool closing;     /* refuses what arrives */
@@ -20184,6 +20313,21 @@ static inline void hg_handle_count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+/* The same, or less, where a lock keeps other writers away. */
+static inline void hg_handle_count_locked(_Atomic uint64_t *counter, int change)
+{
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(
+        counter, before + (uint64_t) change, memory_order_relaxed);
+}
+
+/* Calls to us without an answer; the lock is held. */
+static inline uint64_t hg_handle_unanswered(const struct hg_context *context)
+{
+    return context->admitted - atomic_load(&context->hg_class->responses_sent);
+}
+
 /* Put the reserve into the pool: handles kept for those who call when there is
  * no memory left, to be told so. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
@@ -20194,6 +20338,8 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+/* The same for a handle that has one, which is the caller's. */
+HG_PRIVATE void hg_handle_ref_alone(struct hg_handle *handle);
 /* The last reference takes it off its list and gives its sequence back. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 
@@ -20210,8 +20356,8 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
 /* Send `size` bytes at `data`, which the handle owns, to the call's context at
- * the peer; to oneself, hand them over. Holds a reference until they have
- * left. */
+ * the peer; to oneself, hand them over. What has to wait holds a reference until
+ * it has left. */
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size);
 
@@ -20409,6 +20555,7 @@ static bool hg_handle_put(struct hg_handle *handle)
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
+        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
     }
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     atomic_store_explicit(&handle->freed, false, memory_order_relaxed);
@@ -20421,15 +20568,31 @@ static bool hg_handle_put(struct hg_handle *handle)
     return true;
 }
 
+HG_PRIVATE void hg_handle_ref_alone(struct hg_handle *handle)
+{
+    assert(atomic_load(&handle->refs) == 1);
+    atomic_store_explicit(&handle->refs, 2, memory_order_relaxed);
+}
+
+/* Whether the reference that is given back is the last one. The only one need
+ * not be counted down: nobody else has one to make more of. */
+static bool hg_handle_is_last(struct hg_handle *handle)
+{
+    uint32_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
+
+    if (before != 1)
+        before =
+            atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    return before == 1;
+}
+
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    uint32_t before =
-        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
     bool kept;
 
-    assert(before > 0);
-    if (before > 1)
+    if (!hg_handle_is_last(handle))
         return;
     hg_handle_discount(handle);
     if (handle->addr != NULL)
@@ -20502,42 +20665,33 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
 
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
 {
-    if (atomic_load(&handle->counted) &&
-        atomic_exchange(&handle->counted, false))
-        hg_share_give(
-            &handle->context->share, handle->addr, handle->counted_as, 1);
+    if (!handle->counted)
+        return;
+    handle->counted = false;
+    hg_share_give(&handle->context->share, handle->addr, handle->counted_as, 1);
 }
 
 /* A refusal cannot leave yet. */
 static void hg_handle_count_stuck(struct hg_handle *handle)
 {
-    if (!handle->target || !handle->refused || atomic_load(&handle->counted))
+    if (!handle->target || !handle->refused || handle->counted)
         return;
     handle->counted_as = HG_SHARE_REFUSALS;
     hg_lock(&handle->context->lock);
     hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
     hg_unlock(&handle->context->lock);
-    atomic_store(&handle->counted, true);
+    handle->counted = true;
 }
 
 /* ---- Sending ---- */
 
-static void hg_handle_begin_sending(struct hg_handle *handle)
+static void hg_handle_end_sending(struct hg_handle *handle)
 {
-    atomic_fetch_add(&handle->context->sending, 1);
-    hg_handle_count_stuck(handle); /* unless it leaves at once */
-}
+    uint32_t before = atomic_fetch_sub(&handle->context->sending, 1);
 
-/* A send is over; with `left`, so that the message is with the peer. */
-static void hg_handle_end_sending(struct hg_handle *handle, bool left)
-{
-    uint32_t before;
-
-    if (left)
-        hg_handle_discount(handle);
-    before = atomic_fetch_sub(&handle->context->sending, 1);
     assert(before > 0);
     (void) before;
+    hg_handle_unref(handle);
 }
 
 /* A send that could not leave at once has left, or failed. */
@@ -20547,9 +20701,26 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 
     if (info->ret != NA_SUCCESS && handle->unsent != NULL)
         handle->unsent(handle, info->ret);
-    hg_handle_end_sending(handle, true);
-    hg_handle_unref(handle);
+    hg_handle_discount(handle);
+    hg_handle_end_sending(handle);
     return NA_SUCCESS;
+}
+
+/* Send when there is room. From here on the send has a reference, and ends in
+ * hg_handle_sent, whoever lets go of the handle meanwhile. */
+static hg_return_t hg_handle_send_later(
+    struct hg_handle *handle, const struct na_msg *msg)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
+    hg_handle_ref(handle);
+    atomic_fetch_add(&context->sending, 1);
+    hg_handle_count_stuck(handle);
+    ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, handle);
+    if (ret != HG_SUCCESS)
+        hg_handle_end_sending(handle);
+    return ret;
 }
 
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
@@ -20572,7 +20743,6 @@ HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_context *context = handle->context;
     struct na_segment segment;
     struct na_msg msg;
-    bool done = true;
     hg_return_t ret;
 
     if (handle->addr->self)
@@ -20586,14 +20756,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
     msg.size = size;
     msg.plane = NA_MSG_RPC;
     msg.target = handle->peer_context;
-    hg_handle_ref(handle);
-    hg_handle_begin_sending(handle);
-    ret = na_msg_send_rpc(
-        context->na_context, &msg, hg_handle_sent, handle, &done);
-    if (ret != HG_SUCCESS || done) {
-        hg_handle_end_sending(handle, ret == HG_SUCCESS);
-        hg_handle_unref(handle);
-    }
+    ret = na_msg_try_rpc(context->na_context, &msg);
+    if (ret == HG_AGAIN)
+        return hg_handle_send_later(handle, &msg);
+    if (ret == HG_SUCCESS)
+        hg_handle_discount(handle);
+    else
+        hg_handle_count_stuck(handle);
     return ret;
 }
 
@@ -21297,6 +21466,7 @@ static hg_return_t hg_forward_reserve(struct hg_context *context,
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;
+    hg_handle_count_locked(&context->hg_class->requests_sent, 1);
     return HG_SUCCESS;
 }
 
@@ -21334,7 +21504,8 @@ static bool hg_forward_take(struct hg_handle *handle)
 
     if (handle->state != HG_HANDLE_SENT)
         return false;
-    handle->state = HG_HANDLE_ENDED;
+    atomic_store_explicit(
+        &handle->state, HG_HANDLE_ENDED, memory_order_release);
     assert(handle->in_flight && context->in_flight > 0);
     handle->in_flight = false;
     context->in_flight--;
@@ -21373,8 +21544,7 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     if (ret != HG_SUCCESS)
         return ret;
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
-    header.trace_id = atomic_fetch_add_explicit(
-        &hg_class->trace_next, 1, memory_order_relaxed);
+    header.trace_id = hg_class->trace_base + handle->sequence;
     header.args_crc = handle->in_args.crc;
     if (!handle->addr->self &&
         HG_HEADER_MIN + handle->in_args.size >
@@ -21423,21 +21593,19 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    hg_handle_ref(handle); /* until the callback ran */
+    hg_handle_ref_alone(handle); /* until the callback ran */
     /* The call begins: from now on anything may end it. A peer that died before
      * that fails the send: who buries it marks it first, then looks at states,
      * and we look at the mark after that. */
     assert(handle->state == HG_HANDLE_IDLE);
     atomic_store(&handle->state, HG_HANDLE_SENT);
     ret = hg_handle_send(handle, message, size);
-    if (ret != HG_SUCCESS)
-        goto take_back;
-    hg_handle_count(&handle->context->hg_class->requests_sent);
-    return HG_SUCCESS;
-
-take_back:
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
     hg_lock(&handle->context->lock);
-    if (!hg_forward_take(handle))
+    if (hg_forward_take(handle))
+        hg_handle_count_locked(&handle->context->hg_class->requests_sent, -1);
+    else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
     if (ret != HG_SUCCESS) {
@@ -21554,6 +21722,8 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         handle = NULL;
     if (handle != NULL && large)
         handle->state = HG_HANDLE_FETCHING;
+    if (handle != NULL)
+        hg_handle_count_locked(&context->hg_class->responses_received, 1);
     hg_unlock(&context->lock);
     return handle;
 }
@@ -21617,7 +21787,6 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         hg_handle_count(&context->hg_class->late);
         return;
     }
-    hg_handle_count(&context->hg_class->responses_received);
     if (damaged != HG_SUCCESS) {
         hg_log_error("rpc",
             "a damaged answer to \"%s\" came from %s, or one of another "
@@ -21939,7 +22108,8 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 static bool hg_serve_enter(struct hg_handle *handle)
 {
     assert(handle->state == HG_HANDLE_QUEUED);
-    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    atomic_store_explicit(
+        &handle->state, HG_HANDLE_ARRIVED, memory_order_release);
     return !atomic_load(&handle->context->closing);
 }
 
@@ -21956,9 +22126,9 @@ static void hg_serve_run(struct na_completion *done)
 
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
+        hg_handle_unref(handle);
         return;
     }
-    hg_handle_ref(handle); /* the handler may free its own */
     ret = handle->rpc.callback(handle);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
@@ -21985,6 +22155,7 @@ static void hg_serve_run_refusal(struct na_completion *done)
     (void) hg_serve_enter(handle);
     (void) hg_serve_respond(handle, handle->ret, NULL);
     (void) hg_serve_free(handle);
+    hg_handle_unref(handle);
 }
 
 static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
@@ -22028,14 +22199,14 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
     handle->counted_as = HG_SHARE_CALLS;
     handle->refused = refused || context->closing ||
         !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
-    atomic_store_explicit(
-        &handle->counted, !handle->refused, memory_order_relaxed);
+    handle->counted = !handle->refused;
     return !handle->refused ||
         !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
 }
 
-/* A handle for a request, in the list of those to us. Beyond its peer's
- * share it is made all the same, to be refused. None, though HG_SUCCESS: the
+/* A handle for a request, in the list of those to us, with two references: its
+ * step's in the queue, and the application's, which is what hg_serve_free lets
+ * go of. Beyond its peer's share it is made all the same, to be refused. None, though HG_SUCCESS: the
  * peer takes no refusals either (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
@@ -22051,7 +22222,10 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         admitted = hg_serve_admit(handle, refused);
     }
     if (admitted) {
-        atomic_fetch_add(&context->unanswered, 1);
+        hg_handle_ref_alone(handle);
+        context->admitted++;
+        if (!refused)
+            hg_handle_count_locked(&context->hg_class->requests_received, 1);
         atomic_store_explicit(
             &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
         hg_list_push(&context->targets, &handle->link);
@@ -22114,7 +22288,6 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
         hg_serve_push_refusal(handle, damaged);
         return HG_SUCCESS;
     }
-    hg_handle_count(&context->hg_class->requests_received);
     ret = HG_AGAIN;
     if (handle->refused)
         hg_handle_count(&context->hg_class->turned_away);
@@ -22137,9 +22310,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
  * (logged). */
 static hg_return_t hg_serve_take(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
-    uint32_t before;
 
     if (!atomic_compare_exchange_strong(
             &handle->state, &arrived, HG_HANDLE_ANSWERED)) {
@@ -22147,12 +22318,9 @@ static hg_return_t hg_serve_take(struct hg_handle *handle)
             hg_handle_function(handle));
         return HG_EXIST;
     }
-    before = atomic_fetch_sub(&context->unanswered, 1);
-    assert(before > 0);
-    (void) before;
     if (handle->addr->self) /* nothing is sent */
         hg_handle_discount(handle);
-    hg_handle_count(&context->hg_class->responses_sent);
+    hg_handle_count(&handle->context->hg_class->responses_sent);
     return HG_SUCCESS;
 }
 
@@ -22639,7 +22807,7 @@ static hg_return_t hg_context_create_class(struct na_class *na_class,
     }
     hg_class->na_class = na_class;
     hg_context_set_options(&hg_class->options, options);
-    atomic_init(&hg_class->trace_next, hg_clock_random());
+    hg_class->trace_base = hg_clock_random();
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS) {
         hg_mem_free(hg_class);
@@ -22709,11 +22877,16 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     ret = hg_context_set_na(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
-    na_msg_set_sink(
+    ret = na_msg_set_sink(
         context->na_context, hg_context_arrived, hg_context_peer_dead, context);
+    if (ret != HG_SUCCESS)
+        goto leave_na;
     *context_p = context;
     return HG_SUCCESS;
 
+leave_na:
+    if (context->na_context != layer->context)
+        (void) na_context_destroy(context->na_context);
 drop_pool:
     hg_handle_drop_pool(context);
     pthread_mutex_destroy(&context->lock);
@@ -22743,7 +22916,8 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
     while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
-        (void) na_context_run(context->na_context, NA_LANES_ALL, UINT_MAX);
+        (void) na_context_run(
+            context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
         hg_serve_end_all(context);
     }
     return hg_context_is_quiet(context);
@@ -22779,7 +22953,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
-    na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    (void) na_msg_set_sink(context->na_context, NULL, NULL, NULL);
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->layer->context);
@@ -23292,13 +23466,11 @@ static hg_return_t hg_wait_sleep(struct hg_context *context,
 static unsigned hg_wait_run_calls(
     struct hg_context *context, unsigned max, uint64_t deadline)
 {
-    unsigned n = 0;
+    unsigned n;
 
     hg_wait_hand_on(); /* progress goes on without us */
     hg_wait_depth++;
-    while (na_context_run(context->na_context, 1u << NA_LANE_CALL, 1) > 0 &&
-        ++n < max && hg_clock_now() < deadline)
-        continue;
+    n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max, deadline);
     hg_wait_depth--;
     return n;
 }
@@ -23321,8 +23493,8 @@ static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
     }
     ret = hg_context_progress(
         context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
-    *events_p +=
-        na_context_run(context->na_context, NA_LANES_DONE, HG_WAIT_BATCH);
+    *events_p += na_context_run(
+        context->na_context, NA_LANES_DONE, HG_WAIT_BATCH, HG_CLOCK_NEVER);
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     atomic_store(&hg_wait_state.driving, false);
@@ -23615,7 +23787,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
         goto unref_handle;
     }
     handle->request.out_struct = out_struct;
-    atomic_store(&handle->issued, true);
+    atomic_store_explicit(&handle->issued, true, memory_order_relaxed);
     ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
     if (ret != HG_SUCCESS)
         goto take_ticket;
@@ -23665,15 +23837,19 @@ static struct hg_handle *hg_request_find(
     return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
 }
 
-/* The same, and it stays until hg_request_let_be. Without the lock. */
-static struct hg_handle *hg_request_hold(
-    struct hg_context *context, hg_request_t ticket)
+/* The same, and it stays until hg_request_let_be; unless its result stands,
+ * which is *ret_p then, and *done_p true. Without the lock. */
+static struct hg_handle *hg_request_hold(struct hg_context *context,
+    hg_request_t ticket, bool *done_p, hg_return_t *ret_p)
 {
     struct hg_handle *handle;
 
     hg_lock(&context->lock);
     handle = hg_request_find(context, ticket);
-    if (handle != NULL)
+    *done_p = handle != NULL && atomic_load(&handle->request.done);
+    if (*done_p)
+        *ret_p = handle->request.ret;
+    else if (handle != NULL)
         atomic_fetch_add(&handle->request.waiters, 1);
     hg_unlock(&context->lock);
     return handle;
@@ -23692,22 +23868,24 @@ HG_EXPORT hg_return_t HG_Wait(
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
     struct hg_handle *handle;
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
     bool done;
 
     if (context == NULL)
         return HG_FAULT;
-    handle = hg_request_hold(context, request);
+    handle = hg_request_hold(context, request, &done, &ret);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
         return hg_layer_leave(HG_INVALID_ARG);
     }
-    ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
-        hg_wait_deadline(timeout));
-    done = ret == HG_SUCCESS;
-    if (done)
-        ret = handle->request.ret;
-    hg_request_let_be(handle);
+    if (!done) {
+        ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
+            hg_wait_deadline(timeout));
+        done = ret == HG_SUCCESS;
+        if (done)
+            ret = handle->request.ret;
+        hg_request_let_be(handle);
+    }
     if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
@@ -23725,23 +23903,27 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     int i;
 
     for (i = 0; i < count; i++) {
-        struct hg_handle *handle = hg_request_hold(context, requests[i]);
+        hg_return_t result = HG_SUCCESS;
         hg_return_t ret = HG_SUCCESS;
+        bool done;
+        struct hg_handle *handle =
+            hg_request_hold(context, requests[i], &done, &result);
 
         if (handle == NULL) {
             *missing_p = &requests[i];
             return HG_INVALID_ARG;
         }
-        if (!atomic_load(&handle->request.done) && in_time) {
-            ret = hg_wait_until(
-                context, &handle->request.done, hg_wait_may_run(), deadline);
-            in_time = hg_clock_now() < deadline; /* a handler may take long */
-        } else if (!atomic_load(&handle->request.done)) {
-            ret = HG_TIMEOUT;
+        if (!done) {
+            ret = in_time ? hg_wait_until(context, &handle->request.done,
+                                hg_wait_may_run(), deadline)
+                          : HG_TIMEOUT;
+            in_time = in_time && !hg_clock_is_past(deadline);
+            if (ret == HG_SUCCESS)
+                result = handle->request.ret;
+            hg_request_let_be(handle);
         }
         if (ret == HG_SUCCESS && first == HG_SUCCESS)
-            first = handle->request.ret;
-        hg_request_let_be(handle);
+            first = result;
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
@@ -23825,7 +24007,7 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
     if (handle != NULL)
         waited_for = atomic_load(&handle->request.waiters) > 0;
     if (handle != NULL && !waited_for)
-        atomic_store(&handle->issued, false);
+        atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
     hg_unlock(&context->lock);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Request_free");
@@ -24709,7 +24891,7 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
-    counters->unanswered = context->unanswered;
+    counters->unanswered = hg_handle_unanswered(context);
     counters->fetched_bytes = context->share.total[HG_SHARE_FETCHED];
     counters->held_bytes = context->share.total[HG_SHARE_HELD];
     hg_unlock(&context->lock);

@@ -16,6 +16,9 @@
 /* Now. Any thread. */
 HG_PRIVATE uint64_t hg_clock_now(void);
 
+/* Whether a deadline is there; cheap where it is far. */
+HG_PRIVATE bool hg_clock_is_past(uint64_t deadline);
+
 /* Now plus `ms` milliseconds, saturating at HG_CLOCK_NEVER. */
 HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
 

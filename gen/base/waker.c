@@ -124,7 +124,7 @@ HG_PRIVATE void hg_waker_fini(struct hg_waker *waker)
 
 HG_PRIVATE void hg_waker_arm(struct hg_waker *waker)
 {
-    atomic_fetch_add_explicit(&waker->armed, 1, memory_order_acq_rel);
+    atomic_fetch_add(&waker->armed, 1);
 }
 
 HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker)

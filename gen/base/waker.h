@@ -8,7 +8,8 @@
  * changes something makes the change visible, THEN calls hg_waker_ring. Both
  * read and modify `armed` in one step, so of the two the later sees what the
  * earlier did before. While nobody is armed, ringing is this one atomic
- * operation: no lock, no system call.
+ * operation: no lock, no system call. It is not even that where change and look
+ * are sequentially consistent themselves: all agree on the order of the four.
  *
  * The descriptor (an eventfd, or the reading end of a pipe) stays readable
  * from a ring until the last armed sleeper disarms, so that several threads,
@@ -48,6 +49,14 @@ HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker);
 /* Make the descriptor readable if anyone is armed. Any thread, under any
  * lock; not from a signal handler. Keeps errno. */
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
+
+/* The same without an atomic step of its own, after a change that was a
+ * sequentially consistent one, which sleepers look for in the same way. */
+static inline void hg_waker_ring_after(struct hg_waker *waker)
+{
+    if (HG_UNLIKELY(atomic_load(&waker->armed) != 0))
+        hg_waker_ring(waker);
+}
 
 /* Sleep, armed, until the waker rings, `fd` (-1: none) is readable or broken,
  * or `deadline` passes. HG_SUCCESS: something is readable; HG_TIMEOUT; HG_INTR

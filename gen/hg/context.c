@@ -241,7 +241,7 @@ static hg_return_t hg_context_create_class(struct na_class *na_class,
     }
     hg_class->na_class = na_class;
     hg_context_set_options(&hg_class->options, options);
-    atomic_init(&hg_class->trace_next, hg_clock_random());
+    hg_class->trace_base = hg_clock_random();
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS) {
         hg_mem_free(hg_class);
@@ -311,11 +311,16 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     ret = hg_context_set_na(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
-    na_msg_set_sink(
+    ret = na_msg_set_sink(
         context->na_context, hg_context_arrived, hg_context_peer_dead, context);
+    if (ret != HG_SUCCESS)
+        goto leave_na;
     *context_p = context;
     return HG_SUCCESS;
 
+leave_na:
+    if (context->na_context != layer->context)
+        (void) na_context_destroy(context->na_context);
 drop_pool:
     hg_handle_drop_pool(context);
     pthread_mutex_destroy(&context->lock);
@@ -345,7 +350,8 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
     while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
-        (void) na_context_run(context->na_context, NA_LANES_ALL, UINT_MAX);
+        (void) na_context_run(
+            context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
         hg_serve_end_all(context);
     }
     return hg_context_is_quiet(context);
@@ -381,7 +387,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
-    na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    (void) na_msg_set_sink(context->na_context, NULL, NULL, NULL);
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->layer->context);

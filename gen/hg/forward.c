@@ -30,6 +30,7 @@ static hg_return_t hg_forward_reserve(struct hg_context *context,
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;
+    hg_handle_count_locked(&context->hg_class->requests_sent, 1);
     return HG_SUCCESS;
 }
 
@@ -67,7 +68,8 @@ static bool hg_forward_take(struct hg_handle *handle)
 
     if (handle->state != HG_HANDLE_SENT)
         return false;
-    handle->state = HG_HANDLE_ENDED;
+    atomic_store_explicit(
+        &handle->state, HG_HANDLE_ENDED, memory_order_release);
     assert(handle->in_flight && context->in_flight > 0);
     handle->in_flight = false;
     context->in_flight--;
@@ -106,8 +108,7 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     if (ret != HG_SUCCESS)
         return ret;
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
-    header.trace_id = atomic_fetch_add_explicit(
-        &hg_class->trace_next, 1, memory_order_relaxed);
+    header.trace_id = hg_class->trace_base + handle->sequence;
     header.args_crc = handle->in_args.crc;
     if (!handle->addr->self &&
         HG_HEADER_MIN + handle->in_args.size >
@@ -156,21 +157,19 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    hg_handle_ref(handle); /* until the callback ran */
+    hg_handle_ref_alone(handle); /* until the callback ran */
     /* The call begins: from now on anything may end it. A peer that died before
      * that fails the send: who buries it marks it first, then looks at states,
      * and we look at the mark after that. */
     assert(handle->state == HG_HANDLE_IDLE);
     atomic_store(&handle->state, HG_HANDLE_SENT);
     ret = hg_handle_send(handle, message, size);
-    if (ret != HG_SUCCESS)
-        goto take_back;
-    hg_handle_count(&handle->context->hg_class->requests_sent);
-    return HG_SUCCESS;
-
-take_back:
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
     hg_lock(&handle->context->lock);
-    if (!hg_forward_take(handle))
+    if (hg_forward_take(handle))
+        hg_handle_count_locked(&handle->context->hg_class->requests_sent, -1);
+    else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
     if (ret != HG_SUCCESS) {
@@ -287,6 +286,8 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         handle = NULL;
     if (handle != NULL && large)
         handle->state = HG_HANDLE_FETCHING;
+    if (handle != NULL)
+        hg_handle_count_locked(&context->hg_class->responses_received, 1);
     hg_unlock(&context->lock);
     return handle;
 }
@@ -350,7 +351,6 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         hg_handle_count(&context->hg_class->late);
         return;
     }
-    hg_handle_count(&context->hg_class->responses_received);
     if (damaged != HG_SUCCESS) {
         hg_log_error("rpc",
             "a damaged answer to \"%s\" came from %s, or one of another "

@@ -135,6 +135,7 @@ static bool hg_handle_put(struct hg_handle *handle)
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
+        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
     }
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     atomic_store_explicit(&handle->freed, false, memory_order_relaxed);
@@ -147,15 +148,31 @@ static bool hg_handle_put(struct hg_handle *handle)
     return true;
 }
 
+HG_PRIVATE void hg_handle_ref_alone(struct hg_handle *handle)
+{
+    assert(atomic_load(&handle->refs) == 1);
+    atomic_store_explicit(&handle->refs, 2, memory_order_relaxed);
+}
+
+/* Whether the reference that is given back is the last one. The only one need
+ * not be counted down: nobody else has one to make more of. */
+static bool hg_handle_is_last(struct hg_handle *handle)
+{
+    uint32_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
+
+    if (before != 1)
+        before =
+            atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    return before == 1;
+}
+
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    uint32_t before =
-        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
     bool kept;
 
-    assert(before > 0);
-    if (before > 1)
+    if (!hg_handle_is_last(handle))
         return;
     hg_handle_discount(handle);
     if (handle->addr != NULL)
@@ -228,42 +245,33 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
 
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
 {
-    if (atomic_load(&handle->counted) &&
-        atomic_exchange(&handle->counted, false))
-        hg_share_give(
-            &handle->context->share, handle->addr, handle->counted_as, 1);
+    if (!handle->counted)
+        return;
+    handle->counted = false;
+    hg_share_give(&handle->context->share, handle->addr, handle->counted_as, 1);
 }
 
 /* A refusal cannot leave yet. */
 static void hg_handle_count_stuck(struct hg_handle *handle)
 {
-    if (!handle->target || !handle->refused || atomic_load(&handle->counted))
+    if (!handle->target || !handle->refused || handle->counted)
         return;
     handle->counted_as = HG_SHARE_REFUSALS;
     hg_lock(&handle->context->lock);
     hg_share_add(&handle->context->share, handle->addr, HG_SHARE_REFUSALS, 1);
     hg_unlock(&handle->context->lock);
-    atomic_store(&handle->counted, true);
+    handle->counted = true;
 }
 
 /* ---- Sending ---- */
 
-static void hg_handle_begin_sending(struct hg_handle *handle)
+static void hg_handle_end_sending(struct hg_handle *handle)
 {
-    atomic_fetch_add(&handle->context->sending, 1);
-    hg_handle_count_stuck(handle); /* unless it leaves at once */
-}
+    uint32_t before = atomic_fetch_sub(&handle->context->sending, 1);
 
-/* A send is over; with `left`, so that the message is with the peer. */
-static void hg_handle_end_sending(struct hg_handle *handle, bool left)
-{
-    uint32_t before;
-
-    if (left)
-        hg_handle_discount(handle);
-    before = atomic_fetch_sub(&handle->context->sending, 1);
     assert(before > 0);
     (void) before;
+    hg_handle_unref(handle);
 }
 
 /* A send that could not leave at once has left, or failed. */
@@ -273,9 +281,26 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 
     if (info->ret != NA_SUCCESS && handle->unsent != NULL)
         handle->unsent(handle, info->ret);
-    hg_handle_end_sending(handle, true);
-    hg_handle_unref(handle);
+    hg_handle_discount(handle);
+    hg_handle_end_sending(handle);
     return NA_SUCCESS;
+}
+
+/* Send when there is room. From here on the send has a reference, and ends in
+ * hg_handle_sent, whoever lets go of the handle meanwhile. */
+static hg_return_t hg_handle_send_later(
+    struct hg_handle *handle, const struct na_msg *msg)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
+    hg_handle_ref(handle);
+    atomic_fetch_add(&context->sending, 1);
+    hg_handle_count_stuck(handle);
+    ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, handle);
+    if (ret != HG_SUCCESS)
+        hg_handle_end_sending(handle);
+    return ret;
 }
 
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
@@ -298,7 +323,6 @@ HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_context *context = handle->context;
     struct na_segment segment;
     struct na_msg msg;
-    bool done = true;
     hg_return_t ret;
 
     if (handle->addr->self)
@@ -312,14 +336,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
     msg.size = size;
     msg.plane = NA_MSG_RPC;
     msg.target = handle->peer_context;
-    hg_handle_ref(handle);
-    hg_handle_begin_sending(handle);
-    ret = na_msg_send_rpc(
-        context->na_context, &msg, hg_handle_sent, handle, &done);
-    if (ret != HG_SUCCESS || done) {
-        hg_handle_end_sending(handle, ret == HG_SUCCESS);
-        hg_handle_unref(handle);
-    }
+    ret = na_msg_try_rpc(context->na_context, &msg);
+    if (ret == HG_AGAIN)
+        return hg_handle_send_later(handle, &msg);
+    if (ret == HG_SUCCESS)
+        hg_handle_discount(handle);
+    else
+        hg_handle_count_stuck(handle);
     return ret;
 }
 

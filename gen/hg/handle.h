@@ -97,9 +97,9 @@ struct hg_handle {
     struct hg_context *context;
     _Atomic uint32_t refs;
     _Atomic enum hg_handle_state state;
-    _Atomic bool freed;   /* target: the application let go */
-    _Atomic bool counted; /* target: in its peer's share */
-    bool in_flight;       /* origin: counted as such; context lock */
+    _Atomic bool freed; /* target: the application let go */
+    bool counted;   /* target: in its peer's share; who sends, and the last */
+    bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
     uint64_t number;     /* origin: its place among sequences; context lock */
     /* From here to `in` the pool's handles are all zeros. */
@@ -139,12 +139,13 @@ struct hg_class {
     struct na_class *na_class;
     struct hg_options options; /* defaults filled in */
     struct hg_registry registry;
-    _Atomic uint64_t trace_next;
-    /* Counters, by the members of struct hg_counters. */
-    _Atomic uint64_t requests_sent;
+    uint64_t trace_base; /* a sequence and this are a trace id */
+    /* Counters, by the members of struct hg_counters. The first three are
+     * written under the context's lock. */
+    _Atomic uint64_t requests_sent; /* or about to be */
     _Atomic uint64_t responses_received;
     _Atomic uint64_t requests_received;
-    _Atomic uint64_t responses_sent;
+    _Atomic uint64_t responses_sent; /* refusals and other codes, too */
     _Atomic uint64_t errors_sent;
     _Atomic uint64_t inputs_fetched;
     _Atomic uint64_t outputs_fetched;
@@ -171,7 +172,7 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    _Atomic uint32_t unanswered;
+    uint64_t admitted;        /* calls to us since the beginning */
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
     _Atomic bool closing;     /* refuses what arrives */
@@ -184,6 +185,21 @@ static inline void hg_handle_count(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+/* The same, or less, where a lock keeps other writers away. */
+static inline void hg_handle_count_locked(_Atomic uint64_t *counter, int change)
+{
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(
+        counter, before + (uint64_t) change, memory_order_relaxed);
+}
+
+/* Calls to us without an answer; the lock is held. */
+static inline uint64_t hg_handle_unanswered(const struct hg_context *context)
+{
+    return context->admitted - atomic_load(&context->hg_class->responses_sent);
+}
+
 /* Put the reserve into the pool: handles kept for those who call when there is
  * no memory left, to be told so. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
@@ -194,6 +210,8 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+/* The same for a handle that has one, which is the caller's. */
+HG_PRIVATE void hg_handle_ref_alone(struct hg_handle *handle);
 /* The last reference takes it off its list and gives its sequence back. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 
@@ -210,8 +228,8 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
 /* Send `size` bytes at `data`, which the handle owns, to the call's context at
- * the peer; to oneself, hand them over. Holds a reference until they have
- * left. */
+ * the peer; to oneself, hand them over. What has to wait holds a reference until
+ * it has left. */
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size);
 

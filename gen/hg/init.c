@@ -312,7 +312,7 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
-    counters->unanswered = context->unanswered;
+    counters->unanswered = hg_handle_unanswered(context);
     counters->fetched_bytes = context->share.total[HG_SHARE_FETCHED];
     counters->held_bytes = context->share.total[HG_SHARE_HELD];
     hg_unlock(&context->lock);

@@ -80,7 +80,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
         goto unref_handle;
     }
     handle->request.out_struct = out_struct;
-    atomic_store(&handle->issued, true);
+    atomic_store_explicit(&handle->issued, true, memory_order_relaxed);
     ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
     if (ret != HG_SUCCESS)
         goto take_ticket;
@@ -130,15 +130,19 @@ static struct hg_handle *hg_request_find(
     return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
 }
 
-/* The same, and it stays until hg_request_let_be. Without the lock. */
-static struct hg_handle *hg_request_hold(
-    struct hg_context *context, hg_request_t ticket)
+/* The same, and it stays until hg_request_let_be; unless its result stands,
+ * which is *ret_p then, and *done_p true. Without the lock. */
+static struct hg_handle *hg_request_hold(struct hg_context *context,
+    hg_request_t ticket, bool *done_p, hg_return_t *ret_p)
 {
     struct hg_handle *handle;
 
     hg_lock(&context->lock);
     handle = hg_request_find(context, ticket);
-    if (handle != NULL)
+    *done_p = handle != NULL && atomic_load(&handle->request.done);
+    if (*done_p)
+        *ret_p = handle->request.ret;
+    else if (handle != NULL)
         atomic_fetch_add(&handle->request.waiters, 1);
     hg_unlock(&context->lock);
     return handle;
@@ -157,22 +161,24 @@ HG_EXPORT hg_return_t HG_Wait(
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
     struct hg_handle *handle;
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
     bool done;
 
     if (context == NULL)
         return HG_FAULT;
-    handle = hg_request_hold(context, request);
+    handle = hg_request_hold(context, request, &done, &ret);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
         return hg_layer_leave(HG_INVALID_ARG);
     }
-    ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
-        hg_wait_deadline(timeout));
-    done = ret == HG_SUCCESS;
-    if (done)
-        ret = handle->request.ret;
-    hg_request_let_be(handle);
+    if (!done) {
+        ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
+            hg_wait_deadline(timeout));
+        done = ret == HG_SUCCESS;
+        if (done)
+            ret = handle->request.ret;
+        hg_request_let_be(handle);
+    }
     if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
     return hg_layer_leave(ret);
@@ -190,23 +196,27 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     int i;
 
     for (i = 0; i < count; i++) {
-        struct hg_handle *handle = hg_request_hold(context, requests[i]);
+        hg_return_t result = HG_SUCCESS;
         hg_return_t ret = HG_SUCCESS;
+        bool done;
+        struct hg_handle *handle =
+            hg_request_hold(context, requests[i], &done, &result);
 
         if (handle == NULL) {
             *missing_p = &requests[i];
             return HG_INVALID_ARG;
         }
-        if (!atomic_load(&handle->request.done) && in_time) {
-            ret = hg_wait_until(
-                context, &handle->request.done, hg_wait_may_run(), deadline);
-            in_time = hg_clock_now() < deadline; /* a handler may take long */
-        } else if (!atomic_load(&handle->request.done)) {
-            ret = HG_TIMEOUT;
+        if (!done) {
+            ret = in_time ? hg_wait_until(context, &handle->request.done,
+                                hg_wait_may_run(), deadline)
+                          : HG_TIMEOUT;
+            in_time = in_time && !hg_clock_is_past(deadline);
+            if (ret == HG_SUCCESS)
+                result = handle->request.ret;
+            hg_request_let_be(handle);
         }
         if (ret == HG_SUCCESS && first == HG_SUCCESS)
-            first = handle->request.ret;
-        hg_request_let_be(handle);
+            first = result;
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
         if (ret == HG_INTR)
@@ -290,7 +300,7 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
     if (handle != NULL)
         waited_for = atomic_load(&handle->request.waiters) > 0;
     if (handle != NULL && !waited_for)
-        atomic_store(&handle->issued, false);
+        atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
     hg_unlock(&context->lock);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Request_free");

@@ -19,7 +19,8 @@
 static bool hg_serve_enter(struct hg_handle *handle)
 {
     assert(handle->state == HG_HANDLE_QUEUED);
-    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    atomic_store_explicit(
+        &handle->state, HG_HANDLE_ARRIVED, memory_order_release);
     return !atomic_load(&handle->context->closing);
 }
 
@@ -36,9 +37,9 @@ static void hg_serve_run(struct na_completion *done)
 
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
+        hg_handle_unref(handle);
         return;
     }
-    hg_handle_ref(handle); /* the handler may free its own */
     ret = handle->rpc.callback(handle);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
@@ -65,6 +66,7 @@ static void hg_serve_run_refusal(struct na_completion *done)
     (void) hg_serve_enter(handle);
     (void) hg_serve_respond(handle, handle->ret, NULL);
     (void) hg_serve_free(handle);
+    hg_handle_unref(handle);
 }
 
 static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
@@ -108,14 +110,14 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
     handle->counted_as = HG_SHARE_CALLS;
     handle->refused = refused || context->closing ||
         !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
-    atomic_store_explicit(
-        &handle->counted, !handle->refused, memory_order_relaxed);
+    handle->counted = !handle->refused;
     return !handle->refused ||
         !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
 }
 
-/* A handle for a request, in the list of those to us. Beyond its peer's
- * share it is made all the same, to be refused. None, though HG_SUCCESS: the
+/* A handle for a request, in the list of those to us, with two references: its
+ * step's in the queue, and the application's, which is what hg_serve_free lets
+ * go of. Beyond its peer's share it is made all the same, to be refused. None, though HG_SUCCESS: the
  * peer takes no refusals either (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
@@ -131,7 +133,10 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         admitted = hg_serve_admit(handle, refused);
     }
     if (admitted) {
-        atomic_fetch_add(&context->unanswered, 1);
+        hg_handle_ref_alone(handle);
+        context->admitted++;
+        if (!refused)
+            hg_handle_count_locked(&context->hg_class->requests_received, 1);
         atomic_store_explicit(
             &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
         hg_list_push(&context->targets, &handle->link);
@@ -194,7 +199,6 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
         hg_serve_push_refusal(handle, damaged);
         return HG_SUCCESS;
     }
-    hg_handle_count(&context->hg_class->requests_received);
     ret = HG_AGAIN;
     if (handle->refused)
         hg_handle_count(&context->hg_class->turned_away);
@@ -217,9 +221,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
  * (logged). */
 static hg_return_t hg_serve_take(struct hg_handle *handle)
 {
-    struct hg_context *context = handle->context;
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
-    uint32_t before;
 
     if (!atomic_compare_exchange_strong(
             &handle->state, &arrived, HG_HANDLE_ANSWERED)) {
@@ -227,12 +229,9 @@ static hg_return_t hg_serve_take(struct hg_handle *handle)
             hg_handle_function(handle));
         return HG_EXIST;
     }
-    before = atomic_fetch_sub(&context->unanswered, 1);
-    assert(before > 0);
-    (void) before;
     if (handle->addr->self) /* nothing is sent */
         hg_handle_discount(handle);
-    hg_handle_count(&context->hg_class->responses_sent);
+    hg_handle_count(&handle->context->hg_class->responses_sent);
     return HG_SUCCESS;
 }
 

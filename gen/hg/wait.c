@@ -154,13 +154,11 @@ static hg_return_t hg_wait_sleep(struct hg_context *context,
 static unsigned hg_wait_run_calls(
     struct hg_context *context, unsigned max, uint64_t deadline)
 {
-    unsigned n = 0;
+    unsigned n;
 
     hg_wait_hand_on(); /* progress goes on without us */
     hg_wait_depth++;
-    while (na_context_run(context->na_context, 1u << NA_LANE_CALL, 1) > 0 &&
-        ++n < max && hg_clock_now() < deadline)
-        continue;
+    n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max, deadline);
     hg_wait_depth--;
     return n;
 }
@@ -183,8 +181,8 @@ static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
     }
     ret = hg_context_progress(
         context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
-    *events_p +=
-        na_context_run(context->na_context, NA_LANES_DONE, HG_WAIT_BATCH);
+    *events_p += na_context_run(
+        context->na_context, NA_LANES_DONE, HG_WAIT_BATCH, HG_CLOCK_NEVER);
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     atomic_store(&hg_wait_state.driving, false);

@@ -27,6 +27,7 @@
 #include "na/plugins.h"
 #include "na/progress.h"
 #include "na/rma.h"
+#include "na/sink.h"
 #include "na/uri.h"
 
 #define NA_CLASS_LINGER_MS 1000
@@ -267,6 +268,7 @@ static void na_class_delete(struct na_class_core *core)
 {
     if (core->emul != NULL)
         na_emul_destroy(core->emul);
+    na_sink_fini(core);
     na_match_fini(&core->match);
     pthread_mutex_destroy(&core->poll_lock);
     pthread_mutex_destroy(&core->context_lock);

@@ -76,18 +76,14 @@ HG_PRIVATE struct na_context *na_context_create(
         goto free_context;
     if (na_op_table_init(context) != NA_SUCCESS)
         goto fini_queue;
-    if (hg_lock_init(&context->sink_lock) != NA_SUCCESS)
-        goto fini_table;
     if (na_context_enter(core, context) != NA_SUCCESS)
-        goto destroy_sink_lock;
+        goto fini_table;
     if (core->ops.context_create(&context->pub) != NA_SUCCESS)
         goto remove_context;
     return &context->pub;
 
 remove_context:
     na_context_remove(context);
-destroy_sink_lock:
-    pthread_mutex_destroy(&context->sink_lock);
 fini_table:
     na_op_table_fini(context);
 fini_queue:
@@ -154,7 +150,7 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
-    na_msg_set_sink(context, NULL, NULL, NULL);
+    (void) na_msg_set_sink(context, NULL, NULL, NULL);
     na_context_drain(core);
     if (core->poll_armed) {
         na_class_ops(context->na_class)->wait_end(context);
@@ -165,7 +161,6 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
     na_context_discard(core);
     if (core->epoll_fd >= 0)
         (void) close(core->epoll_fd);
-    pthread_mutex_destroy(&core->sink_lock);
     na_queue_fini(&core->queue);
     na_op_table_fini(core);
     hg_mem_free(core);
@@ -173,9 +168,10 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
 }
 
 HG_PRIVATE unsigned na_context_run(
-    struct na_context *context, unsigned lanes, unsigned max)
+    struct na_context *context, unsigned lanes, unsigned max, uint64_t deadline)
 {
-    return na_queue_run(&na_context_core_of(context)->queue, lanes, max);
+    return na_queue_run(
+        &na_context_core_of(context)->queue, lanes, max, deadline);
 }
 
 /* Whoever executes a put or get: what is handed over goes from the transport
@@ -257,12 +253,13 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     }
     if (na_class_is_forked(context->na_class))
         return na_live_check(context->na_class, "NA_Trigger");
-    n = na_context_run(context, NA_LANES_ALL, max_count);
+    n = na_context_run(context, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     deadline = n > 0 || timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     while (n == 0 && max_count > 0 && ret == NA_SUCCESS) {
         ret = na_context_wait(na_context_core_of(context), deadline);
         if (ret == NA_SUCCESS)
-            n = na_context_run(context, NA_LANES_ALL, max_count);
+            n = na_context_run(
+                context, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
     }
     if (actual_count != NULL)
         *actual_count = n;

@@ -21,10 +21,9 @@ HG_PRIVATE struct na_context *na_context_create(
 /* NA_BUSY, logged, while a thread is inside. */
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
 
-/* Run up to `max` entries of `lanes`; the number run. The context is busy
- * meanwhile. */
-HG_PRIVATE unsigned na_context_run(
-    struct na_context *context, unsigned lanes, unsigned max);
+/* Run entries as na_queue_run does. The context is busy meanwhile. */
+HG_PRIVATE unsigned na_context_run(struct na_context *context, unsigned lanes,
+    unsigned max, uint64_t deadline);
 
 /* Ask every pending operation of a context to end. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);

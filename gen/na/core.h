@@ -25,6 +25,7 @@
 #include "na/queue.h"
 
 struct na_emul;
+struct na_sink;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
@@ -112,12 +113,8 @@ struct na_context_core {
     _Atomic uint32_t op_pending; /* neither free nor done */
     /* Guarded by the class's match lock. */
     struct na_link recv_unexpected; /* posted, in order */
-    /* Guarded by sink_lock, which is held while the sink runs. */
-    pthread_mutex_t sink_lock;
-    na_rpc_cb_t sink;
-    na_rpc_dead_cb_t sink_dead;
-    void *sink_arg;
-    uint8_t engine; /* its number while it has a sink; context_lock, too */
+    struct na_sink *sink;           /* NULL: none; written under context_lock */
+    uint8_t engine;                 /* its number, or that of the last */
     _Alignas(max_align_t) struct na_context pub;
 };
 
@@ -152,7 +149,8 @@ struct na_class_core {
     pthread_mutex_t context_lock;
     /* Set under context_lock, looked at without. */
     _Atomic(struct na_context_core *) contexts[NA_CORE_CONTEXTS];
-    struct na_context_core *engines[NA_CORE_CONTEXTS]; /* context_lock */
+    /* By number; made under context_lock, and stay until the class ends. */
+    _Atomic(struct na_sink *) sinks[NA_CORE_CONTEXTS];
     _Atomic unsigned context_high; /* none from here on was ever used */
     pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
                                   contexts share the transport's progress */
@@ -228,12 +226,16 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
 }
 
-/* Take note that a message came, for how to wait. */
+/* Take note that a message came, for how to wait, where that depends on it:
+ * see na_progress_is_much. */
 static inline void na_class_note_arrival(
     struct na_class *na_class, na_size_t size)
 {
-    atomic_fetch_add_explicit(&na_class_core_of(na_class)->arrived,
-        size + NA_CORE_MESSAGE_WEIGHT, memory_order_relaxed);
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    if ((core->ops.caps & NA_CAP_YIELD) != 0)
+        atomic_fetch_add_explicit(&core->arrived, size + NA_CORE_MESSAGE_WEIGHT,
+            memory_order_relaxed);
 }
 
 /* Identifier of an operation, generation included; stable while pending. */

@@ -96,7 +96,7 @@ static na_return_t na_lookup_drive(struct na_context *context,
     while (!waiter->done) {
         na_return_t ret = na_progress(context, NA_LANES_ALL, deadline);
 
-        (void) na_context_run(context, NA_LANES_ALL, 1);
+        (void) na_context_run(context, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
         if (waiter->done || why != NA_SUCCESS || ret == NA_SUCCESS)
             continue;
         why = ret;

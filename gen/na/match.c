@@ -407,18 +407,23 @@ static void na_match_take_rpc(
     }
 }
 
-HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg)
+HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
+    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_match *match = &na_class_core_of(context->na_class)->match;
     struct na_link mine;
     struct na_link *link;
+    na_return_t ret;
     bool wake;
 
     assert(sink != NULL);
     hg_list_init(&mine);
     hg_lock(&match->lock);
-    na_sink_open(context, sink, dead, arg);
+    ret = na_sink_open(context, sink, dead, arg);
+    if (ret != NA_SUCCESS) {
+        hg_unlock(&match->lock);
+        return ret;
+    }
     /* From here on others wait for the sink's lock: none overtakes. */
     na_match_take_rpc(match, na_sink_number(context), &mine);
     wake = na_match_let_go(match);
@@ -432,6 +437,7 @@ HG_PRIVATE void na_match_set_sink(struct na_context *context, na_rpc_cb_t sink,
     if (wake)
         context->na_class->core->wake(context->na_class);
     na_match_free_list(&mine);
+    return NA_SUCCESS;
 }
 
 /* ---- Receives ---- */

@@ -72,13 +72,13 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 
 /* ---- The RPC plane ---- */
 
-HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg)
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context,
+    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
     if (sink != NULL)
-        na_match_set_sink(context, sink, dead, arg);
-    else
-        na_sink_close(context);
+        return na_match_set_sink(context, sink, dead, arg);
+    na_sink_close(context);
+    return NA_SUCCESS;
 }
 
 /* Start a send that could not go out at once; on error its operation is given
@@ -98,26 +98,25 @@ static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
     return ret;
 }
 
-HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg, bool *done_p)
+HG_PRIVATE na_return_t na_msg_try_rpc(
+    struct na_context *context, const struct na_msg *msg)
 {
-    struct na_op_core *op;
     na_return_t ret = na_addr_state(msg->addr);
 
     assert(msg->plane == NA_MSG_RPC);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_class_ops(context->na_class)->msg_send(context, msg, NULL);
-    if (ret == NA_SUCCESS)
-        *done_p = true;
-    if (ret != NA_AGAIN)
-        return ret;
-    op = na_op_get(context, NA_CB_SEND_UNEXPECTED, NA_LANE_INTERNAL, callback,
-        arg, NA_OP_ID_IGNORE);
-    if (op == NULL)
-        return NA_NOMEM;
-    *done_p = false; /* before the callback may run */
-    return na_msg_start(op, msg);
+    return na_class_ops(context->na_class)->msg_send(context, msg, NULL);
+}
+
+HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+    const struct na_msg *msg, na_cb_t callback, void *arg)
+{
+    struct na_op_core *op = na_op_get(context, NA_CB_SEND_UNEXPECTED,
+        NA_LANE_INTERNAL, callback, arg, NA_OP_ID_IGNORE);
+
+    assert(msg->plane == NA_MSG_RPC);
+    return op != NULL ? na_msg_start(op, msg) : NA_NOMEM;
 }
 
 /* ---- The NA interface: sends ---- */

@@ -30,15 +30,19 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Give the RPC plane of a context to `sink`, with what waited for it, and tell
  * `dead` of peers that die; `arg` is borrowed. NULL takes it back, and no call
- * of either is under way on return. */
-HG_PRIVATE void na_msg_set_sink(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg);
+ * of either is under way on return. NA_NOMEM (logged). */
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context,
+    na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
 
-/* Send on the RPC plane: *done_p true when it went out at once and `callback`
- * will not be called; else the callback comes in the internal lane, and the
- * payload must stay until then. On error nothing was sent, and no callback
- * comes. */
-HG_PRIVATE na_return_t na_msg_send_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg, bool *done_p);
+/* Send on the RPC plane if that is possible at once; else NA_AGAIN, and the
+ * message may be queued. */
+HG_PRIVATE na_return_t na_msg_try_rpc(
+    struct na_context *context, const struct na_msg *msg);
+
+/* Send it when that is possible: `callback` comes in the internal lane, perhaps
+ * before this returns, and the payload must stay until then. On error nothing
+ * was sent, and no callback comes. */
+HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+    const struct na_msg *msg, na_cb_t callback, void *arg);
 
 #endif

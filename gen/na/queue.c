@@ -5,6 +5,9 @@
 #include "base/clock.h"
 #include "base/lock.h"
 
+/* Stands for a list while its stack is being turned. */
+static struct na_completion na_queue_turning;
+
 HG_PRIVATE na_return_t na_queue_init(struct na_queue *queue)
 {
     na_return_t ret;
@@ -39,38 +42,50 @@ HG_PRIVATE void na_queue_push(
         atomic_load_explicit(pushed, memory_order_relaxed);
 
     assert(lane < NA_LANE_MAX && entry->run != NULL);
-    /* First, so that who takes it never counts below 0. */
-    atomic_fetch_add(&queue->count[lane], 1);
     do
         entry->next = before;
     while (!atomic_compare_exchange_weak_explicit(
-        pushed, &before, entry, memory_order_release, memory_order_relaxed));
+        pushed, &before, entry, memory_order_seq_cst, memory_order_relaxed));
     /* The entry may be gone by now; the queue stays. */
     na_queue_wake(queue);
-    hg_waker_ring(&queue->waker);
+    hg_waker_ring_after(&queue->waker);
+}
+
+/* The stack of a lane whose list is empty, turned over. The lock is held. */
+static struct na_completion *na_queue_turn(
+    struct na_queue *queue, unsigned lane)
+{
+    struct na_completion *first = NULL;
+    struct na_completion *pushed;
+
+    atomic_store_explicit(
+        &queue->head[lane], &na_queue_turning, memory_order_relaxed);
+    pushed = atomic_exchange_explicit(
+        &queue->pushed[lane], NULL, memory_order_acq_rel);
+    while (pushed != NULL) {
+        struct na_completion *next = pushed->next;
+
+        pushed->next = first;
+        first = pushed;
+        pushed = next;
+    }
+    return first;
 }
 
 /* The first entry of a lane, taken off; NULL. The lock is held. */
 static struct na_completion *na_queue_pop(struct na_queue *queue, unsigned lane)
 {
-    struct na_completion *entry = queue->head[lane];
-    struct na_completion *pushed;
+    struct na_completion *entry =
+        atomic_load_explicit(&queue->head[lane], memory_order_relaxed);
 
-    if (entry == NULL) {
-        pushed = atomic_exchange_explicit(
-            &queue->pushed[lane], NULL, memory_order_acquire);
-        while (pushed != NULL) { /* turn it over */
-            struct na_completion *next = pushed->next;
-
-            pushed->next = entry;
-            entry = pushed;
-            pushed = next;
-        }
-    }
-    if (entry == NULL)
-        return NULL;
-    queue->head[lane] = entry->next;
-    atomic_fetch_sub_explicit(&queue->count[lane], 1, memory_order_relaxed);
+    assert(entry != &na_queue_turning);
+    if (entry == NULL &&
+        atomic_load_explicit(&queue->pushed[lane], memory_order_relaxed) !=
+            NULL)
+        entry = na_queue_turn(queue, lane);
+    if (entry != NULL)
+        atomic_store_explicit(
+            &queue->head[lane], entry->next, memory_order_relaxed);
     return entry;
 }
 
@@ -90,7 +105,7 @@ static struct na_completion *na_queue_take(
 }
 
 HG_PRIVATE unsigned na_queue_run(
-    struct na_queue *queue, unsigned lanes, unsigned max)
+    struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
 {
     struct na_completion *entry;
     unsigned n = 0;
@@ -99,6 +114,7 @@ HG_PRIVATE unsigned na_queue_run(
         return 0;
     atomic_fetch_add(&queue->running, 1);
     while (n < max && na_queue_has(queue, lanes) &&
+        !(n > 0 && hg_clock_is_past(deadline)) &&
         (entry = na_queue_take(queue, lanes)) != NULL) {
         entry->run(entry);
         n++;
@@ -109,7 +125,8 @@ HG_PRIVATE unsigned na_queue_run(
 
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
-    return na_queue_run(queue, 1u << NA_LANE_INTERNAL, UINT_MAX);
+    return na_queue_run(
+        queue, 1u << NA_LANE_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
 HG_PRIVATE void na_queue_wake(struct na_queue *queue)

@@ -12,14 +12,16 @@
  * without a lock, so that who completes never waits for who runs. Who runs
  * takes one entry at a time off a list, under the lock; once the list is empty
  * the whole stack, turned over, becomes the list. So entries keep their order,
- * and nobody keeps more than the one it runs from the others.
+ * and nobody keeps more than the one it runs from the others. While a stack is
+ * being turned a mark stands for its list, so that who looks at the stack, then
+ * at the list, finds one of them not empty.
  *
  * Locking: one mutex guards the lists and the naps, for a few instructions.
  * Pushing wakes whoever waits: a trigger that naps, a sleeping progress through
- * the waker. It takes the mutex only if somebody naps: who pushes counts the
- * entry, then looks for waiters, and who waits counts itself, then looks for
- * entries, all sequentially consistent, so one of the two sees the other. No
- * callback runs under the lock.
+ * the waker. It takes the mutex only if somebody naps: who pushes does so, then
+ * looks for waiters, and who waits counts itself, then looks for entries, all
+ * sequentially consistent, so one of the two sees the other. No callback runs
+ * under the lock.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -40,8 +42,8 @@ enum na_lane {
 struct na_queue {
     pthread_mutex_t lock;
     _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
-    struct na_completion *head[NA_LANE_MAX]; /* older ones, in order; lock */
-    _Atomic uint32_t count[NA_LANE_MAX]; /* both; never less than there are */
+    /* Older ones, in order, or a mark; written under lock. */
+    _Atomic(struct na_completion *) head[NA_LANE_MAX];
     _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
     _Atomic uint32_t running; /* threads in na_queue_run */
     struct na_link naps;      /* waiters that sleep; lock */
@@ -59,19 +61,21 @@ HG_PRIVATE void na_queue_push(
  * number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
-/* Run up to `max` entries of `lanes`; the number run. Without a lock held. */
+/* Run up to `max` entries of `lanes`, one at least, and none more once
+ * `deadline` is there; the number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run(
-    struct na_queue *queue, unsigned lanes, unsigned max);
+    struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
-/* Whether any of the lanes has an entry; exact for who pushed, and a hint for
- * others: what is counted may be pushed a moment later. */
+/* Whether any of the lanes has an entry. While another thread takes the last
+ * one it may still seem so. */
 static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) != 0 &&
-            atomic_load(&queue->count[lane]) != 0)
+            (atomic_load(&queue->pushed[lane]) != NULL ||
+                atomic_load(&queue->head[lane]) != NULL))
             return true;
     }
     return false;

@@ -7,13 +7,13 @@
  * what they are given and must not call back into this room. A context
  * without an engine has no sink; what comes for it waits in na/match.
  *
- * Invariant: a context is in the class's table of engines while it has a
- * sink. Both change under the context lock and the sink lock.
+ * A sink has a number, which is its place in a table of the class. A place is
+ * made when it is first needed and stays until the class ends, so that who
+ * delivers finds it without a lock, and needs the sink's own alone.
  *
- * Locking: a context's sink lock is held while one of its functions runs, so
- * that both run one at a time and neither is under way once it was taken
- * back. The class's context lock is held only to find the context, or, when a
- * death is told, to keep all contexts in place.
+ * Locking: a sink's lock is held while one of its functions runs, so that both
+ * run one at a time and neither is under way once it was taken back. The class's
+ * context lock is held, besides, while functions are given or taken back.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H
@@ -23,16 +23,20 @@
 /* Give the context, which has none, its functions, `arg` being borrowed by
  * both. Contexts with functions are numbered from 0: that is what peers
  * address, whatever other contexts the application makes. The sink's lock is
- * held on return: until na_sink_let_in only the caller calls them. */
-HG_PRIVATE void na_sink_open(struct na_context *context, na_rpc_cb_t sink,
-    na_rpc_dead_cb_t dead, void *arg);
+ * held on return: until na_sink_let_in only the caller calls them. NA_NOMEM
+ * (logged), and no lock is. */
+HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
+    na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
 HG_PRIVATE void na_sink_let_in(struct na_context *context);
 
 /* Take the functions back, if there are any; no call of either is under way
  * on return. */
 HG_PRIVATE void na_sink_close(struct na_context *context);
 
-/* The number of a context that has a sink. */
+/* Free the places; every sink is closed. */
+HG_PRIVATE void na_sink_fini(struct na_class_core *core);
+
+/* The number of a context that has a sink, or had one last. */
 HG_PRIVATE uint8_t na_sink_number(const struct na_context *context);
 
 /* Hand a message, all borrowed, to the sink of that number; what the sink

@@ -171,7 +171,8 @@ static inline hg_id_t engine_register(
 static inline void engine_turn(struct engine_end *end)
 {
     (void) hg_context_progress(end->context, NA_LANES_ALL, 0);
-    (void) na_context_run(end->context->na_context, NA_LANES_ALL, UINT_MAX);
+    (void) na_context_run(
+        end->context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
 static inline bool engine_end_is_idle(struct engine_end *end)
@@ -272,7 +273,7 @@ static inline void engine_check_empty(struct engine *engine)
         HG_CHECK_EQ_INT(contexts[i]->live, 0);
         HG_CHECK_EQ_INT(contexts[i]->sending, 0);
         HG_CHECK_EQ_INT(contexts[i]->in_flight, 0);
-        HG_CHECK_EQ_INT(contexts[i]->unanswered, 0);
+        HG_CHECK_EQ_U64(hg_handle_unanswered(contexts[i]), 0);
         HG_CHECK_EQ_INT(contexts[i]->sequences.count, 0);
         HG_CHECK_EQ_INT(contexts[i]->held.count, 0);
         HG_CHECK_EQ_INT(contexts[i]->deadline.count, 0);

@@ -744,7 +744,8 @@ static void bulk_close_separate(struct bulk_separate *side)
 static void bulk_turn_separate(struct bulk_separate *side)
 {
     (void) hg_context_progress(side->context, NA_LANES_ALL, 0);
-    (void) na_context_run(side->context->na_context, NA_LANES_ALL, UINT_MAX);
+    (void) na_context_run(
+        side->context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
 static hg_return_t bulk_pull_separate(struct bulk_separate *a,

@@ -96,7 +96,7 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
     unsigned counter = 0, i;
 
     HG_CHECK_OK(na_queue_init(&queue));
-    HG_CHECK_EQ_INT(na_queue_run(&queue, ~0u, 1), 0);
+    HG_CHECK_EQ_INT(na_queue_run(&queue, ~0u, 1, HG_CLOCK_NEVER), 0);
     memset(entries, 0, sizeof(entries));
     for (i = 0; i < 6; i++) {
         entries[i].done.run = core_entry_run;
@@ -106,13 +106,13 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
             &queue, (enum na_lane)(NA_LANE_CALL - i % 3), &entries[i].done);
     }
     HG_CHECK(na_queue_has(&queue, NA_LANES_DONE));
-    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 1), 1);
+    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
     HG_CHECK_EQ_INT(entries[1].ran_as, 1);
     entries[2].again = true;
     HG_CHECK_EQ_INT(na_queue_run_internal(&queue), 3);
     HG_CHECK_EQ_INT(entries[5].ran_as, 3);
     HG_CHECK_EQ_INT(entries[2].ran_as, 4);
-    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_ALL, 100), 3);
+    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_ALL, 100, HG_CLOCK_NEVER), 3);
     HG_CHECK_EQ_INT(entries[4].ran_as, 5); /* the lower lane first */
     HG_CHECK_EQ_INT(entries[0].ran_as, 6);
     HG_CHECK_EQ_INT(entries[3].ran_as, 7);
@@ -161,7 +161,7 @@ HG_TEST(queue_wakes_who_waits)
     HG_CHECK(!pthread_create(&thread, NULL, core_push_many, entries));
     while (counter < CORE_PUSHES) {
         HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
-        (void) na_queue_run(&queue, NA_LANES_DONE, 3);
+        (void) na_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER);
     }
     HG_CHECK(!pthread_join(thread, NULL));
     for (i = 0; i < CORE_PUSHES; i++)
@@ -176,7 +176,8 @@ static void core_entry_run_rest(struct na_completion *done)
     struct core_entry *entry = (struct core_entry *) (void *) done;
 
     entry->ran_as = ++*entry->counter;
-    HG_CHECK_EQ_INT(na_queue_run(entry->queue, NA_LANES_DONE, 100), 2);
+    HG_CHECK_EQ_INT(
+        na_queue_run(entry->queue, NA_LANES_DONE, 100, HG_CLOCK_NEVER), 2);
 }
 
 /* Entries that were pushed together are there for others, one by one. */
@@ -194,7 +195,8 @@ HG_TEST(queue_keeps_nothing_back_while_an_entry_runs)
         entries[i].queue = &queue;
         na_queue_push(&queue, NA_LANE_DONE, &entries[i].done);
     }
-    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 100), 1);
+    HG_CHECK_EQ_INT(
+        na_queue_run(&queue, NA_LANES_DONE, 100, HG_CLOCK_NEVER), 1);
     for (i = 0; i < 3; i++)
         HG_CHECK_EQ_INT(entries[i].ran_as, i + 1);
     na_queue_fini(&queue);
@@ -221,7 +223,7 @@ HG_TEST(queue_keeps_the_order_of_each_who_pushes)
             &entries[(size_t) i * CORE_PUSHES]));
     while (counter < 2 * CORE_PUSHES) {
         HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
-        (void) na_queue_run(&queue, NA_LANES_DONE, 3);
+        (void) na_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER);
     }
     for (i = 0; i < 2; i++)
         HG_CHECK(!pthread_join(threads[i], NULL));
@@ -259,7 +261,7 @@ HG_TEST(queue_waits_without_descriptors)
     HG_CHECK_OK(core_queue_wait(&queue, NA_LANES_DONE, 10000));
     HG_CHECK(!pthread_join(thread, NULL));
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 3), 1);
+    HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 3, HG_CLOCK_NEVER), 1);
     na_queue_fini(&queue);
 }
 
@@ -340,7 +342,9 @@ HG_TEST(op_ids_name_one_operation_only)
     }
     HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 0);
     HG_CHECK_EQ_INT(ended, 0);
-    HG_CHECK_EQ_INT(na_queue_run(&core->queue, NA_LANES_ALL, UINT_MAX), 500);
+    HG_CHECK_EQ_INT(
+        na_queue_run(&core->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER),
+        500);
     HG_CHECK_EQ_INT(ended, 500);
     for (i = 0; i < COUNT; i++) {
         struct na_op_core *op = na_op_get(context, NA_CB_SEND_EXPECTED,
