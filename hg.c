@@ -653,6 +653,17 @@ HG_PRIVATE void hg_mem_free(void *ptr);
 /* Copy a string; NULL: out of memory. `str` is not NULL. */
 HG_PRIVATE char *hg_mem_strdup(const char *str);
 
+/* `size`, as one that the compiler cannot know: to clear or copy a hundred bytes
+ * it calls the C library then, which knows the processor, instead of a string
+ * instruction, which takes long to begin. */
+static inline size_t hg_mem_unknown(size_t size)
+{
+#if defined(__GNUC__)
+    __asm__("" : "+r"(size));
+#endif
+    return size;
+}
+
 /* A pool of objects of one size. Free objects keep their contents, so that
  * buffers hanging on them survive; `fini` is called on each object before
  * its memory goes back to the heap (may be NULL). */
@@ -2923,7 +2934,7 @@ struct na_sink;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
-#define NA_CORE_USES 4               /* what a layer counts for each peer */
+#define NA_CORE_USES 8               /* what a layer counts for each peer */
 #define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
 
 enum na_op_state {
@@ -2971,7 +2982,8 @@ struct na_mem_core {
 };
 
 /* Receives the RPC plane of a context. Called with no lock that a slot
- * takes, by one thread at a time; must only file the message (borrowed). */
+ * takes, by one thread at a time; must only file the message. That is borrowed,
+ * and may change while it is looked at: see msg_arrived in plugin.h. */
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);
 
@@ -11893,9 +11905,8 @@ struct na_sm_class {
     struct na_sm_public *public_page;
     struct na_sm_arenas *arenas; /* memory for peers to map */
     struct na_sm_hints *hints;
-    unsigned char *bounce; /* a message, while it is looked at; polling */
-    struct na_link live;   /* of all classes of the process; see sm.c */
-    _Atomic bool forked;   /* this process is a child of the one it is of */
+    struct na_link live; /* of all classes of the process; see sm.c */
+    _Atomic bool forked; /* this process is a child of the one it is of */
     _Atomic bool fork_told;
     pthread_mutex_t lock;
     /* Guarded by lock. */
@@ -13145,9 +13156,9 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
     case NA_SM_MESSAGE:
         if (record->size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX)
             return NA_PROTOCOL_ERROR;
-        memcpy(self->bounce, payload, record->size);
+        /* From the ring: whoever takes it copies it before a look. */
         return core->msg_arrived(&self->base, &addr->base, record->plane,
-            record->target, record->tag, self->bounce, record->size);
+            record->target, record->tag, payload, record->size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header) || record->extra > record->size)
             return NA_PROTOCOL_ERROR;
@@ -15224,8 +15235,7 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
 
     self->slots = (_Atomic(struct na_sm_addr *) *) hg_mem_calloc(
         NA_SM_PEERS, sizeof(*self->slots));
-    self->bounce = (unsigned char *) hg_mem_alloc((size_t) NA_SM_MSG_MAX);
-    if (self->slots == NULL || self->bounce == NULL) {
+    if (self->slots == NULL) {
         hg_log_error("sm", "no memory for a class");
         return NA_NOMEM;
     }
@@ -15290,7 +15300,6 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_rma_fini(self);
     na_sm_arenas_close(self->arenas);
     hg_mem_free((void *) self->slots);
-    hg_mem_free(self->bounce);
     hg_map_fini(&self->names);
     pthread_mutex_destroy(&self->lock);
     na_loop_fini(&self->loop, &self->base);
@@ -18123,7 +18132,9 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
  * u16 length and that many bytes; unknown kinds are skipped. A peer of
  * another major version shares bytes 0 to 31, so that it can be told so.
  *
- * Decoding trusts nothing: sizes are compared with what arrived. No state.
+ * Decoding trusts nothing: sizes are compared with what arrived, and a message
+ * may lie where its sender can still write, so that the header is copied before
+ * it is looked at. For that it has a largest size. No state.
  */
 #ifndef HG_GEN_HG_HEADER_H
 #define HG_GEN_HG_HEADER_H
@@ -18135,6 +18146,7 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
 #define HG_HEADER_MINOR 0
 #define HG_HEADER_FIXED 72 /* bytes before the options */
 #define HG_HEADER_MIN (HG_HEADER_FIXED + 4)
+#define HG_HEADER_MAX 1024     /* with all options; longer ones are refused */
 #define HG_HEADER_STABLE 32    /* bytes every version shares */
 #define HG_HEADER_TEXT_MAX 240 /* of an error text */
 
@@ -18173,8 +18185,8 @@ struct hg_header {
     const char *text; /* borrowed from the message; NULL: none */
     size_t text_size;
     /* Set by decoding. */
-    size_t size; /* of the header: where the payload starts */
-    const unsigned char *payload;
+    size_t size;                  /* of the header: where the payload starts */
+    const unsigned char *payload; /* borrowed: copied before it is judged */
 };
 
 /* Bytes the encoded header takes. */
@@ -18183,7 +18195,8 @@ HG_PRIVATE size_t hg_header_size(const struct hg_header *header);
 /* Write the header into `buf`, which has room for it. */
 HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf);
 
-/* Read a message of `size` bytes. HG_PROTOCOL_ERROR: not a message of this
+/* Read a message of `size` bytes, which may change meanwhile: what is left in
+ * `header` fits together all the same. HG_PROTOCOL_ERROR: not a message of this
  * major version, damaged, or cut; *answerable_p then tells whether type and
  * sequence could be read, so that its sender can be told. No logging: the
  * caller knows whom it came from. */
@@ -18201,6 +18214,7 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 /* #include "hg/header.h" */
 
 /* #include "base/crc64.h" */
+/* #include "base/mem.h" */
 /* #include "base/wire.h" */
 
 HG_PRIVATE size_t hg_header_size(const struct hg_header *header)
@@ -18277,32 +18291,47 @@ static void hg_header_get_stable(
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p)
 {
-    const unsigned char *p = (const unsigned char *) message;
+    const unsigned char *from = (const unsigned char *) message;
+    unsigned char p[HG_HEADER_MAX];
     struct hg_wire options;
 
-    memset(header, 0, sizeof(*header));
+    memset(header, 0, hg_mem_unknown(sizeof(*header)));
     *answerable_p = false;
-    if (size < HG_HEADER_STABLE || hg_wire_load32(p) != HG_HEADER_MAGIC)
+    if (size < HG_HEADER_STABLE)
+        return HG_PROTOCOL_ERROR;
+    memcpy(
+        p, from, hg_mem_unknown(size < HG_HEADER_MIN ? size : HG_HEADER_MIN));
+    if (hg_wire_load32(p) != HG_HEADER_MAGIC)
         return HG_PROTOCOL_ERROR;
     hg_header_get_stable(header, p);
     *answerable_p = true;
     /* Minor versions, p[5], understand each other. */
     if (p[4] != HG_HEADER_MAJOR || header->size < HG_HEADER_MIN ||
-        header->size > size ||
-        hg_wire_load32(p + header->size - 4) !=
-            hg_crc32c_update(0, p, header->size - 4))
+        header->size > HG_HEADER_MAX || header->size > size)
+        return HG_PROTOCOL_ERROR;
+    if (header->size > HG_HEADER_MIN)
+        memcpy(p + HG_HEADER_MIN, from + HG_HEADER_MIN,
+            header->size - HG_HEADER_MIN);
+    if (hg_wire_load32(p + header->size - 4) !=
+        hg_crc32c_update(0, p, header->size - 4))
         return HG_PROTOCOL_ERROR;
     header->incarnation = hg_wire_load64(p + 32);
     header->trace_id = hg_wire_load64(p + 40);
     header->time_left = hg_wire_load32(p + 48);
     header->payload_size = hg_wire_load64(p + 56);
     header->args_crc = hg_wire_load64(p + 64);
-    options =
-        hg_wire_reader(p + HG_HEADER_FIXED, header->size - HG_HEADER_FIXED - 4);
-    if (!hg_header_get_options(header, &options) ||
-        header->payload_size != size - header->size)
+    if (header->payload_size != size - header->size)
         return HG_PROTOCOL_ERROR;
-    header->payload = p + header->size;
+    if (header->size > HG_HEADER_MIN) {
+        options =
+            hg_wire_reader(p + HG_HEADER_FIXED, header->size - HG_HEADER_MIN);
+        if (!hg_header_get_options(header, &options))
+            return HG_PROTOCOL_ERROR;
+    }
+    if (header->text != NULL)
+        header->text =
+            (const char *) from + ((const unsigned char *) header->text - p);
+    header->payload = from + header->size;
     return HG_SUCCESS;
 }
 
@@ -18518,8 +18547,9 @@ HG_PRIVATE hg_return_t hg_registry_find(
  * search, and is gone with it.
  *
  * Locking: the context's lock is held around what counts more, and forgets.
- * Giving back is two subtractions and needs none: who takes meanwhile sees what
- * was there before or less, so that nobody gets past a limit.
+ * Giving back needs none: it has a count of its own, and what there is is the
+ * difference. Who takes meanwhile sees what was there before or less, so that
+ * nobody gets past a limit.
  */
 #ifndef HG_GEN_HG_SHARE_H
 #define HG_GEN_HG_SHARE_H
@@ -18536,9 +18566,22 @@ enum hg_share_kind {
 
 struct hg_share {
     _Atomic bool left; /* counts no more: nobody gives back what is in it */
-    uint64_t limit[HG_SHARE_KINDS]; /* below 2^62 */
-    _Atomic uint64_t total[HG_SHARE_KINDS];
+    uint64_t limit[HG_SHARE_KINDS];         /* below 2^62 */
+    _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by all, since the beginning */
+    _Atomic uint64_t given[HG_SHARE_KINDS]; /* back */
 };
+
+/* What all have. */
+static inline uint64_t hg_share_total(
+    const struct hg_share *share, enum hg_share_kind kind)
+{
+    /* Never below 0: what is given back was taken before. */
+    uint64_t given =
+        atomic_load_explicit(&share->given[kind], memory_order_acquire);
+
+    return atomic_load_explicit(&share->taken[kind], memory_order_relaxed) -
+        given;
+}
 
 /* Count `amount` more for the peer, which keeps its address until it gives
  * that back. False: that is more than its share, and nothing was counted. */
@@ -18574,23 +18617,34 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 
 /* #include "base/lock.h" */
 
-_Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
-    "an address has a place for each kind");
+_Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
+    "an address has two places for each kind");
 
-/* Where an address counts it. */
+/* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
     struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
-    return &na_addr_core_of(addr)->used[kind];
+    return &na_addr_core_of(addr)->used[2 * kind];
 }
 
 /* What the peer and all have of a kind. */
 static uint64_t hg_share_sum(
     const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
-    return atomic_load(hg_share_of(addr, kind)) +
-        atomic_load(&share->total[kind]);
+    const _Atomic uint64_t *of = hg_share_of(addr, kind);
+    uint64_t given = atomic_load_explicit(&of[1], memory_order_acquire);
+
+    return atomic_load_explicit(&of[0], memory_order_relaxed) - given +
+        hg_share_total(share, kind);
+}
+
+/* Add, where a lock keeps other writers away. */
+static void hg_share_raise(_Atomic uint64_t *count, uint64_t amount)
+{
+    atomic_store_explicit(count,
+        atomic_load_explicit(count, memory_order_relaxed) + amount,
+        memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
@@ -18611,8 +18665,8 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 {
     if (share->left)
         return;
-    atomic_fetch_add(&share->total[kind], amount);
-    atomic_fetch_add(hg_share_of(addr, kind), amount);
+    hg_share_raise(&share->taken[kind], amount);
+    hg_share_raise(hg_share_of(addr, kind), amount);
 }
 
 HG_PRIVATE bool hg_share_is_full(
@@ -18624,16 +18678,13 @@ HG_PRIVATE bool hg_share_is_full(
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount)
 {
-    uint64_t used;
-    uint64_t total;
-
     if (share->left)
         return;
-    used = atomic_fetch_sub(hg_share_of(addr, kind), amount);
-    total = atomic_fetch_sub(&share->total[kind], amount);
-    assert(used >= amount && total >= amount);
-    (void) used;
-    (void) total;
+    assert(hg_share_total(share, kind) >= amount);
+    atomic_fetch_add_explicit(
+        &hg_share_of(addr, kind)[1], amount, memory_order_release);
+    atomic_fetch_add_explicit(
+        &share->given[kind], amount, memory_order_release);
 }
 
 HG_PRIVATE void hg_share_leave(struct hg_share *share)
@@ -20539,7 +20590,8 @@ static void hg_handle_clear(struct hg_handle *handle)
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     memset(&handle->target, 0,
-        offsetof(struct hg_handle, in) - offsetof(struct hg_handle, target));
+        hg_mem_unknown(offsetof(struct hg_handle, in) -
+            offsetof(struct hg_handle, target)));
 }
 
 /* Back into the pool. False: that is full. The lock is held. */
@@ -20728,7 +20780,7 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
 {
     const struct hg_context *context = handle->context;
 
-    memset(header, 0, sizeof(*header));
+    memset(header, 0, hg_mem_unknown(sizeof(*header)));
     header->type = (uint8_t) type;
     header->origin_context = na_sink_number(context->na_context);
     header->target_context = handle->peer_context;
@@ -21211,7 +21263,8 @@ static size_t hg_overflow_piece(
 
     hg_lock(&handle->context->lock);
     if (handle->target &&
-        share->total[HG_SHARE_FETCHED] > share->limit[HG_SHARE_FETCHED] / 4)
+        hg_share_total(share, HG_SHARE_FETCHED) >
+            share->limit[HG_SHARE_FETCHED] / 4)
         first = HG_OVERFLOW_PIECE_SMALL;
     hg_unlock(&handle->context->lock);
     if (size < first)
@@ -21421,8 +21474,8 @@ HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle);
 /* An answer came; borrowed. `damaged` is the code of a header that could be
  * read only in part. */
 HG_PRIVATE void hg_forward_answer(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
-    const void *message, size_t size);
+    struct na_addr *source, const struct hg_header *header,
+    hg_return_t damaged);
 
 /* End every call to `addr`, or to anybody when NULL, with `ret`. */
 HG_PRIVATE void hg_forward_end_all(
@@ -21755,9 +21808,10 @@ static void hg_forward_log_code(
 }
 
 /* Copy an answer, which is whole; its code. */
-static hg_return_t hg_forward_keep_answer(struct hg_handle *handle,
-    const struct hg_header *header, const void *message, size_t size)
+static hg_return_t hg_forward_keep_answer(
+    struct hg_handle *handle, const struct hg_header *header)
 {
+    size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret = hg_handle_result(header->code);
 
     hg_forward_log_code(handle, header);
@@ -21766,17 +21820,17 @@ static hg_return_t hg_forward_keep_answer(struct hg_handle *handle,
     ret = hg_buf_reserve(&handle->out, size, size);
     if (ret != HG_SUCCESS)
         return ret;
-    memcpy(handle->out.data, message, size);
     handle->out_args.data = handle->out.data + header->size;
     handle->out_args.size = (size_t) header->payload_size;
+    memcpy(handle->out.data + header->size, header->payload,
+        handle->out_args.size);
     handle->out_args.crc = header->args_crc;
     handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
     return HG_SUCCESS;
 }
 
 HG_PRIVATE void hg_forward_answer(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
-    const void *message, size_t size)
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged)
 {
     bool large = damaged == HG_SUCCESS && header->code == HG_SUCCESS &&
         (header->flags & HG_HEADER_LARGE) != 0;
@@ -21795,7 +21849,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         goto finish;
     }
     handle->peer_context = header->origin_context;
-    ret = hg_forward_keep_answer(handle, header, message, size);
+    ret = hg_forward_keep_answer(handle, header);
     if (large) {
         handle->ret = ret;
         handle->held_id =
@@ -22055,8 +22109,8 @@ give_place:
  * read only in part: its sender is told that it will not be executed. HG_NOMEM
  * (logged): not even a refusal could be filed. */
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
-    const void *message, size_t size);
+    struct na_addr *source, const struct hg_header *header,
+    hg_return_t damaged);
 
 /* Answer: with `data` encoded by the output proc, or with a `code` alone. An
  * output that cannot be encoded or sent becomes a code, and is returned.
@@ -22248,10 +22302,12 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-/* Copy the message and find the function. */
-static hg_return_t hg_serve_accept(struct hg_handle *handle,
-    const struct hg_header *header, const void *message, size_t size)
+/* Copy the arguments, which are looked at nowhere else, and find the
+ * function. */
+static hg_return_t hg_serve_accept(
+    struct hg_handle *handle, const struct hg_header *header)
 {
+    size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret;
 
     ret = hg_registry_find(
@@ -22267,16 +22323,16 @@ static hg_return_t hg_serve_accept(struct hg_handle *handle,
     ret = hg_buf_reserve(&handle->in, size, size);
     if (ret != HG_SUCCESS)
         return ret;
-    memcpy(handle->in.data, message, size);
     handle->in_args.data = handle->in.data + header->size;
     handle->in_args.size = (size_t) header->payload_size;
+    memcpy(
+        handle->in.data + header->size, header->payload, handle->in_args.size);
     handle->in_args.crc = header->args_crc;
     return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
-    const void *message, size_t size)
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged)
 {
     struct hg_handle *handle = NULL;
     hg_return_t ret =
@@ -22292,7 +22348,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     if (handle->refused)
         hg_handle_count(&context->hg_class->turned_away);
     else
-        ret = hg_serve_accept(handle, header, message, size);
+        ret = hg_serve_accept(handle, header);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
     } else if ((header->flags & HG_HEADER_LARGE) != 0) {
@@ -22610,10 +22666,9 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
             return NA_SUCCESS;
     }
     if (header.type == HG_HEADER_REQUEST)
-        return hg_serve_request(
-            context, source, &header, ret, data, (size_t) size);
+        return hg_serve_request(context, source, &header, ret);
     if (header.type == HG_HEADER_RESPONSE)
-        hg_forward_answer(context, source, &header, ret, data, (size_t) size);
+        hg_forward_answer(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
         hg_held_acknowledged(context, source, &header);
     else if (ret == HG_SUCCESS)
@@ -24424,7 +24479,8 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  * others are what a callback does with its handle, then or later, in any
  * thread. What they do is serve's; here arguments are checked and the gate is
  * passed, so that a handle is not looked at once the layer ended, which
- * answered and freed it. Nothing above includes this room: it has no header.
+ * answered and freed it. A thread that runs a handler is inside the gate
+ * already. Nothing above includes this room: it has no header.
  *
  * Locking: none of its own.
  */
@@ -24451,6 +24507,18 @@ HG_EXPORT hg_return_t HG_Handler_process(
     return hg_layer_leave(ret);
 }
 
+/* ---- What is done with a handle ---- */
+
+static bool hg_handler_enter(const char *function)
+{
+    return hg_wait_in_handler() || hg_layer_enter(function) != NULL;
+}
+
+static hg_return_t hg_handler_leave(hg_return_t ret)
+{
+    return hg_wait_in_handler() ? ret : hg_layer_leave(ret);
+}
+
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
 {
     na_addr_t addr;
@@ -24459,10 +24527,10 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
         (void) hg_layer_refuse("HG_Handler_get_addr", "handle is NULL");
         return NA_ADDR_NULL;
     }
-    if (hg_layer_enter("HG_Handler_get_addr") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_addr"))
         return NA_ADDR_NULL;
     addr = handle->addr;
-    (void) hg_layer_leave(HG_SUCCESS);
+    (void) hg_handler_leave(HG_SUCCESS);
     return addr;
 }
 
@@ -24474,10 +24542,10 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle)
         (void) hg_layer_refuse("HG_Handler_get_id", "handle is NULL");
         return 0;
     }
-    if (hg_layer_enter("HG_Handler_get_id") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_id"))
         return 0;
     id = handle->rpc.id;
-    (void) hg_layer_leave(HG_SUCCESS);
+    (void) hg_handler_leave(HG_SUCCESS);
     return id;
 }
 
@@ -24487,14 +24555,14 @@ HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct)
 
     if (handle == NULL || in_struct == NULL)
         return hg_layer_refuse("HG_Handler_get_input", "an argument is NULL");
-    if (hg_layer_enter("HG_Handler_get_input") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_input"))
         return HG_FAULT;
     if (handle->rpc.in_proc == NULL)
         ret = hg_layer_refuse(
             "HG_Handler_get_input", "the function has no input proc");
     else
         ret = hg_handle_decode(handle, in_struct);
-    return hg_layer_leave(ret);
+    return hg_handler_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
@@ -24503,14 +24571,14 @@ HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
 
     if (handle == NULL || in_struct == NULL)
         return hg_layer_refuse("HG_Handler_free_input", "an argument is NULL");
-    if (hg_layer_enter("HG_Handler_free_input") == NULL)
+    if (!hg_handler_enter("HG_Handler_free_input"))
         return HG_FAULT;
     if (handle->rpc.in_proc == NULL)
         ret = hg_layer_refuse(
             "HG_Handler_free_input", "the function has no input proc");
     else
         ret = hg_handle_release(handle->rpc.in_proc, in_struct);
-    return hg_layer_leave(ret);
+    return hg_handler_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_output(
@@ -24520,14 +24588,14 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 
     if (handle == NULL)
         return hg_layer_refuse("HG_Handler_start_output", "handle is NULL");
-    if (hg_layer_enter("HG_Handler_start_output") == NULL)
+    if (!hg_handler_enter("HG_Handler_start_output"))
         return HG_FAULT;
     if (out_struct == NULL && handle->rpc.out_proc != NULL)
         ret = hg_layer_refuse("HG_Handler_start_output",
             "the function has an output, but out_struct is NULL");
     else
         ret = hg_serve_respond(handle, HG_SUCCESS, out_struct);
-    return hg_layer_leave(ret);
+    return hg_handler_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
@@ -24536,11 +24604,11 @@ HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     if (handle == NULL || buf == NULL || size == NULL)
         return hg_layer_refuse(
             "HG_Handler_get_input_buf", "an argument is NULL");
-    if (hg_layer_enter("HG_Handler_get_input_buf") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_input_buf"))
         return HG_FAULT;
     *buf = (void *) (uintptr_t) handle->in_args.data;
     *size = handle->in_args.size;
-    return hg_layer_leave(HG_SUCCESS);
+    return hg_handler_leave(HG_SUCCESS);
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(
@@ -24549,9 +24617,9 @@ HG_EXPORT hg_return_t HG_Handler_get_output_buf(
     if (handle == NULL || buf == NULL || size == NULL)
         return hg_layer_refuse(
             "HG_Handler_get_output_buf", "an argument is NULL");
-    if (hg_layer_enter("HG_Handler_get_output_buf") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_output_buf"))
         return HG_FAULT;
-    return hg_layer_leave(hg_serve_output_buf(handle, buf, size));
+    return hg_handler_leave(hg_serve_output_buf(handle, buf, size));
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_response(
@@ -24559,18 +24627,19 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
 {
     if (handle == NULL)
         return hg_layer_refuse("HG_Handler_start_response", "handle is NULL");
-    if (hg_layer_enter("HG_Handler_start_response") == NULL)
+    if (!hg_handler_enter("HG_Handler_start_response"))
         return HG_FAULT;
-    return hg_layer_leave(hg_serve_respond_raw(handle, extra_buf, extra_size));
+    return hg_handler_leave(
+        hg_serve_respond_raw(handle, extra_buf, extra_size));
 }
 
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 {
     if (handle == NULL)
         return hg_layer_refuse("HG_Handler_free", "handle is NULL");
-    if (hg_layer_enter("HG_Handler_free") == NULL)
+    if (!hg_handler_enter("HG_Handler_free"))
         return HG_FAULT;
-    return hg_layer_leave(hg_serve_free(handle));
+    return hg_handler_leave(hg_serve_free(handle));
 }
 
 /* ==== gen/hg/init.c ==== */
@@ -24892,8 +24961,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
     counters->unanswered = hg_handle_unanswered(context);
-    counters->fetched_bytes = context->share.total[HG_SHARE_FETCHED];
-    counters->held_bytes = context->share.total[HG_SHARE_HELD];
+    counters->fetched_bytes = hg_share_total(&context->share, HG_SHARE_FETCHED);
+    counters->held_bytes = hg_share_total(&context->share, HG_SHARE_HELD);
     hg_unlock(&context->lock);
     return hg_layer_leave(HG_SUCCESS);
 }

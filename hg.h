@@ -1580,7 +1580,8 @@ struct na_core {
     void (*complete)(struct na_op *op, na_return_t ret);
     /* The identifier of an operation, a different one each time it is used. */
     uint64_t (*op_id)(const struct na_op *op);
-    /* A message came. The data is borrowed. NA_AGAIN, only with
+    /* A message came. The data is borrowed, and may lie where its sender can
+     * still write: it is copied once, and looked at there. NA_AGAIN, only with
      * NA_CAP_HOLDS_BACK: no room, offer it again; NA_SUCCESS otherwise: the
      * message was delivered, or queued, or dropped and counted. */
     na_return_t (*msg_arrived)(struct na_class *na_class,

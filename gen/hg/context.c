@@ -44,10 +44,9 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
             return NA_SUCCESS;
     }
     if (header.type == HG_HEADER_REQUEST)
-        return hg_serve_request(
-            context, source, &header, ret, data, (size_t) size);
+        return hg_serve_request(context, source, &header, ret);
     if (header.type == HG_HEADER_RESPONSE)
-        hg_forward_answer(context, source, &header, ret, data, (size_t) size);
+        hg_forward_answer(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
         hg_held_acknowledged(context, source, &header);
     else if (ret == HG_SUCCESS)

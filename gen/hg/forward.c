@@ -319,9 +319,10 @@ static void hg_forward_log_code(
 }
 
 /* Copy an answer, which is whole; its code. */
-static hg_return_t hg_forward_keep_answer(struct hg_handle *handle,
-    const struct hg_header *header, const void *message, size_t size)
+static hg_return_t hg_forward_keep_answer(
+    struct hg_handle *handle, const struct hg_header *header)
 {
+    size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret = hg_handle_result(header->code);
 
     hg_forward_log_code(handle, header);
@@ -330,17 +331,17 @@ static hg_return_t hg_forward_keep_answer(struct hg_handle *handle,
     ret = hg_buf_reserve(&handle->out, size, size);
     if (ret != HG_SUCCESS)
         return ret;
-    memcpy(handle->out.data, message, size);
     handle->out_args.data = handle->out.data + header->size;
     handle->out_args.size = (size_t) header->payload_size;
+    memcpy(handle->out.data + header->size, header->payload,
+        handle->out_args.size);
     handle->out_args.crc = header->args_crc;
     handle->out_args.raw = (header->flags & HG_HEADER_RAW) != 0;
     return HG_SUCCESS;
 }
 
 HG_PRIVATE void hg_forward_answer(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
-    const void *message, size_t size)
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged)
 {
     bool large = damaged == HG_SUCCESS && header->code == HG_SUCCESS &&
         (header->flags & HG_HEADER_LARGE) != 0;
@@ -359,7 +360,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         goto finish;
     }
     handle->peer_context = header->origin_context;
-    ret = hg_forward_keep_answer(handle, header, message, size);
+    ret = hg_forward_keep_answer(handle, header);
     if (large) {
         handle->ret = ret;
         handle->held_id =

@@ -37,8 +37,8 @@ HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle);
 /* An answer came; borrowed. `damaged` is the code of a header that could be
  * read only in part. */
 HG_PRIVATE void hg_forward_answer(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
-    const void *message, size_t size);
+    struct na_addr *source, const struct hg_header *header,
+    hg_return_t damaged);
 
 /* End every call to `addr`, or to anybody when NULL, with `ret`. */
 HG_PRIVATE void hg_forward_end_all(

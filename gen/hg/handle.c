@@ -119,7 +119,8 @@ static void hg_handle_clear(struct hg_handle *handle)
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     memset(&handle->target, 0,
-        offsetof(struct hg_handle, in) - offsetof(struct hg_handle, target));
+        hg_mem_unknown(offsetof(struct hg_handle, in) -
+            offsetof(struct hg_handle, target)));
 }
 
 /* Back into the pool. False: that is full. The lock is held. */
@@ -308,7 +309,7 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
 {
     const struct hg_context *context = handle->context;
 
-    memset(header, 0, sizeof(*header));
+    memset(header, 0, hg_mem_unknown(sizeof(*header)));
     header->type = (uint8_t) type;
     header->origin_context = na_sink_number(context->na_context);
     header->target_context = handle->peer_context;

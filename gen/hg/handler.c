@@ -6,7 +6,8 @@
  * others are what a callback does with its handle, then or later, in any
  * thread. What they do is serve's; here arguments are checked and the gate is
  * passed, so that a handle is not looked at once the layer ended, which
- * answered and freed it. Nothing above includes this room: it has no header.
+ * answered and freed it. A thread that runs a handler is inside the gate
+ * already. Nothing above includes this room: it has no header.
  *
  * Locking: none of its own.
  */
@@ -33,6 +34,18 @@ HG_EXPORT hg_return_t HG_Handler_process(
     return hg_layer_leave(ret);
 }
 
+/* ---- What is done with a handle ---- */
+
+static bool hg_handler_enter(const char *function)
+{
+    return hg_wait_in_handler() || hg_layer_enter(function) != NULL;
+}
+
+static hg_return_t hg_handler_leave(hg_return_t ret)
+{
+    return hg_wait_in_handler() ? ret : hg_layer_leave(ret);
+}
+
 HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
 {
     na_addr_t addr;
@@ -41,10 +54,10 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
         (void) hg_layer_refuse("HG_Handler_get_addr", "handle is NULL");
         return NA_ADDR_NULL;
     }
-    if (hg_layer_enter("HG_Handler_get_addr") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_addr"))
         return NA_ADDR_NULL;
     addr = handle->addr;
-    (void) hg_layer_leave(HG_SUCCESS);
+    (void) hg_handler_leave(HG_SUCCESS);
     return addr;
 }
 
@@ -56,10 +69,10 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle)
         (void) hg_layer_refuse("HG_Handler_get_id", "handle is NULL");
         return 0;
     }
-    if (hg_layer_enter("HG_Handler_get_id") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_id"))
         return 0;
     id = handle->rpc.id;
-    (void) hg_layer_leave(HG_SUCCESS);
+    (void) hg_handler_leave(HG_SUCCESS);
     return id;
 }
 
@@ -69,14 +82,14 @@ HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct)
 
     if (handle == NULL || in_struct == NULL)
         return hg_layer_refuse("HG_Handler_get_input", "an argument is NULL");
-    if (hg_layer_enter("HG_Handler_get_input") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_input"))
         return HG_FAULT;
     if (handle->rpc.in_proc == NULL)
         ret = hg_layer_refuse(
             "HG_Handler_get_input", "the function has no input proc");
     else
         ret = hg_handle_decode(handle, in_struct);
-    return hg_layer_leave(ret);
+    return hg_handler_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
@@ -85,14 +98,14 @@ HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
 
     if (handle == NULL || in_struct == NULL)
         return hg_layer_refuse("HG_Handler_free_input", "an argument is NULL");
-    if (hg_layer_enter("HG_Handler_free_input") == NULL)
+    if (!hg_handler_enter("HG_Handler_free_input"))
         return HG_FAULT;
     if (handle->rpc.in_proc == NULL)
         ret = hg_layer_refuse(
             "HG_Handler_free_input", "the function has no input proc");
     else
         ret = hg_handle_release(handle->rpc.in_proc, in_struct);
-    return hg_layer_leave(ret);
+    return hg_handler_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_output(
@@ -102,14 +115,14 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 
     if (handle == NULL)
         return hg_layer_refuse("HG_Handler_start_output", "handle is NULL");
-    if (hg_layer_enter("HG_Handler_start_output") == NULL)
+    if (!hg_handler_enter("HG_Handler_start_output"))
         return HG_FAULT;
     if (out_struct == NULL && handle->rpc.out_proc != NULL)
         ret = hg_layer_refuse("HG_Handler_start_output",
             "the function has an output, but out_struct is NULL");
     else
         ret = hg_serve_respond(handle, HG_SUCCESS, out_struct);
-    return hg_layer_leave(ret);
+    return hg_handler_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_input_buf(
@@ -118,11 +131,11 @@ HG_EXPORT hg_return_t HG_Handler_get_input_buf(
     if (handle == NULL || buf == NULL || size == NULL)
         return hg_layer_refuse(
             "HG_Handler_get_input_buf", "an argument is NULL");
-    if (hg_layer_enter("HG_Handler_get_input_buf") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_input_buf"))
         return HG_FAULT;
     *buf = (void *) (uintptr_t) handle->in_args.data;
     *size = handle->in_args.size;
-    return hg_layer_leave(HG_SUCCESS);
+    return hg_handler_leave(HG_SUCCESS);
 }
 
 HG_EXPORT hg_return_t HG_Handler_get_output_buf(
@@ -131,9 +144,9 @@ HG_EXPORT hg_return_t HG_Handler_get_output_buf(
     if (handle == NULL || buf == NULL || size == NULL)
         return hg_layer_refuse(
             "HG_Handler_get_output_buf", "an argument is NULL");
-    if (hg_layer_enter("HG_Handler_get_output_buf") == NULL)
+    if (!hg_handler_enter("HG_Handler_get_output_buf"))
         return HG_FAULT;
-    return hg_layer_leave(hg_serve_output_buf(handle, buf, size));
+    return hg_handler_leave(hg_serve_output_buf(handle, buf, size));
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_response(
@@ -141,16 +154,17 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
 {
     if (handle == NULL)
         return hg_layer_refuse("HG_Handler_start_response", "handle is NULL");
-    if (hg_layer_enter("HG_Handler_start_response") == NULL)
+    if (!hg_handler_enter("HG_Handler_start_response"))
         return HG_FAULT;
-    return hg_layer_leave(hg_serve_respond_raw(handle, extra_buf, extra_size));
+    return hg_handler_leave(
+        hg_serve_respond_raw(handle, extra_buf, extra_size));
 }
 
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 {
     if (handle == NULL)
         return hg_layer_refuse("HG_Handler_free", "handle is NULL");
-    if (hg_layer_enter("HG_Handler_free") == NULL)
+    if (!hg_handler_enter("HG_Handler_free"))
         return HG_FAULT;
-    return hg_layer_leave(hg_serve_free(handle));
+    return hg_handler_leave(hg_serve_free(handle));
 }

@@ -3,6 +3,7 @@
 #include "hg/header.h"
 
 #include "base/crc64.h"
+#include "base/mem.h"
 #include "base/wire.h"
 
 HG_PRIVATE size_t hg_header_size(const struct hg_header *header)
@@ -79,31 +80,46 @@ static void hg_header_get_stable(
 HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     const void *message, size_t size, bool *answerable_p)
 {
-    const unsigned char *p = (const unsigned char *) message;
+    const unsigned char *from = (const unsigned char *) message;
+    unsigned char p[HG_HEADER_MAX];
     struct hg_wire options;
 
-    memset(header, 0, sizeof(*header));
+    memset(header, 0, hg_mem_unknown(sizeof(*header)));
     *answerable_p = false;
-    if (size < HG_HEADER_STABLE || hg_wire_load32(p) != HG_HEADER_MAGIC)
+    if (size < HG_HEADER_STABLE)
+        return HG_PROTOCOL_ERROR;
+    memcpy(
+        p, from, hg_mem_unknown(size < HG_HEADER_MIN ? size : HG_HEADER_MIN));
+    if (hg_wire_load32(p) != HG_HEADER_MAGIC)
         return HG_PROTOCOL_ERROR;
     hg_header_get_stable(header, p);
     *answerable_p = true;
     /* Minor versions, p[5], understand each other. */
     if (p[4] != HG_HEADER_MAJOR || header->size < HG_HEADER_MIN ||
-        header->size > size ||
-        hg_wire_load32(p + header->size - 4) !=
-            hg_crc32c_update(0, p, header->size - 4))
+        header->size > HG_HEADER_MAX || header->size > size)
+        return HG_PROTOCOL_ERROR;
+    if (header->size > HG_HEADER_MIN)
+        memcpy(p + HG_HEADER_MIN, from + HG_HEADER_MIN,
+            header->size - HG_HEADER_MIN);
+    if (hg_wire_load32(p + header->size - 4) !=
+        hg_crc32c_update(0, p, header->size - 4))
         return HG_PROTOCOL_ERROR;
     header->incarnation = hg_wire_load64(p + 32);
     header->trace_id = hg_wire_load64(p + 40);
     header->time_left = hg_wire_load32(p + 48);
     header->payload_size = hg_wire_load64(p + 56);
     header->args_crc = hg_wire_load64(p + 64);
-    options =
-        hg_wire_reader(p + HG_HEADER_FIXED, header->size - HG_HEADER_FIXED - 4);
-    if (!hg_header_get_options(header, &options) ||
-        header->payload_size != size - header->size)
+    if (header->payload_size != size - header->size)
         return HG_PROTOCOL_ERROR;
-    header->payload = p + header->size;
+    if (header->size > HG_HEADER_MIN) {
+        options =
+            hg_wire_reader(p + HG_HEADER_FIXED, header->size - HG_HEADER_MIN);
+        if (!hg_header_get_options(header, &options))
+            return HG_PROTOCOL_ERROR;
+    }
+    if (header->text != NULL)
+        header->text =
+            (const char *) from + ((const unsigned char *) header->text - p);
+    header->payload = from + header->size;
     return HG_SUCCESS;
 }

@@ -22,7 +22,9 @@
  * u16 length and that many bytes; unknown kinds are skipped. A peer of
  * another major version shares bytes 0 to 31, so that it can be told so.
  *
- * Decoding trusts nothing: sizes are compared with what arrived. No state.
+ * Decoding trusts nothing: sizes are compared with what arrived, and a message
+ * may lie where its sender can still write, so that the header is copied before
+ * it is looked at. For that it has a largest size. No state.
  */
 #ifndef HG_GEN_HG_HEADER_H
 #define HG_GEN_HG_HEADER_H
@@ -34,6 +36,7 @@
 #define HG_HEADER_MINOR 0
 #define HG_HEADER_FIXED 72 /* bytes before the options */
 #define HG_HEADER_MIN (HG_HEADER_FIXED + 4)
+#define HG_HEADER_MAX 1024     /* with all options; longer ones are refused */
 #define HG_HEADER_STABLE 32    /* bytes every version shares */
 #define HG_HEADER_TEXT_MAX 240 /* of an error text */
 
@@ -72,8 +75,8 @@ struct hg_header {
     const char *text; /* borrowed from the message; NULL: none */
     size_t text_size;
     /* Set by decoding. */
-    size_t size; /* of the header: where the payload starts */
-    const unsigned char *payload;
+    size_t size;                  /* of the header: where the payload starts */
+    const unsigned char *payload; /* borrowed: copied before it is judged */
 };
 
 /* Bytes the encoded header takes. */
@@ -82,7 +85,8 @@ HG_PRIVATE size_t hg_header_size(const struct hg_header *header);
 /* Write the header into `buf`, which has room for it. */
 HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf);
 
-/* Read a message of `size` bytes. HG_PROTOCOL_ERROR: not a message of this
+/* Read a message of `size` bytes, which may change meanwhile: what is left in
+ * `header` fits together all the same. HG_PROTOCOL_ERROR: not a message of this
  * major version, damaged, or cut; *answerable_p then tells whether type and
  * sequence could be read, so that its sender can be told. No logging: the
  * caller knows whom it came from. */

@@ -313,8 +313,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
     counters->unanswered = hg_handle_unanswered(context);
-    counters->fetched_bytes = context->share.total[HG_SHARE_FETCHED];
-    counters->held_bytes = context->share.total[HG_SHARE_HELD];
+    counters->fetched_bytes = hg_share_total(&context->share, HG_SHARE_FETCHED);
+    counters->held_bytes = hg_share_total(&context->share, HG_SHARE_HELD);
     hg_unlock(&context->lock);
     return hg_layer_leave(HG_SUCCESS);
 }

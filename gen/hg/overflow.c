@@ -246,7 +246,8 @@ static size_t hg_overflow_piece(
 
     hg_lock(&handle->context->lock);
     if (handle->target &&
-        share->total[HG_SHARE_FETCHED] > share->limit[HG_SHARE_FETCHED] / 4)
+        hg_share_total(share, HG_SHARE_FETCHED) >
+            share->limit[HG_SHARE_FETCHED] / 4)
         first = HG_OVERFLOW_PIECE_SMALL;
     hg_unlock(&handle->context->lock);
     if (size < first)

@@ -159,10 +159,12 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-/* Copy the message and find the function. */
-static hg_return_t hg_serve_accept(struct hg_handle *handle,
-    const struct hg_header *header, const void *message, size_t size)
+/* Copy the arguments, which are looked at nowhere else, and find the
+ * function. */
+static hg_return_t hg_serve_accept(
+    struct hg_handle *handle, const struct hg_header *header)
 {
+    size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret;
 
     ret = hg_registry_find(
@@ -178,16 +180,16 @@ static hg_return_t hg_serve_accept(struct hg_handle *handle,
     ret = hg_buf_reserve(&handle->in, size, size);
     if (ret != HG_SUCCESS)
         return ret;
-    memcpy(handle->in.data, message, size);
     handle->in_args.data = handle->in.data + header->size;
     handle->in_args.size = (size_t) header->payload_size;
+    memcpy(
+        handle->in.data + header->size, header->payload, handle->in_args.size);
     handle->in_args.crc = header->args_crc;
     return HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
-    const void *message, size_t size)
+    struct na_addr *source, const struct hg_header *header, hg_return_t damaged)
 {
     struct hg_handle *handle = NULL;
     hg_return_t ret =
@@ -203,7 +205,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     if (handle->refused)
         hg_handle_count(&context->hg_class->turned_away);
     else
-        ret = hg_serve_accept(handle, header, message, size);
+        ret = hg_serve_accept(handle, header);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
     } else if ((header->flags & HG_HEADER_LARGE) != 0) {

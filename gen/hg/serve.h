@@ -27,8 +27,8 @@
  * read only in part: its sender is told that it will not be executed. HG_NOMEM
  * (logged): not even a refusal could be filed. */
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
-    struct na_addr *source, const struct hg_header *header, hg_return_t damaged,
-    const void *message, size_t size);
+    struct na_addr *source, const struct hg_header *header,
+    hg_return_t damaged);
 
 /* Answer: with `data` encoded by the output proc, or with a `code` alone. An
  * output that cannot be encoded or sent becomes a code, and is returned.

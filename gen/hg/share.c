@@ -4,23 +4,34 @@
 
 #include "base/lock.h"
 
-_Static_assert((int) HG_SHARE_KINDS <= NA_CORE_USES,
-    "an address has a place for each kind");
+_Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
+    "an address has two places for each kind");
 
-/* Where an address counts it. */
+/* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
     struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
-    return &na_addr_core_of(addr)->used[kind];
+    return &na_addr_core_of(addr)->used[2 * kind];
 }
 
 /* What the peer and all have of a kind. */
 static uint64_t hg_share_sum(
     const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
-    return atomic_load(hg_share_of(addr, kind)) +
-        atomic_load(&share->total[kind]);
+    const _Atomic uint64_t *of = hg_share_of(addr, kind);
+    uint64_t given = atomic_load_explicit(&of[1], memory_order_acquire);
+
+    return atomic_load_explicit(&of[0], memory_order_relaxed) - given +
+        hg_share_total(share, kind);
+}
+
+/* Add, where a lock keeps other writers away. */
+static void hg_share_raise(_Atomic uint64_t *count, uint64_t amount)
+{
+    atomic_store_explicit(count,
+        atomic_load_explicit(count, memory_order_relaxed) + amount,
+        memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
@@ -41,8 +52,8 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 {
     if (share->left)
         return;
-    atomic_fetch_add(&share->total[kind], amount);
-    atomic_fetch_add(hg_share_of(addr, kind), amount);
+    hg_share_raise(&share->taken[kind], amount);
+    hg_share_raise(hg_share_of(addr, kind), amount);
 }
 
 HG_PRIVATE bool hg_share_is_full(
@@ -54,16 +65,13 @@ HG_PRIVATE bool hg_share_is_full(
 HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount)
 {
-    uint64_t used;
-    uint64_t total;
-
     if (share->left)
         return;
-    used = atomic_fetch_sub(hg_share_of(addr, kind), amount);
-    total = atomic_fetch_sub(&share->total[kind], amount);
-    assert(used >= amount && total >= amount);
-    (void) used;
-    (void) total;
+    assert(hg_share_total(share, kind) >= amount);
+    atomic_fetch_add_explicit(
+        &hg_share_of(addr, kind)[1], amount, memory_order_release);
+    atomic_fetch_add_explicit(
+        &share->given[kind], amount, memory_order_release);
 }
 
 HG_PRIVATE void hg_share_leave(struct hg_share *share)

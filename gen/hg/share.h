@@ -18,8 +18,9 @@
  * search, and is gone with it.
  *
  * Locking: the context's lock is held around what counts more, and forgets.
- * Giving back is two subtractions and needs none: who takes meanwhile sees what
- * was there before or less, so that nobody gets past a limit.
+ * Giving back needs none: it has a count of its own, and what there is is the
+ * difference. Who takes meanwhile sees what was there before or less, so that
+ * nobody gets past a limit.
  */
 #ifndef HG_GEN_HG_SHARE_H
 #define HG_GEN_HG_SHARE_H
@@ -36,9 +37,22 @@ enum hg_share_kind {
 
 struct hg_share {
     _Atomic bool left; /* counts no more: nobody gives back what is in it */
-    uint64_t limit[HG_SHARE_KINDS]; /* below 2^62 */
-    _Atomic uint64_t total[HG_SHARE_KINDS];
+    uint64_t limit[HG_SHARE_KINDS];         /* below 2^62 */
+    _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by all, since the beginning */
+    _Atomic uint64_t given[HG_SHARE_KINDS]; /* back */
 };
+
+/* What all have. */
+static inline uint64_t hg_share_total(
+    const struct hg_share *share, enum hg_share_kind kind)
+{
+    /* Never below 0: what is given back was taken before. */
+    uint64_t given =
+        atomic_load_explicit(&share->given[kind], memory_order_acquire);
+
+    return atomic_load_explicit(&share->taken[kind], memory_order_relaxed) -
+        given;
+}
 
 /* Count `amount` more for the peer, which keeps its address until it gives
  * that back. False: that is more than its share, and nothing was counted. */

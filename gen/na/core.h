@@ -31,7 +31,7 @@ struct na_sink;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
-#define NA_CORE_USES 4               /* what a layer counts for each peer */
+#define NA_CORE_USES 8               /* what a layer counts for each peer */
 #define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
 
 enum na_op_state {
@@ -79,7 +79,8 @@ struct na_mem_core {
 };
 
 /* Receives the RPC plane of a context. Called with no lock that a slot
- * takes, by one thread at a time; must only file the message (borrowed). */
+ * takes, by one thread at a time; must only file the message. That is borrowed,
+ * and may change while it is looked at: see msg_arrived in plugin.h. */
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);
 

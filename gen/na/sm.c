@@ -174,8 +174,7 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
 
     self->slots = (_Atomic(struct na_sm_addr *) *) hg_mem_calloc(
         NA_SM_PEERS, sizeof(*self->slots));
-    self->bounce = (unsigned char *) hg_mem_alloc((size_t) NA_SM_MSG_MAX);
-    if (self->slots == NULL || self->bounce == NULL) {
+    if (self->slots == NULL) {
         hg_log_error("sm", "no memory for a class");
         return NA_NOMEM;
     }
@@ -240,7 +239,6 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_rma_fini(self);
     na_sm_arenas_close(self->arenas);
     hg_mem_free((void *) self->slots);
-    hg_mem_free(self->bounce);
     hg_map_fini(&self->names);
     pthread_mutex_destroy(&self->lock);
     na_loop_fini(&self->loop, &self->base);

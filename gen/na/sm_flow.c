@@ -352,9 +352,9 @@ static na_return_t na_sm_flow_hear(struct na_sm_class *self,
     case NA_SM_MESSAGE:
         if (record->size > NA_SM_MSG_MAX || record->plane >= NA_MSG_PLANE_MAX)
             return NA_PROTOCOL_ERROR;
-        memcpy(self->bounce, payload, record->size);
+        /* From the ring: whoever takes it copies it before a look. */
         return core->msg_arrived(&self->base, &addr->base, record->plane,
-            record->target, record->tag, self->bounce, record->size);
+            record->target, record->tag, payload, record->size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header) || record->extra > record->size)
             return NA_PROTOCOL_ERROR;

@@ -165,9 +165,8 @@ struct na_sm_class {
     struct na_sm_public *public_page;
     struct na_sm_arenas *arenas; /* memory for peers to map */
     struct na_sm_hints *hints;
-    unsigned char *bounce; /* a message, while it is looked at; polling */
-    struct na_link live;   /* of all classes of the process; see sm.c */
-    _Atomic bool forked;   /* this process is a child of the one it is of */
+    struct na_link live; /* of all classes of the process; see sm.c */
+    _Atomic bool forked; /* this process is a child of the one it is of */
     _Atomic bool fork_told;
     pthread_mutex_t lock;
     /* Guarded by lock. */

@@ -270,6 +270,40 @@ HG_TEST(header_ignores_an_error_text_that_is_too_long)
     free(bytes);
 }
 
+/* An option that nobody knows, which makes a header of `size` bytes. */
+static hg_return_t header_decode_long(size_t size)
+{
+    unsigned char *bytes = (unsigned char *) calloc(1, size + 5);
+    struct hg_header header;
+    bool answerable;
+    hg_return_t ret;
+
+    HG_CHECK(bytes != NULL);
+    memset(&header, 0, sizeof(header));
+    header.type = HG_HEADER_REQUEST;
+    header.payload_size = 5;
+    hg_header_encode(&header, bytes);
+    hg_wire_store16(bytes + 8, (uint16_t) size);
+    hg_wire_store16(bytes + HG_HEADER_FIXED, 77);
+    hg_wire_store16(
+        bytes + HG_HEADER_FIXED + 2, (uint16_t) (size - HG_HEADER_MIN - 4));
+    header_sign(bytes, size);
+    ret = hg_header_decode(&header, bytes, size + 5, &answerable);
+    HG_CHECK(answerable);
+    if (ret == HG_SUCCESS)
+        HG_CHECK(header.payload == bytes + size && header.text == NULL);
+    free(bytes);
+    return ret;
+}
+
+HG_TEST(header_has_a_largest_size)
+{
+    HG_CHECK_OK(header_decode_long(HG_HEADER_MIN + 4));
+    HG_CHECK_OK(header_decode_long(HG_HEADER_MAX));
+    HG_CHECK_RET(header_decode_long(HG_HEADER_MAX + 1), HG_PROTOCOL_ERROR);
+    HG_CHECK_RET(header_decode_long(UINT16_MAX), HG_PROTOCOL_ERROR);
+}
+
 /* ---- Names ---- */
 
 static hg_return_t header_proc(hg_proc_t proc, void *data)

@@ -35,7 +35,7 @@ HG_TEST(share_leaves_room_for_whoever_comes)
         HG_CHECK_EQ_U64(had[i], 64u >> i);
         HG_CHECK(hg_share_is_full(&share, peers[i], HG_SHARE_CALLS));
     }
-    HG_CHECK(share.total[HG_SHARE_CALLS] < 128);
+    HG_CHECK(hg_share_total(&share, HG_SHARE_CALLS) < 128);
     /* The kinds have nothing to do with each other. */
     HG_CHECK(hg_share_take(&share, peers[0], HG_SHARE_HELD, 64));
     HG_CHECK(!hg_share_take(&share, peers[0], HG_SHARE_HELD, 1));
@@ -56,7 +56,7 @@ HG_TEST(share_leaves_room_for_whoever_comes)
     hg_share_give(&share, peers[1], HG_SHARE_CALLS, 1);
     for (i = 1; i < 5; i++)
         hg_share_give(&share, peers[i], HG_SHARE_CALLS, had[i]);
-    HG_CHECK_EQ_U64(share.total[HG_SHARE_CALLS], 0);
+    HG_CHECK_EQ_U64(hg_share_total(&share, HG_SHARE_CALLS), 0);
     for (i = 0; i < 5; i++)
         na_addr_unref(peers[i]);
     HG_CHECK_OK(NA_Finalize(na_class));
@@ -83,11 +83,11 @@ HG_TEST(share_refuses_nobody_below_the_limit)
         for (i = 0; i < 40; i++) {
             unsigned who = (unsigned) (hg_test_random(&state) % 8);
             uint64_t size = hg_test_random(&state) % 400;
-            bool below = share.total[HG_SHARE_HELD] + size <= 1000;
+            bool below = hg_share_total(&share, HG_SHARE_HELD) + size <= 1000;
             bool got = hg_share_take(&share, peers[who], HG_SHARE_HELD, size);
 
             HG_CHECK(got || !below);
-            HG_CHECK(share.total[HG_SHARE_HELD] <= 2000);
+            HG_CHECK(hg_share_total(&share, HG_SHARE_HELD) <= 2000);
             taken[who] += got ? size : 0;
             if (taken[who] > 0 && hg_test_random(&state) % 4 == 0) {
                 hg_share_give(&share, peers[who], HG_SHARE_HELD, taken[who]);
@@ -122,9 +122,9 @@ HG_TEST(share_begins_anew_after_one_that_did_not_end)
     HG_CHECK(!hg_share_take(&share, peer, HG_SHARE_HELD, 1));
     HG_CHECK(hg_share_take(&next, peer, HG_SHARE_HELD, 100));
     hg_share_give(&share, peer, HG_SHARE_HELD, 60); /* it ended after all */
-    HG_CHECK_EQ_U64(next.total[HG_SHARE_HELD], 100);
+    HG_CHECK_EQ_U64(hg_share_total(&next, HG_SHARE_HELD), 100);
     hg_share_give(&next, peer, HG_SHARE_HELD, 100);
-    HG_CHECK_EQ_U64(next.total[HG_SHARE_HELD], 0);
+    HG_CHECK_EQ_U64(hg_share_total(&next, HG_SHARE_HELD), 0);
     na_addr_unref(peer);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -235,7 +235,7 @@ static void share_good_call(struct share_siege *siege, hg_id_t id, size_t size)
 
 static uint64_t share_total(struct share_siege *siege, enum hg_share_kind kind)
 {
-    return siege->engine.b.context->share.total[kind];
+    return hg_share_total(&siege->engine.b.context->share, kind);
 }
 
 /* Memory granted to arguments that are being fetched. */
