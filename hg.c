@@ -75,9 +75,11 @@
 #endif
 
 /* Carry-less multiplication for CRC64 and the CRC-32C instruction, used
- * where the processor has them; 0 leaves the tables alone. */
+ * where the processor has them; 0 leaves the tables alone, as for compilers
+ * that do not know the wide form. */
 #ifndef HG_ENABLE_CRC_SIMD
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && \
+    (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 8))
 #define HG_ENABLE_CRC_SIMD 1
 #else
 #define HG_ENABLE_CRC_SIMD 0
@@ -115,8 +117,7 @@
 #include <sys/un.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
-#include <nmmintrin.h>
-#include <wmmintrin.h>
+#include <immintrin.h>
 #endif
 
 #ifndef HG_NA_PLUGIN_API
@@ -2249,7 +2250,8 @@ HG_PRIVATE uint32_t hg_crc32c_update_table(
  * 8k + 7 - j further steps of the shift register.
  *
  * The fast form of CRC-64 folds 64, then 16 bytes at a time with carry-less
- * multiplication. In bit-reflected order, bit i of a register stands for the
+ * multiplication; a wide one 128 bytes, where the processor multiplies two pairs
+ * at once, in half the time. In bit-reflected order, bit i of a register stands for the
  * power 127 - i of x, and a product of two halves comes out one power too
  * high, so that moving a half by n bits takes the constant x^(n - 1) mod P.
  *
@@ -2395,7 +2397,12 @@ HG_PRIVATE uint32_t hg_crc32c_update_table(
 /* Below this size the tables are as fast, and a fold needs a register full. */
 #define HG_CRC64_FOLD_MIN 16
 
+/* The same for the wide form, which needs four registers full. */
+#define HG_CRC64_WIDE_MIN 256
+
 #define HG_CRC64_FOLD_TARGET __attribute__((target("pclmul,sse4.1")))
+#define HG_CRC64_WIDE_TARGET \
+    __attribute__((target("vpclmulqdq,avx2,pclmul,sse4.1")))
 
 HG_CRC64_FOLD_TARGET
 static inline __m128i hg_crc64_load(const unsigned char *p)
@@ -2451,6 +2458,19 @@ static inline uint64_t hg_crc64_reduce(__m128i x, __m128i keys)
     return (uint64_t) _mm_extract_epi64(r, 1);
 }
 
+/* Fold in what lies between `p` and `end`, behind at least 16 bytes; the check
+ * value. */
+HG_CRC64_FOLD_TARGET
+static inline uint64_t hg_crc64_fold_rest(
+    __m128i x, __m128i by16, const unsigned char *p, const unsigned char *end)
+{
+    for (; end - p >= 16; p += 16)
+        x = hg_crc64_fold(x, by16, hg_crc64_load(p));
+    if (p < end)
+        x = hg_crc64_fold_tail(x, by16, end, (size_t) (end - p));
+    return ~hg_crc64_reduce(x, by16);
+}
+
 /* `size` is at least HG_CRC64_FOLD_MIN. */
 HG_CRC64_FOLD_TARGET
 static uint64_t hg_crc64_update_fold(
@@ -2482,11 +2502,65 @@ static uint64_t hg_crc64_update_fold(
     } else {
         p += 16;
     }
-    for (; end - p >= 16; p += 16)
-        x = hg_crc64_fold(x, by16, hg_crc64_load(p));
-    if (p < end)
-        x = hg_crc64_fold_tail(x, by16, end, (size_t) (end - p));
-    return ~hg_crc64_reduce(x, by16);
+    return hg_crc64_fold_rest(x, by16, p, end);
+}
+
+HG_CRC64_WIDE_TARGET
+static inline __m256i hg_crc64_wide_load(const unsigned char *p)
+{
+    return _mm256_loadu_si256((const __m256i *) (const void *) p);
+}
+
+/* As hg_crc64_fold, for two registers at once. */
+HG_CRC64_WIDE_TARGET
+static inline __m256i hg_crc64_wide_fold(__m256i x, __m256i keys, __m256i next)
+{
+    __m256i low = _mm256_clmulepi64_epi128(x, keys, 0x00);
+    __m256i high = _mm256_clmulepi64_epi128(x, keys, 0x11);
+
+    return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
+}
+
+/* Fold a wide register's halves, which follow `x`, behind it. */
+HG_CRC64_WIDE_TARGET
+static inline __m128i hg_crc64_wide_join(
+    __m128i x, __m128i keys, __m256i halves)
+{
+    x = hg_crc64_fold(x, keys, _mm256_castsi256_si128(halves));
+    return hg_crc64_fold(x, keys, _mm256_extracti128_si256(halves, 1));
+}
+
+/* `size` is at least HG_CRC64_WIDE_MIN. */
+HG_CRC64_WIDE_TARGET
+static uint64_t hg_crc64_update_wide(
+    uint64_t crc, const unsigned char *p, size_t size)
+{
+    /* As above, for n = 128 and 1024. */
+    const __m128i by16 = _mm_set_epi64x(
+        (int64_t) 0xDABE95AFC7875F40, (int64_t) 0xE05DD497CA393AE4);
+    const __m256i by128 = _mm256_broadcastsi128_si256(_mm_set_epi64x(
+        (int64_t) 0xD7D86B2AF73DE740, (int64_t) 0x8757D71D4FCC1000));
+    const unsigned char *end = p + size;
+    __m256i x0 = _mm256_xor_si256(
+        hg_crc64_wide_load(p), _mm256_set_epi64x(0, 0, 0, (int64_t) ~crc));
+    __m256i x1 = hg_crc64_wide_load(p + 32);
+    __m256i x2 = hg_crc64_wide_load(p + 64);
+    __m256i x3 = hg_crc64_wide_load(p + 96);
+    __m128i x;
+
+    assert(size >= HG_CRC64_WIDE_MIN);
+    for (p += 128; end - p >= 128; p += 128) {
+        x0 = hg_crc64_wide_fold(x0, by128, hg_crc64_wide_load(p));
+        x1 = hg_crc64_wide_fold(x1, by128, hg_crc64_wide_load(p + 32));
+        x2 = hg_crc64_wide_fold(x2, by128, hg_crc64_wide_load(p + 64));
+        x3 = hg_crc64_wide_fold(x3, by128, hg_crc64_wide_load(p + 96));
+    }
+    x = hg_crc64_fold(
+        _mm256_castsi256_si128(x0), by16, _mm256_extracti128_si256(x0, 1));
+    x = hg_crc64_wide_join(x, by16, x1);
+    x = hg_crc64_wide_join(x, by16, x2);
+    x = hg_crc64_wide_join(x, by16, x3);
+    return hg_crc64_fold_rest(x, by16, p, end);
 }
 
 __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
@@ -2512,6 +2586,9 @@ __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
 HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
 {
 #if HG_ENABLE_CRC_SIMD
+    if (size >= HG_CRC64_WIDE_MIN && __builtin_cpu_supports("vpclmulqdq") &&
+        __builtin_cpu_supports("avx2"))
+        return hg_crc64_update_wide(crc, (const unsigned char *) data, size);
     if (size >= HG_CRC64_FOLD_MIN && __builtin_cpu_supports("pclmul") &&
         __builtin_cpu_supports("sse4.1"))
         return hg_crc64_update_fold(crc, (const unsigned char *) data, size);

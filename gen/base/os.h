@@ -64,9 +64,11 @@
 #endif
 
 /* Carry-less multiplication for CRC64 and the CRC-32C instruction, used
- * where the processor has them; 0 leaves the tables alone. */
+ * where the processor has them; 0 leaves the tables alone, as for compilers
+ * that do not know the wide form. */
 #ifndef HG_ENABLE_CRC_SIMD
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && \
+    (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 8))
 #define HG_ENABLE_CRC_SIMD 1
 #else
 #define HG_ENABLE_CRC_SIMD 0
@@ -104,8 +106,7 @@
 #include <sys/un.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
-#include <nmmintrin.h>
-#include <wmmintrin.h>
+#include <immintrin.h>
 #endif
 
 #ifndef HG_NA_PLUGIN_API
