@@ -147,7 +147,8 @@ COPIES  := $(addprefix $(BUILD)/tests/conform/, \
              test_na_rma test_na_target test_bulk)
 CASES   := $(UNIT) $(STEPS) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
-           $(if $(SM),$(COPIES:%=%@sm-copy))
+           $(if $(SM),$(COPIES:%=%@sm-copy) \
+               $(BUILD)/tests/conform/test_bulk@sm-map)
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo
 # One more than there are processors: many cases wait.

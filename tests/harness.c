@@ -285,8 +285,8 @@ const char *hg_test_transport(void)
 
     if (transport == NULL || *transport == '\0' || hg_test_emulated())
         return "self";
-    if (!strcmp(transport, "sm-copy")) {
-        HG_CHECK(setenv("HG_SM_RMA", "copy", 1) == 0);
+    if (!strncmp(transport, "sm-", 3)) {
+        HG_CHECK(setenv("HG_SM_RMA", transport + 3, 1) == 0);
         return "sm";
     }
     return transport;

@@ -147,8 +147,8 @@ uint64_t hg_test_seed(void);
 uint64_t hg_test_random(uint64_t *state);
 
 /* The scheme that a conformance or black-box test runs on, such as "self" or
- * "zmq+tcp": HG_TEST_TRANSPORT, else "self". The transport called "sm-copy" is
- * "sm" with HG_SM_RMA=copy. */
+ * "zmq+tcp": HG_TEST_TRANSPORT, else "self". The transports called "sm-copy"
+ * and "sm-map" are "sm" with HG_SM_RMA=copy and map. */
 const char *hg_test_transport(void);
 
 /* Whether remote memory is to be emulated (force_rma_emulation): the transport

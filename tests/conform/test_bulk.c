@@ -87,6 +87,25 @@ static void bulk_copy(const struct bulk_memory *memory, size_t offset,
     HG_CHECK_EQ_U64(size, 0);
 }
 
+/* Copy all of them into memory that the library allocated, or out of it. */
+static void bulk_exchange(
+    hg_bulk_t bulk, const struct bulk_memory *memory, bool in)
+{
+    void *ptrs[BULK_MAX_SEGMENTS];
+    size_t sizes[BULK_MAX_SEGMENTS];
+    unsigned count = 0;
+    size_t at = 0;
+    unsigned i;
+
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 0, memory->size, 0, BULK_MAX_SEGMENTS, ptrs, sizes, &count));
+    for (i = 0; i < count; i++) {
+        bulk_copy(memory, at, (unsigned char *) ptrs[i], sizes[i], !in);
+        at += sizes[i];
+    }
+    HG_CHECK_EQ_U64(at, memory->size);
+}
+
 static uint64_t bulk_sum(const unsigned char *bytes, size_t size)
 {
     uint64_t sum = 14695981039346656037u;
@@ -276,6 +295,7 @@ static void bulk_try_shape(const struct rpc_end *end, uint64_t *state)
     bulk_moved_t out = {-1, 0};
     size_t most;
     uint64_t seed = hg_test_random(state);
+    bool librarys = hg_test_random(state) % 2 == 0;
 
     bulk_make(&mine, seed);
     memset(&in, 0, sizeof(in));
@@ -295,12 +315,17 @@ static void bulk_try_shape(const struct rpc_end *end, uint64_t *state)
     bulk_copy(&want, (size_t) (in.push ? in.offset : in.local_offset), flat,
         (size_t) in.size, true);
 
-    HG_CHECK_OK(HG_Bulk_handle_create(mine.count, mine.ptrs, mine.sizes,
-        in.push ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &in.bulk));
+    HG_CHECK_OK(HG_Bulk_handle_create(mine.count, librarys ? NULL : mine.ptrs,
+        mine.sizes, in.push ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY,
+        &in.bulk));
+    if (librarys)
+        bulk_exchange(in.bulk, &mine, true);
     HG_CHECK_EQ_U64(HG_Bulk_handle_get_size(in.bulk), mine.size);
     HG_CHECK_EQ_U64(HG_Bulk_handle_get_segment_count(in.bulk), mine.count);
     HG_CHECK_OK(rpc_call(end, bulk_move_id, &in, &out));
     HG_CHECK_OK(out.ret);
+    if (librarys)
+        bulk_exchange(in.bulk, &mine, false);
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
     if (in.push) {
         HG_CHECK_EQ_MEM(mine.bytes, want.bytes, want.total);
