@@ -6289,9 +6289,9 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Take back memory of the library's own that `user` could reach, and free its
- * handle; where remote access is emulated, nobody is waited for. False: the
+ * handle; nobody is waited for. False: the
  * memory is used no more, and `buf`, which holds it, is the caller's as before.
- * True: frames or copies use it still. Then `buf` is taken, and freed by
+ * True: frames or copies, or pieces that the transport moves, use it still. Then `buf` is taken, and freed by
  * hg_mem_free once they do not; until then its size is counted for `user`. */
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user);
@@ -6630,6 +6630,9 @@ HG_PRIVATE na_return_t na_emul_wire_get_handle(
 /* Pieces of memory shorter than this are copied together. */
 #define NA_EMUL_PIECE 16384u
 
+/* Between two questions whether the transport is done with memory. */
+#define NA_EMUL_TOUCH_MS 10
+
 #define NA_EMUL_FRAME_MIN 4096u
 #define NA_EMUL_FRAME_MAX (1u << 30)
 #define NA_EMUL_GATHER_MAX (1u << 18)
@@ -6666,6 +6669,10 @@ struct na_emul {
     struct na_link stalled;
     struct na_link done;
     struct na_link buried; /* registrations given up, and used no more */
+    /* Given up, and the transport moves pieces of them, for each of which they
+     * have one pin; and when to ask it next. */
+    struct na_link touched;
+    uint64_t touched_at;
     struct hg_pool peer_pool;
     struct hg_pool xfer_pool;
     struct hg_pool frame_pool;  /* without a buffer */
@@ -6682,7 +6689,7 @@ struct na_emul_reg {
     struct na_mem_handle *mem;
     struct na_link xfers;     /* moving */
     uint64_t pins;            /* frames and copies that use the memory */
-    struct na_link in_buried; /* emul->buried */
+    struct na_link in_buried; /* emul->buried, or touched */
     struct na_addr *user;     /* NULL, or it was given up: a reference */
     void *buf;                /* then: freed with it */
 };
@@ -6802,6 +6809,18 @@ HG_PRIVATE void na_emul_xfer_copy_end(
 HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
     struct na_emul_reg *reg, void *buf, struct na_addr *user);
 
+/* The transport moves pieces of a registration, that is to be given up: pin it
+ * until it does not. */
+HG_PRIVATE void na_emul_xfer_touch(
+    struct na_emul *emul, struct na_emul_reg *reg);
+
+/* Ask it about those, in time; or with `closed`, when it moves nothing any
+ * more. The lock is released around each. */
+HG_PRIVATE void na_emul_xfer_untouch(struct na_emul *emul, bool closed);
+
+/* When to ask; HG_CLOCK_NEVER. */
+HG_PRIVATE uint64_t na_emul_xfer_touch_due(const struct na_emul *emul);
+
 /* Free the registrations that were given up and are used no more. The lock is
  * released around each. The number of them. */
 HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul);
@@ -6824,6 +6843,7 @@ HG_PRIVATE bool na_emul_xfer_wait(struct na_emul *emul, uint64_t deadline);
 /* emul_xfer: see emul_xfer.h. */
 /* #include "na/emul_xfer.h" */
 
+/* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "na/rma.h" */
@@ -6959,6 +6979,47 @@ HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
     atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
 }
 
+HG_PRIVATE void na_emul_xfer_touch(
+    struct na_emul *emul, struct na_emul_reg *reg)
+{
+    reg->pins++;
+    hg_list_push(&emul->touched, &reg->in_buried);
+    emul->touched_at = hg_clock_after_ms(NA_EMUL_TOUCH_MS);
+    emul->na_class->core->count(emul->na_class, "rma_touched", 1);
+}
+
+HG_PRIVATE uint64_t na_emul_xfer_touch_due(const struct na_emul *emul)
+{
+    return hg_list_is_empty(&emul->touched) ? HG_CLOCK_NEVER : emul->touched_at;
+}
+
+HG_PRIVATE void na_emul_xfer_untouch(struct na_emul *emul, bool closed)
+{
+    struct na_link asked, *link;
+
+    if (!closed && na_emul_xfer_touch_due(emul) > hg_clock_now())
+        return;
+    hg_list_init(&asked);
+    hg_list_splice(&asked, &emul->touched);
+    emul->touched_at = hg_clock_after_ms(NA_EMUL_TOUCH_MS);
+    while ((link = hg_list_pop(&asked)) != NULL) {
+        struct na_emul_reg *reg =
+            HG_CONTAINER_OF(link, struct na_emul_reg, in_buried);
+        bool touched = false;
+
+        if (!closed) {
+            hg_unlock(&emul->lock);
+            touched =
+                na_class_ops(emul->na_class)->mem_retract(reg->mem) != NA_FALSE;
+            hg_lock(&emul->lock);
+        }
+        if (touched)
+            hg_list_push(&emul->touched, link);
+        else
+            na_emul_xfer_unpin(emul, reg);
+    }
+}
+
 HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul)
 {
     unsigned n = 0;
@@ -7070,6 +7131,7 @@ HG_PRIVATE void na_emul_xfer_setup(struct na_emul *emul)
     hg_list_init(&emul->stalled);
     hg_list_init(&emul->done);
     hg_list_init(&emul->buried);
+    hg_list_init(&emul->touched);
     hg_map_init(&emul->regs);
     hg_slots_init(&emul->origins);
     hg_pool_init(&emul->peer_pool, sizeof(struct na_emul_peer),
@@ -7755,6 +7817,7 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
         return 0;
     hg_lock(&emul->lock);
     n = na_emul_send_unsaid(emul);
+    na_emul_xfer_untouch(emul, false);
     hg_list_splice(&emul->ready, &emul->stalled);
     while (
         n < NA_EMUL_SEND_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
@@ -7767,6 +7830,15 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     return n + na_emul_xfer_leave(emul);
 }
 
+/* When there is something to do though nobody wakes. */
+static uint64_t na_emul_send_due_at(const struct na_emul *emul)
+{
+    uint64_t touch = na_emul_xfer_touch_due(emul);
+
+    return emul->unsaid_at != 0 && emul->unsaid_at < touch ? emul->unsaid_at
+                                                           : touch;
+}
+
 HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
 {
     bool work;
@@ -7775,7 +7847,7 @@ HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
         return false;
     hg_lock(&emul->lock);
     work = na_emul_send_is_due(emul) ||
-        (emul->unsaid_at != 0 && hg_clock_now() >= emul->unsaid_at);
+        hg_clock_now() >= na_emul_send_due_at(emul);
     hg_unlock(&emul->lock);
     return work;
 }
@@ -7787,7 +7859,7 @@ HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
     if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
         return HG_CLOCK_NEVER;
     hg_lock(&emul->lock);
-    due = emul->unsaid_at != 0 ? emul->unsaid_at : HG_CLOCK_NEVER;
+    due = na_emul_send_due_at(emul);
     hg_unlock(&emul->lock);
     return due;
 }
@@ -7869,6 +7941,7 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 
     assert(emul->waiters == 0 && emul->completing == 0);
     hg_lock(&emul->lock);
+    na_emul_xfer_untouch(emul, true);
     (void) na_emul_xfer_bury(emul);
     hg_unlock(&emul->lock);
     while ((reg = (struct na_emul_reg *) hg_map_next(
@@ -7982,6 +8055,7 @@ HG_PRIVATE bool na_emul_withdraw(
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
     struct na_emul_reg *reg;
+    bool touched;
     bool used;
 
     na_rma_forget(mem);
@@ -7990,14 +8064,18 @@ HG_PRIVATE bool na_emul_withdraw(
         na_rma_delete(mem); /* and deregisters */
         return false;
     }
-    if (na_emul_shares(mem->na_class))
+    touched = na_emul_shares(mem->na_class) &&
         na_class_ops(mem->na_class)->mem_retract(mem);
     hg_lock(&emul->lock);
     reg = na_emul_take_reg(emul, mem);
+    if (touched)
+        na_emul_xfer_touch(emul, reg);
     used = reg->pins > 0;
     if (used)
         na_emul_xfer_give_up(emul, reg, buf, user);
     na_emul_leave(emul);
+    if (touched) /* whoever sleeps does not know until when */
+        mem->na_class->core->wake(mem->na_class);
     if (!used) {
         na_rma_delete(mem);
         hg_mem_free(reg);
@@ -9876,6 +9954,9 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
+    /* The producing side gave up a goodbye: it heeds no hazard of the other's
+     * that is set later. */
+    _Atomic uint32_t over;
     /* Of the producing side's RMA, which owns their meaning: registrations of
      * the consuming side's that it is touching. */
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
@@ -11832,7 +11913,10 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  * its connection and is dead after it. Dying: the connection is gone; what its
  * ring still holds is delivered, then the address is buried. A goodbye that
  * the peer does not answer within death_ms, since it is stopped or computes,
- * ends the connection all the same. Two classes that dial each other have two
+ * ends the connection all the same, unless it was stopped in the middle of
+ * copying to or from memory of ours: then the goodbye is said to have ended, and
+ * the connection stays until the copy does or the peer dies, so that who
+ * withdraws the memory knows. Two classes that dial each other have two
  * pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
@@ -12132,6 +12216,10 @@ HG_PRIVATE void na_sm_peer_bury(
  * since. The class lock or the address lock is held. */
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr);
 
+/* Whether a living peer copies to or from memory of ours. The class lock is
+ * held. */
+HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr);
+
 /* Unmap and close what a pair has; the class is closing, or by bury. Waits for
  * the pieces of transfers that other threads have under way. */
 HG_PRIVATE void na_sm_peer_part(
@@ -12392,6 +12480,19 @@ HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
 
     return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
         (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr)
+{
+    const struct na_sm_control *theirs =
+        &addr->shared->control[addr->dialled ? 1 : 0];
+    unsigned i;
+
+    for (i = 0; i < NA_SM_HAZARDS; i++) {
+        if (atomic_load(&theirs->hazard[i]) != 0)
+            return !na_sm_peer_has_ended(addr);
+    }
+    return false;
 }
 
 HG_PRIVATE void na_sm_peer_part(
@@ -13494,7 +13595,16 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  *
  * Hazards count as long as their pair does, so a pair must not end under a
  * piece: pieces begin while the state is READY only, and the words of a goodbye
- * wait for those under way. A pair that breaks ends with the process.
+ * wait for those under way. Who gives up a goodbye that is not answered says so
+ * in the pair (`over`), then looks for hazard words, and keeps the pair while
+ * there are any; the initiator looks there after it wrote its own. A pair that
+ * breaks ends with the process.
+ *
+ * So an initiator that was stopped in a piece is waited for until it goes on or
+ * dies, by NA_Mem_deregister and whoever calls that for the application, which
+ * may unmap the memory next. The library's own buffers are not waited for: who
+ * gives one up leaves it to the emulation, which frees it once retracting finds
+ * no hazard word (the counter rma_touched tells how often that was not at once).
  *
  * Whose memory it is: a process is named by the number that the socket's
  * credentials told. That number can be meaningless in another namespace of
@@ -13555,7 +13665,7 @@ HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 /* The slots of struct na_plugin with the same names. */
 HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *mem);
 HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem);
-HG_PRIVATE void na_sm_rma_retract(struct na_mem_handle *mem);
+HG_PRIVATE na_bool_t na_sm_rma_retract(struct na_mem_handle *mem);
 HG_PRIVATE na_size_t na_sm_rma_serialize_size(const struct na_mem_handle *mem);
 HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *mem, void *buf);
 HG_PRIVATE na_return_t na_sm_rma_deserialize(
@@ -13614,7 +13724,8 @@ struct na_sm_touch {
     struct na_sm_addr *addr;
     const struct na_sm_public *owner;
     _Atomic uint64_t *hazard;
-    unsigned bit;           /* of addr->touching */
+    const struct na_sm_control *theirs; /* of the other direction, or NULL */
+    unsigned bit;                       /* of addr->touching */
     struct na_sm_told told; /* about the memory, while that is named */
 };
 
@@ -13763,31 +13874,42 @@ static bool na_sm_rma_is_touched(struct na_sm_class *self, uint32_t slot)
     return false;
 }
 
-HG_PRIVATE void na_sm_rma_retract(struct na_mem_handle *base)
+HG_PRIVATE na_bool_t na_sm_rma_retract(struct na_mem_handle *base)
 {
-    const struct timespec nap = {0, NA_SM_RMA_NAP_NS};
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_mem *mem = na_sm_mem_of(base);
+    bool touched;
 
     if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
-        return;
+        return NA_FALSE;
     hg_lock(&self->lock);
     NA_SM_STEP();
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
     NA_SM_STEP();
-    while (na_sm_rma_is_touched(self, mem->slot)) {
-        hg_unlock(&self->lock);
-        (void) nanosleep(&nap, NULL);
-        hg_lock(&self->lock);
-    }
-    self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
+    touched = na_sm_rma_is_touched(self, mem->slot);
+    if (!touched)
+        self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
     hg_unlock(&self->lock);
-    mem->slot = NA_SM_SLOTS;
+    if (!touched)
+        mem->slot = NA_SM_SLOTS;
+    return touched ? NA_TRUE : NA_FALSE;
 }
 
 HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem)
 {
-    na_sm_rma_retract(mem);
+    const struct timespec nap = {0, NA_SM_RMA_NAP_NS};
+    unsigned ms = mem->na_class->info->death_ms;
+    uint64_t late = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
+
+    while (na_sm_rma_retract(mem)) {
+        (void) nanosleep(&nap, NULL);
+        if (hg_clock_now() < late)
+            continue;
+        hg_log_error("sm",
+            "withdrawing memory waits for a process that stopped in the middle "
+            "of a copy");
+        late = HG_CLOCK_NEVER;
+    }
     na_emul_mem_deregister(mem);
 }
 
@@ -13891,6 +14013,7 @@ static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     touch->hazard = own
         ? &self->own_hazards[i]
         : &addr->shared->control[addr->dialled ? 0 : 1].hazard[i];
+    touch->theirs = own ? NULL : &addr->shared->control[addr->dialled ? 1 : 0];
     return NA_SUCCESS;
 }
 
@@ -13918,8 +14041,9 @@ static na_return_t na_sm_rma_judge(
     return NA_SUCCESS;
 }
 
-/* Name the memory of an operation, then learn about it. NA_NOENTRY: it was
- * withdrawn, or never was; or as above. */
+/* Name the memory of an operation, then learn about it. NA_OPNOTSUPPORT: the
+ * peer heeds us no more; NA_NOENTRY: it was withdrawn, or never was; or as
+ * above. */
 static na_return_t na_sm_rma_find(
     struct na_sm_class *self, struct na_sm_touch *touch, const struct na_op *op)
 {
@@ -13929,6 +14053,8 @@ static na_return_t na_sm_rma_find(
     NA_SM_STEP();
     atomic_store(touch->hazard, (uint64_t) mem->slot + 1);
     NA_SM_STEP();
+    if (touch->theirs != NULL && HG_UNLIKELY(atomic_load(&touch->theirs->over)))
+        return NA_OPNOTSUPPORT;
     if (na_sm_slot_read(
             &touch->owner->slots[mem->slot], mem->mark, &touch->told))
         ret = na_sm_rma_judge(&touch->told, op);
@@ -15036,12 +15162,55 @@ static unsigned na_sm_door_late_guests(
     return n;
 }
 
-/* Peers that did not answer a goodbye; the class lock is held. */
+/* What waits on an address whose goodbye was not answered. */
+struct na_sm_door_waiters {
+    struct na_link lookups;
+    struct na_link sends;
+    struct na_link closers;
+};
+
+/* A peer did not answer a goodbye. Its connection is over; or, if it is in the
+ * middle of a copy, stays for as long as that takes, and nobody waits for it
+ * any more. The class lock is held. */
+static void na_sm_door_late_answer(struct na_sm_class *self,
+    struct na_sm_addr *addr, struct na_sm_door_waiters *left)
+{
+    struct na_sm_control *ours = &addr->shared->control[addr->dialled ? 0 : 1];
+    bool again = atomic_load(&ours->over) != 0;
+
+    /* Who names memory of ours after this looks here first. */
+    NA_SM_STEP();
+    atomic_store(&ours->over, 1);
+    NA_SM_STEP();
+    if (!na_sm_peer_is_touching(addr)) {
+        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
+            (long) addr->pid);
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        return;
+    }
+    if (!again)
+        hg_log_info("sm",
+            "process %ld does not answer a goodbye, and stopped in the middle "
+            "of a copy",
+            (long) addr->pid);
+    hg_list_remove(&addr->turn);
+    na_sm_peer_await_end(self, addr);
+    na_sm_peer_take_ops(&left->lookups, &addr->lookups);
+    na_sm_peer_take_ops(&left->sends, &addr->sends);
+    na_sm_peer_take_ops(&left->closers, &addr->closers);
+}
+
+/* Those who did not; `tick`: when the next will be late. */
 static unsigned na_sm_door_late_answers(
     struct na_sm_class *self, uint64_t now, uint64_t *tick)
 {
+    struct na_sm_door_waiters left;
     unsigned n = 0;
 
+    hg_list_init(&left.lookups);
+    hg_list_init(&left.sends);
+    hg_list_init(&left.closers);
+    hg_lock(&self->lock);
     while (!hg_list_is_empty(&self->closing)) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
@@ -15050,11 +15219,13 @@ static unsigned na_sm_door_late_answers(
             *tick = na_sm_door_sooner(*tick, addr->deadline);
             break;
         }
-        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
-            (long) addr->pid);
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        na_sm_door_late_answer(self, addr, &left);
         n++;
     }
+    hg_unlock(&self->lock);
+    na_sm_peer_complete(self, &left.lookups, NA_HOSTUNREACH);
+    na_sm_peer_complete(self, &left.sends, NA_DISCONNECT);
+    na_sm_peer_complete(self, &left.closers, NA_SUCCESS);
     return n;
 }
 
@@ -15064,8 +15235,8 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
     struct na_link *link, *next;
     unsigned n = na_sm_door_late_guests(self, now, &tick);
 
-    hg_lock(&self->lock);
     n += na_sm_door_late_answers(self, now, &tick);
+    hg_lock(&self->lock);
     for (link = self->dialling.next; link != &self->dialling;) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);

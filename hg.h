@@ -583,7 +583,10 @@ NA_EXPORT na_return_t NA_Mem_register(
 /* Withdraw the memory. When the call returns no peer's operation reads or
  * writes it any more, and the application may unmap it; those under way and
  * later ones fail with NA_NOENTRY at the peer. It waits for data that the
- * network already has, at most until the peer is dead (death_ms). */
+ * network already has, at most until the peer is dead (death_ms). Over sm a
+ * peer copies by itself: one that is stopped in the middle of that, by a
+ * debugger or SIGSTOP, is waited for until it goes on or dies, and after
+ * 2 death_ms + 1 s a line in the log tells so. */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
@@ -844,7 +847,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
  * that was decoded from this one, in a call to oneself or by
  * HG_Bulk_handle_deserialize, is waited for, and what begins later is
  * HG_NOENTRY. What the network has in its hands of the memory is waited for, at
- * most until the peer is dead (death_ms). */
+ * most until the peer is dead (death_ms); over sm:// a peer that is stopped in
+ * the middle of a copy until it goes on or dies, as by NA_Mem_deregister. */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most
@@ -1564,9 +1568,10 @@ struct na_plugin {
         struct na_mem_block *block);
 
     /* ---- mem, required with NA_CAP_HANDS_OVER, else not called ---- */
-    /* Half of mem_deregister: nobody touches the memory any more but by what
-     * was handed over. Waits for pieces under way. */
-    void (*mem_retract)(struct na_mem_handle *mem);
+    /* Half of mem_deregister: nobody begins to touch the memory any more but by
+     * what was handed over. True: pieces are under way; to be called again,
+     * until they are not. Does not wait. */
+    na_bool_t (*mem_retract)(struct na_mem_handle *mem);
     /* The local memory of puts and gets is being freed, and no thread starts
      * one: they complete with NA_CANCELED, or the result they have, and nothing
      * touches it any more once this returned, but by what was handed over. */

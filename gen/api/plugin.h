@@ -254,9 +254,10 @@ struct na_plugin {
         struct na_mem_block *block);
 
     /* ---- mem, required with NA_CAP_HANDS_OVER, else not called ---- */
-    /* Half of mem_deregister: nobody touches the memory any more but by what
-     * was handed over. Waits for pieces under way. */
-    void (*mem_retract)(struct na_mem_handle *mem);
+    /* Half of mem_deregister: nobody begins to touch the memory any more but by
+     * what was handed over. True: pieces are under way; to be called again,
+     * until they are not. Does not wait. */
+    na_bool_t (*mem_retract)(struct na_mem_handle *mem);
     /* The local memory of puts and gets is being freed, and no thread starts
      * one: they complete with NA_CANCELED, or the result they have, and nothing
      * touches it any more once this returned, but by what was handed over. */

@@ -71,6 +71,7 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
 
     assert(emul->waiters == 0 && emul->completing == 0);
     hg_lock(&emul->lock);
+    na_emul_xfer_untouch(emul, true);
     (void) na_emul_xfer_bury(emul);
     hg_unlock(&emul->lock);
     while ((reg = (struct na_emul_reg *) hg_map_next(
@@ -184,6 +185,7 @@ HG_PRIVATE bool na_emul_withdraw(
 {
     struct na_emul *emul = na_class_emul(mem->na_class);
     struct na_emul_reg *reg;
+    bool touched;
     bool used;
 
     na_rma_forget(mem);
@@ -192,14 +194,18 @@ HG_PRIVATE bool na_emul_withdraw(
         na_rma_delete(mem); /* and deregisters */
         return false;
     }
-    if (na_emul_shares(mem->na_class))
+    touched = na_emul_shares(mem->na_class) &&
         na_class_ops(mem->na_class)->mem_retract(mem);
     hg_lock(&emul->lock);
     reg = na_emul_take_reg(emul, mem);
+    if (touched)
+        na_emul_xfer_touch(emul, reg);
     used = reg->pins > 0;
     if (used)
         na_emul_xfer_give_up(emul, reg, buf, user);
     na_emul_leave(emul);
+    if (touched) /* whoever sleeps does not know until when */
+        mem->na_class->core->wake(mem->na_class);
     if (!used) {
         na_rma_delete(mem);
         hg_mem_free(reg);

@@ -372,6 +372,7 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
         return 0;
     hg_lock(&emul->lock);
     n = na_emul_send_unsaid(emul);
+    na_emul_xfer_untouch(emul, false);
     hg_list_splice(&emul->ready, &emul->stalled);
     while (
         n < NA_EMUL_SEND_BURST && (link = hg_list_pop(&emul->ready)) != NULL) {
@@ -384,6 +385,15 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     return n + na_emul_xfer_leave(emul);
 }
 
+/* When there is something to do though nobody wakes. */
+static uint64_t na_emul_send_due_at(const struct na_emul *emul)
+{
+    uint64_t touch = na_emul_xfer_touch_due(emul);
+
+    return emul->unsaid_at != 0 && emul->unsaid_at < touch ? emul->unsaid_at
+                                                           : touch;
+}
+
 HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
 {
     bool work;
@@ -392,7 +402,7 @@ HG_PRIVATE bool na_emul_has_work(struct na_emul *emul)
         return false;
     hg_lock(&emul->lock);
     work = na_emul_send_is_due(emul) ||
-        (emul->unsaid_at != 0 && hg_clock_now() >= emul->unsaid_at);
+        hg_clock_now() >= na_emul_send_due_at(emul);
     hg_unlock(&emul->lock);
     return work;
 }
@@ -404,7 +414,7 @@ HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
     if (atomic_load_explicit(&emul->active, memory_order_relaxed) == 0)
         return HG_CLOCK_NEVER;
     hg_lock(&emul->lock);
-    due = emul->unsaid_at != 0 ? emul->unsaid_at : HG_CLOCK_NEVER;
+    due = na_emul_send_due_at(emul);
     hg_unlock(&emul->lock);
     return due;
 }

@@ -2,6 +2,7 @@
 /* emul_xfer: see emul_xfer.h. */
 #include "na/emul_xfer.h"
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "na/rma.h"
@@ -137,6 +138,47 @@ HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
     atomic_fetch_add_explicit(&emul->active, 1, memory_order_relaxed);
 }
 
+HG_PRIVATE void na_emul_xfer_touch(
+    struct na_emul *emul, struct na_emul_reg *reg)
+{
+    reg->pins++;
+    hg_list_push(&emul->touched, &reg->in_buried);
+    emul->touched_at = hg_clock_after_ms(NA_EMUL_TOUCH_MS);
+    emul->na_class->core->count(emul->na_class, "rma_touched", 1);
+}
+
+HG_PRIVATE uint64_t na_emul_xfer_touch_due(const struct na_emul *emul)
+{
+    return hg_list_is_empty(&emul->touched) ? HG_CLOCK_NEVER : emul->touched_at;
+}
+
+HG_PRIVATE void na_emul_xfer_untouch(struct na_emul *emul, bool closed)
+{
+    struct na_link asked, *link;
+
+    if (!closed && na_emul_xfer_touch_due(emul) > hg_clock_now())
+        return;
+    hg_list_init(&asked);
+    hg_list_splice(&asked, &emul->touched);
+    emul->touched_at = hg_clock_after_ms(NA_EMUL_TOUCH_MS);
+    while ((link = hg_list_pop(&asked)) != NULL) {
+        struct na_emul_reg *reg =
+            HG_CONTAINER_OF(link, struct na_emul_reg, in_buried);
+        bool touched = false;
+
+        if (!closed) {
+            hg_unlock(&emul->lock);
+            touched =
+                na_class_ops(emul->na_class)->mem_retract(reg->mem) != NA_FALSE;
+            hg_lock(&emul->lock);
+        }
+        if (touched)
+            hg_list_push(&emul->touched, link);
+        else
+            na_emul_xfer_unpin(emul, reg);
+    }
+}
+
 HG_PRIVATE unsigned na_emul_xfer_bury(struct na_emul *emul)
 {
     unsigned n = 0;
@@ -248,6 +290,7 @@ HG_PRIVATE void na_emul_xfer_setup(struct na_emul *emul)
     hg_list_init(&emul->stalled);
     hg_list_init(&emul->done);
     hg_list_init(&emul->buried);
+    hg_list_init(&emul->touched);
     hg_map_init(&emul->regs);
     hg_slots_init(&emul->origins);
     hg_pool_init(&emul->peer_pool, sizeof(struct na_emul_peer),

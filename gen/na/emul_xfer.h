@@ -58,6 +58,9 @@
 /* Pieces of memory shorter than this are copied together. */
 #define NA_EMUL_PIECE 16384u
 
+/* Between two questions whether the transport is done with memory. */
+#define NA_EMUL_TOUCH_MS 10
+
 #define NA_EMUL_FRAME_MIN 4096u
 #define NA_EMUL_FRAME_MAX (1u << 30)
 #define NA_EMUL_GATHER_MAX (1u << 18)
@@ -94,6 +97,10 @@ struct na_emul {
     struct na_link stalled;
     struct na_link done;
     struct na_link buried; /* registrations given up, and used no more */
+    /* Given up, and the transport moves pieces of them, for each of which they
+     * have one pin; and when to ask it next. */
+    struct na_link touched;
+    uint64_t touched_at;
     struct hg_pool peer_pool;
     struct hg_pool xfer_pool;
     struct hg_pool frame_pool;  /* without a buffer */
@@ -110,7 +117,7 @@ struct na_emul_reg {
     struct na_mem_handle *mem;
     struct na_link xfers;     /* moving */
     uint64_t pins;            /* frames and copies that use the memory */
-    struct na_link in_buried; /* emul->buried */
+    struct na_link in_buried; /* emul->buried, or touched */
     struct na_addr *user;     /* NULL, or it was given up: a reference */
     void *buf;                /* then: freed with it */
 };
@@ -229,6 +236,18 @@ HG_PRIVATE void na_emul_xfer_copy_end(
  * it, its handle and `buf` are freed then. */
 HG_PRIVATE void na_emul_xfer_give_up(struct na_emul *emul,
     struct na_emul_reg *reg, void *buf, struct na_addr *user);
+
+/* The transport moves pieces of a registration, that is to be given up: pin it
+ * until it does not. */
+HG_PRIVATE void na_emul_xfer_touch(
+    struct na_emul *emul, struct na_emul_reg *reg);
+
+/* Ask it about those, in time; or with `closed`, when it moves nothing any
+ * more. The lock is released around each. */
+HG_PRIVATE void na_emul_xfer_untouch(struct na_emul *emul, bool closed);
+
+/* When to ask; HG_CLOCK_NEVER. */
+HG_PRIVATE uint64_t na_emul_xfer_touch_due(const struct na_emul *emul);
 
 /* Free the registrations that were given up and are used no more. The lock is
  * released around each. The number of them. */

@@ -503,12 +503,55 @@ static unsigned na_sm_door_late_guests(
     return n;
 }
 
-/* Peers that did not answer a goodbye; the class lock is held. */
+/* What waits on an address whose goodbye was not answered. */
+struct na_sm_door_waiters {
+    struct na_link lookups;
+    struct na_link sends;
+    struct na_link closers;
+};
+
+/* A peer did not answer a goodbye. Its connection is over; or, if it is in the
+ * middle of a copy, stays for as long as that takes, and nobody waits for it
+ * any more. The class lock is held. */
+static void na_sm_door_late_answer(struct na_sm_class *self,
+    struct na_sm_addr *addr, struct na_sm_door_waiters *left)
+{
+    struct na_sm_control *ours = &addr->shared->control[addr->dialled ? 0 : 1];
+    bool again = atomic_load(&ours->over) != 0;
+
+    /* Who names memory of ours after this looks here first. */
+    NA_SM_STEP();
+    atomic_store(&ours->over, 1);
+    NA_SM_STEP();
+    if (!na_sm_peer_is_touching(addr)) {
+        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
+            (long) addr->pid);
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        return;
+    }
+    if (!again)
+        hg_log_info("sm",
+            "process %ld does not answer a goodbye, and stopped in the middle "
+            "of a copy",
+            (long) addr->pid);
+    hg_list_remove(&addr->turn);
+    na_sm_peer_await_end(self, addr);
+    na_sm_peer_take_ops(&left->lookups, &addr->lookups);
+    na_sm_peer_take_ops(&left->sends, &addr->sends);
+    na_sm_peer_take_ops(&left->closers, &addr->closers);
+}
+
+/* Those who did not; `tick`: when the next will be late. */
 static unsigned na_sm_door_late_answers(
     struct na_sm_class *self, uint64_t now, uint64_t *tick)
 {
+    struct na_sm_door_waiters left;
     unsigned n = 0;
 
+    hg_list_init(&left.lookups);
+    hg_list_init(&left.sends);
+    hg_list_init(&left.closers);
+    hg_lock(&self->lock);
     while (!hg_list_is_empty(&self->closing)) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
@@ -517,11 +560,13 @@ static unsigned na_sm_door_late_answers(
             *tick = na_sm_door_sooner(*tick, addr->deadline);
             break;
         }
-        hg_log_info("sm", "process %ld does not answer a goodbye: it is over",
-            (long) addr->pid);
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        na_sm_door_late_answer(self, addr, &left);
         n++;
     }
+    hg_unlock(&self->lock);
+    na_sm_peer_complete(self, &left.lookups, NA_HOSTUNREACH);
+    na_sm_peer_complete(self, &left.sends, NA_DISCONNECT);
+    na_sm_peer_complete(self, &left.closers, NA_SUCCESS);
     return n;
 }
 
@@ -531,8 +576,8 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
     struct na_link *link, *next;
     unsigned n = na_sm_door_late_guests(self, now, &tick);
 
-    hg_lock(&self->lock);
     n += na_sm_door_late_answers(self, now, &tick);
+    hg_lock(&self->lock);
     for (link = self->dialling.next; link != &self->dialling;) {
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);

@@ -237,6 +237,19 @@ HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
         (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr)
+{
+    const struct na_sm_control *theirs =
+        &addr->shared->control[addr->dialled ? 1 : 0];
+    unsigned i;
+
+    for (i = 0; i < NA_SM_HAZARDS; i++) {
+        if (atomic_load(&theirs->hazard[i]) != 0)
+            return !na_sm_peer_has_ended(addr);
+    }
+    return false;
+}
+
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {

@@ -15,7 +15,10 @@
  * its connection and is dead after it. Dying: the connection is gone; what its
  * ring still holds is delivered, then the address is buried. A goodbye that
  * the peer does not answer within death_ms, since it is stopped or computes,
- * ends the connection all the same. Two classes that dial each other have two
+ * ends the connection all the same, unless it was stopped in the middle of
+ * copying to or from memory of ours: then the goodbye is said to have ended, and
+ * the connection stays until the copy does or the peer dies, so that who
+ * withdraws the memory knows. Two classes that dial each other have two
  * pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
@@ -314,6 +317,10 @@ HG_PRIVATE void na_sm_peer_bury(
 /* Whether a pair's socket has ended, be there bells in it, and nobody polled
  * since. The class lock or the address lock is held. */
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr);
+
+/* Whether a living peer copies to or from memory of ours. The class lock is
+ * held. */
+HG_PRIVATE bool na_sm_peer_is_touching(const struct na_sm_addr *addr);
 
 /* Unmap and close what a pair has; the class is closing, or by bury. Waits for
  * the pieces of transfers that other threads have under way. */

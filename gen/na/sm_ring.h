@@ -67,6 +67,9 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
+    /* The producing side gave up a goodbye: it heeds no hazard of the other's
+     * that is set later. */
+    _Atomic uint32_t over;
     /* Of the producing side's RMA, which owns their meaning: registrations of
      * the consuming side's that it is touching. */
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];

@@ -24,7 +24,8 @@ struct na_sm_touch {
     struct na_sm_addr *addr;
     const struct na_sm_public *owner;
     _Atomic uint64_t *hazard;
-    unsigned bit;           /* of addr->touching */
+    const struct na_sm_control *theirs; /* of the other direction, or NULL */
+    unsigned bit;                       /* of addr->touching */
     struct na_sm_told told; /* about the memory, while that is named */
 };
 
@@ -173,31 +174,42 @@ static bool na_sm_rma_is_touched(struct na_sm_class *self, uint32_t slot)
     return false;
 }
 
-HG_PRIVATE void na_sm_rma_retract(struct na_mem_handle *base)
+HG_PRIVATE na_bool_t na_sm_rma_retract(struct na_mem_handle *base)
 {
-    const struct timespec nap = {0, NA_SM_RMA_NAP_NS};
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_mem *mem = na_sm_mem_of(base);
+    bool touched;
 
     if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
-        return;
+        return NA_FALSE;
     hg_lock(&self->lock);
     NA_SM_STEP();
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
     NA_SM_STEP();
-    while (na_sm_rma_is_touched(self, mem->slot)) {
-        hg_unlock(&self->lock);
-        (void) nanosleep(&nap, NULL);
-        hg_lock(&self->lock);
-    }
-    self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
+    touched = na_sm_rma_is_touched(self, mem->slot);
+    if (!touched)
+        self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
     hg_unlock(&self->lock);
-    mem->slot = NA_SM_SLOTS;
+    if (!touched)
+        mem->slot = NA_SM_SLOTS;
+    return touched ? NA_TRUE : NA_FALSE;
 }
 
 HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem)
 {
-    na_sm_rma_retract(mem);
+    const struct timespec nap = {0, NA_SM_RMA_NAP_NS};
+    unsigned ms = mem->na_class->info->death_ms;
+    uint64_t late = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
+
+    while (na_sm_rma_retract(mem)) {
+        (void) nanosleep(&nap, NULL);
+        if (hg_clock_now() < late)
+            continue;
+        hg_log_error("sm",
+            "withdrawing memory waits for a process that stopped in the middle "
+            "of a copy");
+        late = HG_CLOCK_NEVER;
+    }
     na_emul_mem_deregister(mem);
 }
 
@@ -301,6 +313,7 @@ static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     touch->hazard = own
         ? &self->own_hazards[i]
         : &addr->shared->control[addr->dialled ? 0 : 1].hazard[i];
+    touch->theirs = own ? NULL : &addr->shared->control[addr->dialled ? 1 : 0];
     return NA_SUCCESS;
 }
 
@@ -328,8 +341,9 @@ static na_return_t na_sm_rma_judge(
     return NA_SUCCESS;
 }
 
-/* Name the memory of an operation, then learn about it. NA_NOENTRY: it was
- * withdrawn, or never was; or as above. */
+/* Name the memory of an operation, then learn about it. NA_OPNOTSUPPORT: the
+ * peer heeds us no more; NA_NOENTRY: it was withdrawn, or never was; or as
+ * above. */
 static na_return_t na_sm_rma_find(
     struct na_sm_class *self, struct na_sm_touch *touch, const struct na_op *op)
 {
@@ -339,6 +353,8 @@ static na_return_t na_sm_rma_find(
     NA_SM_STEP();
     atomic_store(touch->hazard, (uint64_t) mem->slot + 1);
     NA_SM_STEP();
+    if (touch->theirs != NULL && HG_UNLIKELY(atomic_load(&touch->theirs->over)))
+        return NA_OPNOTSUPPORT;
     if (na_sm_slot_read(
             &touch->owner->slots[mem->slot], mem->mark, &touch->told))
         ret = na_sm_rma_judge(&touch->told, op);

@@ -34,7 +34,16 @@
  *
  * Hazards count as long as their pair does, so a pair must not end under a
  * piece: pieces begin while the state is READY only, and the words of a goodbye
- * wait for those under way. A pair that breaks ends with the process.
+ * wait for those under way. Who gives up a goodbye that is not answered says so
+ * in the pair (`over`), then looks for hazard words, and keeps the pair while
+ * there are any; the initiator looks there after it wrote its own. A pair that
+ * breaks ends with the process.
+ *
+ * So an initiator that was stopped in a piece is waited for until it goes on or
+ * dies, by NA_Mem_deregister and whoever calls that for the application, which
+ * may unmap the memory next. The library's own buffers are not waited for: who
+ * gives one up leaves it to the emulation, which frees it once retracting finds
+ * no hazard word (the counter rma_touched tells how often that was not at once).
  *
  * Whose memory it is: a process is named by the number that the socket's
  * credentials told. That number can be meaningless in another namespace of
@@ -95,7 +104,7 @@ HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 /* The slots of struct na_plugin with the same names. */
 HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *mem);
 HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem);
-HG_PRIVATE void na_sm_rma_retract(struct na_mem_handle *mem);
+HG_PRIVATE na_bool_t na_sm_rma_retract(struct na_mem_handle *mem);
 HG_PRIVATE na_size_t na_sm_rma_serialize_size(const struct na_mem_handle *mem);
 HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *mem, void *buf);
 HG_PRIVATE na_return_t na_sm_rma_deserialize(

@@ -41,12 +41,16 @@ static void srma_turn(struct srma_pair *pair)
     (void) NA_Trigger(pair->users, 0, 10, &count);
 }
 
+#define SRMA_DEATH_MS 100u
+
 static void srma_open(struct srma_pair *pair)
 {
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     unsigned char bytes[NA_SM_RMA_HANDLE];
 
+    info.death_ms = SRMA_DEATH_MS;
     memset(pair, 0, sizeof(*pair));
-    pair->owner = NA_Initialize("sm://", NA_TRUE);
+    pair->owner = NA_Initialize_opt("sm://", NA_TRUE, &info);
     pair->user = NA_Initialize("sm://", NA_FALSE);
     HG_CHECK(pair->owner != NULL && pair->user != NULL);
     pair->owners = NA_Context_create(pair->owner);
@@ -137,6 +141,114 @@ HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
         HG_CHECK_RET(srma_move(&pair, true), NA_NOENTRY);
         HG_CHECK_EQ_INT(pair.bytes[0], 0);
         HG_CHECK_EQ_U64(atomic_load(&addr->shared->control[0].hazard[word]), 0);
+        srma_close(&pair);
+    }
+}
+
+/* The user, as the owner has it. */
+static struct na_sm_addr *srma_user(struct srma_pair *pair)
+{
+    return HG_CONTAINER_OF(
+        na_sm_of(pair->owner)->addrs.next, struct na_sm_addr, link);
+}
+
+/* A user that is stopped in a piece answers no goodbye. That ends all the same,
+ * and the memory is the user's until the piece is over. */
+HG_TEST(sm_rma_a_goodbye_leaves_memory_in_use)
+{
+    struct srma_pair pair;
+    struct srma_leaver leaver = {&pair, false};
+    struct na_sm_addr *addr, *user;
+    pthread_t thread;
+    unsigned i, count;
+
+    srma_open(&pair);
+    HG_CHECK_OK(srma_move(&pair, false));
+    addr = na_sm_addr_of(pair.addr);
+    user = srma_user(&pair);
+    atomic_store(&addr->shared->control[0].hazard[3],
+        na_sm_mem_of(pair.remote)->slot + 1u);
+    for (i = 0; i < 2; i++) { /* and it can be said again */
+        pair.ends = 0;
+        HG_CHECK_OK(NA_Addr_terminate(pair.owner, pair.owners, srma_ended,
+            &pair, &user->base, NA_OP_ID_IGNORE));
+        while (pair.ends == 0) {
+            (void) NA_Progress(pair.owner, pair.owners, 5);
+            (void) NA_Trigger(pair.owners, 0, 10, &count);
+        }
+        HG_CHECK_OK(pair.ret);
+        HG_CHECK_EQ_INT(na_sm_peer_state(user), NA_SM_CLOSING);
+        HG_CHECK_EQ_INT(atomic_load(&user->shared->control[1].over), 1);
+    }
+    HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
+    while (atomic_load(&addr->peer_public->slots[0].mark) != 0)
+        (void) sched_yield();
+    for (i = 0; i < 20; i++)
+        (void) NA_Progress(pair.owner, pair.owners, 1);
+    HG_CHECK(!atomic_load(&leaver.left));
+    atomic_store(&addr->shared->control[0].hazard[3], 0);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    while (na_sm_of(pair.owner)->pairs > 0)
+        (void) NA_Progress(pair.owner, pair.owners, 5);
+    srma_close(&pair);
+}
+
+/* Who names memory after the owner gave up a goodbye does not touch it. */
+HG_TEST(sm_rma_over_is_heeded)
+{
+    struct srma_pair pair;
+
+    srma_open(&pair);
+    HG_CHECK_OK(srma_move(&pair, false));
+    HG_CHECK_EQ_U64(NA_Get_counter(pair.user, "sm_rma_vm"), sizeof(pair.got));
+    atomic_store(&na_sm_addr_of(pair.addr)->shared->control[1].over, 1);
+    HG_CHECK_OK(srma_move(&pair, false));
+    HG_CHECK_EQ_U64(NA_Get_counter(pair.user, "sm_rma_vm"), sizeof(pair.got));
+    HG_CHECK_EQ_U64(
+        NA_Get_counter(pair.user, "sm_rma_copied"), sizeof(pair.got));
+    srma_close(&pair);
+}
+
+/* The library's own memory is left to whoever copies it, and freed then; at the
+ * latest when the class is closed. */
+HG_TEST(sm_rma_own_memory_is_not_waited_for)
+{
+    unsigned round;
+
+    for (round = 0; round < 2; round++) {
+        void *buf = hg_mem_calloc(1, 5000);
+        struct srma_pair pair;
+        _Atomic uint64_t *hazard;
+        struct na_sm_addr *user;
+        na_mem_handle_t mem;
+        unsigned i;
+
+        HG_CHECK(buf != NULL);
+        srma_open(&pair);
+        HG_CHECK_OK(srma_move(&pair, false)); /* now it is heeded */
+        user = srma_user(&pair);
+        HG_CHECK_OK(NA_Mem_handle_create(
+            pair.owner, buf, 5000, NA_MEM_READ_ONLY, &mem));
+        HG_CHECK_OK(NA_Mem_register(pair.owner, mem));
+        hazard = &na_sm_addr_of(pair.addr)->shared->control[0].hazard[7];
+        atomic_store(hazard, na_sm_mem_of(mem)->slot + 1u);
+        HG_CHECK(na_emul_withdraw(mem, buf, &user->base));
+        HG_CHECK_EQ_U64(NA_Get_counter(pair.owner, "rma_touched"), 1);
+        for (i = 0; i < 20; i++)
+            (void) NA_Progress(pair.owner, pair.owners, 2);
+        HG_CHECK_EQ_U64(na_emul_lingering(&user->base), 5000);
+        if (round == 0) {
+            atomic_store(hazard, 0);
+            while (na_emul_lingering(&user->base) > 0)
+                (void) NA_Progress(pair.owner, pair.owners, 5);
+            /* Nobody copies: it stays the caller's. */
+            buf = hg_mem_calloc(1, 50);
+            HG_CHECK_OK(NA_Mem_handle_create(
+                pair.owner, buf, 50, NA_MEM_READ_ONLY, &mem));
+            HG_CHECK_OK(NA_Mem_register(pair.owner, mem));
+            HG_CHECK(!na_emul_withdraw(mem, buf, &user->base));
+            hg_mem_free(buf);
+        }
         srma_close(&pair);
     }
 }

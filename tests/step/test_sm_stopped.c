@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A process that is stopped in the middle of copying another's memory: that
+ * says goodbye, which ends, and withdraws the memory, which waits until the
+ * process goes on, whose data then is whole.
+ */
+#include "step.h"
+
+#include "conform/conform.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define STOPPED_SIZE ((size_t) 100000)
+
+static void stopped_take(const char *function, unsigned line)
+{
+    (void) line;
+    if (strcmp(function, "na_sm_rma_work") != 0)
+        return;
+    step_hook = NULL;
+    (void) raise(SIGSTOP);
+}
+
+/* Get memory that is full of 7; the name of its owner, and its handle. */
+HG_TEST_ROLE(stopped)
+{
+    static unsigned char got[STOPPED_SIZE];
+    unsigned char bytes[NA_SM_RMA_HANDLE];
+    na_mem_handle_t local, remote;
+    struct conform_call call;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    size_t i;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    hg_test_allow_log("");
+    HG_CHECK_EQ_U64(strlen(argv[1]), 2 * sizeof(bytes));
+    for (i = 0; i < sizeof(bytes); i++) {
+        char digits[3] = {argv[1][2 * i], argv[1][2 * i + 1], 0};
+
+        bytes[i] = (unsigned char) strtoul(digits, NULL, 16);
+    }
+    memset(&end, 0, sizeof(end));
+    step_hook = stopped_take;
+    end.na_class = NA_Initialize("sm://", NA_FALSE);
+    HG_CHECK(end.na_class != NULL);
+    end.context = NA_Context_create(end.na_class);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end.na_class, argv[0], CONFORM_PATIENCE, &addr));
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(end.na_class, &remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        end.na_class, got, sizeof(got), NA_MEM_READWRITE, &local));
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &call, local,
+        0, remote, 0, sizeof(got), addr, &call.id));
+    HG_CHECK_OK(conform_wait(&end, &call));
+    HG_CHECK(step_hook == NULL);
+    for (i = 0; i < sizeof(got); i++)
+        HG_CHECK(got[i] == 7);
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+}
+
+struct stopped_owner {
+    struct conform_end end;
+    na_mem_handle_t mem;
+    _Atomic bool withdrawn;
+};
+
+static void *stopped_withdraw(void *arg)
+{
+    struct stopped_owner *owner = (struct stopped_owner *) arg;
+
+    HG_CHECK_OK(NA_Mem_deregister(owner->end.na_class, owner->mem));
+    atomic_store(&owner->withdrawn, true);
+    return NULL;
+}
+
+static bool stopped_has_stopped(struct hg_test_peer *peer)
+{
+    siginfo_t info;
+
+    memset(&info, 0, sizeof(info));
+    HG_CHECK(waitid(P_PID, (id_t) hg_test_peer_pid(peer), &info,
+                 WSTOPPED | WNOHANG | WNOWAIT) == 0);
+    return info.si_pid != 0;
+}
+
+static struct hg_test_peer *stopped_spawn(struct stopped_owner *owner)
+{
+    unsigned char bytes[NA_SM_RMA_HANDLE];
+    char hex[2 * sizeof(bytes) + 1];
+    size_t i;
+
+    HG_CHECK_OK(NA_Mem_register(owner->end.na_class, owner->mem));
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        owner->end.na_class, bytes, sizeof(bytes), owner->mem));
+    for (i = 0; i < sizeof(bytes); i++)
+        (void) snprintf(hex + 2 * i, 3, "%02x", (unsigned) bytes[i]);
+    return hg_test_spawn("stopped", owner->end.self->name, hex, NULL);
+}
+
+HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
+{
+    static unsigned char memory[STOPPED_SIZE];
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct stopped_owner owner;
+    struct conform_call call;
+    struct hg_test_peer *peer;
+    struct na_sm_addr *addr;
+    pthread_t thread;
+    unsigned i;
+
+    memset(&owner, 0, sizeof(owner));
+    memset(memory, 7, sizeof(memory));
+    info.death_ms = 200;
+    owner.end.na_class = NA_Initialize_opt("sm://", NA_TRUE, &info);
+    HG_CHECK(owner.end.na_class != NULL);
+    owner.end.context = NA_Context_create(owner.end.na_class);
+    HG_CHECK_OK(NA_Addr_self(owner.end.na_class, &owner.end.self));
+    HG_CHECK_OK(NA_Mem_handle_create(owner.end.na_class, memory, sizeof(memory),
+        NA_MEM_READWRITE, &owner.mem));
+    peer = stopped_spawn(&owner);
+    while (!stopped_has_stopped(peer))
+        (void) conform_turn(owner.end.na_class, owner.end.context, 1);
+    addr = HG_CONTAINER_OF(
+        na_sm_of(owner.end.na_class)->addrs.next, struct na_sm_addr, link);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_terminate(owner.end.na_class, owner.end.context,
+        conform_ended, &call, &addr->base, &call.id));
+    HG_CHECK_OK(conform_wait(&owner.end, &call));
+    HG_CHECK(pthread_create(&thread, NULL, stopped_withdraw, &owner) == 0);
+    for (i = 0; i < 100; i++)
+        (void) conform_turn(owner.end.na_class, owner.end.context, 1);
+    HG_CHECK(!atomic_load(&owner.withdrawn));
+    hg_test_signal(peer, SIGCONT);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    memset(memory, 9, sizeof(memory)); /* it is ours again */
+    while (na_sm_of(owner.end.na_class)->pairs > 0)
+        (void) conform_turn(owner.end.na_class, owner.end.context, 1);
+    HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
+    HG_CHECK_OK(NA_Mem_handle_free(owner.end.na_class, owner.mem));
+    conform_close(&owner.end);
+}
