@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The transport sm asleep: no wake-up is lost, whatever both sides are doing
- * when a message comes (see support/sm_wake.h), and sleeping costs next to
- * nothing.
+ * when a message comes (see support/sm_wake.h). What sleeping costs is told by
+ * box/test_sm_asleep.c.
  */
 #include "support/sm_wake.h"
 
 #if HG_ENABLE_SM
-
-#include <sys/resource.h>
 
 static unsigned wake_rounds(void)
 {
@@ -66,36 +64,6 @@ HG_TEST_WHERE(sm_wake_is_passed_on_by_who_leaves_work, wake_has_fd)
     HG_CHECK_OK(NA_Context_destroy(one.na_class, sleeper));
     wake_close(&one);
     wake_close(&two);
-}
-
-/* ---- What sleeping costs ---- */
-
-HG_TEST(sm_wake_costs_little_asleep)
-{
-    struct wake_side one, two;
-    struct rusage before, after;
-    unsigned seconds = getenv("HG_TEST_FULL") != NULL ? 10 : 3;
-    long switches;
-
-    wake_open(&one, NA_WAIT_ADAPTIVE, 1);
-    wake_open(&two, NA_WAIT_ADAPTIVE, 1);
-    wake_meet(&one, &two);
-    wake_turn(&one, 10);
-    HG_CHECK(getrusage(RUSAGE_THREAD, &before) == 0);
-    wake_turn(&one, seconds * 1000);
-    HG_CHECK(getrusage(RUSAGE_THREAD, &after) == 0);
-    switches = after.ru_nvcsw - before.ru_nvcsw;
-    printf("%ld switches, %ld us of processor in %u s\n", switches,
-        (after.ru_utime.tv_sec - before.ru_utime.tv_sec +
-            after.ru_stime.tv_sec - before.ru_stime.tv_sec) *
-                1000000 +
-            after.ru_utime.tv_usec - before.ru_utime.tv_usec +
-            after.ru_stime.tv_usec - before.ru_stime.tv_usec,
-        seconds);
-    HG_CHECK(switches <= (long) seconds * 2);
-    wake_close(&one);
-    HG_CHECK_OK(NA_Context_destroy(two.na_class, two.context));
-    HG_CHECK_OK(NA_Finalize(two.na_class));
 }
 
 #endif
