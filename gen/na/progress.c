@@ -29,6 +29,10 @@
  * that more of them only add to how late news is seen. */
 #define NA_PROGRESS_SPINS 1
 
+/* Turns that find nothing between two looks at the clock, each of which takes
+ * about as long as a turn. */
+#define NA_PROGRESS_BLIND 4
+
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
@@ -272,6 +276,7 @@ static na_return_t na_progress_run(
     uint64_t window = na_progress_window(core);
     uint64_t awake_until = 0; /* not looked at the clock yet */
     uint64_t yield_at = HG_CLOCK_NEVER;
+    unsigned blind = 0; /* turns that may pass before the next look at it */
     bool polled;
 
     for (;;) {
@@ -286,6 +291,11 @@ static na_return_t na_progress_run(
             return NA_SUCCESS;
         if (deadline == 0)
             return NA_TIMEOUT;
+        if (n == 0 && blind > 0) {
+            blind--;
+            hg_clock_relax();
+            continue;
+        }
         now = hg_clock_now();
         if (now >= deadline)
             return NA_TIMEOUT;
@@ -296,6 +306,8 @@ static na_return_t na_progress_run(
         }
         if (now < awake_until && !na_progress_is_tired(context, now)) {
             na_progress_pause(context, now, &yield_at);
+            if ((core->ops.caps & NA_CAP_YIELD) == 0)
+                blind = NA_PROGRESS_BLIND - 1;
             continue;
         }
         ret = na_progress_sleep(context, lanes, polled, deadline);
