@@ -6,7 +6,8 @@
  * documented, then play the whole with a fresh actor, and have nothing left
  * once it is closed. A play: a lookup, calls, one with 512 KiB of arguments
  * moved both ways, messages, and a goodbye. The actor is the one who calls, or
- * the one who is called, at a name or at a path.
+ * the one who is called, at a name or at a path; the arguments are moved by the
+ * kernel, or in a mapping.
  */
 #include "step.h"
 
@@ -198,34 +199,34 @@ static hg_return_t steps_calls(struct steps_end *end, na_addr_t addr)
     return first;
 }
 
+/* Where peers map what they can, the memory is the library's. */
 static hg_return_t steps_turn(struct steps_end *end, na_addr_t addr)
 {
-    static unsigned char memory[STEPS_BULK];
-    void *memories[1] = {memory};
-    size_t size = sizeof(memory), i;
+    static unsigned char own[STEPS_BULK], want[STEPS_BULK];
+    void *memories[1] = {getenv("HG_SM_RMA") != NULL ? NULL : own};
+    size_t size = STEPS_BULK, i;
     hg_request_t request;
     hg_bulk_t bulk;
+    unsigned count;
     uint32_t out;
     hg_return_t ret;
 
-    conform_fill(memory, size, 3);
     HG_CHECK_OK(
         HG_Bulk_handle_create(1, memories, &size, HG_BULK_READWRITE, &bulk));
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 0, size, HG_BULK_READWRITE, 1, memories, &size, &count));
+    conform_fill(memories[0], size, 3);
     ret = HG_Forward(addr, end->turn, &bulk, &out, &request);
     HG_CHECK(steps_is_documented(ret));
     if (ret == HG_SUCCESS)
         ret = steps_ended(request);
-    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
-    for (i = 0; i < size && ret == HG_SUCCESS; i++)
-        memory[i] ^= 0xff;
     if (ret == HG_SUCCESS) {
-        unsigned char *want = (unsigned char *) malloc(size);
-
-        HG_CHECK(want != NULL);
         conform_fill(want, size, 3);
-        HG_CHECK_EQ_MEM(memory, want, size);
-        free(want);
+        for (i = 0; i < size; i++)
+            want[i] ^= 0xff;
+        HG_CHECK_EQ_MEM(memories[0], want, size);
     }
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
     return ret;
 }
 
@@ -415,6 +416,7 @@ struct steps_actor {
     bool calls;       /* or is called */
     const char *name; /* where, then */
     unsigned apart;   /* of how many of its sites one is enough in check */
+    bool mapped;      /* its waits for mappings have steps without number */
 };
 
 struct steps_left {
@@ -636,25 +638,28 @@ static void steps_all(const struct steps_actor *plan)
     struct steps_met met;
     bool full = getenv("HG_TEST_FULL") != NULL && hg_test_is_plain();
 
+    if (plan->mapped)
+        HG_CHECK(setenv("HG_SM_RMA", "map", 1) == 0);
     hg_test_alloc_install();
     /* Of what failed, and of who was not there yet, thousands of times. */
     HG_CHECK_OK(HG_Set_log_level("none"));
     HG_CHECK(!steps_round(plan, 0, 0, &met)); /* the first opens log, fork, */
     HG_CHECK(!steps_round(plan, 0, 0, &met)); /* ... and so on, for good */
     steps_sites(plan, &met, full);
-    steps_strides(plan, &met, full);
+    if (!plan->mapped)
+        steps_strides(plan, &met, full);
 }
 
 HG_TEST_SECONDS(sm_step_of_a_caller_may_be_its_last, 600)
 {
-    struct steps_actor plan = {true, NULL, 1};
+    struct steps_actor plan = {true, NULL, 1, false};
 
     steps_all(&plan);
 }
 
 HG_TEST_SECONDS(sm_step_of_a_server_may_be_its_last, 600)
 {
-    struct steps_actor plan = {false, NULL, 1};
+    struct steps_actor plan = {false, NULL, 1, false};
     char name[64];
 
     (void) snprintf(name, sizeof(name), "sm://hg-actor-%ld", (long) getpid());
@@ -665,10 +670,27 @@ HG_TEST_SECONDS(sm_step_of_a_server_may_be_its_last, 600)
 /* What it leaves at its path does not stand in the way of the next. */
 HG_TEST_SECONDS(sm_step_of_a_server_at_a_path_may_be_its_last, 600)
 {
-    struct steps_actor plan = {false, NULL, 4};
+    struct steps_actor plan = {false, NULL, 4, false};
     char name[200];
 
     (void) snprintf(name, sizeof(name), "sm://%s/actor", hg_test_dir());
+    plan.name = name;
+    steps_all(&plan);
+}
+
+HG_TEST_SECONDS(sm_step_of_an_owner_may_be_its_last, 600)
+{
+    struct steps_actor plan = {true, NULL, 4, true};
+
+    steps_all(&plan);
+}
+
+HG_TEST_SECONDS(sm_step_of_who_maps_may_be_its_last, 600)
+{
+    struct steps_actor plan = {false, NULL, 1, true};
+    char name[64];
+
+    (void) snprintf(name, sizeof(name), "sm://hg-actor-%ld", (long) getpid());
     plan.name = name;
     steps_all(&plan);
 }
