@@ -3150,6 +3150,18 @@ struct na_class_core {
     _Alignas(max_align_t) struct na_class pub;
 };
 
+/* The counter of that name (borrowed as long as the class), or the first free
+ * one: for whoever counts often. NULL when all are taken. In class.c. */
+HG_PRIVATE struct na_counter *na_class_counter(
+    struct na_class_core *core, const char *name);
+
+static inline void na_counter_add(struct na_counter *counter, uint64_t n)
+{
+    assert(counter != NULL);
+    if (counter != NULL)
+        atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+}
+
 /* Zeroed memory for an object of three parts: what lies before the public one,
  * and that with its extension, of whose size the transport says `size`. NULL:
  * out of memory. */
@@ -5868,24 +5880,33 @@ static na_return_t na_rma_check_arg(
     return ret;
 }
 
-/* What is behind a pointer that is not in the table is not looked at. */
-static na_return_t na_rma_check_mem(const struct na_class *na_class,
-    const struct na_mem_handle *mem, const char *function)
+/* What is behind a pointer that is not in the table is not looked at. The
+ * class is one. */
+static na_return_t na_rma_check_two(const struct na_class *na_class,
+    const struct na_mem_handle *one, const struct na_mem_handle *two,
+    const char *function)
 {
-    na_return_t ret = na_rma_check_arg(na_class, mem, function);
-    struct na_class_core *core;
+    struct na_class_core *core = na_class_core_of(na_class);
     bool known;
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    core = na_class_core_of(na_class);
     hg_lock(&core->lock);
-    known = hg_map_get(&core->mems, (uintptr_t) mem) != NULL;
+    known = hg_map_get(&core->mems, (uintptr_t) one) != NULL &&
+        (two == one || hg_map_get(&core->mems, (uintptr_t) two) != NULL);
     hg_unlock(&core->lock);
     if (known)
         return NA_SUCCESS;
     hg_log_error("rma", "%s: the class has no such handle", function);
     return NA_INVALID_ARG;
+}
+
+static na_return_t na_rma_check_mem(const struct na_class *na_class,
+    const struct na_mem_handle *mem, const char *function)
+{
+    na_return_t ret = na_rma_check_arg(na_class, mem, function);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_rma_check_two(na_class, mem, mem, function);
 }
 
 /* Check what a handle is to describe. */
@@ -6166,10 +6187,10 @@ static na_return_t na_rma_call(struct na_class *na_class,
 {
     na_return_t ret = na_live_check_context(na_class, context, function);
 
+    if (ret == NA_SUCCESS && (local == NULL || remote == NULL))
+        ret = na_rma_check_arg(na_class, NULL, function);
     if (ret == NA_SUCCESS)
-        ret = na_rma_check_mem(na_class, local, function);
-    if (ret == NA_SUCCESS)
-        ret = na_rma_check_mem(na_class, remote, function);
+        ret = na_rma_check_two(na_class, local, remote, function);
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
     if (ret != NA_SUCCESS)
@@ -12107,6 +12128,9 @@ struct na_sm_class {
     pthread_cond_t moved; /* moving changed */
     /* Constant. */
     enum na_sm_rma_mode rma_mode;
+    struct na_counter *rma_vm;
+    struct na_counter *rma_calls;
+    struct na_counter *rma_mapped;
     /* Of what is registered here and copied by ourselves. */
     _Atomic uint64_t own_hazards[NA_SM_HAZARDS];
     /* The polling thread's, which locks to change the list. */
@@ -13750,6 +13774,7 @@ static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
 
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
 {
+    struct na_class_core *core = na_class_core_of(&self->base);
     const char *mode = getenv("HG_SM_RMA");
 
     self->rma_mode = NA_SM_RMA_AUTO;
@@ -13763,6 +13788,9 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
         hg_log_error("sm", "HG_SM_RMA=%s: not auto, vm, map or copy", mode);
         return NA_INVALID_ARG;
     }
+    self->rma_vm = na_class_counter(core, "sm_rma_vm");
+    self->rma_calls = na_class_counter(core, "sm_rma_calls");
+    self->rma_mapped = na_class_counter(core, "sm_rma_mapped");
     hg_list_init(&self->movers);
     hg_list_init(&self->transfers);
     hg_list_init(&self->unmet);
@@ -14314,12 +14342,14 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
         : na_sm_rma_read(touch, near, near_count, far, far_count, size);
     if (ret != NA_SUCCESS)
         return ret;
-    self->base.core->count(&self->base, "sm_rma_calls", 1);
-    self->base.core->count(&self->base, "sm_rma_vm", size);
+    na_counter_add(self->rma_calls, 1);
+    na_counter_add(self->rma_vm, size);
+    na_sm_rma_progress(op, size);
+    if (op->size == 0) /* the cursors are not needed any more */
+        return NA_SUCCESS;
     na_sm_rma_pass(&rma->near, size);
     if (touch->told.count != 1)
         na_sm_rma_pass(&rma->far, size);
-    na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
 
@@ -14359,7 +14389,7 @@ static na_return_t na_sm_rma_map(
         far += run;
         left -= run;
     }
-    self->base.core->count(&self->base, "sm_rma_mapped", size);
+    na_counter_add(self->rma_mapped, size);
     rma->aimed = false; /* the far cursor stayed behind */
     na_sm_rma_progress(op, size);
     return NA_SUCCESS;
@@ -16689,8 +16719,7 @@ static void na_class_log(int level, const char *subsys, const char *format, ...)
     va_end(args);
 }
 
-/* The counter of that name, or the first free one; NULL when all are taken. */
-static struct na_counter *na_class_counter(
+HG_PRIVATE struct na_counter *na_class_counter(
     struct na_class_core *core, const char *name)
 {
     unsigned i;
@@ -16715,12 +16744,7 @@ static struct na_counter *na_class_counter(
 static void na_class_count(
     struct na_class *na_class, const char *name, uint64_t n)
 {
-    struct na_counter *counter =
-        na_class_counter(na_class_core_of(na_class), name);
-
-    assert(counter != NULL);
-    if (counter != NULL)
-        atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+    na_counter_add(na_class_counter(na_class_core_of(na_class), name), n);
 }
 
 /* core->addr_dead: mark it, then fail what waits for it. */

@@ -53,8 +53,7 @@ static void na_class_log(int level, const char *subsys, const char *format, ...)
     va_end(args);
 }
 
-/* The counter of that name, or the first free one; NULL when all are taken. */
-static struct na_counter *na_class_counter(
+HG_PRIVATE struct na_counter *na_class_counter(
     struct na_class_core *core, const char *name)
 {
     unsigned i;
@@ -79,12 +78,7 @@ static struct na_counter *na_class_counter(
 static void na_class_count(
     struct na_class *na_class, const char *name, uint64_t n)
 {
-    struct na_counter *counter =
-        na_class_counter(na_class_core_of(na_class), name);
-
-    assert(counter != NULL);
-    if (counter != NULL)
-        atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+    na_counter_add(na_class_counter(na_class_core_of(na_class), name), n);
 }
 
 /* core->addr_dead: mark it, then fail what waits for it. */

@@ -170,6 +170,18 @@ struct na_class_core {
     _Alignas(max_align_t) struct na_class pub;
 };
 
+/* The counter of that name (borrowed as long as the class), or the first free
+ * one: for whoever counts often. NULL when all are taken. In class.c. */
+HG_PRIVATE struct na_counter *na_class_counter(
+    struct na_class_core *core, const char *name);
+
+static inline void na_counter_add(struct na_counter *counter, uint64_t n)
+{
+    assert(counter != NULL);
+    if (counter != NULL)
+        atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+}
+
 /* Zeroed memory for an object of three parts: what lies before the public one,
  * and that with its extension, of whose size the transport says `size`. NULL:
  * out of memory. */

@@ -155,24 +155,33 @@ static na_return_t na_rma_check_arg(
     return ret;
 }
 
-/* What is behind a pointer that is not in the table is not looked at. */
-static na_return_t na_rma_check_mem(const struct na_class *na_class,
-    const struct na_mem_handle *mem, const char *function)
+/* What is behind a pointer that is not in the table is not looked at. The
+ * class is one. */
+static na_return_t na_rma_check_two(const struct na_class *na_class,
+    const struct na_mem_handle *one, const struct na_mem_handle *two,
+    const char *function)
 {
-    na_return_t ret = na_rma_check_arg(na_class, mem, function);
-    struct na_class_core *core;
+    struct na_class_core *core = na_class_core_of(na_class);
     bool known;
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    core = na_class_core_of(na_class);
     hg_lock(&core->lock);
-    known = hg_map_get(&core->mems, (uintptr_t) mem) != NULL;
+    known = hg_map_get(&core->mems, (uintptr_t) one) != NULL &&
+        (two == one || hg_map_get(&core->mems, (uintptr_t) two) != NULL);
     hg_unlock(&core->lock);
     if (known)
         return NA_SUCCESS;
     hg_log_error("rma", "%s: the class has no such handle", function);
     return NA_INVALID_ARG;
+}
+
+static na_return_t na_rma_check_mem(const struct na_class *na_class,
+    const struct na_mem_handle *mem, const char *function)
+{
+    na_return_t ret = na_rma_check_arg(na_class, mem, function);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_rma_check_two(na_class, mem, mem, function);
 }
 
 /* Check what a handle is to describe. */
@@ -453,10 +462,10 @@ static na_return_t na_rma_call(struct na_class *na_class,
 {
     na_return_t ret = na_live_check_context(na_class, context, function);
 
+    if (ret == NA_SUCCESS && (local == NULL || remote == NULL))
+        ret = na_rma_check_arg(na_class, NULL, function);
     if (ret == NA_SUCCESS)
-        ret = na_rma_check_mem(na_class, local, function);
-    if (ret == NA_SUCCESS)
-        ret = na_rma_check_mem(na_class, remote, function);
+        ret = na_rma_check_two(na_class, local, remote, function);
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
     if (ret != NA_SUCCESS)

@@ -197,6 +197,9 @@ struct na_sm_class {
     pthread_cond_t moved; /* moving changed */
     /* Constant. */
     enum na_sm_rma_mode rma_mode;
+    struct na_counter *rma_vm;
+    struct na_counter *rma_calls;
+    struct na_counter *rma_mapped;
     /* Of what is registered here and copied by ourselves. */
     _Atomic uint64_t own_hazards[NA_SM_HAZARDS];
     /* The polling thread's, which locks to change the list. */

@@ -38,6 +38,7 @@ static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
 
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
 {
+    struct na_class_core *core = na_class_core_of(&self->base);
     const char *mode = getenv("HG_SM_RMA");
 
     self->rma_mode = NA_SM_RMA_AUTO;
@@ -51,6 +52,9 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
         hg_log_error("sm", "HG_SM_RMA=%s: not auto, vm, map or copy", mode);
         return NA_INVALID_ARG;
     }
+    self->rma_vm = na_class_counter(core, "sm_rma_vm");
+    self->rma_calls = na_class_counter(core, "sm_rma_calls");
+    self->rma_mapped = na_class_counter(core, "sm_rma_mapped");
     hg_list_init(&self->movers);
     hg_list_init(&self->transfers);
     hg_list_init(&self->unmet);
@@ -602,12 +606,14 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
         : na_sm_rma_read(touch, near, near_count, far, far_count, size);
     if (ret != NA_SUCCESS)
         return ret;
-    self->base.core->count(&self->base, "sm_rma_calls", 1);
-    self->base.core->count(&self->base, "sm_rma_vm", size);
+    na_counter_add(self->rma_calls, 1);
+    na_counter_add(self->rma_vm, size);
+    na_sm_rma_progress(op, size);
+    if (op->size == 0) /* the cursors are not needed any more */
+        return NA_SUCCESS;
     na_sm_rma_pass(&rma->near, size);
     if (touch->told.count != 1)
         na_sm_rma_pass(&rma->far, size);
-    na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
 
@@ -647,7 +653,7 @@ static na_return_t na_sm_rma_map(
         far += run;
         left -= run;
     }
-    self->base.core->count(&self->base, "sm_rma_mapped", size);
+    na_counter_add(self->rma_mapped, size);
     rma->aimed = false; /* the far cursor stayed behind */
     na_sm_rma_progress(op, size);
     return NA_SUCCESS;
