@@ -10451,15 +10451,15 @@ static inline bool na_sm_slot_read(
 
     if (atomic_load(&slot->mark) != mark)
         return false;
-    told.place = atomic_load_explicit(&slot->place, memory_order_relaxed);
-    told.size = atomic_load_explicit(&slot->size, memory_order_relaxed);
+    told.place = atomic_load_explicit(&slot->place, memory_order_acquire);
+    told.size = atomic_load_explicit(&slot->size, memory_order_acquire);
     told.arena_offset =
-        atomic_load_explicit(&slot->arena_offset, memory_order_relaxed);
-    told.count = atomic_load_explicit(&slot->count, memory_order_relaxed);
-    told.flags = atomic_load_explicit(&slot->flags, memory_order_relaxed);
-    told.arena = atomic_load_explicit(&slot->arena, memory_order_relaxed);
-    told.width = atomic_load_explicit(&slot->width, memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire);
+        atomic_load_explicit(&slot->arena_offset, memory_order_acquire);
+    told.count = atomic_load_explicit(&slot->count, memory_order_acquire);
+    told.flags = atomic_load_explicit(&slot->flags, memory_order_acquire);
+    told.arena = atomic_load_explicit(&slot->arena, memory_order_acquire);
+    told.width = atomic_load_explicit(&slot->width, memory_order_acquire);
+    /* Had one of these been of another registration, this would be, too. */
     if (atomic_load_explicit(&slot->mark, memory_order_relaxed) != mark)
         return false;
     *told_p = told;
@@ -10693,15 +10693,14 @@ HG_PRIVATE void na_sm_slot_fill(
 {
     assert(mark != 0 && atomic_load(&slot->mark) == 0);
     /* Whoever reads what is to come finds that the mark is not as it was. */
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&slot->place, told->place, memory_order_relaxed);
-    atomic_store_explicit(&slot->size, told->size, memory_order_relaxed);
+    atomic_store_explicit(&slot->place, told->place, memory_order_release);
+    atomic_store_explicit(&slot->size, told->size, memory_order_release);
     atomic_store_explicit(
-        &slot->arena_offset, told->arena_offset, memory_order_relaxed);
-    atomic_store_explicit(&slot->count, told->count, memory_order_relaxed);
-    atomic_store_explicit(&slot->flags, told->flags, memory_order_relaxed);
-    atomic_store_explicit(&slot->arena, told->arena, memory_order_relaxed);
-    atomic_store_explicit(&slot->width, told->width, memory_order_relaxed);
+        &slot->arena_offset, told->arena_offset, memory_order_release);
+    atomic_store_explicit(&slot->count, told->count, memory_order_release);
+    atomic_store_explicit(&slot->flags, told->flags, memory_order_release);
+    atomic_store_explicit(&slot->arena, told->arena, memory_order_release);
+    atomic_store_explicit(&slot->width, told->width, memory_order_release);
     atomic_store(&slot->mark, mark);
 }
 

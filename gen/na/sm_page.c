@@ -182,15 +182,14 @@ HG_PRIVATE void na_sm_slot_fill(
 {
     assert(mark != 0 && atomic_load(&slot->mark) == 0);
     /* Whoever reads what is to come finds that the mark is not as it was. */
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&slot->place, told->place, memory_order_relaxed);
-    atomic_store_explicit(&slot->size, told->size, memory_order_relaxed);
+    atomic_store_explicit(&slot->place, told->place, memory_order_release);
+    atomic_store_explicit(&slot->size, told->size, memory_order_release);
     atomic_store_explicit(
-        &slot->arena_offset, told->arena_offset, memory_order_relaxed);
-    atomic_store_explicit(&slot->count, told->count, memory_order_relaxed);
-    atomic_store_explicit(&slot->flags, told->flags, memory_order_relaxed);
-    atomic_store_explicit(&slot->arena, told->arena, memory_order_relaxed);
-    atomic_store_explicit(&slot->width, told->width, memory_order_relaxed);
+        &slot->arena_offset, told->arena_offset, memory_order_release);
+    atomic_store_explicit(&slot->count, told->count, memory_order_release);
+    atomic_store_explicit(&slot->flags, told->flags, memory_order_release);
+    atomic_store_explicit(&slot->arena, told->arena, memory_order_release);
+    atomic_store_explicit(&slot->width, told->width, memory_order_release);
     atomic_store(&slot->mark, mark);
 }
 

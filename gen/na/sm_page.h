@@ -132,15 +132,15 @@ static inline bool na_sm_slot_read(
 
     if (atomic_load(&slot->mark) != mark)
         return false;
-    told.place = atomic_load_explicit(&slot->place, memory_order_relaxed);
-    told.size = atomic_load_explicit(&slot->size, memory_order_relaxed);
+    told.place = atomic_load_explicit(&slot->place, memory_order_acquire);
+    told.size = atomic_load_explicit(&slot->size, memory_order_acquire);
     told.arena_offset =
-        atomic_load_explicit(&slot->arena_offset, memory_order_relaxed);
-    told.count = atomic_load_explicit(&slot->count, memory_order_relaxed);
-    told.flags = atomic_load_explicit(&slot->flags, memory_order_relaxed);
-    told.arena = atomic_load_explicit(&slot->arena, memory_order_relaxed);
-    told.width = atomic_load_explicit(&slot->width, memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire);
+        atomic_load_explicit(&slot->arena_offset, memory_order_acquire);
+    told.count = atomic_load_explicit(&slot->count, memory_order_acquire);
+    told.flags = atomic_load_explicit(&slot->flags, memory_order_acquire);
+    told.arena = atomic_load_explicit(&slot->arena, memory_order_acquire);
+    told.width = atomic_load_explicit(&slot->width, memory_order_acquire);
+    /* Had one of these been of another registration, this would be, too. */
     if (atomic_load_explicit(&slot->mark, memory_order_relaxed) != mark)
         return false;
     *told_p = told;

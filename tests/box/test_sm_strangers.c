@@ -212,7 +212,7 @@ struct strangers_hello {
 };
 
 /* Sizes of the two pages and of a pair, as they are now. */
-static const size_t strangers_sizes[3] = {524288, 4096, 266240};
+static const size_t strangers_sizes[3] = {2097152, 4096, 266240};
 
 static void strangers_greet(struct conform_end *server, const char *name,
     const struct strangers_hello *how, char answer_p[64], ssize_t *got_p)
