@@ -15327,9 +15327,9 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
  * case a peer spoils hints. Asleep, it wakes for a bell, a socket, or that
  * second.
  *
- * fork: a child has no part in its parent's connections. It closes the
- * sockets, so that their end stays the news of a death, and its copies of the
- * classes are dead: what is tried with them is NA_FAULT.
+ * fork: a child has no part in its parent's connections (see live.h). It closes
+ * the sockets, so that their end stays the news of a death, before it can do
+ * anything else.
  *
  * Must not know: RPC.
  */

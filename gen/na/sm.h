@@ -17,9 +17,9 @@
  * case a peer spoils hints. Asleep, it wakes for a bell, a socket, or that
  * second.
  *
- * fork: a child has no part in its parent's connections. It closes the
- * sockets, so that their end stays the news of a death, and its copies of the
- * classes are dead: what is tried with them is NA_FAULT.
+ * fork: a child has no part in its parent's connections (see live.h). It closes
+ * the sockets, so that their end stays the news of a death, before it can do
+ * anything else.
  *
  * Must not know: RPC.
  */
