@@ -430,7 +430,8 @@ static void fork_once(struct fork_ends *ends)
 /* Both threads go on after each child. */
 HG_TEST_SECONDS(a_child_is_told_whatever_other_threads_do, 120)
 {
-    const unsigned rounds = hg_test_is_plain() ? 200 : 30;
+    const unsigned rounds =
+        hg_test_is_plain() && hg_test_crosses_processes() ? 200 : 30;
     static struct fork_ends ends;
     pthread_t threads[2];
     unsigned i;

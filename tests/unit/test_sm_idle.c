@@ -24,7 +24,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
-#define IDLE_CALLS 2  /* of those that are counted */
+#define IDLE_CALLS 1  /* of those that are counted */
 #define IDLE_WARM 400 /* turns: hints of who is silent are lowered */
 #define IDLE_OF_A_PROCESS 200
 #define IDLE_PROCESSES 5
