@@ -117,7 +117,8 @@
 #include <sys/un.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
-#include <immintrin.h>
+#include <nmmintrin.h>
+#include <wmmintrin.h>
 #endif
 
 #ifndef HG_NA_PLUGIN_API
@@ -2261,6 +2262,11 @@ HG_PRIVATE uint32_t hg_crc32c_update_table(
 /* #include "base/crc64.h" */
 
 /* #include "base/wire.h" */
+
+/* Here and not in os.h: it takes longer to read than everything else. */
+#if HG_ENABLE_CRC_SIMD
+#include <immintrin.h>
+#endif
 
 /* The 256 sums of eight constants, in the order of their index; the first
  * constant belongs to its highest bit. */

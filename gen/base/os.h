@@ -106,7 +106,8 @@
 #include <sys/un.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
-#include <immintrin.h>
+#include <nmmintrin.h>
+#include <wmmintrin.h>
 #endif
 
 #ifndef HG_NA_PLUGIN_API
