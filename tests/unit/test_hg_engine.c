@@ -614,6 +614,25 @@ HG_TEST(serve_lets_go_of_an_answer_that_cannot_leave)
     engine_end(&engine);
 }
 
+HG_TEST(calls_never_sent_are_not_counted)
+{
+    struct engine engine;
+    struct engine_call call;
+    struct hg_class *hg_class;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    hg_class = engine.a.context->hg_class;
+    id = engine_register(&engine, "echo", engine_echo);
+    HG_CHECK_OK(
+        hg_forward_create(engine.a.context, engine.a.peer, id, &call.handle));
+    HG_CHECK_EQ_INT(engine.a.context->in_flight, 1);
+    hg_handle_unref(call.handle);
+    HG_CHECK_EQ_U64(atomic_load(&hg_class->requests_sent), 0);
+    HG_CHECK_EQ_INT(engine.a.context->in_flight, 0);
+    engine_end(&engine);
+}
+
 /* Answers and acknowledgements that fit nothing are counted, no more. */
 HG_TEST(messages_nobody_waits_for_are_counted)
 {
