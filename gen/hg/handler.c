@@ -38,7 +38,8 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 static bool hg_handler_enter(const char *function)
 {
-    return hg_wait_in_handler() || hg_layer_enter(function) != NULL;
+    return hg_wait_in_handler() ? !hg_layer_is_forked(function)
+                                : hg_layer_enter(function) != NULL;
 }
 
 static hg_return_t hg_handler_leave(hg_return_t ret)
