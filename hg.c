@@ -12653,6 +12653,317 @@ HG_PRIVATE void na_sm_peer_bury(
 
 #endif
 
+/* ==== gen/na/sm_mem.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_mem.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_mem: memory that is registered with sm: how peers learn of it, and how it
+ * is withdrawn from them.
+ *
+ * A registration is a slot of the owner's public page. A serialized handle is
+ * the emulation's, and behind it
+ *
+ *     24            32     36     40
+ *     +-------------+------+------+
+ *     | incarnation | slot | zero |
+ *     +-------------+------+------+
+ *
+ * `slot` counts from 1; 0: the memory has none. There is no place in it: where
+ * the memory is, how much of it there is, and what may be done with it, the
+ * initiator learns from the slot, of the owner itself, if the mark there is that
+ * of the handle's key. So whoever forges a handle gets an honest initiator to
+ * touch nothing of the owner's but what it could touch by frames. Memory of
+ * several segments is described by an array in the owner's memory, which is
+ * fetched on first use.
+ *
+ * Memory that is withdrawn is not touched any more. Before each piece the
+ * initiator writes the slot into a hazard word of the pair, then looks whether
+ * the mark is there; the owner clears the mark, then looks whether a hazard word
+ * names the slot, and waits until none of a living peer does. Of two who publish
+ * before they look, one sees the other. Only peers that asked for the owner's
+ * permit are looked at (sm_reach.h), so that the many who touch nothing cost
+ * nothing.
+ *
+ * An initiator that was stopped in a piece is waited for until it goes on or
+ * dies, by NA_Mem_deregister and whoever calls that for the application, which
+ * may unmap the memory next. The library's own buffers are not waited for: who
+ * gives one up leaves it to the emulation, which frees it once retracting finds
+ * no hazard word (the counter rma_touched tells how often that was not at once).
+ *
+ * Locking: the class lock guards the slots in use and the list of peers to look
+ * at.
+ */
+#ifndef HG_GEN_NA_SM_MEM_H
+#define HG_GEN_NA_SM_MEM_H
+
+/* #include "na/sm_peer.h" */
+
+#if HG_ENABLE_SM
+
+#define NA_SM_MEM_HANDLE 40u /* bytes of a serialized handle */
+#define NA_SM_MEM_SEGMENTS ((na_size_t) 1 << 20) /* more have no slot */
+
+/* Memory, ours or a peer's. */
+struct na_sm_mem {
+    struct na_mem_handle base;
+    uint32_t slot; /* NA_SM_SLOTS: none */
+    /* A peer's. */
+    uint64_t owner;      /* its incarnation */
+    uint64_t mark;       /* of the key */
+    _Atomic bool known;  /* the segments were fetched; base has them */
+    na_size_t described; /* their bytes */
+};
+
+static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
+{
+    return (struct na_sm_mem *) (uintptr_t) mem;
+}
+
+/* Begin with a class: NA_NOMEM (logged); and end: no registration is left. */
+HG_PRIVATE na_return_t na_sm_mem_init(struct na_sm_class *self);
+HG_PRIVATE void na_sm_mem_fini(struct na_sm_class *self);
+
+/* The slots of struct na_plugin with such names. */
+HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *mem);
+HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem);
+HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *mem);
+HG_PRIVATE na_size_t na_sm_mem_serialize_size(const struct na_mem_handle *mem);
+HG_PRIVATE void na_sm_mem_serialize(const struct na_mem_handle *mem, void *buf);
+HG_PRIVATE na_return_t na_sm_mem_deserialize(
+    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_mem.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_mem.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_mem: see sm_mem.h. */
+/* #include "na/sm_mem.h" */
+
+#if HG_ENABLE_SM
+
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "base/wire.h" */
+/* #include "na/emul.h" */
+/* #include "na/emul_wire.h" */
+
+#define NA_SM_MEM_NAP_NS 50000 /* between two looks at hazard words */
+
+/* ---- Life ---- */
+
+HG_PRIVATE na_return_t na_sm_mem_init(struct na_sm_class *self)
+{
+    self->slots_used = (uint64_t *) hg_mem_calloc(
+        (NA_SM_SLOTS + 63) / 64, sizeof(*self->slots_used));
+    if (self->slots_used == NULL) {
+        hg_log_error("sm", "no memory for a class");
+        return NA_NOMEM;
+    }
+    hg_list_init(&self->movers);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE void na_sm_mem_fini(struct na_sm_class *self)
+{
+    hg_mem_free(self->slots_used);
+    self->slots_used = NULL;
+}
+
+/* ---- Registrations ---- */
+
+/* A free slot, or NA_SM_SLOTS; the class lock is held. */
+static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
+{
+    uint32_t words = (NA_SM_SLOTS + 63) / 64;
+    uint32_t i;
+
+    for (i = 0; i < words; i++) {
+        uint32_t w = (self->slots_at + i) % words;
+        uint64_t space = ~self->slots_used[w];
+        uint32_t slot;
+
+        if (space == 0)
+            continue;
+        slot = w * 64 + (uint32_t) __builtin_ctzll(space);
+        if (slot >= NA_SM_SLOTS)
+            continue;
+        self->slots_used[w] |= UINT64_C(1) << (slot % 64);
+        self->slots_at = w;
+        return slot;
+    }
+    return NA_SM_SLOTS;
+}
+
+/* Tell peers about registered memory, if there is a slot left. */
+static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
+{
+    const struct na_mem_handle *base = &mem->base;
+    struct na_sm_told told;
+
+    memset(&told, 0, sizeof(told));
+    told.place =
+        (uintptr_t) (base->segment_count == 1 ? base->segments[0].address
+                                              : (const void *) base->segments);
+    told.size = base->size;
+    told.count = (uint32_t) base->segment_count;
+    told.flags = (uint8_t) base->flags;
+    told.width = sizeof(void *);
+    told.arena = (uint8_t) na_sm_arena_find(
+        self->arenas, base->segments, base->segment_count, &told.arena_offset);
+    hg_lock(&self->lock);
+    mem->slot = na_sm_mem_take_slot(self);
+    hg_unlock(&self->lock);
+    if (mem->slot < NA_SM_SLOTS)
+        na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
+            na_sm_slot_mark(base->key, self->base.incarnation));
+}
+
+HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *base)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    na_return_t ret = na_emul_mem_register(base);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    mem->slot = NA_SM_SLOTS;
+    /* The child of a fork has the page in common with its parent. */
+    if (base->segment_count <= NA_SM_MEM_SEGMENTS &&
+        !atomic_load(&self->forked))
+        na_sm_mem_show(self, mem);
+    return NA_SUCCESS;
+}
+
+static bool na_sm_mem_names(const _Atomic uint64_t *hazards, uint32_t slot)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_SM_HAZARDS; i++) {
+        if (atomic_load(&hazards[i]) == (uint64_t) slot + 1)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a living peer, or a thread of ours, copies to or from what is
+ * registered in a slot. The class lock is held. */
+static bool na_sm_mem_is_touched(struct na_sm_class *self, uint32_t slot)
+{
+    const struct na_link *link;
+
+    if (na_sm_mem_names(self->own_hazards, slot))
+        return true;
+    for (link = self->movers.next; link != &self->movers; link = link->next) {
+        const struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, mover);
+
+        if (na_sm_mem_names(
+                addr->shared->control[addr->dialled ? 1 : 0].hazard, slot) &&
+            !na_sm_peer_has_ended(addr))
+            return true;
+    }
+    return false;
+}
+
+HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    bool touched;
+
+    if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
+        return NA_FALSE;
+    hg_lock(&self->lock);
+    NA_SM_STEP();
+    atomic_store(&self->public_page->slots[mem->slot].mark, 0);
+    NA_SM_STEP();
+    touched = na_sm_mem_is_touched(self, mem->slot);
+    if (!touched)
+        self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
+    hg_unlock(&self->lock);
+    if (!touched)
+        mem->slot = NA_SM_SLOTS;
+    return touched ? NA_TRUE : NA_FALSE;
+}
+
+HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
+{
+    const struct timespec nap = {0, NA_SM_MEM_NAP_NS};
+    unsigned ms = mem->na_class->info->death_ms;
+    uint64_t late = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
+
+    while (na_sm_mem_retract(mem)) {
+        (void) nanosleep(&nap, NULL);
+        if (hg_clock_now() < late)
+            continue;
+        hg_log_error("sm",
+            "withdrawing memory waits for a process that stopped in the middle "
+            "of a copy");
+        late = HG_CLOCK_NEVER;
+    }
+    na_emul_mem_deregister(mem);
+}
+
+/* ---- Handles as bytes ---- */
+
+HG_PRIVATE na_size_t na_sm_mem_serialize_size(const struct na_mem_handle *mem)
+{
+    (void) mem;
+    return NA_SM_MEM_HANDLE;
+}
+
+HG_PRIVATE void na_sm_mem_serialize(const struct na_mem_handle *base, void *buf)
+{
+    const struct na_sm_mem *mem = na_sm_mem_of(base);
+    unsigned char *bytes = (unsigned char *) buf;
+    uint32_t number = mem->slot < NA_SM_SLOTS ? mem->slot + 1 : 0;
+
+    na_emul_mem_serialize(base, bytes);
+    hg_wire_store64(
+        bytes + NA_EMUL_WIRE_HANDLE_SIZE, base->na_class->incarnation);
+    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 8, number);
+    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 12, 0);
+}
+
+HG_PRIVATE na_return_t na_sm_mem_deserialize(
+    struct na_mem_handle *base, const void *buf, na_size_t buf_size)
+{
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    const unsigned char *bytes = (const unsigned char *) buf;
+    uint32_t number;
+    na_return_t ret;
+
+    mem->slot = NA_SM_SLOTS;
+    /* Of a class that has been told to emulate. */
+    if (buf_size == NA_EMUL_WIRE_HANDLE_SIZE)
+        return na_emul_mem_deserialize(base, buf, buf_size);
+    if (buf_size != NA_SM_MEM_HANDLE)
+        return NA_PROTOCOL_ERROR;
+    ret = na_emul_mem_deserialize(base, buf, NA_EMUL_WIRE_HANDLE_SIZE);
+    if (ret != NA_SUCCESS)
+        return ret;
+    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
+    number = hg_wire_load32(bytes + 8);
+    if (number > NA_SM_SLOTS || hg_wire_load32(bytes + 12) != 0)
+        return NA_PROTOCOL_ERROR;
+    if (number == 0)
+        return NA_SUCCESS;
+    mem->owner = hg_wire_load64(bytes);
+    mem->slot = number - 1;
+    mem->mark = na_sm_slot_mark(base->key, mem->owner);
+    return NA_SUCCESS;
+}
+
+#endif
+
 /* ==== gen/na/sm_reach.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_reach.h"
@@ -13606,33 +13917,14 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * between their memories (process_vm_readv, process_vm_writev), and where it
  * will not, the emulation's frames carry the bytes through the rings.
  *
- * A registration is a slot of the owner's public page. A serialized handle is
- * the emulation's, and behind it
+ * What memory may be touched, and until when, is the matter of sm_mem.h: a piece
+ * (at most 1 MiB) is moved under a hazard word that names its slot, and only if
+ * the mark still stands there. A direction has NA_SM_HAZARDS words, so that as
+ * many threads can copy at a time; none is free: later.
  *
- *     24            32     36     40
- *     +-------------+------+------+
- *     | incarnation | slot | zero |
- *     +-------------+------+------+
- *
- * `slot` counts from 1; 0: the memory has none. There is no place in it: where
- * the memory is, how much of it there is, and what may be done with it, the
- * initiator learns from the slot, of the owner itself, if the mark there is that
- * of the handle's key. So whoever forges a handle gets an honest initiator to
- * touch nothing of the owner's but what it could touch by frames. Memory of
- * several segments is described by an array in the owner's memory, which is
- * fetched on first use.
- *
- * Memory that is withdrawn is not touched any more. Before each piece (at most
- * 1 MiB) the initiator writes the slot into a hazard word of the pair, then
- * looks whether the mark is there; the owner clears the mark, then looks whether
- * a hazard word names the slot, and waits until none of a living peer does. Of two who publish before they look, one
- * sees the other. A direction has NA_SM_HAZARDS words, so that as many threads
- * can copy at a time; none is free: later.
- *
- * Only peers that asked are looked at, and an initiator asks a peer once, before
- * it first touches memory of its (ASK 0; see sm_reach.h). Operations wait for
- * the answer, which needs the peer's progress; one that goes meanwhile, or says
- * goodbye, ends the wait.
+ * An initiator asks a peer once, before it first touches memory of its, for its
+ * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs the
+ * peer's progress; one that goes meanwhile, or says goodbye, ends the wait.
  *
  * Hazards count as long as their pair does, so a pair must not end under a
  * piece: pieces begin while the state is READY only, and the words of a goodbye
@@ -13640,12 +13932,6 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * in the pair (`over`), then looks for hazard words, and keeps the pair while
  * there are any; the initiator looks there after it wrote its own. A pair that
  * breaks ends with the process.
- *
- * So an initiator that was stopped in a piece is waited for until it goes on or
- * dies, by NA_Mem_deregister and whoever calls that for the application, which
- * may unmap the memory next. The library's own buffers are not waited for: who
- * gives one up leaves it to the emulation, which frees it once retracting finds
- * no hazard word (the counter rma_touched tells how often that was not at once).
  *
  * Whose memory it is: a process is named by the number that the socket's
  * credentials told. That number can be meaningless in another namespace of
@@ -13677,40 +13963,23 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * moved by who polls, a piece of each operation in turns, so that small calls
  * pass and cancel takes effect in between.
  *
- * Locking: the class lock guards slots, the queue and what runs. None is held
- * during a copy.
+ * Locking: the class lock guards the queue and what runs. None is held during a
+ * copy.
  */
 #ifndef HG_GEN_NA_SM_RMA_H
 #define HG_GEN_NA_SM_RMA_H
 
+/* #include "na/sm_mem.h" */
 /* #include "na/sm_reach.h" */
 
 #if HG_ENABLE_SM
-
-/* Memory, ours or a peer's. */
-struct na_sm_mem {
-    struct na_mem_handle base;
-    uint32_t slot; /* NA_SM_SLOTS: none */
-    /* A peer's. */
-    uint64_t owner;      /* its incarnation */
-    uint64_t mark;       /* of the key */
-    _Atomic bool known;  /* the segments were fetched; base has them */
-    na_size_t described; /* their bytes */
-};
 
 /* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
  * logged: HG_SM_RMA is none of the words it may be. */
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
 HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 
-/* The slots of struct na_plugin with the same names. */
-HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *mem);
-HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem);
-HG_PRIVATE na_bool_t na_sm_rma_retract(struct na_mem_handle *mem);
-HG_PRIVATE na_size_t na_sm_rma_serialize_size(const struct na_mem_handle *mem);
-HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *mem, void *buf);
-HG_PRIVATE na_return_t na_sm_rma_deserialize(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
+/* The slots put and get, and mem_end_local, of struct na_plugin. */
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 
@@ -13749,16 +14018,11 @@ static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
-/* #include "base/wire.h" */
 /* #include "na/emul.h" */
-/* #include "na/emul_wire.h" */
 
-#define NA_SM_RMA_HANDLE 40u /* bytes of a serialized handle */
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
 #define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
-#define NA_SM_RMA_SEGMENTS ((na_size_t) 1 << 20) /* of a handle: else copied */
-#define NA_SM_RMA_NAP_NS 50000 /* between two looks at hazard words */
 
 /* Hold of a pair, for one piece: it is neither unmapped nor said goodbye to. */
 struct na_sm_touch {
@@ -13770,17 +14034,13 @@ struct na_sm_touch {
     struct na_sm_told told; /* about the memory, while that is named */
 };
 
-static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
-{
-    return (struct na_sm_mem *) (uintptr_t) mem;
-}
-
 /* ---- Life ---- */
 
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
 {
     struct na_class_core *core = na_class_core_of(&self->base);
     const char *mode = getenv("HG_SM_RMA");
+    na_return_t ret;
 
     self->rma_mode = NA_SM_RMA_AUTO;
     if (mode != NULL && strcmp(mode, "vm") == 0) {
@@ -13796,216 +14056,25 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
     self->rma_vm = na_class_counter(core, "sm_rma_vm");
     self->rma_calls = na_class_counter(core, "sm_rma_calls");
     self->rma_mapped = na_class_counter(core, "sm_rma_mapped");
-    hg_list_init(&self->movers);
     hg_list_init(&self->transfers);
     hg_list_init(&self->unmet);
-    self->slots_used = (uint64_t *) hg_mem_calloc(
-        (NA_SM_SLOTS + 63) / 64, sizeof(*self->slots_used));
-    if (self->slots_used == NULL) {
-        hg_log_error("sm", "no memory for a class");
-        return NA_NOMEM;
-    }
-    if (hg_lock_cond_init(&self->moved) == NA_SUCCESS)
-        return NA_SUCCESS;
-    hg_mem_free(self->slots_used);
-    self->slots_used = NULL;
-    return NA_NOMEM;
+    ret = na_sm_mem_init(self);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = hg_lock_cond_init(&self->moved);
+    if (ret != NA_SUCCESS)
+        na_sm_mem_fini(self);
+    return ret;
 }
 
 HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
 {
-    if (self->slots_used == NULL)
+    if (self->slots_used == NULL) /* it never began */
         return;
     assert(hg_list_is_empty(&self->transfers) && self->moving == NULL);
     assert(hg_list_is_empty(&self->unmet));
     pthread_cond_destroy(&self->moved);
-    hg_mem_free(self->slots_used);
-    self->slots_used = NULL;
-}
-
-/* ---- Registrations ---- */
-
-/* A free slot, or NA_SM_SLOTS; the class lock is held. */
-static uint32_t na_sm_rma_take_slot(struct na_sm_class *self)
-{
-    uint32_t words = (NA_SM_SLOTS + 63) / 64;
-    uint32_t i;
-
-    for (i = 0; i < words; i++) {
-        uint32_t w = (self->slots_at + i) % words;
-        uint64_t space = ~self->slots_used[w];
-        uint32_t slot;
-
-        if (space == 0)
-            continue;
-        slot = w * 64 + (uint32_t) __builtin_ctzll(space);
-        if (slot >= NA_SM_SLOTS)
-            continue;
-        self->slots_used[w] |= UINT64_C(1) << (slot % 64);
-        self->slots_at = w;
-        return slot;
-    }
-    return NA_SM_SLOTS;
-}
-
-/* Tell peers about registered memory, if there is a slot left. */
-static void na_sm_rma_show(struct na_sm_class *self, struct na_sm_mem *mem)
-{
-    const struct na_mem_handle *base = &mem->base;
-    struct na_sm_told told;
-
-    memset(&told, 0, sizeof(told));
-    told.place =
-        (uintptr_t) (base->segment_count == 1 ? base->segments[0].address
-                                              : (const void *) base->segments);
-    told.size = base->size;
-    told.count = (uint32_t) base->segment_count;
-    told.flags = (uint8_t) base->flags;
-    told.width = sizeof(void *);
-    told.arena = (uint8_t) na_sm_arena_find(
-        self->arenas, base->segments, base->segment_count, &told.arena_offset);
-    hg_lock(&self->lock);
-    mem->slot = na_sm_rma_take_slot(self);
-    hg_unlock(&self->lock);
-    if (mem->slot < NA_SM_SLOTS)
-        na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
-            na_sm_slot_mark(base->key, self->base.incarnation));
-}
-
-HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *base)
-{
-    struct na_sm_class *self = na_sm_of(base->na_class);
-    struct na_sm_mem *mem = na_sm_mem_of(base);
-    na_return_t ret = na_emul_mem_register(base);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    mem->slot = NA_SM_SLOTS;
-    /* The child of a fork has the page in common with its parent. */
-    if (base->segment_count <= NA_SM_RMA_SEGMENTS &&
-        !atomic_load(&self->forked))
-        na_sm_rma_show(self, mem);
-    return NA_SUCCESS;
-}
-
-static bool na_sm_rma_names(const _Atomic uint64_t *hazards, uint32_t slot)
-{
-    unsigned i;
-
-    for (i = 0; i < NA_SM_HAZARDS; i++) {
-        if (atomic_load(&hazards[i]) == (uint64_t) slot + 1)
-            return true;
-    }
-    return false;
-}
-
-/* Whether a living peer, or a thread of ours, copies to or from what is
- * registered in a slot. The class lock is held. */
-static bool na_sm_rma_is_touched(struct na_sm_class *self, uint32_t slot)
-{
-    const struct na_link *link;
-
-    if (na_sm_rma_names(self->own_hazards, slot))
-        return true;
-    for (link = self->movers.next; link != &self->movers; link = link->next) {
-        const struct na_sm_addr *addr =
-            HG_CONTAINER_OF(link, struct na_sm_addr, mover);
-
-        if (na_sm_rma_names(
-                addr->shared->control[addr->dialled ? 1 : 0].hazard, slot) &&
-            !na_sm_peer_has_ended(addr))
-            return true;
-    }
-    return false;
-}
-
-HG_PRIVATE na_bool_t na_sm_rma_retract(struct na_mem_handle *base)
-{
-    struct na_sm_class *self = na_sm_of(base->na_class);
-    struct na_sm_mem *mem = na_sm_mem_of(base);
-    bool touched;
-
-    if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
-        return NA_FALSE;
-    hg_lock(&self->lock);
-    NA_SM_STEP();
-    atomic_store(&self->public_page->slots[mem->slot].mark, 0);
-    NA_SM_STEP();
-    touched = na_sm_rma_is_touched(self, mem->slot);
-    if (!touched)
-        self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
-    hg_unlock(&self->lock);
-    if (!touched)
-        mem->slot = NA_SM_SLOTS;
-    return touched ? NA_TRUE : NA_FALSE;
-}
-
-HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem)
-{
-    const struct timespec nap = {0, NA_SM_RMA_NAP_NS};
-    unsigned ms = mem->na_class->info->death_ms;
-    uint64_t late = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
-
-    while (na_sm_rma_retract(mem)) {
-        (void) nanosleep(&nap, NULL);
-        if (hg_clock_now() < late)
-            continue;
-        hg_log_error("sm",
-            "withdrawing memory waits for a process that stopped in the middle "
-            "of a copy");
-        late = HG_CLOCK_NEVER;
-    }
-    na_emul_mem_deregister(mem);
-}
-
-/* ---- Handles as bytes ---- */
-
-HG_PRIVATE na_size_t na_sm_rma_serialize_size(const struct na_mem_handle *mem)
-{
-    (void) mem;
-    return NA_SM_RMA_HANDLE;
-}
-
-HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *base, void *buf)
-{
-    const struct na_sm_mem *mem = na_sm_mem_of(base);
-    unsigned char *bytes = (unsigned char *) buf;
-    uint32_t number = mem->slot < NA_SM_SLOTS ? mem->slot + 1 : 0;
-
-    na_emul_mem_serialize(base, bytes);
-    hg_wire_store64(
-        bytes + NA_EMUL_WIRE_HANDLE_SIZE, base->na_class->incarnation);
-    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 8, number);
-    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 12, 0);
-}
-
-HG_PRIVATE na_return_t na_sm_rma_deserialize(
-    struct na_mem_handle *base, const void *buf, na_size_t buf_size)
-{
-    struct na_sm_mem *mem = na_sm_mem_of(base);
-    const unsigned char *bytes = (const unsigned char *) buf;
-    uint32_t number;
-    na_return_t ret;
-
-    mem->slot = NA_SM_SLOTS;
-    /* Of a class that has been told to emulate. */
-    if (buf_size == NA_EMUL_WIRE_HANDLE_SIZE)
-        return na_emul_mem_deserialize(base, buf, buf_size);
-    if (buf_size != NA_SM_RMA_HANDLE)
-        return NA_PROTOCOL_ERROR;
-    ret = na_emul_mem_deserialize(base, buf, NA_EMUL_WIRE_HANDLE_SIZE);
-    if (ret != NA_SUCCESS)
-        return ret;
-    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
-    number = hg_wire_load32(bytes + 8);
-    if (number > NA_SM_SLOTS || hg_wire_load32(bytes + 12) != 0)
-        return NA_PROTOCOL_ERROR;
-    if (number == 0)
-        return NA_SUCCESS;
-    mem->owner = hg_wire_load64(bytes);
-    mem->slot = number - 1;
-    mem->mark = na_sm_slot_mark(base->key, mem->owner);
-    return NA_SUCCESS;
+    na_sm_mem_fini(self);
 }
 
 /* ---- Hold of a pair ---- */
@@ -14027,8 +14096,9 @@ static void na_sm_rma_leave(
 }
 
 /* NA_AGAIN: as many pieces as can be are under way, or the peer is asked for
- * its permit; NA_OPNOTSUPPORT: it is not connected. Who ends a connection changes its state, then waits for the bits:
- * of it and us, who do the reverse, one sees the other. */
+ * its permit; NA_OPNOTSUPPORT: it is not connected. Who ends a connection
+ * changes its state, then waits for the bits: of it and us, who do the reverse,
+ * one sees the other. */
 static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_touch *touch)
 {
@@ -14260,7 +14330,7 @@ static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
     struct iovec near[2], far[2];
     na_return_t ret = NA_NOMEM;
 
-    if (count == 0 || count > NA_SM_RMA_SEGMENTS)
+    if (count == 0 || count > NA_SM_MEM_SEGMENTS)
         return NA_OPNOTSUPPORT;
     segments = (struct na_segment *) hg_mem_alloc(size);
     starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));
@@ -15323,9 +15393,10 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
  * records of one direction), sm_page (memory that is shared, and what every
  * class shows), sm_arena (memory for peers to map), sm_window (theirs, mapped
  * here), sm_meet (names, sockets, credentials), sm_peer (addresses and their
- * life), sm_reach (how arenas are asked for), sm_flow (what passes between two),
- * sm_door (how it begins), and this one: the class, its wheel and its sleep,
- * and the table of slots.
+ * life), sm_mem (registered memory), sm_reach (how leave to touch it, and
+ * arenas, are asked for), sm_flow (what passes between two), sm_rma (how memory
+ * is moved), sm_door (how it begins), and this one: the class, its wheel and its
+ * sleep, and the table of slots.
  *
  * Awake, a class looks at its hint page, which costs nothing for idle peers;
  * once a millisecond it asks the sockets for news of deaths, callers and
@@ -15372,6 +15443,7 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void);
 /* #include "na/sm_door.h" */
 /* #include "na/sm_flow.h" */
 /* #include "na/sm_reach.h" */
+/* #include "na/sm_mem.h" */
 /* #include "na/sm_rma.h" */
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
@@ -16053,11 +16125,11 @@ static const struct na_plugin na_sm_plugin = {
     .addr_terminate = na_sm_terminate,
     .msg_send = na_sm_send,
     .frame_send = na_sm_frame_send,
-    .mem_register = na_sm_rma_register,
-    .mem_deregister = na_sm_rma_deregister,
-    .mem_serialize_size = na_sm_rma_serialize_size,
-    .mem_serialize = na_sm_rma_serialize,
-    .mem_deserialize = na_sm_rma_deserialize,
+    .mem_register = na_sm_mem_register,
+    .mem_deregister = na_sm_mem_deregister,
+    .mem_serialize_size = na_sm_mem_serialize_size,
+    .mem_serialize = na_sm_mem_serialize,
+    .mem_deserialize = na_sm_mem_deserialize,
     .put = na_sm_rma_start,
     .get = na_sm_rma_start,
     .poll = na_sm_poll,
@@ -16067,7 +16139,7 @@ static const struct na_plugin na_sm_plugin = {
     .cancel = na_sm_cancel,
     .max_frame_size = NA_SM_MSG_MAX,
     .mem_alloc = na_sm_mem_alloc,
-    .mem_retract = na_sm_rma_retract,
+    .mem_retract = na_sm_mem_retract,
     .mem_end_local = na_sm_rma_end_local,
 };
 

@@ -16,6 +16,7 @@
 #include "na/sm_door.h"
 #include "na/sm_flow.h"
 #include "na/sm_reach.h"
+#include "na/sm_mem.h"
 #include "na/sm_rma.h"
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
@@ -697,11 +698,11 @@ static const struct na_plugin na_sm_plugin = {
     .addr_terminate = na_sm_terminate,
     .msg_send = na_sm_send,
     .frame_send = na_sm_frame_send,
-    .mem_register = na_sm_rma_register,
-    .mem_deregister = na_sm_rma_deregister,
-    .mem_serialize_size = na_sm_rma_serialize_size,
-    .mem_serialize = na_sm_rma_serialize,
-    .mem_deserialize = na_sm_rma_deserialize,
+    .mem_register = na_sm_mem_register,
+    .mem_deregister = na_sm_mem_deregister,
+    .mem_serialize_size = na_sm_mem_serialize_size,
+    .mem_serialize = na_sm_mem_serialize,
+    .mem_deserialize = na_sm_mem_deserialize,
     .put = na_sm_rma_start,
     .get = na_sm_rma_start,
     .poll = na_sm_poll,
@@ -711,7 +712,7 @@ static const struct na_plugin na_sm_plugin = {
     .cancel = na_sm_cancel,
     .max_frame_size = NA_SM_MSG_MAX,
     .mem_alloc = na_sm_mem_alloc,
-    .mem_retract = na_sm_rma_retract,
+    .mem_retract = na_sm_mem_retract,
     .mem_end_local = na_sm_rma_end_local,
 };
 

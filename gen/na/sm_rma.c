@@ -8,16 +8,11 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/wire.h"
 #include "na/emul.h"
-#include "na/emul_wire.h"
 
-#define NA_SM_RMA_HANDLE 40u /* bytes of a serialized handle */
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
 #define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
-#define NA_SM_RMA_SEGMENTS ((na_size_t) 1 << 20) /* of a handle: else copied */
-#define NA_SM_RMA_NAP_NS 50000 /* between two looks at hazard words */
 
 /* Hold of a pair, for one piece: it is neither unmapped nor said goodbye to. */
 struct na_sm_touch {
@@ -29,17 +24,13 @@ struct na_sm_touch {
     struct na_sm_told told; /* about the memory, while that is named */
 };
 
-static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
-{
-    return (struct na_sm_mem *) (uintptr_t) mem;
-}
-
 /* ---- Life ---- */
 
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
 {
     struct na_class_core *core = na_class_core_of(&self->base);
     const char *mode = getenv("HG_SM_RMA");
+    na_return_t ret;
 
     self->rma_mode = NA_SM_RMA_AUTO;
     if (mode != NULL && strcmp(mode, "vm") == 0) {
@@ -55,216 +46,25 @@ HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self)
     self->rma_vm = na_class_counter(core, "sm_rma_vm");
     self->rma_calls = na_class_counter(core, "sm_rma_calls");
     self->rma_mapped = na_class_counter(core, "sm_rma_mapped");
-    hg_list_init(&self->movers);
     hg_list_init(&self->transfers);
     hg_list_init(&self->unmet);
-    self->slots_used = (uint64_t *) hg_mem_calloc(
-        (NA_SM_SLOTS + 63) / 64, sizeof(*self->slots_used));
-    if (self->slots_used == NULL) {
-        hg_log_error("sm", "no memory for a class");
-        return NA_NOMEM;
-    }
-    if (hg_lock_cond_init(&self->moved) == NA_SUCCESS)
-        return NA_SUCCESS;
-    hg_mem_free(self->slots_used);
-    self->slots_used = NULL;
-    return NA_NOMEM;
+    ret = na_sm_mem_init(self);
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = hg_lock_cond_init(&self->moved);
+    if (ret != NA_SUCCESS)
+        na_sm_mem_fini(self);
+    return ret;
 }
 
 HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self)
 {
-    if (self->slots_used == NULL)
+    if (self->slots_used == NULL) /* it never began */
         return;
     assert(hg_list_is_empty(&self->transfers) && self->moving == NULL);
     assert(hg_list_is_empty(&self->unmet));
     pthread_cond_destroy(&self->moved);
-    hg_mem_free(self->slots_used);
-    self->slots_used = NULL;
-}
-
-/* ---- Registrations ---- */
-
-/* A free slot, or NA_SM_SLOTS; the class lock is held. */
-static uint32_t na_sm_rma_take_slot(struct na_sm_class *self)
-{
-    uint32_t words = (NA_SM_SLOTS + 63) / 64;
-    uint32_t i;
-
-    for (i = 0; i < words; i++) {
-        uint32_t w = (self->slots_at + i) % words;
-        uint64_t space = ~self->slots_used[w];
-        uint32_t slot;
-
-        if (space == 0)
-            continue;
-        slot = w * 64 + (uint32_t) __builtin_ctzll(space);
-        if (slot >= NA_SM_SLOTS)
-            continue;
-        self->slots_used[w] |= UINT64_C(1) << (slot % 64);
-        self->slots_at = w;
-        return slot;
-    }
-    return NA_SM_SLOTS;
-}
-
-/* Tell peers about registered memory, if there is a slot left. */
-static void na_sm_rma_show(struct na_sm_class *self, struct na_sm_mem *mem)
-{
-    const struct na_mem_handle *base = &mem->base;
-    struct na_sm_told told;
-
-    memset(&told, 0, sizeof(told));
-    told.place =
-        (uintptr_t) (base->segment_count == 1 ? base->segments[0].address
-                                              : (const void *) base->segments);
-    told.size = base->size;
-    told.count = (uint32_t) base->segment_count;
-    told.flags = (uint8_t) base->flags;
-    told.width = sizeof(void *);
-    told.arena = (uint8_t) na_sm_arena_find(
-        self->arenas, base->segments, base->segment_count, &told.arena_offset);
-    hg_lock(&self->lock);
-    mem->slot = na_sm_rma_take_slot(self);
-    hg_unlock(&self->lock);
-    if (mem->slot < NA_SM_SLOTS)
-        na_sm_slot_fill(&self->public_page->slots[mem->slot], &told,
-            na_sm_slot_mark(base->key, self->base.incarnation));
-}
-
-HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *base)
-{
-    struct na_sm_class *self = na_sm_of(base->na_class);
-    struct na_sm_mem *mem = na_sm_mem_of(base);
-    na_return_t ret = na_emul_mem_register(base);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    mem->slot = NA_SM_SLOTS;
-    /* The child of a fork has the page in common with its parent. */
-    if (base->segment_count <= NA_SM_RMA_SEGMENTS &&
-        !atomic_load(&self->forked))
-        na_sm_rma_show(self, mem);
-    return NA_SUCCESS;
-}
-
-static bool na_sm_rma_names(const _Atomic uint64_t *hazards, uint32_t slot)
-{
-    unsigned i;
-
-    for (i = 0; i < NA_SM_HAZARDS; i++) {
-        if (atomic_load(&hazards[i]) == (uint64_t) slot + 1)
-            return true;
-    }
-    return false;
-}
-
-/* Whether a living peer, or a thread of ours, copies to or from what is
- * registered in a slot. The class lock is held. */
-static bool na_sm_rma_is_touched(struct na_sm_class *self, uint32_t slot)
-{
-    const struct na_link *link;
-
-    if (na_sm_rma_names(self->own_hazards, slot))
-        return true;
-    for (link = self->movers.next; link != &self->movers; link = link->next) {
-        const struct na_sm_addr *addr =
-            HG_CONTAINER_OF(link, struct na_sm_addr, mover);
-
-        if (na_sm_rma_names(
-                addr->shared->control[addr->dialled ? 1 : 0].hazard, slot) &&
-            !na_sm_peer_has_ended(addr))
-            return true;
-    }
-    return false;
-}
-
-HG_PRIVATE na_bool_t na_sm_rma_retract(struct na_mem_handle *base)
-{
-    struct na_sm_class *self = na_sm_of(base->na_class);
-    struct na_sm_mem *mem = na_sm_mem_of(base);
-    bool touched;
-
-    if (mem->slot >= NA_SM_SLOTS || atomic_load(&self->forked))
-        return NA_FALSE;
-    hg_lock(&self->lock);
-    NA_SM_STEP();
-    atomic_store(&self->public_page->slots[mem->slot].mark, 0);
-    NA_SM_STEP();
-    touched = na_sm_rma_is_touched(self, mem->slot);
-    if (!touched)
-        self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
-    hg_unlock(&self->lock);
-    if (!touched)
-        mem->slot = NA_SM_SLOTS;
-    return touched ? NA_TRUE : NA_FALSE;
-}
-
-HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem)
-{
-    const struct timespec nap = {0, NA_SM_RMA_NAP_NS};
-    unsigned ms = mem->na_class->info->death_ms;
-    uint64_t late = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
-
-    while (na_sm_rma_retract(mem)) {
-        (void) nanosleep(&nap, NULL);
-        if (hg_clock_now() < late)
-            continue;
-        hg_log_error("sm",
-            "withdrawing memory waits for a process that stopped in the middle "
-            "of a copy");
-        late = HG_CLOCK_NEVER;
-    }
-    na_emul_mem_deregister(mem);
-}
-
-/* ---- Handles as bytes ---- */
-
-HG_PRIVATE na_size_t na_sm_rma_serialize_size(const struct na_mem_handle *mem)
-{
-    (void) mem;
-    return NA_SM_RMA_HANDLE;
-}
-
-HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *base, void *buf)
-{
-    const struct na_sm_mem *mem = na_sm_mem_of(base);
-    unsigned char *bytes = (unsigned char *) buf;
-    uint32_t number = mem->slot < NA_SM_SLOTS ? mem->slot + 1 : 0;
-
-    na_emul_mem_serialize(base, bytes);
-    hg_wire_store64(
-        bytes + NA_EMUL_WIRE_HANDLE_SIZE, base->na_class->incarnation);
-    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 8, number);
-    hg_wire_store32(bytes + NA_EMUL_WIRE_HANDLE_SIZE + 12, 0);
-}
-
-HG_PRIVATE na_return_t na_sm_rma_deserialize(
-    struct na_mem_handle *base, const void *buf, na_size_t buf_size)
-{
-    struct na_sm_mem *mem = na_sm_mem_of(base);
-    const unsigned char *bytes = (const unsigned char *) buf;
-    uint32_t number;
-    na_return_t ret;
-
-    mem->slot = NA_SM_SLOTS;
-    /* Of a class that has been told to emulate. */
-    if (buf_size == NA_EMUL_WIRE_HANDLE_SIZE)
-        return na_emul_mem_deserialize(base, buf, buf_size);
-    if (buf_size != NA_SM_RMA_HANDLE)
-        return NA_PROTOCOL_ERROR;
-    ret = na_emul_mem_deserialize(base, buf, NA_EMUL_WIRE_HANDLE_SIZE);
-    if (ret != NA_SUCCESS)
-        return ret;
-    bytes += NA_EMUL_WIRE_HANDLE_SIZE;
-    number = hg_wire_load32(bytes + 8);
-    if (number > NA_SM_SLOTS || hg_wire_load32(bytes + 12) != 0)
-        return NA_PROTOCOL_ERROR;
-    if (number == 0)
-        return NA_SUCCESS;
-    mem->owner = hg_wire_load64(bytes);
-    mem->slot = number - 1;
-    mem->mark = na_sm_slot_mark(base->key, mem->owner);
-    return NA_SUCCESS;
+    na_sm_mem_fini(self);
 }
 
 /* ---- Hold of a pair ---- */
@@ -286,8 +86,9 @@ static void na_sm_rma_leave(
 }
 
 /* NA_AGAIN: as many pieces as can be are under way, or the peer is asked for
- * its permit; NA_OPNOTSUPPORT: it is not connected. Who ends a connection changes its state, then waits for the bits:
- * of it and us, who do the reverse, one sees the other. */
+ * its permit; NA_OPNOTSUPPORT: it is not connected. Who ends a connection
+ * changes its state, then waits for the bits: of it and us, who do the reverse,
+ * one sees the other. */
 static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_touch *touch)
 {
@@ -519,7 +320,7 @@ static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
     struct iovec near[2], far[2];
     na_return_t ret = NA_NOMEM;
 
-    if (count == 0 || count > NA_SM_RMA_SEGMENTS)
+    if (count == 0 || count > NA_SM_MEM_SEGMENTS)
         return NA_OPNOTSUPPORT;
     segments = (struct na_segment *) hg_mem_alloc(size);
     starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));

@@ -4,33 +4,14 @@
  * between their memories (process_vm_readv, process_vm_writev), and where it
  * will not, the emulation's frames carry the bytes through the rings.
  *
- * A registration is a slot of the owner's public page. A serialized handle is
- * the emulation's, and behind it
+ * What memory may be touched, and until when, is the matter of sm_mem.h: a piece
+ * (at most 1 MiB) is moved under a hazard word that names its slot, and only if
+ * the mark still stands there. A direction has NA_SM_HAZARDS words, so that as
+ * many threads can copy at a time; none is free: later.
  *
- *     24            32     36     40
- *     +-------------+------+------+
- *     | incarnation | slot | zero |
- *     +-------------+------+------+
- *
- * `slot` counts from 1; 0: the memory has none. There is no place in it: where
- * the memory is, how much of it there is, and what may be done with it, the
- * initiator learns from the slot, of the owner itself, if the mark there is that
- * of the handle's key. So whoever forges a handle gets an honest initiator to
- * touch nothing of the owner's but what it could touch by frames. Memory of
- * several segments is described by an array in the owner's memory, which is
- * fetched on first use.
- *
- * Memory that is withdrawn is not touched any more. Before each piece (at most
- * 1 MiB) the initiator writes the slot into a hazard word of the pair, then
- * looks whether the mark is there; the owner clears the mark, then looks whether
- * a hazard word names the slot, and waits until none of a living peer does. Of two who publish before they look, one
- * sees the other. A direction has NA_SM_HAZARDS words, so that as many threads
- * can copy at a time; none is free: later.
- *
- * Only peers that asked are looked at, and an initiator asks a peer once, before
- * it first touches memory of its (ASK 0; see sm_reach.h). Operations wait for
- * the answer, which needs the peer's progress; one that goes meanwhile, or says
- * goodbye, ends the wait.
+ * An initiator asks a peer once, before it first touches memory of its, for its
+ * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs the
+ * peer's progress; one that goes meanwhile, or says goodbye, ends the wait.
  *
  * Hazards count as long as their pair does, so a pair must not end under a
  * piece: pieces begin while the state is READY only, and the words of a goodbye
@@ -38,12 +19,6 @@
  * in the pair (`over`), then looks for hazard words, and keeps the pair while
  * there are any; the initiator looks there after it wrote its own. A pair that
  * breaks ends with the process.
- *
- * So an initiator that was stopped in a piece is waited for until it goes on or
- * dies, by NA_Mem_deregister and whoever calls that for the application, which
- * may unmap the memory next. The library's own buffers are not waited for: who
- * gives one up leaves it to the emulation, which frees it once retracting finds
- * no hazard word (the counter rma_touched tells how often that was not at once).
  *
  * Whose memory it is: a process is named by the number that the socket's
  * credentials told. That number can be meaningless in another namespace of
@@ -75,40 +50,23 @@
  * moved by who polls, a piece of each operation in turns, so that small calls
  * pass and cancel takes effect in between.
  *
- * Locking: the class lock guards slots, the queue and what runs. None is held
- * during a copy.
+ * Locking: the class lock guards the queue and what runs. None is held during a
+ * copy.
  */
 #ifndef HG_GEN_NA_SM_RMA_H
 #define HG_GEN_NA_SM_RMA_H
 
+#include "na/sm_mem.h"
 #include "na/sm_reach.h"
 
 #if HG_ENABLE_SM
-
-/* Memory, ours or a peer's. */
-struct na_sm_mem {
-    struct na_mem_handle base;
-    uint32_t slot; /* NA_SM_SLOTS: none */
-    /* A peer's. */
-    uint64_t owner;      /* its incarnation */
-    uint64_t mark;       /* of the key */
-    _Atomic bool known;  /* the segments were fetched; base has them */
-    na_size_t described; /* their bytes */
-};
 
 /* Begin with a class, and end: no registration is left. NA_INVALID_ARG,
  * logged: HG_SM_RMA is none of the words it may be. */
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
 HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 
-/* The slots of struct na_plugin with the same names. */
-HG_PRIVATE na_return_t na_sm_rma_register(struct na_mem_handle *mem);
-HG_PRIVATE void na_sm_rma_deregister(struct na_mem_handle *mem);
-HG_PRIVATE na_bool_t na_sm_rma_retract(struct na_mem_handle *mem);
-HG_PRIVATE na_size_t na_sm_rma_serialize_size(const struct na_mem_handle *mem);
-HG_PRIVATE void na_sm_rma_serialize(const struct na_mem_handle *mem, void *buf);
-HG_PRIVATE na_return_t na_sm_rma_deserialize(
-    struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
+/* The slots put and get, and mem_end_local, of struct na_plugin. */
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 

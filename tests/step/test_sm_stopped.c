@@ -26,7 +26,7 @@ static void stopped_take(const char *function, unsigned line)
 HG_TEST_ROLE(stopped)
 {
     static unsigned char got[STOPPED_SIZE];
-    unsigned char bytes[NA_SM_RMA_HANDLE];
+    unsigned char bytes[NA_SM_MEM_HANDLE];
     na_mem_handle_t local, remote;
     struct conform_call call;
     struct conform_end end;
@@ -93,7 +93,7 @@ static bool stopped_has_stopped(struct hg_test_peer *peer)
 
 static struct hg_test_peer *stopped_spawn(struct stopped_owner *owner)
 {
-    unsigned char bytes[NA_SM_RMA_HANDLE];
+    unsigned char bytes[NA_SM_MEM_HANDLE];
     char hex[2 * sizeof(bytes) + 1];
     size_t i;
 

@@ -369,7 +369,7 @@ struct reach_memory {
 static void reach_share(struct reach_memory *memory, struct reach_end *owner,
     struct reach_end *user)
 {
-    unsigned char wire[NA_SM_RMA_HANDLE];
+    unsigned char wire[NA_SM_MEM_HANDLE];
 
     HG_CHECK_OK(NA_Mem_handle_create(owner->na_class, memory->theirs,
         sizeof(memory->theirs), NA_MEM_READWRITE, &memory->mem));

@@ -46,7 +46,7 @@ static void srma_turn(struct srma_pair *pair)
 static void srma_open(struct srma_pair *pair)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    unsigned char bytes[NA_SM_RMA_HANDLE];
+    unsigned char bytes[NA_SM_MEM_HANDLE];
 
     info.death_ms = SRMA_DEATH_MS;
     memset(pair, 0, sizeof(*pair));
@@ -374,7 +374,7 @@ HG_TEST(sm_rma_slots_are_read_whole)
 HG_TEST(sm_rma_handles_are_as_they_ever_were)
 {
     struct golden *golden = golden_open("tests/golden/sm.hex");
-    unsigned char bytes[NA_SM_RMA_HANDLE];
+    unsigned char bytes[NA_SM_MEM_HANDLE];
     const unsigned char *want;
     struct na_sm_mem *mem;
     struct srma_pair pair;
@@ -388,7 +388,7 @@ HG_TEST(sm_rma_handles_are_as_they_ever_were)
     slot = mem->slot;
     incarnation = pair.owner->incarnation;
     want = golden_get(golden, "handle", &size);
-    HG_CHECK_EQ_U64(size, NA_SM_RMA_HANDLE);
+    HG_CHECK_EQ_U64(size, NA_SM_MEM_HANDLE);
     HG_CHECK_EQ_U64(
         NA_Mem_handle_get_serialize_size(pair.owner, pair.mem), size);
     pair.mem->key = UINT64_C(0xa8a7a6a5a4a3a2a1);
@@ -422,7 +422,7 @@ HG_TEST(sm_rma_handles_are_as_they_ever_were)
  * when used, and nothing else happens. */
 HG_TEST(sm_rma_handles_may_be_garbage)
 {
-    unsigned char good[NA_SM_RMA_HANDLE], bytes[NA_SM_RMA_HANDLE];
+    unsigned char good[NA_SM_MEM_HANDLE], bytes[NA_SM_MEM_HANDLE];
     uint64_t random = hg_test_seed();
     struct srma_pair pair;
     unsigned i, k;
