@@ -6316,9 +6316,9 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Take back memory of the library's own that `user` could reach, and free its
- * handle; nobody is waited for. False: the
- * memory is used no more, and `buf`, which holds it, is the caller's as before.
- * True: frames or copies, or pieces that the transport moves, use it still. Then `buf` is taken, and freed by
+ * handle; nobody is waited for. False: the memory is used no more, and `buf`,
+ * which holds it, is the caller's as before. True: frames or copies, or pieces
+ * that the transport moves, use it still. Then `buf` is taken, and freed by
  * hg_mem_free once they do not; until then its size is counted for `user`. */
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user);
@@ -11946,16 +11946,15 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *                                           v
  *                                          dead
  *
- * An address that was looked up stands for a name and can be dialled again
- * once its connection was closed in order; one that was accepted stands for
- * its connection and is dead after it. Dying: the connection is gone; what its
- * ring still holds is delivered, then the address is buried. A goodbye that
- * the peer does not answer within death_ms, since it is stopped or computes,
- * ends the connection all the same, unless it was stopped in the middle of
- * copying to or from memory of ours: then the goodbye is said to have ended, and
- * the connection stays until the copy does or the peer dies, so that who
- * withdraws the memory knows. Two classes that dial each other have two
- * pairs.
+ * An address that was looked up stands for a name and can be dialled again once
+ * its connection was closed in order; one that was accepted stands for its
+ * connection and is dead after it. Dying: the connection is gone; what its ring
+ * still holds is delivered, then the address is buried. A goodbye that the peer
+ * does not answer within death_ms, since it is stopped or computes, ends the
+ * connection all the same, unless it was stopped in the middle of copying to or
+ * from memory of ours: then the goodbye is said to have ended, and the
+ * connection stays until the copy does or the peer dies, so that who withdraws
+ * the memory knows. Two classes that dial each other have two pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
@@ -12672,25 +12671,26 @@ HG_PRIVATE void na_sm_peer_bury(
  *
  * `slot` counts from 1; 0: the memory has none. There is no place in it: where
  * the memory is, how much of it there is, and what may be done with it, the
- * initiator learns from the slot, of the owner itself, if the mark there is that
- * of the handle's key. So whoever forges a handle gets an honest initiator to
- * touch nothing of the owner's but what it could touch by frames. Memory of
+ * initiator learns from the slot, of the owner itself, if the mark there is
+ * that of the handle's key. So whoever forges a handle gets an honest initiator
+ * to touch nothing of the owner's but what it could touch by frames. Memory of
  * several segments is described by an array in the owner's memory, which is
  * fetched on first use.
  *
  * Memory that is withdrawn is not touched any more. Before each piece the
  * initiator writes the slot into a hazard word of the pair, then looks whether
- * the mark is there; the owner clears the mark, then looks whether a hazard word
- * names the slot, and waits until none of a living peer does. Of two who publish
- * before they look, one sees the other. Only peers that asked for the owner's
- * permit are looked at (sm_reach.h), so that the many who touch nothing cost
- * nothing.
+ * the mark is there; the owner clears the mark, then looks whether a hazard
+ * word names the slot, and waits until none of a living peer does. Of two who
+ * publish before they look, one sees the other. Only peers that asked for the
+ * owner's permit are looked at (sm_reach.h), so that the many who touch nothing
+ * cost nothing.
  *
  * An initiator that was stopped in a piece is waited for until it goes on or
  * dies, by NA_Mem_deregister and whoever calls that for the application, which
  * may unmap the memory next. The library's own buffers are not waited for: who
  * gives one up leaves it to the emulation, which frees it once retracting finds
- * no hazard word (the counter rma_touched tells how often that was not at once).
+ * no hazard word (the counter rma_touched tells how often that was not at
+ * once).
  *
  * Locking: the class lock guards the slots in use and the list of peers to look
  * at.
@@ -13003,7 +13003,8 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
  * two. A mapped arena is open to the peer as a whole.
  *
  * Locking: the table of windows, the marks of grants and our permit are guarded
- * by the address lock, whom we permitted by the class lock; packets are the polling thread's.
+ * by the address lock, whom we permitted by the class lock; packets are the
+ * polling thread's.
  */
 #ifndef HG_GEN_NA_SM_REACH_H
 #define HG_GEN_NA_SM_REACH_H
@@ -13917,14 +13918,14 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * between their memories (process_vm_readv, process_vm_writev), and where it
  * will not, the emulation's frames carry the bytes through the rings.
  *
- * What memory may be touched, and until when, is the matter of sm_mem.h: a piece
- * (at most 1 MiB) is moved under a hazard word that names its slot, and only if
- * the mark still stands there. A direction has NA_SM_HAZARDS words, so that as
- * many threads can copy at a time; none is free: later.
+ * What memory may be touched, and until when, is the matter of sm_mem.h: a
+ * piece (at most 1 MiB) is moved under a hazard word that names its slot, and
+ * only if the mark still stands there. A direction has NA_SM_HAZARDS words, so
+ * that as many threads can copy at a time; none is free: later.
  *
  * An initiator asks a peer once, before it first touches memory of its, for its
- * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs the
- * peer's progress; one that goes meanwhile, or says goodbye, ends the wait.
+ * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs
+ * the peer's progress; one that goes meanwhile, or says goodbye, ends the wait.
  *
  * Hazards count as long as their pair does, so a pair must not end under a
  * piece: pieces begin while the state is READY only, and the words of a goodbye
@@ -15395,8 +15396,8 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
  * here), sm_meet (names, sockets, credentials), sm_peer (addresses and their
  * life), sm_mem (registered memory), sm_reach (how leave to touch it, and
  * arenas, are asked for), sm_flow (what passes between two), sm_rma (how memory
- * is moved), sm_door (how it begins), and this one: the class, its wheel and its
- * sleep, and the table of slots.
+ * is moved), sm_door (how it begins), and this one: the class, its wheel and
+ * its sleep, and the table of slots.
  *
  * Awake, a class looks at its hint page, which costs nothing for idle peers;
  * once a millisecond it asks the sockets for news of deaths, callers and

@@ -244,12 +244,13 @@ HG_EXPORT void HG_Set_log_func(
  * NA_Finalize removes the socket. A process that is killed leaves it; who
  * listens there next takes its place.
  *
- * Over sm:// peers map memory that the library allocates for bulk handles,
- * many blocks at a time: READ_ONLY ones to read, the others to write, too. The
- * application's own they copy by the kernel's process_vm_readv and writev. Where
- * Yama (ptrace_scope 1) lets only ancestors do that, a process that a peer first
- * asks for memory lets in all processes of its user (PR_SET_PTRACER), and an
- * info line tells; HG_SM_RMA=copy in the environment keeps it from that.
+ * Over sm:// peers map memory that the library allocates for bulk handles, many
+ * blocks at a time: READ_ONLY ones to read, the others to write, too. The
+ * application's own they copy by the kernel's process_vm_readv and writev.
+ * Where Yama (ptrace_scope 1) lets only ancestors do that, a process that a
+ * peer first asks for memory lets in all processes of its user
+ * (PR_SET_PTRACER), and an info line tells; HG_SM_RMA=copy in the environment
+ * keeps it from that.
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; what a transport must offer, from the Nemesis Network Module API.

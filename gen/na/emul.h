@@ -83,9 +83,9 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Take back memory of the library's own that `user` could reach, and free its
- * handle; nobody is waited for. False: the
- * memory is used no more, and `buf`, which holds it, is the caller's as before.
- * True: frames or copies, or pieces that the transport moves, use it still. Then `buf` is taken, and freed by
+ * handle; nobody is waited for. False: the memory is used no more, and `buf`,
+ * which holds it, is the caller's as before. True: frames or copies, or pieces
+ * that the transport moves, use it still. Then `buf` is taken, and freed by
  * hg_mem_free once they do not; until then its size is counted for `user`. */
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *mem, void *buf, struct na_addr *user);

@@ -9,8 +9,8 @@
  * here), sm_meet (names, sockets, credentials), sm_peer (addresses and their
  * life), sm_mem (registered memory), sm_reach (how leave to touch it, and
  * arenas, are asked for), sm_flow (what passes between two), sm_rma (how memory
- * is moved), sm_door (how it begins), and this one: the class, its wheel and its
- * sleep, and the table of slots.
+ * is moved), sm_door (how it begins), and this one: the class, its wheel and
+ * its sleep, and the table of slots.
  *
  * Awake, a class looks at its hint page, which costs nothing for idle peers;
  * once a millisecond it asks the sockets for news of deaths, callers and

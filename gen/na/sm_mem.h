@@ -13,25 +13,26 @@
  *
  * `slot` counts from 1; 0: the memory has none. There is no place in it: where
  * the memory is, how much of it there is, and what may be done with it, the
- * initiator learns from the slot, of the owner itself, if the mark there is that
- * of the handle's key. So whoever forges a handle gets an honest initiator to
- * touch nothing of the owner's but what it could touch by frames. Memory of
+ * initiator learns from the slot, of the owner itself, if the mark there is
+ * that of the handle's key. So whoever forges a handle gets an honest initiator
+ * to touch nothing of the owner's but what it could touch by frames. Memory of
  * several segments is described by an array in the owner's memory, which is
  * fetched on first use.
  *
  * Memory that is withdrawn is not touched any more. Before each piece the
  * initiator writes the slot into a hazard word of the pair, then looks whether
- * the mark is there; the owner clears the mark, then looks whether a hazard word
- * names the slot, and waits until none of a living peer does. Of two who publish
- * before they look, one sees the other. Only peers that asked for the owner's
- * permit are looked at (sm_reach.h), so that the many who touch nothing cost
- * nothing.
+ * the mark is there; the owner clears the mark, then looks whether a hazard
+ * word names the slot, and waits until none of a living peer does. Of two who
+ * publish before they look, one sees the other. Only peers that asked for the
+ * owner's permit are looked at (sm_reach.h), so that the many who touch nothing
+ * cost nothing.
  *
  * An initiator that was stopped in a piece is waited for until it goes on or
  * dies, by NA_Mem_deregister and whoever calls that for the application, which
  * may unmap the memory next. The library's own buffers are not waited for: who
  * gives one up leaves it to the emulation, which frees it once retracting finds
- * no hazard word (the counter rma_touched tells how often that was not at once).
+ * no hazard word (the counter rma_touched tells how often that was not at
+ * once).
  *
  * Locking: the class lock guards the slots in use and the list of peers to look
  * at.

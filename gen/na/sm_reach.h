@@ -33,7 +33,8 @@
  * two. A mapped arena is open to the peer as a whole.
  *
  * Locking: the table of windows, the marks of grants and our permit are guarded
- * by the address lock, whom we permitted by the class lock; packets are the polling thread's.
+ * by the address lock, whom we permitted by the class lock; packets are the
+ * polling thread's.
  */
 #ifndef HG_GEN_NA_SM_REACH_H
 #define HG_GEN_NA_SM_REACH_H

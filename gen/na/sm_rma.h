@@ -4,14 +4,14 @@
  * between their memories (process_vm_readv, process_vm_writev), and where it
  * will not, the emulation's frames carry the bytes through the rings.
  *
- * What memory may be touched, and until when, is the matter of sm_mem.h: a piece
- * (at most 1 MiB) is moved under a hazard word that names its slot, and only if
- * the mark still stands there. A direction has NA_SM_HAZARDS words, so that as
- * many threads can copy at a time; none is free: later.
+ * What memory may be touched, and until when, is the matter of sm_mem.h: a
+ * piece (at most 1 MiB) is moved under a hazard word that names its slot, and
+ * only if the mark still stands there. A direction has NA_SM_HAZARDS words, so
+ * that as many threads can copy at a time; none is free: later.
  *
  * An initiator asks a peer once, before it first touches memory of its, for its
- * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs the
- * peer's progress; one that goes meanwhile, or says goodbye, ends the wait.
+ * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs
+ * the peer's progress; one that goes meanwhile, or says goodbye, ends the wait.
  *
  * Hazards count as long as their pair does, so a pair must not end under a
  * piece: pieces begin while the state is READY only, and the words of a goodbye
