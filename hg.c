@@ -11434,8 +11434,11 @@ struct na_sm_policy {
 HG_PRIVATE na_return_t na_sm_policy_parse(
     const char *text, struct na_sm_policy *policy_p);
 
+/* Whether a user namespace's map (/proc/self/uid_map) has every user. */
+HG_PRIVATE bool na_sm_users_are_all(const char *map);
+
 /* Whether the other end of a connection may meet us, and its process.
- * NA_PERMISSION, logged. */
+ * NA_PERMISSION, logged; also where the number of a user tells nothing. */
 HG_PRIVATE na_return_t na_sm_policy_check(
     const struct na_sm_policy *policy, int fd, pid_t *pid_p);
 
@@ -11444,7 +11447,7 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     const char *rest, struct na_sm_name *name_p);
 
 /* Listen. NA_ADDRINUSE: somebody does already, or the path is another file;
- * NA_ADDRNOTAVAIL: no such place; NA_IO_ERROR. All logged. */
+ * NA_ADDRNOTAVAIL: no such place; NA_ACCESS; NA_IO_ERROR. All logged. */
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     const struct na_sm_policy *policy, struct stat *made_p, int *fd_p);
 
@@ -11453,7 +11456,8 @@ HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
 /* Connect, without waiting. NA_AGAIN: too many do, try again later;
- * NA_HOSTUNREACH: nobody listens; NA_PERMISSION, NA_IO_ERROR: logged. */
+ * NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS, NA_IO_ERROR:
+ * logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p);
 
 /* Send a packet with `count` of its descriptors, which stay the caller's.
@@ -11525,6 +11529,56 @@ HG_PRIVATE na_return_t na_sm_policy_parse(
     return NA_SUCCESS;
 }
 
+/* A whole text file of the kernel's, or as much as there is room for. */
+static bool na_sm_read_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, size - 1) : -1;
+
+    if (fd >= 0)
+        (void) close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    return got > 0;
+}
+
+/* Whether a map of users, first here, first there, and how many, a line each,
+ * leaves nobody out. */
+HG_PRIVATE bool na_sm_users_are_all(const char *map)
+{
+    uint64_t count = 0;
+    const char *at = map;
+
+    while (*at != '\0') {
+        char *end;
+        unsigned i;
+
+        for (i = 0; i < 3; i++) {
+            uint64_t number = strtoull(at, &end, 10);
+
+            if (end == at)
+                return false;
+            count += i == 2 ? number : 0;
+            at = end;
+        }
+        at += strspn(at, " \n");
+    }
+    return count >= UINT32_MAX; /* one is nobody's */
+}
+
+/* Whether a number that the kernel tells names one user: in a namespace that
+ * does not have all users, those it lacks have one number in common. */
+static bool na_sm_user_is_one(uid_t uid)
+{
+    char text[1024];
+    unsigned long nobody = 65534;
+
+    if (na_sm_read_text("/proc/sys/fs/overflowuid", text, sizeof(text)))
+        nobody = strtoul(text, NULL, 10);
+    return uid != nobody ||
+        (na_sm_read_text("/proc/self/uid_map", text, sizeof(text)) &&
+            na_sm_users_are_all(text));
+}
+
 HG_PRIVATE na_return_t na_sm_policy_check(
     const struct na_sm_policy *policy, int fd, pid_t *pid_p)
 {
@@ -11543,6 +11597,13 @@ HG_PRIVATE na_return_t na_sm_policy_check(
     if (!allowed) {
         hg_log_error("sm",
             "process %ld of user %lu is refused: auth_key does not allow it",
+            (long) peer.pid, (unsigned long) peer.uid);
+        return NA_PERMISSION;
+    }
+    if (!policy->anybody && !na_sm_user_is_one(peer.uid)) {
+        hg_log_error("sm",
+            "process %ld of user %lu is refused: in this namespace that may be "
+            "any user",
             (long) peer.pid, (unsigned long) peer.uid);
         return NA_PERMISSION;
     }
@@ -11665,10 +11726,10 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
             return NA_SUCCESS;
         error = errno;
     }
-    hg_log_error("sm", "cannot listen on %s: %s", na_sm_name_text(name),
+    hg_log_error("sm", "cannot listen on sm://%s: %s", na_sm_name_text(name),
         strerror(error));
     return error == EADDRINUSE ? NA_ADDRINUSE
-        : error == EACCES      ? NA_PERMISSION
+        : error == EACCES      ? NA_ACCESS
                                : NA_ADDRNOTAVAIL;
 }
 
@@ -11698,8 +11759,8 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     if (ret == NA_SUCCESS && listen(fd, NA_SM_BACKLOG) != 0)
         ret = NA_IO_ERROR;
     if (ret != NA_SUCCESS) {
-        hg_log_error("sm", "cannot listen on %s: %s", na_sm_name_text(name),
-            strerror(errno));
+        hg_log_error("sm", "cannot listen on sm://%s: %s",
+            na_sm_name_text(name), strerror(errno));
         if (name->is_path)
             (void) unlink(name->where.sun_path);
         goto close_fd;
@@ -11745,10 +11806,14 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p)
     }
     error = errno;
     (void) close(fd);
+    errno = error;
     if (error == EAGAIN)
         return NA_AGAIN;
-    hg_log_info("sm", "%s: %s", na_sm_name_text(name), strerror(error));
-    return error == EACCES || error == EPERM ? NA_PERMISSION : NA_HOSTUNREACH;
+    if (error != EACCES && error != EPERM)
+        return NA_HOSTUNREACH;
+    hg_log_error("sm", "sm://%s cannot be reached: %s", na_sm_name_text(name),
+        strerror(error));
+    return NA_ACCESS;
 }
 
 /* ---- Packets ---- */
@@ -12042,6 +12107,7 @@ struct na_sm_addr {
     bool has_lock;
     _Atomic int state; /* enum na_sm_state */
     na_return_t fate;  /* dying: what its lookups get */
+    int why;           /* the errno of a connect that failed; 0: it did not */
     int fd;            /* -1: none */
     pid_t pid;         /* of the peer, as long as the socket lives */
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
@@ -12608,7 +12674,10 @@ static na_return_t na_sm_peer_epitaph(
         return NA_DISCONNECT;
     }
     if (lookups && addr->fate == NA_HOSTUNREACH)
-        hg_log_error("sm", "%s cannot be reached", name);
+        hg_log_error("sm", "%s cannot be reached: %s", name,
+            addr->why == 0 ? "what listens there gives no answer"
+                : addr->why == ECONNREFUSED ? "nobody listens there"
+                                            : strerror(addr->why));
     return addr->fate;
 }
 
@@ -14890,6 +14959,7 @@ static na_return_t na_sm_door_dial(
 {
     na_return_t ret = na_sm_connect(&addr->where, &addr->fd);
 
+    addr->why = ret == NA_HOSTUNREACH ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_policy_check(&self->policy, addr->fd, &addr->pid);

@@ -113,6 +113,7 @@ static na_return_t na_sm_door_dial(
 {
     na_return_t ret = na_sm_connect(&addr->where, &addr->fd);
 
+    addr->why = ret == NA_HOSTUNREACH ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_policy_check(&self->policy, addr->fd, &addr->pid);

@@ -46,6 +46,56 @@ HG_PRIVATE na_return_t na_sm_policy_parse(
     return NA_SUCCESS;
 }
 
+/* A whole text file of the kernel's, or as much as there is room for. */
+static bool na_sm_read_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, size - 1) : -1;
+
+    if (fd >= 0)
+        (void) close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    return got > 0;
+}
+
+/* Whether a map of users, first here, first there, and how many, a line each,
+ * leaves nobody out. */
+HG_PRIVATE bool na_sm_users_are_all(const char *map)
+{
+    uint64_t count = 0;
+    const char *at = map;
+
+    while (*at != '\0') {
+        char *end;
+        unsigned i;
+
+        for (i = 0; i < 3; i++) {
+            uint64_t number = strtoull(at, &end, 10);
+
+            if (end == at)
+                return false;
+            count += i == 2 ? number : 0;
+            at = end;
+        }
+        at += strspn(at, " \n");
+    }
+    return count >= UINT32_MAX; /* one is nobody's */
+}
+
+/* Whether a number that the kernel tells names one user: in a namespace that
+ * does not have all users, those it lacks have one number in common. */
+static bool na_sm_user_is_one(uid_t uid)
+{
+    char text[1024];
+    unsigned long nobody = 65534;
+
+    if (na_sm_read_text("/proc/sys/fs/overflowuid", text, sizeof(text)))
+        nobody = strtoul(text, NULL, 10);
+    return uid != nobody ||
+        (na_sm_read_text("/proc/self/uid_map", text, sizeof(text)) &&
+            na_sm_users_are_all(text));
+}
+
 HG_PRIVATE na_return_t na_sm_policy_check(
     const struct na_sm_policy *policy, int fd, pid_t *pid_p)
 {
@@ -64,6 +114,13 @@ HG_PRIVATE na_return_t na_sm_policy_check(
     if (!allowed) {
         hg_log_error("sm",
             "process %ld of user %lu is refused: auth_key does not allow it",
+            (long) peer.pid, (unsigned long) peer.uid);
+        return NA_PERMISSION;
+    }
+    if (!policy->anybody && !na_sm_user_is_one(peer.uid)) {
+        hg_log_error("sm",
+            "process %ld of user %lu is refused: in this namespace that may be "
+            "any user",
             (long) peer.pid, (unsigned long) peer.uid);
         return NA_PERMISSION;
     }
@@ -186,10 +243,10 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
             return NA_SUCCESS;
         error = errno;
     }
-    hg_log_error("sm", "cannot listen on %s: %s", na_sm_name_text(name),
+    hg_log_error("sm", "cannot listen on sm://%s: %s", na_sm_name_text(name),
         strerror(error));
     return error == EADDRINUSE ? NA_ADDRINUSE
-        : error == EACCES      ? NA_PERMISSION
+        : error == EACCES      ? NA_ACCESS
                                : NA_ADDRNOTAVAIL;
 }
 
@@ -219,8 +276,8 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     if (ret == NA_SUCCESS && listen(fd, NA_SM_BACKLOG) != 0)
         ret = NA_IO_ERROR;
     if (ret != NA_SUCCESS) {
-        hg_log_error("sm", "cannot listen on %s: %s", na_sm_name_text(name),
-            strerror(errno));
+        hg_log_error("sm", "cannot listen on sm://%s: %s",
+            na_sm_name_text(name), strerror(errno));
         if (name->is_path)
             (void) unlink(name->where.sun_path);
         goto close_fd;
@@ -266,10 +323,14 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p)
     }
     error = errno;
     (void) close(fd);
+    errno = error;
     if (error == EAGAIN)
         return NA_AGAIN;
-    hg_log_info("sm", "%s: %s", na_sm_name_text(name), strerror(error));
-    return error == EACCES || error == EPERM ? NA_PERMISSION : NA_HOSTUNREACH;
+    if (error != EACCES && error != EPERM)
+        return NA_HOSTUNREACH;
+    hg_log_error("sm", "sm://%s cannot be reached: %s", na_sm_name_text(name),
+        strerror(error));
+    return NA_ACCESS;
 }
 
 /* ---- Packets ---- */

@@ -88,8 +88,11 @@ struct na_sm_policy {
 HG_PRIVATE na_return_t na_sm_policy_parse(
     const char *text, struct na_sm_policy *policy_p);
 
+/* Whether a user namespace's map (/proc/self/uid_map) has every user. */
+HG_PRIVATE bool na_sm_users_are_all(const char *map);
+
 /* Whether the other end of a connection may meet us, and its process.
- * NA_PERMISSION, logged. */
+ * NA_PERMISSION, logged; also where the number of a user tells nothing. */
 HG_PRIVATE na_return_t na_sm_policy_check(
     const struct na_sm_policy *policy, int fd, pid_t *pid_p);
 
@@ -98,7 +101,7 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     const char *rest, struct na_sm_name *name_p);
 
 /* Listen. NA_ADDRINUSE: somebody does already, or the path is another file;
- * NA_ADDRNOTAVAIL: no such place; NA_IO_ERROR. All logged. */
+ * NA_ADDRNOTAVAIL: no such place; NA_ACCESS; NA_IO_ERROR. All logged. */
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     const struct na_sm_policy *policy, struct stat *made_p, int *fd_p);
 
@@ -107,7 +110,8 @@ HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
 /* Connect, without waiting. NA_AGAIN: too many do, try again later;
- * NA_HOSTUNREACH: nobody listens; NA_PERMISSION, NA_IO_ERROR: logged. */
+ * NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS, NA_IO_ERROR:
+ * logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p);
 
 /* Send a packet with `count` of its descriptors, which stay the caller's.

@@ -323,7 +323,10 @@ static na_return_t na_sm_peer_epitaph(
         return NA_DISCONNECT;
     }
     if (lookups && addr->fate == NA_HOSTUNREACH)
-        hg_log_error("sm", "%s cannot be reached", name);
+        hg_log_error("sm", "%s cannot be reached: %s", name,
+            addr->why == 0 ? "what listens there gives no answer"
+                : addr->why == ECONNREFUSED ? "nobody listens there"
+                                            : strerror(addr->why));
     return addr->fate;
 }
 

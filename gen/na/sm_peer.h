@@ -106,6 +106,7 @@ struct na_sm_addr {
     bool has_lock;
     _Atomic int state; /* enum na_sm_state */
     na_return_t fate;  /* dying: what its lookups get */
+    int why;           /* the errno of a connect that failed; 0: it did not */
     int fd;            /* -1: none */
     pid_t pid;         /* of the peer, as long as the socket lives */
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */

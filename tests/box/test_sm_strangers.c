@@ -7,6 +7,8 @@
 #include "sm_ends.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -80,6 +82,7 @@ HG_TEST_ROLE(client)
 
     HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("refuse");
+    hg_test_allow_log("Permission denied");
     strangers_become(argv[0]);
     strangers_open(&end, "sm://", argv[1]);
     ret = ends_lookup(&end, argv[2], &addr);
@@ -128,6 +131,69 @@ HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
     strangers_meet(other, other, uid, NA_SUCCESS);
     strangers_meet("1,2,65532", other, uid, NA_SUCCESS);
     strangers_meet("1,2,3", other, uid, NA_PERMISSION);
+}
+
+/* In a namespace that knows no user, the one number of all others is that of
+ * whoever calls, and our own. */
+HG_TEST_ROLE(lost)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    hg_test_allow_log("");
+    if (unshare(CLONE_NEWUSER) != 0) {
+        hg_test_say_parent("alone");
+        return;
+    }
+    strangers_open(&end, "sm://", "");
+    hg_test_say_parent(NA_Error_to_string(ends_lookup(&end, argv[0], &addr)));
+    free(hg_test_hear_parent());
+    conform_close(&end);
+}
+
+HG_TEST(a_number_of_many_users_lets_nobody_in)
+{
+    struct hg_test_peer *server, *client;
+    char string[64], uid[16];
+    char *line;
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can be another user");
+    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
+    strangers_name(string);
+    server = hg_test_spawn("server", uid, "any-user", string, NULL);
+    free(hg_test_hear(server));
+    client = hg_test_spawn("lost", string, NULL);
+    line = hg_test_hear(client);
+    if (strcmp(line, "alone") != 0)
+        HG_CHECK_EQ_STR(line, NA_Error_to_string(NA_PERMISSION));
+    free(line);
+    hg_test_stop(client);
+    hg_test_stop(server);
+}
+
+/* What the system's rights refuse is told as such. */
+HG_TEST(a_folder_that_is_closed_is_told)
+{
+    struct hg_test_peer *client;
+    struct conform_end server;
+    char string[200], folder[180], uid[16];
+    char *line;
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can be another user");
+    (void) snprintf(folder, sizeof(folder), "%.150s/closed", hg_test_dir());
+    HG_CHECK(mkdir(folder, 0700) == 0);
+    (void) snprintf(string, sizeof(string), "sm://%s/x", folder);
+    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
+    ends_open(&server, string, 1000);
+    client = hg_test_spawn("client", uid, "", string, NULL);
+    line = hg_test_hear(client);
+    HG_CHECK_EQ_STR(line, NA_Error_to_string(NA_ACCESS));
+    free(line);
+    hg_test_stop(client);
+    conform_close(&server);
 }
 
 HG_TEST(a_policy_that_cannot_be_read_opens_nothing)

@@ -279,4 +279,26 @@ HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
     hostile_close(&victim);
 }
 
+/* ---- Users ---- */
+
+HG_TEST(sm_hostile_users_have_numbers_of_their_own)
+{
+    static const struct {
+        const char *map;
+        bool all;
+    } maps[] = {
+        {"         0          0 4294967295\n", true},
+        {"0 100000 65536\n", false},
+        {"0 1000 1\n1 100000 65535\n", false},
+        {"0 0 2147483648\n2147483648 2147483648 2147483647\n", true},
+        {"", false},
+        {"0 0", false},
+        {"x", false},
+    };
+    unsigned i;
+
+    for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+        HG_CHECK(na_sm_users_are_all(maps[i].map) == maps[i].all);
+}
+
 #endif
