@@ -379,7 +379,9 @@ struct na_init_info {
                                   count ("msg_dropped"), as sm does with what
                                   a dead peer left */
     unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000 */
-    unsigned int death_ms;     /* until a silent connection is dead; 5000 */
+    unsigned int death_ms;     /* until a silent connection is dead; 5000. Over
+                                  sm nothing is said to tell the living: a peer
+                                  lives as long as its process */
     size_t rma_frame_size;     /* emulated RMA: bytes in a frame; 512 KiB */
     size_t rma_window;         /* emulated RMA: bytes on their way to a peer;
                                   8 frames */
@@ -455,8 +457,11 @@ NA_EXPORT na_return_t NA_Context_destroy(
 /* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
  * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
  * more than lookup_ms, be it a host or a program of another kind;
- * NA_PROTOCOL_ERROR when it speaks another version. A peer that is there and
- * computes is waited for. `name` is copied. A malformed name is
+ * NA_PROTOCOL_ERROR when it speaks another version; NA_ACCESS when the system
+ * lets us not go there, NA_PERMISSION when the users of sm:// do not trust each
+ * other. A peer that is there and computes is waited for as long, or, where it
+ * answers by a thread of the transport's or of its own, longer. `name` is
+ * copied. A malformed name is
  * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,

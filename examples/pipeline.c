@@ -57,14 +57,14 @@ void pipeline_fini(struct pipeline *pipeline)
 
 /* Wait for a buffer's transfer, which a signal does not take back. One that
  * takes too long is: freeing its local handle ends it. */
-static hg_return_t pipeline_wait(
-    const struct pipeline *pipeline, struct pipeline_buffer *buffer)
+static hg_return_t pipeline_wait(const struct pipeline *pipeline,
+    struct pipeline_buffer *buffer, unsigned patience_s)
 {
     hg_status_t done = HG_FALSE;
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret = HG_TIMEOUT;
     unsigned seconds;
 
-    for (seconds = 0; !done && seconds < pipeline->patience_s; seconds++)
+    for (seconds = 0; !done && seconds < patience_s; seconds++)
         ret = HG_Bulk_wait(buffer->request, 1000, &done);
     if (!done && (ret == HG_TIMEOUT || ret == HG_INTR)) {
         pipeline_empty(buffer);
@@ -76,16 +76,19 @@ static hg_return_t pipeline_wait(
     return ret;
 }
 
-/* Wait for whatever is in flight; the first error, or `ret` if it is one. */
+/* Wait for whatever is in flight; the first error, or `ret` if it is one. After
+ * an error nothing is waited for any more. */
 static hg_return_t pipeline_drain(struct pipeline *pipeline, hg_return_t ret)
 {
     size_t i;
 
     for (i = 0; i < pipeline->count; i++) {
+        struct pipeline_buffer *buffer = &pipeline->buffers[i];
         hg_return_t late = HG_SUCCESS;
 
-        if (pipeline->buffers[i].size > 0)
-            late = pipeline_wait(pipeline, &pipeline->buffers[i]);
+        if (buffer->size > 0)
+            late = pipeline_wait(
+                pipeline, buffer, ret == HG_SUCCESS ? pipeline->patience_s : 0);
         if (ret == HG_SUCCESS)
             ret = late;
     }
@@ -140,7 +143,7 @@ hg_return_t pipeline_pull(struct pipeline *pipeline, na_addr_t addr,
 
         if (piece == 0)
             break; /* pieces are in order: this was the last */
-        ret = pipeline_wait(pipeline, buffer);
+        ret = pipeline_wait(pipeline, buffer, pipeline->patience_s);
         if (ret == HG_SUCCESS)
             ret = work(arg, buffer->data, piece, buffer->offset);
         if (ret == HG_SUCCESS)
@@ -163,7 +166,7 @@ hg_return_t pipeline_push(struct pipeline *pipeline, na_addr_t addr,
         size_t piece = pipeline_piece(pipeline, offset, size);
 
         if (buffer->size > 0)
-            ret = pipeline_wait(pipeline, buffer);
+            ret = pipeline_wait(pipeline, buffer, pipeline->patience_s);
         if (ret == HG_SUCCESS)
             ret = work(arg, buffer->data, piece, offset);
         if (ret == HG_SUCCESS)
