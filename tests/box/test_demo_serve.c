@@ -427,11 +427,12 @@ HG_TEST(a_file_belongs_to_who_opened_it)
 
 /* ---- A client that lives and moves nothing ---- */
 
-enum { STALL_PIECE = 4096, STALL_SIZE = 3 * STALL_PIECE + 100 };
+enum { STALL_PIECE = 4096, STALL_SIZE = 9 * STALL_PIECE + 100 };
 
 static struct pipeline stall_pipeline;
 static hg_return_t stall_ret;
 static unsigned stall_served;
+static time_t stall_seconds; /* that the server was held up */
 
 static hg_return_t stall_take(
     void *arg, void *data, size_t size, uint64_t offset)
@@ -446,10 +447,12 @@ static hg_return_t stall_take(
 static hg_return_t stall_serve(hg_handle_t handle)
 {
     hg_bulk_t origin = HG_BULK_NULL;
+    time_t begin = time(NULL);
 
     HG_CHECK_OK(HG_Handler_get_input(handle, &origin));
     stall_ret = pipeline_pull(&stall_pipeline, HG_Handler_get_addr(handle),
         origin, STALL_SIZE, stall_take, NULL);
+    stall_seconds = time(NULL) - begin;
     HG_CHECK_OK(HG_Handler_free_input(handle, &origin));
     HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
     stall_served++;
@@ -500,7 +503,7 @@ HG_TEST(who_stalls_is_given_up)
     serve.na_class = NA_Initialize("zmq+tcp://127.0.0.1", NA_TRUE);
     HG_CHECK_OK(HG_Init(serve.na_class));
     HG_CHECK(HG_Register("stall", hg_proc_hg_bulk_t, NULL, stall_serve) != 0);
-    HG_CHECK_OK(pipeline_init(&stall_pipeline, 2, STALL_PIECE));
+    HG_CHECK_OK(pipeline_init(&stall_pipeline, 8, STALL_PIECE));
     HG_CHECK_EQ_INT(stall_pipeline.patience_s, 10);
     stall_pipeline.patience_s = 1;
     HG_CHECK_OK(NA_Addr_self(serve.na_class, &serve.server));
@@ -510,6 +513,7 @@ HG_TEST(who_stalls_is_given_up)
     while (stall_served == 0)
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
     HG_CHECK_RET(stall_ret, HG_CANCELED);
+    HG_CHECK(stall_seconds < 8); /* once, not for each buffer */
     hg_test_say(staller, "go on");
     while (stall_served == 1)
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
