@@ -47,6 +47,13 @@
 #define NA_SM_MEM_HANDLE 40u /* bytes of a serialized handle */
 #define NA_SM_MEM_SEGMENTS ((na_size_t) 1 << 20) /* more have no slot */
 
+/* Whether a handle of a peer's memory has the segments. */
+enum na_sm_mem_state {
+    NA_SM_MEM_UNKNOWN,
+    NA_SM_MEM_LEARNING, /* one thread lays them down */
+    NA_SM_MEM_KNOWN
+};
+
 /* Memory, ours or a peer's. */
 struct na_sm_mem {
     struct na_mem_handle base;
@@ -54,7 +61,7 @@ struct na_sm_mem {
     /* A peer's. */
     uint64_t owner;      /* its incarnation */
     uint64_t mark;       /* of the key */
-    _Atomic bool known;  /* the segments were fetched; base has them */
+    _Atomic int known;   /* enum na_sm_mem_state; KNOWN: base has them */
     na_size_t described; /* their bytes */
 };
 

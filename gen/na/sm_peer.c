@@ -256,6 +256,7 @@ HG_PRIVATE void na_sm_peer_part(
     hg_lock(&addr->lock);
     while (atomic_load(&addr->touching) != 0) {
         hg_unlock(&addr->lock);
+        NA_SM_STEP();
         (void) sched_yield();
         hg_lock(&addr->lock);
     }

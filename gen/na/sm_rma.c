@@ -270,15 +270,37 @@ static na_return_t na_sm_rma_identify(const struct na_sm_touch *touch)
 
 /* ---- Descriptions ---- */
 
-/* Check what was fetched, and lay it down in the handle, unless another thread
- * has. Takes both arrays. */
+/* Lay down what was fetched, which is in order, unless another thread has.
+ * NA_AGAIN: another one is at it. Without a lock, since whoever ends the
+ * connection holds the class's while it waits for us. */
+static na_return_t na_sm_rma_lay_down(struct na_sm_mem *mem,
+    const struct na_sm_told *told, struct na_segment *segments,
+    na_offset_t *starts)
+{
+    int state = NA_SM_MEM_UNKNOWN;
+
+    NA_SM_STEP();
+    if (atomic_compare_exchange_strong(
+            &mem->known, &state, NA_SM_MEM_LEARNING)) {
+        mem->base.segments = segments;
+        mem->base.segment_count = told->count;
+        mem->described = told->size;
+        na_mem_core_of(&mem->base)->starts = starts;
+        atomic_store(&mem->known, NA_SM_MEM_KNOWN);
+        return NA_SUCCESS;
+    }
+    hg_mem_free(segments);
+    hg_mem_free(starts);
+    return state == NA_SM_MEM_KNOWN ? NA_SUCCESS : NA_AGAIN;
+}
+
+/* Check what was fetched, and lay it down in the handle. Takes both arrays. */
 static na_return_t na_sm_rma_learn(struct na_sm_class *self,
     struct na_sm_mem *mem, const struct na_sm_told *told,
     struct na_segment *segments, na_offset_t *starts)
 {
     na_size_t total = 0;
     uint32_t i;
-    bool late;
 
     for (i = 0; i < told->count; i++) {
         if (segments[i].size > told->size - total)
@@ -286,27 +308,12 @@ static na_return_t na_sm_rma_learn(struct na_sm_class *self,
         starts[i] = total;
         total += segments[i].size;
     }
-    if (i < told->count || total != told->size) {
-        hg_mem_free(segments);
-        hg_mem_free(starts);
-        self->base.core->count(&self->base, "rma_malformed", 1);
-        return NA_PROTOCOL_ERROR;
-    }
-    hg_lock(&self->lock);
-    late = atomic_load(&mem->known);
-    if (!late) {
-        mem->base.segments = segments;
-        mem->base.segment_count = told->count;
-        mem->described = total;
-        na_mem_core_of(&mem->base)->starts = starts;
-        atomic_store(&mem->known, true);
-    }
-    hg_unlock(&self->lock);
-    if (late) {
-        hg_mem_free(segments);
-        hg_mem_free(starts);
-    }
-    return NA_SUCCESS;
+    if (i == told->count && total == told->size)
+        return na_sm_rma_lay_down(mem, told, segments, starts);
+    hg_mem_free(segments);
+    hg_mem_free(starts);
+    self->base.core->count(&self->base, "rma_malformed", 1);
+    return NA_PROTOCOL_ERROR;
 }
 
 /* Fetch the segments of a peer's memory. */
@@ -476,7 +483,7 @@ static na_return_t na_sm_rma_work(
     if (HG_UNLIKELY(vm != NA_SM_VM_WORKS))
         ret = na_sm_rma_identify(touch);
     if (ret == NA_SUCCESS && touch->told.count != 1 && !rma->aimed) {
-        if (!atomic_load(&mem->known))
+        if (atomic_load(&mem->known) != NA_SM_MEM_KNOWN)
             ret = na_sm_rma_fetch(self, touch, mem);
         if (ret == NA_SUCCESS && touch->told.size != mem->described)
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two that meet between two steps of the transport sm, in an order that chance
+ * rarely brings about: the step of one waits until the other is there.
+ */
+#include "step.h"
+
+#include "conform/conform.h"
+
+struct between_pair {
+    struct conform_end owner;
+    struct conform_end user;
+    na_addr_t addr; /* of the owner, at the user */
+};
+
+static void between_turn(struct between_pair *pair)
+{
+    (void) conform_turn(pair->owner.na_class, pair->owner.context, 0);
+    (void) conform_turn(pair->user.na_class, pair->user.context, 0);
+}
+
+static void between_open(
+    struct between_pair *pair, const struct na_init_info *info)
+{
+    struct conform_call call;
+
+    memset(&call, 0, sizeof(call));
+    pair->owner.na_class = NA_Initialize_opt("sm://", NA_TRUE, info);
+    pair->user.na_class = NA_Initialize("sm://", NA_FALSE);
+    HG_CHECK(pair->owner.na_class != NULL && pair->user.na_class != NULL);
+    pair->owner.context = NA_Context_create(pair->owner.na_class);
+    pair->user.context = NA_Context_create(pair->user.na_class);
+    HG_CHECK_OK(NA_Addr_self(pair->owner.na_class, &pair->owner.self));
+    HG_CHECK_OK(NA_Addr_self(pair->user.na_class, &pair->user.self));
+    HG_CHECK_OK(NA_Addr_lookup(pair->user.na_class, pair->user.context,
+        conform_ended, &call, pair->owner.self->name, &call.id));
+    while (atomic_load(&call.ends) == 0)
+        between_turn(pair);
+    HG_CHECK_OK(call.ret);
+    pair->addr = call.addr;
+}
+
+static void between_close(struct between_pair *pair)
+{
+    HG_CHECK_OK(NA_Addr_free(pair->user.na_class, pair->addr));
+    conform_close(&pair->user);
+    conform_close(&pair->owner);
+}
+
+/* The other end, as the owner has it. */
+static struct na_sm_addr *between_user(struct between_pair *pair)
+{
+    return HG_CONTAINER_OF(
+        na_sm_of(pair->owner.na_class)->addrs.next, struct na_sm_addr, link);
+}
+
+/* ---- An end while segments are fetched ---- */
+
+static _Atomic bool between_fetched; /* and not yet laid down */
+static _Atomic bool between_parting;
+
+static void between_fetch(const char *function, unsigned line)
+{
+    (void) line;
+    if (strcmp(function, "na_sm_rma_lay_down") == 0) {
+        atomic_store(&between_fetched, true);
+        while (!atomic_load(&between_parting))
+            (void) sched_yield();
+    } else if (strcmp(function, "na_sm_peer_part") == 0) {
+        atomic_store(&between_parting, true);
+    }
+}
+
+struct between_get {
+    struct between_pair *pair;
+    na_mem_handle_t local;
+    na_mem_handle_t remote;
+    struct conform_call call;
+};
+
+static void *between_run(void *arg)
+{
+    struct between_get *get = (struct between_get *) arg;
+    struct conform_end *user = &get->pair->user;
+
+    HG_CHECK_OK(NA_Get(user->na_class, user->context, conform_ended, &get->call,
+        get->local, 0, get->remote, 0, 8192, get->pair->addr, &get->call.id));
+    return NULL;
+}
+
+/* Who polls ends the connection, and waits for a thread that has just fetched
+ * the description of memory: neither waits for ever. */
+HG_TEST(sm_step_between_fetching_segments_the_peer_ends)
+{
+    static unsigned char memory[3 * 4096], got[8192];
+    struct na_segment segments[2] = {{memory, 4096}, {memory + 8192, 4096}};
+    unsigned char bytes[NA_SM_RMA_HANDLE];
+    struct between_pair pair;
+    struct between_get get;
+    na_mem_handle_t mem;
+    pthread_t thread;
+    unsigned i;
+
+    hg_test_allow_log("");
+    memset(memory, 7, sizeof(memory));
+    between_open(&pair, NULL);
+    HG_CHECK_OK(NA_Mem_handle_create_segments(
+        pair.owner.na_class, segments, 2, NA_MEM_READ_ONLY, &mem));
+    HG_CHECK_OK(NA_Mem_register(pair.owner.na_class, mem));
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        pair.owner.na_class, bytes, sizeof(bytes), mem));
+    memset(&get, 0, sizeof(get));
+    get.pair = &pair;
+    HG_CHECK_OK(NA_Mem_handle_create(
+        pair.user.na_class, got, sizeof(got), NA_MEM_READWRITE, &get.local));
+    for (i = 0; i < 2; i++) { /* the first one brings the permit */
+        HG_CHECK_OK(NA_Mem_handle_deserialize(
+            pair.user.na_class, &get.remote, bytes, sizeof(bytes)));
+        if (i == 1)
+            break;
+        (void) between_run(&get);
+        while (atomic_load(&get.call.ends) == 0)
+            between_turn(&pair);
+        HG_CHECK_OK(get.call.ret);
+        HG_CHECK_OK(NA_Mem_handle_free(pair.user.na_class, get.remote));
+        memset(&get.call, 0, sizeof(get.call));
+    }
+    step_hook = between_fetch;
+    HG_CHECK(pthread_create(&thread, NULL, between_run, &get) == 0);
+    while (!atomic_load(&between_fetched))
+        (void) sched_yield();
+    HG_CHECK(shutdown(between_user(&pair)->fd, SHUT_RDWR) == 0);
+    while (na_sm_of(pair.user.na_class)->pairs > 0)
+        (void) conform_turn(pair.user.na_class, pair.user.context, 0);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    step_hook = NULL;
+    HG_CHECK_OK(conform_wait(&pair.user, &get.call));
+    HG_CHECK(got[0] == 7 && got[8191] == 7);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.user.na_class, get.remote));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.user.na_class, get.local));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.owner.na_class, mem));
+    between_close(&pair);
+}
