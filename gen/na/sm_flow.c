@@ -459,7 +459,7 @@ static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
         addr->idle = 0;
         na_sm_hint_clear(self->hints, slot);
         n = na_sm_flow_visit(self, addr);
-        if (n > 0)
+        if (n > 0 || atomic_load_explicit(&addr->held, memory_order_relaxed))
             na_sm_hint_set(self->hints, slot);
     }
     return n;

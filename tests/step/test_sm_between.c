@@ -141,3 +141,71 @@ HG_TEST(sm_step_between_fetching_segments_the_peer_ends)
     HG_CHECK_OK(NA_Mem_handle_free(pair.owner.na_class, mem));
     between_close(&pair);
 }
+
+/* ---- A message while its hint is lowered ---- */
+
+static struct between_pair *between_hinted;
+
+static void between_send(struct between_pair *pair)
+{
+    HG_CHECK_OK(NA_Msg_send_unexpected(pair->user.na_class, pair->user.context,
+        NULL, NULL, "x", 1, pair->addr, 1, NA_OP_ID_IGNORE));
+}
+
+static void between_lower(const char *function, unsigned line)
+{
+    (void) line;
+    if (strcmp(function, "na_sm_hint_clear") != 0)
+        return;
+    step_hook = NULL;
+    between_send(between_hinted);
+}
+
+static void between_receive(struct between_pair *pair)
+{
+    struct conform_call recv;
+    char got[8];
+    unsigned i;
+
+    HG_CHECK_OK(conform_recv(&pair->owner, &recv, false, got, sizeof(got), 0));
+    for (i = 0; i < 1000 && atomic_load(&recv.ends) == 0; i++)
+        between_turn(pair);
+    HG_CHECK_EQ_INT(atomic_load(&recv.ends), 1);
+    HG_CHECK_OK(recv.ret);
+    conform_free_addr(&pair->owner, &recv);
+}
+
+/* It finds no room, and comes once there is some, not only when all rings are
+ * looked at. */
+HG_TEST(sm_step_between_lowering_a_hint_a_message_is_held)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct between_pair pair;
+    struct na_sm_class *self;
+    struct na_sm_addr *from;
+    unsigned held = 0;
+
+    info.max_queue_bytes = 500;
+    between_open(&pair, &info);
+    self = na_sm_of(pair.owner.na_class);
+    from = between_user(&pair);
+    between_hinted = &pair;
+    do { /* one more than there is room for, then one less */
+        between_send(&pair);
+        held++;
+        between_turn(&pair);
+    } while (!atomic_load(&from->held));
+    between_receive(&pair);
+    held--;
+    while (atomic_load(&from->held))
+        between_turn(&pair);
+    step_hook = between_lower;
+    while (step_hook != NULL)
+        (void) conform_turn(pair.owner.na_class, pair.owner.context, 0);
+    held++;
+    HG_CHECK(atomic_load(&from->held));
+    self->scan_at = NA_SM_NEVER;
+    for (; held > 0; held--)
+        between_receive(&pair);
+    between_close(&pair);
+}
