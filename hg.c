@@ -10558,13 +10558,29 @@ static int na_sm_page_weaken(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* Whether a file may have that size: to exceed the limit is a signal, which
+ * ends most processes. */
+static bool na_sm_page_is_allowed(size_t size)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= size)
+        return true;
+    errno = EFBIG;
+    return false;
+}
+
 HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
 {
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int given, error;
     void *memory;
+    int fd;
 
+    if (!na_sm_page_is_allowed(size))
+        return false;
+    fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return false;
     NA_SM_STEP();
@@ -11053,7 +11069,6 @@ static struct na_sm_arena *na_sm_arena_grow(
 {
     struct na_sm_arena *arena = &arenas->arena[arenas->count];
     uint64_t size = arenas->next[read_only];
-    struct rlimit limit;
     void *base = NULL;
     uint64_t words;
 
@@ -11066,11 +11081,7 @@ static struct na_sm_arena *na_sm_arena_grow(
     arena->used = (uint64_t *) hg_mem_calloc(2 * (size_t) words, 8);
     if (arena->used == NULL)
         return NULL;
-    /* To exceed this limit is a signal, which ends most processes. */
-    errno = EFBIG;
-    if ((getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-            limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < size) ||
-        !na_sm_page_make(
+    if (!na_sm_page_make(
             "hg-arena", (size_t) size, read_only, &base, &arena->fd)) {
         if (!arenas->told)
             hg_log_info("sm",

@@ -230,7 +230,6 @@ static struct na_sm_arena *na_sm_arena_grow(
 {
     struct na_sm_arena *arena = &arenas->arena[arenas->count];
     uint64_t size = arenas->next[read_only];
-    struct rlimit limit;
     void *base = NULL;
     uint64_t words;
 
@@ -243,11 +242,7 @@ static struct na_sm_arena *na_sm_arena_grow(
     arena->used = (uint64_t *) hg_mem_calloc(2 * (size_t) words, 8);
     if (arena->used == NULL)
         return NULL;
-    /* To exceed this limit is a signal, which ends most processes. */
-    errno = EFBIG;
-    if ((getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-            limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < size) ||
-        !na_sm_page_make(
+    if (!na_sm_page_make(
             "hg-arena", (size_t) size, read_only, &base, &arena->fd)) {
         if (!arenas->told)
             hg_log_info("sm",

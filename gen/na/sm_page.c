@@ -41,13 +41,29 @@ static int na_sm_page_weaken(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* Whether a file may have that size: to exceed the limit is a signal, which
+ * ends most processes. */
+static bool na_sm_page_is_allowed(size_t size)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= size)
+        return true;
+    errno = EFBIG;
+    return false;
+}
+
 HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p)
 {
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int given, error;
     void *memory;
+    int fd;
 
+    if (!na_sm_page_is_allowed(size))
+        return false;
+    fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return false;
     NA_SM_STEP();

@@ -518,3 +518,31 @@ HG_TEST(a_limit_that_is_too_low_is_named)
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     conform_close(&end);
 }
+
+/* The same for the size of files, of which shared memory is one: to exceed it
+ * would be a signal. */
+HG_TEST(a_limit_of_file_sizes_ends_no_process)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_end server, end;
+    struct rlimit limit, low;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN];
+
+    hg_test_expect_log("File too large");
+    hg_test_allow_log("cannot open");
+    ends_open_info(&server, "sm://", NA_TRUE, &info);
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_OK(
+        NA_Addr_to_string(server.na_class, name, sizeof(name), server.self));
+    HG_CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    low = limit;
+    low.rlim_cur = 100000;
+    HG_CHECK(setrlimit(RLIMIT_FSIZE, &low) == 0);
+    HG_CHECK_RET(ends_lookup(&end, name, &addr), NA_IO_ERROR);
+    HG_CHECK(NA_Initialize("sm://", NA_TRUE) == NULL);
+    HG_CHECK_EQ_INT(hg_test_log_count("File too large"), 2);
+    HG_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    conform_close(&end);
+    conform_close(&server);
+}
