@@ -12026,11 +12026,12 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  * its connection was closed in order; one that was accepted stands for its
  * connection and is dead after it. Dying: the connection is gone; what its ring
  * still holds is delivered, then the address is buried. A goodbye that the peer
- * does not answer within death_ms, since it is stopped or computes, ends the
- * connection all the same, unless it was stopped in the middle of copying to or
- * from memory of ours: then the goodbye is said to have ended, and the
- * connection stays until the copy does or the peer dies, so that who withdraws
- * the memory knows. Two classes that dial each other have two pairs.
+ * does not answer, or follow by closing if it is its own and somebody waits for
+ * that, within death_ms, since it is stopped or computes, ends the connection
+ * all the same, unless it was stopped in the middle of copying to or from
+ * memory of ours: then the goodbye is said to have ended, and the connection
+ * stays until the copy does or the peer dies, so that who withdraws the memory
+ * knows. Two classes that dial each other have two pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
@@ -13623,6 +13624,8 @@ static na_return_t na_sm_flow_queue(
         na_sm_op_push(&addr->sends, op);
         if (ready)
             atomic_store(&addr->waiting, true);
+        if (na_sm_peer_state(addr) == NA_SM_LEAVING)
+            na_sm_peer_await_end(self, addr);
         ret = NA_SUCCESS;
     }
     na_sm_peer_unlock(self);
@@ -15414,9 +15417,8 @@ static void na_sm_door_late_answer(struct na_sm_class *self,
     na_sm_peer_take_ops(&left->closers, &addr->closers);
 }
 
-/* Those who did not; `tick`: when the next will be late. */
-static unsigned na_sm_door_late_answers(
-    struct na_sm_class *self, uint64_t now, uint64_t *tick)
+/* Those who did not. */
+static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
 {
     struct na_sm_door_waiters left;
     unsigned n = 0;
@@ -15429,10 +15431,8 @@ static unsigned na_sm_door_late_answers(
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
 
-        if (now < addr->deadline) {
-            *tick = na_sm_door_sooner(*tick, addr->deadline);
+        if (now < addr->deadline)
             break;
-        }
         na_sm_door_late_answer(self, addr, &left);
         n++;
     }
@@ -15449,7 +15449,7 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
     struct na_link *link, *next;
     unsigned n = na_sm_door_late_guests(self, now, &tick);
 
-    n += na_sm_door_late_answers(self, now, &tick);
+    n += na_sm_door_late_answers(self, now);
     hg_lock(&self->lock);
     for (link = self->dialling.next; link != &self->dialling;) {
         struct na_sm_addr *addr =
@@ -15468,6 +15468,11 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
             tick, na_sm_door_sooner(addr->deadline, addr->retry));
         link = next;
     }
+    /* Others may have begun to wait for an end meanwhile. */
+    if (!hg_list_is_empty(&self->closing))
+        tick = na_sm_door_sooner(tick,
+            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn)
+                ->deadline);
     self->tick =
         self->pairs > 0 ? na_sm_door_sooner(tick, self->scan_at) : tick;
     /* Another thread may sleep, until later than this. */
@@ -15883,6 +15888,8 @@ static na_return_t na_sm_find(
             na_sm_op_push(&addr->lookups, op);
             if (na_sm_peer_state(addr) == NA_SM_IDLE)
                 na_sm_peer_dial(self, addr);
+            else if (na_sm_peer_state(addr) == NA_SM_LEAVING)
+                na_sm_peer_await_end(self, addr);
         }
     }
     na_sm_peer_unlock(self);

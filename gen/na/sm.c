@@ -359,6 +359,8 @@ static na_return_t na_sm_find(
             na_sm_op_push(&addr->lookups, op);
             if (na_sm_peer_state(addr) == NA_SM_IDLE)
                 na_sm_peer_dial(self, addr);
+            else if (na_sm_peer_state(addr) == NA_SM_LEAVING)
+                na_sm_peer_await_end(self, addr);
         }
     }
     na_sm_peer_unlock(self);

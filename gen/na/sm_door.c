@@ -542,9 +542,8 @@ static void na_sm_door_late_answer(struct na_sm_class *self,
     na_sm_peer_take_ops(&left->closers, &addr->closers);
 }
 
-/* Those who did not; `tick`: when the next will be late. */
-static unsigned na_sm_door_late_answers(
-    struct na_sm_class *self, uint64_t now, uint64_t *tick)
+/* Those who did not. */
+static unsigned na_sm_door_late_answers(struct na_sm_class *self, uint64_t now)
 {
     struct na_sm_door_waiters left;
     unsigned n = 0;
@@ -557,10 +556,8 @@ static unsigned na_sm_door_late_answers(
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn);
 
-        if (now < addr->deadline) {
-            *tick = na_sm_door_sooner(*tick, addr->deadline);
+        if (now < addr->deadline)
             break;
-        }
         na_sm_door_late_answer(self, addr, &left);
         n++;
     }
@@ -577,7 +574,7 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
     struct na_link *link, *next;
     unsigned n = na_sm_door_late_guests(self, now, &tick);
 
-    n += na_sm_door_late_answers(self, now, &tick);
+    n += na_sm_door_late_answers(self, now);
     hg_lock(&self->lock);
     for (link = self->dialling.next; link != &self->dialling;) {
         struct na_sm_addr *addr =
@@ -596,6 +593,11 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
             tick, na_sm_door_sooner(addr->deadline, addr->retry));
         link = next;
     }
+    /* Others may have begun to wait for an end meanwhile. */
+    if (!hg_list_is_empty(&self->closing))
+        tick = na_sm_door_sooner(tick,
+            HG_CONTAINER_OF(self->closing.next, struct na_sm_addr, turn)
+                ->deadline);
     self->tick =
         self->pairs > 0 ? na_sm_door_sooner(tick, self->scan_at) : tick;
     /* Another thread may sleep, until later than this. */

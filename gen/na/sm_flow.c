@@ -200,6 +200,8 @@ static na_return_t na_sm_flow_queue(
         na_sm_op_push(&addr->sends, op);
         if (ready)
             atomic_store(&addr->waiting, true);
+        if (na_sm_peer_state(addr) == NA_SM_LEAVING)
+            na_sm_peer_await_end(self, addr);
         ret = NA_SUCCESS;
     }
     na_sm_peer_unlock(self);

@@ -14,11 +14,12 @@
  * its connection was closed in order; one that was accepted stands for its
  * connection and is dead after it. Dying: the connection is gone; what its ring
  * still holds is delivered, then the address is buried. A goodbye that the peer
- * does not answer within death_ms, since it is stopped or computes, ends the
- * connection all the same, unless it was stopped in the middle of copying to or
- * from memory of ours: then the goodbye is said to have ended, and the
- * connection stays until the copy does or the peer dies, so that who withdraws
- * the memory knows. Two classes that dial each other have two pairs.
+ * does not answer, or follow by closing if it is its own and somebody waits for
+ * that, within death_ms, since it is stopped or computes, ends the connection
+ * all the same, unless it was stopped in the middle of copying to or from
+ * memory of ours: then the goodbye is said to have ended, and the connection
+ * stays until the copy does or the peer dies, so that who withdraws the memory
+ * knows. Two classes that dial each other have two pairs.
  *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.

@@ -378,6 +378,62 @@ HG_TEST(a_goodbye_need_not_be_answered)
     conform_close(&end);
 }
 
+/* The address that a message comes from. */
+static na_addr_t death_source(
+    struct conform_end *server, struct conform_end *end, na_addr_t addr)
+{
+    struct conform_call recv;
+    char got[8];
+
+    HG_CHECK_OK(conform_recv(server, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(NA_Msg_send_unexpected(end->na_class, end->context, NULL, NULL,
+        "x", 1, addr, 1, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(conform_wait(server, &recv));
+    return recv.addr;
+}
+
+/* A peer that says goodbye and then is busy: whoever looks it up, or sends,
+ * waits for the end of the connection, and no longer than for its death. */
+HG_TEST(a_goodbye_that_is_not_finished_ends_too)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_end server, end;
+    struct conform_call term, wait;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr = NA_ADDR_NULL, source;
+    unsigned round;
+
+    info.death_ms = 100;
+    info.lookup_ms = 100;
+    for (round = 0; round < 2; round++) {
+        hg_test_allow_log("");
+        death_listen_string(name);
+        ends_open_info(&server, name, NA_TRUE, &info);
+        ends_name(&server, server.self, name);
+        ends_open_info(&end, "sm://", NA_FALSE, &info);
+        HG_CHECK_OK(sm_meet(&end, &server, name, &addr));
+        source = death_source(&server, &end, addr);
+        memset(&term, 0, sizeof(term));
+        HG_CHECK_OK(NA_Addr_terminate(server.na_class, server.context,
+            conform_ended, &term, source, NA_OP_ID_IGNORE));
+        conform_idle(&end); /* it hears that, and agrees */
+        memset(&wait, 0, sizeof(wait));
+        if (round == 0)
+            HG_CHECK_OK(NA_Addr_lookup(end.na_class, end.context, conform_ended,
+                &wait, name, &wait.id));
+        else
+            HG_CHECK_OK(NA_Msg_send_unexpected(end.na_class, end.context,
+                conform_ended, &wait, "x", 1, addr, 1, &wait.id));
+        HG_CHECK_RET(conform_wait(&end, &wait),
+            round == 0 ? NA_HOSTUNREACH : NA_DISCONNECT);
+        HG_CHECK_OK(conform_wait(&server, &term));
+        HG_CHECK_OK(NA_Addr_free(server.na_class, source));
+        HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+        conform_close(&end);
+        conform_close(&server);
+    }
+}
+
 /* While a call is under way that a send began; what was sent arrives first. */
 HG_TEST(a_goodbye_may_come_before_the_connection)
 {

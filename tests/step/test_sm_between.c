@@ -26,7 +26,7 @@ static void between_open(
 
     memset(&call, 0, sizeof(call));
     pair->owner.na_class = NA_Initialize_opt("sm://", NA_TRUE, info);
-    pair->user.na_class = NA_Initialize("sm://", NA_FALSE);
+    pair->user.na_class = NA_Initialize_opt("sm://", NA_FALSE, info);
     HG_CHECK(pair->owner.na_class != NULL && pair->user.na_class != NULL);
     pair->owner.context = NA_Context_create(pair->owner.na_class);
     pair->user.context = NA_Context_create(pair->user.na_class);
@@ -144,7 +144,8 @@ HG_TEST(sm_step_between_fetching_segments_the_peer_ends)
 
 /* ---- A message while its hint is lowered ---- */
 
-static struct between_pair *between_hinted;
+static struct between_pair *between_now;
+static struct conform_call between_goodbye;
 
 static void between_send(struct between_pair *pair)
 {
@@ -158,7 +159,7 @@ static void between_lower(const char *function, unsigned line)
     if (strcmp(function, "na_sm_hint_clear") != 0)
         return;
     step_hook = NULL;
-    between_send(between_hinted);
+    between_send(between_now);
 }
 
 static void between_receive(struct between_pair *pair)
@@ -189,7 +190,7 @@ HG_TEST(sm_step_between_lowering_a_hint_a_message_is_held)
     between_open(&pair, &info);
     self = na_sm_of(pair.owner.na_class);
     from = between_user(&pair);
-    between_hinted = &pair;
+    between_now = &pair;
     do { /* one more than there is room for, then one less */
         between_send(&pair);
         held++;
@@ -207,5 +208,47 @@ HG_TEST(sm_step_between_lowering_a_hint_a_message_is_held)
     self->scan_at = NA_SM_NEVER;
     for (; held > 0; held--)
         between_receive(&pair);
+    between_close(&pair);
+}
+
+/* ---- A goodbye while others are dialled ---- */
+
+static void between_leave(const char *function, unsigned line)
+{
+    struct conform_end *user = &between_now->user;
+
+    (void) line;
+    if (strcmp(function, "na_sm_connect") != 0)
+        return;
+    step_hook = NULL;
+    HG_CHECK_OK(NA_Addr_terminate(user->na_class, user->context, conform_ended,
+        &between_goodbye, between_now->addr, &between_goodbye.id));
+}
+
+/* Who polls has looked at the goodbyes already, and yet comes back in time for
+ * this one, which is not answered. */
+HG_TEST(sm_step_between_dialling_a_goodbye_begins)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct between_pair pair;
+    struct conform_call call;
+
+    hg_test_allow_log("");
+    info.death_ms = 100;
+    between_open(&pair, &info);
+    na_sm_of(pair.user.na_class)->scan_at = NA_SM_NEVER;
+    between_now = &pair;
+    memset(&call, 0, sizeof(call));
+    step_hook = between_leave;
+    HG_CHECK_OK(NA_Addr_lookup(pair.user.na_class, pair.user.context,
+        conform_ended, &call, "sm://nobody-is-here", &call.id));
+    while (step_hook != NULL)
+        (void) conform_turn(pair.user.na_class, pair.user.context, 0);
+    HG_CHECK(na_sm_of(pair.user.na_class)->tick <=
+        na_sm_addr_of(pair.addr)->deadline);
+    HG_CHECK_RET(conform_wait(&pair.user, &call), NA_HOSTUNREACH);
+    while (atomic_load(&between_goodbye.ends) == 0)
+        between_turn(&pair);
+    HG_CHECK_OK(between_goodbye.ret);
     between_close(&pair);
 }
