@@ -15131,13 +15131,13 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
 {
     hg_lock(&self->lock);
     hg_list_remove(&guest->link);
-    hg_unlock(&self->lock);
-    self->guest_count--;
-    NA_SM_STEP();
     if (guest->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
         (void) close(guest->fd);
     }
+    hg_unlock(&self->lock);
+    self->guest_count--;
+    NA_SM_STEP();
     hg_mem_free(guest);
 }
 
@@ -15180,12 +15180,12 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     ret = na_sm_door_watch(self, guest->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         goto part;
+    hg_lock(&self->lock); /* a child of fork closes what is on a list */
     addr->fd = guest->fd;
     guest->fd = -1;
-    NA_SM_STEP();
-    hg_lock(&self->lock);
     hg_list_push(&self->addrs, &addr->link);
     hg_unlock(&self->lock);
+    NA_SM_STEP();
     na_sm_peer_open(self, addr);
     return NA_SUCCESS;
 
@@ -15831,9 +15831,6 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
     struct na_link *link;
 
     (void) linger_ms;
-    hg_lock(&na_sm_live_lock);
-    hg_list_remove(&self->live);
-    hg_unlock(&na_sm_live_lock);
     na_sm_door_close(self);
     hg_lock(&self->lock);
     while ((link = hg_list_pop(&self->addrs)) != NULL) {
@@ -15850,7 +15847,11 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         hg_lock(&self->lock);
     }
     hg_unlock(&self->lock);
+    /* Until the last descriptor is closed a child of fork is to find them. */
+    hg_lock(&na_sm_live_lock);
+    hg_list_remove(&self->live);
     na_sm_shut(self);
+    hg_unlock(&na_sm_live_lock);
 }
 
 /* ---- Addresses ---- */

@@ -302,9 +302,6 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
     struct na_link *link;
 
     (void) linger_ms;
-    hg_lock(&na_sm_live_lock);
-    hg_list_remove(&self->live);
-    hg_unlock(&na_sm_live_lock);
     na_sm_door_close(self);
     hg_lock(&self->lock);
     while ((link = hg_list_pop(&self->addrs)) != NULL) {
@@ -321,7 +318,11 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         hg_lock(&self->lock);
     }
     hg_unlock(&self->lock);
+    /* Until the last descriptor is closed a child of fork is to find them. */
+    hg_lock(&na_sm_live_lock);
+    hg_list_remove(&self->live);
     na_sm_shut(self);
+    hg_unlock(&na_sm_live_lock);
 }
 
 /* ---- Addresses ---- */

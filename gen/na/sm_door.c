@@ -256,13 +256,13 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
 {
     hg_lock(&self->lock);
     hg_list_remove(&guest->link);
-    hg_unlock(&self->lock);
-    self->guest_count--;
-    NA_SM_STEP();
     if (guest->fd >= 0) {
         (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
         (void) close(guest->fd);
     }
+    hg_unlock(&self->lock);
+    self->guest_count--;
+    NA_SM_STEP();
     hg_mem_free(guest);
 }
 
@@ -305,12 +305,12 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     ret = na_sm_door_watch(self, guest->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         goto part;
+    hg_lock(&self->lock); /* a child of fork closes what is on a list */
     addr->fd = guest->fd;
     guest->fd = -1;
-    NA_SM_STEP();
-    hg_lock(&self->lock);
     hg_list_push(&self->addrs, &addr->link);
     hg_unlock(&self->lock);
+    NA_SM_STEP();
     na_sm_peer_open(self, addr);
     return NA_SUCCESS;
 

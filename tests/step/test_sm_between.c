@@ -7,6 +7,8 @@
 
 #include "conform/conform.h"
 
+#include <sys/wait.h>
+
 struct between_pair {
     struct conform_end owner;
     struct conform_end user;
@@ -251,4 +253,70 @@ HG_TEST(sm_step_between_dialling_a_goodbye_begins)
         between_turn(&pair);
     HG_CHECK_OK(between_goodbye.ret);
     between_close(&pair);
+}
+
+/* ---- A fork while sockets come and go ---- */
+
+static const char *between_place;
+static int between_sockets; /* that a child may have */
+
+static int between_count_sockets(void)
+{
+    struct stat what;
+    int n = 0, fd;
+
+    for (fd = 0; fd < 256; fd++)
+        n += fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode);
+    return n;
+}
+
+static void between_fork(const char *function, unsigned line)
+{
+    int status = 0;
+    pid_t child;
+
+    (void) line;
+    if (strcmp(function, between_place) != 0)
+        return;
+    step_hook = NULL;
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0)
+        _exit(between_count_sockets() == between_sockets ? 0 : 1);
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    HG_CHECK_EQ_INT(status, 0);
+}
+
+/* A child that kept one would hide its parent's death. */
+HG_TEST(sm_step_between_meeting_and_being_known_a_child_is_born)
+{
+    struct between_pair pair;
+
+    between_sockets = between_count_sockets();
+    between_place = "na_sm_door_admit";
+    step_hook = between_fork;
+    between_open(&pair, NULL);
+    HG_CHECK(step_hook == NULL);
+    between_close(&pair);
+}
+
+HG_TEST(sm_step_between_two_ends_of_a_class_a_child_is_born)
+{
+    struct between_pair pair;
+    int guest = -1;
+
+    between_sockets = between_count_sockets() + 1; /* the guest's own */
+    between_place = "na_sm_door_drop";
+    between_open(&pair, NULL);
+    HG_CHECK_OK(na_sm_connect(&na_sm_of(pair.owner.na_class)->where, &guest));
+    while (na_sm_of(pair.owner.na_class)->guest_count == 0)
+        between_turn(&pair);
+    HG_CHECK_OK(NA_Addr_free(pair.user.na_class, pair.addr));
+    HG_CHECK_OK(NA_Addr_free(pair.owner.na_class, pair.owner.self));
+    HG_CHECK_OK(NA_Context_destroy(pair.owner.na_class, pair.owner.context));
+    step_hook = between_fork;
+    HG_CHECK_OK(NA_Finalize(pair.owner.na_class));
+    HG_CHECK(step_hook == NULL);
+    HG_CHECK(close(guest) == 0);
+    conform_close(&pair.user);
 }
