@@ -94,6 +94,7 @@ struct na_load {
     uint64_t arrived; /* na_class_core.arrived then */
     uint64_t batch;   /* what came before such moments, smoothed */
     uint64_t crowded; /* until then others want the processor */
+    bool taken;       /* the last yield took long */
 };
 
 struct na_context_core {

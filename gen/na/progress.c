@@ -19,8 +19,10 @@
 #define NA_PROGRESS_CROWDED (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_CROWDED_FOR (30u * HG_CLOCK_MS)
 
-/* The same for who spins, and gives the processor up only so often: to nobody
- * takes a microsecond, to somebody who spins as well as long as that one. */
+/* For who spins, and gives the processor up only so often: to nobody takes a
+ * microsecond, to somebody who spins as well as long as that one. An interrupt,
+ * or the host of a virtual machine, takes as long now and then: only twice in a
+ * row is a sign. */
 #define NA_PROGRESS_YIELD (HG_CLOCK_MS / 100)
 #define NA_PROGRESS_TAKEN (HG_CLOCK_MS / 200)
 
@@ -226,14 +228,12 @@ static uint64_t na_progress_window(const struct na_class_core *core)
     return (uint64_t) core->info.spin_us * 1000;
 }
 
-/* Let others have the processor, and see whether they want it: then who yields
- * it waits longer than who is woken. */
-static void na_progress_yield(
-    struct na_context_core *context, uint64_t now, uint64_t crowded)
+/* Let others have the processor. Whether they took it for longer than that:
+ * then who yields it waits longer than who is woken. */
+static bool na_progress_yield(uint64_t now, uint64_t longest)
 {
     (void) sched_yield();
-    if (hg_clock_now() - now > crowded)
-        context->load.crowded = now + NA_PROGRESS_CROWDED_FOR;
+    return hg_clock_now() - now > longest;
 }
 
 /* Let a little time pass, awake. `yield_at` is when it is time for others. */
@@ -241,14 +241,20 @@ static void na_progress_pause(
     struct na_context_core *context, uint64_t now, uint64_t *yield_at)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    struct na_load *load = &context->load;
     unsigned i;
 
     if ((core->ops.caps & NA_CAP_YIELD) != 0) {
-        na_progress_yield(context, now, NA_PROGRESS_CROWDED);
+        if (na_progress_yield(now, NA_PROGRESS_CROWDED))
+            load->crowded = now + NA_PROGRESS_CROWDED_FOR;
         return;
     }
     if (now >= *yield_at) {
-        na_progress_yield(context, now, NA_PROGRESS_TAKEN);
+        bool taken = na_progress_yield(now, NA_PROGRESS_TAKEN);
+
+        if (taken && load->taken)
+            load->crowded = now + NA_PROGRESS_CROWDED_FOR;
+        load->taken = taken;
         *yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
         return;
     }

@@ -948,6 +948,44 @@ HG_TEST(who_waits_awake_leaves_the_processor_to_others)
 }
 #endif
 
+/* A processor that comes back late once was interrupted; twice, others want
+ * it; and so they do the next time, unless it came back at once meanwhile. */
+HG_TEST(one_late_yield_is_no_crowd)
+{
+    struct na_context_core *core;
+    na_context_t *context;
+    na_class_t *na_class;
+    uint64_t ago, at;
+
+    na_class = NA_Initialize("self://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    core = na_context_core_of(context);
+    ago = hg_clock_now() - HG_CLOCK_MS; /* as if it took so long */
+    at = 0;
+    na_progress_pause(core, ago, &at);
+    HG_CHECK(at > ago);
+    HG_CHECK_EQ_U64(core->load.crowded, 0);
+    at = 0;
+    na_progress_pause(core, ago, &at);
+    HG_CHECK_EQ_U64(core->load.crowded, ago + NA_PROGRESS_CROWDED_FOR);
+    core->load.crowded = 0;
+    at = 0;
+    na_progress_pause(core, ago, &at);
+    HG_CHECK_EQ_U64(core->load.crowded, ago + NA_PROGRESS_CROWDED_FOR);
+    do {
+        at = 0;
+        na_progress_pause(core, hg_clock_now(), &at);
+    } while (core->load.taken);
+    core->load.crowded = 0;
+    at = 0;
+    na_progress_pause(core, ago, &at);
+    HG_CHECK_EQ_U64(core->load.crowded, 0);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* ---- The order of slots ---- */
 
 HG_TEST(slots_are_called_in_their_order)
