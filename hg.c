@@ -15567,6 +15567,7 @@ static pthread_once_t na_sm_fork_once = PTHREAD_ONCE_INIT;
 struct na_sm_context {
     struct na_context base;
     bool sleeping; /* counted in class->sleepers */
+    bool slept;    /* or may have, since wait_begin */
 };
 
 /* ---- Fork ---- */
@@ -16131,8 +16132,9 @@ static unsigned na_sm_poll(struct na_context *context)
     n = na_loop_poll(&self->loop, &self->base);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
-    if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0 ||
-        atomic_load_explicit(&self->rung, memory_order_relaxed)) {
+    /* What was rung for is found without its bell, which is eaten later: who
+     * waits for what was found is not to wait for that. */
+    if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
         uint64_t now = hg_clock_now();
 
         if (now >= self->look_at || atomic_exchange(&self->rung, false))
@@ -16186,13 +16188,17 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
     NA_SM_STEP();
-    busy = na_sm_flow_has_work(self) || na_sm_rma_has_work(self) ||
-        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
+    busy = atomic_load(&self->rung) || na_sm_flow_has_work(self) ||
+        na_sm_rma_has_work(self) || !hg_list_is_empty(&self->dying) ||
+        self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
     hg_unlock(&self->lock);
     NA_SM_STEP();
-    return busy || na_loop_has_work(&self->loop) ? NA_FALSE : NA_TRUE;
+    if (busy || na_loop_has_work(&self->loop))
+        return NA_FALSE;
+    context->slept = true;
+    return NA_TRUE;
 }
 
 static void na_sm_wait_end(struct na_context *base)
@@ -16207,7 +16213,11 @@ static void na_sm_wait_end(struct na_context *base)
     context->sleeping = false;
     hg_unlock(&self->lock);
     NA_SM_STEP();
-    atomic_store(&self->rung, true); /* its bells are to be eaten */
+    /* Its bells are to be eaten before the next sleep. One that came although
+     * there was no sleep ends that one at once. */
+    if (context->slept)
+        atomic_store(&self->rung, true);
+    context->slept = false;
 }
 
 static void na_sm_context_destroy(struct na_context *context)

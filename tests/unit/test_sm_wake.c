@@ -58,10 +58,43 @@ HG_TEST_WHERE(sm_wake_is_passed_on_by_who_leaves_work, wake_has_fd)
         HG_CHECK_OK(NA_Msg_send_unexpected(two.na_class, two.context, NULL,
             NULL, "x", 1, two.peer, 1, NA_OP_ID_IGNORE));
     HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
-    atomic_store(&na_sm_of(one.na_class)->rung, true); /* look at the bells */
+    na_sm_of(one.na_class)->polls = NA_SM_LOOK_POLLS - 1; /* look at bells */
+    atomic_store(&na_sm_of(one.na_class)->rung, true);
     (void) NA_Progress(one.na_class, one.context, 0);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
     HG_CHECK_OK(NA_Context_destroy(one.na_class, sleeper));
+    wake_close(&one);
+    wake_close(&two);
+}
+
+/* Who is woken has what came before it eats the bell, and has eaten that before
+ * it sleeps again. */
+HG_TEST_WHERE(sm_wake_brings_news_before_the_bell_is_eaten, wake_has_fd)
+{
+    struct wake_side one, two;
+    struct pollfd fd = {-1, POLLIN, 0};
+    unsigned i;
+
+    wake_open(&one, NA_WAIT_BLOCK, 1);
+    wake_open(&two, NA_WAIT_BLOCK, 2);
+    wake_meet(&two, &one);
+    wake_meet(&one, &two);
+    wake_put_off_scans(&one);
+    fd.fd = NA_Poll_get_fd(one.na_class, one.context);
+    for (i = 0; i < 3; i++) {
+        while (NA_Poll_try_wait(one.na_class, one.context) != NA_TRUE)
+            wake_turn(&one, 0);
+        HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
+        na_sm_of(one.na_class)->polls = 0;
+        HG_CHECK_OK(NA_Msg_send_unexpected(two.na_class, two.context, NULL,
+            NULL, "x", 1, two.peer, 1, NA_OP_ID_IGNORE));
+        HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
+        wake_turn(&one, 0);
+        HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
+        HG_CHECK(NA_Poll_try_wait(one.na_class, one.context) == NA_FALSE);
+        wake_turn(&one, 0);
+        HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
+    }
     wake_close(&one);
     wake_close(&two);
 }
