@@ -1242,15 +1242,51 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 HG_GEN_INLINE_STEP(2, uint16_t)
 HG_GEN_INLINE_STEP(4, uint32_t)
 HG_GEN_INLINE_STEP(8, uint64_t)
-#define HG_GEN_NUMBER_int16_t ~, hg_gen_step_2
-#define HG_GEN_NUMBER_uint16_t ~, hg_gen_step_2
-#define HG_GEN_NUMBER_int32_t ~, hg_gen_step_4
-#define HG_GEN_NUMBER_uint32_t ~, hg_gen_step_4
-#define HG_GEN_NUMBER_float ~, hg_gen_step_4
-#define HG_GEN_NUMBER_int64_t ~, hg_gen_step_8
-#define HG_GEN_NUMBER_uint64_t ~, hg_gen_step_8
-#define HG_GEN_NUMBER_double ~, hg_gen_step_8
+#define HG_GEN_NUMBER_int16_t ~, hg_gen_step_2, 2u
+#define HG_GEN_NUMBER_uint16_t ~, hg_gen_step_2, 2u
+#define HG_GEN_NUMBER_int32_t ~, hg_gen_step_4, 4u
+#define HG_GEN_NUMBER_uint32_t ~, hg_gen_step_4, 4u
+#define HG_GEN_NUMBER_float ~, hg_gen_step_4, 4u
+#define HG_GEN_NUMBER_int64_t ~, hg_gen_step_8, 8u
+#define HG_GEN_NUMBER_uint64_t ~, hg_gen_step_8, 8u
+#define HG_GEN_NUMBER_double ~, hg_gen_step_8, 8u
+
+/* A struct declared here that has nothing but numbers, and no gap, lies in
+ * memory as on the wire: one step for all. False: it takes one for each. */
+static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
+{
+    struct hg_proc_room *room =
+        HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc));
+    unsigned char *at;
+    if (room == HG_CAST(struct hg_proc_room *, 0))
+        return 0;
+    if (room->end - room->pos < bytes)
+        return room->op == HG_FREE;
+    at = room->data + room->pos;
+    room->pos += bytes;
+    if (room->op == HG_ENCODE)
+        __builtin_memcpy(at, data, bytes);
+    else
+        __builtin_memcpy(data, at, bytes);
+    return 1;
+}
+#define HG_GEN_WHOLE(fields) \
+    (HG_GEN_SIZES(fields) == sizeof(*hg_data) && \
+        hg_gen_step_whole(proc, data, sizeof(*hg_data)))
+
+/* What a field adds to the size of such a struct: one that is no number, more
+ * than any has. */
+#define HG_GEN_SIZE(type) +HG_GEN_SIZE_OF(type) HG_GEN_SIZE_NAME
+#define HG_GEN_SIZE_NAME(field)
+#define HG_GEN_SIZE_OF(type) \
+    HG_GEN_PICK_SIZE(HG_GEN_NUMBER_##type, ~, (sizeof(*hg_data) + 1), 0)
+#define HG_GEN_PICK_SIZE(maybe, none, size, rest) \
+    HG_GEN_THIRD(maybe, none, size, rest)
+#define HG_GEN_THIRD(first, second, third, ...) third
 #endif
+#endif
+#ifndef HG_GEN_WHOLE
+#define HG_GEN_WHOLE(fields) 0
 #endif
 
 /* Walk a sequence: each macro handles one element and names the other, so
@@ -1265,6 +1301,11 @@ HG_GEN_INLINE_STEP(8, uint64_t)
 #define HG_GEN_CHECK_B(field) HG_GEN_CHECK field HG_GEN_CHECK_A
 #define HG_GEN_CHECK_A_END
 #define HG_GEN_CHECK_B_END
+#define HG_GEN_SIZES(fields) HG_GEN_END(HG_GEN_SIZE_A fields)
+#define HG_GEN_SIZE_A(field) HG_GEN_SIZE field HG_GEN_SIZE_B
+#define HG_GEN_SIZE_B(field) HG_GEN_SIZE field HG_GEN_SIZE_A
+#define HG_GEN_SIZE_A_END
+#define HG_GEN_SIZE_B_END
 #define HG_GEN_STEPS(fields) HG_GEN_END(HG_GEN_STEP_A fields)
 #define HG_GEN_STEP_A(field) HG_GEN_STEP field HG_GEN_STEP_B
 #define HG_GEN_STEP_B(field) HG_GEN_STEP field HG_GEN_STEP_A
@@ -1281,7 +1322,7 @@ HG_GEN_INLINE_STEP(8, uint64_t)
 #endif
 
 /* hg_proc_raw refuses a NULL, with a log line, unless freeing. */
-#define MERCURY_GEN_STRUCT_PROC(name, fields) \
+#define HG_GEN_FUNCTION(name, fields, whole) \
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
         hg_proc_t proc, void *data) \
     { \
@@ -1290,15 +1331,19 @@ HG_GEN_INLINE_STEP(8, uint64_t)
         HG_GEN_CHECKS(fields) \
         if (hg_data == NULL) \
             return hg_proc_raw(proc, NULL, 1); \
+        if (whole) \
+            return HG_SUCCESS; \
         HG_GEN_STEPS(fields) \
         return hg_ret; \
     }
+
+#define MERCURY_GEN_STRUCT_PROC(name, fields) HG_GEN_FUNCTION(name, fields, 0)
 
 #define MERCURY_GEN_PROC(name, fields) \
     typedef struct { \
         HG_GEN_DECLS(fields) \
     } name; \
-    MERCURY_GEN_STRUCT_PROC(name, fields)
+    HG_GEN_FUNCTION(name, fields, HG_GEN_WHOLE(fields))
 
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 

@@ -339,3 +339,95 @@ HG_TEST(macros_numbers_stop_where_room_ends)
     HG_CHECK_RET(
         hg_proc_macros_numbers_t(HG_PROC_NULL, &numbers), HG_INVALID_ARG);
 }
+
+/* ---- Structs of numbers alone, which take one step ---- */
+
+/* clang-format off */
+MERCURY_GEN_PROC(macros_plain_t,
+    ((uint32_t)(a))((int16_t)(b))((uint16_t)(c))((int64_t)(d))((double)(e)))
+MERCURY_GEN_PROC(macros_gap_t, ((uint32_t)(a))((uint64_t)(b)))
+/* clang-format on */
+
+typedef struct {
+    uint32_t a;
+    uint32_t b;
+} macros_turned_t;
+
+/* Not in the order in which they lie. */
+MERCURY_GEN_STRUCT_PROC(macros_turned_t, ((uint32_t) (b))((uint32_t) (a)))
+
+/* The same bytes as the functions', in the order of the fields. */
+static hg_return_t macros_proc_plain(hg_proc_t proc, void *data)
+{
+    macros_plain_t *plain = HG_CAST(macros_plain_t *, data);
+
+    HG_CHECK_OK(hg_proc_uint32_t(proc, &plain->a));
+    HG_CHECK_OK(hg_proc_int16_t(proc, &plain->b));
+    HG_CHECK_OK(hg_proc_uint16_t(proc, &plain->c));
+    HG_CHECK_OK(hg_proc_int64_t(proc, &plain->d));
+    return hg_proc_double(proc, &plain->e);
+}
+
+HG_TEST(macros_take_numbers_at_once)
+{
+    macros_plain_t in = {1, -2, 3, -4, 5.5};
+    macros_plain_t out = {0, 0, 0, 0, 0};
+    unsigned char made[25];
+    unsigned char want[24];
+
+    HG_CHECK_EQ_U64(sizeof(in), 24);
+    HG_CHECK_EQ_U64(macros_encode(macros_proc_plain, &in, want, 24), 24);
+    HG_CHECK_EQ_U64(
+        macros_encode(hg_proc_macros_plain_t, &in, made + 1, 24), 24);
+    HG_CHECK_EQ_MEM(made + 1, want, 24);
+    macros_decode(hg_proc_macros_plain_t, &out, made + 1, 24);
+    HG_CHECK_EQ_MEM(&out, &in, 24);
+    macros_free(hg_proc_macros_plain_t, &out);
+    HG_CHECK_EQ_MEM(&out, &in, 24);
+}
+
+HG_TEST(macros_leave_out_gaps_and_keep_the_order)
+{
+    macros_gap_t gap = {1, 2};
+    macros_turned_t turned = {1, 2};
+    unsigned char room[16];
+
+    HG_CHECK_EQ_U64(macros_encode(hg_proc_macros_gap_t, &gap, room, 16), 12);
+    HG_CHECK_EQ_INT(room[4], 2);
+    HG_CHECK_EQ_U64(
+        macros_encode(hg_proc_macros_turned_t, &turned, room, 16), 8);
+    HG_CHECK_EQ_INT(room[0], 2);
+    HG_CHECK_EQ_INT(room[4], 1);
+}
+
+/* As far as it goes; nothing is read or written beyond what is there. */
+HG_TEST(macros_numbers_at_once_stop_where_room_ends)
+{
+    const hg_proc_op_t ops[2] = {HG_ENCODE, HG_DECODE};
+    macros_plain_t plain = {1, -2, 3, -4, 5.5};
+    unsigned char *room;
+    hg_proc_t proc;
+    size_t size;
+    int i;
+
+    hg_test_expect_log("needs");
+    for (size = 0; size < 24; size++) {
+        for (i = 0; i < 2; i++) {
+            room = HG_CAST(unsigned char *, calloc(1, size + 1));
+            HG_CHECK(room != NULL);
+            room[size] = 0xa5;
+            HG_CHECK_OK(hg_proc_create(room, size, ops[i], &proc));
+            HG_CHECK_RET(hg_proc_macros_plain_t(proc, &plain), HG_OVERFLOW);
+            HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
+            HG_CHECK_EQ_INT(room[size], 0xa5);
+            HG_CHECK_OK(hg_proc_free(proc));
+            free(room);
+        }
+    }
+    hg_test_expect_log("the proc is NULL");
+    HG_CHECK_RET(hg_proc_macros_plain_t(HG_PROC_NULL, &plain), HG_INVALID_ARG);
+    hg_test_expect_log("data is NULL");
+    HG_CHECK_OK(hg_proc_create(NULL, 0, HG_ENCODE, &proc));
+    HG_CHECK_RET(hg_proc_macros_plain_t(proc, NULL), HG_INVALID_ARG);
+    HG_CHECK_OK(hg_proc_free(proc));
+}
