@@ -12210,6 +12210,7 @@ struct na_sm_class {
     uint32_t slots_at;         /* where to look for a free one */
     struct na_link movers;     /* peers that may touch memory of ours */
     struct na_link transfers;  /* puts and gets that wait for their turn */
+    _Atomic bool moves;        /* some do, or did; read without it */
     struct na_link unmet;      /* ... and for a peer's permit, before that */
     struct na_op *moving;      /* the one that has it, or NULL */
     uint64_t moving_id;
@@ -12308,6 +12309,7 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
 static inline void na_sm_peer_resume(struct na_sm_class *self)
 {
     hg_list_splice(&self->transfers, &self->unmet);
+    atomic_store_explicit(&self->moves, true, memory_order_relaxed);
 }
 
 /* Change a state; the class lock is held. */
@@ -14663,6 +14665,8 @@ static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
         atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
 
     na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
+    if (!asked)
+        atomic_store_explicit(&self->moves, true, memory_order_relaxed);
 }
 
 static void na_sm_rma_queue(struct na_sm_class *self, struct na_op *op)
@@ -14708,6 +14712,9 @@ static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
 {
     struct na_op *op;
 
+    /* Who raises the mark wakes whoever sleeps, or polls itself. */
+    if (!atomic_load_explicit(&self->moves, memory_order_relaxed))
+        return NULL;
     hg_lock(&self->lock);
     assert(self->moving == NULL);
     op = na_sm_op_pop(&self->transfers);
@@ -14716,6 +14723,8 @@ static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
         self->moving_id = *id_p = self->base.core->op_id(op);
         self->moving_canceled = false;
     }
+    atomic_store_explicit(&self->moves, !hg_list_is_empty(&self->transfers),
+        memory_order_relaxed);
     hg_unlock(&self->lock);
     return op;
 }
@@ -22333,7 +22342,8 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
             hg_handle_function(handle), hg_handle_peer(handle));
         goto finish;
     }
-    handle->peer_context = header->origin_context;
+    atomic_store_explicit(
+        &handle->peer_context, header->origin_context, memory_order_relaxed);
     ret = hg_forward_keep_answer(handle, header);
     if (large) {
         handle->ret = ret;
@@ -22782,7 +22792,8 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     handle->target = true;
     handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
-    handle->peer_context = header->origin_context;
+    atomic_store_explicit(
+        &handle->peer_context, header->origin_context, memory_order_relaxed);
     *handle_p = handle;
     return HG_SUCCESS;
 }
@@ -24015,22 +24026,28 @@ static unsigned hg_wait_run_calls(
     return n;
 }
 
+/* Say whether calls are watched for; the role is ours. Nobody else does, so
+ * what is said already need not be said again. */
+static void hg_wait_watch(bool watching)
+{
+    if (atomic_load(&hg_wait_state.watching) != watching)
+        atomic_store(&hg_wait_state.watching, watching);
+}
+
 /* Drive for one round: progress, then run what completed. Adds to *events_p.
  * The role is ours, and free on return. */
 static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
     uint64_t deadline, unsigned *events_p)
 {
-    bool watching = calls;
+    bool watching;
     hg_return_t ret;
 
     assert(atomic_load(&hg_wait_state.driving));
     /* Either we see who sleeps for calls now, or it sees that we do not watch,
-     * and pokes us. */
-    atomic_store(&hg_wait_state.watching, calls);
-    if (!calls && atomic_load(&hg_wait_state.servers) > 0) {
-        watching = true;
-        atomic_store(&hg_wait_state.watching, true);
-    }
+     * and pokes us: also if that was so before. */
+    hg_wait_watch(calls);
+    watching = calls || atomic_load(&hg_wait_state.servers) > 0;
+    hg_wait_watch(watching);
     ret = hg_context_progress(
         context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
     *events_p += na_context_run(

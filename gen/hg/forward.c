@@ -359,7 +359,8 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
             hg_handle_function(handle), hg_handle_peer(handle));
         goto finish;
     }
-    handle->peer_context = header->origin_context;
+    atomic_store_explicit(
+        &handle->peer_context, header->origin_context, memory_order_relaxed);
     ret = hg_forward_keep_answer(handle, header);
     if (large) {
         handle->ret = ret;

@@ -154,7 +154,8 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     handle->target = true;
     handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
-    handle->peer_context = header->origin_context;
+    atomic_store_explicit(
+        &handle->peer_context, header->origin_context, memory_order_relaxed);
     *handle_p = handle;
     return HG_SUCCESS;
 }

@@ -163,22 +163,28 @@ static unsigned hg_wait_run_calls(
     return n;
 }
 
+/* Say whether calls are watched for; the role is ours. Nobody else does, so
+ * what is said already need not be said again. */
+static void hg_wait_watch(bool watching)
+{
+    if (atomic_load(&hg_wait_state.watching) != watching)
+        atomic_store(&hg_wait_state.watching, watching);
+}
+
 /* Drive for one round: progress, then run what completed. Adds to *events_p.
  * The role is ours, and free on return. */
 static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
     uint64_t deadline, unsigned *events_p)
 {
-    bool watching = calls;
+    bool watching;
     hg_return_t ret;
 
     assert(atomic_load(&hg_wait_state.driving));
     /* Either we see who sleeps for calls now, or it sees that we do not watch,
-     * and pokes us. */
-    atomic_store(&hg_wait_state.watching, calls);
-    if (!calls && atomic_load(&hg_wait_state.servers) > 0) {
-        watching = true;
-        atomic_store(&hg_wait_state.watching, true);
-    }
+     * and pokes us: also if that was so before. */
+    hg_wait_watch(calls);
+    watching = calls || atomic_load(&hg_wait_state.servers) > 0;
+    hg_wait_watch(watching);
     ret = hg_context_progress(
         context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
     *events_p += na_context_run(

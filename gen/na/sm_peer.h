@@ -191,6 +191,7 @@ struct na_sm_class {
     uint32_t slots_at;         /* where to look for a free one */
     struct na_link movers;     /* peers that may touch memory of ours */
     struct na_link transfers;  /* puts and gets that wait for their turn */
+    _Atomic bool moves;        /* some do, or did; read without it */
     struct na_link unmet;      /* ... and for a peer's permit, before that */
     struct na_op *moving;      /* the one that has it, or NULL */
     uint64_t moving_id;
@@ -289,6 +290,7 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
 static inline void na_sm_peer_resume(struct na_sm_class *self)
 {
     hg_list_splice(&self->transfers, &self->unmet);
+    atomic_store_explicit(&self->moves, true, memory_order_relaxed);
 }
 
 /* Change a state; the class lock is held. */

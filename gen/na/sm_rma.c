@@ -554,6 +554,8 @@ static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
         atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
 
     na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
+    if (!asked)
+        atomic_store_explicit(&self->moves, true, memory_order_relaxed);
 }
 
 static void na_sm_rma_queue(struct na_sm_class *self, struct na_op *op)
@@ -599,6 +601,9 @@ static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
 {
     struct na_op *op;
 
+    /* Who raises the mark wakes whoever sleeps, or polls itself. */
+    if (!atomic_load_explicit(&self->moves, memory_order_relaxed))
+        return NULL;
     hg_lock(&self->lock);
     assert(self->moving == NULL);
     op = na_sm_op_pop(&self->transfers);
@@ -607,6 +612,8 @@ static struct na_op *na_sm_rma_next(struct na_sm_class *self, uint64_t *id_p)
         self->moving_id = *id_p = self->base.core->op_id(op);
         self->moving_canceled = false;
     }
+    atomic_store_explicit(&self->moves, !hg_list_is_empty(&self->transfers),
+        memory_order_relaxed);
     hg_unlock(&self->lock);
     return op;
 }
