@@ -1189,9 +1189,10 @@ HG_PRIVATE hg_return_t hg_slots_add(
 /* The value of a live identifier, or NULL. */
 HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id);
 
-/* The live identifier of a slot by its lower half; 0: the slot is free. */
-HG_PRIVATE uint64_t hg_slots_live(
-    const struct hg_slots *slots, uint32_t number);
+/* The value of a slot by the lower half of its identifier, which is *id_p then;
+ * NULL: the slot is free. */
+HG_PRIVATE void *hg_slots_live(
+    const struct hg_slots *slots, uint32_t number, uint64_t *id_p);
 
 /* Remove a live identifier; its value, or NULL when stale. */
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);
@@ -1508,12 +1509,13 @@ HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id)
     return entry != NULL ? entry->value : NULL;
 }
 
-HG_PRIVATE uint64_t hg_slots_live(const struct hg_slots *slots, uint32_t number)
+HG_PRIVATE void *hg_slots_live(
+    const struct hg_slots *slots, uint32_t number, uint64_t *id_p)
 {
-    if (number == 0 || number > slots->capacity ||
-        slots->entries[number - 1].value == NULL)
-        return 0;
-    return hg_slots_id(slots, number - 1);
+    if (number == 0 || number > slots->capacity)
+        return NULL;
+    *id_p = hg_slots_id(slots, number - 1);
+    return slots->entries[number - 1].value;
 }
 
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
@@ -2768,7 +2770,8 @@ struct na_queue {
     /* Older ones, in order, or a mark; written under lock. */
     _Atomic(struct na_completion *) head[NA_LANE_MAX];
     _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
-    _Atomic uint32_t running; /* threads in na_queue_run */
+    _Atomic uint32_t taken;   /* entries, to be run; written under lock */
+    _Atomic uint32_t run;     /* those of them that ran */
     struct na_link naps;      /* waiters that sleep; lock */
     struct hg_waker waker;
 };
@@ -2788,6 +2791,14 @@ HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
  * `deadline` is there; the number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
+
+/* Whether an entry is being run. */
+static inline bool na_queue_is_running(struct na_queue *queue)
+{
+    uint32_t run = atomic_load(&queue->run);
+
+    return atomic_load(&queue->taken) != run;
+}
 
 /* Whether any of the lanes has an entry. While another thread takes the last
  * one it may still seem so. */
@@ -2921,6 +2932,10 @@ static struct na_completion *na_queue_take(
         if ((lanes & (1u << lane)) != 0)
             entry = na_queue_pop(queue, lane);
     }
+    if (entry != NULL)
+        atomic_store_explicit(&queue->taken,
+            atomic_load_explicit(&queue->taken, memory_order_relaxed) + 1,
+            memory_order_relaxed);
     hg_unlock(&queue->lock);
     return entry;
 }
@@ -2931,16 +2946,17 @@ HG_PRIVATE unsigned na_queue_run(
     struct na_completion *entry;
     unsigned n = 0;
 
-    if (!na_queue_has(queue, lanes))
+    if (max == 0 || !na_queue_has(queue, lanes))
         return 0;
-    atomic_fetch_add(&queue->running, 1);
-    while (n < max && na_queue_has(queue, lanes) &&
-        !(n > 0 && hg_clock_is_past(deadline)) &&
-        (entry = na_queue_take(queue, lanes)) != NULL) {
+    do {
+        entry = na_queue_take(queue, lanes);
+        if (entry == NULL)
+            break;
         entry->run(entry);
         n++;
-    }
-    atomic_fetch_sub(&queue->running, 1);
+    } while (
+        n < max && na_queue_has(queue, lanes) && !hg_clock_is_past(deadline));
+    atomic_fetch_add_explicit(&queue->run, n, memory_order_release);
     return n;
 }
 
@@ -9184,7 +9200,7 @@ static void na_context_drain(struct na_context_core *context)
 static bool na_context_is_busy(struct na_context_core *context)
 {
     return atomic_load(&context->progressing) ||
-        atomic_load(&context->queue.running) > 0 ||
+        na_queue_is_running(&context->queue) ||
         atomic_load(&context->queue.waiters) > 0;
 }
 
@@ -17429,11 +17445,21 @@ struct hg_buf {
 /* Free the memory; the buffer is empty. */
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf);
 
+/* hg_buf_reserve for more than there is. */
+HG_PRIVATE hg_return_t hg_buf_grow(
+    struct hg_buf *buf, size_t capacity, size_t limit);
+
 /* Make the capacity `capacity` at least, perhaps more, up to `limit`; what is
  * in the buffer stays, `data` may move. HG_MSGSIZE: the limit is smaller;
  * HG_NOMEM (both logged): the buffer is as before. */
-HG_PRIVATE hg_return_t hg_buf_reserve(
-    struct hg_buf *buf, size_t capacity, size_t limit);
+static inline hg_return_t hg_buf_reserve(
+    struct hg_buf *buf, size_t capacity, size_t limit)
+{
+    assert((buf->data == NULL) == (buf->capacity == 0));
+    return HG_LIKELY(capacity <= buf->capacity)
+        ? HG_SUCCESS
+        : hg_buf_grow(buf, capacity, limit);
+}
 
 /* Something that decoding made, and how a failure unmakes it. */
 struct hg_proc_kept {
@@ -17608,15 +17634,13 @@ HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
     buf->capacity = 0;
 }
 
-HG_PRIVATE hg_return_t hg_buf_reserve(
+HG_PRIVATE hg_return_t hg_buf_grow(
     struct hg_buf *buf, size_t capacity, size_t limit)
 {
     size_t larger = buf->capacity <= limit / 2 ? buf->capacity * 2 : limit;
     unsigned char *data;
 
-    assert((buf->data == NULL) == (buf->capacity == 0));
-    if (capacity <= buf->capacity)
-        return HG_SUCCESS;
+    assert(capacity > buf->capacity);
     if (capacity > limit) {
         hg_log_error("proc", "a message of %zu bytes exceeds the limit of %zu",
             capacity, limit);
@@ -18793,8 +18817,10 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     *answerable_p = false;
     if (size < HG_HEADER_STABLE)
         return HG_PROTOCOL_ERROR;
-    memcpy(
-        p, from, hg_mem_unknown(size < HG_HEADER_MIN ? size : HG_HEADER_MIN));
+    if (HG_LIKELY(size >= HG_HEADER_MIN)) /* so much, at once */
+        memcpy(p, from, HG_HEADER_MIN);
+    else
+        memcpy(p, from, size);
     if (hg_wire_load32(p) != HG_HEADER_MAGIC)
         return HG_PROTOCOL_ERROR;
     hg_header_get_stable(header, p);
@@ -20733,10 +20759,12 @@ enum hg_request_state {
 struct hg_request_part {
     /* Who takes it out of WAITING, by comparison, has the call's end. */
     _Atomic enum hg_request_state state;
-    _Atomic bool done;        /* the result stands */
-    _Atomic unsigned waiters; /* threads in a wait for it; grows under the
-                                 context's lock; then it is not freed */
-    bool decoded;             /* out_struct holds what is to be released */
+    _Atomic bool done; /* the result stands */
+    /* Waits for it that began, under the context's lock, and those of them that
+     * are over: it is not freed meanwhile. */
+    unsigned waits;
+    _Atomic unsigned waited;
+    bool decoded; /* out_struct holds what is to be released */
     hg_return_t ret;
     void *out_struct;
 };
@@ -24117,11 +24145,11 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
 
 /* ---- For who has slots of its own ---- */
 
-/* The ticket of a slot, never 0, and the slot's identifier of a ticket; 0: it
- * names nothing. */
+/* The ticket of a slot, never 0; and what lies in the slot of a ticket, whose
+ * identifier is *id_p then, or NULL: it names nothing. */
 HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
-HG_PRIVATE uint64_t hg_ticket_id(
-    const struct hg_slots *slots, uint32_t salt, uintptr_t ticket);
+HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
+    uintptr_t ticket, uint64_t *id_p);
 
 /* The salt that follows. */
 HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);
@@ -24176,13 +24204,17 @@ HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
 }
 
 /* The upper bits come from the slot, where a ticket has not room for all. */
-HG_PRIVATE uint64_t hg_ticket_id(
-    const struct hg_slots *slots, uint32_t salt, uintptr_t ticket)
+HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
+    uintptr_t ticket, uint64_t *id_p)
 {
     uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
-    uint64_t id = hg_slots_live(slots, (uint32_t) index);
+    uint64_t id = 0;
+    void *object = hg_slots_live(slots, (uint32_t) index, &id);
 
-    return id != 0 && hg_ticket_of(salt, id) == ticket ? id : 0;
+    if (object == NULL || hg_ticket_of(salt, id) != ticket)
+        return NULL;
+    *id_p = id;
+    return object;
 }
 
 HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt)
@@ -24204,14 +24236,17 @@ HG_PRIVATE hg_return_t hg_ticket_issue(
 HG_PRIVATE void *hg_ticket_get(
     const struct hg_tickets *tickets, uintptr_t ticket)
 {
-    return hg_slots_get(
-        &tickets->slots, hg_ticket_id(&tickets->slots, tickets->salt, ticket));
+    uint64_t id;
+
+    return hg_ticket_find(&tickets->slots, tickets->salt, ticket, &id);
 }
 
 HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket)
 {
-    return hg_slots_remove(
-        &tickets->slots, hg_ticket_id(&tickets->slots, tickets->salt, ticket));
+    uint64_t id;
+    void *object = hg_ticket_find(&tickets->slots, tickets->salt, ticket, &id);
+
+    return object != NULL ? hg_slots_remove(&tickets->slots, id) : NULL;
 }
 
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
@@ -24386,10 +24421,9 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
 static struct hg_handle *hg_request_find(
     struct hg_context *context, hg_request_t ticket)
 {
-    uint64_t id =
-        hg_ticket_id(&context->sequences, hg_request_salt, (uintptr_t) ticket);
-    struct hg_handle *handle =
-        (struct hg_handle *) hg_slots_get(&context->sequences, id);
+    uint64_t id;
+    struct hg_handle *handle = (struct hg_handle *) hg_ticket_find(
+        &context->sequences, hg_request_salt, (uintptr_t) ticket, &id);
 
     return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
 }
@@ -24407,17 +24441,21 @@ static struct hg_handle *hg_request_hold(struct hg_context *context,
     if (*done_p)
         *ret_p = handle->request.ret;
     else if (handle != NULL)
-        atomic_fetch_add(&handle->request.waiters, 1);
+        handle->request.waits++;
     hg_unlock(&context->lock);
     return handle;
 }
 
+/* Whether a thread is in a wait for it; the context's lock is held. */
+static bool hg_request_is_waited_for(const struct hg_request_part *request)
+{
+    return atomic_load_explicit(&request->waited, memory_order_acquire) !=
+        request->waits;
+}
+
 static void hg_request_let_be(struct hg_handle *handle)
 {
-    unsigned before = atomic_fetch_sub(&handle->request.waiters, 1);
-
-    assert(before > 0);
-    (void) before;
+    atomic_fetch_add_explicit(&handle->request.waited, 1, memory_order_release);
 }
 
 HG_EXPORT hg_return_t HG_Wait(
@@ -24562,7 +24600,7 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
     hg_lock(&context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
-        waited_for = atomic_load(&handle->request.waiters) > 0;
+        waited_for = hg_request_is_waited_for(&handle->request);
     if (handle != NULL && !waited_for)
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
     hg_unlock(&context->lock);

@@ -300,12 +300,13 @@ HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id)
     return entry != NULL ? entry->value : NULL;
 }
 
-HG_PRIVATE uint64_t hg_slots_live(const struct hg_slots *slots, uint32_t number)
+HG_PRIVATE void *hg_slots_live(
+    const struct hg_slots *slots, uint32_t number, uint64_t *id_p)
 {
-    if (number == 0 || number > slots->capacity ||
-        slots->entries[number - 1].value == NULL)
-        return 0;
-    return hg_slots_id(slots, number - 1);
+    if (number == 0 || number > slots->capacity)
+        return NULL;
+    *id_p = hg_slots_id(slots, number - 1);
+    return slots->entries[number - 1].value;
 }
 
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)

@@ -71,9 +71,10 @@ HG_PRIVATE hg_return_t hg_slots_add(
 /* The value of a live identifier, or NULL. */
 HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id);
 
-/* The live identifier of a slot by its lower half; 0: the slot is free. */
-HG_PRIVATE uint64_t hg_slots_live(
-    const struct hg_slots *slots, uint32_t number);
+/* The value of a slot by the lower half of its identifier, which is *id_p then;
+ * NULL: the slot is free. */
+HG_PRIVATE void *hg_slots_live(
+    const struct hg_slots *slots, uint32_t number, uint64_t *id_p);
 
 /* Remove a live identifier; its value, or NULL when stale. */
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);

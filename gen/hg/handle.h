@@ -60,10 +60,12 @@ enum hg_request_state {
 struct hg_request_part {
     /* Who takes it out of WAITING, by comparison, has the call's end. */
     _Atomic enum hg_request_state state;
-    _Atomic bool done;        /* the result stands */
-    _Atomic unsigned waiters; /* threads in a wait for it; grows under the
-                                 context's lock; then it is not freed */
-    bool decoded;             /* out_struct holds what is to be released */
+    _Atomic bool done; /* the result stands */
+    /* Waits for it that began, under the context's lock, and those of them that
+     * are over: it is not freed meanwhile. */
+    unsigned waits;
+    _Atomic unsigned waited;
+    bool decoded; /* out_struct holds what is to be released */
     hg_return_t ret;
     void *out_struct;
 };

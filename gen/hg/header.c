@@ -88,8 +88,10 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     *answerable_p = false;
     if (size < HG_HEADER_STABLE)
         return HG_PROTOCOL_ERROR;
-    memcpy(
-        p, from, hg_mem_unknown(size < HG_HEADER_MIN ? size : HG_HEADER_MIN));
+    if (HG_LIKELY(size >= HG_HEADER_MIN)) /* so much, at once */
+        memcpy(p, from, HG_HEADER_MIN);
+    else
+        memcpy(p, from, size);
     if (hg_wire_load32(p) != HG_HEADER_MAGIC)
         return HG_PROTOCOL_ERROR;
     hg_header_get_stable(header, p);

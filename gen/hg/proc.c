@@ -44,15 +44,13 @@ HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
     buf->capacity = 0;
 }
 
-HG_PRIVATE hg_return_t hg_buf_reserve(
+HG_PRIVATE hg_return_t hg_buf_grow(
     struct hg_buf *buf, size_t capacity, size_t limit)
 {
     size_t larger = buf->capacity <= limit / 2 ? buf->capacity * 2 : limit;
     unsigned char *data;
 
-    assert((buf->data == NULL) == (buf->capacity == 0));
-    if (capacity <= buf->capacity)
-        return HG_SUCCESS;
+    assert(capacity > buf->capacity);
     if (capacity > limit) {
         hg_log_error("proc", "a message of %zu bytes exceeds the limit of %zu",
             capacity, limit);

@@ -35,11 +35,21 @@ struct hg_buf {
 /* Free the memory; the buffer is empty. */
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf);
 
+/* hg_buf_reserve for more than there is. */
+HG_PRIVATE hg_return_t hg_buf_grow(
+    struct hg_buf *buf, size_t capacity, size_t limit);
+
 /* Make the capacity `capacity` at least, perhaps more, up to `limit`; what is
  * in the buffer stays, `data` may move. HG_MSGSIZE: the limit is smaller;
  * HG_NOMEM (both logged): the buffer is as before. */
-HG_PRIVATE hg_return_t hg_buf_reserve(
-    struct hg_buf *buf, size_t capacity, size_t limit);
+static inline hg_return_t hg_buf_reserve(
+    struct hg_buf *buf, size_t capacity, size_t limit)
+{
+    assert((buf->data == NULL) == (buf->capacity == 0));
+    return HG_LIKELY(capacity <= buf->capacity)
+        ? HG_SUCCESS
+        : hg_buf_grow(buf, capacity, limit);
+}
 
 /* Something that decoding made, and how a failure unmakes it. */
 struct hg_proc_kept {

@@ -122,10 +122,9 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
 static struct hg_handle *hg_request_find(
     struct hg_context *context, hg_request_t ticket)
 {
-    uint64_t id =
-        hg_ticket_id(&context->sequences, hg_request_salt, (uintptr_t) ticket);
-    struct hg_handle *handle =
-        (struct hg_handle *) hg_slots_get(&context->sequences, id);
+    uint64_t id;
+    struct hg_handle *handle = (struct hg_handle *) hg_ticket_find(
+        &context->sequences, hg_request_salt, (uintptr_t) ticket, &id);
 
     return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
 }
@@ -143,17 +142,21 @@ static struct hg_handle *hg_request_hold(struct hg_context *context,
     if (*done_p)
         *ret_p = handle->request.ret;
     else if (handle != NULL)
-        atomic_fetch_add(&handle->request.waiters, 1);
+        handle->request.waits++;
     hg_unlock(&context->lock);
     return handle;
 }
 
+/* Whether a thread is in a wait for it; the context's lock is held. */
+static bool hg_request_is_waited_for(const struct hg_request_part *request)
+{
+    return atomic_load_explicit(&request->waited, memory_order_acquire) !=
+        request->waits;
+}
+
 static void hg_request_let_be(struct hg_handle *handle)
 {
-    unsigned before = atomic_fetch_sub(&handle->request.waiters, 1);
-
-    assert(before > 0);
-    (void) before;
+    atomic_fetch_add_explicit(&handle->request.waited, 1, memory_order_release);
 }
 
 HG_EXPORT hg_return_t HG_Wait(
@@ -298,7 +301,7 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
     hg_lock(&context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
-        waited_for = atomic_load(&handle->request.waiters) > 0;
+        waited_for = hg_request_is_waited_for(&handle->request);
     if (handle != NULL && !waited_for)
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
     hg_unlock(&context->lock);

@@ -21,13 +21,17 @@ HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
 }
 
 /* The upper bits come from the slot, where a ticket has not room for all. */
-HG_PRIVATE uint64_t hg_ticket_id(
-    const struct hg_slots *slots, uint32_t salt, uintptr_t ticket)
+HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
+    uintptr_t ticket, uint64_t *id_p)
 {
     uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
-    uint64_t id = hg_slots_live(slots, (uint32_t) index);
+    uint64_t id = 0;
+    void *object = hg_slots_live(slots, (uint32_t) index, &id);
 
-    return id != 0 && hg_ticket_of(salt, id) == ticket ? id : 0;
+    if (object == NULL || hg_ticket_of(salt, id) != ticket)
+        return NULL;
+    *id_p = id;
+    return object;
 }
 
 HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt)
@@ -49,14 +53,17 @@ HG_PRIVATE hg_return_t hg_ticket_issue(
 HG_PRIVATE void *hg_ticket_get(
     const struct hg_tickets *tickets, uintptr_t ticket)
 {
-    return hg_slots_get(
-        &tickets->slots, hg_ticket_id(&tickets->slots, tickets->salt, ticket));
+    uint64_t id;
+
+    return hg_ticket_find(&tickets->slots, tickets->salt, ticket, &id);
 }
 
 HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket)
 {
-    return hg_slots_remove(
-        &tickets->slots, hg_ticket_id(&tickets->slots, tickets->salt, ticket));
+    uint64_t id;
+    void *object = hg_ticket_find(&tickets->slots, tickets->salt, ticket, &id);
+
+    return object != NULL ? hg_slots_remove(&tickets->slots, id) : NULL;
 }
 
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)

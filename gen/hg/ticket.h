@@ -19,11 +19,11 @@
 
 /* ---- For who has slots of its own ---- */
 
-/* The ticket of a slot, never 0, and the slot's identifier of a ticket; 0: it
- * names nothing. */
+/* The ticket of a slot, never 0; and what lies in the slot of a ticket, whose
+ * identifier is *id_p then, or NULL: it names nothing. */
 HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
-HG_PRIVATE uint64_t hg_ticket_id(
-    const struct hg_slots *slots, uint32_t salt, uintptr_t ticket);
+HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
+    uintptr_t ticket, uint64_t *id_p);
 
 /* The salt that follows. */
 HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);

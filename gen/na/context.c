@@ -138,7 +138,7 @@ static void na_context_drain(struct na_context_core *context)
 static bool na_context_is_busy(struct na_context_core *context)
 {
     return atomic_load(&context->progressing) ||
-        atomic_load(&context->queue.running) > 0 ||
+        na_queue_is_running(&context->queue) ||
         atomic_load(&context->queue.waiters) > 0;
 }
 

@@ -100,6 +100,10 @@ static struct na_completion *na_queue_take(
         if ((lanes & (1u << lane)) != 0)
             entry = na_queue_pop(queue, lane);
     }
+    if (entry != NULL)
+        atomic_store_explicit(&queue->taken,
+            atomic_load_explicit(&queue->taken, memory_order_relaxed) + 1,
+            memory_order_relaxed);
     hg_unlock(&queue->lock);
     return entry;
 }
@@ -110,16 +114,17 @@ HG_PRIVATE unsigned na_queue_run(
     struct na_completion *entry;
     unsigned n = 0;
 
-    if (!na_queue_has(queue, lanes))
+    if (max == 0 || !na_queue_has(queue, lanes))
         return 0;
-    atomic_fetch_add(&queue->running, 1);
-    while (n < max && na_queue_has(queue, lanes) &&
-        !(n > 0 && hg_clock_is_past(deadline)) &&
-        (entry = na_queue_take(queue, lanes)) != NULL) {
+    do {
+        entry = na_queue_take(queue, lanes);
+        if (entry == NULL)
+            break;
         entry->run(entry);
         n++;
-    }
-    atomic_fetch_sub(&queue->running, 1);
+    } while (
+        n < max && na_queue_has(queue, lanes) && !hg_clock_is_past(deadline));
+    atomic_fetch_add_explicit(&queue->run, n, memory_order_release);
     return n;
 }
 

@@ -45,7 +45,8 @@ struct na_queue {
     /* Older ones, in order, or a mark; written under lock. */
     _Atomic(struct na_completion *) head[NA_LANE_MAX];
     _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
-    _Atomic uint32_t running; /* threads in na_queue_run */
+    _Atomic uint32_t taken;   /* entries, to be run; written under lock */
+    _Atomic uint32_t run;     /* those of them that ran */
     struct na_link naps;      /* waiters that sleep; lock */
     struct hg_waker waker;
 };
@@ -65,6 +66,14 @@ HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
  * `deadline` is there; the number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
+
+/* Whether an entry is being run. */
+static inline bool na_queue_is_running(struct na_queue *queue)
+{
+    uint32_t run = atomic_load(&queue->run);
+
+    return atomic_load(&queue->taken) != run;
+}
 
 /* Whether any of the lanes has an entry. While another thread takes the last
  * one it may still seem so. */
