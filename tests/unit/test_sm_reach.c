@@ -59,6 +59,25 @@ static void reach_meet(struct reach_end *from, struct reach_end *to)
     }
 }
 
+/* The same end by the connection that it was dialled on. */
+static struct reach_end reach_accepted(struct reach_end *end)
+{
+    struct na_sm_class *self = na_sm_of(end->na_class);
+    struct reach_end other = *end;
+    struct na_link *link;
+
+    other.peer = NA_ADDR_NULL;
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_sm_addr *peer =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        if (!peer->dialled)
+            other.peer = &peer->base;
+    }
+    HG_CHECK(other.peer != NA_ADDR_NULL);
+    return other;
+}
+
 static enum na_sm_reach reach_try(struct reach_end *from, uint32_t id,
     uint64_t offset, uint64_t size, bool write, unsigned char **at_p)
 {
@@ -221,23 +240,26 @@ static na_return_t reach_terminated(const struct na_cb_info *info)
 HG_TEST(reach_ends_with_the_connection)
 {
     struct reach_end owner, user;
-    struct na_mem_block block;
+    struct na_mem_block block, second; /* in an arena each */
     unsigned char *at = NULL;
     unsigned i;
 
     reach_open(&owner);
     reach_open(&user);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READ_ONLY, &second));
     reach_meet(&user, &owner);
     for (i = 0; i < 2; i++) {
         HG_CHECK_EQ_INT(
             reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_HERE);
-        HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), i + 1);
-        HG_CHECK_EQ_INT(reach_maps(), 2);
+        HG_CHECK_EQ_INT(reach_until(&user, &owner, 2, 0, 100, false, &at),
+            NA_SM_REACH_HERE);
+        HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), 2 * i + 2);
+        HG_CHECK_EQ_INT(reach_maps(), 4);
         reach_ended = false;
         HG_CHECK_OK(NA_Addr_terminate(user.na_class, user.context,
             reach_terminated, NULL, user.peer, NA_OP_ID_IGNORE));
-        while (!reach_ended || reach_maps() > 1) {
+        while (!reach_ended || reach_maps() > 2) {
             reach_turn(&user);
             reach_turn(&owner);
         }
@@ -248,13 +270,77 @@ HG_TEST(reach_ends_with_the_connection)
     /* The owner dies: what is mapped of it goes with the address. */
     HG_CHECK_EQ_INT(
         reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_HERE);
+    HG_CHECK_EQ_INT(
+        reach_until(&user, &owner, 2, 0, 100, false, &at), NA_SM_REACH_HERE);
     na_rma_free(&block);
+    na_rma_free(&second);
     reach_close(&owner);
-    HG_CHECK_EQ_INT(reach_maps(), 1);
+    HG_CHECK_EQ_INT(reach_maps(), 2);
     while (reach_maps() > 0)
         reach_turn(&user);
     HG_CHECK_EQ_INT(reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
     reach_close(&user);
+}
+
+/* So it does for who grants, and dials anew. */
+HG_TEST(reach_is_granted_anew_by_who_dials_again)
+{
+    struct reach_end owner, user, asker;
+    struct na_mem_block block;
+    unsigned char *at = NULL;
+    unsigned i;
+
+    reach_open(&owner);
+    reach_open(&user);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
+    for (i = 0; i < 2; i++) {
+        reach_meet(&owner, &user);
+        asker = reach_accepted(&user);
+        HG_CHECK_EQ_INT(reach_until(&asker, &owner, 1, 0, 100, true, &at),
+            NA_SM_REACH_HERE);
+        HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), i + 1);
+        reach_ended = false;
+        HG_CHECK_OK(NA_Addr_terminate(owner.na_class, owner.context,
+            reach_terminated, NULL, owner.peer, NA_OP_ID_IGNORE));
+        while (!reach_ended || reach_maps() > 1) {
+            reach_turn(&owner);
+            reach_turn(&user);
+        }
+        HG_CHECK_OK(NA_Addr_free(owner.na_class, owner.peer));
+        owner.peer = NA_ADDR_NULL;
+    }
+    na_rma_free(&block);
+    reach_close(&owner);
+    reach_close(&user);
+}
+
+/* An owner with too many descriptors under way is asked once more. */
+HG_TEST(reach_asks_again_after_not_now)
+{
+    struct reach_end owner, user, granter;
+    struct na_mem_block block;
+    unsigned char *at = NULL;
+    const struct na_sm_window *window;
+    struct na_sm_addr *addr;
+
+    reach_open(&owner);
+    reach_open(&user);
+    reach_meet(&user, &owner);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
+    HG_CHECK_EQ_INT(reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
+    window = &na_sm_addr_of(user.peer)->windows->window[0];
+    granter = reach_accepted(&owner);
+    addr = na_sm_addr_of(granter.peer);
+    hg_lock(&addr->lock);
+    HG_CHECK_OK(na_sm_reach_say(addr, NA_SM_GRANT, 1, NA_AGAIN, -1));
+    hg_unlock(&addr->lock);
+    while (window->state == NA_SM_WINDOW_ASKED)
+        reach_turn(&user);
+    HG_CHECK_EQ_INT(
+        reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_HERE);
+    na_rma_free(&block);
+    reach_close(&user);
+    reach_close(&owner);
 }
 
 /* ---- Transfers ---- */
@@ -593,7 +679,7 @@ static int reach_memory(off_t size, int seals)
 /* A victim asks for arena 1, and is given something. */
 static enum na_sm_reach reach_forge(const int *fds, unsigned count)
 {
-    struct reach_end victim, hostile;
+    struct reach_end victim, hostile, other;
     unsigned char *at = NULL;
     struct na_sm_addr *addr;
     enum na_sm_reach reach;
@@ -607,20 +693,8 @@ static enum na_sm_reach reach_forge(const int *fds, unsigned count)
     HG_CHECK_EQ_INT(reach_try(&victim, 1, 0, 1, false, &at), NA_SM_REACH_ASKED);
     open_fds = hg_test_fd_count();
     /* By the connection that was asked, from its other end. */
-    {
-        struct na_sm_class *self = na_sm_of(hostile.na_class);
-        struct na_link *link;
-        struct reach_end other = hostile;
-
-        for (link = self->addrs.next; link != &self->addrs; link = link->next) {
-            struct na_sm_addr *peer =
-                HG_CONTAINER_OF(link, struct na_sm_addr, link);
-
-            if (!peer->dialled)
-                other.peer = &peer->base;
-        }
-        reach_say(&other, NA_SM_GRANT, 1, fds, count);
-    }
+    other = reach_accepted(&hostile);
+    reach_say(&other, NA_SM_GRANT, 1, fds, count);
     while (addr->windows->window[0].state == NA_SM_WINDOW_ASKED &&
         reach_count(&victim, "sm_arena_stray") == 0)
         reach_turn(&victim);
