@@ -209,6 +209,36 @@ HG_TEST(sm_rma_over_is_heeded)
     srma_close(&pair);
 }
 
+/* A goodbye says that nothing of the peer's is touched any more: it waits for
+ * the piece under way. */
+HG_TEST(sm_rma_a_goodbye_waits_for_a_piece)
+{
+    struct srma_pair pair;
+    struct na_sm_touch touch;
+    unsigned i;
+
+    memset(&touch, 0, sizeof(touch));
+    srma_open(&pair);
+    HG_CHECK_OK(srma_move(&pair, false));
+    touch.addr = na_sm_addr_of(pair.addr);
+    touch.bit = 1u << 3;
+    atomic_fetch_or(&touch.addr->touching, touch.bit);
+    pair.ends = 0;
+    HG_CHECK_OK(NA_Addr_terminate(
+        pair.user, pair.users, srma_ended, &pair, pair.addr, NA_OP_ID_IGNORE));
+    for (i = 0; i < 20; i++) {
+        (void) NA_Progress(pair.owner, pair.owners, 0);
+        HG_CHECK_EQ_INT(na_sm_peer_state(srma_user(&pair)), NA_SM_READY);
+        srma_turn(&pair);
+    }
+    HG_CHECK_EQ_INT(pair.ends, 0);
+    na_sm_rma_leave(na_sm_of(pair.user), &touch);
+    while (pair.ends == 0)
+        srma_turn(&pair);
+    HG_CHECK_OK(pair.ret);
+    srma_close(&pair);
+}
+
 /* The library's own memory is left to whoever copies it, and freed then; at the
  * latest when the class is closed. */
 HG_TEST(sm_rma_own_memory_is_not_waited_for)
@@ -293,6 +323,37 @@ HG_TEST(sm_rma_slots_are_used_again)
     }
     HG_CHECK_RET(srma_move(&pair, false), NA_NOENTRY);
     HG_CHECK_EQ_U64(NA_Get_counter(pair.user, "rma_refused"), 1);
+    srma_close(&pair);
+}
+
+/* An owner that tells another size than that of the segments it described has
+ * nobody go beyond them. */
+HG_TEST(sm_rma_a_size_that_changes_is_refused)
+{
+    struct srma_pair pair;
+    struct na_segment segments[2];
+    unsigned char bytes[NA_SM_RMA_HANDLE];
+    struct na_sm_slot *slot;
+
+    srma_open(&pair);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.user, pair.remote));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.owner, pair.mem));
+    segments[0].address = pair.bytes + 2048;
+    segments[1].address = pair.bytes;
+    segments[0].size = segments[1].size = 2048;
+    HG_CHECK_OK(NA_Mem_handle_create_segments(
+        pair.owner, segments, 2, NA_MEM_READWRITE, &pair.mem));
+    HG_CHECK_OK(NA_Mem_register(pair.owner, pair.mem));
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(pair.owner, bytes, sizeof(bytes), pair.mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair.user, &pair.remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(srma_move(&pair, false));
+    slot = srma_slot(&pair);
+    atomic_store(&slot->size, 2 * sizeof(pair.bytes));
+    HG_CHECK_RET(srma_move(&pair, false), NA_PROTOCOL_ERROR);
+    atomic_store(&slot->size, sizeof(pair.bytes));
+    HG_CHECK_OK(srma_move(&pair, false));
     srma_close(&pair);
 }
 
