@@ -256,6 +256,51 @@ HG_TEST(sm_hostile_hints_delay_at_most)
     hostile_close(&victim);
 }
 
+struct hostile_hints {
+    struct na_sm_hints hints;
+    _Atomic unsigned set, taken;
+};
+
+enum { HOSTILE_HINTS = 2000 };
+
+static void *hostile_set_hints(void *arg)
+{
+    struct hostile_hints *shared = (struct hostile_hints *) arg;
+    unsigned i;
+
+    for (i = 1; i <= HOSTILE_HINTS; i++) {
+        na_sm_hint_set(&shared->hints, 77);
+        atomic_store(&shared->set, i);
+        while (atomic_load(&shared->taken) < i)
+            (void) sched_yield();
+    }
+    return NULL;
+}
+
+/* Nor is one lost that is set while the owner lowers what is above it. */
+HG_TEST(sm_hostile_hints_are_seen_once_set)
+{
+    static struct hostile_hints shared;
+    pthread_t thread;
+    unsigned taken = 0, idle = 0;
+
+    HG_CHECK(!pthread_create(&thread, NULL, hostile_set_hints, &shared));
+    while (taken < HOSTILE_HINTS) {
+        unsigned set = atomic_load(&shared.set);
+        uint64_t words = na_sm_hint_words(&shared.hints, 0);
+
+        if (set == taken) {
+            if (++idle % 64 == 0)
+                (void) sched_yield();
+            continue;
+        }
+        HG_CHECK_EQ_U64(words, UINT64_C(1) << 1);
+        na_sm_hint_clear(&shared.hints, 77);
+        atomic_store(&shared.taken, ++taken);
+    }
+    HG_CHECK(!pthread_join(thread, NULL));
+}
+
 /* What peers map read-only they cannot write, nor map otherwise. */
 HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
 {
@@ -276,6 +321,49 @@ HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
     HG_CHECK(memory != MAP_FAILED);
     HG_CHECK(mprotect(memory, 4096, PROT_READ | PROT_WRITE) != 0);
     HG_CHECK(munmap(memory, NA_SM_PUBLIC_SIZE) == 0);
+    hostile_close(&victim);
+}
+
+/* Nor can who is given memory have it sealed against its owner, or those who
+ * are given it after. */
+HG_TEST(sm_hostile_hands_add_no_seals)
+{
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        void *memory;
+        int fd;
+
+        HG_CHECK(na_sm_page_make("hg-test", 4096, i == 1, &memory, &fd));
+        HG_CHECK_EQ_INT(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
+        HG_CHECK_EQ_INT(errno, EPERM);
+        na_sm_page_unmap(memory, 4096);
+        HG_CHECK(close(fd) == 0);
+    }
+}
+
+/* Who connects and says nothing is waited for, though everybody sleeps, until
+ * its time is up. */
+HG_TEST(sm_hostile_silence_has_an_end)
+{
+    struct hostile_end victim;
+    struct na_sm_class *self;
+    struct na_sm_guest *guest;
+    int fd;
+
+    hostile_open(&victim);
+    self = na_sm_of(victim.na_class);
+    HG_CHECK_OK(na_sm_connect(&self->where, &fd));
+    while (hg_list_is_empty(&self->guests))
+        hostile_turn(&victim);
+    guest = HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link);
+    (void) na_sm_door_tick(self, hg_clock_now());
+    HG_CHECK_EQ_U64(self->tick, guest->deadline);
+    HG_CHECK_EQ_INT(na_sm_door_tick(self, guest->deadline - 1), 0);
+    HG_CHECK_EQ_INT(na_sm_door_tick(self, guest->deadline), 1);
+    HG_CHECK(hg_list_is_empty(&self->guests));
+    HG_CHECK_EQ_U64(NA_Get_counter(victim.na_class, "sm_refused"), 1);
+    HG_CHECK(close(fd) == 0);
     hostile_close(&victim);
 }
 
