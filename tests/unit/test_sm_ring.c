@@ -294,6 +294,30 @@ HG_TEST(sm_ring_refuses_heads_that_cannot_be)
     }
 }
 
+/* One that was possible once is not, when a later one was seen. */
+HG_TEST(sm_ring_refuses_a_head_that_goes_back)
+{
+    struct ring_pair ring;
+    unsigned char *payload;
+    uint64_t n = 0;
+    bool starved;
+    unsigned i;
+
+    ring_open(&ring, RING_SIZE);
+    while (ring_put(&ring.out, n, 0))
+        n++;
+    for (i = 0; i < 8; i++)
+        HG_CHECK(ring_get(&ring.in, i, &starved));
+    (void) na_sm_in_publish(&ring.in);
+    for (i = 0; i < 4; i++)
+        HG_CHECK(ring_put(&ring.out, n + i, 0));
+    HG_CHECK_RET(na_sm_out_reserve(&ring.out, 100, &payload), NA_AGAIN);
+    atomic_store(&ring.control->head, 7 * 16);
+    HG_CHECK_RET(
+        na_sm_out_reserve(&ring.out, 100, &payload), NA_PROTOCOL_ERROR);
+    ring_close(&ring);
+}
+
 HG_TEST(sm_ring_refuses_records_that_cannot_be)
 {
     static const struct na_sm_record bad[] = {
