@@ -171,6 +171,44 @@ HG_TEST(arena_gives_large_blocks_back_to_the_system)
     na_sm_arenas_close(arenas);
 }
 
+static void *arena_use_large(void *arg)
+{
+    struct na_sm_arenas *arenas = (struct na_sm_arenas *) arg;
+    unsigned round;
+    size_t k;
+
+    for (round = 0; round < 300; round++) {
+        struct na_mem_block block = {NULL, ARENA_MIB, NULL, NULL};
+        volatile unsigned char *bytes;
+
+        HG_CHECK_OK(na_sm_arena_alloc(arenas, NA_MEM_READWRITE, &block));
+        bytes = (volatile unsigned char *) block.memory;
+        for (k = 0; k < block.size; k += 4096) {
+            HG_CHECK(bytes[k] == 0);
+            bytes[k] = 1;
+        }
+        for (k = 0; k < block.size; k += 4096)
+            HG_CHECK(bytes[k] == 1);
+        arena_put(&block);
+    }
+    return NULL;
+}
+
+/* Who gives memory back takes nothing from who has it next. */
+HG_TEST(arena_gives_back_what_nobody_has_yet)
+{
+    struct na_sm_arenas *arenas = na_sm_arenas_create();
+    pthread_t threads[3];
+    unsigned i;
+
+    HG_CHECK(arenas != NULL);
+    for (i = 0; i < 3; i++)
+        HG_CHECK(!pthread_create(&threads[i], NULL, arena_use_large, arenas));
+    for (i = 0; i < 3; i++)
+        HG_CHECK(!pthread_join(threads[i], NULL));
+    na_sm_arenas_close(arenas);
+}
+
 HG_TEST(arena_of_read_only_memory_cannot_be_mapped_writable)
 {
     struct na_sm_arenas *arenas = na_sm_arenas_create();
