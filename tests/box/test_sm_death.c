@@ -337,6 +337,34 @@ HG_TEST(who_was_told_goodbye_can_be_called_again)
     conform_close(&end);
 }
 
+/* What is sent while it ends goes by the next connection. */
+HG_TEST(who_is_told_goodbye_can_be_called_meanwhile)
+{
+    struct conform_end end;
+    struct conform_call term;
+    struct hg_test_peer *process;
+    na_addr_t addr = NA_ADDR_NULL;
+    char string[64], got[8];
+    char *name;
+    unsigned round;
+
+    death_listen_string(string);
+    process = death_start(string, &name);
+    ends_open(&end, "sm://", 1000);
+    HG_CHECK_OK(ends_lookup(&end, name, &addr));
+    for (round = 0; round < 5; round++) {
+        memset(&term, 0, sizeof(term));
+        HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
+            &term, addr, NA_OP_ID_IGNORE));
+        HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+        HG_CHECK_OK(conform_wait(&end, &term));
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    free(name);
+    hg_test_stop(process);
+    conform_close(&end);
+}
+
 /* A peer that is stopped while we wait: not as long as it is stopped. */
 HG_TEST(a_goodbye_need_not_be_answered)
 {
@@ -581,4 +609,32 @@ HG_TEST(a_child_does_not_hide_its_parents_death)
     HG_CHECK(waitpid(child, &status, 0) == child);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     conform_close(&end);
+}
+
+/* Nor its end from who has only just connected. */
+HG_TEST(a_child_does_not_keep_callers)
+{
+    struct conform_end end;
+    struct pollfd caller = {-1, POLLIN, 0};
+    char string[64], byte;
+    unsigned fds;
+    pid_t child;
+    int status;
+
+    death_listen_string(string);
+    ends_open(&end, string, 1000);
+    caller.fd = sm_connect(string);
+    fds = hg_test_fd_count();
+    while (hg_test_fd_count() == fds) /* it is taken in */
+        (void) conform_turn(end.na_class, end.context, 1);
+    child = fork();
+    HG_CHECK(child >= 0);
+    while (child == 0)
+        (void) pause();
+    conform_close(&end);
+    HG_CHECK_EQ_INT(poll(&caller, 1, 5000), 1);
+    HG_CHECK_EQ_INT(recv(caller.fd, &byte, 1, MSG_DONTWAIT), 0);
+    (void) close(caller.fd);
+    HG_CHECK(kill(child, SIGKILL) == 0);
+    HG_CHECK(waitpid(child, &status, 0) == child);
 }

@@ -5,6 +5,7 @@
  */
 #include "sm_ends.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 HG_TEST(a_name_is_chosen_and_can_be_looked_up)
@@ -106,6 +107,23 @@ HG_TEST(a_path_left_behind_is_used_again)
     conform_close(&server);
 }
 
+/* Whoever ends removes its own socket's file, not that of another who took the
+ * path meanwhile. */
+HG_TEST(a_path_of_another_stays)
+{
+    struct conform_end one, two;
+    char name[200];
+
+    (void) snprintf(name, sizeof(name), "sm://%s/moved", hg_test_dir());
+    ends_open(&one, name, 1000);
+    HG_CHECK(unlink(name + 5) == 0);
+    ends_open(&two, name, 1000);
+    conform_close(&one);
+    HG_CHECK_EQ_INT(access(name + 5, F_OK), 0);
+    conform_close(&two);
+    HG_CHECK_EQ_INT(access(name + 5, F_OK), -1);
+}
+
 HG_TEST(a_file_that_is_no_socket_stays)
 {
     char name[200];
@@ -202,4 +220,37 @@ HG_TEST(two_that_listen_talk_both_ways)
     HG_CHECK_OK(NA_Addr_free(two.na_class, to_one));
     conform_close(&one);
     conform_close(&two);
+}
+
+/* A program that is executed has no descriptor of either side: it would keep the
+ * connection of a dead one open. */
+HG_TEST(connections_end_where_a_program_is_executed)
+{
+    enum { FDS = 1024 };
+    static bool before[FDS];
+    struct conform_end one, two;
+    na_addr_t to_one = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN];
+    unsigned made = 0;
+    int fd;
+
+    for (fd = 0; fd < FDS; fd++)
+        before[fd] = fcntl(fd, F_GETFD) >= 0;
+    (void) snprintf(name, sizeof(name), "sm://exec-%ld", (long) getpid());
+    ends_open(&one, name, 1000);
+    ends_open(&two, "sm://", 1000);
+    HG_CHECK_OK(sm_meet(&two, &one, name, &to_one));
+    for (fd = 0; fd < FDS; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+
+        if (before[fd] || flags < 0)
+            continue;
+        made++;
+        if ((flags & FD_CLOEXEC) == 0)
+            hg_test_fail(HG_TEST_HERE, "descriptor %d is inherited", fd);
+    }
+    HG_CHECK(made > 2);
+    HG_CHECK_OK(NA_Addr_free(two.na_class, to_one));
+    conform_close(&two);
+    conform_close(&one);
 }

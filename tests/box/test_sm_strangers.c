@@ -448,6 +448,27 @@ HG_TEST(random_hellos_harm_nobody)
     conform_close(&server);
 }
 
+/* More than may be there at a time, but one after the other. */
+HG_TEST(callers_that_hang_up_leave_their_place)
+{
+    struct conform_end server;
+    char string[64];
+    unsigned fds, maps, i;
+
+    strangers_name(string);
+    ends_open(&server, string, 1000);
+    fds = hg_test_fd_count();
+    maps = sm_maps();
+    for (i = 0; i < 1100; i++) {
+        (void) close(sm_connect(string));
+        (void) conform_turn(server.na_class, server.context, 0);
+    }
+    strangers_serve(&server, string);
+    strangers_settle(&server, fds, maps);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_refused"), 0);
+    conform_close(&server);
+}
+
 /* ---- No descriptors left ---- */
 
 /* Listen with so low a limit that the first caller is one too many. */
