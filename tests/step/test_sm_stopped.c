@@ -2,7 +2,8 @@
 /*
  * A process that is stopped in the middle of copying another's memory: that
  * says goodbye, which ends, and withdraws the memory, which waits until the
- * process goes on, whose data then is whole.
+ * process goes on, whose data then is whole. And what happens to a copy that
+ * begins just then.
  */
 #include "step.h"
 
@@ -146,4 +147,141 @@ HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
     HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
     HG_CHECK_OK(NA_Mem_handle_free(owner.end.na_class, owner.mem));
     conform_close(&owner.end);
+}
+
+/* ---- Between two steps of a beginning copy ---- */
+
+#define STOPPED_LARGE ((size_t) 1 << 20) /* not copied at once */
+
+struct stopped_pair {
+    struct conform_end owner, user;
+    na_addr_t addr; /* of the owner */
+    na_mem_handle_t mem, remote, local;
+    struct conform_call call;
+};
+
+static struct stopped_pair stopped_pair;
+static unsigned stopped_steps; /* left until it happens; 0: it does not */
+static bool stopped_touched;
+
+static bool stopped_is_now(const char *function)
+{
+    return strcmp(function, "na_sm_rma_find") == 0 && stopped_steps > 0 &&
+        --stopped_steps == 0;
+}
+
+static void stopped_retract(const char *function, unsigned line)
+{
+    (void) line;
+    if (stopped_is_now(function))
+        stopped_touched = na_sm_mem_retract(stopped_pair.mem) != NA_FALSE;
+}
+
+static void stopped_cancel(const char *function, unsigned line)
+{
+    (void) line;
+    if (stopped_is_now(function))
+        HG_CHECK_OK(NA_Cancel(stopped_pair.user.na_class,
+            stopped_pair.user.context, stopped_pair.call.id));
+}
+
+static na_return_t stopped_get(struct stopped_pair *pair)
+{
+    memset(&pair->call, 0, sizeof(pair->call));
+    HG_CHECK_OK(NA_Get(pair->user.na_class, pair->user.context, conform_ended,
+        &pair->call, pair->local, 0, pair->remote, 0, STOPPED_LARGE, pair->addr,
+        &pair->call.id));
+    while (pair->call.ends == 0) {
+        (void) conform_turn(pair->user.na_class, pair->user.context, 0);
+        (void) conform_turn(pair->owner.na_class, pair->owner.context, 0);
+    }
+    return pair->call.ret;
+}
+
+static void stopped_open_end(struct conform_end *end, na_bool_t listen)
+{
+    memset(end, 0, sizeof(*end));
+    end->na_class = NA_Initialize("sm://", listen);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+/* Two that have moved memory before. */
+static void stopped_open(struct stopped_pair *pair)
+{
+    static unsigned char memory[2][STOPPED_LARGE];
+    unsigned char bytes[NA_SM_MEM_HANDLE];
+
+    memset(pair, 0, sizeof(*pair));
+    stopped_open_end(&pair->owner, NA_TRUE);
+    stopped_open_end(&pair->user, NA_FALSE);
+    HG_CHECK_OK(NA_Addr_lookup(pair->user.na_class, pair->user.context,
+        conform_ended, &pair->call, pair->owner.self->name, &pair->call.id));
+    while (pair->call.ends == 0) {
+        (void) conform_turn(pair->user.na_class, pair->user.context, 0);
+        (void) conform_turn(pair->owner.na_class, pair->owner.context, 0);
+    }
+    pair->addr = pair->call.addr;
+    HG_CHECK_OK(NA_Mem_handle_create(pair->owner.na_class, memory[0],
+        STOPPED_LARGE, NA_MEM_READWRITE, &pair->mem));
+    HG_CHECK_OK(NA_Mem_register(pair->owner.na_class, pair->mem));
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        pair->owner.na_class, bytes, sizeof(bytes), pair->mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair->user.na_class, &pair->remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(NA_Mem_handle_create(pair->user.na_class, memory[1],
+        STOPPED_LARGE, NA_MEM_READWRITE, &pair->local));
+    HG_CHECK_OK(stopped_get(pair));
+}
+
+static void stopped_close(struct stopped_pair *pair)
+{
+    HG_CHECK_OK(NA_Mem_handle_free(pair->user.na_class, pair->local));
+    HG_CHECK_OK(NA_Mem_handle_free(pair->user.na_class, pair->remote));
+    HG_CHECK_OK(NA_Mem_handle_free(pair->owner.na_class, pair->mem));
+    HG_CHECK_OK(NA_Addr_free(pair->user.na_class, pair->addr));
+    conform_close(&pair->user);
+    conform_close(&pair->owner);
+}
+
+/* Either the owner sees that its memory is in use, or who would use it sees
+ * that it is withdrawn. */
+HG_TEST(sm_memory_is_withdrawn_or_in_use)
+{
+    unsigned step;
+    bool reached;
+
+    step_hook = stopped_retract;
+    for (step = 1;; step++) {
+        na_return_t ret;
+
+        stopped_open(&stopped_pair);
+        stopped_touched = false;
+        stopped_steps = step;
+        ret = stopped_get(&stopped_pair);
+        reached = stopped_steps == 0;
+        stopped_steps = 0;
+        stopped_close(&stopped_pair);
+        if (!reached)
+            break;
+        HG_CHECK(stopped_touched || ret == NA_NOENTRY);
+    }
+    HG_CHECK(step > 2);
+    step_hook = NULL;
+}
+
+/* Who cancels a copy while it is found that the kernel will not make it, ends
+ * the one through the rings. */
+HG_TEST(sm_copy_is_canceled_while_handed_over)
+{
+    step_hook = stopped_cancel;
+    stopped_open(&stopped_pair);
+    atomic_store(&na_sm_addr_of(stopped_pair.addr)->vm, NA_SM_VM_DENIED);
+    stopped_steps = 1;
+    HG_CHECK_RET(stopped_get(&stopped_pair), NA_CANCELED);
+    HG_CHECK_EQ_INT(stopped_steps, 0);
+    HG_CHECK_OK(stopped_get(&stopped_pair)); /* by itself it comes through */
+    stopped_close(&stopped_pair);
+    step_hook = NULL;
 }

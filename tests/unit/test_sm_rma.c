@@ -332,7 +332,7 @@ HG_TEST(sm_rma_a_size_that_changes_is_refused)
 {
     struct srma_pair pair;
     struct na_segment segments[2];
-    unsigned char bytes[NA_SM_RMA_HANDLE];
+    unsigned char bytes[NA_SM_MEM_HANDLE];
     struct na_sm_slot *slot;
 
     srma_open(&pair);
