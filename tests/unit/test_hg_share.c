@@ -116,11 +116,13 @@ HG_TEST(share_begins_anew_after_one_that_did_not_end)
     memset(&share, 0, sizeof(share));
     share.limit[HG_SHARE_HELD] = 100;
     next = share;
-    HG_CHECK(hg_share_take(&share, peer, HG_SHARE_HELD, 60));
+    HG_CHECK(hg_share_take(&share, peer, HG_SHARE_HELD, 70));
+    hg_share_give(&share, peer, HG_SHARE_HELD, 10);
     hg_share_leave(&share);
     hg_share_forget(na_class);
     HG_CHECK(!hg_share_take(&share, peer, HG_SHARE_HELD, 1));
     HG_CHECK(hg_share_take(&next, peer, HG_SHARE_HELD, 100));
+    HG_CHECK(!hg_share_take(&next, peer, HG_SHARE_HELD, 1));
     hg_share_give(&share, peer, HG_SHARE_HELD, 60); /* it ended after all */
     HG_CHECK_EQ_U64(hg_share_total(&next, HG_SHARE_HELD), 100);
     hg_share_give(&next, peer, HG_SHARE_HELD, 100);
