@@ -1301,6 +1301,11 @@ HG_TEST(waits_refuse_requests_that_are_gone)
     HG_CHECK_RET(HG_Wait((hg_request_t) (void *) &in, 0, NULL), HG_INVALID_ARG);
     HG_CHECK_EQ_INT(hg_test_log_count("no such request: freed already?"), 202);
     HG_CHECK_OK(rpc_wait(request));
+    /* Nor is one known whose call is still to end. */
+    both[0] = rpc_start_call(&end, waits_inc_id, &in, NULL);
+    HG_CHECK_OK(HG_Request_free(both[0]));
+    HG_CHECK_RET(HG_Request_free(both[0]), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Wait(both[0], 0, &status), HG_INVALID_ARG);
     HG_CHECK_OK(HG_Finalize());
     HG_CHECK_OK(HG_Init(end.na_class));
     rpc_register();
@@ -1308,7 +1313,7 @@ HG_TEST(waits_refuse_requests_that_are_gone)
         both[0] = rpc_start_call(&end, waits_inc_id, &in, NULL);
     HG_CHECK_RET(HG_Request_free(request), HG_INVALID_ARG);
     HG_CHECK_RET(HG_Request_free(old[0]), HG_INVALID_ARG);
-    HG_CHECK_EQ_INT(hg_test_log_count("no such request: freed already?"), 204);
+    HG_CHECK_EQ_INT(hg_test_log_count("no such request: freed already?"), 206);
     rpc_close(&end); /* frees the hundred */
 }
 
