@@ -256,51 +256,6 @@ HG_TEST(sm_hostile_hints_delay_at_most)
     hostile_close(&victim);
 }
 
-struct hostile_hints {
-    struct na_sm_hints hints;
-    _Atomic unsigned set, taken;
-};
-
-enum { HOSTILE_HINTS = 2000 };
-
-static void *hostile_set_hints(void *arg)
-{
-    struct hostile_hints *shared = (struct hostile_hints *) arg;
-    unsigned i;
-
-    for (i = 1; i <= HOSTILE_HINTS; i++) {
-        na_sm_hint_set(&shared->hints, 77);
-        atomic_store(&shared->set, i);
-        while (atomic_load(&shared->taken) < i)
-            (void) sched_yield();
-    }
-    return NULL;
-}
-
-/* Nor is one lost that is set while the owner lowers what is above it. */
-HG_TEST(sm_hostile_hints_are_seen_once_set)
-{
-    static struct hostile_hints shared;
-    pthread_t thread;
-    unsigned taken = 0, idle = 0;
-
-    HG_CHECK(!pthread_create(&thread, NULL, hostile_set_hints, &shared));
-    while (taken < HOSTILE_HINTS) {
-        unsigned set = atomic_load(&shared.set);
-        uint64_t words = na_sm_hint_words(&shared.hints, 0);
-
-        if (set == taken) {
-            if (++idle % 64 == 0)
-                (void) sched_yield();
-            continue;
-        }
-        HG_CHECK_EQ_U64(words, UINT64_C(1) << 1);
-        na_sm_hint_clear(&shared.hints, 77);
-        atomic_store(&shared.taken, ++taken);
-    }
-    HG_CHECK(!pthread_join(thread, NULL));
-}
-
 /* What peers map read-only they cannot write, nor map otherwise. */
 HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
 {

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The words that two sides of the transport sm share: whatever the other side
+ * does between two steps of this one, one of them sees what the other did.
+ * Nothing is left to chance: it does so between each two in turn.
+ */
+#include "step.h"
+
+#if HG_ENABLE_SM
+
+#define WORDS_RING 4096u
+#define WORDS_SLOT 77u
+
+static const char *words_function; /* of the steps that count */
+static unsigned words_steps;       /* left until it happens; 0: it does not */
+
+static bool words_is_now(const char *function)
+{
+    return strcmp(function, words_function) == 0 && words_steps > 0 &&
+        --words_steps == 0;
+}
+
+/* ---- Room in a ring ---- */
+
+static struct {
+    struct na_sm_control control;
+    _Alignas(16) unsigned char data[WORDS_RING];
+    struct na_sm_in in;
+    bool told; /* to tell the producer of room */
+} words_ring;
+
+/* The consumer takes all there is. */
+static void words_take(const char *function, unsigned line)
+{
+    struct na_sm_record record;
+    const unsigned char *payload;
+
+    (void) line;
+    if (!words_is_now(function))
+        return;
+    while (na_sm_in_peek(&words_ring.in, &record, &payload) == NA_SUCCESS) {
+        if (na_sm_in_take(&words_ring.in, &record))
+            words_ring.told = true;
+    }
+    if (na_sm_in_publish(&words_ring.in))
+        words_ring.told = true;
+}
+
+HG_TEST(sm_step_of_a_full_ring_finds_room_or_is_told)
+{
+    const struct na_sm_record record = {0, NA_SM_MESSAGE, 0, 0, 0, 0};
+    struct na_sm_out out;
+    unsigned char *payload;
+    unsigned step, i;
+
+    words_function = "na_sm_out_room";
+    for (step = 1;; step++) {
+        na_return_t ret;
+
+        memset(&words_ring, 0, sizeof(words_ring));
+        na_sm_out_init(&out, &words_ring.control, words_ring.data, WORDS_RING);
+        na_sm_in_init(
+            &words_ring.in, &words_ring.control, words_ring.data, WORDS_RING);
+        for (i = 0; i < WORDS_RING / NA_SM_RING_HEADER; i++) {
+            HG_CHECK_OK(na_sm_out_reserve(&out, 0, &payload));
+            na_sm_out_commit(&out, &record);
+        }
+        words_steps = step;
+        step_hook = words_take;
+        ret = na_sm_out_reserve(&out, 0, &payload);
+        step_hook = NULL;
+        if (words_steps > 0)
+            break;
+        HG_CHECK(ret == NA_SUCCESS || words_ring.told);
+    }
+    HG_CHECK(step > 2);
+}
+
+/* ---- Hints ---- */
+
+static struct na_sm_hints words_hints;
+
+static void words_hint(const char *function, unsigned line)
+{
+    (void) line;
+    if (words_is_now(function))
+        na_sm_hint_set(&words_hints, WORDS_SLOT);
+}
+
+HG_TEST(sm_step_of_lowering_hints_loses_none)
+{
+    const uint64_t bit = UINT64_C(1) << WORDS_SLOT / 64;
+    unsigned step;
+
+    words_function = "na_sm_hint_words";
+    for (step = 1;; step++) {
+        memset(&words_hints, 0, sizeof(words_hints));
+        na_sm_hint_set(&words_hints, WORDS_SLOT);
+        HG_CHECK_EQ_U64(na_sm_hint_words(&words_hints, 0), bit);
+        na_sm_hint_clear(&words_hints, WORDS_SLOT);
+        words_steps = step;
+        step_hook = words_hint;
+        (void) na_sm_hint_words(&words_hints, 0);
+        step_hook = NULL;
+        if (words_steps > 0)
+            break;
+        HG_CHECK_EQ_U64(na_sm_hint_words(&words_hints, 0), bit);
+    }
+    HG_CHECK(step > 2);
+    HG_CHECK_EQ_U64(na_sm_hint_words(&words_hints, 0), 0);
+}
+
+#endif
