@@ -96,7 +96,7 @@ HG_TEST(sm_step_between_fetching_segments_the_peer_ends)
 {
     static unsigned char memory[3 * 4096], got[8192];
     struct na_segment segments[2] = {{memory, 4096}, {memory + 8192, 4096}};
-    unsigned char bytes[NA_SM_RMA_HANDLE];
+    unsigned char bytes[NA_SM_MEM_HANDLE];
     struct between_pair pair;
     struct between_get get;
     na_mem_handle_t mem;
