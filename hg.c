@@ -16108,6 +16108,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     int i;
 
     self->look_at = now + NA_SM_LOOK_NS;
+    atomic_store(&self->rung, false);
     NA_SM_STEP();
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
     if (count > 0)
@@ -16162,7 +16163,7 @@ static unsigned na_sm_poll(struct na_context *context)
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
         uint64_t now = hg_clock_now();
 
-        if (now >= self->look_at || atomic_exchange(&self->rung, false))
+        if (now >= self->look_at || atomic_load(&self->rung))
             n += na_sm_look(self, now);
     }
     if (HG_UNLIKELY(atomic_load(&self->mourning)))

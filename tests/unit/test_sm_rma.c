@@ -326,7 +326,6 @@ HG_TEST(sm_rma_slots_are_used_again)
     srma_close(&pair);
 }
 
-<<<<<<< HEAD
 /* An owner that tells another size than that of the segments it described has
  * nobody go beyond them. */
 HG_TEST(sm_rma_a_size_that_changes_is_refused)
@@ -344,7 +343,20 @@ HG_TEST(sm_rma_a_size_that_changes_is_refused)
     segments[0].size = segments[1].size = 2048;
     HG_CHECK_OK(NA_Mem_handle_create_segments(
         pair.owner, segments, 2, NA_MEM_READWRITE, &pair.mem));
-=======
+    HG_CHECK_OK(NA_Mem_register(pair.owner, pair.mem));
+    HG_CHECK_OK(
+        NA_Mem_handle_serialize(pair.owner, bytes, sizeof(bytes), pair.mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair.user, &pair.remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(srma_move(&pair, false));
+    slot = srma_slot(&pair);
+    atomic_store(&slot->size, 2 * sizeof(pair.bytes));
+    HG_CHECK_RET(srma_move(&pair, false), NA_PROTOCOL_ERROR);
+    atomic_store(&slot->size, sizeof(pair.bytes));
+    HG_CHECK_OK(srma_move(&pair, false));
+    srma_close(&pair);
+}
+
 /* Memory for which no slot is left is moved by frames. */
 HG_TEST(sm_rma_slots_may_all_be_taken)
 {
@@ -362,20 +374,11 @@ HG_TEST(sm_rma_slots_may_all_be_taken)
     HG_CHECK(taken != NULL);
     memcpy(taken, owner->slots_used, words * sizeof(*taken));
     memset(owner->slots_used, 0xff, words * sizeof(*taken));
->>>>>>> fca9b66 (tests: memory without a slot is moved by frames)
     HG_CHECK_OK(NA_Mem_register(pair.owner, pair.mem));
     HG_CHECK_OK(
         NA_Mem_handle_serialize(pair.owner, bytes, sizeof(bytes), pair.mem));
     HG_CHECK_OK(NA_Mem_handle_deserialize(
         pair.user, &pair.remote, bytes, sizeof(bytes)));
-<<<<<<< HEAD
-    HG_CHECK_OK(srma_move(&pair, false));
-    slot = srma_slot(&pair);
-    atomic_store(&slot->size, 2 * sizeof(pair.bytes));
-    HG_CHECK_RET(srma_move(&pair, false), NA_PROTOCOL_ERROR);
-    atomic_store(&slot->size, sizeof(pair.bytes));
-    HG_CHECK_OK(srma_move(&pair, false));
-=======
     memset(pair.bytes, 7, sizeof(pair.bytes));
     HG_CHECK_OK(srma_move(&pair, false));
     HG_CHECK_EQ_MEM(pair.got, pair.bytes, sizeof(pair.got));
@@ -383,7 +386,6 @@ HG_TEST(sm_rma_slots_may_all_be_taken)
         NA_Get_counter(pair.user, "sm_rma_copied"), sizeof(pair.got));
     memcpy(owner->slots_used, taken, words * sizeof(*taken));
     free(taken);
->>>>>>> fca9b66 (tests: memory without a slot is moved by frames)
     srma_close(&pair);
 }
 
