@@ -1427,3 +1427,49 @@ HG_TEST(waits_for_calls_are_woken_by_a_driver_that_runs_none)
     free(in.bytes);
     engine_close(&engine);
 }
+
+/* A handler that lasts until somebody drives meanwhile. */
+static hg_return_t engine_echo_driven(hg_handle_t handle)
+{
+    unsigned ms = 0;
+
+    while (!atomic_load(&hg_wait_state.driving)) {
+        HG_CHECK(ms++ < 10000);
+        (void) poll(NULL, 0, 1);
+    }
+    return engine_echo(handle);
+}
+
+/* Who drives and then runs a handler leaves the role to a sleeper: what that
+ * one waits for does not wait for the handler. */
+HG_TEST(waits_that_run_handlers_leave_the_role_to_sleepers)
+{
+    struct blob in = engine_new_blob(10, 3);
+    struct engine engine;
+    struct engine_call call;
+    struct engine_waiter server;
+    struct engine_waiter sleeper;
+    hg_id_t id;
+
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 1024, NULL));
+    id = engine_register(&engine, "echo", engine_echo_driven);
+    memset(&server, 0, sizeof(server));
+    server.context = engine.b.context;
+    sleeper = server;
+    HG_CHECK(
+        !pthread_create(&server.thread, NULL, engine_wait_for_calls, &server));
+    engine_await_waiters(0);
+    HG_CHECK(!pthread_create(&sleeper.thread, NULL, engine_wait, &sleeper));
+    engine_await_waiters(1);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    HG_CHECK(!pthread_join(server.thread, NULL));
+    HG_CHECK_OK(server.ret);
+    while (call.ends == 0)
+        engine_turn(&engine.a);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    engine_end_waits(&sleeper, 1);
+    free(in.bytes);
+    engine_close(&engine);
+}
