@@ -225,9 +225,9 @@ static void *core_watch_queue(void *arg)
 }
 
 /* A queue whose first entry is taken does not seem empty meanwhile. */
-HG_TEST(queue_never_seems_empty_while_it_is_not)
+HG_TEST_SECONDS(queue_never_seems_empty_while_it_is_not, 100)
 {
-    enum { ENTRIES = 64, ROUNDS = 1000 };
+    enum { ENTRIES = 256, ROUNDS = 200 };
     struct core_entry entries[ENTRIES];
     struct core_watch watch;
     struct na_queue queue;
