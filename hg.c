@@ -655,9 +655,9 @@ HG_PRIVATE void hg_mem_free(void *ptr);
 /* Copy a string; NULL: out of memory. `str` is not NULL. */
 HG_PRIVATE char *hg_mem_strdup(const char *str);
 
-/* `size`, as one that the compiler cannot know: to clear or copy a hundred bytes
- * it calls the C library then, which knows the processor, instead of a string
- * instruction, which takes long to begin. */
+/* `size`, as one that the compiler cannot know: to clear or copy a hundred
+ * bytes it calls the C library then, which knows the processor, instead of a
+ * string instruction, which takes long to begin. */
 static inline size_t hg_mem_unknown(size_t size)
 {
 #if defined(__GNUC__)
@@ -2253,10 +2253,11 @@ HG_PRIVATE uint32_t hg_crc32c_update_table(
  * 8k + 7 - j further steps of the shift register.
  *
  * The fast form of CRC-64 folds 64, then 16 bytes at a time with carry-less
- * multiplication; a wide one 128 bytes, where the processor multiplies two pairs
- * at once, in half the time. In bit-reflected order, bit i of a register stands for the
- * power 127 - i of x, and a product of two halves comes out one power too
- * high, so that moving a half by n bits takes the constant x^(n - 1) mod P.
+ * multiplication; a wide one 128 bytes, where the processor multiplies two
+ * pairs at once, in half the time. In bit-reflected order, bit i of a register
+ * stands for the power 127 - i of x, and a product of two halves comes out one
+ * power too high, so that moving a half by n bits takes the constant x^(n - 1)
+ * mod P.
  *
  * Invariants: both forms give the same value for the same bytes, in pieces of
  * any size at any alignment. Locking: none; stateless.
@@ -4251,8 +4252,9 @@ HG_PRIVATE struct na_op_core *na_op_find(
  * delivers finds it without a lock, and needs the sink's own alone.
  *
  * Locking: a sink's lock is held while one of its functions runs, so that both
- * run one at a time and neither is under way once it was taken back. The class's
- * context lock is held, besides, while functions are given or taken back.
+ * run one at a time and neither is under way once it was taken back. The
+ * class's context lock is held, besides, while functions are given or taken
+ * back.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H
@@ -8559,9 +8561,10 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
  *
  * Locking: one thread at a time has a context's progress role, an atomic flag.
  * Who finds it taken waits as for an entry of the queue, and who leaves it
- * looks for waiters after that (queue.h): no lock where nobody waits. For transports whose contexts share progress, poll_lock lets
- * one thread into poll; who finds it taken sleeps on its waker and is rung
- * when the other leaves.
+ * looks for waiters after that (queue.h): no lock where nobody waits. For
+ * transports whose contexts share progress, poll_lock lets one thread into
+ * poll; who finds it taken sleeps on its waker and is rung when the other
+ * leaves.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H
@@ -8691,7 +8694,7 @@ static void na_progress_leave(struct na_context_core *context)
     assert(atomic_load(&context->progressing));
     atomic_store(&context->progressing, false);
     na_queue_wake(&context->queue);
-    if (atomic_load_explicit(&core->poll_skipped, memory_order_relaxed) != 0 &&
+    if (atomic_load(&core->poll_skipped) != 0 &&
         atomic_exchange(&core->poll_skipped, 0) != 0)
         na_progress_wake(&core->pub);
 }
@@ -20719,10 +20722,10 @@ end_copy:
  * happen under the lock anyhow. So lists and table hold handles in any state,
  * and who finds one looks at its state first, before anything else of it.
  *
- * Locking: the context's lock guards lists, tables, counts and the pool. A state
- * is an atomic. Whoever drives the current one leaves it, and needs no lock for
- * that; but SENT and FETCHING, which several may want to end, are left under the
- * lock. The buffers belong to whoever drives the current state.
+ * Locking: the context's lock guards lists, tables, counts and the pool. A
+ * state is an atomic. Whoever drives the current one leaves it, and needs no
+ * lock for that; but SENT and FETCHING, which several may want to end, are left
+ * under the lock. The buffers belong to whoever drives the current state.
  */
 #ifndef HG_GEN_HG_HANDLE_H
 #define HG_GEN_HG_HANDLE_H
@@ -20814,8 +20817,8 @@ struct hg_handle {
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
     uint64_t held_id;  /* target: of a large output; 0: none */
-    /* Which of the peer's has the call; first 0. An answer may come, and set it,
-     * while the send of the call still looks at it. */
+    /* Which of the peer's has the call; first 0. An answer may come, and set
+     * it, while the send of the call still looks at it. */
     _Atomic uint8_t peer_context;
     hg_return_t ret;
     struct hg_args in_args;
@@ -20930,8 +20933,8 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
 /* Send `size` bytes at `data`, which the handle owns, to the call's context at
- * the peer; to oneself, hand them over. What has to wait holds a reference until
- * it has left. */
+ * the peer; to oneself, hand them over. What has to wait holds a reference
+ * until it has left. */
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size);
 
@@ -21685,8 +21688,8 @@ static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
 HG_PRIVATE void hg_overflow_end(
     struct hg_handle *handle, struct hg_overflow *large)
 {
-    /* What is offered has memory, or a share at least; what is fetched, a source
-     * or whom to tell. Most calls have nothing. */
+    /* What is offered has memory, or a share at least; what is fetched, a
+     * source or whom to tell. Most calls have nothing. */
     if (HG_LIKELY(large->mem == NULL && large->share == 0 &&
             large->remote == NULL && large->fetched == NULL)) {
         assert(large->data == NULL);
@@ -22791,8 +22794,8 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 
 /* A handle for a request, in the list of those to us, with two references: its
  * step's in the queue, and the application's, which is what hg_serve_free lets
- * go of. Beyond its peer's share it is made all the same, to be refused. None, though HG_SUCCESS: the
- * peer takes no refusals either (logged). */
+ * go of. Beyond its peer's share it is made all the same, to be refused. None,
+ * though HG_SUCCESS: the peer takes no refusals either (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
@@ -23635,8 +23638,8 @@ HG_PRIVATE bool hg_layer_close_both(void);
  * gates, whoever is inside, and let no layer begin. By the only thread. */
 HG_PRIVATE void hg_layer_fork(void);
 
-/* Whether it is such a child (logged once, unless `function` is NULL): HG_FAULT. Asked
- * before a lock is taken by what does not enter. */
+/* Whether it is such a child (logged once, unless `function` is NULL):
+ * HG_FAULT. Asked before a lock is taken by what does not enter. */
 HG_PRIVATE bool hg_layer_is_forked(const char *function);
 
 /* Around beginnings and endings. */
@@ -24280,16 +24283,16 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  *
  * A request is a call whose callback decodes the output and raises a flag;
  * HG_Wait waits for the flag. It is a part of the call's handle, and its ticket
- * (ticket.h) is made from the number that the call has anyhow. Freed in flight, the call is taken back and
- * its callback frees the request, so that nobody waits for an answer that may
- * never come.
+ * (ticket.h) is made from the number that the call has anyhow. Freed in flight,
+ * the call is taken back and its callback frees the request, so that nobody
+ * waits for an answer that may never come.
  *
  *     WAITING --ended--> ENDING --> done --freed--> gone
  *        +-----freed--> ABANDONED --ended--> gone
  *
- * Locking: a ticket is looked up under the context's lock, and whoever then waits
- * is counted before it is free, so that nobody frees the request. States and
- * flags are atomics. No proc runs under a lock.
+ * Locking: a ticket is looked up under the context's lock, and whoever then
+ * waits is counted before it is free, so that nobody frees the request. States
+ * and flags are atomics. No proc runs under a lock.
  */
 #ifndef HG_GEN_HG_REQUEST_H
 #define HG_GEN_HG_REQUEST_H

@@ -9,10 +9,11 @@
  * 8k + 7 - j further steps of the shift register.
  *
  * The fast form of CRC-64 folds 64, then 16 bytes at a time with carry-less
- * multiplication; a wide one 128 bytes, where the processor multiplies two pairs
- * at once, in half the time. In bit-reflected order, bit i of a register stands for the
- * power 127 - i of x, and a product of two halves comes out one power too
- * high, so that moving a half by n bits takes the constant x^(n - 1) mod P.
+ * multiplication; a wide one 128 bytes, where the processor multiplies two
+ * pairs at once, in half the time. In bit-reflected order, bit i of a register
+ * stands for the power 127 - i of x, and a product of two halves comes out one
+ * power too high, so that moving a half by n bits takes the constant x^(n - 1)
+ * mod P.
  *
  * Invariants: both forms give the same value for the same bytes, in pieces of
  * any size at any alignment. Locking: none; stateless.

@@ -31,9 +31,9 @@ HG_PRIVATE void hg_mem_free(void *ptr);
 /* Copy a string; NULL: out of memory. `str` is not NULL. */
 HG_PRIVATE char *hg_mem_strdup(const char *str);
 
-/* `size`, as one that the compiler cannot know: to clear or copy a hundred bytes
- * it calls the C library then, which knows the processor, instead of a string
- * instruction, which takes long to begin. */
+/* `size`, as one that the compiler cannot know: to clear or copy a hundred
+ * bytes it calls the C library then, which knows the processor, instead of a
+ * string instruction, which takes long to begin. */
 static inline size_t hg_mem_unknown(size_t size)
 {
 #if defined(__GNUC__)

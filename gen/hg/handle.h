@@ -19,10 +19,10 @@
  * happen under the lock anyhow. So lists and table hold handles in any state,
  * and who finds one looks at its state first, before anything else of it.
  *
- * Locking: the context's lock guards lists, tables, counts and the pool. A state
- * is an atomic. Whoever drives the current one leaves it, and needs no lock for
- * that; but SENT and FETCHING, which several may want to end, are left under the
- * lock. The buffers belong to whoever drives the current state.
+ * Locking: the context's lock guards lists, tables, counts and the pool. A
+ * state is an atomic. Whoever drives the current one leaves it, and needs no
+ * lock for that; but SENT and FETCHING, which several may want to end, are left
+ * under the lock. The buffers belong to whoever drives the current state.
  */
 #ifndef HG_GEN_HG_HANDLE_H
 #define HG_GEN_HG_HANDLE_H
@@ -114,8 +114,8 @@ struct hg_handle {
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
     uint64_t held_id;  /* target: of a large output; 0: none */
-    /* Which of the peer's has the call; first 0. An answer may come, and set it,
-     * while the send of the call still looks at it. */
+    /* Which of the peer's has the call; first 0. An answer may come, and set
+     * it, while the send of the call still looks at it. */
     _Atomic uint8_t peer_context;
     hg_return_t ret;
     struct hg_args in_args;
@@ -230,8 +230,8 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
 /* Send `size` bytes at `data`, which the handle owns, to the call's context at
- * the peer; to oneself, hand them over. What has to wait holds a reference until
- * it has left. */
+ * the peer; to oneself, hand them over. What has to wait holds a reference
+ * until it has left. */
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size);
 

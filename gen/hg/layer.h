@@ -60,8 +60,8 @@ HG_PRIVATE bool hg_layer_close_both(void);
  * gates, whoever is inside, and let no layer begin. By the only thread. */
 HG_PRIVATE void hg_layer_fork(void);
 
-/* Whether it is such a child (logged once, unless `function` is NULL): HG_FAULT. Asked
- * before a lock is taken by what does not enter. */
+/* Whether it is such a child (logged once, unless `function` is NULL):
+ * HG_FAULT. Asked before a lock is taken by what does not enter. */
 HG_PRIVATE bool hg_layer_is_forked(const char *function);
 
 /* Around beginnings and endings. */

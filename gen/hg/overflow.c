@@ -145,8 +145,8 @@ static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
 HG_PRIVATE void hg_overflow_end(
     struct hg_handle *handle, struct hg_overflow *large)
 {
-    /* What is offered has memory, or a share at least; what is fetched, a source
-     * or whom to tell. Most calls have nothing. */
+    /* What is offered has memory, or a share at least; what is fetched, a
+     * source or whom to tell. Most calls have nothing. */
     if (HG_LIKELY(large->mem == NULL && large->share == 0 &&
             large->remote == NULL && large->fetched == NULL)) {
         assert(large->data == NULL);

@@ -4,16 +4,16 @@
  *
  * A request is a call whose callback decodes the output and raises a flag;
  * HG_Wait waits for the flag. It is a part of the call's handle, and its ticket
- * (ticket.h) is made from the number that the call has anyhow. Freed in flight, the call is taken back and
- * its callback frees the request, so that nobody waits for an answer that may
- * never come.
+ * (ticket.h) is made from the number that the call has anyhow. Freed in flight,
+ * the call is taken back and its callback frees the request, so that nobody
+ * waits for an answer that may never come.
  *
  *     WAITING --ended--> ENDING --> done --freed--> gone
  *        +-----freed--> ABANDONED --ended--> gone
  *
- * Locking: a ticket is looked up under the context's lock, and whoever then waits
- * is counted before it is free, so that nobody frees the request. States and
- * flags are atomics. No proc runs under a lock.
+ * Locking: a ticket is looked up under the context's lock, and whoever then
+ * waits is counted before it is free, so that nobody frees the request. States
+ * and flags are atomics. No proc runs under a lock.
  */
 #ifndef HG_GEN_HG_REQUEST_H
 #define HG_GEN_HG_REQUEST_H

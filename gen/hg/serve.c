@@ -117,8 +117,8 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 
 /* A handle for a request, in the list of those to us, with two references: its
  * step's in the queue, and the application's, which is what hg_serve_free lets
- * go of. Beyond its peer's share it is made all the same, to be refused. None, though HG_SUCCESS: the
- * peer takes no refusals either (logged). */
+ * go of. Beyond its peer's share it is made all the same, to be refused. None,
+ * though HG_SUCCESS: the peer takes no refusals either (logged). */
 static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)

@@ -102,7 +102,7 @@ static void na_progress_leave(struct na_context_core *context)
     assert(atomic_load(&context->progressing));
     atomic_store(&context->progressing, false);
     na_queue_wake(&context->queue);
-    if (atomic_load_explicit(&core->poll_skipped, memory_order_relaxed) != 0 &&
+    if (atomic_load(&core->poll_skipped) != 0 &&
         atomic_exchange(&core->poll_skipped, 0) != 0)
         na_progress_wake(&core->pub);
 }

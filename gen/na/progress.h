@@ -10,9 +10,10 @@
  *
  * Locking: one thread at a time has a context's progress role, an atomic flag.
  * Who finds it taken waits as for an entry of the queue, and who leaves it
- * looks for waiters after that (queue.h): no lock where nobody waits. For transports whose contexts share progress, poll_lock lets
- * one thread into poll; who finds it taken sleeps on its waker and is rung
- * when the other leaves.
+ * looks for waiters after that (queue.h): no lock where nobody waits. For
+ * transports whose contexts share progress, poll_lock lets one thread into
+ * poll; who finds it taken sleeps on its waker and is rung when the other
+ * leaves.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H

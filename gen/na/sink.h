@@ -12,8 +12,9 @@
  * delivers finds it without a lock, and needs the sink's own alone.
  *
  * Locking: a sink's lock is held while one of its functions runs, so that both
- * run one at a time and neither is under way once it was taken back. The class's
- * context lock is held, besides, while functions are given or taken back.
+ * run one at a time and neither is under way once it was taken back. The
+ * class's context lock is held, besides, while functions are given or taken
+ * back.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H

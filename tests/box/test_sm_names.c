@@ -222,8 +222,8 @@ HG_TEST(two_that_listen_talk_both_ways)
     conform_close(&two);
 }
 
-/* A program that is executed has no descriptor of either side: it would keep the
- * connection of a dead one open. */
+/* A program that is executed has no descriptor of either side: it would keep
+ * the connection of a dead one open. */
 HG_TEST(connections_end_where_a_program_is_executed)
 {
     enum { FDS = 1024 };

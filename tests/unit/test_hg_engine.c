@@ -1039,8 +1039,8 @@ HG_TEST(handles_that_rest_hold_little)
     engine_end(&engine);
 }
 
-/* The buffer for an output by hand shows nobody what an earlier call left in it;
- * what the handler itself wrote stays. */
+/* The buffer for an output by hand shows nobody what an earlier call left in
+ * it; what the handler itself wrote stays. */
 HG_TEST(serve_gives_out_no_bytes_of_earlier_calls)
 {
     enum { CALLS = 30 }; /* more than the pool has fresh handles */
