@@ -54,7 +54,7 @@ void hg_test_add_role(struct hg_test_role *entry);
 
 #define HG_TEST(name) HG_TEST_SECONDS(name, 0)
 
-/* A case whose watchdog waits longer (or shorter) than the default 20 s. */
+/* A case whose watchdog waits longer (or shorter) than the default 60 s. */
 #define HG_TEST_SECONDS(name, seconds) HG_TEST_CASE_(name, seconds, NULL)
 
 /* A case that has a meaning only where `applies`, a bool (*)(void), says so

@@ -59,7 +59,7 @@ static struct {
     unsigned jobs, scale, seconds;
     const char *wrapper, *part;
     bool verbose;
-} run_options = {0, 1, 20, NULL, NULL, false};
+} run_options = {0, 1, 60, NULL, NULL, false};
 
 static struct run_case *run_cases;
 static size_t run_case_count;

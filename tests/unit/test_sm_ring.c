@@ -192,7 +192,7 @@ static void *ring_produce(void *arg)
     return NULL;
 }
 
-HG_TEST(sm_ring_between_two_threads_loses_nothing)
+HG_TEST_SECONDS(sm_ring_between_two_threads_loses_nothing, 180)
 {
     struct ring_pair ring;
     _Atomic bool room = false;
