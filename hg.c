@@ -8920,8 +8920,8 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    if (na_class_is_forked(
-            context->na_class)) /* whoever forked inside a call */
+    /* Whoever forked inside a call goes no further. */
+    if (na_class_is_forked(context->na_class))
         return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
@@ -9919,7 +9919,7 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
  * of the other side may come before or after, each step of a meeting, each
  * thing given back. NA_SM_STEP() stands at these places and is nothing in the
  * library. A test that includes hg.c with HG_SM_STEPS 1 defines na_sm_step,
- * and there counts, dawdles or dies: see tests/steps.
+ * and there counts, dawdles or dies: see tests/step.
  *
  * Whoever adds such a store or look adds the step. A step may stand under any
  * lock of this transport, and changes nothing.
@@ -10014,7 +10014,7 @@ enum na_sm_kind {
     NA_SM_KIND_MAX
 };
 
-/* One direction's words, each on a line of its own. */
+/* One direction's words, on lines of their own but for what is rare. */
 struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
@@ -11471,6 +11471,10 @@ struct na_sm_policy {
 HG_PRIVATE na_return_t na_sm_policy_parse(
     const char *text, struct na_sm_policy *policy_p);
 
+/* Read a small text file of the kernel's, or as much of it as there is room
+ * for; false: there is none. */
+HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size);
+
 /* Whether a user namespace's map (/proc/self/uid_map) has every user. */
 HG_PRIVATE bool na_sm_users_are_all(const char *map);
 
@@ -11566,8 +11570,7 @@ HG_PRIVATE na_return_t na_sm_policy_parse(
     return NA_SUCCESS;
 }
 
-/* A whole text file of the kernel's, or as much as there is room for. */
-static bool na_sm_read_text(const char *path, char *text, size_t size)
+HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd >= 0 ? read(fd, text, size - 1) : -1;
@@ -13306,15 +13309,10 @@ static const char *na_sm_reach_grant(
 /* Whether the file of Yama says that a process may let others in. */
 static bool na_sm_reach_may_open(const char *path)
 {
-    char text[4] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = -1;
+    char text[4];
 
-    if (fd >= 0) {
-        size = read(fd, text, sizeof(text) - 1);
-        (void) close(fd);
-    }
-    return size > 0 && text[0] == '1' && (text[1] == '\0' || text[1] == '\n');
+    return na_sm_read_text(path, text, sizeof(text)) &&
+        (strcmp(text, "1") == 0 || strcmp(text, "1\n") == 0);
 }
 
 /* Let the processes of our user read our memory, once, where only those may
@@ -14883,8 +14881,8 @@ HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context)
 
 /* Connect whom somebody asked for, connect again whoever's listener was
  * crowded, give up what takes too long, be it a call, a HELLO or the answer to
- * a goodbye; the number of things done. Sets the
- * class's tick to when this must be called again, at the latest. */
+ * a goodbye; the number of things done. Sets the class's tick to when this must
+ * be called again, at the latest. */
 HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
 
 /* The listening socket is readable. */
@@ -15579,8 +15577,8 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void);
 /* #include "base/mem.h" */
 /* #include "na/sm_door.h" */
 /* #include "na/sm_flow.h" */
-/* #include "na/sm_reach.h" */
 /* #include "na/sm_mem.h" */
+/* #include "na/sm_reach.h" */
 /* #include "na/sm_rma.h" */
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
@@ -16465,8 +16463,9 @@ static void na_plugins_tell_none(const struct na_uri *uri)
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
         uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names,
-        strcmp(uri->protocol, "sm") == 0 ? " (sm was left out of hg.c)"
-            : HG_NA_ZMQ                  ? ""
+        !HG_ENABLE_SM && strcmp(uri->protocol, "sm") == 0
+            ? " (sm was left out of hg.c)"
+            : HG_NA_ZMQ ? ""
                         : " (hg.c was compiled without -DHG_NA_ZMQ=1)");
 }
 

@@ -457,12 +457,11 @@ NA_EXPORT na_return_t NA_Context_destroy(
 /* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
  * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
  * more than lookup_ms, be it a host or a program of another kind;
- * NA_PROTOCOL_ERROR when it speaks another version; NA_ACCESS when the system
- * lets us not go there, NA_PERMISSION when the users of sm:// do not trust each
- * other. A peer that is there and computes is waited for as long, or, where it
- * answers by a thread of the transport's or of its own, longer. `name` is
- * copied. A malformed name is
- * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
+ * NA_PROTOCOL_ERROR when it speaks another version; NA_ACCESS when the system's
+ * rights keep us from it; NA_PERMISSION, over sm://, when one of the two users
+ * does not let the other in. A peer that computes is silent meanwhile: it is
+ * waited for as long. `name` is copied. A malformed name is NA_INVALID_ARG at
+ * once, another transport's NA_PROTONOSUPPORT. */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
@@ -839,8 +838,9 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
 /* Describe `count` segments (arrays copied, memory borrowed until the handle
  * is freed). With buf_ptrs NULL, or an entry of it NULL with a size, the
  * library allocates that memory, zeroed, and frees it with the handle. Over
- * sm:// it is memory that peers can map (README, "Security"); a child of fork
- * then shares it with its parent.
+ * sm:// it is memory that peers can map (README, "Security"), which a child of
+ * fork shares with its parent; of blocks below 1 MiB what was freed stays with
+ * the class, for later ones.
  * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
  * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
  * class and does not listen. */

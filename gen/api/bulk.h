@@ -37,8 +37,9 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
 /* Describe `count` segments (arrays copied, memory borrowed until the handle
  * is freed). With buf_ptrs NULL, or an entry of it NULL with a size, the
  * library allocates that memory, zeroed, and frees it with the handle. Over
- * sm:// it is memory that peers can map (README, "Security"); a child of fork
- * then shares it with its parent.
+ * sm:// it is memory that peers can map (README, "Security"), which a child of
+ * fork shares with its parent; of blocks below 1 MiB what was freed stays with
+ * the class, for later ones.
  * HG_INVALID_ARG: no segments, unknown flags, a NULL; HG_FAULT: the bulk layer
  * is not initialised; HG_OPNOTSUPPORT: the bulk class differs from the RPC
  * class and does not listen. */

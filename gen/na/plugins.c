@@ -115,8 +115,9 @@ static void na_plugins_tell_none(const struct na_uri *uri)
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
         uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names,
-        strcmp(uri->protocol, "sm") == 0 ? " (sm was left out of hg.c)"
-            : HG_NA_ZMQ                  ? ""
+        !HG_ENABLE_SM && strcmp(uri->protocol, "sm") == 0
+            ? " (sm was left out of hg.c)"
+            : HG_NA_ZMQ ? ""
                         : " (hg.c was compiled without -DHG_NA_ZMQ=1)");
 }
 

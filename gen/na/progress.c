@@ -328,8 +328,8 @@ HG_PRIVATE na_return_t na_progress(
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret;
 
-    if (na_class_is_forked(
-            context->na_class)) /* whoever forked inside a call */
+    /* Whoever forked inside a call goes no further. */
+    if (na_class_is_forked(context->na_class))
         return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;

@@ -15,8 +15,8 @@
 #include "base/mem.h"
 #include "na/sm_door.h"
 #include "na/sm_flow.h"
-#include "na/sm_reach.h"
 #include "na/sm_mem.h"
+#include "na/sm_reach.h"
 #include "na/sm_rma.h"
 
 #define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */

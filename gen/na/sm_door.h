@@ -20,8 +20,8 @@
 
 /* Connect whom somebody asked for, connect again whoever's listener was
  * crowded, give up what takes too long, be it a call, a HELLO or the answer to
- * a goodbye; the number of things done. Sets the
- * class's tick to when this must be called again, at the latest. */
+ * a goodbye; the number of things done. Sets the class's tick to when this must
+ * be called again, at the latest. */
 HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now);
 
 /* The listening socket is readable. */

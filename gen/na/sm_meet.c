@@ -46,8 +46,7 @@ HG_PRIVATE na_return_t na_sm_policy_parse(
     return NA_SUCCESS;
 }
 
-/* A whole text file of the kernel's, or as much as there is room for. */
-static bool na_sm_read_text(const char *path, char *text, size_t size)
+HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd >= 0 ? read(fd, text, size - 1) : -1;

@@ -88,6 +88,10 @@ struct na_sm_policy {
 HG_PRIVATE na_return_t na_sm_policy_parse(
     const char *text, struct na_sm_policy *policy_p);
 
+/* Read a small text file of the kernel's, or as much of it as there is room
+ * for; false: there is none. */
+HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size);
+
 /* Whether a user namespace's map (/proc/self/uid_map) has every user. */
 HG_PRIVATE bool na_sm_users_are_all(const char *map);
 

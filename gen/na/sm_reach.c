@@ -146,15 +146,10 @@ static const char *na_sm_reach_grant(
 /* Whether the file of Yama says that a process may let others in. */
 static bool na_sm_reach_may_open(const char *path)
 {
-    char text[4] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = -1;
+    char text[4];
 
-    if (fd >= 0) {
-        size = read(fd, text, sizeof(text) - 1);
-        (void) close(fd);
-    }
-    return size > 0 && text[0] == '1' && (text[1] == '\0' || text[1] == '\n');
+    return na_sm_read_text(path, text, sizeof(text)) &&
+        (strcmp(text, "1") == 0 || strcmp(text, "1\n") == 0);
 }
 
 /* Let the processes of our user read our memory, once, where only those may

@@ -62,7 +62,7 @@ enum na_sm_kind {
     NA_SM_KIND_MAX
 };
 
-/* One direction's words, each on a line of its own. */
+/* One direction's words, on lines of their own but for what is rare. */
 struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;

@@ -8,7 +8,7 @@
  * of the other side may come before or after, each step of a meeting, each
  * thing given back. NA_SM_STEP() stands at these places and is nothing in the
  * library. A test that includes hg.c with HG_SM_STEPS 1 defines na_sm_step,
- * and there counts, dawdles or dies: see tests/steps.
+ * and there counts, dawdles or dies: see tests/step.
  *
  * Whoever adds such a store or look adds the step. A step may stand under any
  * lock of this transport, and changes nothing.

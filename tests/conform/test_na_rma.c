@@ -297,21 +297,8 @@ static na_mem_handle_t rma_again_and_again(struct conform_end *end,
     return mem;
 }
 
-/* Whether to move 5 GiB at once, which takes seconds: in the plain build, where
- * it goes another way than elsewhere. */
-static bool rma_moves_all(void)
-{
-    const char *transport = getenv("HG_TEST_TRANSPORT");
-
-    if (!hg_test_is_plain())
-        return false;
-    return getenv("HG_TEST_FULL") != NULL || transport == NULL ||
-        !strcmp(transport, "self") || !strcmp(transport, "sm") ||
-        !strcmp(transport, "zmq+tcp");
-}
-
 /* Memory of 5 GiB that needs few megabytes. Gets, and a put, across 4 GiB on
- * one side and on both; then, perhaps, all of it at once. */
+ * one side and on both; then, in the plain build, all of it at once. */
 HG_TEST_SECONDS(transfers_across_four_gigabytes, 120)
 {
     enum { PIECE = 3 << 20, COUNT = 1707, SIZE = 2 * PIECE };
@@ -353,7 +340,7 @@ HG_TEST_SECONDS(transfers_across_four_gigabytes, 120)
         for (k = 0; k < PIECE; k++)
             HG_CHECK(to[(sink + k) % PIECE] == from[(source + k) % PIECE]);
     }
-    if (rma_moves_all()) {
+    if (hg_test_is_plain()) {
         memset(to, 0, PIECE);
         HG_CHECK_OK(rma_move(&end, false, writes, 0, remotes[0], 0, total));
         HG_CHECK_EQ_MEM(to, from, PIECE);

@@ -375,11 +375,7 @@ HG_TEST_SECONDS(waker_serves_several_sleepers, 60)
     hg_waker_fini(&store.waker);
 }
 
-/* Fewer where two threads at one instant are rare anyhow. */
-static unsigned waker_meetings(void)
-{
-    return hg_test_is_plain() ? 150000 : 15000;
-}
+#define WAKER_MEETINGS 150000u
 
 /* Two threads that step at the same instant, again and again: one changes
  * something and rings, the other arms and looks. */
@@ -403,10 +399,9 @@ static void waker_meet(struct waker_meeting *meeting, unsigned count)
 static void *waker_changer(void *arg)
 {
     struct waker_meeting *meeting = (struct waker_meeting *) arg;
-    unsigned count = waker_meetings();
     unsigned i;
 
-    for (i = 1; i <= count; i++) {
+    for (i = 1; i <= WAKER_MEETINGS; i++) {
         waker_meet(meeting, 2 * i - 1);
         atomic_store_explicit(&meeting->change, i, memory_order_relaxed);
         hg_waker_ring(&meeting->waker);
@@ -418,7 +413,6 @@ static void *waker_changer(void *arg)
 HG_TEST_SECONDS(waker_or_sleeper_sees_the_other, 180)
 {
     struct waker_meeting meeting;
-    unsigned count = waker_meetings();
     pthread_t thread;
     unsigned i;
 
@@ -426,7 +420,7 @@ HG_TEST_SECONDS(waker_or_sleeper_sees_the_other, 180)
     atomic_init(&meeting.change, 0);
     HG_CHECK_OK(hg_waker_init(&meeting.waker));
     HG_CHECK(pthread_create(&thread, NULL, waker_changer, &meeting) == 0);
-    for (i = 1; i <= count; i++) {
+    for (i = 1; i <= WAKER_MEETINGS; i++) {
         unsigned seen;
 
         waker_meet(&meeting, 2 * i - 1);

@@ -1392,13 +1392,28 @@ static void *engine_wait_for_calls(void *arg)
     return NULL;
 }
 
+/* A call that has who waits for calls come back. */
+static void engine_call_server(
+    struct engine *engine, hg_id_t id, const struct engine_waiter *server)
+{
+    struct blob in = engine_new_blob(10, 3);
+    struct engine_call call;
+
+    HG_CHECK_OK(engine_start(engine, id, &in, &call));
+    HG_CHECK(!pthread_join(server->thread, NULL));
+    HG_CHECK_OK(server->ret);
+    while (call.ends == 0)
+        engine_turn(&engine->a);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    free(in.bytes);
+}
+
 /* Who drives for its own result only looks for calls, too, once somebody sleeps
  * who runs handlers, and wakes that one. */
 HG_TEST(waits_for_calls_are_woken_by_a_driver_that_runs_none)
 {
-    struct blob in = engine_new_blob(10, 3);
     struct engine engine;
-    struct engine_call call;
     struct engine_waiter driver;
     struct engine_waiter server;
     hg_id_t id;
@@ -1416,15 +1431,8 @@ HG_TEST(waits_for_calls_are_woken_by_a_driver_that_runs_none)
     HG_CHECK(
         !pthread_create(&server.thread, NULL, engine_wait_for_calls, &server));
     engine_await_waiters(1);
-    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
-    HG_CHECK(!pthread_join(server.thread, NULL));
-    HG_CHECK_OK(server.ret);
-    while (call.ends == 0)
-        engine_turn(&engine.a);
-    HG_CHECK_OK(call.ret);
-    engine_forget(&call);
+    engine_call_server(&engine, id, &server);
     engine_end_waits(&driver, 1);
-    free(in.bytes);
     engine_close(&engine);
 }
 
@@ -1444,9 +1452,7 @@ static hg_return_t engine_echo_driven(hg_handle_t handle)
  * one waits for does not wait for the handler. */
 HG_TEST(waits_that_run_handlers_leave_the_role_to_sleepers)
 {
-    struct blob in = engine_new_blob(10, 3);
     struct engine engine;
-    struct engine_call call;
     struct engine_waiter server;
     struct engine_waiter sleeper;
     hg_id_t id;
@@ -1462,14 +1468,7 @@ HG_TEST(waits_that_run_handlers_leave_the_role_to_sleepers)
     engine_await_waiters(0);
     HG_CHECK(!pthread_create(&sleeper.thread, NULL, engine_wait, &sleeper));
     engine_await_waiters(1);
-    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
-    HG_CHECK(!pthread_join(server.thread, NULL));
-    HG_CHECK_OK(server.ret);
-    while (call.ends == 0)
-        engine_turn(&engine.a);
-    HG_CHECK_OK(call.ret);
-    engine_forget(&call);
+    engine_call_server(&engine, id, &server);
     engine_end_waits(&sleeper, 1);
-    free(in.bytes);
     engine_close(&engine);
 }

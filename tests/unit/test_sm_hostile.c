@@ -4,66 +4,19 @@
  * over everything it can map: the rings, the words beside them, the hints. The
  * peer is a class in this process whose inner parts the test takes hold of.
  */
-#include "support/house.h"
-
-#include "harness.h"
+#include "support/sm_end.h"
 
 #if HG_ENABLE_SM
 
-struct hostile_end {
-    na_class_t *na_class;
-    na_context_t *context;
-    na_addr_t peer;
-};
-
-static void hostile_open(struct hostile_end *end)
-{
-    memset(end, 0, sizeof(*end));
-    end->na_class = NA_Initialize("sm://", NA_TRUE);
-    HG_CHECK(end->na_class != NULL);
-    end->context = NA_Context_create(end->na_class);
-    HG_CHECK(end->context != NULL);
-}
-
-static void hostile_close(struct hostile_end *end)
-{
-    if (end->peer != NA_ADDR_NULL)
-        HG_CHECK_OK(NA_Addr_free(end->na_class, end->peer));
-    HG_CHECK_OK(NA_Context_destroy(end->na_class, end->context));
-    HG_CHECK_OK(NA_Finalize(end->na_class));
-}
-
-static void hostile_turn(struct hostile_end *end)
-{
-    na_return_t ret = NA_Progress(end->na_class, end->context, 0);
-    unsigned count;
-
-    HG_CHECK(ret == NA_SUCCESS || ret == NA_TIMEOUT);
-    (void) NA_Trigger(end->context, 0, 100, &count);
-}
-
 static na_return_t hostile_keep(const struct na_cb_info *info)
 {
-    na_addr_t *addr = (na_addr_t *) info->arg;
-
     HG_CHECK_OK(info->ret);
-    *addr = info->type == NA_CB_LOOKUP ? info->info.lookup.addr
-                                       : info->info.recv_unexpected.source;
+    *(na_addr_t *) info->arg = info->info.recv_unexpected.source;
     return NA_SUCCESS;
 }
 
-static void hostile_meet(struct hostile_end *from, struct hostile_end *to)
-{
-    HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, hostile_keep,
-        &from->peer, to->na_class->self_addr->name, NA_OP_ID_IGNORE));
-    while (from->peer == NA_ADDR_NULL) {
-        hostile_turn(from);
-        hostile_turn(to);
-    }
-}
-
 /* A byte from `from` arrives at `to` as an unexpected message. */
-static void hostile_pass(struct hostile_end *from, struct hostile_end *to)
+static void hostile_pass(struct sm_end *from, struct sm_end *to)
 {
     na_addr_t source = NA_ADDR_NULL;
     char got = 0, byte = 'g';
@@ -73,16 +26,16 @@ static void hostile_pass(struct hostile_end *from, struct hostile_end *to)
     HG_CHECK_OK(NA_Msg_send_unexpected(from->na_class, from->context, NULL,
         NULL, &byte, 1, from->peer, 5, NA_OP_ID_IGNORE));
     while (source == NA_ADDR_NULL) {
-        hostile_turn(from);
-        hostile_turn(to);
+        sm_end_turn(from);
+        sm_end_turn(to);
     }
     HG_CHECK_EQ_INT(got, 'g');
     HG_CHECK_OK(NA_Addr_free(to->na_class, source));
 }
 
 /* Write a record as it stands. */
-static void hostile_write(struct hostile_end *from,
-    const struct na_sm_record *record, const void *payload)
+static void hostile_write(
+    struct sm_end *from, const struct na_sm_record *record, const void *payload)
 {
     struct na_sm_addr *addr = na_sm_addr_of(from->peer);
     unsigned char *at;
@@ -95,13 +48,13 @@ static void hostile_write(struct hostile_end *from,
 
 /* Turn until the victim has given the hostile peer up. */
 static void hostile_expect_broken(
-    struct hostile_end *victim, struct hostile_end *hostile, uint64_t before)
+    struct sm_end *victim, struct sm_end *hostile, uint64_t before)
 {
     while (NA_Get_counter(victim->na_class, "sm_broken") == before)
-        hostile_turn(victim);
+        sm_end_turn(victim);
     while (na_sm_peer_state(na_sm_addr_of(hostile->peer)) != NA_SM_DEAD) {
-        hostile_turn(victim);
-        hostile_turn(hostile);
+        sm_end_turn(victim);
+        sm_end_turn(hostile);
     }
 }
 
@@ -116,37 +69,37 @@ HG_TEST(sm_hostile_records_break_their_own_connection)
         {0, NA_SM_BYE_ACK, 0, 0, 0, 0}, /* nobody said BYE */
     };
     static const unsigned char payload[NA_SM_MSG_MAX + 1] = {0};
-    struct hostile_end victim, good, hostile;
+    struct sm_end victim, good, hostile;
     size_t i;
 
     hg_test_expect_log("wrote what cannot be into its ring");
-    hostile_open(&victim);
-    hostile_open(&good);
-    hostile_meet(&good, &victim);
+    sm_end_open(&victim);
+    sm_end_open(&good);
+    sm_end_meet(&good, &victim);
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        hostile_open(&hostile);
-        hostile_meet(&hostile, &victim);
+        sm_end_open(&hostile);
+        sm_end_meet(&hostile, &victim);
         hostile_pass(&hostile, &victim);
         hostile_write(&hostile, &bad[i], payload);
         hostile_expect_broken(&victim, &hostile, i);
-        hostile_close(&hostile);
+        sm_end_close(&hostile);
         hostile_pass(&good, &victim);
     }
-    hostile_close(&good);
-    hostile_close(&victim);
+    sm_end_close(&good);
+    sm_end_close(&victim);
 }
 
 /* Frames of emulated RMA that nobody would send are counted. */
 HG_TEST(sm_hostile_frames_are_counted)
 {
-    struct hostile_end victim, hostile;
+    struct sm_end victim, hostile;
     uint64_t random = hg_test_seed();
     unsigned i;
 
     hg_test_allow_log("");
-    hostile_open(&victim);
-    hostile_open(&hostile);
-    hostile_meet(&hostile, &victim);
+    sm_end_open(&victim);
+    sm_end_open(&hostile);
+    sm_end_meet(&hostile, &victim);
     for (i = 0; i < 200; i++) {
         unsigned char bytes[NA_SM_FRAME_HEADER + 64];
         struct na_sm_record record = {0, NA_SM_FRAME, 0, 0, 0, 0};
@@ -158,15 +111,15 @@ HG_TEST(sm_hostile_frames_are_counted)
             (uint32_t) (hg_test_random(&random) % (NA_SM_FRAME_HEADER + 1));
         record.size = record.extra + (uint32_t) (hg_test_random(&random) % 64);
         hostile_write(&hostile, &record, bytes);
-        hostile_turn(&victim);
-        hostile_turn(&hostile);
+        sm_end_turn(&victim);
+        sm_end_turn(&hostile);
     }
     hostile_pass(&hostile, &victim);
     HG_CHECK(NA_Get_counter(victim.na_class, "rma_malformed") +
             NA_Get_counter(victim.na_class, "rma_refused") >
         0);
-    hostile_close(&hostile);
-    hostile_close(&victim);
+    sm_end_close(&hostile);
+    sm_end_close(&victim);
 }
 
 /* Spoil the memory of the pair and the victim's hints, while both go on. */
@@ -190,19 +143,19 @@ static void hostile_spoil(struct na_sm_addr *addr, uint64_t *random)
 
 HG_TEST_SECONDS(sm_hostile_scribbling_harms_only_itself, 60)
 {
-    struct hostile_end victim, good, hostile;
+    struct sm_end victim, good, hostile;
     uint64_t random = hg_test_seed();
     unsigned rounds = hg_test_is_plain() ? 400 : 60;
     uint64_t broken = 0;
     unsigned i, k;
 
     hg_test_allow_log("");
-    hostile_open(&victim);
-    hostile_open(&good);
-    hostile_meet(&good, &victim);
+    sm_end_open(&victim);
+    sm_end_open(&good);
+    sm_end_meet(&good, &victim);
     for (i = 0; i < rounds; i++) {
-        hostile_open(&hostile);
-        hostile_meet(&hostile, &victim);
+        sm_end_open(&hostile);
+        sm_end_meet(&hostile, &victim);
         for (k = 0; k < 20; k++) {
             static const unsigned char payload[300] = {0};
             struct na_sm_record record = {
@@ -213,10 +166,10 @@ HG_TEST_SECONDS(sm_hostile_scribbling_harms_only_itself, 60)
                 hostile_write(&hostile, &record, payload);
             if (k % 3 == 0)
                 hostile_spoil(na_sm_addr_of(hostile.peer), &random);
-            hostile_turn(&victim);
+            sm_end_turn(&victim);
         }
-        hostile_close(&hostile);
-        hostile_turn(&victim);
+        sm_end_close(&hostile);
+        sm_end_turn(&victim);
         /* Hints were spoiled: a message comes all the same, in a second. */
         if (i % 100 == 0)
             hostile_pass(&good, &victim);
@@ -224,22 +177,22 @@ HG_TEST_SECONDS(sm_hostile_scribbling_harms_only_itself, 60)
     }
     HG_CHECK(broken > rounds / 10);
     hostile_pass(&good, &victim);
-    hostile_close(&good);
-    hostile_close(&victim);
+    sm_end_close(&good);
+    sm_end_close(&victim);
 }
 
 /* A hint that was wiped out costs a second, not a message. */
 HG_TEST(sm_hostile_hints_delay_at_most)
 {
-    struct hostile_end victim, good;
+    struct sm_end victim, good;
     struct na_sm_addr *addr;
     na_addr_t source = NA_ADDR_NULL;
     char got, byte = 'g';
     unsigned i;
 
-    hostile_open(&victim);
-    hostile_open(&good);
-    hostile_meet(&good, &victim);
+    sm_end_open(&victim);
+    sm_end_open(&good);
+    sm_end_meet(&good, &victim);
     addr = na_sm_addr_of(good.peer);
     for (i = 0; i < 3; i++)
         hostile_pass(&good, &victim);
@@ -250,20 +203,20 @@ HG_TEST(sm_hostile_hints_delay_at_most)
     memset((void *) addr->peer_hints, 0, sizeof(*addr->peer_hints));
     HG_CHECK_OK(NA_Progress(victim.na_class, victim.context, 5000));
     while (source == NA_ADDR_NULL)
-        hostile_turn(&victim);
+        sm_end_turn(&victim);
     HG_CHECK_OK(NA_Addr_free(victim.na_class, source));
-    hostile_close(&good);
-    hostile_close(&victim);
+    sm_end_close(&good);
+    sm_end_close(&victim);
 }
 
 /* What peers map read-only they cannot write, nor map otherwise. */
 HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
 {
-    struct hostile_end victim;
+    struct sm_end victim;
     struct na_sm_class *self;
     void *memory;
 
-    hostile_open(&victim);
+    sm_end_open(&victim);
     self = na_sm_of(victim.na_class);
     memory = mmap(NULL, NA_SM_PUBLIC_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
         self->public_fd, 0);
@@ -276,7 +229,7 @@ HG_TEST(sm_hostile_hands_do_not_reach_the_public_page)
     HG_CHECK(memory != MAP_FAILED);
     HG_CHECK(mprotect(memory, 4096, PROT_READ | PROT_WRITE) != 0);
     HG_CHECK(munmap(memory, NA_SM_PUBLIC_SIZE) == 0);
-    hostile_close(&victim);
+    sm_end_close(&victim);
 }
 
 /* Nor can who is given memory have it sealed against its owner, or those who
@@ -301,16 +254,16 @@ HG_TEST(sm_hostile_hands_add_no_seals)
  * its time is up. */
 HG_TEST(sm_hostile_silence_has_an_end)
 {
-    struct hostile_end victim;
+    struct sm_end victim;
     struct na_sm_class *self;
     struct na_sm_guest *guest;
     int fd;
 
-    hostile_open(&victim);
+    sm_end_open(&victim);
     self = na_sm_of(victim.na_class);
     HG_CHECK_OK(na_sm_connect(&self->where, &fd));
     while (hg_list_is_empty(&self->guests))
-        hostile_turn(&victim);
+        sm_end_turn(&victim);
     guest = HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link);
     (void) na_sm_door_tick(self, hg_clock_now());
     HG_CHECK_EQ_U64(self->tick, guest->deadline);
@@ -319,7 +272,7 @@ HG_TEST(sm_hostile_silence_has_an_end)
     HG_CHECK(hg_list_is_empty(&self->guests));
     HG_CHECK_EQ_U64(NA_Get_counter(victim.na_class, "sm_refused"), 1);
     HG_CHECK(close(fd) == 0);
-    hostile_close(&victim);
+    sm_end_close(&victim);
 }
 
 /* ---- Users ---- */

@@ -4,66 +4,15 @@
  * mapped as they may be, unmapped when the pair parts; transfers go through
  * them; and what a peer says that makes no sense does nothing.
  */
-#include "support/house.h"
-
-#include "harness.h"
+#include "support/sm_end.h"
 
 #if HG_ENABLE_SM
 
-struct reach_end {
-    na_class_t *na_class;
-    na_context_t *context;
-    na_addr_t peer; /* as it was looked up */
-};
-
-static void reach_open(struct reach_end *end)
-{
-    memset(end, 0, sizeof(*end));
-    end->na_class = NA_Initialize("sm://", NA_TRUE);
-    HG_CHECK(end->na_class != NULL);
-    end->context = NA_Context_create(end->na_class);
-    HG_CHECK(end->context != NULL);
-}
-
-static void reach_close(struct reach_end *end)
-{
-    if (end->peer != NA_ADDR_NULL)
-        HG_CHECK_OK(NA_Addr_free(end->na_class, end->peer));
-    HG_CHECK_OK(NA_Context_destroy(end->na_class, end->context));
-    HG_CHECK_OK(NA_Finalize(end->na_class));
-}
-
-static void reach_turn(struct reach_end *end)
-{
-    na_return_t ret = NA_Progress(end->na_class, end->context, 0);
-    unsigned count;
-
-    HG_CHECK(ret == NA_SUCCESS || ret == NA_TIMEOUT);
-    (void) NA_Trigger(end->context, 0, 100, &count);
-}
-
-static na_return_t reach_found(const struct na_cb_info *info)
-{
-    HG_CHECK_OK(info->ret);
-    *(na_addr_t *) info->arg = info->info.lookup.addr;
-    return NA_SUCCESS;
-}
-
-static void reach_meet(struct reach_end *from, struct reach_end *to)
-{
-    HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, reach_found,
-        &from->peer, to->na_class->self_addr->name, NA_OP_ID_IGNORE));
-    while (from->peer == NA_ADDR_NULL) {
-        reach_turn(from);
-        reach_turn(to);
-    }
-}
-
 /* The same end by the connection that it was dialled on. */
-static struct reach_end reach_accepted(struct reach_end *end)
+static struct sm_end reach_accepted(struct sm_end *end)
 {
     struct na_sm_class *self = na_sm_of(end->na_class);
-    struct reach_end other = *end;
+    struct sm_end other = *end;
     struct na_link *link;
 
     other.peer = NA_ADDR_NULL;
@@ -78,7 +27,7 @@ static struct reach_end reach_accepted(struct reach_end *end)
     return other;
 }
 
-static enum na_sm_reach reach_try(struct reach_end *from, uint32_t id,
+static enum na_sm_reach reach_try(struct sm_end *from, uint32_t id,
     uint64_t offset, uint64_t size, bool write, unsigned char **at_p)
 {
     struct na_sm_addr *addr = na_sm_addr_of(from->peer);
@@ -91,9 +40,9 @@ static enum na_sm_reach reach_try(struct reach_end *from, uint32_t id,
 }
 
 /* Turn until it is not "asked" any more. */
-static enum na_sm_reach reach_until(struct reach_end *from,
-    struct reach_end *to, uint32_t id, uint64_t offset, uint64_t size,
-    bool write, unsigned char **at_p)
+static enum na_sm_reach reach_until(struct sm_end *from, struct sm_end *to,
+    uint32_t id, uint64_t offset, uint64_t size, bool write,
+    unsigned char **at_p)
 {
     enum na_sm_reach reach;
 
@@ -101,13 +50,13 @@ static enum na_sm_reach reach_until(struct reach_end *from,
         reach = reach_try(from, id, offset, size, write, at_p);
         if (reach != NA_SM_REACH_ASKED)
             return reach;
-        reach_turn(from);
-        reach_turn(to);
+        sm_end_turn(from);
+        sm_end_turn(to);
     }
 }
 
 static uint32_t reach_where(
-    struct reach_end *end, const struct na_mem_block *block, uint64_t *offset_p)
+    struct sm_end *end, const struct na_mem_block *block, uint64_t *offset_p)
 {
     struct na_segment segment = {block->memory, block->size};
 
@@ -129,23 +78,23 @@ static unsigned reach_maps(void)
     return count;
 }
 
-static uint64_t reach_count(struct reach_end *end, const char *name)
+static uint64_t reach_count(struct sm_end *end, const char *name)
 {
     return NA_Get_counter(end->na_class, name);
 }
 
 HG_TEST(reach_maps_an_arena_once)
 {
-    struct reach_end owner, user;
+    struct sm_end owner, user;
     struct na_mem_block block, second;
     unsigned char *at = NULL;
     uint64_t offset;
     uint32_t id;
     unsigned fds, i;
 
-    reach_open(&owner);
-    reach_open(&user);
-    reach_meet(&user, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 10000, NA_MEM_READWRITE, &block));
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 50, NA_MEM_WRITE_ONLY, &second));
     HG_CHECK_EQ_INT(reach_maps(), 1);
@@ -171,22 +120,22 @@ HG_TEST(reach_maps_an_arena_once)
     HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
     na_rma_free(&block);
     na_rma_free(&second);
-    reach_close(&user);
+    sm_end_close(&user);
     HG_CHECK_EQ_INT(reach_maps(), 1);
-    reach_close(&owner);
+    sm_end_close(&owner);
     HG_CHECK_EQ_INT(reach_maps(), 0);
 }
 
 HG_TEST(reach_keeps_to_bounds_and_permission)
 {
-    struct reach_end owner, user;
+    struct sm_end owner, user;
     struct na_mem_block block;
     unsigned char *at = NULL;
     uint64_t offset, size = NA_SM_ARENA_UNIT;
 
-    reach_open(&owner);
-    reach_open(&user);
-    reach_meet(&user, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READ_ONLY, &block));
     HG_CHECK_EQ_INT(reach_where(&owner, &block, &offset), 1);
     HG_CHECK_EQ_INT(reach_until(&user, &owner, 1, offset, 100, false, &at),
@@ -207,24 +156,24 @@ HG_TEST(reach_keeps_to_bounds_and_permission)
     HG_CHECK_EQ_INT(reach_try(&user, NA_SM_ARENAS + 1, 0, 1, false, &at),
         NA_SM_REACH_NEVER);
     na_rma_free(&block);
-    reach_close(&user);
-    reach_close(&owner);
+    sm_end_close(&user);
+    sm_end_close(&owner);
 }
 
 HG_TEST(reach_hears_no_for_what_there_is_not)
 {
-    struct reach_end owner, user;
+    struct sm_end owner, user;
     unsigned char *at = NULL;
 
-    reach_open(&owner);
-    reach_open(&user);
-    reach_meet(&user, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
     HG_CHECK_EQ_INT(reach_until(&user, &owner, NA_SM_ARENAS, 0, 1, false, &at),
         NA_SM_REACH_NEVER);
     HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_refused"), 1);
     HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), 0);
-    reach_close(&user);
-    reach_close(&owner);
+    sm_end_close(&user);
+    sm_end_close(&owner);
 }
 
 static bool reach_ended;
@@ -239,16 +188,16 @@ static na_return_t reach_terminated(const struct na_cb_info *info)
 /* The next connection begins anew. */
 HG_TEST(reach_ends_with_the_connection)
 {
-    struct reach_end owner, user;
+    struct sm_end owner, user;
     struct na_mem_block block, second; /* in an arena each */
     unsigned char *at = NULL;
     unsigned i;
 
-    reach_open(&owner);
-    reach_open(&user);
+    sm_end_open(&owner);
+    sm_end_open(&user);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READ_ONLY, &second));
-    reach_meet(&user, &owner);
+    sm_end_meet(&user, &owner);
     for (i = 0; i < 2; i++) {
         HG_CHECK_EQ_INT(
             reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_HERE);
@@ -260,12 +209,12 @@ HG_TEST(reach_ends_with_the_connection)
         HG_CHECK_OK(NA_Addr_terminate(user.na_class, user.context,
             reach_terminated, NULL, user.peer, NA_OP_ID_IGNORE));
         while (!reach_ended || reach_maps() > 2) {
-            reach_turn(&user);
-            reach_turn(&owner);
+            sm_end_turn(&user);
+            sm_end_turn(&owner);
         }
         HG_CHECK_OK(NA_Addr_free(user.na_class, user.peer));
         user.peer = NA_ADDR_NULL;
-        reach_meet(&user, &owner);
+        sm_end_meet(&user, &owner);
     }
     /* The owner dies: what is mapped of it goes with the address. */
     HG_CHECK_EQ_INT(
@@ -274,27 +223,27 @@ HG_TEST(reach_ends_with_the_connection)
         reach_until(&user, &owner, 2, 0, 100, false, &at), NA_SM_REACH_HERE);
     na_rma_free(&block);
     na_rma_free(&second);
-    reach_close(&owner);
+    sm_end_close(&owner);
     HG_CHECK_EQ_INT(reach_maps(), 2);
     while (reach_maps() > 0)
-        reach_turn(&user);
+        sm_end_turn(&user);
     HG_CHECK_EQ_INT(reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
-    reach_close(&user);
+    sm_end_close(&user);
 }
 
 /* So it does for who grants, and dials anew. */
 HG_TEST(reach_is_granted_anew_by_who_dials_again)
 {
-    struct reach_end owner, user, asker;
+    struct sm_end owner, user, asker;
     struct na_mem_block block;
     unsigned char *at = NULL;
     unsigned i;
 
-    reach_open(&owner);
-    reach_open(&user);
+    sm_end_open(&owner);
+    sm_end_open(&user);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
     for (i = 0; i < 2; i++) {
-        reach_meet(&owner, &user);
+        sm_end_meet(&owner, &user);
         asker = reach_accepted(&user);
         HG_CHECK_EQ_INT(reach_until(&asker, &owner, 1, 0, 100, true, &at),
             NA_SM_REACH_HERE);
@@ -303,29 +252,29 @@ HG_TEST(reach_is_granted_anew_by_who_dials_again)
         HG_CHECK_OK(NA_Addr_terminate(owner.na_class, owner.context,
             reach_terminated, NULL, owner.peer, NA_OP_ID_IGNORE));
         while (!reach_ended || reach_maps() > 1) {
-            reach_turn(&owner);
-            reach_turn(&user);
+            sm_end_turn(&owner);
+            sm_end_turn(&user);
         }
         HG_CHECK_OK(NA_Addr_free(owner.na_class, owner.peer));
         owner.peer = NA_ADDR_NULL;
     }
     na_rma_free(&block);
-    reach_close(&owner);
-    reach_close(&user);
+    sm_end_close(&owner);
+    sm_end_close(&user);
 }
 
 /* An owner with too many descriptors under way is asked once more. */
 HG_TEST(reach_asks_again_after_not_now)
 {
-    struct reach_end owner, user, granter;
+    struct sm_end owner, user, granter;
     struct na_mem_block block;
     unsigned char *at = NULL;
     const struct na_sm_window *window;
     struct na_sm_addr *addr;
 
-    reach_open(&owner);
-    reach_open(&user);
-    reach_meet(&user, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
     HG_CHECK_EQ_INT(reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
     window = &na_sm_addr_of(user.peer)->windows->window[0];
@@ -335,12 +284,12 @@ HG_TEST(reach_asks_again_after_not_now)
     HG_CHECK_OK(na_sm_reach_say(addr, NA_SM_GRANT, 1, NA_AGAIN, -1));
     hg_unlock(&addr->lock);
     while (window->state == NA_SM_WINDOW_ASKED)
-        reach_turn(&user);
+        sm_end_turn(&user);
     HG_CHECK_EQ_INT(
         reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_HERE);
     na_rma_free(&block);
-    reach_close(&user);
-    reach_close(&owner);
+    sm_end_close(&user);
+    sm_end_close(&owner);
 }
 
 /* ---- Transfers ---- */
@@ -359,8 +308,8 @@ static na_return_t reach_moved(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-static na_return_t reach_move(struct reach_end *from, struct reach_end *to,
-    bool put, na_mem_handle_t local, na_mem_handle_t remote, na_size_t offset,
+static na_return_t reach_move(struct sm_end *from, struct sm_end *to, bool put,
+    na_mem_handle_t local, na_mem_handle_t remote, na_size_t offset,
     na_size_t size)
 {
     struct reach_op op = {false, NA_SUCCESS};
@@ -369,8 +318,8 @@ static na_return_t reach_move(struct reach_end *from, struct reach_end *to,
         (put ? NA_Put : NA_Get)(from->na_class, from->context, reach_moved, &op,
             local, 0, remote, offset, size, from->peer, NA_OP_ID_IGNORE));
     while (!op.ended) {
-        reach_turn(from);
-        reach_turn(to);
+        sm_end_turn(from);
+        sm_end_turn(to);
     }
     return op.ret;
 }
@@ -382,7 +331,7 @@ HG_TEST(reach_carries_transfers)
     enum { SIZE = 3 << 20, HALF = SIZE / 2 };
     static unsigned char bytes[SIZE];
     struct na_segment segments[2] = {{bytes + HALF, HALF}, {bytes, HALF}};
-    struct reach_end owner, user;
+    struct sm_end owner, user;
     struct na_mem_block block;
     na_mem_handle_t local, mem, remote;
     unsigned char wire[128];
@@ -390,9 +339,9 @@ HG_TEST(reach_carries_transfers)
     na_size_t size, i;
 
     HG_CHECK(setenv("HG_SM_RMA", "map", 1) == 0);
-    reach_open(&owner);
-    reach_open(&user);
-    reach_meet(&user, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, SIZE, NA_MEM_READWRITE, &block));
     memory = (unsigned char *) block.memory;
     for (i = 0; i < SIZE; i++)
@@ -430,13 +379,13 @@ HG_TEST(reach_carries_transfers)
     HG_CHECK_OK(NA_Mem_handle_free(user.na_class, remote));
     HG_CHECK_OK(NA_Mem_handle_free(user.na_class, local));
     na_rma_free(&block);
-    reach_close(&user);
-    reach_close(&owner);
+    sm_end_close(&user);
+    sm_end_close(&owner);
 }
 
 /* ---- The permit ---- */
 
-static unsigned reach_movers(const struct reach_end *end)
+static unsigned reach_movers(const struct sm_end *end)
 {
     const struct na_link *head = &na_sm_of(end->na_class)->movers;
     const struct na_link *link;
@@ -452,8 +401,8 @@ struct reach_memory {
     na_mem_handle_t mem, remote, local;
 };
 
-static void reach_share(struct reach_memory *memory, struct reach_end *owner,
-    struct reach_end *user)
+static void reach_share(
+    struct reach_memory *memory, struct sm_end *owner, struct sm_end *user)
 {
     unsigned char wire[NA_SM_MEM_HANDLE];
 
@@ -468,8 +417,8 @@ static void reach_share(struct reach_memory *memory, struct reach_end *owner,
         sizeof(memory->ours), NA_MEM_READWRITE, &memory->local));
 }
 
-static void reach_unshare(struct reach_memory *memory, struct reach_end *owner,
-    struct reach_end *user)
+static void reach_unshare(
+    struct reach_memory *memory, struct sm_end *owner, struct sm_end *user)
 {
     if (owner->na_class != NULL)
         HG_CHECK_OK(NA_Mem_handle_free(owner->na_class, memory->mem));
@@ -477,7 +426,7 @@ static void reach_unshare(struct reach_memory *memory, struct reach_end *owner,
     HG_CHECK_OK(NA_Mem_handle_free(user->na_class, memory->local));
 }
 
-static void reach_begin(struct reach_memory *memory, struct reach_end *user,
+static void reach_begin(struct reach_memory *memory, struct sm_end *user,
     struct reach_op *op, na_op_id_t *id)
 {
     memset(op, 0, sizeof(*op));
@@ -490,92 +439,92 @@ static void reach_begin(struct reach_memory *memory, struct reach_end *user,
  * memory is withdrawn; until it goes. */
 HG_TEST(reach_permits_who_moves_memory)
 {
-    struct reach_end owner, user, idle;
+    struct sm_end owner, user, idle;
     struct reach_memory memory;
     struct reach_op op, other;
     na_op_id_t id;
     unsigned i;
 
-    reach_open(&owner);
-    reach_open(&user);
-    reach_open(&idle);
-    reach_meet(&user, &owner);
-    reach_meet(&idle, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_open(&idle);
+    sm_end_meet(&user, &owner);
+    sm_end_meet(&idle, &owner);
     reach_share(&memory, &owner, &user);
     HG_CHECK_EQ_INT(reach_movers(&owner), 0);
     reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
     reach_begin(&memory, &user, &other, &id);
     for (i = 0; i < 100; i++)
-        reach_turn(&user);
+        sm_end_turn(&user);
     HG_CHECK(!op.ended && !other.ended);
     /* It could sleep; and what waits can be canceled. */
     HG_CHECK(!na_sm_rma_has_work(na_sm_of(user.na_class)));
     HG_CHECK_OK(NA_Cancel(user.na_class, user.context, id));
-    reach_turn(&user);
+    sm_end_turn(&user);
     HG_CHECK(other.ended);
     HG_CHECK_RET(other.ret, NA_CANCELED);
     while (!op.ended) {
-        reach_turn(&owner);
-        reach_turn(&user);
+        sm_end_turn(&owner);
+        sm_end_turn(&user);
     }
     HG_CHECK_OK(op.ret);
     HG_CHECK_EQ_INT(reach_movers(&owner), 1);
     HG_CHECK_EQ_U64(reach_count(&owner, "sm_rma_permits"), 1);
     reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
-    reach_turn(&user);
+    sm_end_turn(&user);
     HG_CHECK(op.ended && op.ret == NA_SUCCESS); /* by itself */
     reach_unshare(&memory, &owner, &user);
-    reach_close(&user);
+    sm_end_close(&user);
     while (reach_movers(&owner) > 0)
-        reach_turn(&owner);
-    reach_close(&idle);
-    reach_close(&owner);
+        sm_end_turn(&owner);
+    sm_end_close(&idle);
+    sm_end_close(&owner);
 }
 
 /* An owner that goes before it answered ends the wait. */
 HG_TEST(reach_waits_for_no_permit_of_the_dead)
 {
-    struct reach_end owner, user;
+    struct sm_end owner, user;
     struct reach_memory memory;
     struct reach_op op;
 
     hg_test_allow_log("");
-    reach_open(&owner);
-    reach_open(&user);
-    reach_meet(&user, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
     reach_share(&memory, &owner, &user);
     reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
-    reach_turn(&user);
+    sm_end_turn(&user);
     HG_CHECK(!op.ended);
     HG_CHECK_OK(NA_Mem_handle_free(owner.na_class, memory.mem));
-    reach_close(&owner);
+    sm_end_close(&owner);
     owner.na_class = NULL;
     while (!op.ended)
-        reach_turn(&user);
+        sm_end_turn(&user);
     HG_CHECK_RET(op.ret, NA_DISCONNECT);
     reach_unshare(&memory, &owner, &user);
-    reach_close(&user);
+    sm_end_close(&user);
 }
 
 /* Nor does a context that is destroyed wait, or memory that is freed. */
 HG_TEST(reach_waits_for_no_permit_at_the_end)
 {
-    struct reach_end owner, user;
+    struct sm_end owner, user;
     struct reach_memory memory;
     struct reach_op op;
 
-    reach_open(&owner);
-    reach_open(&user);
-    reach_meet(&user, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
     reach_share(&memory, &owner, &user);
     reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
     na_sm_rma_end_local(memory.local);
     while (!op.ended)
-        reach_turn(&user);
+        sm_end_turn(&user);
     HG_CHECK_RET(op.ret, NA_CANCELED);
     reach_unshare(&memory, &owner, &user);
-    reach_close(&user);
-    reach_close(&owner);
+    sm_end_close(&user);
+    sm_end_close(&owner);
 }
 
 /* What Yama's file may say; without Yama nothing is opened, and nobody is
@@ -607,7 +556,7 @@ HG_TEST(reach_opens_up_where_it_may)
 
 /* ---- Who says what nobody would ---- */
 
-static void reach_say(struct reach_end *from, enum na_sm_packet_kind kind,
+static void reach_say(struct sm_end *from, enum na_sm_packet_kind kind,
     uint32_t id, const int *fds, unsigned count)
 {
     struct na_sm_packet packet;
@@ -625,21 +574,21 @@ static void reach_say(struct reach_end *from, enum na_sm_packet_kind kind,
 }
 
 static void reach_turn_until(
-    struct reach_end *end, const char *counter, uint64_t value)
+    struct sm_end *end, const char *counter, uint64_t value)
 {
     while (reach_count(end, counter) < value)
-        reach_turn(end);
+        sm_end_turn(end);
 }
 
 HG_TEST(reach_grants_once_however_often_it_is_asked)
 {
-    struct reach_end owner, hostile;
+    struct sm_end owner, hostile;
     struct na_mem_block block;
     unsigned i;
 
-    reach_open(&owner);
-    reach_open(&hostile);
-    reach_meet(&hostile, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&hostile);
+    sm_end_meet(&hostile, &owner);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
     for (i = 0; i < 500; i++) {
         reach_say(&hostile, NA_SM_ASK, 1, NULL, 0);
@@ -659,12 +608,12 @@ HG_TEST(reach_grants_once_however_often_it_is_asked)
         reach_say(&hostile, NA_SM_ASK, 2 + i, NULL, 0);
         reach_turn_until(&owner, "sm_arena_refused", 502 + i);
     }
-    reach_turn(&hostile); /* a GRANT that it did not ask for */
+    sm_end_turn(&hostile); /* a GRANT that it did not ask for */
     reach_turn_until(&hostile, "sm_arena_stray", 1);
     HG_CHECK_EQ_INT(reach_maps(), 1);
     na_rma_free(&block);
-    reach_close(&hostile);
-    reach_close(&owner);
+    sm_end_close(&hostile);
+    sm_end_close(&owner);
 }
 
 static int reach_memory(off_t size, int seals)
@@ -679,16 +628,16 @@ static int reach_memory(off_t size, int seals)
 /* A victim asks for arena 1, and is given something. */
 static enum na_sm_reach reach_forge(const int *fds, unsigned count)
 {
-    struct reach_end victim, hostile, other;
+    struct sm_end victim, hostile, other;
     unsigned char *at = NULL;
     struct na_sm_addr *addr;
     enum na_sm_reach reach;
     unsigned open_fds;
 
-    reach_open(&victim);
-    reach_open(&hostile);
-    reach_meet(&hostile, &victim);
-    reach_meet(&victim, &hostile);
+    sm_end_open(&victim);
+    sm_end_open(&hostile);
+    sm_end_meet(&hostile, &victim);
+    sm_end_meet(&victim, &hostile);
     addr = na_sm_addr_of(victim.peer);
     HG_CHECK_EQ_INT(reach_try(&victim, 1, 0, 1, false, &at), NA_SM_REACH_ASKED);
     open_fds = hg_test_fd_count();
@@ -697,11 +646,11 @@ static enum na_sm_reach reach_forge(const int *fds, unsigned count)
     reach_say(&other, NA_SM_GRANT, 1, fds, count);
     while (addr->windows->window[0].state == NA_SM_WINDOW_ASKED &&
         reach_count(&victim, "sm_arena_stray") == 0)
-        reach_turn(&victim);
+        sm_end_turn(&victim);
     HG_CHECK_EQ_INT(hg_test_fd_count(), open_fds);
     reach = reach_try(&victim, 1, 0, 1, false, &at);
-    reach_close(&hostile);
-    reach_close(&victim);
+    sm_end_close(&hostile);
+    sm_end_close(&victim);
     return reach;
 }
 
@@ -737,16 +686,16 @@ HG_TEST(reach_maps_nothing_that_is_no_arena)
 /* The victim has no descriptor left for what it asked for. */
 HG_TEST(reach_without_descriptors_is_never)
 {
-    struct reach_end owner, user;
+    struct sm_end owner, user;
     struct na_mem_block block;
     struct rlimit limit, low;
     unsigned char *at = NULL;
     int highest;
 
     hg_test_expect_log("the limit nofile is");
-    reach_open(&owner);
-    reach_open(&user);
-    reach_meet(&user, &owner);
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
     highest = dup(0);
     HG_CHECK(highest >= 0 && close(highest) == 0);
@@ -758,8 +707,8 @@ HG_TEST(reach_without_descriptors_is_never)
         reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_NEVER);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     na_rma_free(&block);
-    reach_close(&user);
-    reach_close(&owner);
+    sm_end_close(&user);
+    sm_end_close(&owner);
 }
 
 #endif

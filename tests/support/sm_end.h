@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_end: a class of the transport sm with a context, and its address of
+ * another one, for tests that take hold of the inner parts of both and turn
+ * them by hand.
+ */
+#ifndef HG_TESTS_SM_END_H
+#define HG_TESTS_SM_END_H
+
+#include "support/house.h"
+
+#include "harness.h"
+
+#if HG_ENABLE_SM
+
+struct sm_end {
+    na_class_t *na_class;
+    na_context_t *context;
+    na_addr_t peer; /* as it was looked up; closing gives it back */
+};
+
+static void sm_end_open(struct sm_end *end)
+{
+    memset(end, 0, sizeof(*end));
+    end->na_class = NA_Initialize("sm://", NA_TRUE);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+}
+
+static void sm_end_close(struct sm_end *end)
+{
+    if (end->peer != NA_ADDR_NULL)
+        HG_CHECK_OK(NA_Addr_free(end->na_class, end->peer));
+    HG_CHECK_OK(NA_Context_destroy(end->na_class, end->context));
+    HG_CHECK_OK(NA_Finalize(end->na_class));
+}
+
+static void sm_end_turn(struct sm_end *end)
+{
+    na_return_t ret = NA_Progress(end->na_class, end->context, 0);
+    unsigned count;
+
+    HG_CHECK(ret == NA_SUCCESS || ret == NA_TIMEOUT);
+    (void) NA_Trigger(end->context, 0, 100, &count);
+}
+
+static na_return_t sm_end_found(const struct na_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    *(na_addr_t *) info->arg = info->info.lookup.addr;
+    return NA_SUCCESS;
+}
+
+/* Look up `to`, which turns meanwhile. */
+static void sm_end_meet(struct sm_end *from, struct sm_end *to)
+{
+    HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, sm_end_found,
+        &from->peer, to->na_class->self_addr->name, NA_OP_ID_IGNORE));
+    while (from->peer == NA_ADDR_NULL) {
+        sm_end_turn(from);
+        sm_end_turn(to);
+    }
+}
+
+#endif
+#endif
