@@ -2879,7 +2879,8 @@ HG_PRIVATE void na_queue_push(
         entry->next = before;
     while (!atomic_compare_exchange_weak_explicit(
         pushed, &before, entry, memory_order_seq_cst, memory_order_relaxed));
-    /* The entry may be gone by now; the queue stays. */
+    /* The entry may be gone by now. The queue stays: who destroys it sees to
+     * it that nobody pushes any more (op_pending, a sink that is closed). */
     na_queue_wake(queue);
     hg_waker_ring_after(&queue->waker);
 }
@@ -3115,7 +3116,9 @@ struct na_context_core {
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
-    _Atomic uint32_t op_pending; /* neither free nor done */
+    /* Neither free nor done, or still being said to be done. While there are
+     * any, threads of other contexts may be at this one. */
+    _Atomic uint32_t op_pending;
     /* Guarded by the class's match lock. */
     struct na_link recv_unexpected; /* posted, in order */
     struct na_sink *sink;           /* NULL: none; written under context_lock */
@@ -4118,12 +4121,23 @@ static void na_op_drop_mems(struct na_op *op)
     op->remote = NULL;
 }
 
+/* An operation is pending no more. Nothing of the context is touched after
+ * this: it may be destroyed. */
+static void na_op_leave(struct na_context_core *context)
+{
+    uint32_t before = atomic_fetch_sub_explicit(
+        &context->op_pending, 1, memory_order_release);
+
+    assert(before > 0);
+    (void) before;
+}
+
 HG_PRIVATE void na_op_put(struct na_op_core *op)
 {
     struct na_context_core *core = na_context_core_of(op->pub.context);
+    bool pending =
+        atomic_load_explicit(&op->state, memory_order_relaxed) == NA_OP_PENDING;
 
-    if (atomic_load_explicit(&op->state, memory_order_relaxed) == NA_OP_PENDING)
-        atomic_fetch_sub_explicit(&core->op_pending, 1, memory_order_relaxed);
     na_op_drop_mems(&op->pub);
     if (op->pub.addr != NULL)
         na_addr_unref(op->pub.addr);
@@ -4141,6 +4155,8 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->next_free = core->op_free;
     core->op_free = op;
     hg_unlock(&core->op_lock);
+    if (pending)
+        na_op_leave(core);
 }
 
 HG_PRIVATE na_return_t na_op_set_msg(
@@ -4210,8 +4226,8 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
         return;
     }
     atomic_store_explicit(&core->state, NA_OP_DONE, memory_order_release);
-    atomic_fetch_sub_explicit(&context->op_pending, 1, memory_order_relaxed);
     na_queue_push(&context->queue, core->lane, &core->done);
+    na_op_leave(context); /* the operation may be another one by now */
 }
 
 HG_PRIVATE struct na_op_core *na_op_find(

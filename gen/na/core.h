@@ -112,7 +112,9 @@ struct na_context_core {
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
-    _Atomic uint32_t op_pending; /* neither free nor done */
+    /* Neither free nor done, or still being said to be done. While there are
+     * any, threads of other contexts may be at this one. */
+    _Atomic uint32_t op_pending;
     /* Guarded by the class's match lock. */
     struct na_link recv_unexpected; /* posted, in order */
     struct na_sink *sink;           /* NULL: none; written under context_lock */

@@ -159,12 +159,23 @@ static void na_op_drop_mems(struct na_op *op)
     op->remote = NULL;
 }
 
+/* An operation is pending no more. Nothing of the context is touched after
+ * this: it may be destroyed. */
+static void na_op_leave(struct na_context_core *context)
+{
+    uint32_t before = atomic_fetch_sub_explicit(
+        &context->op_pending, 1, memory_order_release);
+
+    assert(before > 0);
+    (void) before;
+}
+
 HG_PRIVATE void na_op_put(struct na_op_core *op)
 {
     struct na_context_core *core = na_context_core_of(op->pub.context);
+    bool pending =
+        atomic_load_explicit(&op->state, memory_order_relaxed) == NA_OP_PENDING;
 
-    if (atomic_load_explicit(&op->state, memory_order_relaxed) == NA_OP_PENDING)
-        atomic_fetch_sub_explicit(&core->op_pending, 1, memory_order_relaxed);
     na_op_drop_mems(&op->pub);
     if (op->pub.addr != NULL)
         na_addr_unref(op->pub.addr);
@@ -182,6 +193,8 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->next_free = core->op_free;
     core->op_free = op;
     hg_unlock(&core->op_lock);
+    if (pending)
+        na_op_leave(core);
 }
 
 HG_PRIVATE na_return_t na_op_set_msg(
@@ -251,8 +264,8 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
         return;
     }
     atomic_store_explicit(&core->state, NA_OP_DONE, memory_order_release);
-    atomic_fetch_sub_explicit(&context->op_pending, 1, memory_order_relaxed);
     na_queue_push(&context->queue, core->lane, &core->done);
+    na_op_leave(context); /* the operation may be another one by now */
 }
 
 HG_PRIVATE struct na_op_core *na_op_find(

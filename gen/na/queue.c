@@ -46,7 +46,8 @@ HG_PRIVATE void na_queue_push(
         entry->next = before;
     while (!atomic_compare_exchange_weak_explicit(
         pushed, &before, entry, memory_order_seq_cst, memory_order_relaxed));
-    /* The entry may be gone by now; the queue stays. */
+    /* The entry may be gone by now. The queue stays: who destroys it sees to
+     * it that nobody pushes any more (op_pending, a sink that is closed). */
     na_queue_wake(queue);
     hg_waker_ring_after(&queue->waker);
 }

@@ -667,6 +667,43 @@ HG_TEST_WHERE(the_progress_thread_takes_no_signals, hg_test_is_self)
     conform_close(&end);
 }
 
+/* A context may be destroyed as soon as a callback ran, though the thread that
+ * completed the operation has just said so. */
+HG_TEST(a_context_ends_while_the_progress_thread_completes)
+{
+    enum { ROUNDS = 300, SIZE = 64 };
+    struct na_init_info info;
+    struct conform_end end;
+    static char a[SIZE], b[SIZE];
+    na_mem_handle_t local, target, remote;
+    int i;
+
+    conform_info(&info);
+    info.progress_thread = NA_TRUE;
+    conform_open(&end, &info);
+    local = conform_memory(&end, a, SIZE, NA_MEM_READWRITE);
+    target = conform_memory(&end, b, SIZE, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = conform_remote(&end, target);
+    for (i = 0; i < ROUNDS; i++) {
+        na_context_t *context = NA_Context_create(end.na_class);
+        struct conform_call get;
+
+        HG_CHECK(context != NULL);
+        memset(&get, 0, sizeof(get));
+        HG_CHECK_OK(NA_Get(end.na_class, context, conform_ended, &get, local, 0,
+            remote, 0, SIZE, end.self, NA_OP_ID_IGNORE));
+        while (get.ends == 0)
+            (void) conform_trigger(context, CONFORM_PATIENCE, 1);
+        HG_CHECK_OK(get.ret);
+        HG_CHECK_OK(NA_Context_destroy(end.na_class, context));
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, target));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, local));
+    conform_close(&end);
+}
+
 HG_TEST(the_progress_thread_moves_memory_while_we_compute)
 {
     enum { SIZE = 500000 };

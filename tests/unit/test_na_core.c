@@ -421,6 +421,50 @@ HG_TEST(op_ids_name_one_operation_only)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+static void *core_complete(void *arg)
+{
+    na_op_complete((struct na_op *) arg, NA_SUCCESS);
+    return NULL;
+}
+
+/* An operation that another thread completes counts until that thread has left
+ * the context, which may be destroyed then: also when its callback has run. */
+HG_TEST(op_counts_until_who_completes_it_has_left)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    na_context_t *context = NA_Context_create(na_class);
+    struct na_context_core *core = na_context_core_of(context);
+    unsigned ended = 0;
+    int told;
+
+    for (told = 0; told < 2; told++) {
+        /* Where the thread is held up: waking who waits, giving back. */
+        pthread_mutex_t *lock = told ? &core->queue.lock : &core->op_lock;
+        struct na_op_core *op = na_op_get(context, NA_CB_SEND_EXPECTED,
+            NA_LANE_DONE, told ? core_op_ended : NULL, &ended, NA_OP_ID_IGNORE);
+        pthread_t thread;
+
+        HG_CHECK(op != NULL);
+        hg_lock(lock);
+        atomic_fetch_add(&core->queue.waiters, 1);
+        HG_CHECK(!pthread_create(&thread, NULL, core_complete, &op->pub));
+        while (told && !na_queue_has(&core->queue, NA_LANES_DONE))
+            (void) sched_yield();
+        if (!told)
+            (void) usleep(20000); /* longer than it takes to get there */
+        HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 1);
+        atomic_fetch_sub(&core->queue.waiters, 1);
+        hg_unlock(lock);
+        HG_CHECK(!pthread_join(thread, NULL));
+        HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 0);
+    }
+    HG_CHECK_EQ_INT(
+        na_queue_run(&core->queue, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER), 1);
+    HG_CHECK_EQ_INT(ended, 1);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* ---- addr ---- */
 
 HG_TEST(addr_names_and_deaths_come_once)
