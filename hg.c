@@ -12069,7 +12069,9 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *
  * An address that was looked up stands for a name and can be dialled again once
  * its connection was closed in order; one that was accepted stands for its
- * connection and is dead after it. Dying: the connection is gone; what its ring
+ * connection and is dead after it. From when it is dialled on the class holds a
+ * reference; an idle address is its holders' alone, and whoever looks its name
+ * up meanwhile gets another one. Dying: the connection is gone; what its ring
  * still holds is delivered, then the address is buried. A goodbye that the peer
  * does not answer, or follow by closing if it is its own and somebody waits for
  * that, within death_ms, since it is stopped or computes, ends the connection
@@ -12332,7 +12334,8 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
 /* The slot addr_release. */
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
 
-/* The table of names; the class lock is held. */
+/* The table of names; the class lock is held. An address leaves it when it is
+ * idle again, or dead. NA_NOMEM, logged. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name);
 HG_PRIVATE na_return_t na_sm_peer_enter(
@@ -12373,7 +12376,8 @@ HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
 /* End a dying connection, whose messages are delivered, and its address unless
- * that can be used again. By the polling thread, without a lock. */
+ * that can be used again, which is done at once if somebody waits for it. By
+ * the polling thread, without a lock. */
 HG_PRIVATE void na_sm_peer_bury(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
@@ -12509,7 +12513,6 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
         return ret;
     }
     addr->named = true;
-    hg_list_push(&self->addrs, &addr->link);
     return NA_SUCCESS;
 }
 
@@ -12569,6 +12572,13 @@ HG_PRIVATE void na_sm_peer_dial(
 {
     assert(na_sm_peer_state(addr) == NA_SM_IDLE && addr->dialled);
     assert(addr->fd < 0 && hg_list_is_empty(&addr->turn));
+    if (hg_list_is_empty(&addr->link)) {
+        self->base.core->addr_ref(&addr->base);
+        hg_list_push(&self->addrs, &addr->link);
+    }
+    /* Another may have the name by now. */
+    if (!addr->named && na_sm_peer_find(self, addr->base.name) == NULL)
+        (void) na_sm_peer_enter(self, addr);
     na_sm_peer_move(addr, NA_SM_DIALLING);
     addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
     addr->retry = 0;
@@ -12747,7 +12757,7 @@ HG_PRIVATE void na_sm_peer_bury(
     const struct na_core *core = self->base.core;
     struct na_link lookups, sends, closers;
     na_return_t ret;
-    bool again;
+    bool lives, again;
 
     hg_list_init(&lookups);
     hg_list_init(&sends);
@@ -12757,26 +12767,29 @@ HG_PRIVATE void na_sm_peer_bury(
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     na_sm_peer_take_ops(&closers, &addr->closers);
-    again = addr->closing && addr->dialled;
-    na_sm_peer_move(addr, again ? NA_SM_IDLE : NA_SM_DEAD);
-    if (again &&
-        (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends)))
+    lives = addr->closing && addr->dialled;
+    again = lives &&
+        (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends));
+    na_sm_peer_move(addr, lives ? NA_SM_IDLE : NA_SM_DEAD);
+    if (again) {
         na_sm_peer_dial(self, addr);
-    if (!again) {
+    } else {
+        na_sm_peer_forget(self, addr);
         hg_list_remove(&addr->link);
         na_sm_peer_take_ops(&lookups, &addr->lookups);
         na_sm_peer_take_ops(&sends, &addr->sends);
     }
     na_sm_peer_unlock(self);
     na_sm_peer_complete(self, &closers, NA_SUCCESS);
-    if (again)
-        return;
-    ret = na_sm_peer_epitaph(addr, !hg_list_is_empty(&lookups),
-        addr->base.name != NULL ? addr->base.name : "(unnamed)");
-    na_sm_peer_complete(self, &lookups, addr->fate);
-    na_sm_peer_complete(self, &sends, ret);
-    core->addr_dead(&addr->base, ret);
-    core->addr_unref(&addr->base);
+    if (!lives) {
+        ret = na_sm_peer_epitaph(addr, !hg_list_is_empty(&lookups),
+            addr->base.name != NULL ? addr->base.name : "(unnamed)");
+        na_sm_peer_complete(self, &lookups, addr->fate);
+        na_sm_peer_complete(self, &sends, ret);
+        core->addr_dead(&addr->base, ret);
+    }
+    if (!again)
+        core->addr_unref(&addr->base);
 }
 
 #endif
@@ -15913,6 +15926,7 @@ static na_return_t na_sm_find(
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     const struct na_core *core = self->base.core;
     struct na_sm_addr *addr;
+    struct na_sm_addr *fresh = NULL;
     bool found = false;
     na_return_t ret = NA_SUCCESS;
 
@@ -15924,11 +15938,9 @@ static na_return_t na_sm_find(
         addr = NULL;
     }
     if (addr == NULL) {
-        addr = na_sm_peer_new(self, name, NA_FALSE, where);
-        if (addr == NULL)
-            ret = NA_NOMEM;
-        else
-            ret = na_sm_peer_enter(self, addr);
+        fresh = na_sm_peer_new(self, name, NA_FALSE, where);
+        addr = fresh;
+        ret = addr != NULL ? na_sm_peer_enter(self, addr) : NA_NOMEM;
     }
     if (ret == NA_SUCCESS) {
         found = na_sm_peer_state(addr) == NA_SM_READY;
@@ -15944,8 +15956,8 @@ static na_return_t na_sm_find(
         }
     }
     na_sm_peer_unlock(self);
-    if (ret != NA_SUCCESS && addr != NULL)
-        core->addr_unref(&addr->base);
+    if (fresh != NULL) /* the class has its own, if that is dialled */
+        core->addr_unref(&fresh->base);
     if (found) /* else it may have ended already */
         core->complete(op, NA_SUCCESS);
     return ret;

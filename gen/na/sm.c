@@ -335,6 +335,7 @@ static na_return_t na_sm_find(
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     const struct na_core *core = self->base.core;
     struct na_sm_addr *addr;
+    struct na_sm_addr *fresh = NULL;
     bool found = false;
     na_return_t ret = NA_SUCCESS;
 
@@ -346,11 +347,9 @@ static na_return_t na_sm_find(
         addr = NULL;
     }
     if (addr == NULL) {
-        addr = na_sm_peer_new(self, name, NA_FALSE, where);
-        if (addr == NULL)
-            ret = NA_NOMEM;
-        else
-            ret = na_sm_peer_enter(self, addr);
+        fresh = na_sm_peer_new(self, name, NA_FALSE, where);
+        addr = fresh;
+        ret = addr != NULL ? na_sm_peer_enter(self, addr) : NA_NOMEM;
     }
     if (ret == NA_SUCCESS) {
         found = na_sm_peer_state(addr) == NA_SM_READY;
@@ -366,8 +365,8 @@ static na_return_t na_sm_find(
         }
     }
     na_sm_peer_unlock(self);
-    if (ret != NA_SUCCESS && addr != NULL)
-        core->addr_unref(&addr->base);
+    if (fresh != NULL) /* the class has its own, if that is dialled */
+        core->addr_unref(&fresh->base);
     if (found) /* else it may have ended already */
         core->complete(op, NA_SUCCESS);
     return ret;

@@ -99,7 +99,6 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
         return ret;
     }
     addr->named = true;
-    hg_list_push(&self->addrs, &addr->link);
     return NA_SUCCESS;
 }
 
@@ -159,6 +158,13 @@ HG_PRIVATE void na_sm_peer_dial(
 {
     assert(na_sm_peer_state(addr) == NA_SM_IDLE && addr->dialled);
     assert(addr->fd < 0 && hg_list_is_empty(&addr->turn));
+    if (hg_list_is_empty(&addr->link)) {
+        self->base.core->addr_ref(&addr->base);
+        hg_list_push(&self->addrs, &addr->link);
+    }
+    /* Another may have the name by now. */
+    if (!addr->named && na_sm_peer_find(self, addr->base.name) == NULL)
+        (void) na_sm_peer_enter(self, addr);
     na_sm_peer_move(addr, NA_SM_DIALLING);
     addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
     addr->retry = 0;
@@ -337,7 +343,7 @@ HG_PRIVATE void na_sm_peer_bury(
     const struct na_core *core = self->base.core;
     struct na_link lookups, sends, closers;
     na_return_t ret;
-    bool again;
+    bool lives, again;
 
     hg_list_init(&lookups);
     hg_list_init(&sends);
@@ -347,26 +353,29 @@ HG_PRIVATE void na_sm_peer_bury(
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     na_sm_peer_take_ops(&closers, &addr->closers);
-    again = addr->closing && addr->dialled;
-    na_sm_peer_move(addr, again ? NA_SM_IDLE : NA_SM_DEAD);
-    if (again &&
-        (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends)))
+    lives = addr->closing && addr->dialled;
+    again = lives &&
+        (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends));
+    na_sm_peer_move(addr, lives ? NA_SM_IDLE : NA_SM_DEAD);
+    if (again) {
         na_sm_peer_dial(self, addr);
-    if (!again) {
+    } else {
+        na_sm_peer_forget(self, addr);
         hg_list_remove(&addr->link);
         na_sm_peer_take_ops(&lookups, &addr->lookups);
         na_sm_peer_take_ops(&sends, &addr->sends);
     }
     na_sm_peer_unlock(self);
     na_sm_peer_complete(self, &closers, NA_SUCCESS);
-    if (again)
-        return;
-    ret = na_sm_peer_epitaph(addr, !hg_list_is_empty(&lookups),
-        addr->base.name != NULL ? addr->base.name : "(unnamed)");
-    na_sm_peer_complete(self, &lookups, addr->fate);
-    na_sm_peer_complete(self, &sends, ret);
-    core->addr_dead(&addr->base, ret);
-    core->addr_unref(&addr->base);
+    if (!lives) {
+        ret = na_sm_peer_epitaph(addr, !hg_list_is_empty(&lookups),
+            addr->base.name != NULL ? addr->base.name : "(unnamed)");
+        na_sm_peer_complete(self, &lookups, addr->fate);
+        na_sm_peer_complete(self, &sends, ret);
+        core->addr_dead(&addr->base, ret);
+    }
+    if (!again)
+        core->addr_unref(&addr->base);
 }
 
 #endif

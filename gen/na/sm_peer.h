@@ -12,7 +12,9 @@
  *
  * An address that was looked up stands for a name and can be dialled again once
  * its connection was closed in order; one that was accepted stands for its
- * connection and is dead after it. Dying: the connection is gone; what its ring
+ * connection and is dead after it. From when it is dialled on the class holds a
+ * reference; an idle address is its holders' alone, and whoever looks its name
+ * up meanwhile gets another one. Dying: the connection is gone; what its ring
  * still holds is delivered, then the address is buried. A goodbye that the peer
  * does not answer, or follow by closing if it is its own and somebody waits for
  * that, within death_ms, since it is stopped or computes, ends the connection
@@ -275,7 +277,8 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
 /* The slot addr_release. */
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
 
-/* The table of names; the class lock is held. */
+/* The table of names; the class lock is held. An address leaves it when it is
+ * idle again, or dead. NA_NOMEM, logged. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name);
 HG_PRIVATE na_return_t na_sm_peer_enter(
@@ -316,7 +319,8 @@ HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
 /* End a dying connection, whose messages are delivered, and its address unless
- * that can be used again. By the polling thread, without a lock. */
+ * that can be used again, which is done at once if somebody waits for it. By
+ * the polling thread, without a lock. */
 HG_PRIVATE void na_sm_peer_bury(
     struct na_sm_class *self, struct na_sm_addr *addr);
 

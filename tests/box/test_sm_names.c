@@ -157,6 +157,99 @@ HG_TEST(who_is_not_there_is_unreachable)
     conform_close(&end);
 }
 
+#define NAMES_AT_ONCE 100u
+
+/* Look many names up, which are links to one socket, and end the connections
+ * again. */
+static void names_visit(
+    struct conform_end *client, struct conform_end *server, const char *name)
+{
+    static struct conform_call lookups[NAMES_AT_ONCE], ends[NAMES_AT_ONCE];
+    char link_name[220];
+    unsigned i;
+
+    memset(lookups, 0, sizeof(lookups));
+    memset(ends, 0, sizeof(ends));
+    for (i = 0; i < NAMES_AT_ONCE; i++) {
+        (void) snprintf(link_name, sizeof(link_name), "%s-%u", name, i);
+        HG_CHECK(link(name + 5, link_name + 5) == 0);
+        HG_CHECK_OK(NA_Addr_lookup(client->na_class, client->context,
+            conform_ended, &lookups[i], link_name, &lookups[i].id));
+    }
+    for (i = 0; i < NAMES_AT_ONCE; i++) {
+        HG_CHECK_OK(sm_wait(client, server, &lookups[i]));
+        HG_CHECK_OK(NA_Addr_terminate(client->na_class, client->context,
+            conform_ended, &ends[i], lookups[i].addr, &ends[i].id));
+        (void) snprintf(link_name, sizeof(link_name), "%s-%u", name, i);
+        HG_CHECK(unlink(link_name + 5) == 0);
+    }
+    for (i = 0; i < NAMES_AT_ONCE; i++) {
+        HG_CHECK_OK(sm_wait(client, server, &ends[i]));
+        HG_CHECK_OK(NA_Addr_free(client->na_class, lookups[i].addr));
+    }
+}
+
+/* Nobody refers to who was found once, and is not connected any more: nothing
+ * of it stays. */
+HG_TEST(names_that_went_take_no_memory)
+{
+    unsigned rounds = hg_test_is_plain() ? 100 : 5;
+    struct conform_end server, client;
+    char name[120], fresh[160];
+    int64_t blocks = 0;
+    unsigned i;
+
+    hg_test_alloc_install();
+    (void) snprintf(name, sizeof(name), "sm://%s/known", hg_test_dir());
+    ends_open(&server, name, 1000);
+    ends_open(&client, "sm://", 1000);
+    for (i = 0; i < rounds; i++) {
+        (void) snprintf(fresh, sizeof(fresh), "%s-%u", name, i);
+        HG_CHECK(link(name + 5, fresh + 5) == 0);
+        names_visit(&client, &server, fresh);
+        HG_CHECK(unlink(fresh + 5) == 0);
+        if (i == 1)
+            blocks = hg_test_alloc_live();
+    }
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), blocks);
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* Who holds the address of one that went uses it again, and finds the peer,
+ * which another has looked up meanwhile, as well. */
+HG_TEST(an_address_is_used_again_beside_another_of_its_name)
+{
+    struct conform_end server, client;
+    struct conform_call term, recv;
+    na_addr_t old = NA_ADDR_NULL, fresh = NA_ADDR_NULL, again = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN], got[8];
+
+    ends_open(&server, "sm://hg-names-again", 1000);
+    ends_name(&server, server.self, name);
+    ends_open(&client, "sm://", 1000);
+    HG_CHECK_OK(sm_meet(&client, &server, name, &old));
+    memset(&term, 0, sizeof(term));
+    HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
+        conform_ended, &term, old, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(sm_wait(&client, &server, &term));
+    HG_CHECK_OK(sm_meet(&client, &server, name, &fresh));
+    HG_CHECK(NA_Addr_cmp(client.na_class, old, fresh) == NA_TRUE);
+    HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context, NULL,
+        NULL, "old", 4, old, 1, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(sm_wait(&client, &server, &recv));
+    HG_CHECK_EQ_STR(got, "old");
+    conform_free_addr(&server, &recv);
+    HG_CHECK_OK(sm_meet(&client, &server, name, &again));
+    HG_CHECK(again == fresh); /* it kept the name */
+    HG_CHECK_OK(NA_Addr_free(client.na_class, again));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, fresh));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, old));
+    conform_close(&client);
+    conform_close(&server);
+}
+
 /* A path that is reached by two names is one listener. */
 HG_TEST(oneself_is_known_by_every_name)
 {
