@@ -11430,6 +11430,9 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
  * bells, of one byte, what is said about memory (see sm_reach.h), and the news
  * of its end.
  *
+ * Sockets are their owners', who make and close each under a lock that fork
+ * takes: a child that kept one would hide the end of its parent.
+ *
  * Locking: none. Must not know: addresses, rings.
  */
 #ifndef HG_GEN_NA_SM_MEET_H
@@ -11503,19 +11506,23 @@ HG_PRIVATE na_return_t na_sm_policy_check(
 HG_PRIVATE na_return_t na_sm_name_parse(
     const char *rest, struct na_sm_name *name_p);
 
-/* Listen. NA_ADDRINUSE: somebody does already, or the path is another file;
- * NA_ADDRNOTAVAIL: no such place; NA_ACCESS; NA_IO_ERROR. All logged. */
+/* A fresh socket, or -1 with errno. */
+HG_PRIVATE int na_sm_socket(void);
+
+/* Listen with a fresh socket, which stays the caller's. NA_ADDRINUSE: somebody
+ * does already, or the path is another file; NA_ADDRNOTAVAIL: no such place;
+ * NA_ACCESS; NA_IO_ERROR. All logged. */
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
-    const struct na_sm_policy *policy, struct stat *made_p, int *fd_p);
+    const struct na_sm_policy *policy, int fd, struct stat *made_p);
 
 /* Stop listening: remove the file that na_sm_listen made, if it is there. */
 HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
-/* Connect, without waiting. NA_AGAIN: too many do, try again later;
- * NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS, NA_IO_ERROR:
+/* Connect a fresh socket, without waiting. NA_AGAIN: too many do, try again
+ * later; NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS:
  * logged. */
-HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p);
+HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
 
 /* Send a packet with `count` of its descriptors, which stay the caller's.
  * NA_AGAIN: the user has as many descriptors under way as may be, try later;
@@ -11721,29 +11728,23 @@ static const char *na_sm_name_text(const struct na_sm_name *name)
 
 /* ---- Listening ---- */
 
-static int na_sm_socket(void)
+HG_PRIVATE int na_sm_socket(void)
 {
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Remove a socket's file that nobody listens on. False: somebody does, or it
- * is something else. */
-static bool na_sm_clear_path(const struct na_sm_name *name)
+/* Remove a socket's file that nobody listens on, which `fd` finds out. False:
+ * somebody does, or it is something else. */
+static bool na_sm_clear_path(const struct na_sm_name *name, int fd)
 {
+    const struct sockaddr *where = (const struct sockaddr *) &name->where;
     struct stat there;
-    int fd;
-    bool stale;
 
     if (lstat(name->where.sun_path, &there) != 0 || !S_ISSOCK(there.st_mode))
         return false;
-    fd = na_sm_socket();
-    if (fd < 0)
-        return false;
-    stale =
-        connect(fd, (const struct sockaddr *) &name->where, name->size) != 0 &&
-        errno == ECONNREFUSED;
-    (void) close(fd);
-    return stale && unlink(name->where.sun_path) == 0;
+    NA_SM_STEP();
+    return connect(fd, where, name->size) != 0 && errno == ECONNREFUSED &&
+        unlink(name->where.sun_path) == 0;
 }
 
 /* The folder of a path, locked, so that of several processes that find a
@@ -11769,6 +11770,15 @@ static int na_sm_lock_folder(const struct na_sm_name *name)
     return fd;
 }
 
+/* Also where a child of fork has the descriptor. */
+static void na_sm_unlock_folder(int fd)
+{
+    if (fd < 0)
+        return;
+    (void) flock(fd, LOCK_UN);
+    (void) close(fd);
+}
+
 static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
 {
     const struct sockaddr *where = (const struct sockaddr *) &name->where;
@@ -11777,7 +11787,7 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
     if (bind(fd, where, name->size) == 0)
         return NA_SUCCESS;
     error = errno;
-    if (error == EADDRINUSE && name->is_path && na_sm_clear_path(name)) {
+    if (error == EADDRINUSE && name->is_path && na_sm_clear_path(name, fd)) {
         if (bind(fd, where, name->size) == 0)
             return NA_SUCCESS;
         error = errno;
@@ -11790,15 +11800,12 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
 }
 
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
-    const struct na_sm_policy *policy, struct stat *made_p, int *fd_p)
+    const struct na_sm_policy *policy, int fd, struct stat *made_p)
 {
     bool others = policy->anybody || policy->count > 0;
     int folder = -1;
-    int fd = na_sm_socket();
     na_return_t ret;
 
-    if (fd < 0)
-        return na_sm_page_no_fd("a listening socket");
     if (name->is_path)
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
@@ -11806,7 +11813,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     ret = na_sm_bind(name, fd);
     NA_SM_STEP();
     if (ret != NA_SUCCESS)
-        goto close_fd;
+        goto unlock;
     /* Before anybody can connect: the policy decides, not the umask. */
     if (name->is_path &&
         (lstat(name->where.sun_path, made_p) != 0 ||
@@ -11819,18 +11826,12 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
             na_sm_name_text(name), strerror(errno));
         if (name->is_path)
             (void) unlink(name->where.sun_path);
-        goto close_fd;
+        goto unlock;
     }
     NA_SM_STEP();
-    if (folder >= 0)
-        (void) close(folder);
-    *fd_p = fd;
-    return NA_SUCCESS;
 
-close_fd:
-    if (folder >= 0)
-        (void) close(folder);
-    (void) close(fd);
+unlock:
+    na_sm_unlock_folder(folder);
     return ret;
 }
 
@@ -11847,22 +11848,16 @@ HG_PRIVATE void na_sm_unlisten(
     (void) close(fd);
 }
 
-HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p)
+HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 {
-    int fd = na_sm_socket();
     int error;
 
-    if (fd < 0)
-        return na_sm_page_no_fd("a connection");
     NA_SM_STEP();
     if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
         NA_SM_STEP();
-        *fd_p = fd;
         return NA_SUCCESS;
     }
     error = errno;
-    (void) close(fd);
-    errno = error;
     if (error == EAGAIN)
         return NA_AGAIN;
     if (error != EACCES && error != EPERM)
@@ -12090,9 +12085,10 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *                change them), queued operations
  *   address lock the producing side: the out ring, the bell, the mapping
  * The consuming side, the sockets and everything that closes or unmaps belong
- * to the thread that polls. Under these locks no function of the core is
- * called that may call a slot; addr_create, addr_ref, count and wake are not
- * such functions, addr_unref is.
+ * to the thread that polls. fork takes all these locks: whatever alone names a
+ * socket is set, and closed, under the class lock. Under these locks no
+ * function of the core is called that may call a slot; addr_create, addr_ref,
+ * count and wake are not such functions, addr_unref is.
  *
  * Must not know: how processes meet, how a class sleeps.
  */
@@ -12222,7 +12218,8 @@ struct na_sm_class {
     int listen_fd;
     int epoll_fd;
     int timer_fd;
-    int spare_fd; /* given up to tell a caller that there are no more */
+    int caller_fd; /* a caller who is no guest yet */
+    int spare_fd;  /* given up to tell a caller that there are no more */
     int public_fd;
     int hints_fd;
     struct na_sm_public *public_page;
@@ -12324,6 +12321,10 @@ static inline struct na_op *na_sm_op_pop(struct na_link *list)
     return op;
 }
 
+/* Close a descriptor that a child of fork is to close, too, under the class
+ * lock; -1 is none. */
+HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd);
+
 /* Unlock the class, waking a sleeper who has something to do now. */
 HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self);
 
@@ -12423,6 +12424,16 @@ HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+
+HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
+{
+    hg_lock(&self->lock);
+    if (*fd >= 0)
+        (void) close(*fd);
+    *fd = -1;
+    hg_unlock(&self->lock);
+    NA_SM_STEP();
+}
 
 HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
 {
@@ -15043,13 +15054,18 @@ static na_return_t na_sm_door_hello(
     return ret == NA_AGAIN ? NA_AGAIN : NA_SUCCESS;
 }
 
-/* Connect to an address that is to be dialled. NA_AGAIN: later; NA_OVERFLOW:
- * we have as many peers as can be. */
-static na_return_t na_sm_door_dial(
+/* Connect to an address that is to be dialled, and greet it. */
+static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    na_return_t ret = na_sm_connect(&addr->where, &addr->fd);
+    na_return_t ret;
 
+    hg_lock(&self->lock);
+    addr->fd = na_sm_socket();
+    hg_unlock(&self->lock);
+    if (addr->fd < 0)
+        return na_sm_page_no_fd("a connection");
+    ret = na_sm_connect(&addr->where, addr->fd);
     addr->why = ret == NA_HOSTUNREACH ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
@@ -15062,10 +15078,17 @@ static na_return_t na_sm_door_dial(
     hg_lock(&self->lock);
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
-    if (ret != NA_SUCCESS)
-        return NA_OVERFLOW;
-    ret = na_sm_door_hello(self, addr);
-    if (ret == NA_AGAIN) { /* connect anew then */
+    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : NA_OVERFLOW;
+}
+
+/* The same. NA_AGAIN: it is to be done anew, later; NA_OVERFLOW: we have as
+ * many peers as can be. */
+static na_return_t na_sm_door_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    na_return_t ret = na_sm_door_call(self, addr);
+
+    if (ret == NA_AGAIN) {
         hg_lock(&self->lock);
         na_sm_peer_part(self, addr);
         hg_unlock(&self->lock);
@@ -15242,7 +15265,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     ret = na_sm_door_watch(self, guest->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         goto part;
-    hg_lock(&self->lock); /* a child of fork closes what is on a list */
+    hg_lock(&self->lock);
     addr->fd = guest->fd;
     guest->fd = -1;
     hg_list_push(&self->addrs, &addr->link);
@@ -15299,12 +15322,28 @@ HG_PRIVATE unsigned na_sm_door_guest(
     return 1;
 }
 
-/* Take in a connection. */
-static void na_sm_door_let_in(struct na_sm_class *self, int fd)
+/* The next caller, with no name but self->caller_fd; false, and errno: none. A
+ * child of fork finds it there. */
+static bool na_sm_door_next(struct na_sm_class *self)
+{
+    bool found;
+
+    hg_lock(&self->lock);
+    assert(self->caller_fd < 0);
+    self->caller_fd =
+        accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    found = self->caller_fd >= 0;
+    hg_unlock(&self->lock);
+    NA_SM_STEP();
+    return found;
+}
+
+/* Take in a caller. */
+static void na_sm_door_let_in(struct na_sm_class *self)
 {
     struct na_sm_guest *guest;
     pid_t pid = 0;
-    na_return_t ret = na_sm_policy_check(&self->policy, fd, &pid);
+    na_return_t ret = na_sm_policy_check(&self->policy, self->caller_fd, &pid);
 
     if (ret == NA_SUCCESS && self->guest_count >= NA_SM_DOOR_GUESTS)
         ret = NA_AGAIN;
@@ -15317,17 +15356,18 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
         goto refuse;
     }
     guest->watch = NA_SM_WATCH_GUEST;
-    guest->fd = fd;
     guest->pid = pid;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
     hg_lock(&self->lock);
+    guest->fd = self->caller_fd;
+    self->caller_fd = -1;
     hg_list_push(&self->guests, &guest->link);
     hg_unlock(&self->lock);
     self->guest_count++;
-    ret = na_sm_door_watch(self, fd, &guest->watch);
+    ret = na_sm_door_watch(self, guest->fd, &guest->watch);
     if (ret != NA_SUCCESS) {
-        na_sm_door_refuse(self, fd, ret);
+        na_sm_door_refuse(self, guest->fd, ret);
         na_sm_door_drop(self, guest);
         return;
     }
@@ -15335,8 +15375,8 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
     return;
 
 refuse:
-    na_sm_door_refuse(self, fd, ret);
-    (void) close(fd);
+    na_sm_door_refuse(self, self->caller_fd, ret);
+    na_sm_peer_close(self, &self->caller_fd);
 }
 
 /* There is no descriptor for a caller, who must not wait for ever, nor make
@@ -15345,21 +15385,22 @@ refuse:
 static bool na_sm_door_turn_away(struct na_sm_class *self)
 {
     int error = errno;
-    int fd;
+    bool found;
 
-    if (self->spare_fd >= 0)
-        (void) close(self->spare_fd);
-    fd = accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) {
+    na_sm_peer_close(self, &self->spare_fd);
+    found = na_sm_door_next(self);
+    if (found) {
         errno = error;
         if (!self->crowded)
             (void) na_sm_page_no_fd("a caller");
         self->crowded = true;
-        na_sm_door_refuse(self, fd, NA_IO_ERROR);
-        (void) close(fd);
+        na_sm_door_refuse(self, self->caller_fd, NA_IO_ERROR);
+        na_sm_peer_close(self, &self->caller_fd);
     }
+    hg_lock(&self->lock);
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    return fd >= 0;
+    hg_unlock(&self->lock);
+    return found;
 }
 
 HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
@@ -15367,13 +15408,9 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
     unsigned n;
 
     for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
-        int fd =
-            accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-        NA_SM_STEP();
-        if (fd >= 0) {
+        if (na_sm_door_next(self)) {
             self->crowded = false;
-            na_sm_door_let_in(self, fd);
+            na_sm_door_let_in(self);
         } else if (errno == EMFILE || errno == ENFILE) {
             if (!na_sm_door_turn_away(self))
                 break;
@@ -15640,7 +15677,8 @@ static void na_sm_fork_prepare(void)
         hg_lock(&self->lock);
         for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
             hg_lock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
-        na_sm_arenas_lock(self->arenas);
+        if (self->arenas != NULL) /* it is not being opened */
+            na_sm_arenas_lock(self->arenas);
     }
 }
 
@@ -15648,7 +15686,8 @@ static void na_sm_fork_unlock(struct na_sm_class *self)
 {
     struct na_link *peer;
 
-    na_sm_arenas_unlock(self->arenas);
+    if (self->arenas != NULL)
+        na_sm_arenas_unlock(self->arenas);
     for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
         hg_unlock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
     hg_unlock(&self->lock);
@@ -15688,10 +15727,12 @@ static void na_sm_fork_child(void)
         na_sm_close_fd(&self->listen_fd);
         na_sm_close_fd(&self->epoll_fd);
         na_sm_close_fd(&self->timer_fd);
+        na_sm_close_fd(&self->caller_fd);
         na_sm_close_fd(&self->spare_fd);
         na_sm_close_fd(&self->public_fd);
         na_sm_close_fd(&self->hints_fd);
-        na_sm_arenas_forked(self->arenas);
+        if (self->arenas != NULL)
+            na_sm_arenas_forked(self->arenas);
         na_sm_fork_unlock(self);
     }
     hg_unlock(&na_sm_live_lock);
@@ -15737,6 +15778,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     self->listen_fd = -1;
     self->epoll_fd = -1;
     self->timer_fd = -1;
+    self->caller_fd = -1;
     self->spare_fd = -1;
     self->public_fd = -1;
     self->hints_fd = -1;
@@ -15758,7 +15800,8 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     return NA_SUCCESS;
 }
 
-/* Memory and descriptors. */
+/* Memory and descriptors. The class lock is held, so that a child of fork finds
+ * them. */
 static na_return_t na_sm_open_parts(struct na_sm_class *self)
 {
     void *pages = NULL;
@@ -15809,17 +15852,25 @@ static na_return_t na_sm_open_listener(
     ret = na_sm_name_parse(host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_listen(
-        &self->where, &self->policy, &self->made, &self->listen_fd);
+    hg_lock(&self->lock);
+    self->listen_fd = na_sm_socket();
+    hg_unlock(&self->lock);
+    if (self->listen_fd < 0)
+        return na_sm_page_no_fd("a listening socket");
+    ret =
+        na_sm_listen(&self->where, &self->policy, self->listen_fd, &self->made);
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);
     return na_sm_watch_own(self, self->listen_fd, &self->listener);
 }
 
-/* Undo whatever of open was done. */
+/* Undo whatever of open was done. Until the last descriptor is closed a child
+ * of fork is to find them. */
 static void na_sm_shut(struct na_sm_class *self)
 {
+    hg_lock(&na_sm_live_lock);
+    hg_list_remove(&self->live);
     if (self->listen_fd >= 0)
         na_sm_unlisten(&self->where, &self->made, self->listen_fd);
     na_sm_close_fd(&self->epoll_fd);
@@ -15827,10 +15878,11 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_close_fd(&self->spare_fd);
     na_sm_close_fd(&self->public_fd);
     na_sm_close_fd(&self->hints_fd);
+    na_sm_arenas_close(self->arenas);
+    hg_unlock(&na_sm_live_lock);
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
     na_sm_rma_fini(self);
-    na_sm_arenas_close(self->arenas);
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
     pthread_mutex_destroy(&self->lock);
@@ -15856,11 +15908,16 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
     na_class->max_tag = UINT32_MAX;
+    hg_lock(&na_sm_live_lock);
+    hg_list_push(&na_sm_live, &self->live);
+    hg_unlock(&na_sm_live_lock);
     ret = na_sm_policy_parse(info->auth_key, &self->policy);
     if (ret == NA_SUCCESS)
         ret = na_sm_rma_init(self);
+    hg_lock(&self->lock);
     if (ret == NA_SUCCESS)
         ret = na_sm_open_parts(self);
+    hg_unlock(&self->lock);
     if (ret == NA_SUCCESS && na_class->listen)
         ret = na_sm_open_listener(self, host, name);
     else
@@ -15876,9 +15933,6 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     atomic_store(&addr->incarnation, na_class->incarnation);
     addr->pid = getpid();
     na_class->self_addr = &addr->base;
-    hg_lock(&na_sm_live_lock);
-    hg_list_push(&na_sm_live, &self->live);
-    hg_unlock(&na_sm_live_lock);
     return NA_SUCCESS;
 
 shut:
@@ -15910,11 +15964,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         hg_lock(&self->lock);
     }
     hg_unlock(&self->lock);
-    /* Until the last descriptor is closed a child of fork is to find them. */
-    hg_lock(&na_sm_live_lock);
-    hg_list_remove(&self->live);
     na_sm_shut(self);
-    hg_unlock(&na_sm_live_lock);
 }
 
 /* ---- Addresses ---- */

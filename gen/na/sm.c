@@ -49,7 +49,8 @@ static void na_sm_fork_prepare(void)
         hg_lock(&self->lock);
         for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
             hg_lock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
-        na_sm_arenas_lock(self->arenas);
+        if (self->arenas != NULL) /* it is not being opened */
+            na_sm_arenas_lock(self->arenas);
     }
 }
 
@@ -57,7 +58,8 @@ static void na_sm_fork_unlock(struct na_sm_class *self)
 {
     struct na_link *peer;
 
-    na_sm_arenas_unlock(self->arenas);
+    if (self->arenas != NULL)
+        na_sm_arenas_unlock(self->arenas);
     for (peer = self->addrs.next; peer != &self->addrs; peer = peer->next)
         hg_unlock(&HG_CONTAINER_OF(peer, struct na_sm_addr, link)->lock);
     hg_unlock(&self->lock);
@@ -97,10 +99,12 @@ static void na_sm_fork_child(void)
         na_sm_close_fd(&self->listen_fd);
         na_sm_close_fd(&self->epoll_fd);
         na_sm_close_fd(&self->timer_fd);
+        na_sm_close_fd(&self->caller_fd);
         na_sm_close_fd(&self->spare_fd);
         na_sm_close_fd(&self->public_fd);
         na_sm_close_fd(&self->hints_fd);
-        na_sm_arenas_forked(self->arenas);
+        if (self->arenas != NULL)
+            na_sm_arenas_forked(self->arenas);
         na_sm_fork_unlock(self);
     }
     hg_unlock(&na_sm_live_lock);
@@ -146,6 +150,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     self->listen_fd = -1;
     self->epoll_fd = -1;
     self->timer_fd = -1;
+    self->caller_fd = -1;
     self->spare_fd = -1;
     self->public_fd = -1;
     self->hints_fd = -1;
@@ -167,7 +172,8 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     return NA_SUCCESS;
 }
 
-/* Memory and descriptors. */
+/* Memory and descriptors. The class lock is held, so that a child of fork finds
+ * them. */
 static na_return_t na_sm_open_parts(struct na_sm_class *self)
 {
     void *pages = NULL;
@@ -218,17 +224,25 @@ static na_return_t na_sm_open_listener(
     ret = na_sm_name_parse(host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_listen(
-        &self->where, &self->policy, &self->made, &self->listen_fd);
+    hg_lock(&self->lock);
+    self->listen_fd = na_sm_socket();
+    hg_unlock(&self->lock);
+    if (self->listen_fd < 0)
+        return na_sm_page_no_fd("a listening socket");
+    ret =
+        na_sm_listen(&self->where, &self->policy, self->listen_fd, &self->made);
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);
     return na_sm_watch_own(self, self->listen_fd, &self->listener);
 }
 
-/* Undo whatever of open was done. */
+/* Undo whatever of open was done. Until the last descriptor is closed a child
+ * of fork is to find them. */
 static void na_sm_shut(struct na_sm_class *self)
 {
+    hg_lock(&na_sm_live_lock);
+    hg_list_remove(&self->live);
     if (self->listen_fd >= 0)
         na_sm_unlisten(&self->where, &self->made, self->listen_fd);
     na_sm_close_fd(&self->epoll_fd);
@@ -236,10 +250,11 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_close_fd(&self->spare_fd);
     na_sm_close_fd(&self->public_fd);
     na_sm_close_fd(&self->hints_fd);
+    na_sm_arenas_close(self->arenas);
+    hg_unlock(&na_sm_live_lock);
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
     na_sm_rma_fini(self);
-    na_sm_arenas_close(self->arenas);
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
     pthread_mutex_destroy(&self->lock);
@@ -265,11 +280,16 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
     na_class->max_tag = UINT32_MAX;
+    hg_lock(&na_sm_live_lock);
+    hg_list_push(&na_sm_live, &self->live);
+    hg_unlock(&na_sm_live_lock);
     ret = na_sm_policy_parse(info->auth_key, &self->policy);
     if (ret == NA_SUCCESS)
         ret = na_sm_rma_init(self);
+    hg_lock(&self->lock);
     if (ret == NA_SUCCESS)
         ret = na_sm_open_parts(self);
+    hg_unlock(&self->lock);
     if (ret == NA_SUCCESS && na_class->listen)
         ret = na_sm_open_listener(self, host, name);
     else
@@ -285,9 +305,6 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     atomic_store(&addr->incarnation, na_class->incarnation);
     addr->pid = getpid();
     na_class->self_addr = &addr->base;
-    hg_lock(&na_sm_live_lock);
-    hg_list_push(&na_sm_live, &self->live);
-    hg_unlock(&na_sm_live_lock);
     return NA_SUCCESS;
 
 shut:
@@ -319,11 +336,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         hg_lock(&self->lock);
     }
     hg_unlock(&self->lock);
-    /* Until the last descriptor is closed a child of fork is to find them. */
-    hg_lock(&na_sm_live_lock);
-    hg_list_remove(&self->live);
     na_sm_shut(self);
-    hg_unlock(&na_sm_live_lock);
 }
 
 /* ---- Addresses ---- */

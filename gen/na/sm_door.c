@@ -106,13 +106,18 @@ static na_return_t na_sm_door_hello(
     return ret == NA_AGAIN ? NA_AGAIN : NA_SUCCESS;
 }
 
-/* Connect to an address that is to be dialled. NA_AGAIN: later; NA_OVERFLOW:
- * we have as many peers as can be. */
-static na_return_t na_sm_door_dial(
+/* Connect to an address that is to be dialled, and greet it. */
+static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    na_return_t ret = na_sm_connect(&addr->where, &addr->fd);
+    na_return_t ret;
 
+    hg_lock(&self->lock);
+    addr->fd = na_sm_socket();
+    hg_unlock(&self->lock);
+    if (addr->fd < 0)
+        return na_sm_page_no_fd("a connection");
+    ret = na_sm_connect(&addr->where, addr->fd);
     addr->why = ret == NA_HOSTUNREACH ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
@@ -125,10 +130,17 @@ static na_return_t na_sm_door_dial(
     hg_lock(&self->lock);
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
-    if (ret != NA_SUCCESS)
-        return NA_OVERFLOW;
-    ret = na_sm_door_hello(self, addr);
-    if (ret == NA_AGAIN) { /* connect anew then */
+    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : NA_OVERFLOW;
+}
+
+/* The same. NA_AGAIN: it is to be done anew, later; NA_OVERFLOW: we have as
+ * many peers as can be. */
+static na_return_t na_sm_door_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    na_return_t ret = na_sm_door_call(self, addr);
+
+    if (ret == NA_AGAIN) {
         hg_lock(&self->lock);
         na_sm_peer_part(self, addr);
         hg_unlock(&self->lock);
@@ -305,7 +317,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     ret = na_sm_door_watch(self, guest->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         goto part;
-    hg_lock(&self->lock); /* a child of fork closes what is on a list */
+    hg_lock(&self->lock);
     addr->fd = guest->fd;
     guest->fd = -1;
     hg_list_push(&self->addrs, &addr->link);
@@ -362,12 +374,28 @@ HG_PRIVATE unsigned na_sm_door_guest(
     return 1;
 }
 
-/* Take in a connection. */
-static void na_sm_door_let_in(struct na_sm_class *self, int fd)
+/* The next caller, with no name but self->caller_fd; false, and errno: none. A
+ * child of fork finds it there. */
+static bool na_sm_door_next(struct na_sm_class *self)
+{
+    bool found;
+
+    hg_lock(&self->lock);
+    assert(self->caller_fd < 0);
+    self->caller_fd =
+        accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    found = self->caller_fd >= 0;
+    hg_unlock(&self->lock);
+    NA_SM_STEP();
+    return found;
+}
+
+/* Take in a caller. */
+static void na_sm_door_let_in(struct na_sm_class *self)
 {
     struct na_sm_guest *guest;
     pid_t pid = 0;
-    na_return_t ret = na_sm_policy_check(&self->policy, fd, &pid);
+    na_return_t ret = na_sm_policy_check(&self->policy, self->caller_fd, &pid);
 
     if (ret == NA_SUCCESS && self->guest_count >= NA_SM_DOOR_GUESTS)
         ret = NA_AGAIN;
@@ -380,17 +408,18 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
         goto refuse;
     }
     guest->watch = NA_SM_WATCH_GUEST;
-    guest->fd = fd;
     guest->pid = pid;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
     hg_lock(&self->lock);
+    guest->fd = self->caller_fd;
+    self->caller_fd = -1;
     hg_list_push(&self->guests, &guest->link);
     hg_unlock(&self->lock);
     self->guest_count++;
-    ret = na_sm_door_watch(self, fd, &guest->watch);
+    ret = na_sm_door_watch(self, guest->fd, &guest->watch);
     if (ret != NA_SUCCESS) {
-        na_sm_door_refuse(self, fd, ret);
+        na_sm_door_refuse(self, guest->fd, ret);
         na_sm_door_drop(self, guest);
         return;
     }
@@ -398,8 +427,8 @@ static void na_sm_door_let_in(struct na_sm_class *self, int fd)
     return;
 
 refuse:
-    na_sm_door_refuse(self, fd, ret);
-    (void) close(fd);
+    na_sm_door_refuse(self, self->caller_fd, ret);
+    na_sm_peer_close(self, &self->caller_fd);
 }
 
 /* There is no descriptor for a caller, who must not wait for ever, nor make
@@ -408,21 +437,22 @@ refuse:
 static bool na_sm_door_turn_away(struct na_sm_class *self)
 {
     int error = errno;
-    int fd;
+    bool found;
 
-    if (self->spare_fd >= 0)
-        (void) close(self->spare_fd);
-    fd = accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) {
+    na_sm_peer_close(self, &self->spare_fd);
+    found = na_sm_door_next(self);
+    if (found) {
         errno = error;
         if (!self->crowded)
             (void) na_sm_page_no_fd("a caller");
         self->crowded = true;
-        na_sm_door_refuse(self, fd, NA_IO_ERROR);
-        (void) close(fd);
+        na_sm_door_refuse(self, self->caller_fd, NA_IO_ERROR);
+        na_sm_peer_close(self, &self->caller_fd);
     }
+    hg_lock(&self->lock);
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    return fd >= 0;
+    hg_unlock(&self->lock);
+    return found;
 }
 
 HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
@@ -430,13 +460,9 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
     unsigned n;
 
     for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
-        int fd =
-            accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-        NA_SM_STEP();
-        if (fd >= 0) {
+        if (na_sm_door_next(self)) {
             self->crowded = false;
-            na_sm_door_let_in(self, fd);
+            na_sm_door_let_in(self);
         } else if (errno == EMFILE || errno == ENFILE) {
             if (!na_sm_door_turn_away(self))
                 break;

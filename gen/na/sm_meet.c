@@ -181,29 +181,23 @@ static const char *na_sm_name_text(const struct na_sm_name *name)
 
 /* ---- Listening ---- */
 
-static int na_sm_socket(void)
+HG_PRIVATE int na_sm_socket(void)
 {
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Remove a socket's file that nobody listens on. False: somebody does, or it
- * is something else. */
-static bool na_sm_clear_path(const struct na_sm_name *name)
+/* Remove a socket's file that nobody listens on, which `fd` finds out. False:
+ * somebody does, or it is something else. */
+static bool na_sm_clear_path(const struct na_sm_name *name, int fd)
 {
+    const struct sockaddr *where = (const struct sockaddr *) &name->where;
     struct stat there;
-    int fd;
-    bool stale;
 
     if (lstat(name->where.sun_path, &there) != 0 || !S_ISSOCK(there.st_mode))
         return false;
-    fd = na_sm_socket();
-    if (fd < 0)
-        return false;
-    stale =
-        connect(fd, (const struct sockaddr *) &name->where, name->size) != 0 &&
-        errno == ECONNREFUSED;
-    (void) close(fd);
-    return stale && unlink(name->where.sun_path) == 0;
+    NA_SM_STEP();
+    return connect(fd, where, name->size) != 0 && errno == ECONNREFUSED &&
+        unlink(name->where.sun_path) == 0;
 }
 
 /* The folder of a path, locked, so that of several processes that find a
@@ -229,6 +223,15 @@ static int na_sm_lock_folder(const struct na_sm_name *name)
     return fd;
 }
 
+/* Also where a child of fork has the descriptor. */
+static void na_sm_unlock_folder(int fd)
+{
+    if (fd < 0)
+        return;
+    (void) flock(fd, LOCK_UN);
+    (void) close(fd);
+}
+
 static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
 {
     const struct sockaddr *where = (const struct sockaddr *) &name->where;
@@ -237,7 +240,7 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
     if (bind(fd, where, name->size) == 0)
         return NA_SUCCESS;
     error = errno;
-    if (error == EADDRINUSE && name->is_path && na_sm_clear_path(name)) {
+    if (error == EADDRINUSE && name->is_path && na_sm_clear_path(name, fd)) {
         if (bind(fd, where, name->size) == 0)
             return NA_SUCCESS;
         error = errno;
@@ -250,15 +253,12 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
 }
 
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
-    const struct na_sm_policy *policy, struct stat *made_p, int *fd_p)
+    const struct na_sm_policy *policy, int fd, struct stat *made_p)
 {
     bool others = policy->anybody || policy->count > 0;
     int folder = -1;
-    int fd = na_sm_socket();
     na_return_t ret;
 
-    if (fd < 0)
-        return na_sm_page_no_fd("a listening socket");
     if (name->is_path)
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
@@ -266,7 +266,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     ret = na_sm_bind(name, fd);
     NA_SM_STEP();
     if (ret != NA_SUCCESS)
-        goto close_fd;
+        goto unlock;
     /* Before anybody can connect: the policy decides, not the umask. */
     if (name->is_path &&
         (lstat(name->where.sun_path, made_p) != 0 ||
@@ -279,18 +279,12 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
             na_sm_name_text(name), strerror(errno));
         if (name->is_path)
             (void) unlink(name->where.sun_path);
-        goto close_fd;
+        goto unlock;
     }
     NA_SM_STEP();
-    if (folder >= 0)
-        (void) close(folder);
-    *fd_p = fd;
-    return NA_SUCCESS;
 
-close_fd:
-    if (folder >= 0)
-        (void) close(folder);
-    (void) close(fd);
+unlock:
+    na_sm_unlock_folder(folder);
     return ret;
 }
 
@@ -307,22 +301,16 @@ HG_PRIVATE void na_sm_unlisten(
     (void) close(fd);
 }
 
-HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p)
+HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 {
-    int fd = na_sm_socket();
     int error;
 
-    if (fd < 0)
-        return na_sm_page_no_fd("a connection");
     NA_SM_STEP();
     if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
         NA_SM_STEP();
-        *fd_p = fd;
         return NA_SUCCESS;
     }
     error = errno;
-    (void) close(fd);
-    errno = error;
     if (error == EAGAIN)
         return NA_AGAIN;
     if (error != EACCES && error != EPERM)

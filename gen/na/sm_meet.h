@@ -31,6 +31,9 @@
  * bells, of one byte, what is said about memory (see sm_reach.h), and the news
  * of its end.
  *
+ * Sockets are their owners', who make and close each under a lock that fork
+ * takes: a child that kept one would hide the end of its parent.
+ *
  * Locking: none. Must not know: addresses, rings.
  */
 #ifndef HG_GEN_NA_SM_MEET_H
@@ -104,19 +107,23 @@ HG_PRIVATE na_return_t na_sm_policy_check(
 HG_PRIVATE na_return_t na_sm_name_parse(
     const char *rest, struct na_sm_name *name_p);
 
-/* Listen. NA_ADDRINUSE: somebody does already, or the path is another file;
- * NA_ADDRNOTAVAIL: no such place; NA_ACCESS; NA_IO_ERROR. All logged. */
+/* A fresh socket, or -1 with errno. */
+HG_PRIVATE int na_sm_socket(void);
+
+/* Listen with a fresh socket, which stays the caller's. NA_ADDRINUSE: somebody
+ * does already, or the path is another file; NA_ADDRNOTAVAIL: no such place;
+ * NA_ACCESS; NA_IO_ERROR. All logged. */
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
-    const struct na_sm_policy *policy, struct stat *made_p, int *fd_p);
+    const struct na_sm_policy *policy, int fd, struct stat *made_p);
 
 /* Stop listening: remove the file that na_sm_listen made, if it is there. */
 HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
-/* Connect, without waiting. NA_AGAIN: too many do, try again later;
- * NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS, NA_IO_ERROR:
+/* Connect a fresh socket, without waiting. NA_AGAIN: too many do, try again
+ * later; NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS:
  * logged. */
-HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int *fd_p);
+HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
 
 /* Send a packet with `count` of its descriptors, which stay the caller's.
  * NA_AGAIN: the user has as many descriptors under way as may be, try later;

@@ -10,6 +10,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
+{
+    hg_lock(&self->lock);
+    if (*fd >= 0)
+        (void) close(*fd);
+    *fd = -1;
+    hg_unlock(&self->lock);
+    NA_SM_STEP();
+}
+
 HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self)
 {
     bool wake = self->sleepers > 0 &&

@@ -33,9 +33,10 @@
  *                change them), queued operations
  *   address lock the producing side: the out ring, the bell, the mapping
  * The consuming side, the sockets and everything that closes or unmaps belong
- * to the thread that polls. Under these locks no function of the core is
- * called that may call a slot; addr_create, addr_ref, count and wake are not
- * such functions, addr_unref is.
+ * to the thread that polls. fork takes all these locks: whatever alone names a
+ * socket is set, and closed, under the class lock. Under these locks no
+ * function of the core is called that may call a slot; addr_create, addr_ref,
+ * count and wake are not such functions, addr_unref is.
  *
  * Must not know: how processes meet, how a class sleeps.
  */
@@ -165,7 +166,8 @@ struct na_sm_class {
     int listen_fd;
     int epoll_fd;
     int timer_fd;
-    int spare_fd; /* given up to tell a caller that there are no more */
+    int caller_fd; /* a caller who is no guest yet */
+    int spare_fd;  /* given up to tell a caller that there are no more */
     int public_fd;
     int hints_fd;
     struct na_sm_public *public_page;
@@ -266,6 +268,10 @@ static inline struct na_op *na_sm_op_pop(struct na_link *list)
     na_sm_op_of(op)->held = false;
     return op;
 }
+
+/* Close a descriptor that a child of fork is to close, too, under the class
+ * lock; -1 is none. */
+HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd);
 
 /* Unlock the class, waking a sleeper who has something to do now. */
 HG_PRIVATE void na_sm_peer_unlock(struct na_sm_class *self);

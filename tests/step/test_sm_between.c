@@ -21,13 +21,13 @@ static void between_turn(struct between_pair *pair)
     (void) conform_turn(pair->user.na_class, pair->user.context, 0);
 }
 
-static void between_open(
-    struct between_pair *pair, const struct na_init_info *info)
+static void between_open_at(struct between_pair *pair, const char *name,
+    const struct na_init_info *info)
 {
     struct conform_call call;
 
     memset(&call, 0, sizeof(call));
-    pair->owner.na_class = NA_Initialize_opt("sm://", NA_TRUE, info);
+    pair->owner.na_class = NA_Initialize_opt(name, NA_TRUE, info);
     pair->user.na_class = NA_Initialize_opt("sm://", NA_FALSE, info);
     HG_CHECK(pair->owner.na_class != NULL && pair->user.na_class != NULL);
     pair->owner.context = NA_Context_create(pair->owner.na_class);
@@ -40,6 +40,12 @@ static void between_open(
         between_turn(pair);
     HG_CHECK_OK(call.ret);
     pair->addr = call.addr;
+}
+
+static void between_open(
+    struct between_pair *pair, const struct na_init_info *info)
+{
+    between_open_at(pair, "sm://", info);
 }
 
 static void between_close(struct between_pair *pair)
@@ -303,12 +309,12 @@ HG_TEST(sm_step_between_meeting_and_being_known_a_child_is_born)
 HG_TEST(sm_step_between_two_ends_of_a_class_a_child_is_born)
 {
     struct between_pair pair;
-    int guest = -1;
+    int guest = na_sm_socket();
 
-    between_sockets = between_count_sockets() + 1; /* the guest's own */
+    between_sockets = between_count_sockets(); /* with the guest's own */
     between_place = "na_sm_door_drop";
     between_open(&pair, NULL);
-    HG_CHECK_OK(na_sm_connect(&na_sm_of(pair.owner.na_class)->where, &guest));
+    HG_CHECK_OK(na_sm_connect(&na_sm_of(pair.owner.na_class)->where, guest));
     while (na_sm_of(pair.owner.na_class)->guest_count == 0)
         between_turn(&pair);
     HG_CHECK_OK(NA_Addr_free(pair.user.na_class, pair.addr));
@@ -319,4 +325,124 @@ HG_TEST(sm_step_between_two_ends_of_a_class_a_child_is_born)
     HG_CHECK(step_hook == NULL);
     HG_CHECK(close(guest) == 0);
     conform_close(&pair.user);
+}
+
+/* Whether the forking thread itself has a lock that fork takes: there it
+ * cannot come to be, but by another thread, which waits. */
+static bool between_is_locked(void)
+{
+    struct na_link *link;
+    bool locked = pthread_mutex_trylock(&na_sm_live_lock) != 0;
+
+    if (locked)
+        return true;
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
+        pthread_mutex_t *lock =
+            &HG_CONTAINER_OF(link, struct na_sm_class, live)->lock;
+
+        if (pthread_mutex_trylock(lock) != 0)
+            locked = true;
+        else
+            hg_unlock(lock);
+    }
+    hg_unlock(&na_sm_live_lock);
+    return locked;
+}
+
+/* How often a child was born at a line. */
+static unsigned char between_born[65536];
+static unsigned between_births;
+
+/* One child at each line, and one more when that is passed again. */
+static void between_fork_at_each(const char *function, unsigned line)
+{
+    int error = errno;
+
+    HG_CHECK(line < sizeof(between_born));
+    if (between_born[line] == 2 || between_is_locked())
+        return;
+    between_born[line]++;
+    between_births++;
+    between_place = function;
+    between_fork(function, line);
+    step_hook = between_fork_at_each;
+    errno = error;
+}
+
+/* Call somebody while there are no descriptors left for him, and then some. */
+static void between_crowd(struct between_pair *pair)
+{
+    struct na_sm_class *owner = na_sm_of(pair->owner.na_class);
+    struct rlimit limit, low;
+    int guest = na_sm_socket();
+    int next;
+
+    between_sockets++;
+    HG_CHECK_OK(na_sm_connect(&owner->where, guest));
+    next = dup(guest);
+    HG_CHECK(next > owner->spare_fd && close(next) == 0);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    low = limit;
+    low.rlim_cur = (rlim_t) next;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    while (!owner->crowded)
+        between_turn(pair);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    HG_CHECK(close(guest) == 0);
+    between_sockets--;
+}
+
+/* A class listens where another was killed, is found, left, found again, and
+ * has callers who say nothing or for whom there is no room. */
+static void between_live(const char *path)
+{
+    struct sockaddr_un where;
+    struct between_pair pair;
+    struct conform_call call;
+    char name[NA_MAX_ADDR_LEN];
+    int stale = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    memset(&where, 0, sizeof(where));
+    where.sun_family = AF_UNIX;
+    HG_CHECK(strlen(path) < sizeof(where.sun_path));
+    memcpy(where.sun_path, path, strlen(path));
+    HG_CHECK(bind(stale, (struct sockaddr *) &where, sizeof(where)) == 0);
+    HG_CHECK(close(stale) == 0);
+    (void) snprintf(name, sizeof(name), "sm://%s", path);
+    between_open_at(&pair, name, NULL);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_terminate(pair.user.na_class, pair.user.context,
+        conform_ended, &call, pair.addr, &call.id));
+    while (atomic_load(&call.ends) == 0)
+        between_turn(&pair);
+    HG_CHECK_OK(NA_Msg_send_unexpected(pair.user.na_class, pair.user.context,
+        NULL, NULL, "x", 1, pair.addr, 1, NA_OP_ID_IGNORE));
+    while (na_sm_of(pair.owner.na_class)->pairs == 0)
+        between_turn(&pair);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_lookup(pair.user.na_class, pair.user.context,
+        conform_ended, &call, "sm://nobody-is-here", &call.id));
+    while (atomic_load(&call.ends) == 0)
+        between_turn(&pair);
+    HG_CHECK_RET(call.ret, NA_HOSTUNREACH);
+    between_crowd(&pair);
+    between_close(&pair);
+}
+
+/* Wherever a child can be born, it keeps no socket: not of a class that is
+ * being opened, of a caller who has not been heard, of somebody who is not
+ * connected yet. */
+HG_TEST(sm_step_at_any_a_child_is_born)
+{
+    char path[100];
+
+    hg_test_allow_log("");
+    HG_CHECK_OK(NA_Finalize(NA_Initialize("sm://", NA_TRUE))); /* the log's */
+    (void) snprintf(path, sizeof(path), "%s/forks", hg_test_dir());
+    between_sockets = between_count_sockets();
+    step_hook = between_fork_at_each;
+    between_live(path);
+    step_hook = NULL;
+    printf("%u children\n", between_births);
+    HG_CHECK(between_births > 50);
 }

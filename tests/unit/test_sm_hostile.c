@@ -257,11 +257,11 @@ HG_TEST(sm_hostile_silence_has_an_end)
     struct sm_end victim;
     struct na_sm_class *self;
     struct na_sm_guest *guest;
-    int fd;
+    int fd = na_sm_socket();
 
     sm_end_open(&victim);
     self = na_sm_of(victim.na_class);
-    HG_CHECK_OK(na_sm_connect(&self->where, &fd));
+    HG_CHECK_OK(na_sm_connect(&self->where, fd));
     while (hg_list_is_empty(&self->guests))
         sm_end_turn(&victim);
     guest = HG_CONTAINER_OF(self->guests.next, struct na_sm_guest, link);
