@@ -44,6 +44,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -109,7 +110,6 @@
 #if HG_ENABLE_SM
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -187,6 +187,11 @@ HG_PRIVATE void hg_log_vline(
 /* How many lines of the level error this thread has begun so far, whether or
  * not a filter kept them; none where that level is off. */
 HG_PRIVATE unsigned hg_log_errors(void);
+
+/* Say, as an error, why the system gave no descriptor, or what one names, for
+ * `what`: errno knows. HG_AGAIN, with the limit's name: there are as many as
+ * may be; HG_NOMEM; HG_IO_ERROR. */
+HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
@@ -502,6 +507,24 @@ HG_PRIVATE void hg_log_line(
 HG_PRIVATE unsigned hg_log_errors(void)
 {
     return hg_log_error_count;
+}
+
+HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
+{
+    int error = errno;
+    struct rlimit limit;
+
+    if (error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        hg_log_error(subsys, "no descriptor or memory for %s: %s", what,
+            strerror(error));
+    else
+        hg_log_error(subsys,
+            "no descriptor for %s: the limit nofile is %" PRIu64
+            "; raise it (ulimit -n)",
+            what, (uint64_t) limit.rlim_cur);
+    return error == EMFILE || error == ENFILE ? HG_AGAIN
+        : error == ENOMEM                     ? HG_NOMEM
+                                              : HG_IO_ERROR;
 }
 
 /* ---- Setters ---- */
@@ -1700,7 +1723,7 @@ struct hg_waker {
     int write_fd; /* the same as read_fd with an eventfd; constant */
 };
 
-/* HG_NOMEM, or HG_IO_ERROR when descriptors ran out (logged). */
+/* HG_NOMEM, or HG_AGAIN when descriptors ran out (logged). */
 HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker);
 
 /* Nobody is armed, and nobody rings any more. */
@@ -1837,7 +1860,7 @@ static void hg_waker_drain(struct hg_waker *waker)
 
 /* ---- Life ---- */
 
-/* Not logged: HG_IO_ERROR with errno. */
+/* HG_IO_ERROR, with errno and not logged: no descriptor. */
 static hg_return_t hg_waker_try_init(struct hg_waker *waker)
 {
     hg_return_t ret = hg_lock_init(&waker->mutex);
@@ -1861,9 +1884,7 @@ HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
 {
     hg_return_t ret = hg_waker_try_init(waker);
 
-    if (ret == HG_IO_ERROR)
-        hg_log_error("waker", "no descriptor to sleep on: %s", strerror(errno));
-    return ret;
+    return ret == HG_IO_ERROR ? hg_log_no_fd("waker", "a sleeper") : ret;
 }
 
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker)
@@ -9055,9 +9076,9 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
 
 /* #include "na/core.h" */
 
-/* NULL: out of memory, descriptors or ids (logged). */
-HG_PRIVATE struct na_context *na_context_create(
-    struct na_class *na_class, bool own);
+/* NA_NOMEM, logged; NA_AGAIN, logged: out of descriptors, or ids. */
+HG_PRIVATE na_return_t na_context_create(
+    struct na_class *na_class, bool own, struct na_context **context_p);
 
 /* NA_BUSY, logged, while a thread is inside. */
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
@@ -9137,31 +9158,37 @@ static void na_context_remove(struct na_context_core *context)
     hg_unlock(&core->context_lock);
 }
 
-HG_PRIVATE struct na_context *na_context_create(
-    struct na_class *na_class, bool own)
+HG_PRIVATE na_return_t na_context_create(
+    struct na_class *na_class, bool own, struct na_context **context_p)
 {
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_context_core *context = (struct na_context_core *) na_core_alloc(
         offsetof(struct na_context_core, pub), sizeof(struct na_context),
         core->ops.context_size);
+    na_return_t ret;
 
     if (context == NULL) {
         hg_log_error("ctx", "no memory for a context");
-        return NULL;
+        return NA_NOMEM;
     }
     context->own = own;
     context->epoll_fd = -1;
     context->pub.na_class = na_class;
     hg_list_init(&context->recv_unexpected);
-    if (na_queue_init(&context->queue) != NA_SUCCESS)
+    ret = na_queue_init(&context->queue);
+    if (ret != NA_SUCCESS)
         goto free_context;
-    if (na_op_table_init(context) != NA_SUCCESS)
+    ret = na_op_table_init(context);
+    if (ret != NA_SUCCESS)
         goto fini_queue;
-    if (na_context_enter(core, context) != NA_SUCCESS)
+    ret = na_context_enter(core, context);
+    if (ret != NA_SUCCESS)
         goto fini_table;
-    if (core->ops.context_create(&context->pub) != NA_SUCCESS)
+    ret = core->ops.context_create(&context->pub);
+    if (ret != NA_SUCCESS)
         goto remove_context;
-    return &context->pub;
+    *context_p = &context->pub;
+    return NA_SUCCESS;
 
 remove_context:
     na_context_remove(context);
@@ -9171,7 +9198,7 @@ fini_queue:
     na_queue_fini(&context->queue);
 free_context:
     hg_mem_free(context);
-    return NULL;
+    return ret;
 }
 
 HG_PRIVATE void na_context_cancel_all(struct na_context *context)
@@ -9295,9 +9322,12 @@ HG_PRIVATE na_return_t na_context_cancel(
 
 NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)
 {
-    if (na_live_check(na_class, "NA_Context_create") != NA_SUCCESS)
+    struct na_context *context = NULL;
+
+    if (na_live_check(na_class, "NA_Context_create") != NA_SUCCESS ||
+        na_context_create(na_class, false, &context) != NA_SUCCESS)
         return NULL;
-    return na_context_create(na_class, false);
+    return context;
 }
 
 NA_EXPORT na_return_t NA_Context_destroy(
@@ -10463,7 +10493,7 @@ HG_PRIVATE bool na_sm_page_make(
 
 /* A new memory of `size` bytes, mapped, and the descriptor that names it to
  * peers, which the caller closes. With `read_only`, they cannot write it.
- * NA_IO_ERROR, logged: no descriptor, or no memory. */
+ * NA_AGAIN, logged: no descriptor; NA_NOMEM, NA_IO_ERROR, logged. */
 HG_PRIVATE na_return_t na_sm_page_create(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
 
@@ -10477,9 +10507,6 @@ HG_PRIVATE na_return_t na_sm_page_map(
 
 /* NULL is allowed. */
 HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
-
-/* Say why the system gave no descriptor: NA_IO_ERROR. */
-HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what);
 
 /* ---- Slots ---- */
 
@@ -10571,24 +10598,6 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
 
 #define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what)
-{
-    int error = errno;
-    struct rlimit limit;
-
-    memset(&limit, 0, sizeof(limit));
-    (void) getrlimit(RLIMIT_NOFILE, &limit);
-    if (error == EMFILE)
-        hg_log_error("sm",
-            "no descriptor for %s: the limit nofile is %" PRIu64
-            "; raise it (ulimit -n)",
-            what, (uint64_t) limit.rlim_cur);
-    else
-        hg_log_error(
-            "sm", "no descriptor or memory for %s: %s", what, strerror(error));
-    return NA_IO_ERROR;
-}
-
 /* A descriptor of the same memory that cannot be mapped writable. */
 static int na_sm_page_weaken(int fd)
 {
@@ -10663,7 +10672,7 @@ HG_PRIVATE na_return_t na_sm_page_create(
 {
     if (na_sm_page_make(name, size, read_only, memory_p, fd_p))
         return NA_SUCCESS;
-    return na_sm_page_no_fd(name);
+    return hg_log_no_fd("sm", name);
 }
 
 HG_PRIVATE bool na_sm_page_is_sealed(int fd)
@@ -11519,7 +11528,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
 HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
-/* Connect a fresh socket, without waiting. NA_AGAIN: too many do, try again
+/* Connect a fresh socket, without waiting. NA_BUSY: too many do, try again
  * later; NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS:
  * logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
@@ -11531,9 +11540,11 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     int fd, const struct na_sm_packet *packet, unsigned count);
 
 /* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
- * NA_PROTOCOL_ERROR: nonsense; NA_IO_ERROR, logged: our descriptors ran out. A
- * packet of another version has nothing but that. */
+ * NA_PROTOCOL_ERROR: nonsense; NA_OVERFLOW: our descriptors ran out, which
+ * na_sm_packet_no_fd logs, and gives its code, NA_AGAIN. A packet of another
+ * version has nothing but that. */
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
+HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what);
 
 /* Close the descriptors that came with a packet. */
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
@@ -11859,7 +11870,7 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
     }
     error = errno;
     if (error == EAGAIN)
-        return NA_AGAIN;
+        return NA_BUSY;
     if (error != EACCES && error != EPERM)
         return NA_HOSTUNREACH;
     hg_log_error("sm", "sm://%s cannot be reached: %s", na_sm_name_text(name),
@@ -12027,15 +12038,19 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
                    : na_sm_packet_decode(bytes, (size_t) got, packet_p);
     /* Fewer than there was room for: the process had none left. */
     if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
-        packet_p->fd_count < NA_SM_FDS) {
-        errno = EMFILE;
-        ret = na_sm_page_no_fd("the memory of a peer");
-    } else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        packet_p->fd_count < NA_SM_FDS)
+        ret = NA_OVERFLOW;
+    else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
         ret = NA_PROTOCOL_ERROR;
-    }
     if (ret != NA_SUCCESS)
         na_sm_packet_close(packet_p);
     return ret;
+}
+
+HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what)
+{
+    errno = EMFILE; /* which the system did not say */
+    return hg_log_no_fd("sm", what);
 }
 
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
@@ -15028,7 +15043,7 @@ static na_return_t na_sm_door_map_pages(
     return NA_SUCCESS;
 }
 
-/* Make the pair and say HELLO with it. NA_AGAIN: it cannot be said now. */
+/* Make the pair and say HELLO with it. NA_BUSY: it cannot be said now. */
 static na_return_t na_sm_door_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -15051,7 +15066,7 @@ static na_return_t na_sm_door_hello(
     (void) close(fd);
     NA_SM_STEP();
     /* Whoever hung up may have said why: that is yet to be read. */
-    return ret == NA_AGAIN ? NA_AGAIN : NA_SUCCESS;
+    return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
 }
 
 /* Connect to an address that is to be dialled, and greet it. */
@@ -15064,7 +15079,7 @@ static na_return_t na_sm_door_call(
     addr->fd = na_sm_socket();
     hg_unlock(&self->lock);
     if (addr->fd < 0)
-        return na_sm_page_no_fd("a connection");
+        return hg_log_no_fd("sm", "a connection");
     ret = na_sm_connect(&addr->where, addr->fd);
     addr->why = ret == NA_HOSTUNREACH ? errno : 0;
     if (ret != NA_SUCCESS)
@@ -15078,17 +15093,17 @@ static na_return_t na_sm_door_call(
     hg_lock(&self->lock);
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
-    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : NA_OVERFLOW;
+    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : ret;
 }
 
-/* The same. NA_AGAIN: it is to be done anew, later; NA_OVERFLOW: we have as
- * many peers as can be. */
+/* The same. NA_BUSY: it is to be done anew, later; NA_AGAIN: we have as many
+ * peers, or descriptors, as can be. */
 static na_return_t na_sm_door_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     na_return_t ret = na_sm_door_call(self, addr);
 
-    if (ret == NA_AGAIN) {
+    if (ret == NA_BUSY) {
         hg_lock(&self->lock);
         na_sm_peer_part(self, addr);
         hg_unlock(&self->lock);
@@ -15200,6 +15215,8 @@ HG_PRIVATE unsigned na_sm_door_answer(
             ret = na_sm_door_map_pages(addr, &packet);
         na_sm_packet_close(&packet);
     }
+    if (ret == NA_OVERFLOW)
+        ret = na_sm_packet_no_fd("the memory of a peer");
     if (ret != NA_SUCCESS) {
         na_sm_door_give_up(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
@@ -15316,6 +15333,8 @@ HG_PRIVATE unsigned na_sm_door_guest(
         ret = na_sm_door_greet(self, guest, &hello);
         na_sm_packet_close(&hello);
     }
+    if (ret == NA_OVERFLOW)
+        ret = na_sm_packet_no_fd("the memory of a caller");
     if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
         na_sm_door_refuse(self, guest->fd, ret);
     na_sm_door_drop(self, guest);
@@ -15392,9 +15411,9 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
     if (found) {
         errno = error;
         if (!self->crowded)
-            (void) na_sm_page_no_fd("a caller");
+            (void) hg_log_no_fd("sm", "a caller");
         self->crowded = true;
-        na_sm_door_refuse(self, self->caller_fd, NA_IO_ERROR);
+        na_sm_door_refuse(self, self->caller_fd, NA_AGAIN);
         na_sm_peer_close(self, &self->caller_fd);
     }
     hg_lock(&self->lock);
@@ -15444,9 +15463,9 @@ static unsigned na_sm_door_try(
         return 0;
     ret = na_sm_door_dial(self, addr);
     addr->retry =
-        ret == NA_AGAIN ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
-    if (ret != NA_SUCCESS && ret != NA_AGAIN)
-        na_sm_door_give_up(self, addr, ret == NA_OVERFLOW ? NA_AGAIN : ret);
+        ret == NA_BUSY ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
+    if (ret != NA_SUCCESS && ret != NA_BUSY)
+        na_sm_door_give_up(self, addr, ret);
     return 1;
 }
 
@@ -15767,7 +15786,7 @@ static na_return_t na_sm_watch_own(
     event.data.ptr = what;
     return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
         ? NA_SUCCESS
-        : na_sm_page_no_fd("the class's epoll");
+        : hg_log_no_fd("sm", "the class's epoll");
 }
 
 /* What needs no undoing but by na_sm_shut. */
@@ -15834,7 +15853,7 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
         timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (self->epoll_fd < 0 || self->timer_fd < 0 || self->spare_fd < 0)
-        return na_sm_page_no_fd("a class");
+        return hg_log_no_fd("sm", "a class");
     return na_sm_watch_own(self, self->timer_fd, &self->timer);
 }
 
@@ -15856,7 +15875,7 @@ static na_return_t na_sm_open_listener(
     self->listen_fd = na_sm_socket();
     hg_unlock(&self->lock);
     if (self->listen_fd < 0)
-        return na_sm_page_no_fd("a listening socket");
+        return hg_log_no_fd("sm", "a listening socket");
     ret =
         na_sm_listen(&self->where, &self->policy, self->listen_fd, &self->made);
     if (ret != NA_SUCCESS)
@@ -16135,8 +16154,10 @@ static unsigned na_sm_hear_peer(
     NA_SM_STEP();
     ret = na_sm_packet_recv(addr->fd, &packet);
     NA_SM_STEP();
+    if (ret == NA_OVERFLOW)
+        (void) na_sm_packet_no_fd("the memory of a peer");
     /* Of what came without its descriptor, for want of one, the rest. */
-    if ((ret == NA_SUCCESS || ret == NA_IO_ERROR) &&
+    if ((ret == NA_SUCCESS || ret == NA_OVERFLOW) &&
         packet.kind != NA_SM_BELL) {
         na_sm_reach_hear(self, addr, &packet);
         na_sm_packet_close(&packet);
@@ -16897,7 +16918,7 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr)
 {
     struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
-    struct na_context *context;
+    struct na_context *context = NULL;
     na_op_id_t op_id = NA_OP_ID_NULL;
     na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
 
@@ -16907,9 +16928,9 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
         hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
         return NA_INVALID_ARG;
     }
-    context = na_context_create(na_class, true);
-    if (context == NULL)
-        return NA_NOMEM;
+    ret = na_context_create(na_class, true, &context);
+    if (ret != NA_SUCCESS)
+        return ret;
     ret = na_lookup_start(
         context, NA_LANE_DONE, na_lookup_done, &waiter, name, &op_id);
     if (ret == NA_SUCCESS) {
@@ -17317,13 +17338,14 @@ static na_return_t na_class_start_thread(struct na_class_core *core)
 {
     sigset_t all;
     sigset_t before;
+    na_return_t ret;
     int rc;
 
     if (!core->info.progress_thread)
         return NA_SUCCESS;
-    core->thread_context = na_context_create(&core->pub, true);
-    if (core->thread_context == NULL)
-        return NA_NOMEM;
+    ret = na_context_create(&core->pub, true, &core->thread_context);
+    if (ret != NA_SUCCESS)
+        return ret;
     /* Signals are for the application's threads. */
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -19512,11 +19534,9 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     ret = hg_lock_cond_init(&layer->released);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
-    layer->context = na_context_create(na_class, true);
-    if (layer->context == NULL) {
-        ret = HG_NOMEM;
+    ret = na_context_create(na_class, true, &layer->context);
+    if (ret != HG_SUCCESS)
         goto destroy_cond;
-    }
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
@@ -23502,9 +23522,9 @@ static hg_return_t hg_context_set_na(struct hg_context *context)
         return ret;
     context->na_context = context->layer->context;
     if (separate) {
-        context->na_context = na_context_create(na_class, true);
-        if (context->na_context == NULL)
-            return HG_NOMEM;
+        ret = na_context_create(na_class, true, &context->na_context);
+        if (ret != HG_SUCCESS)
+            return ret;
     }
     context->queue = &na_context_core_of(context->na_context)->queue;
     return HG_SUCCESS;

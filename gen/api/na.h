@@ -19,6 +19,11 @@
  * that comes too late, have not failed. Other output arguments are set only on
  * success. Sizes are bytes, times milliseconds.
  *
+ * Where the system gives no descriptor since there are as many as may be,
+ * functions of NA and HG that return a code return NA_AGAIN; the line in the
+ * log names the limit, nofile. (libzmq keeps descriptors of its own, and tells
+ * in its own way.)
+ *
  * Every function may be called from any thread at any time, also for one
  * object from several, but for what ends an object: nobody else may be using
  * it then.
@@ -266,11 +271,13 @@ NA_EXPORT na_return_t NA_Context_destroy(
 /* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
  * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
  * more than lookup_ms, be it a host or a program of another kind;
- * NA_PROTOCOL_ERROR when it speaks another version; NA_ACCESS when the system's
- * rights keep us from it; NA_PERMISSION, over sm://, when one of the two users
- * does not let the other in. A peer that computes is silent meanwhile: it is
- * waited for as long. `name` is copied. A malformed name is NA_INVALID_ARG at
- * once, another transport's NA_PROTONOSUPPORT. */
+ * NA_PROTOCOL_ERROR when it speaks another version; NA_AGAIN when it, or this
+ * process, has no descriptor left, or over sm:// 8,192 peers; NA_ACCESS when
+ * the system lets us not go there, NA_PERMISSION when the users of sm:// do not
+ * trust each other. A peer that is there and computes is waited for as long,
+ * or, where it answers by a thread of the transport's or of its own, longer.
+ * `name` is copied. A malformed name is NA_INVALID_ARG at once, another
+ * transport's NA_PROTONOSUPPORT. */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);

@@ -301,6 +301,24 @@ HG_PRIVATE unsigned hg_log_errors(void)
     return hg_log_error_count;
 }
 
+HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
+{
+    int error = errno;
+    struct rlimit limit;
+
+    if (error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        hg_log_error(subsys, "no descriptor or memory for %s: %s", what,
+            strerror(error));
+    else
+        hg_log_error(subsys,
+            "no descriptor for %s: the limit nofile is %" PRIu64
+            "; raise it (ulimit -n)",
+            what, (uint64_t) limit.rlim_cur);
+    return error == EMFILE || error == ENFILE ? HG_AGAIN
+        : error == ENOMEM                     ? HG_NOMEM
+                                              : HG_IO_ERROR;
+}
+
 /* ---- Setters ---- */
 
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level)

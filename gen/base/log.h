@@ -32,6 +32,11 @@ HG_PRIVATE void hg_log_vline(
  * not a filter kept them; none where that level is off. */
 HG_PRIVATE unsigned hg_log_errors(void);
 
+/* Say, as an error, why the system gave no descriptor, or what one names, for
+ * `what`: errno knows. HG_AGAIN, with the limit's name: there are as many as
+ * may be; HG_NOMEM; HG_IO_ERROR. */
+HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)

@@ -82,7 +82,7 @@ static void hg_waker_drain(struct hg_waker *waker)
 
 /* ---- Life ---- */
 
-/* Not logged: HG_IO_ERROR with errno. */
+/* HG_IO_ERROR, with errno and not logged: no descriptor. */
 static hg_return_t hg_waker_try_init(struct hg_waker *waker)
 {
     hg_return_t ret = hg_lock_init(&waker->mutex);
@@ -106,9 +106,7 @@ HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker)
 {
     hg_return_t ret = hg_waker_try_init(waker);
 
-    if (ret == HG_IO_ERROR)
-        hg_log_error("waker", "no descriptor to sleep on: %s", strerror(errno));
-    return ret;
+    return ret == HG_IO_ERROR ? hg_log_no_fd("waker", "a sleeper") : ret;
 }
 
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker)

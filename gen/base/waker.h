@@ -36,7 +36,7 @@ struct hg_waker {
     int write_fd; /* the same as read_fd with an eventfd; constant */
 };
 
-/* HG_NOMEM, or HG_IO_ERROR when descriptors ran out (logged). */
+/* HG_NOMEM, or HG_AGAIN when descriptors ran out (logged). */
 HG_PRIVATE hg_return_t hg_waker_init(struct hg_waker *waker);
 
 /* Nobody is armed, and nobody rings any more. */

@@ -50,11 +50,9 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     ret = hg_lock_cond_init(&layer->released);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
-    layer->context = na_context_create(na_class, true);
-    if (layer->context == NULL) {
-        ret = HG_NOMEM;
+    ret = na_context_create(na_class, true, &layer->context);
+    if (ret != HG_SUCCESS)
         goto destroy_cond;
-    }
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);

@@ -268,9 +268,9 @@ static hg_return_t hg_context_set_na(struct hg_context *context)
         return ret;
     context->na_context = context->layer->context;
     if (separate) {
-        context->na_context = na_context_create(na_class, true);
-        if (context->na_context == NULL)
-            return HG_NOMEM;
+        ret = na_context_create(na_class, true, &context->na_context);
+        if (ret != HG_SUCCESS)
+            return ret;
     }
     context->queue = &na_context_core_of(context->na_context)->queue;
     return HG_SUCCESS;

@@ -344,13 +344,14 @@ static na_return_t na_class_start_thread(struct na_class_core *core)
 {
     sigset_t all;
     sigset_t before;
+    na_return_t ret;
     int rc;
 
     if (!core->info.progress_thread)
         return NA_SUCCESS;
-    core->thread_context = na_context_create(&core->pub, true);
-    if (core->thread_context == NULL)
-        return NA_NOMEM;
+    ret = na_context_create(&core->pub, true, &core->thread_context);
+    if (ret != NA_SUCCESS)
+        return ret;
     /* Signals are for the application's threads. */
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);

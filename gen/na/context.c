@@ -56,31 +56,37 @@ static void na_context_remove(struct na_context_core *context)
     hg_unlock(&core->context_lock);
 }
 
-HG_PRIVATE struct na_context *na_context_create(
-    struct na_class *na_class, bool own)
+HG_PRIVATE na_return_t na_context_create(
+    struct na_class *na_class, bool own, struct na_context **context_p)
 {
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_context_core *context = (struct na_context_core *) na_core_alloc(
         offsetof(struct na_context_core, pub), sizeof(struct na_context),
         core->ops.context_size);
+    na_return_t ret;
 
     if (context == NULL) {
         hg_log_error("ctx", "no memory for a context");
-        return NULL;
+        return NA_NOMEM;
     }
     context->own = own;
     context->epoll_fd = -1;
     context->pub.na_class = na_class;
     hg_list_init(&context->recv_unexpected);
-    if (na_queue_init(&context->queue) != NA_SUCCESS)
+    ret = na_queue_init(&context->queue);
+    if (ret != NA_SUCCESS)
         goto free_context;
-    if (na_op_table_init(context) != NA_SUCCESS)
+    ret = na_op_table_init(context);
+    if (ret != NA_SUCCESS)
         goto fini_queue;
-    if (na_context_enter(core, context) != NA_SUCCESS)
+    ret = na_context_enter(core, context);
+    if (ret != NA_SUCCESS)
         goto fini_table;
-    if (core->ops.context_create(&context->pub) != NA_SUCCESS)
+    ret = core->ops.context_create(&context->pub);
+    if (ret != NA_SUCCESS)
         goto remove_context;
-    return &context->pub;
+    *context_p = &context->pub;
+    return NA_SUCCESS;
 
 remove_context:
     na_context_remove(context);
@@ -90,7 +96,7 @@ fini_queue:
     na_queue_fini(&context->queue);
 free_context:
     hg_mem_free(context);
-    return NULL;
+    return ret;
 }
 
 HG_PRIVATE void na_context_cancel_all(struct na_context *context)
@@ -214,9 +220,12 @@ HG_PRIVATE na_return_t na_context_cancel(
 
 NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)
 {
-    if (na_live_check(na_class, "NA_Context_create") != NA_SUCCESS)
+    struct na_context *context = NULL;
+
+    if (na_live_check(na_class, "NA_Context_create") != NA_SUCCESS ||
+        na_context_create(na_class, false, &context) != NA_SUCCESS)
         return NULL;
-    return na_context_create(na_class, false);
+    return context;
 }
 
 NA_EXPORT na_return_t NA_Context_destroy(

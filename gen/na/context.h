@@ -14,9 +14,9 @@
 
 #include "na/core.h"
 
-/* NULL: out of memory, descriptors or ids (logged). */
-HG_PRIVATE struct na_context *na_context_create(
-    struct na_class *na_class, bool own);
+/* NA_NOMEM, logged; NA_AGAIN, logged: out of descriptors, or ids. */
+HG_PRIVATE na_return_t na_context_create(
+    struct na_class *na_class, bool own, struct na_context **context_p);
 
 /* NA_BUSY, logged, while a thread is inside. */
 HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);

@@ -111,7 +111,7 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr)
 {
     struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
-    struct na_context *context;
+    struct na_context *context = NULL;
     na_op_id_t op_id = NA_OP_ID_NULL;
     na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
 
@@ -121,9 +121,9 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
         hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
         return NA_INVALID_ARG;
     }
-    context = na_context_create(na_class, true);
-    if (context == NULL)
-        return NA_NOMEM;
+    ret = na_context_create(na_class, true, &context);
+    if (ret != NA_SUCCESS)
+        return ret;
     ret = na_lookup_start(
         context, NA_LANE_DONE, na_lookup_done, &waiter, name, &op_id);
     if (ret == NA_SUCCESS) {

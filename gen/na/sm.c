@@ -139,7 +139,7 @@ static na_return_t na_sm_watch_own(
     event.data.ptr = what;
     return epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
         ? NA_SUCCESS
-        : na_sm_page_no_fd("the class's epoll");
+        : hg_log_no_fd("sm", "the class's epoll");
 }
 
 /* What needs no undoing but by na_sm_shut. */
@@ -206,7 +206,7 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
         timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (self->epoll_fd < 0 || self->timer_fd < 0 || self->spare_fd < 0)
-        return na_sm_page_no_fd("a class");
+        return hg_log_no_fd("sm", "a class");
     return na_sm_watch_own(self, self->timer_fd, &self->timer);
 }
 
@@ -228,7 +228,7 @@ static na_return_t na_sm_open_listener(
     self->listen_fd = na_sm_socket();
     hg_unlock(&self->lock);
     if (self->listen_fd < 0)
-        return na_sm_page_no_fd("a listening socket");
+        return hg_log_no_fd("sm", "a listening socket");
     ret =
         na_sm_listen(&self->where, &self->policy, self->listen_fd, &self->made);
     if (ret != NA_SUCCESS)
@@ -507,8 +507,10 @@ static unsigned na_sm_hear_peer(
     NA_SM_STEP();
     ret = na_sm_packet_recv(addr->fd, &packet);
     NA_SM_STEP();
+    if (ret == NA_OVERFLOW)
+        (void) na_sm_packet_no_fd("the memory of a peer");
     /* Of what came without its descriptor, for want of one, the rest. */
-    if ((ret == NA_SUCCESS || ret == NA_IO_ERROR) &&
+    if ((ret == NA_SUCCESS || ret == NA_OVERFLOW) &&
         packet.kind != NA_SM_BELL) {
         na_sm_reach_hear(self, addr, &packet);
         na_sm_packet_close(&packet);

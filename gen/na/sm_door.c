@@ -80,7 +80,7 @@ static na_return_t na_sm_door_map_pages(
     return NA_SUCCESS;
 }
 
-/* Make the pair and say HELLO with it. NA_AGAIN: it cannot be said now. */
+/* Make the pair and say HELLO with it. NA_BUSY: it cannot be said now. */
 static na_return_t na_sm_door_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -103,7 +103,7 @@ static na_return_t na_sm_door_hello(
     (void) close(fd);
     NA_SM_STEP();
     /* Whoever hung up may have said why: that is yet to be read. */
-    return ret == NA_AGAIN ? NA_AGAIN : NA_SUCCESS;
+    return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
 }
 
 /* Connect to an address that is to be dialled, and greet it. */
@@ -116,7 +116,7 @@ static na_return_t na_sm_door_call(
     addr->fd = na_sm_socket();
     hg_unlock(&self->lock);
     if (addr->fd < 0)
-        return na_sm_page_no_fd("a connection");
+        return hg_log_no_fd("sm", "a connection");
     ret = na_sm_connect(&addr->where, addr->fd);
     addr->why = ret == NA_HOSTUNREACH ? errno : 0;
     if (ret != NA_SUCCESS)
@@ -130,17 +130,17 @@ static na_return_t na_sm_door_call(
     hg_lock(&self->lock);
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
-    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : NA_OVERFLOW;
+    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : ret;
 }
 
-/* The same. NA_AGAIN: it is to be done anew, later; NA_OVERFLOW: we have as
- * many peers as can be. */
+/* The same. NA_BUSY: it is to be done anew, later; NA_AGAIN: we have as many
+ * peers, or descriptors, as can be. */
 static na_return_t na_sm_door_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     na_return_t ret = na_sm_door_call(self, addr);
 
-    if (ret == NA_AGAIN) {
+    if (ret == NA_BUSY) {
         hg_lock(&self->lock);
         na_sm_peer_part(self, addr);
         hg_unlock(&self->lock);
@@ -252,6 +252,8 @@ HG_PRIVATE unsigned na_sm_door_answer(
             ret = na_sm_door_map_pages(addr, &packet);
         na_sm_packet_close(&packet);
     }
+    if (ret == NA_OVERFLOW)
+        ret = na_sm_packet_no_fd("the memory of a peer");
     if (ret != NA_SUCCESS) {
         na_sm_door_give_up(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
@@ -368,6 +370,8 @@ HG_PRIVATE unsigned na_sm_door_guest(
         ret = na_sm_door_greet(self, guest, &hello);
         na_sm_packet_close(&hello);
     }
+    if (ret == NA_OVERFLOW)
+        ret = na_sm_packet_no_fd("the memory of a caller");
     if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
         na_sm_door_refuse(self, guest->fd, ret);
     na_sm_door_drop(self, guest);
@@ -444,9 +448,9 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
     if (found) {
         errno = error;
         if (!self->crowded)
-            (void) na_sm_page_no_fd("a caller");
+            (void) hg_log_no_fd("sm", "a caller");
         self->crowded = true;
-        na_sm_door_refuse(self, self->caller_fd, NA_IO_ERROR);
+        na_sm_door_refuse(self, self->caller_fd, NA_AGAIN);
         na_sm_peer_close(self, &self->caller_fd);
     }
     hg_lock(&self->lock);
@@ -496,9 +500,9 @@ static unsigned na_sm_door_try(
         return 0;
     ret = na_sm_door_dial(self, addr);
     addr->retry =
-        ret == NA_AGAIN ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
-    if (ret != NA_SUCCESS && ret != NA_AGAIN)
-        na_sm_door_give_up(self, addr, ret == NA_OVERFLOW ? NA_AGAIN : ret);
+        ret == NA_BUSY ? now + NA_SM_DOOR_RETRY : (uint64_t) NA_SM_NEVER;
+    if (ret != NA_SUCCESS && ret != NA_BUSY)
+        na_sm_door_give_up(self, addr, ret);
     return 1;
 }
 

@@ -312,7 +312,7 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
     }
     error = errno;
     if (error == EAGAIN)
-        return NA_AGAIN;
+        return NA_BUSY;
     if (error != EACCES && error != EPERM)
         return NA_HOSTUNREACH;
     hg_log_error("sm", "sm://%s cannot be reached: %s", na_sm_name_text(name),
@@ -480,15 +480,19 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
                    : na_sm_packet_decode(bytes, (size_t) got, packet_p);
     /* Fewer than there was room for: the process had none left. */
     if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
-        packet_p->fd_count < NA_SM_FDS) {
-        errno = EMFILE;
-        ret = na_sm_page_no_fd("the memory of a peer");
-    } else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        packet_p->fd_count < NA_SM_FDS)
+        ret = NA_OVERFLOW;
+    else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
         ret = NA_PROTOCOL_ERROR;
-    }
     if (ret != NA_SUCCESS)
         na_sm_packet_close(packet_p);
     return ret;
+}
+
+HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what)
+{
+    errno = EMFILE; /* which the system did not say */
+    return hg_log_no_fd("sm", what);
 }
 
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)

@@ -120,7 +120,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
 HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
-/* Connect a fresh socket, without waiting. NA_AGAIN: too many do, try again
+/* Connect a fresh socket, without waiting. NA_BUSY: too many do, try again
  * later; NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS:
  * logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
@@ -132,9 +132,11 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     int fd, const struct na_sm_packet *packet, unsigned count);
 
 /* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
- * NA_PROTOCOL_ERROR: nonsense; NA_IO_ERROR, logged: our descriptors ran out. A
- * packet of another version has nothing but that. */
+ * NA_PROTOCOL_ERROR: nonsense; NA_OVERFLOW: our descriptors ran out, which
+ * na_sm_packet_no_fd logs, and gives its code, NA_AGAIN. A packet of another
+ * version has nothing but that. */
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
+HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what);
 
 /* Close the descriptors that came with a packet. */
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);

@@ -12,24 +12,6 @@
 
 #define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what)
-{
-    int error = errno;
-    struct rlimit limit;
-
-    memset(&limit, 0, sizeof(limit));
-    (void) getrlimit(RLIMIT_NOFILE, &limit);
-    if (error == EMFILE)
-        hg_log_error("sm",
-            "no descriptor for %s: the limit nofile is %" PRIu64
-            "; raise it (ulimit -n)",
-            what, (uint64_t) limit.rlim_cur);
-    else
-        hg_log_error(
-            "sm", "no descriptor or memory for %s: %s", what, strerror(error));
-    return NA_IO_ERROR;
-}
-
 /* A descriptor of the same memory that cannot be mapped writable. */
 static int na_sm_page_weaken(int fd)
 {
@@ -104,7 +86,7 @@ HG_PRIVATE na_return_t na_sm_page_create(
 {
     if (na_sm_page_make(name, size, read_only, memory_p, fd_p))
         return NA_SUCCESS;
-    return na_sm_page_no_fd(name);
+    return hg_log_no_fd("sm", name);
 }
 
 HG_PRIVATE bool na_sm_page_is_sealed(int fd)

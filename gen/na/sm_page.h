@@ -96,7 +96,7 @@ HG_PRIVATE bool na_sm_page_make(
 
 /* A new memory of `size` bytes, mapped, and the descriptor that names it to
  * peers, which the caller closes. With `read_only`, they cannot write it.
- * NA_IO_ERROR, logged: no descriptor, or no memory. */
+ * NA_AGAIN, logged: no descriptor; NA_NOMEM, NA_IO_ERROR, logged. */
 HG_PRIVATE na_return_t na_sm_page_create(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
 
@@ -110,9 +110,6 @@ HG_PRIVATE na_return_t na_sm_page_map(
 
 /* NULL is allowed. */
 HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
-
-/* Say why the system gave no descriptor: NA_IO_ERROR. */
-HG_PRIVATE na_return_t na_sm_page_no_fd(const char *what);
 
 /* ---- Slots ---- */
 

@@ -370,7 +370,7 @@ HG_TEST(a_client_out_of_descriptors_works_on_and_recovers)
     ends_open(&late, "sm://", 0);
     HG_CHECK_OK(sm_meet(&early, &server, name, &to));
     scale_limit_low();
-    HG_CHECK_RET(ends_lookup(&late, name, &late_to), NA_IO_ERROR);
+    HG_CHECK_RET(ends_lookup(&late, name, &late_to), NA_AGAIN);
     HG_CHECK_OK(ends_send(&early, to, false, "!", 2, 1));
     scale_limit(limit);
     HG_CHECK_OK(sm_meet(&late, &server, name, &late_to));

@@ -214,13 +214,13 @@ HG_TEST(waker_reports_missing_descriptors)
     int fds[64];
     unsigned count = 0;
 
-    hg_test_expect_log("no descriptor to sleep on");
+    hg_test_expect_log("no descriptor for a sleeper: the limit nofile is 64");
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = 64;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     while ((fds[count] = dup(STDERR_FILENO)) >= 0)
         count++;
-    HG_CHECK_RET(hg_waker_init(&waker), HG_IO_ERROR);
+    HG_CHECK_RET(hg_waker_init(&waker), HG_AGAIN);
     while (count > 0)
         close(fds[--count]);
     HG_CHECK_OK(hg_waker_init(&waker));
