@@ -10500,8 +10500,8 @@ HG_PRIVATE na_return_t na_sm_page_create(
 /* Whether a descriptor's memory can neither shrink nor grow any more. */
 HG_PRIVATE bool na_sm_page_is_sealed(int fd);
 
-/* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR,
- * logged: it is not of that size, or not sealed; NA_NOMEM, logged. */
+/* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR:
+ * it is not of that size, or not sealed; NA_NOMEM, logged. */
 HG_PRIVATE na_return_t na_sm_page_map(
     int fd, size_t size, bool read_only, void **memory_p);
 
@@ -10689,10 +10689,8 @@ HG_PRIVATE na_return_t na_sm_page_map(
     void *memory;
 
     if (!na_sm_page_is_sealed(fd) || fstat(fd, &stat) != 0 ||
-        stat.st_size < 0 || (uint64_t) stat.st_size != size) {
-        hg_log_error("sm", "a peer sent memory of another size, or unsealed");
+        stat.st_size < 0 || (uint64_t) stat.st_size != size)
         return NA_PROTOCOL_ERROR;
-    }
     memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
         MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
@@ -11506,10 +11504,11 @@ HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size);
 /* Whether a user namespace's map (/proc/self/uid_map) has every user. */
 HG_PRIVATE bool na_sm_users_are_all(const char *map);
 
-/* Whether the other end of a connection may meet us, and its process.
- * NA_PERMISSION, logged; also where the number of a user tells nothing. */
-HG_PRIVATE na_return_t na_sm_policy_check(
-    const struct na_sm_policy *policy, int fd, pid_t *pid_p);
+/* Why the other end of a connection may not meet us, for the log: its user is
+ * not allowed, or the number of that tells nothing. NULL: it may. Who it is,
+ * as far as that is known, in *peer_p. */
+HG_PRIVATE const char *na_sm_policy_refuses(
+    const struct na_sm_policy *policy, int fd, struct ucred *peer_p);
 
 /* What stands behind "sm://". NA_INVALID_ARG, logged. */
 HG_PRIVATE na_return_t na_sm_name_parse(
@@ -11653,36 +11652,24 @@ static bool na_sm_user_is_one(uid_t uid)
             na_sm_users_are_all(text));
 }
 
-HG_PRIVATE na_return_t na_sm_policy_check(
-    const struct na_sm_policy *policy, int fd, pid_t *pid_p)
+HG_PRIVATE const char *na_sm_policy_refuses(
+    const struct na_sm_policy *policy, int fd, struct ucred *peer_p)
 {
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
+    socklen_t size = sizeof(*peer_p);
     bool allowed;
     unsigned i;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-        hg_log_error("sm", "a peer has no credentials: %s", strerror(errno));
-        return NA_PERMISSION;
-    }
-    allowed = policy->anybody || peer.uid == geteuid();
+    memset(peer_p, 0, sizeof(*peer_p));
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer_p, &size) != 0)
+        return "the system does not tell whose it is";
+    allowed = policy->anybody || peer_p->uid == geteuid();
     for (i = 0; i < policy->count && !allowed; i++)
-        allowed = peer.uid == policy->uids[i];
-    if (!allowed) {
-        hg_log_error("sm",
-            "process %ld of user %lu is refused: auth_key does not allow it",
-            (long) peer.pid, (unsigned long) peer.uid);
-        return NA_PERMISSION;
-    }
-    if (!policy->anybody && !na_sm_user_is_one(peer.uid)) {
-        hg_log_error("sm",
-            "process %ld of user %lu is refused: in this namespace that may be "
-            "any user",
-            (long) peer.pid, (unsigned long) peer.uid);
-        return NA_PERMISSION;
-    }
-    *pid_p = peer.pid;
-    return NA_SUCCESS;
+        allowed = peer_p->uid == policy->uids[i];
+    if (!allowed)
+        return "auth_key does not allow it";
+    if (!policy->anybody && !na_sm_user_is_one(peer_p->uid))
+        return "in this namespace that may be any user";
+    return NULL;
 }
 
 /* ---- Names ---- */
@@ -11790,6 +11777,18 @@ static void na_sm_unlock_folder(int fd)
     (void) close(fd);
 }
 
+/* Why a name cannot be bound. */
+static const char *na_sm_obstacle(const struct na_sm_name *name, int error)
+{
+    struct stat there;
+
+    if (error != EADDRINUSE || !name->is_path ||
+        lstat(name->where.sun_path, &there) != 0 || S_ISSOCK(there.st_mode))
+        return strerror(error);
+    return S_ISDIR(there.st_mode) ? "a folder is there"
+                                  : "a file is there that is no socket";
+}
+
 static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
 {
     const struct sockaddr *where = (const struct sockaddr *) &name->where;
@@ -11804,7 +11803,7 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
         error = errno;
     }
     hg_log_error("sm", "cannot listen on sm://%s: %s", na_sm_name_text(name),
-        strerror(error));
+        na_sm_obstacle(name, error));
     return error == EADDRINUSE ? NA_ADDRINUSE
         : error == EACCES      ? NA_ACCESS
                                : NA_ADDRNOTAVAIL;
@@ -12222,6 +12221,15 @@ struct na_sm_guest {
     pid_t pid;
 };
 
+/* Why callers are sent away, as far as a line tells of it. */
+enum na_sm_refusal {
+    NA_SM_REFUSED_USER,
+    NA_SM_REFUSED_WORDS, /* what they said, or the memory that came with it */
+    NA_SM_REFUSED_FDS,   /* we have no descriptors left */
+    NA_SM_REFUSED_PEERS, /* nor room for peers */
+    NA_SM_REFUSALS
+};
+
 struct na_sm_class {
     struct na_class base;
     struct na_loop loop; /* what we send to ourselves */
@@ -12283,7 +12291,7 @@ struct na_sm_class {
     uint64_t scan_at;  /* when to look at all rings next */
     _Atomic bool rung; /* ask them at once */
     bool more;         /* a visit may have left records behind */
-    bool crowded;      /* callers are turned away, and that was logged */
+    uint64_t refused[NA_SM_REFUSALS];
 };
 
 struct na_sm_op {
@@ -12357,7 +12365,7 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
 HG_PRIVATE na_return_t na_sm_peer_enter(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* A slot for a pair; the class lock is held. NA_AGAIN, logged: all taken. */
+/* A slot for a pair; the class lock is held. NA_AGAIN: all are taken. */
 HG_PRIVATE na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
@@ -12577,7 +12585,6 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
         atomic_store(&self->slots[slot], addr);
         return NA_SUCCESS;
     }
-    hg_log_error("sm", "no more than %u peers at a time", NA_SM_PEERS);
     return NA_AGAIN;
 }
 
@@ -15016,6 +15023,31 @@ static void na_sm_door_refuse(
     self->base.core->count(&self->base, "sm_refused", 1);
 }
 
+/* Count a caller who is sent away. Their number, if a line is to tell it, or
+ * 0: it tells of the first, and whenever there are twice as many. A flood of
+ * callers is not to be one of lines. */
+static uint64_t na_sm_door_told(
+    struct na_sm_class *self, enum na_sm_refusal why)
+{
+    uint64_t count = ++self->refused[why];
+
+    return (count & (count - 1)) == 0 ? count : 0;
+}
+
+/* For a caller, or its memory, there is no descriptor, and why: the code of
+ * that. */
+static na_return_t na_sm_door_no_fd(struct na_sm_class *self, int error)
+{
+    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_FDS);
+    char what[64];
+
+    if (told == 0)
+        return NA_AGAIN;
+    (void) snprintf(what, sizeof(what), "a caller (%" PRIu64 " so far)", told);
+    errno = error;
+    return hg_log_no_fd("sm", what);
+}
+
 /* ---- Dialling ---- */
 
 /* Map the two pages that the other side sent. */
@@ -15073,6 +15105,8 @@ static na_return_t na_sm_door_hello(
 static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
+    struct ucred peer;
+    const char *no;
     na_return_t ret;
 
     hg_lock(&self->lock);
@@ -15084,16 +15118,23 @@ static na_return_t na_sm_door_call(
     addr->why = ret == NA_HOSTUNREACH ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_policy_check(&self->policy, addr->fd, &addr->pid);
-    if (ret != NA_SUCCESS)
-        return ret;
+    no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
+    if (no != NULL) {
+        hg_log_error("sm", "process %ld of user %lu is refused: %s",
+            (long) peer.pid, (unsigned long) peer.uid, no);
+        return NA_PERMISSION;
+    }
+    addr->pid = peer.pid;
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
     hg_lock(&self->lock);
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
-    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : ret;
+    if (ret == NA_SUCCESS)
+        return na_sm_door_hello(self, addr);
+    hg_log_error("sm", "no more than %u peers at a time", NA_SM_PEERS);
+    return ret;
 }
 
 /* The same. NA_BUSY: it is to be done anew, later; NA_AGAIN: we have as many
@@ -15211,8 +15252,13 @@ HG_PRIVATE unsigned na_sm_door_answer(
             na_sm_door_met_oneself(self, addr);
             return 1;
         }
-        if (ret == NA_SUCCESS)
+        if (ret == NA_SUCCESS) {
             ret = na_sm_door_map_pages(addr, &packet);
+            if (ret == NA_PROTOCOL_ERROR)
+                hg_log_error("sm",
+                    "%s sent memory of another size, or unsealed",
+                    addr->base.name);
+        }
         na_sm_packet_close(&packet);
     }
     if (ret == NA_OVERFLOW)
@@ -15243,6 +15289,19 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
     hg_mem_free(guest);
 }
 
+/* A caller is one too many. */
+static void na_sm_door_full(
+    struct na_sm_class *self, const struct na_sm_guest *guest)
+{
+    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_PEERS);
+
+    if (told > 0)
+        hg_log_error("sm",
+            "process %ld is refused: no more than %u peers at a time (%" PRIu64
+            " so far)",
+            (long) guest->pid, NA_SM_PEERS, told);
+}
+
 /* An address for a caller that has said HELLO, with its memory mapped. */
 static na_return_t na_sm_door_admit(struct na_sm_class *self,
     struct na_sm_guest *guest, const struct na_sm_packet *hello)
@@ -15264,8 +15323,11 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     hg_lock(&self->lock);
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_door_map_pages(addr, hello);
+    if (ret != NA_SUCCESS) {
+        na_sm_door_full(self, guest);
+        goto part;
+    }
+    ret = na_sm_door_map_pages(addr, hello);
     if (ret == NA_SUCCESS)
         ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
             sizeof(struct na_sm_shared), false, &shared);
@@ -15306,19 +15368,32 @@ static na_return_t na_sm_door_greet(struct na_sm_class *self,
 {
     struct na_sm_packet welcome;
 
-    if (hello->version != NA_SM_VERSION) {
-        hg_log_error("sm", "process %ld speaks version %u, not %d",
-            (long) guest->pid, hello->version, NA_SM_VERSION);
-        return NA_PROTOCOL_ERROR;
-    }
-    if (hello->kind != NA_SM_HELLO || hello->fd_count != NA_SM_FDS ||
-        hello->ring_size != NA_SM_RING)
+    if (hello->version != NA_SM_VERSION || hello->kind != NA_SM_HELLO ||
+        hello->fd_count != NA_SM_FDS || hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
     if (hello->incarnation != self->base.incarnation)
         return na_sm_door_admit(self, guest, hello);
     na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
     (void) na_sm_packet_send(guest->fd, &welcome, 2);
     return NA_EXIST;
+}
+
+/* A caller says no HELLO, or not with the memory that goes with it. */
+static void na_sm_door_nonsense(struct na_sm_class *self,
+    const struct na_sm_guest *guest, const struct na_sm_packet *hello)
+{
+    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_WORDS);
+
+    if (told > 0 && hello->version != 0 && hello->version != NA_SM_VERSION)
+        hg_log_error("sm",
+            "process %ld speaks version %u, not %d (%" PRIu64
+            " refused for their words so far)",
+            (long) guest->pid, hello->version, NA_SM_VERSION, told);
+    else if (told > 0)
+        hg_log_error("sm",
+            "process %ld is refused: it is none of ours, or its memory is of "
+            "another size, or unsealed (%" PRIu64 " so far)",
+            (long) guest->pid, told);
 }
 
 HG_PRIVATE unsigned na_sm_door_guest(
@@ -15334,7 +15409,9 @@ HG_PRIVATE unsigned na_sm_door_guest(
         na_sm_packet_close(&hello);
     }
     if (ret == NA_OVERFLOW)
-        ret = na_sm_packet_no_fd("the memory of a caller");
+        ret = na_sm_door_no_fd(self, EMFILE);
+    if (ret == NA_PROTOCOL_ERROR)
+        na_sm_door_nonsense(self, guest, &hello);
     if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
         na_sm_door_refuse(self, guest->fd, ret);
     na_sm_door_drop(self, guest);
@@ -15361,12 +15438,17 @@ static bool na_sm_door_next(struct na_sm_class *self)
 static void na_sm_door_let_in(struct na_sm_class *self)
 {
     struct na_sm_guest *guest;
-    pid_t pid = 0;
-    na_return_t ret = na_sm_policy_check(&self->policy, self->caller_fd, &pid);
+    struct ucred peer;
+    const char *no =
+        na_sm_policy_refuses(&self->policy, self->caller_fd, &peer);
+    uint64_t told = no == NULL ? 0 : na_sm_door_told(self, NA_SM_REFUSED_USER);
+    na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
 
-    if (ret == NA_SUCCESS && self->guest_count >= NA_SM_DOOR_GUESTS)
-        ret = NA_AGAIN;
-    if (ret != NA_SUCCESS)
+    if (told > 0)
+        hg_log_error("sm",
+            "process %ld of user %lu is refused: %s (%" PRIu64 " so far)",
+            (long) peer.pid, (unsigned long) peer.uid, no, told);
+    if (no != NULL || self->guest_count >= NA_SM_DOOR_GUESTS)
         goto refuse;
     guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
     if (guest == NULL) {
@@ -15375,7 +15457,7 @@ static void na_sm_door_let_in(struct na_sm_class *self)
         goto refuse;
     }
     guest->watch = NA_SM_WATCH_GUEST;
-    guest->pid = pid;
+    guest->pid = peer.pid;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
     hg_lock(&self->lock);
@@ -15409,11 +15491,7 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
     na_sm_peer_close(self, &self->spare_fd);
     found = na_sm_door_next(self);
     if (found) {
-        errno = error;
-        if (!self->crowded)
-            (void) hg_log_no_fd("sm", "a caller");
-        self->crowded = true;
-        na_sm_door_refuse(self, self->caller_fd, NA_AGAIN);
+        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(self, error));
         na_sm_peer_close(self, &self->caller_fd);
     }
     hg_lock(&self->lock);
@@ -15428,7 +15506,6 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
 
     for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
         if (na_sm_door_next(self)) {
-            self->crowded = false;
             na_sm_door_let_in(self);
         } else if (errno == EMFILE || errno == ENFILE) {
             if (!na_sm_door_turn_away(self))

@@ -273,11 +273,10 @@ NA_EXPORT na_return_t NA_Context_destroy(
  * more than lookup_ms, be it a host or a program of another kind;
  * NA_PROTOCOL_ERROR when it speaks another version; NA_AGAIN when it, or this
  * process, has no descriptor left, or over sm:// 8,192 peers; NA_ACCESS when
- * the system lets us not go there, NA_PERMISSION when the users of sm:// do not
- * trust each other. A peer that is there and computes is waited for as long,
- * or, where it answers by a thread of the transport's or of its own, longer.
- * `name` is copied. A malformed name is NA_INVALID_ARG at once, another
- * transport's NA_PROTONOSUPPORT. */
+ * the system's rights keep us from it; NA_PERMISSION, over sm://, when one of
+ * the two users does not let the other in. A peer that computes is silent
+ * meanwhile: it is waited for as long. `name` is copied. A malformed name is
+ * NA_INVALID_ARG at once, another transport's NA_PROTONOSUPPORT. */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);

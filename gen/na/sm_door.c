@@ -53,6 +53,31 @@ static void na_sm_door_refuse(
     self->base.core->count(&self->base, "sm_refused", 1);
 }
 
+/* Count a caller who is sent away. Their number, if a line is to tell it, or
+ * 0: it tells of the first, and whenever there are twice as many. A flood of
+ * callers is not to be one of lines. */
+static uint64_t na_sm_door_told(
+    struct na_sm_class *self, enum na_sm_refusal why)
+{
+    uint64_t count = ++self->refused[why];
+
+    return (count & (count - 1)) == 0 ? count : 0;
+}
+
+/* For a caller, or its memory, there is no descriptor, and why: the code of
+ * that. */
+static na_return_t na_sm_door_no_fd(struct na_sm_class *self, int error)
+{
+    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_FDS);
+    char what[64];
+
+    if (told == 0)
+        return NA_AGAIN;
+    (void) snprintf(what, sizeof(what), "a caller (%" PRIu64 " so far)", told);
+    errno = error;
+    return hg_log_no_fd("sm", what);
+}
+
 /* ---- Dialling ---- */
 
 /* Map the two pages that the other side sent. */
@@ -110,6 +135,8 @@ static na_return_t na_sm_door_hello(
 static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
+    struct ucred peer;
+    const char *no;
     na_return_t ret;
 
     hg_lock(&self->lock);
@@ -121,16 +148,23 @@ static na_return_t na_sm_door_call(
     addr->why = ret == NA_HOSTUNREACH ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_policy_check(&self->policy, addr->fd, &addr->pid);
-    if (ret != NA_SUCCESS)
-        return ret;
+    no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
+    if (no != NULL) {
+        hg_log_error("sm", "process %ld of user %lu is refused: %s",
+            (long) peer.pid, (unsigned long) peer.uid, no);
+        return NA_PERMISSION;
+    }
+    addr->pid = peer.pid;
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
     hg_lock(&self->lock);
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
-    return ret == NA_SUCCESS ? na_sm_door_hello(self, addr) : ret;
+    if (ret == NA_SUCCESS)
+        return na_sm_door_hello(self, addr);
+    hg_log_error("sm", "no more than %u peers at a time", NA_SM_PEERS);
+    return ret;
 }
 
 /* The same. NA_BUSY: it is to be done anew, later; NA_AGAIN: we have as many
@@ -248,8 +282,13 @@ HG_PRIVATE unsigned na_sm_door_answer(
             na_sm_door_met_oneself(self, addr);
             return 1;
         }
-        if (ret == NA_SUCCESS)
+        if (ret == NA_SUCCESS) {
             ret = na_sm_door_map_pages(addr, &packet);
+            if (ret == NA_PROTOCOL_ERROR)
+                hg_log_error("sm",
+                    "%s sent memory of another size, or unsealed",
+                    addr->base.name);
+        }
         na_sm_packet_close(&packet);
     }
     if (ret == NA_OVERFLOW)
@@ -280,6 +319,19 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
     hg_mem_free(guest);
 }
 
+/* A caller is one too many. */
+static void na_sm_door_full(
+    struct na_sm_class *self, const struct na_sm_guest *guest)
+{
+    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_PEERS);
+
+    if (told > 0)
+        hg_log_error("sm",
+            "process %ld is refused: no more than %u peers at a time (%" PRIu64
+            " so far)",
+            (long) guest->pid, NA_SM_PEERS, told);
+}
+
 /* An address for a caller that has said HELLO, with its memory mapped. */
 static na_return_t na_sm_door_admit(struct na_sm_class *self,
     struct na_sm_guest *guest, const struct na_sm_packet *hello)
@@ -301,8 +353,11 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     hg_lock(&self->lock);
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
-    if (ret == NA_SUCCESS)
-        ret = na_sm_door_map_pages(addr, hello);
+    if (ret != NA_SUCCESS) {
+        na_sm_door_full(self, guest);
+        goto part;
+    }
+    ret = na_sm_door_map_pages(addr, hello);
     if (ret == NA_SUCCESS)
         ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
             sizeof(struct na_sm_shared), false, &shared);
@@ -343,19 +398,32 @@ static na_return_t na_sm_door_greet(struct na_sm_class *self,
 {
     struct na_sm_packet welcome;
 
-    if (hello->version != NA_SM_VERSION) {
-        hg_log_error("sm", "process %ld speaks version %u, not %d",
-            (long) guest->pid, hello->version, NA_SM_VERSION);
-        return NA_PROTOCOL_ERROR;
-    }
-    if (hello->kind != NA_SM_HELLO || hello->fd_count != NA_SM_FDS ||
-        hello->ring_size != NA_SM_RING)
+    if (hello->version != NA_SM_VERSION || hello->kind != NA_SM_HELLO ||
+        hello->fd_count != NA_SM_FDS || hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
     if (hello->incarnation != self->base.incarnation)
         return na_sm_door_admit(self, guest, hello);
     na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
     (void) na_sm_packet_send(guest->fd, &welcome, 2);
     return NA_EXIST;
+}
+
+/* A caller says no HELLO, or not with the memory that goes with it. */
+static void na_sm_door_nonsense(struct na_sm_class *self,
+    const struct na_sm_guest *guest, const struct na_sm_packet *hello)
+{
+    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_WORDS);
+
+    if (told > 0 && hello->version != 0 && hello->version != NA_SM_VERSION)
+        hg_log_error("sm",
+            "process %ld speaks version %u, not %d (%" PRIu64
+            " refused for their words so far)",
+            (long) guest->pid, hello->version, NA_SM_VERSION, told);
+    else if (told > 0)
+        hg_log_error("sm",
+            "process %ld is refused: it is none of ours, or its memory is of "
+            "another size, or unsealed (%" PRIu64 " so far)",
+            (long) guest->pid, told);
 }
 
 HG_PRIVATE unsigned na_sm_door_guest(
@@ -371,7 +439,9 @@ HG_PRIVATE unsigned na_sm_door_guest(
         na_sm_packet_close(&hello);
     }
     if (ret == NA_OVERFLOW)
-        ret = na_sm_packet_no_fd("the memory of a caller");
+        ret = na_sm_door_no_fd(self, EMFILE);
+    if (ret == NA_PROTOCOL_ERROR)
+        na_sm_door_nonsense(self, guest, &hello);
     if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
         na_sm_door_refuse(self, guest->fd, ret);
     na_sm_door_drop(self, guest);
@@ -398,12 +468,17 @@ static bool na_sm_door_next(struct na_sm_class *self)
 static void na_sm_door_let_in(struct na_sm_class *self)
 {
     struct na_sm_guest *guest;
-    pid_t pid = 0;
-    na_return_t ret = na_sm_policy_check(&self->policy, self->caller_fd, &pid);
+    struct ucred peer;
+    const char *no =
+        na_sm_policy_refuses(&self->policy, self->caller_fd, &peer);
+    uint64_t told = no == NULL ? 0 : na_sm_door_told(self, NA_SM_REFUSED_USER);
+    na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
 
-    if (ret == NA_SUCCESS && self->guest_count >= NA_SM_DOOR_GUESTS)
-        ret = NA_AGAIN;
-    if (ret != NA_SUCCESS)
+    if (told > 0)
+        hg_log_error("sm",
+            "process %ld of user %lu is refused: %s (%" PRIu64 " so far)",
+            (long) peer.pid, (unsigned long) peer.uid, no, told);
+    if (no != NULL || self->guest_count >= NA_SM_DOOR_GUESTS)
         goto refuse;
     guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
     if (guest == NULL) {
@@ -412,7 +487,7 @@ static void na_sm_door_let_in(struct na_sm_class *self)
         goto refuse;
     }
     guest->watch = NA_SM_WATCH_GUEST;
-    guest->pid = pid;
+    guest->pid = peer.pid;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
     hg_lock(&self->lock);
@@ -446,11 +521,7 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
     na_sm_peer_close(self, &self->spare_fd);
     found = na_sm_door_next(self);
     if (found) {
-        errno = error;
-        if (!self->crowded)
-            (void) hg_log_no_fd("sm", "a caller");
-        self->crowded = true;
-        na_sm_door_refuse(self, self->caller_fd, NA_AGAIN);
+        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(self, error));
         na_sm_peer_close(self, &self->caller_fd);
     }
     hg_lock(&self->lock);
@@ -465,7 +536,6 @@ HG_PRIVATE unsigned na_sm_door_accept(struct na_sm_class *self)
 
     for (n = 0; n < NA_SM_DOOR_BATCH; n++) {
         if (na_sm_door_next(self)) {
-            self->crowded = false;
             na_sm_door_let_in(self);
         } else if (errno == EMFILE || errno == ENFILE) {
             if (!na_sm_door_turn_away(self))

@@ -95,36 +95,24 @@ static bool na_sm_user_is_one(uid_t uid)
             na_sm_users_are_all(text));
 }
 
-HG_PRIVATE na_return_t na_sm_policy_check(
-    const struct na_sm_policy *policy, int fd, pid_t *pid_p)
+HG_PRIVATE const char *na_sm_policy_refuses(
+    const struct na_sm_policy *policy, int fd, struct ucred *peer_p)
 {
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
+    socklen_t size = sizeof(*peer_p);
     bool allowed;
     unsigned i;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-        hg_log_error("sm", "a peer has no credentials: %s", strerror(errno));
-        return NA_PERMISSION;
-    }
-    allowed = policy->anybody || peer.uid == geteuid();
+    memset(peer_p, 0, sizeof(*peer_p));
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer_p, &size) != 0)
+        return "the system does not tell whose it is";
+    allowed = policy->anybody || peer_p->uid == geteuid();
     for (i = 0; i < policy->count && !allowed; i++)
-        allowed = peer.uid == policy->uids[i];
-    if (!allowed) {
-        hg_log_error("sm",
-            "process %ld of user %lu is refused: auth_key does not allow it",
-            (long) peer.pid, (unsigned long) peer.uid);
-        return NA_PERMISSION;
-    }
-    if (!policy->anybody && !na_sm_user_is_one(peer.uid)) {
-        hg_log_error("sm",
-            "process %ld of user %lu is refused: in this namespace that may be "
-            "any user",
-            (long) peer.pid, (unsigned long) peer.uid);
-        return NA_PERMISSION;
-    }
-    *pid_p = peer.pid;
-    return NA_SUCCESS;
+        allowed = peer_p->uid == policy->uids[i];
+    if (!allowed)
+        return "auth_key does not allow it";
+    if (!policy->anybody && !na_sm_user_is_one(peer_p->uid))
+        return "in this namespace that may be any user";
+    return NULL;
 }
 
 /* ---- Names ---- */
@@ -232,6 +220,18 @@ static void na_sm_unlock_folder(int fd)
     (void) close(fd);
 }
 
+/* Why a name cannot be bound. */
+static const char *na_sm_obstacle(const struct na_sm_name *name, int error)
+{
+    struct stat there;
+
+    if (error != EADDRINUSE || !name->is_path ||
+        lstat(name->where.sun_path, &there) != 0 || S_ISSOCK(there.st_mode))
+        return strerror(error);
+    return S_ISDIR(there.st_mode) ? "a folder is there"
+                                  : "a file is there that is no socket";
+}
+
 static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
 {
     const struct sockaddr *where = (const struct sockaddr *) &name->where;
@@ -246,7 +246,7 @@ static na_return_t na_sm_bind(const struct na_sm_name *name, int fd)
         error = errno;
     }
     hg_log_error("sm", "cannot listen on sm://%s: %s", na_sm_name_text(name),
-        strerror(error));
+        na_sm_obstacle(name, error));
     return error == EADDRINUSE ? NA_ADDRINUSE
         : error == EACCES      ? NA_ACCESS
                                : NA_ADDRNOTAVAIL;

@@ -98,10 +98,11 @@ HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size);
 /* Whether a user namespace's map (/proc/self/uid_map) has every user. */
 HG_PRIVATE bool na_sm_users_are_all(const char *map);
 
-/* Whether the other end of a connection may meet us, and its process.
- * NA_PERMISSION, logged; also where the number of a user tells nothing. */
-HG_PRIVATE na_return_t na_sm_policy_check(
-    const struct na_sm_policy *policy, int fd, pid_t *pid_p);
+/* Why the other end of a connection may not meet us, for the log: its user is
+ * not allowed, or the number of that tells nothing. NULL: it may. Who it is,
+ * as far as that is known, in *peer_p. */
+HG_PRIVATE const char *na_sm_policy_refuses(
+    const struct na_sm_policy *policy, int fd, struct ucred *peer_p);
 
 /* What stands behind "sm://". NA_INVALID_ARG, logged. */
 HG_PRIVATE na_return_t na_sm_name_parse(

@@ -103,10 +103,8 @@ HG_PRIVATE na_return_t na_sm_page_map(
     void *memory;
 
     if (!na_sm_page_is_sealed(fd) || fstat(fd, &stat) != 0 ||
-        stat.st_size < 0 || (uint64_t) stat.st_size != size) {
-        hg_log_error("sm", "a peer sent memory of another size, or unsealed");
+        stat.st_size < 0 || (uint64_t) stat.st_size != size)
         return NA_PROTOCOL_ERROR;
-    }
     memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
         MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {

@@ -103,8 +103,8 @@ HG_PRIVATE na_return_t na_sm_page_create(
 /* Whether a descriptor's memory can neither shrink nor grow any more. */
 HG_PRIVATE bool na_sm_page_is_sealed(int fd);
 
-/* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR,
- * logged: it is not of that size, or not sealed; NA_NOMEM, logged. */
+/* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR:
+ * it is not of that size, or not sealed; NA_NOMEM, logged. */
 HG_PRIVATE na_return_t na_sm_page_map(
     int fd, size_t size, bool read_only, void **memory_p);
 

@@ -147,7 +147,6 @@ HG_PRIVATE na_return_t na_sm_peer_take_slot(
         atomic_store(&self->slots[slot], addr);
         return NA_SUCCESS;
     }
-    hg_log_error("sm", "no more than %u peers at a time", NA_SM_PEERS);
     return NA_AGAIN;
 }
 

@@ -155,6 +155,15 @@ struct na_sm_guest {
     pid_t pid;
 };
 
+/* Why callers are sent away, as far as a line tells of it. */
+enum na_sm_refusal {
+    NA_SM_REFUSED_USER,
+    NA_SM_REFUSED_WORDS, /* what they said, or the memory that came with it */
+    NA_SM_REFUSED_FDS,   /* we have no descriptors left */
+    NA_SM_REFUSED_PEERS, /* nor room for peers */
+    NA_SM_REFUSALS
+};
+
 struct na_sm_class {
     struct na_class base;
     struct na_loop loop; /* what we send to ourselves */
@@ -216,7 +225,7 @@ struct na_sm_class {
     uint64_t scan_at;  /* when to look at all rings next */
     _Atomic bool rung; /* ask them at once */
     bool more;         /* a visit may have left records behind */
-    bool crowded;      /* callers are turned away, and that was logged */
+    uint64_t refused[NA_SM_REFUSALS];
 };
 
 struct na_sm_op {
@@ -290,7 +299,7 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
 HG_PRIVATE na_return_t na_sm_peer_enter(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* A slot for a pair; the class lock is held. NA_AGAIN, logged: all taken. */
+/* A slot for a pair; the class lock is held. NA_AGAIN: all are taken. */
 HG_PRIVATE na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr);
 

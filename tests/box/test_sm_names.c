@@ -129,8 +129,12 @@ HG_TEST(a_file_that_is_no_socket_stays)
     char name[200];
     FILE *file;
 
-    hg_test_expect_log("cannot listen on");
+    hg_test_expect_log("/file: a file is there that is no socket");
+    hg_test_expect_log(": a folder is there");
+    hg_test_expect_log("/no/folder: No such file");
     hg_test_allow_log("cannot open");
+    (void) snprintf(name, sizeof(name), "sm://%s", hg_test_dir());
+    HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
     (void) snprintf(name, sizeof(name), "sm://%s/file", hg_test_dir());
     file = fopen(name + 5, "w");
     HG_CHECK(file != NULL && fclose(file) == 0);

@@ -133,6 +133,42 @@ HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
     strangers_meet("1,2,3", other, uid, NA_PERMISSION);
 }
 
+#define STRANGERS_FLOOD 20u /* lines: of the 1st, 2nd, 4th, 8th, 16th */
+#define STRANGERS_LINES 5u
+
+/* Knock, as another user, again and again. */
+HG_TEST_ROLE(knocker)
+{
+    unsigned i;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    strangers_become(argv[0]);
+    for (i = 0; i < STRANGERS_FLOOD; i++)
+        (void) close(sm_connect(argv[1]));
+}
+
+/* A flood of strangers is none of lines in the log. */
+HG_TEST(strangers_cannot_fill_the_log)
+{
+    struct conform_end server;
+    struct hg_test_peer *knocker;
+    char string[64], uid[16];
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can be another user");
+    hg_test_expect_log("auth_key does not allow it");
+    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
+    strangers_name(string);
+    ends_open(&server, string, 1000);
+    knocker = hg_test_spawn("knocker", uid, string, NULL);
+    while (NA_Get_counter(server.na_class, "sm_refused") < STRANGERS_FLOOD)
+        (void) conform_turn(server.na_class, server.context, 1);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("auth_key does not allow it"), STRANGERS_LINES);
+    hg_test_stop(knocker);
+    conform_close(&server);
+}
+
 /* In a namespace that knows no user, the one number of all others is that of
  * whoever calls, and our own. */
 HG_TEST_ROLE(lost)
@@ -402,6 +438,28 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 2);
     strangers_serve(&server, string);
     strangers_settle(&server, fds, maps);
+    conform_close(&server);
+}
+
+HG_TEST(wrong_hellos_cannot_fill_the_log)
+{
+    static const struct strangers_hello bad = {-1, 0, 33, 3, 0, 0};
+    static const struct strangers_hello old = {4, 2, 34, 3, 0, 0};
+    struct conform_end server;
+    char string[64], answer[64];
+    ssize_t got;
+    unsigned i;
+
+    hg_test_expect_log("is refused: it is none of ours");
+    hg_test_expect_log("speaks version 2, not 1 (16 refused");
+    strangers_name(string);
+    ends_open(&server, string, 1000);
+    for (i = 1; i <= STRANGERS_FLOOD; i++)
+        strangers_greet(&server, string, i < 16 ? &bad : &old, answer, &got);
+    HG_CHECK_EQ_INT(hg_test_log_count("is refused: it is none of ours"),
+        STRANGERS_LINES - 1);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("speaks version 2, not 1 (16 refused"), 1);
     conform_close(&server);
 }
 

@@ -385,7 +385,7 @@ static void between_crowd(struct between_pair *pair)
     low = limit;
     low.rlim_cur = (rlim_t) next;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-    while (!owner->crowded)
+    while (owner->refused[NA_SM_REFUSED_FDS] == 0)
         between_turn(pair);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     HG_CHECK(close(guest) == 0);
