@@ -15133,7 +15133,8 @@ static na_return_t na_sm_door_call(
     hg_unlock(&self->lock);
     if (ret == NA_SUCCESS)
         return na_sm_door_hello(self, addr);
-    hg_log_error("sm", "no more than %u peers at a time", NA_SM_PEERS);
+    hg_log_error("sm", "%s is not dialled: no more than %u peers at a time",
+        addr->base.name, NA_SM_PEERS);
     return ret;
 }
 

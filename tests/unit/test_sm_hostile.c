@@ -275,6 +275,96 @@ HG_TEST(sm_hostile_silence_has_an_end)
     sm_end_close(&victim);
 }
 
+/* ---- Too many ---- */
+
+static na_return_t hostile_keep_ret(const struct na_cb_info *info)
+{
+    *(na_return_t *) info->arg = info->ret;
+    if (info->ret == NA_SUCCESS)
+        HG_CHECK_OK(NA_Addr_free(
+            info->info.lookup.addr->na_class, info->info.lookup.addr));
+    return NA_SUCCESS;
+}
+
+/* What looking up `to` comes to. */
+static na_return_t hostile_try(struct sm_end *from, struct sm_end *to)
+{
+    na_return_t ret = NA_RETURN_MAX;
+
+    HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, hostile_keep_ret,
+        &ret, to->na_class->self_addr->name, NA_OP_ID_IGNORE));
+    while (ret == NA_RETURN_MAX) {
+        sm_end_turn(from);
+        sm_end_turn(to);
+    }
+    return ret;
+}
+
+/* Give a class a peer that has nothing but its place. */
+static na_return_t hostile_fill(
+    struct na_sm_class *self, struct na_sm_addr **addr_p)
+{
+    na_return_t ret;
+
+    *addr_p = na_sm_peer_new(self, "sm://filler", NA_FALSE, NULL);
+    HG_CHECK(*addr_p != NULL);
+    hg_lock(&self->lock);
+    ret = na_sm_peer_take_slot(self, *addr_p);
+    hg_unlock(&self->lock);
+    return ret;
+}
+
+static void hostile_free(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    hg_lock(&self->lock);
+    na_sm_peer_part(self, addr);
+    hg_unlock(&self->lock);
+    na_addr_unref(&addr->base);
+}
+
+/* Who has as many peers as can be has no more, and goes on with those; one that
+ * leaves makes room. */
+HG_TEST(sm_hostile_crowds_have_an_end)
+{
+    static struct na_sm_addr *fillers[NA_SM_PEERS];
+    struct sm_end victim, good, late;
+    struct na_sm_class *self;
+    unsigned i, n;
+
+    hg_test_expect_log("is refused: no more than 8192 peers at a time (");
+    hg_test_expect_log("it has no room, or no descriptors, left");
+    hg_test_expect_log("is not dialled: no more than 8192 peers at a time");
+    sm_end_open(&victim);
+    sm_end_open(&good);
+    sm_end_open(&late);
+    sm_end_meet(&good, &victim);
+    self = na_sm_of(victim.na_class);
+    for (n = 0; hostile_fill(self, &fillers[n]) == NA_SUCCESS; n++)
+        HG_CHECK(n < NA_SM_PEERS - 1);
+    na_addr_unref(&fillers[n]->base);
+    HG_CHECK_EQ_INT(n, NA_SM_PEERS - 1);
+    for (i = 0; i < 5; i++) {
+        HG_CHECK_RET(hostile_try(&late, &victim), NA_AGAIN);
+        HG_CHECK_EQ_U64(NA_Get_counter(victim.na_class, "sm_refused"), i + 1);
+        hostile_pass(&good, &victim);
+    }
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("is refused: no more than 8192 peers at a time ("),
+        3);
+    HG_CHECK_RET(hostile_try(&victim, &late), NA_AGAIN);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("is not dialled: no more than 8192 peers at a time"),
+        1);
+    hostile_free(self, fillers[--n]);
+    HG_CHECK_OK(hostile_try(&late, &victim));
+    hostile_pass(&good, &victim);
+    while (n > 0)
+        hostile_free(self, fillers[--n]);
+    sm_end_close(&late);
+    sm_end_close(&good);
+    sm_end_close(&victim);
+}
+
 /* ---- Users ---- */
 
 HG_TEST(sm_hostile_users_have_numbers_of_their_own)
