@@ -38,11 +38,19 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* What stands before every function. A library that brings its own hg.c keeps
+ * the copy to itself with -fvisibility=hidden -DHG_EXPORT= (nothing). */
+#ifndef HG_EXPORT
 #if defined(__GNUC__)
 #define HG_EXPORT __attribute__((visibility("default")))
-#define HG_WARN_UNUSED_RESULT __attribute__((warn_unused_result))
 #else
 #define HG_EXPORT
+#endif
+#endif
+
+#if defined(__GNUC__)
+#define HG_WARN_UNUSED_RESULT __attribute__((warn_unused_result))
+#else
 #define HG_WARN_UNUSED_RESULT
 #endif
 
@@ -53,7 +61,9 @@
 #define HG_CAST(type, value) ((type) (value))
 #endif
 
+#ifndef NA_EXPORT
 #define NA_EXPORT HG_EXPORT
+#endif
 #define NA_WARN_UNUSED_RESULT HG_WARN_UNUSED_RESULT
 
 /* One number from a version's three parts, for comparisons with #if. */

@@ -14,6 +14,14 @@
 #ifndef HG_GEN_BASE_OS_H
 #define HG_GEN_BASE_OS_H
 
+#if defined(__cplusplus)
+#error "hg.c is C: compile it as that, and link; hg.h is for C++, too"
+#elif !defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L
+#error "hg.c is C11: compile it with -std=c11, or what came after"
+#elif defined(__STDC_NO_ATOMICS__)
+#error "hg.c needs stdatomic.h, and this compiler says that it has none"
+#endif
+
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -62,6 +70,10 @@
 #else
 #define HG_ENABLE_SM 0
 #endif
+#endif
+
+#if HG_ENABLE_SM && (ATOMIC_LLONG_LOCK_FREE != 2 || ATOMIC_CHAR_LOCK_FREE != 2)
+#error "sm needs atomics of 8 and 64 bits without locks: -DHG_ENABLE_SM=0"
 #endif
 
 /* Carry-less multiplication for CRC64 and the CRC-32C instruction, used
