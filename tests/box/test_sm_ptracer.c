@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport sm where Yama lets only ancestors copy to and from a process:
+ * whether, when and how often a process lets its peers in. No system here need
+ * have Yama: this program stands between the library and the C library for the
+ * two calls that concern it, open and prctl.
+ */
+#include "sm_ends.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define PTRACER_YAMA "/proc/sys/kernel/yama/ptrace_scope"
+#define PTRACER_SIZE ((size_t) 8192)
+
+static char ptracer_scope[200]; /* what is read in Yama's place */
+static _Atomic unsigned ptracer_calls;
+static _Atomic unsigned ptracer_wrong; /* of those, for others than all */
+
+int open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+
+    if ((flags & O_CREAT) != 0) {
+        va_list args;
+
+        va_start(args, flags);
+        mode = (mode_t) va_arg(args, unsigned);
+        va_end(args);
+    }
+    if (strcmp(path, PTRACER_YAMA) == 0)
+        path = ptracer_scope;
+    return (int) syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int prctl(int option, ...)
+{
+    unsigned long arg[4];
+    va_list args;
+    unsigned i;
+
+    va_start(args, option);
+    for (i = 0; i < 4; i++)
+        arg[i] = va_arg(args, unsigned long);
+    va_end(args);
+    if (option != PR_SET_PTRACER)
+        return (int) syscall(SYS_prctl, option, arg[0], arg[1], arg[2], arg[3]);
+    atomic_fetch_add(&ptracer_calls, 1);
+    if (arg[0] != PR_SET_PTRACER_ANY)
+        atomic_fetch_add(&ptracer_wrong, 1);
+    return 0;
+}
+
+/* A system with Yama, whose ptrace_scope is that. */
+static void ptracer_set(const char *scope)
+{
+    FILE *file;
+
+    (void) snprintf(
+        ptracer_scope, sizeof(ptracer_scope), "%s/ptrace_scope", hg_test_dir());
+    file = fopen(ptracer_scope, "w");
+    HG_CHECK(file != NULL && fputs(scope, file) >= 0 && fclose(file) == 0);
+}
+
+/* `user` finds the owner and gets memory of its. */
+static void ptracer_get(struct conform_end *user, struct conform_end *owner,
+    unsigned calls_before, unsigned calls_after)
+{
+    static unsigned char memory[PTRACER_SIZE], got[PTRACER_SIZE];
+    struct conform_call call;
+    na_mem_handle_t mem, local, remote;
+    na_addr_t addr = NA_ADDR_NULL;
+    unsigned char bytes[256];
+    na_size_t size;
+    char name[NA_MAX_ADDR_LEN];
+
+    conform_fill(memory, sizeof(memory), 7);
+    memset(got, 0, sizeof(got));
+    ends_name(owner, owner->self, name);
+    HG_CHECK_OK(sm_meet(user, owner, name, &addr));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        owner->na_class, memory, sizeof(memory), NA_MEM_READ_ONLY, &mem));
+    HG_CHECK_OK(NA_Mem_register(owner->na_class, mem));
+    size = NA_Mem_handle_get_serialize_size(owner->na_class, mem);
+    HG_CHECK(size <= sizeof(bytes));
+    HG_CHECK_OK(NA_Mem_handle_serialize(owner->na_class, bytes, size, mem));
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(user->na_class, &remote, bytes, size));
+    HG_CHECK_OK(NA_Mem_handle_create(
+        user->na_class, got, sizeof(got), NA_MEM_READWRITE, &local));
+    HG_CHECK_EQ_INT(atomic_load(&ptracer_calls), calls_before);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(user->na_class, user->context, conform_ended, &call,
+        local, 0, remote, 0, sizeof(got), addr, &call.id));
+    HG_CHECK_OK(sm_wait(user, owner, &call));
+    HG_CHECK_EQ_MEM(got, memory, sizeof(got));
+    HG_CHECK_EQ_INT(atomic_load(&ptracer_calls), calls_after);
+    HG_CHECK_OK(NA_Mem_handle_free(user->na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(user->na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(owner->na_class, mem));
+    HG_CHECK_OK(NA_Addr_free(user->na_class, addr));
+}
+
+/* Two owners, whose bulk data goes that way, each with memory that two users
+ * want. */
+static void ptracer_try(const char *way, unsigned calls)
+{
+    struct conform_end owners[2], users[2];
+    unsigned i, n;
+
+    for (i = 0; i < 2; i++) {
+        char name[64];
+
+        (void) snprintf(
+            name, sizeof(name), "sm://hg-ptracer-%ld-%u", (long) getpid(), i);
+        HG_CHECK(setenv("HG_SM_RMA", way, 1) == 0);
+        ends_open(&owners[i], name, 1000);
+        HG_CHECK(unsetenv("HG_SM_RMA") == 0);
+        ends_open(&users[i], "sm://", 1000);
+    }
+    for (i = 0; i < 2; i++) {
+        for (n = 0; n < 2; n++)
+            ptracer_get(&users[n], &owners[i], i + n == 0 ? 0 : calls, calls);
+    }
+    HG_CHECK_EQ_INT(atomic_load(&ptracer_wrong), 0);
+    for (i = 0; i < 2; i++) {
+        conform_close(&users[i]);
+        conform_close(&owners[i]);
+    }
+}
+
+HG_TEST(peers_are_let_in_once_when_one_first_asks)
+{
+    ptracer_set("1\n");
+    ptracer_try("auto", 1);
+}
+
+HG_TEST(peers_are_not_let_in_where_they_are_in_already)
+{
+    ptracer_set("0\n");
+    ptracer_try("auto", 0);
+}
+
+HG_TEST(peers_are_not_let_in_where_that_is_of_no_use)
+{
+    ptracer_set("2\n"); /* not by what a process says */
+    ptracer_try("auto", 0);
+}
+
+HG_TEST(peers_that_need_not_copy_are_not_let_in)
+{
+    ptracer_set("1\n");
+    ptracer_try("copy", 0);
+}
