@@ -6,6 +6,7 @@
 #include "sm_ends.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 
 HG_TEST(a_name_is_chosen_and_can_be_looked_up)
@@ -276,6 +277,106 @@ HG_TEST(oneself_is_known_by_every_name)
     HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
     conform_close(&end);
 }
+
+/* ---- Network namespaces ---- */
+
+HG_TEST_ROLE(names_server)
+{
+    HG_CHECK_EQ_INT(argc, 1);
+    ends_serve(argv[0], 1000);
+}
+
+/* Leave the network namespace; who is not root needs a user namespace of its
+ * own for that, in which it is who it was. */
+static bool names_leave(void)
+{
+    unsigned long uid = (unsigned long) geteuid();
+    char map[64];
+    int fd;
+
+    if (unshare(CLONE_NEWNET) == 0)
+        return true;
+    if (uid == 65534 || unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
+        return false; /* or the number is that of whoever has none there */
+    (void) snprintf(map, sizeof(map), "%lu %lu 1\n", uid, uid);
+    fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (write(fd, map, strlen(map)) != (ssize_t) strlen(map)) {
+        (void) close(fd);
+        return false;
+    }
+    return close(fd) == 0;
+}
+
+/* Call a path and a name, "there", in another namespace, or "here". */
+HG_TEST_ROLE(names_client)
+{
+    struct conform_end end;
+    char got[8];
+    int i;
+
+    HG_CHECK_EQ_INT(argc, 3);
+    hg_test_allow_log("cannot be reached: nobody listens there");
+    if (strcmp(argv[0], "there") == 0 && !names_leave()) {
+        hg_test_say_parent("no namespaces");
+        return;
+    }
+    ends_open(&end, "sm://", 1000);
+    for (i = 1; i < argc; i++) {
+        na_addr_t addr = NA_ADDR_NULL;
+        na_return_t ret = ends_lookup(&end, argv[i], &addr);
+
+        if (ret == NA_SUCCESS) {
+            HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+            HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+        }
+        hg_test_say_parent(NA_Error_to_string(ret));
+    }
+    conform_close(&end);
+}
+
+/* Whether a client there could be; what it heard of a path, and of a name. */
+static bool names_call(const char *where, const char *path, const char *name,
+    na_return_t want_path, na_return_t want_name)
+{
+    struct hg_test_peer *client =
+        hg_test_spawn("names_client", where, path, name, NULL);
+    char *line = hg_test_hear(client);
+    bool can = strcmp(line, "no namespaces") != 0;
+
+    if (can) {
+        HG_CHECK_EQ_STR(line, NA_Error_to_string(want_path));
+        free(line);
+        line = hg_test_hear(client);
+        HG_CHECK_EQ_STR(line, NA_Error_to_string(want_name));
+    }
+    free(line);
+    hg_test_stop(client);
+    return can;
+}
+
+HG_TEST(paths_cross_network_namespaces_and_names_do_not)
+{
+    struct hg_test_peer *at_path, *at_name;
+    char path[200], name[64];
+    bool can;
+
+    (void) snprintf(path, sizeof(path), "sm://%s/crossed", hg_test_dir());
+    (void) snprintf(name, sizeof(name), "sm://hg-cross-%ld", (long) getpid());
+    at_path = hg_test_spawn("names_server", path, NULL);
+    at_name = hg_test_spawn("names_server", name, NULL);
+    free(hg_test_hear(at_path));
+    free(hg_test_hear(at_name));
+    HG_CHECK(names_call("here", path, name, NA_SUCCESS, NA_SUCCESS));
+    can = names_call("there", path, name, NA_SUCCESS, NA_HOSTUNREACH);
+    hg_test_stop(at_name);
+    hg_test_stop(at_path);
+    if (!can)
+        hg_test_skip("no network namespace to be had");
+}
+
+/* ---- Who is who ---- */
 
 /* Two that listen dial each other: either connection stands for the peer. */
 HG_TEST(two_that_listen_talk_both_ways)
