@@ -26,7 +26,11 @@
  *
  * Every function may be called from any thread at any time, also for one
  * object from several, but for what ends an object: nobody else may be using
- * it then.
+ * it then. A thread that is in a function of NA or HG, or in what that calls
+ * (a callback, handler or proc), is not to leave it but by returning: not
+ * canceled (pthread_cancel), which locks that it holds would outlive, nor by
+ * pthread_exit or longjmp. Who cancels threads disables that around calls
+ * (pthread_setcancelstate).
  *
  * Use after the end: classes, contexts and memory handles that are gone are
  * told from those that live, in every function that takes the class with them:
