@@ -333,6 +333,16 @@ __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
 {
     uint64_t state = ~crc;
 
+    for (; size >= 64; size -= 64, p += 64) {
+        state = _mm_crc32_u64(state, hg_wire_load64(p));
+        state = _mm_crc32_u64(state, hg_wire_load64(p + 8));
+        state = _mm_crc32_u64(state, hg_wire_load64(p + 16));
+        state = _mm_crc32_u64(state, hg_wire_load64(p + 24));
+        state = _mm_crc32_u64(state, hg_wire_load64(p + 32));
+        state = _mm_crc32_u64(state, hg_wire_load64(p + 40));
+        state = _mm_crc32_u64(state, hg_wire_load64(p + 48));
+        state = _mm_crc32_u64(state, hg_wire_load64(p + 56));
+    }
     for (; size >= 8; size -= 8, p += 8)
         state = _mm_crc32_u64(state, hg_wire_load64(p));
     crc = (uint32_t) state;

@@ -309,13 +309,21 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
 {
     const struct hg_context *context = handle->context;
 
-    memset(header, 0, hg_mem_unknown(sizeof(*header)));
     header->type = (uint8_t) type;
+    header->flags = 0;
     header->origin_context = na_sink_number(context->na_context);
-    header->target_context = handle->peer_context;
+    header->target_context =
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
+    header->code = HG_SUCCESS;
     header->rpc_id = handle->rpc.id;
     header->sequence = handle->sequence;
     header->incarnation = context->hg_class->na_class->incarnation;
+    header->trace_id = 0;
+    header->time_left = 0;
+    header->payload_size = 0;
+    header->args_crc = 0;
+    header->text = NULL;
+    header->text_size = 0;
 }
 
 HG_PRIVATE hg_return_t hg_handle_send(
