@@ -2779,7 +2779,9 @@ malformed:
  *
  * A lane has two ends. What is pushed goes on a stack, by one exchange and
  * without a lock, so that who completes never waits for who runs. Who runs
- * takes one entry at a time off a list, under the lock; once the list is empty
+ * takes one entry at a time off a list, under the lock, or without it from a
+ * lane that is its own: where one thread at a time runs a lane, and knows that
+ * by a role, whoever has the role has the list. Once the list is empty
  * the whole stack, turned over, becomes the list. So entries keep their order,
  * and nobody keeps more than the one it runs from the others. While a stack is
  * being turned a mark stands for its list, so that who looks at the stack, then
@@ -2811,7 +2813,7 @@ enum na_lane {
 struct na_queue {
     pthread_mutex_t lock;
     _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
-    /* Older ones, in order, or a mark; written under lock. */
+    /* Older ones, in order, or a mark; written under lock, or alone. */
     _Atomic(struct na_completion *) head[NA_LANE_MAX];
     _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
     _Atomic uint32_t taken;   /* entries, to be run; written under lock */
@@ -2827,14 +2829,24 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* Run every entry that stands in the internal lane, and what these add. The
- * number run. Without a lock held. */
+/* Run every entry that stands in the internal lane, and what these add; that
+ * lane is its own: the caller has the role of progress. The number run. Without
+ * a lock held. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
  * `deadline` is there; the number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
+
+/* The same for one lane, where nobody asks whether an entry is being run. */
+HG_PRIVATE unsigned na_queue_run_lane(
+    struct na_queue *queue, enum na_lane lane, unsigned max, uint64_t deadline);
+
+/* The same for a lane that is the caller's own, by a role that all who run it
+ * take. At most `max`. */
+HG_PRIVATE unsigned na_queue_run_alone(
+    struct na_queue *queue, enum na_lane lane, unsigned max);
 
 /* Whether an entry is being run. */
 static inline bool na_queue_is_running(struct na_queue *queue)
@@ -2928,7 +2940,8 @@ HG_PRIVATE void na_queue_push(
     hg_waker_ring_after(&queue->waker);
 }
 
-/* The stack of a lane whose list is empty, turned over. The lock is held. */
+/* The stack of a lane whose list is empty, turned over. The lock is held, or
+ * the lane one's own. */
 static struct na_completion *na_queue_turn(
     struct na_queue *queue, unsigned lane)
 {
@@ -2949,7 +2962,8 @@ static struct na_completion *na_queue_turn(
     return first;
 }
 
-/* The first entry of a lane, taken off; NULL. The lock is held. */
+/* The first entry of a lane, taken off; NULL. The lock is held, or the lane
+ * one's own. */
 static struct na_completion *na_queue_pop(struct na_queue *queue, unsigned lane)
 {
     struct na_completion *entry =
@@ -3005,10 +3019,40 @@ HG_PRIVATE unsigned na_queue_run(
     return n;
 }
 
+HG_PRIVATE unsigned na_queue_run_lane(
+    struct na_queue *queue, enum na_lane lane, unsigned max, uint64_t deadline)
+{
+    struct na_completion *entry;
+    unsigned n = 0;
+
+    while (n < max && (n == 0 || !hg_clock_is_past(deadline))) {
+        hg_lock(&queue->lock);
+        entry = na_queue_pop(queue, lane);
+        hg_unlock(&queue->lock);
+        if (entry == NULL)
+            break;
+        entry->run(entry);
+        n++;
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_queue_run_alone(
+    struct na_queue *queue, enum na_lane lane, unsigned max)
+{
+    struct na_completion *entry;
+    unsigned n = 0;
+
+    while (n < max && (entry = na_queue_pop(queue, lane)) != NULL) {
+        entry->run(entry);
+        n++;
+    }
+    return n;
+}
+
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
-    return na_queue_run(
-        queue, 1u << NA_LANE_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
+    return na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
 }
 
 HG_PRIVATE void na_queue_wake(struct na_queue *queue)
@@ -8620,10 +8664,11 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
  *
  * Locking: one thread at a time has a context's progress role, an atomic flag.
  * Who finds it taken waits as for an entry of the queue, and who leaves it
- * looks for waiters after that (queue.h): no lock where nobody waits. For
- * transports whose contexts share progress, poll_lock lets one thread into
- * poll; who finds it taken sleeps on its waker and is rung when the other
- * leaves.
+ * looks for waiters after that (queue.h): no lock where nobody waits. Whoever
+ * has a context of the library's own, with a role of its own around progress,
+ * does without this one. For transports whose contexts share progress,
+ * poll_lock lets one thread into poll; who finds it taken sleeps on its waker
+ * and is rung when the other leaves.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H
@@ -8634,6 +8679,11 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
  * `deadline` passes (NA_TIMEOUT, after at least one turn) or a signal comes
  * (NA_INTR). */
 HG_PRIVATE na_return_t na_progress(
+    struct na_context *context, unsigned lanes, uint64_t deadline);
+
+/* The same for one of the library's own contexts, where the caller's role keeps
+ * others away. */
+HG_PRIVATE na_return_t na_progress_alone(
     struct na_context *context, unsigned lanes, uint64_t deadline);
 
 /* Make the thread that progresses a context, or the next one that does,
@@ -8746,24 +8796,34 @@ static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
     return true;
 }
 
-static void na_progress_leave(struct na_context_core *context)
+/* Wake whoever found the transport taken. Between that it was, and this, lies
+ * something sequentially consistent. */
+static void na_progress_let_in(struct na_class_core *core)
 {
-    struct na_class_core *core = na_class_core_of(context->pub.na_class);
-
-    assert(atomic_load(&context->progressing));
-    atomic_store(&context->progressing, false);
-    na_queue_wake(&context->queue);
     if (atomic_load(&core->poll_skipped) != 0 &&
         atomic_exchange(&core->poll_skipped, 0) != 0)
         na_progress_wake(&core->pub);
+}
+
+static void na_progress_leave(struct na_context_core *context)
+{
+    assert(atomic_load(&context->progressing));
+    atomic_store(&context->progressing, false);
+    na_queue_wake(&context->queue);
+    na_progress_let_in(na_class_core_of(context->pub.na_class));
+}
+
+/* Whether contexts share the transport's progress. */
+static bool na_progress_is_shared(const struct na_class_core *core)
+{
+    return (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
 }
 
 /* Poll the transport. False: another context's thread is inside. */
 static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    bool shared =
-        (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
+    bool shared = na_progress_is_shared(core);
 
     if (shared && pthread_mutex_trylock(&core->poll_lock) != 0) {
         /* Who is inside looks at this mark when it leaves; if it left before
@@ -8986,6 +9046,25 @@ HG_PRIVATE na_return_t na_progress(
         return ret;
     ret = na_progress_run(core, lanes, deadline);
     na_progress_leave(core);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_progress_alone(
+    struct na_context *context, unsigned lanes, uint64_t deadline)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    na_return_t ret;
+
+    if (na_class_is_forked(context->na_class))
+        return NA_FAULT;
+    assert(core->own && atomic_load(&core->queue.waiters) == 0);
+    if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
+        na_progress_disarm(core);
+    ret = na_progress_run(core, lanes, deadline);
+    if (na_progress_is_shared(na_class_core_of(context->na_class))) {
+        atomic_thread_fence(memory_order_seq_cst); /* as if a role was left */
+        na_progress_let_in(na_class_core_of(context->na_class));
+    }
     return ret;
 }
 
@@ -20968,6 +21047,10 @@ end_copy:
 struct hg_bulk_layer;
 struct hg_context;
 
+/* The application's reference, among the others: who gives it back gives it
+ * back once. */
+#define HG_HANDLE_GIVEN 0x80000000u
+
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
     HG_HANDLE_SENT,     /* origin: waits for the answer */
@@ -21025,15 +21108,15 @@ struct hg_handle {
     struct na_link link;       /* in flight or unanswered; the pool */
     struct na_link unsaid;     /* its control message has to wait for memory */
     struct hg_context *context;
-    _Atomic uint32_t refs;
+    _Atomic uint32_t refs; /* the application's is HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
-    _Atomic bool freed; /* target: the application let go */
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
     uint64_t number;     /* origin: its place among sequences; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
+    bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
@@ -21070,12 +21153,12 @@ struct hg_class {
     struct hg_options options; /* defaults filled in */
     struct hg_registry registry;
     uint64_t trace_base; /* a sequence and this are a trace id */
-    /* Counters, by the members of struct hg_counters. The first three are
+    /* Counters, by the members of struct hg_counters. The first four are
      * written under the context's lock. */
     _Atomic uint64_t requests_sent; /* or about to be */
     _Atomic uint64_t responses_received;
     _Atomic uint64_t requests_received;
-    _Atomic uint64_t responses_sent; /* refusals and other codes, too */
+    _Atomic uint64_t responses_sent; /* refusals, too, of handles put back */
     _Atomic uint64_t errors_sent;
     _Atomic uint64_t inputs_fetched;
     _Atomic uint64_t outputs_fetched;
@@ -21102,7 +21185,6 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    uint64_t admitted;        /* calls to us since the beginning */
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
     _Atomic bool closing;     /* refuses what arrives */
@@ -21124,11 +21206,9 @@ static inline void hg_handle_count_locked(_Atomic uint64_t *counter, int change)
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
 
-/* Calls to us without an answer; the lock is held. */
-static inline uint64_t hg_handle_unanswered(const struct hg_context *context)
-{
-    return context->admitted - atomic_load(&context->hg_class->responses_sent);
-}
+/* Calls to us that are there, answered or not; the lock is held. */
+HG_PRIVATE unsigned hg_handle_count_targets(
+    struct hg_context *context, bool answered);
 
 /* Put the reserve into the pool: handles kept for those who call when there is
  * no memory left, to be told so. HG_NOMEM (logged). */
@@ -21140,14 +21220,25 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
-/* The same for a handle that has one, which is the caller's. */
-HG_PRIVATE void hg_handle_ref_alone(struct hg_handle *handle);
 /* The last reference takes it off its list and gives its sequence back. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
+/* The same for the only reference, where the lock is held and nothing has to be
+ * freed: *addr_p is the caller's then, to let go of without the lock
+ * (hg_handle_leave_addr). False: nothing was done. */
+HG_PRIVATE bool hg_handle_unref_locked(
+    struct hg_handle *handle, struct na_addr **addr_p);
 
-/* Set the peer; takes a reference of the address. */
+/* The application gets a reference, of a handle whose only one is the caller's,
+ * and gives it back: with `keep` the caller has it instead. False: it has none;
+ * of who tries at a time one gets true. */
+HG_PRIVATE void hg_handle_give(struct hg_handle *handle);
+HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep);
+
+/* Set the peer; takes a reference of the address, which hg_handle_leave_addr
+ * gives back (NULL: nothing). Our own stays for as long as its class does. */
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr);
+HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr);
 
 /* Release the pool. Every handle is back. */
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
@@ -21183,6 +21274,13 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
  * HG_NOMEM (logged). The lock is held. */
 HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_handle *handle, uint64_t when);
+
+/* Whether the application has its reference. */
+static inline bool hg_handle_is_given(const struct hg_handle *handle)
+{
+    return (atomic_load_explicit(&handle->refs, memory_order_acquire) &
+               HG_HANDLE_GIVEN) != 0;
+}
 
 static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 {
@@ -21314,12 +21412,10 @@ static void hg_handle_trim(struct hg_buf *buf)
         hg_buf_fini(buf);
 }
 
-/* Forget arguments outside of messages, if there were any. */
+/* Forget arguments outside of messages. */
 static void hg_handle_clear_large(struct hg_overflow *large)
 {
     assert(large->mem == NULL && large->remote == NULL && large->share == 0);
-    if (HG_LIKELY(large->fetched == NULL))
-        return;
     hg_mem_free(large->data);
     memset(large, 0, sizeof(*large));
 }
@@ -21336,8 +21432,10 @@ static void hg_handle_delete(struct hg_handle *handle)
 static void hg_handle_clear(struct hg_handle *handle)
 {
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
-    hg_handle_clear_large(&handle->in_large);
-    hg_handle_clear_large(&handle->out_large);
+    if (HG_UNLIKELY(handle->large)) {
+        hg_handle_clear_large(&handle->in_large);
+        hg_handle_clear_large(&handle->out_large);
+    }
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     memset(&handle->target, 0,
@@ -21360,8 +21458,10 @@ static bool hg_handle_put(struct hg_handle *handle)
         context->in_flight--;
         hg_handle_count_locked(&context->hg_class->requests_sent, -1);
     }
+    if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
+        HG_HANDLE_ANSWERED)
+        hg_handle_count_locked(&context->hg_class->responses_sent, 1);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
-    atomic_store_explicit(&handle->freed, false, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
     if (context->pool_count >= HG_HANDLE_POOL_MAX)
@@ -21369,12 +21469,6 @@ static bool hg_handle_put(struct hg_handle *handle)
     hg_list_push(&context->pool, &handle->link);
     context->pool_count++;
     return true;
-}
-
-HG_PRIVATE void hg_handle_ref_alone(struct hg_handle *handle)
-{
-    assert(atomic_load(&handle->refs) == 1);
-    atomic_store_explicit(&handle->refs, 2, memory_order_relaxed);
 }
 
 /* Whether the reference that is given back is the last one. The only one need
@@ -21390,30 +21484,95 @@ static bool hg_handle_is_last(struct hg_handle *handle)
     return before == 1;
 }
 
-HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
+/* Nobody has a reference any more. */
+static void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
+    struct na_addr *addr = handle->addr;
     bool kept;
 
-    if (!hg_handle_is_last(handle))
-        return;
     hg_handle_discount(handle);
-    if (handle->addr != NULL)
-        na_addr_unref(handle->addr);
     hg_handle_clear(handle);
     hg_lock(&context->lock);
     kept = hg_handle_put(handle);
     hg_unlock(&context->lock);
+    hg_handle_leave_addr(addr);
     if (!kept)
         hg_handle_delete(handle);
+}
+
+HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
+{
+    if (hg_handle_is_last(handle))
+        hg_handle_end(handle);
+}
+
+HG_PRIVATE bool hg_handle_unref_locked(
+    struct hg_handle *handle, struct na_addr **addr_p)
+{
+    if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
+        handle->large || handle->counted ||
+        handle->in.capacity > HG_HANDLE_BUF_MAX ||
+        handle->out.capacity > HG_HANDLE_BUF_MAX ||
+        handle->context->pool_count >= HG_HANDLE_POOL_MAX)
+        return false;
+    *addr_p = handle->addr;
+    hg_handle_clear(handle);
+    (void) hg_handle_put(handle);
+    return true;
+}
+
+HG_PRIVATE void hg_handle_give(struct hg_handle *handle)
+{
+    assert(atomic_load(&handle->refs) == 1);
+    atomic_store_explicit(
+        &handle->refs, HG_HANDLE_GIVEN | 1, memory_order_relaxed);
+}
+
+HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
+{
+    uint32_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
+    uint32_t after;
+
+    do {
+        if ((before & HG_HANDLE_GIVEN) == 0)
+            return false;
+        after = before - HG_HANDLE_GIVEN + (keep ? 1 : 0);
+    } while (!atomic_compare_exchange_weak_explicit(&handle->refs, &before,
+        after, memory_order_acq_rel, memory_order_relaxed));
+    if (after == 0)
+        hg_handle_end(handle);
+    return true;
 }
 
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr)
 {
     assert(handle->addr == NULL);
-    na_addr_ref(addr);
+    if (!addr->self)
+        na_addr_ref(addr);
     handle->addr = addr;
+}
+
+HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr)
+{
+    if (addr != NULL && !addr->self)
+        na_addr_unref(addr);
+}
+
+HG_PRIVATE unsigned hg_handle_count_targets(
+    struct hg_context *context, bool answered)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next)
+        count += answered ==
+            (atomic_load(
+                 &HG_CONTAINER_OF(link, struct hg_handle, link)->state) ==
+                HG_HANDLE_ANSWERED);
+    return count;
 }
 
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
@@ -21757,8 +21916,14 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
 /* Withdraw or free everything; nothing when there is nothing. A fetch must
  * have ended. What a slow peer is at still goes later, with the buffer that the
  * handle encoded into; see na_emul_withdraw. */
-HG_PRIVATE void hg_overflow_end(
+HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large);
+static inline void hg_overflow_end(
+    struct hg_handle *handle, struct hg_overflow *large)
+{
+    if (HG_UNLIKELY(handle->large))
+        hg_overflow_end_large(handle, large);
+}
 
 /* Ask a fetch to end early. */
 HG_PRIVATE void hg_overflow_cancel(
@@ -21866,6 +22031,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     /* Room first: what is exposed must not move afterwards. The memory
      * handle's size does not depend on the address. */
     total = args_end + header_size + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
+    handle->large = true;
     ret = hg_buf_reserve(buf, total, total);
     if (ret == HG_SUCCESS)
         ret = hg_overflow_take_share(handle, large, args->size);
@@ -21918,16 +22084,9 @@ static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
     *mem_p = NULL;
 }
 
-HG_PRIVATE void hg_overflow_end(
+HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large)
 {
-    /* What is offered has memory, or a share at least; what is fetched, a
-     * source or whom to tell. Most calls have nothing. */
-    if (HG_LIKELY(large->mem == NULL && large->share == 0 &&
-            large->remote == NULL && large->fetched == NULL)) {
-        assert(large->data == NULL);
-        return;
-    }
     if (large->mem != NULL) {
         /* What was offered lies where the handle encodes. */
         struct hg_buf *buf =
@@ -22121,6 +22280,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     uint64_t args_size;
     uint32_t mem_size;
 
+    handle->large = true;
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
@@ -22226,10 +22386,10 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
-/* Encode and send. `callback` runs once, from the queue's DONE lane, with a
- * reference of the handle that it may keep the handle beyond by its own. On
- * an error it never runs, and the handle is of no more use. The caller keeps
- * its reference meanwhile. */
+/* Encode and send. `callback` runs once, from the queue's DONE lane, and has the
+ * caller's reference of the handle from then on; until then the caller keeps
+ * it, and so does the callback until this returned. On an error the callback
+ * never runs, and the handle is of no more use. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 
@@ -22338,8 +22498,7 @@ static void hg_forward_run(struct na_completion *done)
 
     assert(handle->state == HG_HANDLE_ENDED);
     hg_overflow_end(handle, &handle->in_large);
-    handle->callback(handle, handle->arg);
-    hg_handle_unref(handle);
+    handle->callback(handle, handle->arg); /* the handle is its now */
 }
 
 /* Tell the result of a call that was taken out. */
@@ -22412,7 +22571,6 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    hg_handle_ref_alone(handle); /* until the callback ran */
     /* The call begins: from now on anything may end it. A peer that died before
      * that fails the send: who buries it marks it first, then looks at states,
      * and we look at the mark after that. */
@@ -22427,10 +22585,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
-    if (ret != HG_SUCCESS) {
+    if (ret != HG_SUCCESS)
         hg_overflow_end(handle, &handle->in_large);
-        hg_handle_unref(handle);
-    }
     return ret;
 }
 
@@ -23043,8 +23199,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         admitted = hg_serve_admit(handle, refused);
     }
     if (admitted) {
-        hg_handle_ref_alone(handle);
-        context->admitted++;
+        hg_handle_give(handle);
         if (!refused)
             hg_handle_count_locked(&context->hg_class->requests_received, 1);
         atomic_store_explicit(
@@ -23144,7 +23299,6 @@ static hg_return_t hg_serve_take(struct hg_handle *handle)
     }
     if (handle->addr->self) /* nothing is sent */
         hg_handle_discount(handle);
-    hg_handle_count(&handle->context->hg_class->responses_sent);
     return HG_SUCCESS;
 }
 
@@ -23278,21 +23432,30 @@ static bool hg_serve_is_given(struct hg_handle *handle)
     enum hg_handle_state state = atomic_load(&handle->state);
 
     return (state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED) &&
-        !atomic_load(&handle->freed);
+        hg_handle_is_given(handle);
 }
 
-HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
+/* The application lets go of a handle with something left to do. */
+static void hg_serve_free_rest(struct hg_handle *handle)
 {
-    /* One that is back in the pool has another state. One that serves another
-     * call by now is not told from it: that call is ended. */
-    if (!hg_serve_is_given(handle) || atomic_exchange(&handle->freed, true)) {
-        hg_log_error("rpc", "a handle was freed twice");
-        return HG_INVALID_ARG;
-    }
     if (!hg_serve_is_answered(handle))
         (void) hg_serve_respond(handle, HG_CANCELED, NULL);
     hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
+}
+
+HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
+{
+    bool rest = handle->large || !hg_serve_is_answered(handle);
+
+    /* One that is back in the pool has another state. One that serves another
+     * call by now is not told from it: that call is ended. */
+    if (!hg_serve_is_given(handle) || !hg_handle_take_back(handle, rest)) {
+        hg_log_error("rpc", "a handle was freed twice");
+        return HG_INVALID_ARG;
+    }
+    if (rest)
+        hg_serve_free_rest(handle);
     return HG_SUCCESS;
 }
 
@@ -23540,8 +23703,8 @@ static hg_return_t hg_context_progress_both(
         uint64_t now;
         hg_return_t ret;
 
-        (void) na_progress(context->layer->context, 0, 0);
-        ret = na_progress(context->na_context, lanes, 0);
+        (void) na_progress_alone(context->layer->context, 0, 0);
+        ret = na_progress_alone(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
             return ret;
         if (deadline == 0)
@@ -23568,7 +23731,7 @@ HG_PRIVATE hg_return_t hg_context_progress(
         hg_return_t ret;
 
         if (context->layer->context == context->na_context)
-            ret = na_progress(context->na_context, lanes, until);
+            ret = na_progress_alone(context->na_context, lanes, until);
         else
             ret = hg_context_progress_both(context, lanes, until);
         if (ret != HG_TIMEOUT || until == deadline)
@@ -24089,14 +24252,16 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
  *     wait:  done? --yes--> result
  *            calls queued that may run here? --yes--> run one; done? --> result
  *            time up, having looked once? --yes--> HG_TIMEOUT
- *            role free? --yes--> progress, run completions; again
+ *            role free? --yes--> progress unless something completed
+ *                                already, run completions; again
  *            sleep until done, the role is free, or time is up; again
  *
  * A flag is an atomic bool of whoever waits; this room knows neither calls nor
  * transfers.
  *
  * Locking: a wait that never has to sleep takes no lock. The role is an atomic
- * flag, too. One mutex guards the list of sleepers. Whoever is about to sleep
+ * flag, too. Whoever has it has also what one thread at a time may do: progress
+ * of the context, and the lane DONE of its queue (na_queue_run_alone). One mutex guards the list of sleepers. Whoever is about to sleep
  * counts itself as a sleeper, then looks once more at what it waits for: its
  * flag, the role, queued calls. Whoever changes one of these does so, and then
  * looks whether there are sleepers; only then it takes the mutex, to find whom
@@ -24140,7 +24305,6 @@ HG_PRIVATE bool hg_wait_may_run(void);
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/waker.h" */
-/* #include "na/context.h" */
 /* #include "na/progress.h" */
 
 /* Handlers that may be running inside each other in one thread. */
@@ -24148,6 +24312,10 @@ HG_PRIVATE bool hg_wait_may_run(void);
 
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
+
+/* Rounds of running what completed, calls to oneself for example, without a
+ * look for news of others. */
+#define HG_WAIT_BLIND 16
 
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
@@ -24163,11 +24331,12 @@ struct hg_wait_state {
     _Atomic unsigned sleepers; /* those who sleep, or are about to */
     _Atomic unsigned servers;  /* those of them that run handlers */
     struct na_link waiters;
+    unsigned blind; /* rounds since the last look for news; the driver's */
 };
 
 /* The waits of this process. */
 static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}};
+    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
@@ -24257,11 +24426,12 @@ static bool hg_wait_may_sleep(
 
 /* Sleep until woken, `deadline` or a signal. */
 static hg_return_t hg_wait_sleep(struct hg_context *context,
-    const _Atomic bool *done, bool calls, uint64_t deadline)
+    const _Atomic bool *done, bool calls, uint64_t deadline, bool *looked_p)
 {
     struct hg_wait_waiter waiter;
     hg_return_t ret = HG_SUCCESS;
 
+    *looked_p = true; /* another thread does */
     if (deadline == 0)
         return HG_TIMEOUT;
     waiter.done = done;
@@ -24293,7 +24463,7 @@ static unsigned hg_wait_run_calls(
 
     hg_wait_hand_on(); /* progress goes on without us */
     hg_wait_depth++;
-    n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max, deadline);
+    n = na_queue_run_lane(context->queue, NA_LANE_CALL, max, deadline);
     hg_wait_depth--;
     return n;
 }
@@ -24306,24 +24476,47 @@ static void hg_wait_watch(bool watching)
         atomic_store(&hg_wait_state.watching, watching);
 }
 
-/* Drive for one round: progress, then run what completed. Adds to *events_p.
- * The role is ours, and free on return. */
-static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
-    uint64_t deadline, unsigned *events_p)
+/* Progress, until there is something for this thread or another. */
+static hg_return_t hg_wait_progress(
+    struct hg_context *context, bool calls, uint64_t deadline)
 {
     bool watching;
-    hg_return_t ret;
 
-    assert(atomic_load(&hg_wait_state.driving));
     /* Either we see who sleeps for calls now, or it sees that we do not watch,
      * and pokes us: also if that was so before. */
     hg_wait_watch(calls);
     watching = calls || atomic_load(&hg_wait_state.servers) > 0;
     hg_wait_watch(watching);
-    ret = hg_context_progress(
+    return hg_context_progress(
         context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
-    *events_p += na_context_run(
-        context->na_context, NA_LANES_DONE, HG_WAIT_BATCH, HG_CLOCK_NEVER);
+}
+
+/* Whether to look for news in this round, or run what completed already: that
+ * comes first, but not for ever. The role is ours. */
+static bool hg_wait_is_due(struct hg_context *context)
+{
+    if (na_queue_has(context->queue, NA_LANES_DONE) &&
+        ++hg_wait_state.blind < HG_WAIT_BLIND)
+        return false;
+    hg_wait_state.blind = 0;
+    return true;
+}
+
+/* Drive for one round: progress, if that is due (*looked_p), and run what
+ * completed, which adds to *events_p. The role is ours, and free on return;
+ * with it goes the lane DONE. */
+static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
+    uint64_t deadline, unsigned *events_p, bool *looked_p)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    assert(atomic_load(&hg_wait_state.driving));
+    if (hg_wait_is_due(context)) {
+        ret = hg_wait_progress(context, calls, deadline);
+        *looked_p = true;
+    }
+    *events_p +=
+        na_queue_run_alone(context->queue, NA_LANE_DONE, HG_WAIT_BATCH);
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     atomic_store(&hg_wait_state.driving, false);
@@ -24355,10 +24548,9 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
         if (ret != HG_SUCCESS)
             break;
         if (!atomic_exchange(&hg_wait_state.driving, true))
-            ret = hg_wait_drive(context, calls, deadline, &events);
+            ret = hg_wait_drive(context, calls, deadline, &events, &looked);
         else
-            ret = hg_wait_sleep(context, done, calls, deadline);
-        looked = true;
+            ret = hg_wait_sleep(context, done, calls, deadline, &looked);
     }
     hg_wait_hand_on();
     return ret;
@@ -24578,7 +24770,8 @@ static bool hg_request_claim(
     return atomic_compare_exchange_strong(&request->state, &waiting, state);
 }
 
-/* The call ended: decode, raise the flag. Runs in the driver's thread. */
+/* The call ended: decode, raise the flag, with which the ticket has the
+ * handle's reference. Runs in the driver's thread. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_request_part *request = &handle->request;
@@ -24607,6 +24800,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
     hg_request_t *request_p)
 {
     struct hg_handle *handle;
+    uint64_t number;
     hg_return_t ret;
 
     if (request_p == NULL)
@@ -24623,11 +24817,12 @@ static hg_return_t hg_request_start(struct hg_context *context,
         goto unref_handle;
     }
     handle->request.out_struct = out_struct;
+    number = handle->number;
     atomic_store_explicit(&handle->issued, true, memory_order_relaxed);
     ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
     if (ret != HG_SUCCESS)
         goto take_ticket;
-    *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, handle->number);
+    *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, number);
     return HG_SUCCESS;
 
 take_ticket:
@@ -24833,31 +25028,72 @@ static void hg_request_let_go(struct hg_handle *handle)
     hg_request_delete(handle);
 }
 
-HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
+/* What is left of a request when its handle is back in the pool. */
+struct hg_request_rest {
+    struct na_addr *addr;
+    hg_proc_cb_t proc; /* NULL: nothing is to be released */
+    void *out_struct;
+};
+
+/* Put back a request that ended, as most have when they are freed; the lock is
+ * held. False: it takes longer than that. */
+static bool hg_request_put(
+    struct hg_handle *handle, struct hg_request_rest *rest)
 {
-    struct hg_context *context = hg_layer_enter("HG_Request_free");
+    rest->proc = handle->request.decoded ? handle->rpc.out_proc : NULL;
+    rest->out_struct = handle->request.out_struct;
+    return atomic_load(&handle->request.done) &&
+        hg_handle_unref_locked(handle, &rest->addr);
+}
+
+static void hg_request_end_rest(const struct hg_request_rest *rest)
+{
+    hg_handle_leave_addr(rest->addr);
+    if (rest->proc != NULL)
+        (void) hg_handle_release(rest->proc, rest->out_struct);
+}
+
+/* HG_Request_free, inside the gate. */
+static hg_return_t hg_request_free(
+    struct hg_context *context, hg_request_t request)
+{
+    struct hg_request_rest rest;
     struct hg_handle *handle;
     bool waited_for = false;
+    bool put = false;
 
-    if (context == NULL)
-        return HG_FAULT;
     hg_lock(&context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
         waited_for = hg_request_is_waited_for(&handle->request);
-    if (handle != NULL && !waited_for)
+    if (handle != NULL && !waited_for) {
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
+        put = hg_request_put(handle, &rest);
+    }
     hg_unlock(&context->lock);
+    if (put) {
+        hg_request_end_rest(&rest);
+        return HG_SUCCESS;
+    }
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Request_free");
-        return hg_layer_leave(HG_INVALID_ARG);
+        return HG_INVALID_ARG;
     }
     if (waited_for) {
         hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
-        return hg_layer_leave(HG_BUSY);
+        return HG_BUSY;
     }
     hg_request_let_go(handle);
-    return hg_layer_leave(HG_SUCCESS);
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
+{
+    struct hg_context *context = hg_layer_enter("HG_Request_free");
+
+    if (context == NULL)
+        return HG_FAULT;
+    return hg_layer_leave(hg_request_free(context, request));
 }
 
 /* The next request, which no ticket names from now on; NULL. */
@@ -25733,7 +25969,6 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->requests_sent = atomic_load(&hg_class->requests_sent);
     counters->responses_received = atomic_load(&hg_class->responses_received);
     counters->requests_received = atomic_load(&hg_class->requests_received);
-    counters->responses_sent = atomic_load(&hg_class->responses_sent);
     counters->errors_sent = atomic_load(&hg_class->errors_sent);
     counters->inputs_fetched = atomic_load(&hg_class->inputs_fetched);
     counters->outputs_fetched = atomic_load(&hg_class->outputs_fetched);
@@ -25745,7 +25980,9 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
-    counters->unanswered = hg_handle_unanswered(context);
+    counters->responses_sent = atomic_load(&hg_class->responses_sent) +
+        hg_handle_count_targets(context, true);
+    counters->unanswered = hg_handle_count_targets(context, false);
     counters->fetched_bytes = hg_share_total(&context->share, HG_SHARE_FETCHED);
     counters->held_bytes = hg_share_total(&context->share, HG_SHARE_HELD);
     hg_unlock(&context->lock);

@@ -150,8 +150,8 @@ static hg_return_t hg_context_progress_both(
         uint64_t now;
         hg_return_t ret;
 
-        (void) na_progress(context->layer->context, 0, 0);
-        ret = na_progress(context->na_context, lanes, 0);
+        (void) na_progress_alone(context->layer->context, 0, 0);
+        ret = na_progress_alone(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
             return ret;
         if (deadline == 0)
@@ -178,7 +178,7 @@ HG_PRIVATE hg_return_t hg_context_progress(
         hg_return_t ret;
 
         if (context->layer->context == context->na_context)
-            ret = na_progress(context->na_context, lanes, until);
+            ret = na_progress_alone(context->na_context, lanes, until);
         else
             ret = hg_context_progress_both(context, lanes, until);
         if (ret != HG_TIMEOUT || until == deadline)

@@ -83,8 +83,7 @@ static void hg_forward_run(struct na_completion *done)
 
     assert(handle->state == HG_HANDLE_ENDED);
     hg_overflow_end(handle, &handle->in_large);
-    handle->callback(handle, handle->arg);
-    hg_handle_unref(handle);
+    handle->callback(handle, handle->arg); /* the handle is its now */
 }
 
 /* Tell the result of a call that was taken out. */
@@ -157,7 +156,6 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    hg_handle_ref_alone(handle); /* until the callback ran */
     /* The call begins: from now on anything may end it. A peer that died before
      * that fails the send: who buries it marks it first, then looks at states,
      * and we look at the mark after that. */
@@ -172,10 +170,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
-    if (ret != HG_SUCCESS) {
+    if (ret != HG_SUCCESS)
         hg_overflow_end(handle, &handle->in_large);
-        hg_handle_unref(handle);
-    }
     return ret;
 }
 

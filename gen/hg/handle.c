@@ -92,12 +92,10 @@ static void hg_handle_trim(struct hg_buf *buf)
         hg_buf_fini(buf);
 }
 
-/* Forget arguments outside of messages, if there were any. */
+/* Forget arguments outside of messages. */
 static void hg_handle_clear_large(struct hg_overflow *large)
 {
     assert(large->mem == NULL && large->remote == NULL && large->share == 0);
-    if (HG_LIKELY(large->fetched == NULL))
-        return;
     hg_mem_free(large->data);
     memset(large, 0, sizeof(*large));
 }
@@ -114,8 +112,10 @@ static void hg_handle_delete(struct hg_handle *handle)
 static void hg_handle_clear(struct hg_handle *handle)
 {
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
-    hg_handle_clear_large(&handle->in_large);
-    hg_handle_clear_large(&handle->out_large);
+    if (HG_UNLIKELY(handle->large)) {
+        hg_handle_clear_large(&handle->in_large);
+        hg_handle_clear_large(&handle->out_large);
+    }
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     memset(&handle->target, 0,
@@ -138,8 +138,10 @@ static bool hg_handle_put(struct hg_handle *handle)
         context->in_flight--;
         hg_handle_count_locked(&context->hg_class->requests_sent, -1);
     }
+    if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
+        HG_HANDLE_ANSWERED)
+        hg_handle_count_locked(&context->hg_class->responses_sent, 1);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
-    atomic_store_explicit(&handle->freed, false, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
     if (context->pool_count >= HG_HANDLE_POOL_MAX)
@@ -147,12 +149,6 @@ static bool hg_handle_put(struct hg_handle *handle)
     hg_list_push(&context->pool, &handle->link);
     context->pool_count++;
     return true;
-}
-
-HG_PRIVATE void hg_handle_ref_alone(struct hg_handle *handle)
-{
-    assert(atomic_load(&handle->refs) == 1);
-    atomic_store_explicit(&handle->refs, 2, memory_order_relaxed);
 }
 
 /* Whether the reference that is given back is the last one. The only one need
@@ -168,30 +164,95 @@ static bool hg_handle_is_last(struct hg_handle *handle)
     return before == 1;
 }
 
-HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
+/* Nobody has a reference any more. */
+static void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
+    struct na_addr *addr = handle->addr;
     bool kept;
 
-    if (!hg_handle_is_last(handle))
-        return;
     hg_handle_discount(handle);
-    if (handle->addr != NULL)
-        na_addr_unref(handle->addr);
     hg_handle_clear(handle);
     hg_lock(&context->lock);
     kept = hg_handle_put(handle);
     hg_unlock(&context->lock);
+    hg_handle_leave_addr(addr);
     if (!kept)
         hg_handle_delete(handle);
+}
+
+HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
+{
+    if (hg_handle_is_last(handle))
+        hg_handle_end(handle);
+}
+
+HG_PRIVATE bool hg_handle_unref_locked(
+    struct hg_handle *handle, struct na_addr **addr_p)
+{
+    if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
+        handle->large || handle->counted ||
+        handle->in.capacity > HG_HANDLE_BUF_MAX ||
+        handle->out.capacity > HG_HANDLE_BUF_MAX ||
+        handle->context->pool_count >= HG_HANDLE_POOL_MAX)
+        return false;
+    *addr_p = handle->addr;
+    hg_handle_clear(handle);
+    (void) hg_handle_put(handle);
+    return true;
+}
+
+HG_PRIVATE void hg_handle_give(struct hg_handle *handle)
+{
+    assert(atomic_load(&handle->refs) == 1);
+    atomic_store_explicit(
+        &handle->refs, HG_HANDLE_GIVEN | 1, memory_order_relaxed);
+}
+
+HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
+{
+    uint32_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
+    uint32_t after;
+
+    do {
+        if ((before & HG_HANDLE_GIVEN) == 0)
+            return false;
+        after = before - HG_HANDLE_GIVEN + (keep ? 1 : 0);
+    } while (!atomic_compare_exchange_weak_explicit(&handle->refs, &before,
+        after, memory_order_acq_rel, memory_order_relaxed));
+    if (after == 0)
+        hg_handle_end(handle);
+    return true;
 }
 
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr)
 {
     assert(handle->addr == NULL);
-    na_addr_ref(addr);
+    if (!addr->self)
+        na_addr_ref(addr);
     handle->addr = addr;
+}
+
+HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr)
+{
+    if (addr != NULL && !addr->self)
+        na_addr_unref(addr);
+}
+
+HG_PRIVATE unsigned hg_handle_count_targets(
+    struct hg_context *context, bool answered)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next)
+        count += answered ==
+            (atomic_load(
+                 &HG_CONTAINER_OF(link, struct hg_handle, link)->state) ==
+                HG_HANDLE_ANSWERED);
+    return count;
 }
 
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)

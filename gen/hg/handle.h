@@ -40,6 +40,10 @@
 struct hg_bulk_layer;
 struct hg_context;
 
+/* The application's reference, among the others: who gives it back gives it
+ * back once. */
+#define HG_HANDLE_GIVEN 0x80000000u
+
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
     HG_HANDLE_SENT,     /* origin: waits for the answer */
@@ -97,15 +101,15 @@ struct hg_handle {
     struct na_link link;       /* in flight or unanswered; the pool */
     struct na_link unsaid;     /* its control message has to wait for memory */
     struct hg_context *context;
-    _Atomic uint32_t refs;
+    _Atomic uint32_t refs; /* the application's is HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
-    _Atomic bool freed; /* target: the application let go */
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
     uint64_t number;     /* origin: its place among sequences; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
+    bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
@@ -142,12 +146,12 @@ struct hg_class {
     struct hg_options options; /* defaults filled in */
     struct hg_registry registry;
     uint64_t trace_base; /* a sequence and this are a trace id */
-    /* Counters, by the members of struct hg_counters. The first three are
+    /* Counters, by the members of struct hg_counters. The first four are
      * written under the context's lock. */
     _Atomic uint64_t requests_sent; /* or about to be */
     _Atomic uint64_t responses_received;
     _Atomic uint64_t requests_received;
-    _Atomic uint64_t responses_sent; /* refusals and other codes, too */
+    _Atomic uint64_t responses_sent; /* refusals, too, of handles put back */
     _Atomic uint64_t errors_sent;
     _Atomic uint64_t inputs_fetched;
     _Atomic uint64_t outputs_fetched;
@@ -174,7 +178,6 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    uint64_t admitted;        /* calls to us since the beginning */
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
     _Atomic bool closing;     /* refuses what arrives */
@@ -196,11 +199,9 @@ static inline void hg_handle_count_locked(_Atomic uint64_t *counter, int change)
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
 
-/* Calls to us without an answer; the lock is held. */
-static inline uint64_t hg_handle_unanswered(const struct hg_context *context)
-{
-    return context->admitted - atomic_load(&context->hg_class->responses_sent);
-}
+/* Calls to us that are there, answered or not; the lock is held. */
+HG_PRIVATE unsigned hg_handle_count_targets(
+    struct hg_context *context, bool answered);
 
 /* Put the reserve into the pool: handles kept for those who call when there is
  * no memory left, to be told so. HG_NOMEM (logged). */
@@ -212,14 +213,25 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
-/* The same for a handle that has one, which is the caller's. */
-HG_PRIVATE void hg_handle_ref_alone(struct hg_handle *handle);
 /* The last reference takes it off its list and gives its sequence back. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
+/* The same for the only reference, where the lock is held and nothing has to be
+ * freed: *addr_p is the caller's then, to let go of without the lock
+ * (hg_handle_leave_addr). False: nothing was done. */
+HG_PRIVATE bool hg_handle_unref_locked(
+    struct hg_handle *handle, struct na_addr **addr_p);
 
-/* Set the peer; takes a reference of the address. */
+/* The application gets a reference, of a handle whose only one is the caller's,
+ * and gives it back: with `keep` the caller has it instead. False: it has none;
+ * of who tries at a time one gets true. */
+HG_PRIVATE void hg_handle_give(struct hg_handle *handle);
+HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep);
+
+/* Set the peer; takes a reference of the address, which hg_handle_leave_addr
+ * gives back (NULL: nothing). Our own stays for as long as its class does. */
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr);
+HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr);
 
 /* Release the pool. Every handle is back. */
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
@@ -255,6 +267,13 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
  * HG_NOMEM (logged). The lock is held. */
 HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_handle *handle, uint64_t when);
+
+/* Whether the application has its reference. */
+static inline bool hg_handle_is_given(const struct hg_handle *handle)
+{
+    return (atomic_load_explicit(&handle->refs, memory_order_acquire) &
+               HG_HANDLE_GIVEN) != 0;
+}
 
 static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 {

@@ -300,7 +300,6 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->requests_sent = atomic_load(&hg_class->requests_sent);
     counters->responses_received = atomic_load(&hg_class->responses_received);
     counters->requests_received = atomic_load(&hg_class->requests_received);
-    counters->responses_sent = atomic_load(&hg_class->responses_sent);
     counters->errors_sent = atomic_load(&hg_class->errors_sent);
     counters->inputs_fetched = atomic_load(&hg_class->inputs_fetched);
     counters->outputs_fetched = atomic_load(&hg_class->outputs_fetched);
@@ -312,7 +311,9 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
-    counters->unanswered = hg_handle_unanswered(context);
+    counters->responses_sent = atomic_load(&hg_class->responses_sent) +
+        hg_handle_count_targets(context, true);
+    counters->unanswered = hg_handle_count_targets(context, false);
     counters->fetched_bytes = hg_share_total(&context->share, HG_SHARE_FETCHED);
     counters->held_bytes = hg_share_total(&context->share, HG_SHARE_HELD);
     hg_unlock(&context->lock);

@@ -90,6 +90,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     /* Room first: what is exposed must not move afterwards. The memory
      * handle's size does not depend on the address. */
     total = args_end + header_size + HG_OVERFLOW_FIXED + NA_MAX_ADDR_LEN;
+    handle->large = true;
     ret = hg_buf_reserve(buf, total, total);
     if (ret == HG_SUCCESS)
         ret = hg_overflow_take_share(handle, large, args->size);
@@ -142,16 +143,9 @@ static void hg_overflow_free_mem(struct na_mem_handle **mem_p)
     *mem_p = NULL;
 }
 
-HG_PRIVATE void hg_overflow_end(
+HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large)
 {
-    /* What is offered has memory, or a share at least; what is fetched, a
-     * source or whom to tell. Most calls have nothing. */
-    if (HG_LIKELY(large->mem == NULL && large->share == 0 &&
-            large->remote == NULL && large->fetched == NULL)) {
-        assert(large->data == NULL);
-        return;
-    }
     if (large->mem != NULL) {
         /* What was offered lies where the handle encodes. */
         struct hg_buf *buf =
@@ -345,6 +339,7 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     uint64_t args_size;
     uint32_t mem_size;
 
+    handle->large = true;
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);

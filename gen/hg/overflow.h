@@ -52,8 +52,14 @@ HG_PRIVATE uint64_t hg_overflow_held_id(
 /* Withdraw or free everything; nothing when there is nothing. A fetch must
  * have ended. What a slow peer is at still goes later, with the buffer that the
  * handle encoded into; see na_emul_withdraw. */
-HG_PRIVATE void hg_overflow_end(
+HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large);
+static inline void hg_overflow_end(
+    struct hg_handle *handle, struct hg_overflow *large)
+{
+    if (HG_UNLIKELY(handle->large))
+        hg_overflow_end_large(handle, large);
+}
 
 /* Ask a fetch to end early. */
 HG_PRIVATE void hg_overflow_cancel(

@@ -35,7 +35,8 @@ static bool hg_request_claim(
     return atomic_compare_exchange_strong(&request->state, &waiting, state);
 }
 
-/* The call ended: decode, raise the flag. Runs in the driver's thread. */
+/* The call ended: decode, raise the flag, with which the ticket has the
+ * handle's reference. Runs in the driver's thread. */
 static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_request_part *request = &handle->request;
@@ -64,6 +65,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
     hg_request_t *request_p)
 {
     struct hg_handle *handle;
+    uint64_t number;
     hg_return_t ret;
 
     if (request_p == NULL)
@@ -80,11 +82,12 @@ static hg_return_t hg_request_start(struct hg_context *context,
         goto unref_handle;
     }
     handle->request.out_struct = out_struct;
+    number = handle->number;
     atomic_store_explicit(&handle->issued, true, memory_order_relaxed);
     ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
     if (ret != HG_SUCCESS)
         goto take_ticket;
-    *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, handle->number);
+    *request_p = (hg_request_t) hg_ticket_of(hg_request_salt, number);
     return HG_SUCCESS;
 
 take_ticket:
@@ -290,31 +293,72 @@ static void hg_request_let_go(struct hg_handle *handle)
     hg_request_delete(handle);
 }
 
-HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
+/* What is left of a request when its handle is back in the pool. */
+struct hg_request_rest {
+    struct na_addr *addr;
+    hg_proc_cb_t proc; /* NULL: nothing is to be released */
+    void *out_struct;
+};
+
+/* Put back a request that ended, as most have when they are freed; the lock is
+ * held. False: it takes longer than that. */
+static bool hg_request_put(
+    struct hg_handle *handle, struct hg_request_rest *rest)
 {
-    struct hg_context *context = hg_layer_enter("HG_Request_free");
+    rest->proc = handle->request.decoded ? handle->rpc.out_proc : NULL;
+    rest->out_struct = handle->request.out_struct;
+    return atomic_load(&handle->request.done) &&
+        hg_handle_unref_locked(handle, &rest->addr);
+}
+
+static void hg_request_end_rest(const struct hg_request_rest *rest)
+{
+    hg_handle_leave_addr(rest->addr);
+    if (rest->proc != NULL)
+        (void) hg_handle_release(rest->proc, rest->out_struct);
+}
+
+/* HG_Request_free, inside the gate. */
+static hg_return_t hg_request_free(
+    struct hg_context *context, hg_request_t request)
+{
+    struct hg_request_rest rest;
     struct hg_handle *handle;
     bool waited_for = false;
+    bool put = false;
 
-    if (context == NULL)
-        return HG_FAULT;
     hg_lock(&context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
         waited_for = hg_request_is_waited_for(&handle->request);
-    if (handle != NULL && !waited_for)
+    if (handle != NULL && !waited_for) {
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
+        put = hg_request_put(handle, &rest);
+    }
     hg_unlock(&context->lock);
+    if (put) {
+        hg_request_end_rest(&rest);
+        return HG_SUCCESS;
+    }
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Request_free");
-        return hg_layer_leave(HG_INVALID_ARG);
+        return HG_INVALID_ARG;
     }
     if (waited_for) {
         hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
-        return hg_layer_leave(HG_BUSY);
+        return HG_BUSY;
     }
     hg_request_let_go(handle);
-    return hg_layer_leave(HG_SUCCESS);
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Request_free(hg_request_t request)
+{
+    struct hg_context *context = hg_layer_enter("HG_Request_free");
+
+    if (context == NULL)
+        return HG_FAULT;
+    return hg_layer_leave(hg_request_free(context, request));
 }
 
 /* The next request, which no ticket names from now on; NULL. */

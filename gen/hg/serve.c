@@ -133,8 +133,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         admitted = hg_serve_admit(handle, refused);
     }
     if (admitted) {
-        hg_handle_ref_alone(handle);
-        context->admitted++;
+        hg_handle_give(handle);
         if (!refused)
             hg_handle_count_locked(&context->hg_class->requests_received, 1);
         atomic_store_explicit(
@@ -234,7 +233,6 @@ static hg_return_t hg_serve_take(struct hg_handle *handle)
     }
     if (handle->addr->self) /* nothing is sent */
         hg_handle_discount(handle);
-    hg_handle_count(&handle->context->hg_class->responses_sent);
     return HG_SUCCESS;
 }
 
@@ -368,21 +366,30 @@ static bool hg_serve_is_given(struct hg_handle *handle)
     enum hg_handle_state state = atomic_load(&handle->state);
 
     return (state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED) &&
-        !atomic_load(&handle->freed);
+        hg_handle_is_given(handle);
 }
 
-HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
+/* The application lets go of a handle with something left to do. */
+static void hg_serve_free_rest(struct hg_handle *handle)
 {
-    /* One that is back in the pool has another state. One that serves another
-     * call by now is not told from it: that call is ended. */
-    if (!hg_serve_is_given(handle) || atomic_exchange(&handle->freed, true)) {
-        hg_log_error("rpc", "a handle was freed twice");
-        return HG_INVALID_ARG;
-    }
     if (!hg_serve_is_answered(handle))
         (void) hg_serve_respond(handle, HG_CANCELED, NULL);
     hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
+}
+
+HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
+{
+    bool rest = handle->large || !hg_serve_is_answered(handle);
+
+    /* One that is back in the pool has another state. One that serves another
+     * call by now is not told from it: that call is ended. */
+    if (!hg_serve_is_given(handle) || !hg_handle_take_back(handle, rest)) {
+        hg_log_error("rpc", "a handle was freed twice");
+        return HG_INVALID_ARG;
+    }
+    if (rest)
+        hg_serve_free_rest(handle);
     return HG_SUCCESS;
 }
 

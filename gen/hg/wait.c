@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/waker.h"
-#include "na/context.h"
 #include "na/progress.h"
 
 /* Handlers that may be running inside each other in one thread. */
@@ -13,6 +12,10 @@
 
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
+
+/* Rounds of running what completed, calls to oneself for example, without a
+ * look for news of others. */
+#define HG_WAIT_BLIND 16
 
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
@@ -28,11 +31,12 @@ struct hg_wait_state {
     _Atomic unsigned sleepers; /* those who sleep, or are about to */
     _Atomic unsigned servers;  /* those of them that run handlers */
     struct na_link waiters;
+    unsigned blind; /* rounds since the last look for news; the driver's */
 };
 
 /* The waits of this process. */
 static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}};
+    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
@@ -122,11 +126,12 @@ static bool hg_wait_may_sleep(
 
 /* Sleep until woken, `deadline` or a signal. */
 static hg_return_t hg_wait_sleep(struct hg_context *context,
-    const _Atomic bool *done, bool calls, uint64_t deadline)
+    const _Atomic bool *done, bool calls, uint64_t deadline, bool *looked_p)
 {
     struct hg_wait_waiter waiter;
     hg_return_t ret = HG_SUCCESS;
 
+    *looked_p = true; /* another thread does */
     if (deadline == 0)
         return HG_TIMEOUT;
     waiter.done = done;
@@ -158,7 +163,7 @@ static unsigned hg_wait_run_calls(
 
     hg_wait_hand_on(); /* progress goes on without us */
     hg_wait_depth++;
-    n = na_context_run(context->na_context, 1u << NA_LANE_CALL, max, deadline);
+    n = na_queue_run_lane(context->queue, NA_LANE_CALL, max, deadline);
     hg_wait_depth--;
     return n;
 }
@@ -171,24 +176,47 @@ static void hg_wait_watch(bool watching)
         atomic_store(&hg_wait_state.watching, watching);
 }
 
-/* Drive for one round: progress, then run what completed. Adds to *events_p.
- * The role is ours, and free on return. */
-static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
-    uint64_t deadline, unsigned *events_p)
+/* Progress, until there is something for this thread or another. */
+static hg_return_t hg_wait_progress(
+    struct hg_context *context, bool calls, uint64_t deadline)
 {
     bool watching;
-    hg_return_t ret;
 
-    assert(atomic_load(&hg_wait_state.driving));
     /* Either we see who sleeps for calls now, or it sees that we do not watch,
      * and pokes us: also if that was so before. */
     hg_wait_watch(calls);
     watching = calls || atomic_load(&hg_wait_state.servers) > 0;
     hg_wait_watch(watching);
-    ret = hg_context_progress(
+    return hg_context_progress(
         context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
-    *events_p += na_context_run(
-        context->na_context, NA_LANES_DONE, HG_WAIT_BATCH, HG_CLOCK_NEVER);
+}
+
+/* Whether to look for news in this round, or run what completed already: that
+ * comes first, but not for ever. The role is ours. */
+static bool hg_wait_is_due(struct hg_context *context)
+{
+    if (na_queue_has(context->queue, NA_LANES_DONE) &&
+        ++hg_wait_state.blind < HG_WAIT_BLIND)
+        return false;
+    hg_wait_state.blind = 0;
+    return true;
+}
+
+/* Drive for one round: progress, if that is due (*looked_p), and run what
+ * completed, which adds to *events_p. The role is ours, and free on return;
+ * with it goes the lane DONE. */
+static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
+    uint64_t deadline, unsigned *events_p, bool *looked_p)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    assert(atomic_load(&hg_wait_state.driving));
+    if (hg_wait_is_due(context)) {
+        ret = hg_wait_progress(context, calls, deadline);
+        *looked_p = true;
+    }
+    *events_p +=
+        na_queue_run_alone(context->queue, NA_LANE_DONE, HG_WAIT_BATCH);
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     atomic_store(&hg_wait_state.driving, false);
@@ -220,10 +248,9 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
         if (ret != HG_SUCCESS)
             break;
         if (!atomic_exchange(&hg_wait_state.driving, true))
-            ret = hg_wait_drive(context, calls, deadline, &events);
+            ret = hg_wait_drive(context, calls, deadline, &events, &looked);
         else
-            ret = hg_wait_sleep(context, done, calls, deadline);
-        looked = true;
+            ret = hg_wait_sleep(context, done, calls, deadline, &looked);
     }
     hg_wait_hand_on();
     return ret;

@@ -11,14 +11,16 @@
  *     wait:  done? --yes--> result
  *            calls queued that may run here? --yes--> run one; done? --> result
  *            time up, having looked once? --yes--> HG_TIMEOUT
- *            role free? --yes--> progress, run completions; again
+ *            role free? --yes--> progress unless something completed
+ *                                already, run completions; again
  *            sleep until done, the role is free, or time is up; again
  *
  * A flag is an atomic bool of whoever waits; this room knows neither calls nor
  * transfers.
  *
  * Locking: a wait that never has to sleep takes no lock. The role is an atomic
- * flag, too. One mutex guards the list of sleepers. Whoever is about to sleep
+ * flag, too. Whoever has it has also what one thread at a time may do: progress
+ * of the context, and the lane DONE of its queue (na_queue_run_alone). One mutex guards the list of sleepers. Whoever is about to sleep
  * counts itself as a sleeper, then looks once more at what it waits for: its
  * flag, the role, queued calls. Whoever changes one of these does so, and then
  * looks whether there are sleepers; only then it takes the mutex, to find whom

@@ -95,24 +95,34 @@ static bool na_progress_enter(struct na_context_core *context, unsigned lanes,
     return true;
 }
 
-static void na_progress_leave(struct na_context_core *context)
+/* Wake whoever found the transport taken. Between that it was, and this, lies
+ * something sequentially consistent. */
+static void na_progress_let_in(struct na_class_core *core)
 {
-    struct na_class_core *core = na_class_core_of(context->pub.na_class);
-
-    assert(atomic_load(&context->progressing));
-    atomic_store(&context->progressing, false);
-    na_queue_wake(&context->queue);
     if (atomic_load(&core->poll_skipped) != 0 &&
         atomic_exchange(&core->poll_skipped, 0) != 0)
         na_progress_wake(&core->pub);
+}
+
+static void na_progress_leave(struct na_context_core *context)
+{
+    assert(atomic_load(&context->progressing));
+    atomic_store(&context->progressing, false);
+    na_queue_wake(&context->queue);
+    na_progress_let_in(na_class_core_of(context->pub.na_class));
+}
+
+/* Whether contexts share the transport's progress. */
+static bool na_progress_is_shared(const struct na_class_core *core)
+{
+    return (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
 }
 
 /* Poll the transport. False: another context's thread is inside. */
 static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
-    bool shared =
-        (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
+    bool shared = na_progress_is_shared(core);
 
     if (shared && pthread_mutex_trylock(&core->poll_lock) != 0) {
         /* Who is inside looks at this mark when it leaves; if it left before
@@ -335,6 +345,25 @@ HG_PRIVATE na_return_t na_progress(
         return ret;
     ret = na_progress_run(core, lanes, deadline);
     na_progress_leave(core);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_progress_alone(
+    struct na_context *context, unsigned lanes, uint64_t deadline)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    na_return_t ret;
+
+    if (na_class_is_forked(context->na_class))
+        return NA_FAULT;
+    assert(core->own && atomic_load(&core->queue.waiters) == 0);
+    if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
+        na_progress_disarm(core);
+    ret = na_progress_run(core, lanes, deadline);
+    if (na_progress_is_shared(na_class_core_of(context->na_class))) {
+        atomic_thread_fence(memory_order_seq_cst); /* as if a role was left */
+        na_progress_let_in(na_class_core_of(context->na_class));
+    }
     return ret;
 }
 

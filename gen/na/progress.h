@@ -10,10 +10,11 @@
  *
  * Locking: one thread at a time has a context's progress role, an atomic flag.
  * Who finds it taken waits as for an entry of the queue, and who leaves it
- * looks for waiters after that (queue.h): no lock where nobody waits. For
- * transports whose contexts share progress, poll_lock lets one thread into
- * poll; who finds it taken sleeps on its waker and is rung when the other
- * leaves.
+ * looks for waiters after that (queue.h): no lock where nobody waits. Whoever
+ * has a context of the library's own, with a role of its own around progress,
+ * does without this one. For transports whose contexts share progress,
+ * poll_lock lets one thread into poll; who finds it taken sleeps on its waker
+ * and is rung when the other leaves.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H
@@ -24,6 +25,11 @@
  * `deadline` passes (NA_TIMEOUT, after at least one turn) or a signal comes
  * (NA_INTR). */
 HG_PRIVATE na_return_t na_progress(
+    struct na_context *context, unsigned lanes, uint64_t deadline);
+
+/* The same for one of the library's own contexts, where the caller's role keeps
+ * others away. */
+HG_PRIVATE na_return_t na_progress_alone(
     struct na_context *context, unsigned lanes, uint64_t deadline);
 
 /* Make the thread that progresses a context, or the next one that does,

@@ -52,7 +52,8 @@ HG_PRIVATE void na_queue_push(
     hg_waker_ring_after(&queue->waker);
 }
 
-/* The stack of a lane whose list is empty, turned over. The lock is held. */
+/* The stack of a lane whose list is empty, turned over. The lock is held, or
+ * the lane one's own. */
 static struct na_completion *na_queue_turn(
     struct na_queue *queue, unsigned lane)
 {
@@ -73,7 +74,8 @@ static struct na_completion *na_queue_turn(
     return first;
 }
 
-/* The first entry of a lane, taken off; NULL. The lock is held. */
+/* The first entry of a lane, taken off; NULL. The lock is held, or the lane
+ * one's own. */
 static struct na_completion *na_queue_pop(struct na_queue *queue, unsigned lane)
 {
     struct na_completion *entry =
@@ -129,10 +131,40 @@ HG_PRIVATE unsigned na_queue_run(
     return n;
 }
 
+HG_PRIVATE unsigned na_queue_run_lane(
+    struct na_queue *queue, enum na_lane lane, unsigned max, uint64_t deadline)
+{
+    struct na_completion *entry;
+    unsigned n = 0;
+
+    while (n < max && (n == 0 || !hg_clock_is_past(deadline))) {
+        hg_lock(&queue->lock);
+        entry = na_queue_pop(queue, lane);
+        hg_unlock(&queue->lock);
+        if (entry == NULL)
+            break;
+        entry->run(entry);
+        n++;
+    }
+    return n;
+}
+
+HG_PRIVATE unsigned na_queue_run_alone(
+    struct na_queue *queue, enum na_lane lane, unsigned max)
+{
+    struct na_completion *entry;
+    unsigned n = 0;
+
+    while (n < max && (entry = na_queue_pop(queue, lane)) != NULL) {
+        entry->run(entry);
+        n++;
+    }
+    return n;
+}
+
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
-    return na_queue_run(
-        queue, 1u << NA_LANE_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
+    return na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
 }
 
 HG_PRIVATE void na_queue_wake(struct na_queue *queue)

@@ -10,7 +10,9 @@
  *
  * A lane has two ends. What is pushed goes on a stack, by one exchange and
  * without a lock, so that who completes never waits for who runs. Who runs
- * takes one entry at a time off a list, under the lock; once the list is empty
+ * takes one entry at a time off a list, under the lock, or without it from a
+ * lane that is its own: where one thread at a time runs a lane, and knows that
+ * by a role, whoever has the role has the list. Once the list is empty
  * the whole stack, turned over, becomes the list. So entries keep their order,
  * and nobody keeps more than the one it runs from the others. While a stack is
  * being turned a mark stands for its list, so that who looks at the stack, then
@@ -42,7 +44,7 @@ enum na_lane {
 struct na_queue {
     pthread_mutex_t lock;
     _Atomic(struct na_completion *) pushed[NA_LANE_MAX]; /* latest first */
-    /* Older ones, in order, or a mark; written under lock. */
+    /* Older ones, in order, or a mark; written under lock, or alone. */
     _Atomic(struct na_completion *) head[NA_LANE_MAX];
     _Atomic uint32_t waiters; /* threads in na_queue_wait; written under lock */
     _Atomic uint32_t taken;   /* entries, to be run; written under lock */
@@ -58,14 +60,24 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* Run every entry that stands in the internal lane, and what these add. The
- * number run. Without a lock held. */
+/* Run every entry that stands in the internal lane, and what these add; that
+ * lane is its own: the caller has the role of progress. The number run. Without
+ * a lock held. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
  * `deadline` is there; the number run. Without a lock held. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
+
+/* The same for one lane, where nobody asks whether an entry is being run. */
+HG_PRIVATE unsigned na_queue_run_lane(
+    struct na_queue *queue, enum na_lane lane, unsigned max, uint64_t deadline);
+
+/* The same for a lane that is the caller's own, by a role that all who run it
+ * take. At most `max`. */
+HG_PRIVATE unsigned na_queue_run_alone(
+    struct na_queue *queue, enum na_lane lane, unsigned max);
 
 /* Whether an entry is being run. */
 static inline bool na_queue_is_running(struct na_queue *queue)

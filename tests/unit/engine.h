@@ -243,17 +243,21 @@ static inline void engine_forget(struct engine_call *call)
 /* As HG_Request_free does in flight: take it back, let go, hear no more. */
 static inline void engine_ignore(struct hg_handle *handle, void *arg)
 {
-    (void) handle;
     (void) arg;
+    hg_handle_unref(handle);
 }
 
 static inline void engine_abandon(struct engine_call *call)
 {
+    if (call->ends > 0) {
+        engine_forget(call);
+        return;
+    }
     hg_lock(&call->handle->context->lock);
     call->handle->callback = engine_ignore;
     hg_unlock(&call->handle->context->lock);
     (void) hg_forward_cancel(call->handle);
-    engine_forget(call);
+    call->handle = NULL;
 }
 
 /* The decoded output of a call that ended well; freed with blob_proc. */
@@ -273,7 +277,7 @@ static inline void engine_check_empty(struct engine *engine)
         HG_CHECK_EQ_INT(contexts[i]->live, 0);
         HG_CHECK_EQ_INT(contexts[i]->sending, 0);
         HG_CHECK_EQ_INT(contexts[i]->in_flight, 0);
-        HG_CHECK_EQ_U64(hg_handle_unanswered(contexts[i]), 0);
+        HG_CHECK_EQ_U64(hg_handle_count_targets(contexts[i], false), 0);
         HG_CHECK_EQ_INT(contexts[i]->sequences.count, 0);
         HG_CHECK_EQ_INT(contexts[i]->held.count, 0);
         HG_CHECK_EQ_INT(contexts[i]->deadline.count, 0);

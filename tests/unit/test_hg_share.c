@@ -270,7 +270,7 @@ HG_TEST(share_holds_against_inputs_that_never_come)
      * much is taken. */
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), taken);
     HG_CHECK_EQ_U64(share_room(&siege), taken);
-    HG_CHECK_EQ_U64(hg_handle_unanswered(context), 10);
+    HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 10);
     HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 0);
     share_good_call(&siege, siege.echo, 10);
     share_good_call(&siege, siege.echo, SHARE_LARGE);
@@ -307,7 +307,7 @@ HG_TEST(share_of_inputs_that_never_come_is_given_back)
     for (i = 0; i < 12; i++)
         share_attack(&siege, siege.echo, 10000);
     share_turn(&siege, 5);
-    while (hg_handle_unanswered(context) > 0) {
+    while (hg_handle_count_targets(context, false) > 0) {
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(30));
         (void) na_context_run(
@@ -424,7 +424,7 @@ HG_TEST(share_counts_calls_until_their_answer_left)
     loop_set_tap(share_tap, &fate);
     share_attack(&siege, siege.echo, 0);
     share_turn(&siege, 3);
-    HG_CHECK_EQ_U64(hg_handle_unanswered(context), 0);
+    HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 0);
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 1);
     loop_unstick();
     share_turn(&siege, 3);
