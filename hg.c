@@ -2610,7 +2610,8 @@ __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
 {
     uint64_t state = ~crc;
 
-    for (; size >= 64; size -= 64, p += 64) {
+    /* Nine words: the headers of messages have them. */
+    for (; size >= 72; size -= 72, p += 72) {
         state = _mm_crc32_u64(state, hg_wire_load64(p));
         state = _mm_crc32_u64(state, hg_wire_load64(p + 8));
         state = _mm_crc32_u64(state, hg_wire_load64(p + 16));
@@ -2619,6 +2620,7 @@ __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
         state = _mm_crc32_u64(state, hg_wire_load64(p + 40));
         state = _mm_crc32_u64(state, hg_wire_load64(p + 48));
         state = _mm_crc32_u64(state, hg_wire_load64(p + 56));
+        state = _mm_crc32_u64(state, hg_wire_load64(p + 64));
     }
     for (; size >= 8; size -= 8, p += 8)
         state = _mm_crc32_u64(state, hg_wire_load64(p));
@@ -21817,8 +21819,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(
     hg_return_t ret;
 
     hg_proc_init_decode(&proc, args->data, args->size);
-    hg_proc_set_subject(
-        &proc, hg_handle_function(handle), hg_handle_peer(handle));
+    hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     ret = hg_proc_verify(&proc, args->crc);
     if (ret != HG_SUCCESS)
         return ret;
@@ -21848,8 +21849,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
         HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
-    hg_proc_set_subject(
-        &proc, hg_handle_function(handle), hg_handle_peer(handle));
+    hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     if (ret == HG_SUCCESS && proc_cb != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
@@ -24313,8 +24313,7 @@ HG_PRIVATE bool hg_wait_may_run(void);
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
 
-/* Rounds of running what completed, calls to oneself for example, without a
- * look for news of others. */
+/* Waits that end without a look for news of others, one after the other. */
 #define HG_WAIT_BLIND 16
 
 /* What a thread sleeps on, unless it drives. */
@@ -24426,12 +24425,11 @@ static bool hg_wait_may_sleep(
 
 /* Sleep until woken, `deadline` or a signal. */
 static hg_return_t hg_wait_sleep(struct hg_context *context,
-    const _Atomic bool *done, bool calls, uint64_t deadline, bool *looked_p)
+    const _Atomic bool *done, bool calls, uint64_t deadline)
 {
     struct hg_wait_waiter waiter;
     hg_return_t ret = HG_SUCCESS;
 
-    *looked_p = true; /* another thread does */
     if (deadline == 0)
         return HG_TIMEOUT;
     waiter.done = done;
@@ -24491,32 +24489,48 @@ static hg_return_t hg_wait_progress(
         context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
 }
 
-/* Whether to look for news in this round, or run what completed already: that
- * comes first, but not for ever. The role is ours. */
-static bool hg_wait_is_due(struct hg_context *context)
+/* Whether a wait has what it waits for: its flag, or without one any event. */
+static bool hg_wait_is_over(const _Atomic bool *done, unsigned events)
 {
-    if (na_queue_has(context->queue, NA_LANES_DONE) &&
-        ++hg_wait_state.blind < HG_WAIT_BLIND)
-        return false;
-    hg_wait_state.blind = 0;
-    return true;
+    return done != NULL ? atomic_load(done) : events > 0;
 }
 
-/* Drive for one round: progress, if that is due (*looked_p), and run what
- * completed, which adds to *events_p. The role is ours, and free on return;
- * with it goes the lane DONE. */
-static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
-    uint64_t deadline, unsigned *events_p, bool *looked_p)
+/* Run what completed; the number run. The role is ours, and with it the lane
+ * DONE. */
+static unsigned hg_wait_run_done(struct hg_context *context)
+{
+    return na_queue_run_alone(context->queue, NA_LANE_DONE, HG_WAIT_BATCH);
+}
+
+/* Run what completed already, as calls to oneself have; whether the wait is
+ * over with that, without a look for news of others: not for ever. The role is
+ * ours. */
+static bool hg_wait_need_not_look(
+    struct hg_context *context, const _Atomic bool *done, unsigned *events_p)
+{
+    if (!na_queue_has(context->queue, NA_LANES_DONE))
+        return false;
+    *events_p += hg_wait_run_done(context);
+    return hg_wait_is_over(done, *events_p) &&
+        ++hg_wait_state.blind < HG_WAIT_BLIND;
+}
+
+/* Drive for one round: progress, then run what completed, which adds to
+ * *events_p. The role is ours, and free on return. */
+static hg_return_t hg_wait_drive(struct hg_context *context,
+    const _Atomic bool *done, bool calls, uint64_t deadline, unsigned *events_p)
 {
     hg_return_t ret = HG_SUCCESS;
 
     assert(atomic_load(&hg_wait_state.driving));
-    if (hg_wait_is_due(context)) {
+    if (!hg_wait_need_not_look(context, done, events_p)) {
+        /* What it waits for may be there all the same. */
+        if (hg_wait_is_over(done, *events_p))
+            deadline = 0;
+        hg_wait_state.blind = 0;
         ret = hg_wait_progress(context, calls, deadline);
-        *looked_p = true;
+        *events_p += hg_wait_run_done(context);
     }
-    *events_p +=
-        na_queue_run_alone(context->queue, NA_LANE_DONE, HG_WAIT_BATCH);
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     atomic_store(&hg_wait_state.driving, false);
@@ -24538,7 +24552,7 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
         }
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
             events += hg_wait_run_calls(context, max, deadline);
-        if (done != NULL ? atomic_load(done) : events > 0) {
+        if (hg_wait_is_over(done, events)) {
             ret = HG_SUCCESS;
             break;
         }
@@ -24548,9 +24562,10 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
         if (ret != HG_SUCCESS)
             break;
         if (!atomic_exchange(&hg_wait_state.driving, true))
-            ret = hg_wait_drive(context, calls, deadline, &events, &looked);
+            ret = hg_wait_drive(context, done, calls, deadline, &events);
         else
-            ret = hg_wait_sleep(context, done, calls, deadline, &looked);
+            ret = hg_wait_sleep(context, done, calls, deadline);
+        looked = true;
     }
     hg_wait_hand_on();
     return ret;

@@ -497,8 +497,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(
     hg_return_t ret;
 
     hg_proc_init_decode(&proc, args->data, args->size);
-    hg_proc_set_subject(
-        &proc, hg_handle_function(handle), hg_handle_peer(handle));
+    hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     ret = hg_proc_verify(&proc, args->crc);
     if (ret != HG_SUCCESS)
         return ret;
@@ -528,8 +527,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
         HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
-    hg_proc_set_subject(
-        &proc, hg_handle_function(handle), hg_handle_peer(handle));
+    hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     if (ret == HG_SUCCESS && proc_cb != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);

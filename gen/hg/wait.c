@@ -13,8 +13,7 @@
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
 
-/* Rounds of running what completed, calls to oneself for example, without a
- * look for news of others. */
+/* Waits that end without a look for news of others, one after the other. */
 #define HG_WAIT_BLIND 16
 
 /* What a thread sleeps on, unless it drives. */
@@ -126,12 +125,11 @@ static bool hg_wait_may_sleep(
 
 /* Sleep until woken, `deadline` or a signal. */
 static hg_return_t hg_wait_sleep(struct hg_context *context,
-    const _Atomic bool *done, bool calls, uint64_t deadline, bool *looked_p)
+    const _Atomic bool *done, bool calls, uint64_t deadline)
 {
     struct hg_wait_waiter waiter;
     hg_return_t ret = HG_SUCCESS;
 
-    *looked_p = true; /* another thread does */
     if (deadline == 0)
         return HG_TIMEOUT;
     waiter.done = done;
@@ -191,32 +189,48 @@ static hg_return_t hg_wait_progress(
         context, watching ? NA_LANES_ALL : NA_LANES_DONE, deadline);
 }
 
-/* Whether to look for news in this round, or run what completed already: that
- * comes first, but not for ever. The role is ours. */
-static bool hg_wait_is_due(struct hg_context *context)
+/* Whether a wait has what it waits for: its flag, or without one any event. */
+static bool hg_wait_is_over(const _Atomic bool *done, unsigned events)
 {
-    if (na_queue_has(context->queue, NA_LANES_DONE) &&
-        ++hg_wait_state.blind < HG_WAIT_BLIND)
-        return false;
-    hg_wait_state.blind = 0;
-    return true;
+    return done != NULL ? atomic_load(done) : events > 0;
 }
 
-/* Drive for one round: progress, if that is due (*looked_p), and run what
- * completed, which adds to *events_p. The role is ours, and free on return;
- * with it goes the lane DONE. */
-static hg_return_t hg_wait_drive(struct hg_context *context, bool calls,
-    uint64_t deadline, unsigned *events_p, bool *looked_p)
+/* Run what completed; the number run. The role is ours, and with it the lane
+ * DONE. */
+static unsigned hg_wait_run_done(struct hg_context *context)
+{
+    return na_queue_run_alone(context->queue, NA_LANE_DONE, HG_WAIT_BATCH);
+}
+
+/* Run what completed already, as calls to oneself have; whether the wait is
+ * over with that, without a look for news of others: not for ever. The role is
+ * ours. */
+static bool hg_wait_need_not_look(
+    struct hg_context *context, const _Atomic bool *done, unsigned *events_p)
+{
+    if (!na_queue_has(context->queue, NA_LANES_DONE))
+        return false;
+    *events_p += hg_wait_run_done(context);
+    return hg_wait_is_over(done, *events_p) &&
+        ++hg_wait_state.blind < HG_WAIT_BLIND;
+}
+
+/* Drive for one round: progress, then run what completed, which adds to
+ * *events_p. The role is ours, and free on return. */
+static hg_return_t hg_wait_drive(struct hg_context *context,
+    const _Atomic bool *done, bool calls, uint64_t deadline, unsigned *events_p)
 {
     hg_return_t ret = HG_SUCCESS;
 
     assert(atomic_load(&hg_wait_state.driving));
-    if (hg_wait_is_due(context)) {
+    if (!hg_wait_need_not_look(context, done, events_p)) {
+        /* What it waits for may be there all the same. */
+        if (hg_wait_is_over(done, *events_p))
+            deadline = 0;
+        hg_wait_state.blind = 0;
         ret = hg_wait_progress(context, calls, deadline);
-        *looked_p = true;
+        *events_p += hg_wait_run_done(context);
     }
-    *events_p +=
-        na_queue_run_alone(context->queue, NA_LANE_DONE, HG_WAIT_BATCH);
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
     atomic_store(&hg_wait_state.driving, false);
@@ -238,7 +252,7 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
         }
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
             events += hg_wait_run_calls(context, max, deadline);
-        if (done != NULL ? atomic_load(done) : events > 0) {
+        if (hg_wait_is_over(done, events)) {
             ret = HG_SUCCESS;
             break;
         }
@@ -248,9 +262,10 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
         if (ret != HG_SUCCESS)
             break;
         if (!atomic_exchange(&hg_wait_state.driving, true))
-            ret = hg_wait_drive(context, calls, deadline, &events, &looked);
+            ret = hg_wait_drive(context, done, calls, deadline, &events);
         else
-            ret = hg_wait_sleep(context, done, calls, deadline, &looked);
+            ret = hg_wait_sleep(context, done, calls, deadline);
+        looked = true;
     }
     hg_wait_hand_on();
     return ret;
