@@ -1232,6 +1232,10 @@ HG_PRIVATE void *hg_slots_live(
 /* Remove a live identifier; its value, or NULL when stale. */
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);
 
+/* A live identifier becomes stale, and its value, which keeps its slot, has
+ * another one: that. */
+HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id);
+
 /* Walk as hg_map_next does. */
 HG_PRIVATE void *hg_slots_next(
     const struct hg_slots *slots, uint32_t *cursor, uint64_t *id_p);
@@ -1256,7 +1260,7 @@ HG_PRIVATE void *hg_slots_next(
  * chosen without knowing the secret, no set collides on purpose.
  *
  * Invariants of slots: the free list runs through the entries whose value is
- * NULL; a generation rises when its slot is emptied.
+ * NULL; a generation rises when its slot is emptied or renewed.
  */
 /* #include "base/map.h" */
 
@@ -1567,6 +1571,13 @@ HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
     slots->free_head = (uint32_t) id;
     slots->count--;
     return value;
+}
+
+HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
+{
+    assert(hg_slots_find(slots, id) != NULL);
+    slots->entries[(uint32_t) id - 1].generation++;
+    return id + (UINT64_C(1) << 32);
 }
 
 HG_PRIVATE void *hg_slots_next(
@@ -3172,7 +3183,7 @@ struct na_mem_core {
 };
 
 /* Receives the RPC plane of a context. Called with no lock that a slot
- * takes, by one thread at a time; must only file the message. That is borrowed,
+ * takes, by any thread; must only file the message. That is borrowed,
  * and may change while it is looked at: see msg_arrived in plugin.h. */
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);
@@ -4356,10 +4367,11 @@ HG_PRIVATE struct na_op_core *na_op_find(
  * made when it is first needed and stays until the class ends, so that who
  * delivers finds it without a lock, and needs the sink's own alone.
  *
- * Locking: a sink's lock is held while one of its functions runs, so that both
- * run one at a time and neither is under way once it was taken back. The
- * class's context lock is held, besides, while functions are given or taken
- * back.
+ * Locking: a gate, one atomic word, counts who is inside a sink's functions,
+ * which several threads may be at a time. It is shut before the functions are
+ * taken back, and whoever does that waits until nobody is inside. It is held
+ * while they are given, and who comes then waits. The class's context lock is
+ * held meanwhile.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H
@@ -4368,8 +4380,8 @@ HG_PRIVATE struct na_op_core *na_op_find(
 
 /* Give the context, which has none, its functions, `arg` being borrowed by
  * both. Contexts with functions are numbered from 0: that is what peers
- * address, whatever other contexts the application makes. The sink's lock is
- * held on return: until na_sink_let_in only the caller calls them. NA_NOMEM
+ * address, whatever other contexts the application makes. The gate is held on
+ * return: until na_sink_let_in only the caller calls them. NA_NOMEM
  * (logged), and no lock is. */
 HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
@@ -4412,18 +4424,60 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 
+/* In a gate's word, beside the number inside: nobody comes in; or not yet, for
+ * which who comes waits. */
+#define NA_SINK_SHUT 0x80000000u
+#define NA_SINK_HELD 0x40000000u
+#define NA_SINK_INSIDE (NA_SINK_HELD - 1)
+
 struct na_sink {
-    /* Held while a function runs; guards what follows. */
-    pthread_mutex_t lock;
+    _Atomic uint32_t gate;
+    uint8_t number; /* constant */
+    /* Written while the gate is shut, under the context lock. */
     na_rpc_cb_t take; /* NULL: no context has this number */
     na_rpc_dead_cb_t dead;
     void *arg;
-    uint8_t number; /* constant */
 };
 
 static struct na_sink *na_sink_at(struct na_class_core *core, unsigned number)
 {
     return atomic_load_explicit(&core->sinks[number], memory_order_acquire);
+}
+
+/* ---- The gate ---- */
+
+/* False: there are no functions. */
+static bool na_sink_enter(struct na_sink *sink)
+{
+    for (;;) {
+        uint32_t before =
+            atomic_fetch_add_explicit(&sink->gate, 1, memory_order_acquire);
+
+        if (HG_LIKELY((before & (NA_SINK_SHUT | NA_SINK_HELD)) == 0))
+            return true;
+        atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_relaxed);
+        if ((before & NA_SINK_SHUT) != 0)
+            return false;
+        (void) sched_yield();
+    }
+}
+
+static void na_sink_leave(struct na_sink *sink)
+{
+    uint32_t before =
+        atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_release);
+
+    assert((before & NA_SINK_INSIDE) > 0);
+    (void) before;
+}
+
+/* Let nobody in any more, and wait until nobody is inside. */
+static void na_sink_shut(struct na_sink *sink)
+{
+    (void) atomic_fetch_or(&sink->gate, NA_SINK_SHUT);
+    while ((atomic_load_explicit(&sink->gate, memory_order_acquire) &
+               NA_SINK_INSIDE) != 0)
+        (void) sched_yield(); /* a function only files what it is given */
 }
 
 /* ---- Life ---- */
@@ -4433,11 +4487,11 @@ static struct na_sink *na_sink_new(struct na_class_core *core, unsigned number)
 {
     struct na_sink *sink = (struct na_sink *) hg_mem_calloc(1, sizeof(*sink));
 
-    if (sink == NULL || hg_lock_init(&sink->lock) != NA_SUCCESS) {
+    if (sink == NULL) {
         hg_log_error("ctx", "no memory for what a context takes in");
-        hg_mem_free(sink);
         return NULL;
     }
+    atomic_init(&sink->gate, NA_SINK_SHUT);
     sink->number = (uint8_t) number;
     atomic_store_explicit(&core->sinks[number], sink, memory_order_release);
     return sink;
@@ -4467,10 +4521,11 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
     hg_lock(&core->context_lock);
     sink = na_sink_find_free(core);
     if (sink != NULL) {
-        hg_lock(&sink->lock);
         sink->take = take;
         sink->dead = dead;
         sink->arg = arg;
+        (void) atomic_fetch_xor_explicit(
+            &sink->gate, NA_SINK_SHUT | NA_SINK_HELD, memory_order_release);
         self->sink = sink;
         self->engine = sink->number;
     }
@@ -4480,8 +4535,11 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
 
 HG_PRIVATE void na_sink_let_in(struct na_context *context)
 {
-    assert(na_context_core_of(context)->sink != NULL);
-    hg_unlock(&na_context_core_of(context)->sink->lock);
+    struct na_sink *sink = na_context_core_of(context)->sink;
+
+    assert(sink != NULL && (atomic_load(&sink->gate) & NA_SINK_HELD) != 0);
+    (void) atomic_fetch_and_explicit(
+        &sink->gate, ~NA_SINK_HELD, memory_order_release);
 }
 
 HG_PRIVATE void na_sink_close(struct na_context *context)
@@ -4493,11 +4551,10 @@ HG_PRIVATE void na_sink_close(struct na_context *context)
     hg_lock(&core->context_lock);
     sink = self->sink;
     if (sink != NULL) {
-        hg_lock(&sink->lock);
+        na_sink_shut(sink);
         sink->take = NULL;
         sink->dead = NULL;
         sink->arg = NULL;
-        hg_unlock(&sink->lock);
     }
     self->sink = NULL;
     hg_unlock(&core->context_lock);
@@ -4513,7 +4570,6 @@ HG_PRIVATE void na_sink_fini(struct na_class_core *core)
         if (sink == NULL)
             continue;
         assert(sink->take == NULL);
-        pthread_mutex_destroy(&sink->lock);
         hg_mem_free(sink);
     }
 }
@@ -4530,16 +4586,13 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     na_size_t size)
 {
     struct na_sink *sink = na_sink_at(core, target);
-    na_return_t ret = NA_NOENTRY;
+    na_return_t ret;
 
-    if (sink == NULL)
+    if (sink == NULL || !na_sink_enter(sink))
         return NA_NOENTRY;
-    hg_lock(&sink->lock);
-    if (sink->take != NULL) {
-        ret = sink->take(sink->arg, source, tag, data, size);
-        assert(ret != NA_NOENTRY); /* that means: nobody took it */
-    }
-    hg_unlock(&sink->lock);
+    ret = sink->take(sink->arg, source, tag, data, size);
+    na_sink_leave(sink);
+    assert(ret != NA_NOENTRY); /* that means: nobody took it */
     return ret;
 }
 
@@ -4566,10 +4619,11 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
 
         if (sink == NULL)
             return;
-        hg_lock(&sink->lock);
+        if (!na_sink_enter(sink))
+            continue;
         if (sink->dead != NULL)
             sink->dead(sink->arg, addr, ret);
-        hg_unlock(&sink->lock);
+        na_sink_leave(sink);
     }
 }
 
@@ -5088,7 +5142,7 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
         hg_unlock(&match->lock);
         return ret;
     }
-    /* From here on others wait for the sink's lock: none overtakes. */
+    /* From here on others wait at the sink's gate: none overtakes. */
     na_match_take_rpc(match, na_sink_number(context), &mine);
     wake = na_match_let_go(match);
     hg_unlock(&match->lock);
@@ -5290,21 +5344,28 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
 
 /* ---- Arrivals ---- */
 
-/* Hand a message to whoever it is for, or keep it. */
-static na_return_t na_msg_place(
+/* Hand a message to its sink; NA_NOENTRY: it has none. */
+static inline na_return_t na_msg_to_sink(
     struct na_class_core *core, const struct na_match_item *item)
 {
-    na_return_t ret;
+    if (item->plane != NA_MSG_RPC)
+        return NA_NOENTRY;
+    return na_sink_deliver(
+        core, item->source, item->target, item->tag, item->data, item->size);
+}
 
-    do {
-        ret = NA_NOENTRY;
-        if (item->plane == NA_MSG_RPC)
-            ret = na_sink_deliver(core, item->source, item->target, item->tag,
-                item->data, item->size);
+/* Hand a message, of which its sink said `ret`, to whoever it is for, or keep
+ * it. */
+static na_return_t na_msg_place(struct na_class_core *core,
+    const struct na_match_item *item, na_return_t ret)
+{
+    for (;;) {
         if (ret == NA_NOENTRY)
             ret = na_match_offer(core, item);
-    } while (ret == NA_BUSY); /* its sink came between */
-    return ret;
+        if (ret != NA_BUSY)
+            return ret;
+        ret = na_msg_to_sink(core, item); /* it came between */
+    }
 }
 
 /* Count a message that is lost. It is logged at every doubling: a flood of
@@ -5321,25 +5382,37 @@ static void na_msg_drop(
             size, NA_Error_to_string(ret), before + 1);
 }
 
+/* A message that no sink took at once: what it said is `ret`. */
+HG_NOINLINE static na_return_t na_msg_arrived_otherwise(
+    struct na_class *na_class, const struct na_match_item *item,
+    na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    ret = na_msg_place(core, item, ret);
+    if (ret == NA_AGAIN && na_match_purge(&core->match))
+        ret = na_msg_place(core, item, na_msg_to_sink(core, item));
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS;
+    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
+        return NA_AGAIN;
+    na_msg_drop(na_class, item->size, ret);
+    return NA_SUCCESS;
+}
+
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
     struct na_match_item item = {source, data, size, tag, plane, target};
     na_return_t ret;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
     na_class_note_arrival(na_class, size);
-    ret = na_msg_place(core, &item);
-    if (ret == NA_AGAIN && na_match_purge(&core->match))
-        ret = na_msg_place(core, &item);
-    if (ret == NA_SUCCESS)
+    ret = na_msg_to_sink(na_class_core_of(na_class), &item);
+    if (HG_LIKELY(ret == NA_SUCCESS))
         return NA_SUCCESS;
-    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
-        return NA_AGAIN;
-    na_msg_drop(na_class, size, ret);
-    return NA_SUCCESS;
+    return na_msg_arrived_otherwise(na_class, &item, ret);
 }
 
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
@@ -17739,7 +17812,6 @@ HG_PRIVATE hg_return_t hg_buf_grow(
 static inline hg_return_t hg_buf_reserve(
     struct hg_buf *buf, size_t capacity, size_t limit)
 {
-    assert((buf->data == NULL) == (buf->capacity == 0));
     return HG_LIKELY(capacity <= buf->capacity)
         ? HG_SUCCESS
         : hg_buf_grow(buf, capacity, limit);
@@ -17925,6 +17997,7 @@ HG_PRIVATE hg_return_t hg_buf_grow(
     unsigned char *data;
 
     assert(capacity > buf->capacity);
+    assert((buf->data == NULL) == (buf->capacity == 0));
     if (capacity > limit) {
         hg_log_error("proc", "a message of %zu bytes exceeds the limit of %zu",
             capacity, limit);
@@ -21023,10 +21096,12 @@ end_copy:
  * A target's handle counts as one of its peer's calls until its answer has
  * left, and as one of its refusals while that cannot leave (share.h).
  *
- * A handle is on one of the context's lists, and a call of ours in the table of
- * sequences, from the moment it leaves the pool until it is back there: both
- * happen under the lock anyhow. So lists and table hold handles in any state,
- * and who finds one looks at its state first, before anything else of it.
+ * A handle is on one of the context's lists from the moment it leaves the pool
+ * until it is back there: both happen under the lock anyhow. Once it was a call
+ * of ours it is in the table of sequences as well, in the pool, too: under
+ * another number from then on, so that the one it had names nothing. So lists
+ * and table hold handles in any state, and who finds one looks at its state
+ * first, before anything else of it.
  *
  * Locking: the context's lock guards lists, tables, counts and the pool. A
  * state is an atomic. Whoever drives the current one leaves it, and needs no
@@ -21115,7 +21190,7 @@ struct hg_handle {
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
-    uint64_t number;     /* origin: its place among sequences; context lock */
+    uint64_t number;     /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
     bool large;    /* something is, or was, in in_large or out_large */
@@ -21181,7 +21256,7 @@ struct hg_context {
     struct na_link unsaid;  /* handles with a control message to send again */
     struct na_link origins; /* calls of ours */
     struct na_link targets; /* calls to us */
-    struct hg_slots sequences; /* origins by sequence */
+    struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
@@ -21222,7 +21297,7 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
-/* The last reference takes it off its list and gives its sequence back. */
+/* The last reference takes it off its list, and ends its sequence. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 /* The same for the only reference, where the lock is held and nothing has to be
  * freed: *addr_p is the caller's then, to let go of without the lock
@@ -21453,8 +21528,7 @@ static bool hg_handle_put(struct hg_handle *handle)
     assert(!atomic_load(&handle->issued));
     hg_list_remove(&handle->link);
     if (handle->number != 0)
-        (void) hg_slots_remove(&context->sequences, handle->number);
-    handle->number = 0;
+        handle->number = hg_slots_renew(&context->sequences, handle->number);
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
@@ -21466,8 +21540,11 @@ static bool hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (context->pool_count >= HG_HANDLE_POOL_MAX)
+    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
+        if (handle->number != 0)
+            (void) hg_slots_remove(&context->sequences, handle->number);
         return false;
+    }
     hg_list_push(&context->pool, &handle->link);
     context->pool_count++;
     return true;
@@ -21713,21 +21790,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size)
 {
     struct hg_context *context = handle->context;
-    struct na_segment segment;
-    struct na_msg msg;
+    struct na_segment segment = {(void *) (uintptr_t) data, size};
+    struct na_msg msg = {handle->addr, &segment, 1, size, 0, NA_MSG_RPC,
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
     if (handle->addr->self)
         return context->arrived(context, handle->addr, 0, data, size);
-    segment.address = (void *) (uintptr_t) data;
-    segment.size = size;
-    memset(&msg, 0, sizeof(msg));
-    msg.addr = handle->addr;
-    msg.segments = &segment;
-    msg.segment_count = 1;
-    msg.size = size;
-    msg.plane = NA_MSG_RPC;
-    msg.target = handle->peer_context;
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (ret == HG_AGAIN)
         return hg_handle_send_later(handle, &msg);
@@ -22439,9 +22508,11 @@ static hg_return_t hg_forward_reserve(struct hg_context *context,
     *handle_p = handle;
     if (context->in_flight >= context->hg_class->options.max_in_flight)
         return HG_AGAIN;
-    ret = hg_slots_add(&context->sequences, handle, &handle->number);
-    if (ret != HG_SUCCESS)
-        return ret;
+    if (handle->number == 0) {
+        ret = hg_slots_add(&context->sequences, handle, &handle->number);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;

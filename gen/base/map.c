@@ -12,7 +12,7 @@
  * chosen without knowing the secret, no set collides on purpose.
  *
  * Invariants of slots: the free list runs through the entries whose value is
- * NULL; a generation rises when its slot is emptied.
+ * NULL; a generation rises when its slot is emptied or renewed.
  */
 #include "base/map.h"
 
@@ -323,6 +323,13 @@ HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
     slots->free_head = (uint32_t) id;
     slots->count--;
     return value;
+}
+
+HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
+{
+    assert(hg_slots_find(slots, id) != NULL);
+    slots->entries[(uint32_t) id - 1].generation++;
+    return id + (UINT64_C(1) << 32);
 }
 
 HG_PRIVATE void *hg_slots_next(

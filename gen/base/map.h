@@ -79,6 +79,10 @@ HG_PRIVATE void *hg_slots_live(
 /* Remove a live identifier; its value, or NULL when stale. */
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);
 
+/* A live identifier becomes stale, and its value, which keeps its slot, has
+ * another one: that. */
+HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id);
+
 /* Walk as hg_map_next does. */
 HG_PRIVATE void *hg_slots_next(
     const struct hg_slots *slots, uint32_t *cursor, uint64_t *id_p);

@@ -24,9 +24,11 @@ static hg_return_t hg_forward_reserve(struct hg_context *context,
     *handle_p = handle;
     if (context->in_flight >= context->hg_class->options.max_in_flight)
         return HG_AGAIN;
-    ret = hg_slots_add(&context->sequences, handle, &handle->number);
-    if (ret != HG_SUCCESS)
-        return ret;
+    if (handle->number == 0) {
+        ret = hg_slots_add(&context->sequences, handle, &handle->number);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;

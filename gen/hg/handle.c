@@ -131,8 +131,7 @@ static bool hg_handle_put(struct hg_handle *handle)
     assert(!atomic_load(&handle->issued));
     hg_list_remove(&handle->link);
     if (handle->number != 0)
-        (void) hg_slots_remove(&context->sequences, handle->number);
-    handle->number = 0;
+        handle->number = hg_slots_renew(&context->sequences, handle->number);
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
@@ -144,8 +143,11 @@ static bool hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (context->pool_count >= HG_HANDLE_POOL_MAX)
+    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
+        if (handle->number != 0)
+            (void) hg_slots_remove(&context->sequences, handle->number);
         return false;
+    }
     hg_list_push(&context->pool, &handle->link);
     context->pool_count++;
     return true;
@@ -391,21 +393,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size)
 {
     struct hg_context *context = handle->context;
-    struct na_segment segment;
-    struct na_msg msg;
+    struct na_segment segment = {(void *) (uintptr_t) data, size};
+    struct na_msg msg = {handle->addr, &segment, 1, size, 0, NA_MSG_RPC,
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
     if (handle->addr->self)
         return context->arrived(context, handle->addr, 0, data, size);
-    segment.address = (void *) (uintptr_t) data;
-    segment.size = size;
-    memset(&msg, 0, sizeof(msg));
-    msg.addr = handle->addr;
-    msg.segments = &segment;
-    msg.segment_count = 1;
-    msg.size = size;
-    msg.plane = NA_MSG_RPC;
-    msg.target = handle->peer_context;
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (ret == HG_AGAIN)
         return hg_handle_send_later(handle, &msg);

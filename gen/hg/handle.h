@@ -14,10 +14,12 @@
  * A target's handle counts as one of its peer's calls until its answer has
  * left, and as one of its refusals while that cannot leave (share.h).
  *
- * A handle is on one of the context's lists, and a call of ours in the table of
- * sequences, from the moment it leaves the pool until it is back there: both
- * happen under the lock anyhow. So lists and table hold handles in any state,
- * and who finds one looks at its state first, before anything else of it.
+ * A handle is on one of the context's lists from the moment it leaves the pool
+ * until it is back there: both happen under the lock anyhow. Once it was a call
+ * of ours it is in the table of sequences as well, in the pool, too: under
+ * another number from then on, so that the one it had names nothing. So lists
+ * and table hold handles in any state, and who finds one looks at its state
+ * first, before anything else of it.
  *
  * Locking: the context's lock guards lists, tables, counts and the pool. A
  * state is an atomic. Whoever drives the current one leaves it, and needs no
@@ -106,7 +108,7 @@ struct hg_handle {
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
-    uint64_t number;     /* origin: its place among sequences; context lock */
+    uint64_t number;     /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
     bool large;    /* something is, or was, in in_large or out_large */
@@ -172,7 +174,7 @@ struct hg_context {
     struct na_link unsaid;  /* handles with a control message to send again */
     struct na_link origins; /* calls of ours */
     struct na_link targets; /* calls to us */
-    struct hg_slots sequences; /* origins by sequence */
+    struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
@@ -213,7 +215,7 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
-/* The last reference takes it off its list and gives its sequence back. */
+/* The last reference takes it off its list, and ends its sequence. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 /* The same for the only reference, where the lock is held and nothing has to be
  * freed: *addr_p is the caller's then, to let go of without the lock

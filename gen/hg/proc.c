@@ -51,6 +51,7 @@ HG_PRIVATE hg_return_t hg_buf_grow(
     unsigned char *data;
 
     assert(capacity > buf->capacity);
+    assert((buf->data == NULL) == (buf->capacity == 0));
     if (capacity > limit) {
         hg_log_error("proc", "a message of %zu bytes exceeds the limit of %zu",
             capacity, limit);

@@ -45,7 +45,6 @@ HG_PRIVATE hg_return_t hg_buf_grow(
 static inline hg_return_t hg_buf_reserve(
     struct hg_buf *buf, size_t capacity, size_t limit)
 {
-    assert((buf->data == NULL) == (buf->capacity == 0));
     return HG_LIKELY(capacity <= buf->capacity)
         ? HG_SUCCESS
         : hg_buf_grow(buf, capacity, limit);

@@ -79,7 +79,7 @@ struct na_mem_core {
 };
 
 /* Receives the RPC plane of a context. Called with no lock that a slot
- * takes, by one thread at a time; must only file the message. That is borrowed,
+ * takes, by any thread; must only file the message. That is borrowed,
  * and may change while it is looked at: see msg_arrived in plugin.h. */
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);

@@ -424,7 +424,7 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
         hg_unlock(&match->lock);
         return ret;
     }
-    /* From here on others wait for the sink's lock: none overtakes. */
+    /* From here on others wait at the sink's gate: none overtakes. */
     na_match_take_rpc(match, na_sink_number(context), &mine);
     wake = na_match_let_go(match);
     hg_unlock(&match->lock);

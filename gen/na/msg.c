@@ -12,21 +12,28 @@
 
 /* ---- Arrivals ---- */
 
-/* Hand a message to whoever it is for, or keep it. */
-static na_return_t na_msg_place(
+/* Hand a message to its sink; NA_NOENTRY: it has none. */
+static inline na_return_t na_msg_to_sink(
     struct na_class_core *core, const struct na_match_item *item)
 {
-    na_return_t ret;
+    if (item->plane != NA_MSG_RPC)
+        return NA_NOENTRY;
+    return na_sink_deliver(
+        core, item->source, item->target, item->tag, item->data, item->size);
+}
 
-    do {
-        ret = NA_NOENTRY;
-        if (item->plane == NA_MSG_RPC)
-            ret = na_sink_deliver(core, item->source, item->target, item->tag,
-                item->data, item->size);
+/* Hand a message, of which its sink said `ret`, to whoever it is for, or keep
+ * it. */
+static na_return_t na_msg_place(struct na_class_core *core,
+    const struct na_match_item *item, na_return_t ret)
+{
+    for (;;) {
         if (ret == NA_NOENTRY)
             ret = na_match_offer(core, item);
-    } while (ret == NA_BUSY); /* its sink came between */
-    return ret;
+        if (ret != NA_BUSY)
+            return ret;
+        ret = na_msg_to_sink(core, item); /* it came between */
+    }
 }
 
 /* Count a message that is lost. It is logged at every doubling: a flood of
@@ -43,25 +50,37 @@ static void na_msg_drop(
             size, NA_Error_to_string(ret), before + 1);
 }
 
+/* A message that no sink took at once: what it said is `ret`. */
+HG_NOINLINE static na_return_t na_msg_arrived_otherwise(
+    struct na_class *na_class, const struct na_match_item *item,
+    na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    ret = na_msg_place(core, item, ret);
+    if (ret == NA_AGAIN && na_match_purge(&core->match))
+        ret = na_msg_place(core, item, na_msg_to_sink(core, item));
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS;
+    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
+        return NA_AGAIN;
+    na_msg_drop(na_class, item->size, ret);
+    return NA_SUCCESS;
+}
+
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size)
 {
-    struct na_class_core *core = na_class_core_of(na_class);
     struct na_match_item item = {source, data, size, tag, plane, target};
     na_return_t ret;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
     na_class_note_arrival(na_class, size);
-    ret = na_msg_place(core, &item);
-    if (ret == NA_AGAIN && na_match_purge(&core->match))
-        ret = na_msg_place(core, &item);
-    if (ret == NA_SUCCESS)
+    ret = na_msg_to_sink(na_class_core_of(na_class), &item);
+    if (HG_LIKELY(ret == NA_SUCCESS))
         return NA_SUCCESS;
-    if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
-        return NA_AGAIN;
-    na_msg_drop(na_class, size, ret);
-    return NA_SUCCESS;
+    return na_msg_arrived_otherwise(na_class, &item, ret);
 }
 
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)

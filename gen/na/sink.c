@@ -5,18 +5,60 @@
 #include "base/lock.h"
 #include "base/log.h"
 
+/* In a gate's word, beside the number inside: nobody comes in; or not yet, for
+ * which who comes waits. */
+#define NA_SINK_SHUT 0x80000000u
+#define NA_SINK_HELD 0x40000000u
+#define NA_SINK_INSIDE (NA_SINK_HELD - 1)
+
 struct na_sink {
-    /* Held while a function runs; guards what follows. */
-    pthread_mutex_t lock;
+    _Atomic uint32_t gate;
+    uint8_t number; /* constant */
+    /* Written while the gate is shut, under the context lock. */
     na_rpc_cb_t take; /* NULL: no context has this number */
     na_rpc_dead_cb_t dead;
     void *arg;
-    uint8_t number; /* constant */
 };
 
 static struct na_sink *na_sink_at(struct na_class_core *core, unsigned number)
 {
     return atomic_load_explicit(&core->sinks[number], memory_order_acquire);
+}
+
+/* ---- The gate ---- */
+
+/* False: there are no functions. */
+static bool na_sink_enter(struct na_sink *sink)
+{
+    for (;;) {
+        uint32_t before =
+            atomic_fetch_add_explicit(&sink->gate, 1, memory_order_acquire);
+
+        if (HG_LIKELY((before & (NA_SINK_SHUT | NA_SINK_HELD)) == 0))
+            return true;
+        atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_relaxed);
+        if ((before & NA_SINK_SHUT) != 0)
+            return false;
+        (void) sched_yield();
+    }
+}
+
+static void na_sink_leave(struct na_sink *sink)
+{
+    uint32_t before =
+        atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_release);
+
+    assert((before & NA_SINK_INSIDE) > 0);
+    (void) before;
+}
+
+/* Let nobody in any more, and wait until nobody is inside. */
+static void na_sink_shut(struct na_sink *sink)
+{
+    (void) atomic_fetch_or(&sink->gate, NA_SINK_SHUT);
+    while ((atomic_load_explicit(&sink->gate, memory_order_acquire) &
+               NA_SINK_INSIDE) != 0)
+        (void) sched_yield(); /* a function only files what it is given */
 }
 
 /* ---- Life ---- */
@@ -26,11 +68,11 @@ static struct na_sink *na_sink_new(struct na_class_core *core, unsigned number)
 {
     struct na_sink *sink = (struct na_sink *) hg_mem_calloc(1, sizeof(*sink));
 
-    if (sink == NULL || hg_lock_init(&sink->lock) != NA_SUCCESS) {
+    if (sink == NULL) {
         hg_log_error("ctx", "no memory for what a context takes in");
-        hg_mem_free(sink);
         return NULL;
     }
+    atomic_init(&sink->gate, NA_SINK_SHUT);
     sink->number = (uint8_t) number;
     atomic_store_explicit(&core->sinks[number], sink, memory_order_release);
     return sink;
@@ -60,10 +102,11 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
     hg_lock(&core->context_lock);
     sink = na_sink_find_free(core);
     if (sink != NULL) {
-        hg_lock(&sink->lock);
         sink->take = take;
         sink->dead = dead;
         sink->arg = arg;
+        (void) atomic_fetch_xor_explicit(
+            &sink->gate, NA_SINK_SHUT | NA_SINK_HELD, memory_order_release);
         self->sink = sink;
         self->engine = sink->number;
     }
@@ -73,8 +116,11 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
 
 HG_PRIVATE void na_sink_let_in(struct na_context *context)
 {
-    assert(na_context_core_of(context)->sink != NULL);
-    hg_unlock(&na_context_core_of(context)->sink->lock);
+    struct na_sink *sink = na_context_core_of(context)->sink;
+
+    assert(sink != NULL && (atomic_load(&sink->gate) & NA_SINK_HELD) != 0);
+    (void) atomic_fetch_and_explicit(
+        &sink->gate, ~NA_SINK_HELD, memory_order_release);
 }
 
 HG_PRIVATE void na_sink_close(struct na_context *context)
@@ -86,11 +132,10 @@ HG_PRIVATE void na_sink_close(struct na_context *context)
     hg_lock(&core->context_lock);
     sink = self->sink;
     if (sink != NULL) {
-        hg_lock(&sink->lock);
+        na_sink_shut(sink);
         sink->take = NULL;
         sink->dead = NULL;
         sink->arg = NULL;
-        hg_unlock(&sink->lock);
     }
     self->sink = NULL;
     hg_unlock(&core->context_lock);
@@ -106,7 +151,6 @@ HG_PRIVATE void na_sink_fini(struct na_class_core *core)
         if (sink == NULL)
             continue;
         assert(sink->take == NULL);
-        pthread_mutex_destroy(&sink->lock);
         hg_mem_free(sink);
     }
 }
@@ -123,16 +167,13 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     na_size_t size)
 {
     struct na_sink *sink = na_sink_at(core, target);
-    na_return_t ret = NA_NOENTRY;
+    na_return_t ret;
 
-    if (sink == NULL)
+    if (sink == NULL || !na_sink_enter(sink))
         return NA_NOENTRY;
-    hg_lock(&sink->lock);
-    if (sink->take != NULL) {
-        ret = sink->take(sink->arg, source, tag, data, size);
-        assert(ret != NA_NOENTRY); /* that means: nobody took it */
-    }
-    hg_unlock(&sink->lock);
+    ret = sink->take(sink->arg, source, tag, data, size);
+    na_sink_leave(sink);
+    assert(ret != NA_NOENTRY); /* that means: nobody took it */
     return ret;
 }
 
@@ -159,9 +200,10 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
 
         if (sink == NULL)
             return;
-        hg_lock(&sink->lock);
+        if (!na_sink_enter(sink))
+            continue;
         if (sink->dead != NULL)
             sink->dead(sink->arg, addr, ret);
-        hg_unlock(&sink->lock);
+        na_sink_leave(sink);
     }
 }

@@ -11,10 +11,11 @@
  * made when it is first needed and stays until the class ends, so that who
  * delivers finds it without a lock, and needs the sink's own alone.
  *
- * Locking: a sink's lock is held while one of its functions runs, so that both
- * run one at a time and neither is under way once it was taken back. The
- * class's context lock is held, besides, while functions are given or taken
- * back.
+ * Locking: a gate, one atomic word, counts who is inside a sink's functions,
+ * which several threads may be at a time. It is shut before the functions are
+ * taken back, and whoever does that waits until nobody is inside. It is held
+ * while they are given, and who comes then waits. The class's context lock is
+ * held meanwhile.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H
@@ -23,8 +24,8 @@
 
 /* Give the context, which has none, its functions, `arg` being borrowed by
  * both. Contexts with functions are numbered from 0: that is what peers
- * address, whatever other contexts the application makes. The sink's lock is
- * held on return: until na_sink_let_in only the caller calls them. NA_NOMEM
+ * address, whatever other contexts the application makes. The gate is held on
+ * return: until na_sink_let_in only the caller calls them. NA_NOMEM
  * (logged), and no lock is. */
 HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);

@@ -271,14 +271,20 @@ static inline hg_return_t engine_output(
 static inline void engine_check_empty(struct engine *engine)
 {
     struct hg_context *contexts[2] = {engine->a.context, engine->b.context};
+    const struct hg_handle *handle;
     unsigned i;
 
     for (i = 0; i < 2; i++) {
+        uint32_t cursor = 0;
+        uint64_t id;
+
         HG_CHECK_EQ_INT(contexts[i]->live, 0);
         HG_CHECK_EQ_INT(contexts[i]->sending, 0);
         HG_CHECK_EQ_INT(contexts[i]->in_flight, 0);
         HG_CHECK_EQ_U64(hg_handle_count_targets(contexts[i], false), 0);
-        HG_CHECK_EQ_INT(contexts[i]->sequences.count, 0);
+        while ((handle = (struct hg_handle *) hg_slots_next(
+                    &contexts[i]->sequences, &cursor, &id)) != NULL)
+            HG_CHECK_EQ_INT(handle->state, HG_HANDLE_IDLE);
         HG_CHECK_EQ_INT(contexts[i]->held.count, 0);
         HG_CHECK_EQ_INT(contexts[i]->deadline.count, 0);
     }

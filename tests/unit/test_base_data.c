@@ -395,6 +395,14 @@ HG_TEST(slots_tell_generations_apart)
     HG_CHECK(hg_slots_get(&slots, second) == &values[0]);
     HG_CHECK(hg_slots_get(&slots, other) == &values[1]);
     HG_CHECK(hg_slots_get(&slots, UINT64_MAX) == NULL);
+    first = second;
+    second = hg_slots_renew(&slots, first);
+    HG_CHECK(hg_slots_get(&slots, first) == NULL);
+    HG_CHECK(hg_slots_get(&slots, second) == &values[0]);
+    HG_CHECK_EQ_INT(slots.count, 2);
+    HG_CHECK(hg_slots_remove(&slots, second) == &values[0]);
+    HG_CHECK_OK(hg_slots_add(&slots, &values[0], &first));
+    HG_CHECK(first != second);
     hg_slots_fini(&slots);
 }
 
