@@ -4370,8 +4370,10 @@ HG_PRIVATE struct na_op_core *na_op_find(
  * Locking: a gate, one atomic word, counts who is inside a sink's functions,
  * which several threads may be at a time. It is shut before the functions are
  * taken back, and whoever does that waits until nobody is inside. It is held
- * while they are given, and who comes then waits. The class's context lock is
- * held meanwhile.
+ * while they are given, and who comes then waits. A thread that has the class's
+ * poll lock, as most who bring a message, only looks at the gate: whoever shut
+ * it then waits for that lock, too, and so for whoever looked before. The
+ * class's context lock is held while functions change.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H
@@ -4388,8 +4390,12 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
 HG_PRIVATE void na_sink_let_in(struct na_context *context);
 
 /* Take the functions back, if there are any; no call of either is under way
- * on return. */
+ * on return. By one thread, which holds no lock and is not in one of them. */
 HG_PRIVATE void na_sink_close(struct na_context *context);
+
+/* Around poll with the class's poll lock held. */
+HG_PRIVATE void na_sink_begin_poll(const struct na_class_core *core);
+HG_PRIVATE void na_sink_end_poll(void);
 
 /* Free the places; every sink is closed. */
 HG_PRIVATE void na_sink_fini(struct na_class_core *core);
@@ -4444,40 +4450,72 @@ static struct na_sink *na_sink_at(struct na_class_core *core, unsigned number)
     return atomic_load_explicit(&core->sinks[number], memory_order_acquire);
 }
 
+/* The class whose poll lock this thread has. */
+static _Thread_local const struct na_class_core *na_sink_polled;
+
+HG_PRIVATE void na_sink_begin_poll(const struct na_class_core *core)
+{
+    assert(na_sink_polled == NULL);
+    na_sink_polled = core;
+}
+
+HG_PRIVATE void na_sink_end_poll(void)
+{
+    na_sink_polled = NULL;
+}
+
 /* ---- The gate ---- */
 
-/* False: there are no functions. */
-static bool na_sink_enter(struct na_sink *sink)
+/* The gate as a thread inside poll finds it, which is waited for anyhow. */
+static uint32_t na_sink_look(const struct na_sink *sink)
 {
+    return atomic_load_explicit(&sink->gate, memory_order_acquire);
+}
+
+/* False: there are no functions. */
+static bool na_sink_enter(struct na_class_core *core, struct na_sink *sink)
+{
+    bool polls = na_sink_polled == core;
+
     for (;;) {
-        uint32_t before =
-            atomic_fetch_add_explicit(&sink->gate, 1, memory_order_acquire);
+        uint32_t before = polls
+            ? na_sink_look(sink)
+            : atomic_fetch_add_explicit(&sink->gate, 1, memory_order_acquire);
 
         if (HG_LIKELY((before & (NA_SINK_SHUT | NA_SINK_HELD)) == 0))
             return true;
-        atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_relaxed);
+        if (!polls)
+            atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_relaxed);
         if ((before & NA_SINK_SHUT) != 0)
             return false;
         (void) sched_yield();
     }
 }
 
-static void na_sink_leave(struct na_sink *sink)
+static void na_sink_leave(struct na_class_core *core, struct na_sink *sink)
 {
-    uint32_t before =
-        atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_release);
+    uint32_t before;
 
+    if (na_sink_polled == core)
+        return;
+    before = atomic_fetch_sub_explicit(&sink->gate, 1, memory_order_release);
     assert((before & NA_SINK_INSIDE) > 0);
     (void) before;
 }
 
 /* Let nobody in any more, and wait until nobody is inside. */
-static void na_sink_shut(struct na_sink *sink)
+static void na_sink_shut(struct na_class_core *core, struct na_sink *sink)
 {
+    assert(na_sink_polled != core);
     (void) atomic_fetch_or(&sink->gate, NA_SINK_SHUT);
-    while ((atomic_load_explicit(&sink->gate, memory_order_acquire) &
-               NA_SINK_INSIDE) != 0)
+    while ((na_sink_look(sink) & NA_SINK_INSIDE) != 0)
         (void) sched_yield(); /* a function only files what it is given */
+    /* Who polls from now on sees the gate shut. Who found the lock taken
+     * meanwhile is told that it is not. */
+    hg_lock(&core->poll_lock);
+    hg_unlock(&core->poll_lock);
+    if (atomic_exchange(&core->poll_skipped, 0) != 0)
+        core->pub.core->wake(&core->pub);
 }
 
 /* ---- Life ---- */
@@ -4546,16 +4584,15 @@ HG_PRIVATE void na_sink_close(struct na_context *context)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_context_core *self = na_context_core_of(context);
-    struct na_sink *sink;
+    struct na_sink *sink = self->sink;
 
+    if (sink == NULL)
+        return;
+    na_sink_shut(core, sink);
     hg_lock(&core->context_lock);
-    sink = self->sink;
-    if (sink != NULL) {
-        na_sink_shut(sink);
-        sink->take = NULL;
-        sink->dead = NULL;
-        sink->arg = NULL;
-    }
+    sink->take = NULL;
+    sink->dead = NULL;
+    sink->arg = NULL;
     self->sink = NULL;
     hg_unlock(&core->context_lock);
 }
@@ -4588,10 +4625,10 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_sink *sink = na_sink_at(core, target);
     na_return_t ret;
 
-    if (sink == NULL || !na_sink_enter(sink))
+    if (sink == NULL || !na_sink_enter(core, sink))
         return NA_NOENTRY;
     ret = sink->take(sink->arg, source, tag, data, size);
-    na_sink_leave(sink);
+    na_sink_leave(core, sink);
     assert(ret != NA_NOENTRY); /* that means: nobody took it */
     return ret;
 }
@@ -4619,11 +4656,11 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
 
         if (sink == NULL)
             return;
-        if (!na_sink_enter(sink))
+        if (!na_sink_enter(core, sink))
             continue;
         if (sink->dead != NULL)
             sink->dead(sink->arg, addr, ret);
-        na_sink_leave(sink);
+        na_sink_leave(core, sink);
     }
 }
 
@@ -8783,6 +8820,7 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* #include "base/log.h" */
 /* #include "na/emul.h" */
 /* #include "na/live.h" */
+/* #include "na/sink.h" */
 
 /* "Much" arrives: on average so many messages, or the like in bytes, at a
  * time. A pause makes that forgotten. Found by measuring. */
@@ -8909,11 +8947,15 @@ static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
     }
     if (atomic_load_explicit(&core->match.retry, memory_order_relaxed))
         atomic_store(&core->match.retry, false);
+    if (shared)
+        na_sink_begin_poll(core);
     *n_p += core->ops.poll(&context->pub);
     if (core->emul != NULL)
         *n_p += na_emul_poll(core->emul);
-    if (shared)
+    if (shared) {
+        na_sink_end_poll();
         hg_unlock(&core->poll_lock);
+    }
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "na/emul.h"
 #include "na/live.h"
+#include "na/sink.h"
 
 /* "Much" arrives: on average so many messages, or the like in bytes, at a
  * time. A pause makes that forgotten. Found by measuring. */
@@ -133,11 +134,15 @@ static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
     }
     if (atomic_load_explicit(&core->match.retry, memory_order_relaxed))
         atomic_store(&core->match.retry, false);
+    if (shared)
+        na_sink_begin_poll(core);
     *n_p += core->ops.poll(&context->pub);
     if (core->emul != NULL)
         *n_p += na_emul_poll(core->emul);
-    if (shared)
+    if (shared) {
+        na_sink_end_poll();
         hg_unlock(&core->poll_lock);
+    }
     return true;
 }
 

@@ -14,8 +14,10 @@
  * Locking: a gate, one atomic word, counts who is inside a sink's functions,
  * which several threads may be at a time. It is shut before the functions are
  * taken back, and whoever does that waits until nobody is inside. It is held
- * while they are given, and who comes then waits. The class's context lock is
- * held meanwhile.
+ * while they are given, and who comes then waits. A thread that has the class's
+ * poll lock, as most who bring a message, only looks at the gate: whoever shut
+ * it then waits for that lock, too, and so for whoever looked before. The
+ * class's context lock is held while functions change.
  */
 #ifndef HG_GEN_NA_SINK_H
 #define HG_GEN_NA_SINK_H
@@ -32,8 +34,12 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
 HG_PRIVATE void na_sink_let_in(struct na_context *context);
 
 /* Take the functions back, if there are any; no call of either is under way
- * on return. */
+ * on return. By one thread, which holds no lock and is not in one of them. */
 HG_PRIVATE void na_sink_close(struct na_context *context);
+
+/* Around poll with the class's poll lock held. */
+HG_PRIVATE void na_sink_begin_poll(const struct na_class_core *core);
+HG_PRIVATE void na_sink_end_poll(void);
 
 /* Free the places; every sink is closed. */
 HG_PRIVATE void na_sink_fini(struct na_class_core *core);

@@ -40,8 +40,6 @@ static unsigned forked_locks(
     locks[n++] = &core->poll_lock;
     locks[n++] = &core->match.lock;
     locks[n++] = &core->context_lock;
-    locks[n++] =
-        &na_context_core_of(hg_init_state.context->na_context)->sink->lock;
     locks[n++] = &core->lock;
     locks[n++] = &context->op_lock;
     locks[n++] = &context->queue.lock;
