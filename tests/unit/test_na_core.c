@@ -121,6 +121,40 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
     na_queue_fini(&queue);
 }
 
+/* One lane, at most so many, in order; what is not run stays. */
+HG_TEST(queue_runs_a_lane_that_is_ones_own)
+{
+    struct core_entry entries[6];
+    struct na_queue queue;
+    unsigned counter = 0, i;
+
+    HG_CHECK_OK(na_queue_init(&queue));
+    memset(entries, 0, sizeof(entries));
+    for (i = 0; i < 6; i++) {
+        entries[i].done.run = core_entry_run;
+        entries[i].counter = &counter;
+        entries[i].queue = &queue;
+        na_queue_push(
+            &queue, i == 0 ? NA_LANE_CALL : NA_LANE_DONE, &entries[i].done);
+    }
+    HG_CHECK_EQ_INT(na_queue_run_alone(&queue, NA_LANE_DONE, 2), 2);
+    HG_CHECK_EQ_INT(
+        na_queue_run_lane(&queue, NA_LANE_DONE, 1, HG_CLOCK_NEVER), 1);
+    HG_CHECK_EQ_INT(na_queue_run_lane(&queue, NA_LANE_DONE, 9, 0), 1);
+    HG_CHECK_EQ_INT(na_queue_run_alone(&queue, NA_LANE_INTERNAL, 9), 0);
+    HG_CHECK_EQ_INT(na_queue_run_lane(&queue, NA_LANE_DONE, 0, 0), 0);
+    HG_CHECK(na_queue_has(&queue, NA_LANES_DONE));
+    HG_CHECK_EQ_INT(na_queue_run_alone(&queue, NA_LANE_DONE, 9), 1);
+    HG_CHECK(!na_queue_has(&queue, NA_LANES_DONE));
+    HG_CHECK(!na_queue_is_running(&queue));
+    for (i = 1; i < 6; i++)
+        HG_CHECK_EQ_INT(entries[i].ran_as, i);
+    HG_CHECK_EQ_INT(
+        na_queue_run_lane(&queue, NA_LANE_CALL, 9, HG_CLOCK_NEVER), 1);
+    HG_CHECK_EQ_INT(entries[0].ran_as, 6);
+    na_queue_fini(&queue);
+}
+
 enum { CORE_PUSHES = 20000 };
 
 static void *core_push_many(void *arg)
@@ -798,6 +832,92 @@ static void core_count_dead(void *arg, struct na_addr *addr, na_return_t ret)
     (void) addr;
     HG_CHECK_RET(ret, NA_DISCONNECT);
     *(unsigned *) arg += 100;
+}
+
+/* A sink that lasts until the test lets it go on. */
+struct core_slow {
+    na_class_t *na_class;
+    na_context_t *context;
+    bool polls;       /* whoever brings the message has the poll lock */
+    _Atomic int step; /* 1: inside; 2: go on; 3: taken back */
+};
+
+static na_return_t core_take_slowly(void *arg, struct na_addr *source,
+    na_tag_t tag, const void *data, na_size_t size)
+{
+    struct core_slow *slow = (struct core_slow *) arg;
+
+    (void) source;
+    (void) tag;
+    (void) data;
+    (void) size;
+    atomic_store(&slow->step, 1);
+    while (atomic_load(&slow->step) == 1)
+        (void) sched_yield();
+    HG_CHECK_EQ_INT(atomic_load(&slow->step), 2); /* it is waited for */
+    return NA_SUCCESS;
+}
+
+static void *core_bring_slowly(void *arg)
+{
+    struct core_slow *slow = (struct core_slow *) arg;
+    struct na_class_core *core = na_class_core_of(slow->na_class);
+
+    if (slow->polls) {
+        hg_lock(&core->poll_lock);
+        na_sink_begin_poll(core);
+    }
+    HG_CHECK_OK(na_sink_deliver(core, slow->na_class->self_addr, 0, 0, "x", 1));
+    if (slow->polls) {
+        na_sink_end_poll();
+        hg_unlock(&core->poll_lock);
+    }
+    return NULL;
+}
+
+static void *core_take_back(void *arg)
+{
+    struct core_slow *slow = (struct core_slow *) arg;
+
+    na_msg_set_sink(slow->context, NULL, NULL, NULL);
+    atomic_store(&slow->step, 3);
+    return NULL;
+}
+
+/* Whoever takes a sink back waits for who is in it, and lets nobody in. */
+HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
+{
+    struct core_slow slow;
+    struct na_class_core *core;
+    pthread_t bringer, taker;
+    unsigned i;
+
+    memset(&slow, 0, sizeof(slow));
+    slow.na_class = NA_Initialize("self://", NA_TRUE);
+    slow.context = NA_Context_create(slow.na_class);
+    core = na_class_core_of(slow.na_class);
+    for (i = 0; i < 2; i++) {
+        slow.polls = i == 1;
+        atomic_store(&slow.step, 0);
+        HG_CHECK_OK(
+            na_msg_set_sink(slow.context, core_take_slowly, NULL, &slow));
+        HG_CHECK(!pthread_create(&bringer, NULL, core_bring_slowly, &slow));
+        while (atomic_load(&slow.step) != 1)
+            (void) sched_yield();
+        HG_CHECK(!pthread_create(&taker, NULL, core_take_back, &slow));
+        while ((atomic_load(&core->sinks[0]->gate) & NA_SINK_SHUT) == 0)
+            (void) sched_yield();
+        HG_CHECK_RET(
+            na_sink_deliver(core, slow.na_class->self_addr, 0, 0, "x", 1),
+            NA_NOENTRY);
+        HG_CHECK_EQ_INT(atomic_load(&slow.step), 1);
+        atomic_store(&slow.step, 2);
+        HG_CHECK(!pthread_join(bringer, NULL));
+        HG_CHECK(!pthread_join(taker, NULL));
+        HG_CHECK_EQ_INT(atomic_load(&slow.step), 3);
+    }
+    HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
+    HG_CHECK_OK(NA_Finalize(slow.na_class));
 }
 
 /* A number belongs to one sink, and to nobody once that is taken away. */
