@@ -21129,8 +21129,9 @@ end_copy:
  * The origin's handle and the target's are the same struct in two roles. A
  * handle owns the bytes of both messages; it is counted, and whoever uses it
  * across a call holds a reference: the application, a send under way, an
- * overflow transfer, the table of calls in flight. The last one returns it,
- * buffers and all, to its context's pool.
+ * overflow transfer, a step in the queue. A call of ours has one, which goes
+ * from who makes it to its callback. The last one returns the handle, buffers
+ * and all, to its context's pool.
  *
  *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
@@ -24843,9 +24844,13 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  *     WAITING --ended--> ENDING --> done --freed--> gone
  *        +-----freed--> ABANDONED --ended--> gone
  *
+ * The call has the handle's reference until the flag is up, and the ticket has
+ * it from then on; an abandoned request stays the call's.
+ *
  * Locking: a ticket is looked up under the context's lock, and whoever then
- * waits is counted before it is free, so that nobody frees the request. States
- * and flags are atomics. No proc runs under a lock.
+ * waits is counted before it is free, so that nobody frees the request. Who
+ * frees one that ended puts its handle back before the lock is free. States and
+ * flags are atomics. No proc runs under a lock.
  */
 #ifndef HG_GEN_HG_REQUEST_H
 #define HG_GEN_HG_REQUEST_H

@@ -5,8 +5,9 @@
  * The origin's handle and the target's are the same struct in two roles. A
  * handle owns the bytes of both messages; it is counted, and whoever uses it
  * across a call holds a reference: the application, a send under way, an
- * overflow transfer, the table of calls in flight. The last one returns it,
- * buffers and all, to its context's pool.
+ * overflow transfer, a step in the queue. A call of ours has one, which goes
+ * from who makes it to its callback. The last one returns the handle, buffers
+ * and all, to its context's pool.
  *
  *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED

@@ -11,9 +11,13 @@
  *     WAITING --ended--> ENDING --> done --freed--> gone
  *        +-----freed--> ABANDONED --ended--> gone
  *
+ * The call has the handle's reference until the flag is up, and the ticket has
+ * it from then on; an abandoned request stays the call's.
+ *
  * Locking: a ticket is looked up under the context's lock, and whoever then
- * waits is counted before it is free, so that nobody frees the request. States
- * and flags are atomics. No proc runs under a lock.
+ * waits is counted before it is free, so that nobody frees the request. Who
+ * frees one that ended puts its handle back before the lock is free. States and
+ * flags are atomics. No proc runs under a lock.
  */
 #ifndef HG_GEN_HG_REQUEST_H
 #define HG_GEN_HG_REQUEST_H
