@@ -322,7 +322,7 @@ static void hg_request_end_rest(const struct hg_request_rest *rest)
 static hg_return_t hg_request_free(
     struct hg_context *context, hg_request_t request)
 {
-    struct hg_request_rest rest;
+    struct hg_request_rest rest = {NULL, NULL, NULL};
     struct hg_handle *handle;
     bool waited_for = false;
     bool put = false;
