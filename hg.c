@@ -18082,7 +18082,7 @@ static void hg_proc_init(
 }
 
 /* After the buffer has grown, perhaps moved: where the proc stands in it. */
-static void hg_proc_attach(struct hg_proc *proc)
+static inline void hg_proc_attach(struct hg_proc *proc)
 {
     size_t room = proc->buf->capacity - proc->reserve;
 
@@ -22498,10 +22498,10 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
-/* Encode and send. `callback` runs once, from the queue's DONE lane, and has the
- * caller's reference of the handle from then on; until then the caller keeps
- * it, and so does the callback until this returned. On an error the callback
- * never runs, and the handle is of no more use. */
+/* Encode and send. `callback` runs once, from the queue's DONE lane, and has
+ * the caller's reference of the handle from then on; until then the caller
+ * keeps it, and so does the callback until this returned. On an error the
+ * callback never runs, and the handle is of no more use. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 
@@ -24375,11 +24375,13 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
  *
  * Locking: a wait that never has to sleep takes no lock. The role is an atomic
  * flag, too. Whoever has it has also what one thread at a time may do: progress
- * of the context, and the lane DONE of its queue (na_queue_run_alone). One mutex guards the list of sleepers. Whoever is about to sleep
- * counts itself as a sleeper, then looks once more at what it waits for: its
- * flag, the role, queued calls. Whoever changes one of these does so, and then
- * looks whether there are sleepers; only then it takes the mutex, to find whom
- * to wake. Both are sequentially consistent, so one of the two sees the other.
+ * of the context (na_progress_alone), and the lane DONE of its queue
+ * (na_queue_run_alone). One mutex guards the list of sleepers. Whoever is about
+ * to sleep counts itself as a sleeper, then looks once more at what it waits
+ * for: its flag, the role, queued calls. Whoever changes one of these does so,
+ * and then looks whether there are sleepers; only then it takes the mutex, to
+ * find whom to wake. Both are sequentially consistent, so one of the two sees
+ * the other.
  */
 #ifndef HG_GEN_HG_WAIT_H
 #define HG_GEN_HG_WAIT_H

@@ -23,10 +23,10 @@
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
-/* Encode and send. `callback` runs once, from the queue's DONE lane, and has the
- * caller's reference of the handle from then on; until then the caller keeps
- * it, and so does the callback until this returned. On an error the callback
- * never runs, and the handle is of no more use. */
+/* Encode and send. `callback` runs once, from the queue's DONE lane, and has
+ * the caller's reference of the handle from then on; until then the caller
+ * keeps it, and so does the callback until this returned. On an error the
+ * callback never runs, and the handle is of no more use. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 

@@ -94,7 +94,7 @@ static void hg_proc_init(
 }
 
 /* After the buffer has grown, perhaps moved: where the proc stands in it. */
-static void hg_proc_attach(struct hg_proc *proc)
+static inline void hg_proc_attach(struct hg_proc *proc)
 {
     size_t room = proc->buf->capacity - proc->reserve;
 

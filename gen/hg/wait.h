@@ -20,11 +20,13 @@
  *
  * Locking: a wait that never has to sleep takes no lock. The role is an atomic
  * flag, too. Whoever has it has also what one thread at a time may do: progress
- * of the context, and the lane DONE of its queue (na_queue_run_alone). One mutex guards the list of sleepers. Whoever is about to sleep
- * counts itself as a sleeper, then looks once more at what it waits for: its
- * flag, the role, queued calls. Whoever changes one of these does so, and then
- * looks whether there are sleepers; only then it takes the mutex, to find whom
- * to wake. Both are sequentially consistent, so one of the two sees the other.
+ * of the context (na_progress_alone), and the lane DONE of its queue
+ * (na_queue_run_alone). One mutex guards the list of sleepers. Whoever is about
+ * to sleep counts itself as a sleeper, then looks once more at what it waits
+ * for: its flag, the role, queued calls. Whoever changes one of these does so,
+ * and then looks whether there are sleepers; only then it takes the mutex, to
+ * find whom to wake. Both are sequentially consistent, so one of the two sees
+ * the other.
  */
 #ifndef HG_GEN_HG_WAIT_H
 #define HG_GEN_HG_WAIT_H
