@@ -5940,6 +5940,14 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr, na_op_id_t *op_id);
 
+/* Do one at once, in this thread: its result. NA_AGAIN: it is to be started.
+ * Both handles are kept by the caller. As na_rma_start else, but that it does
+ * not log that the peer is dead. */
+HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
+    struct na_mem_handle *local, na_offset_t local_offset,
+    struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
+    struct na_addr *addr);
+
 /* The two halves of freeing a handle that nobody uses: the class forgets it,
  * and its memory goes, deregistered if it was not yet. */
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
@@ -6416,6 +6424,31 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     if (ret != NA_SUCCESS)
         na_op_put(op);
     return ret;
+}
+
+HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
+    struct na_mem_handle *local, na_offset_t local_offset,
+    struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
+    struct na_addr *addr)
+{
+    struct na_op op;
+    na_return_t ret = na_rma_check_transfer(
+        type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
+
+    if (ret == NA_SUCCESS)
+        ret = na_addr_state(addr);
+    if (ret != NA_SUCCESS)
+        return ret;
+    memset(&op, 0, sizeof(op));
+    op.context = context;
+    op.type = type;
+    op.addr = addr;
+    op.local = local;
+    op.remote = remote;
+    op.local_offset = local_offset;
+    op.remote_offset = remote_offset;
+    op.size = size;
+    return na_class_ops(context->na_class)->rma_now(&op);
 }
 
 /* NA_Put and NA_Get. */
@@ -14377,8 +14410,9 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
 HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 
-/* The slots put and get, and mem_end_local, of struct na_plugin. */
+/* The slots put and get, rma_now and mem_end_local of struct na_plugin. */
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
+HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 
 /* Wait until no piece of an operation of `context` is under way. */
@@ -14993,6 +15027,24 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
     else
         self->base.core->complete(op, ret);
     return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+    struct na_sm_op rma;
+    na_return_t ret;
+
+    if (op->size > NA_SM_RMA_AT_ONCE || !na_sm_rma_is_direct(self, op) ||
+        HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
+        return NA_AGAIN;
+    rma.base = *op;
+    rma.held = false;
+    rma.aimed = false;
+    na_cursor_init(&rma.near, op->local, op->local_offset);
+    ret = na_sm_rma_piece(self, &rma.base);
+    /* What was moved of it is moved again. */
+    return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
 }
 
 HG_PRIVATE bool na_sm_rma_cancel_running(
@@ -16685,6 +16737,7 @@ static const struct na_plugin na_sm_plugin = {
     .mem_alloc = na_sm_mem_alloc,
     .mem_retract = na_sm_mem_retract,
     .mem_end_local = na_sm_rma_end_local,
+    .rma_now = na_sm_rma_now,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)
@@ -16957,6 +17010,12 @@ static na_return_t na_plugins_op_refuse(struct na_op *op)
     return NA_OPNOTSUPPORT;
 }
 
+static na_return_t na_plugins_rma_later(const struct na_op *op)
+{
+    (void) op;
+    return NA_AGAIN;
+}
+
 static na_return_t na_plugins_mem_refuse(struct na_mem_handle *mem)
 {
     hg_log_error("rma", "the transport %s has no remote memory access",
@@ -17053,6 +17112,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->reclaim = na_plugins_reclaim;
     if (ops_p->mem_alloc == NULL)
         ops_p->mem_alloc = na_plugins_mem_ordinary;
+    if (ops_p->rma_now == NULL)
+        ops_p->rma_now = na_plugins_rma_later;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
@@ -17072,6 +17133,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
         frames ? na_emul_mem_deserialize : na_plugins_mem_no_handle;
     ops->put = frames ? na_emul_put : na_plugins_op_refuse;
     ops->get = frames ? na_emul_get : na_plugins_op_refuse;
+    ops->rma_now = na_plugins_rma_later;
 }
 
 /* ==== gen/na/lookup.h ==== */
@@ -19670,9 +19732,9 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
  * to this process turns into an alias: a handle that shares the memory of the
  * first one, and is of no more use once that one was freed.
  *
- * Locking: the layer's lock guards its list, ids, publication and copies;
- * counts and the mark of withdrawal are atomics; everything else of a handle is
- * constant.
+ * Locking: the layer's lock guards its list, ids and publication; counts are
+ * atomics, that of holds with the mark of withdrawal; everything else of a
+ * handle is constant.
  */
 #ifndef HG_GEN_HG_BULK_H
 #define HG_GEN_HG_BULK_H
@@ -19701,6 +19763,8 @@ struct hg_bulk_layer {
     _Atomic uint64_t bytes_pushed;
 };
 
+#define HG_BULK_WITHDRAWN 0x80000000u
+
 struct hg_bulk {
     struct na_link link;
     struct hg_bulk_layer *layer; /* NULL once the layer ended */
@@ -19708,8 +19772,9 @@ struct hg_bulk {
     unsigned long flags;
     bool remote;
     bool published;
-    _Atomic bool withdrawn;   /* freed by its owner, so not to be touched */
-    unsigned holds;           /* of its memory */
+    /* Of its memory; and HG_BULK_WITHDRAWN: it is not to be touched, for its
+     * owner freed it. From then on holds end under the layer's lock. */
+    _Atomic uint32_t holds;
     struct hg_bulk *original; /* of an alias, which shares what follows */
     uint64_t id;
     size_t size;
@@ -20131,7 +20196,7 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk)
 {
-    if (!atomic_load(&hg_bulk_source(bulk)->withdrawn))
+    if ((atomic_load(&hg_bulk_source(bulk)->holds) & HG_BULK_WITHDRAWN) == 0)
         return HG_SUCCESS;
     hg_log_error("bulk", "a bulk handle of this process was freed");
     return HG_NOENTRY;
@@ -20172,7 +20237,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 
     if (bulk->original != NULL)
         return;
-    atomic_store(&bulk->withdrawn, true);
+    atomic_fetch_or(&bulk->holds, HG_BULK_WITHDRAWN);
     if (layer == NULL)
         return;
     hg_lock(&layer->lock);
@@ -20180,7 +20245,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
-    while (bulk->holds > 0)
+    while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
         (void) hg_lock_wait_until(
             &layer->released, &layer->lock, HG_CLOCK_NEVER);
     hg_unlock(&layer->lock);
@@ -20195,26 +20260,34 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 
 HG_PRIVATE bool hg_bulk_hold(struct hg_bulk *bulk)
 {
-    struct hg_bulk *source = hg_bulk_source(bulk);
-    bool there;
+    _Atomic uint32_t *holds = &hg_bulk_source(bulk)->holds;
+    uint32_t before = atomic_load_explicit(holds, memory_order_relaxed);
 
-    hg_lock(&bulk->layer->lock);
-    there = !atomic_load(&source->withdrawn);
-    if (there)
-        source->holds++;
-    hg_unlock(&bulk->layer->lock);
-    return there;
+    do {
+        if ((before & HG_BULK_WITHDRAWN) != 0)
+            return false;
+    } while (!atomic_compare_exchange_weak(holds, &before, before + 1));
+    return true;
 }
 
 HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 {
-    struct hg_bulk *source = hg_bulk_source(bulk);
+    struct hg_bulk_layer *layer = bulk->layer;
+    _Atomic uint32_t *holds = &hg_bulk_source(bulk)->holds;
+    uint32_t before = atomic_load_explicit(holds, memory_order_relaxed);
 
-    hg_lock(&bulk->layer->lock);
-    assert(source->holds > 0);
-    if (--source->holds == 0)
-        pthread_cond_broadcast(&bulk->layer->released);
-    hg_unlock(&bulk->layer->lock);
+    while ((before & HG_BULK_WITHDRAWN) == 0) {
+        assert(before > 0);
+        if (atomic_compare_exchange_weak(holds, &before, before - 1))
+            return;
+    }
+    /* Somebody waits, and frees it next. */
+    hg_lock(&layer->lock);
+    before = atomic_fetch_sub(holds, 1);
+    assert(before > HG_BULK_WITHDRAWN);
+    if (before == (HG_BULK_WITHDRAWN | 1u))
+        pthread_cond_broadcast(&layer->released);
+    hg_unlock(&layer->lock);
 }
 
 /* A handle for the memory of `original`, whose reference it takes. */
@@ -20719,7 +20792,9 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  * A transfer is cut where a memory handle of either side ends, which is
  * nowhere for transports that take all segments in one, and its pieces run
  * side by side up to a window. It ends once: when all pieces did, with the
- * first error among them. Memory of this process is copied at once.
+ * first error among them. Memory of this process is copied at once, and so is a
+ * peer's as far as the transport can: then nothing is allocated, queued, or to
+ * be waited for.
  *
  * Where bulk has a class of its own, the owner's address there travels in the
  * handle and is looked up the first time.
@@ -20747,6 +20822,11 @@ struct hg_transfer_args {
     size_t size;
 };
 
+/* Do it at once, in this thread, where that can be: HG_SUCCESS, and *result_p
+ * tells how it ended. HG_AGAIN: it is to be started; another code: it may not be. */
+HG_PRIVATE hg_return_t hg_transfer_now(
+    const struct hg_transfer_args *args, hg_return_t *result_p);
+
 /* Start; `callback` runs once, from the DONE lane of `queue`, after which the
  * transfer is gone. On an error it never runs. */
 HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
@@ -20773,6 +20853,23 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
 /* Pieces on their way at a time. */
 #define HG_TRANSFER_WINDOW 64
 
+/* How far the memory of both sides was cut into pieces. */
+struct hg_transfer_walk {
+    size_t cut;        /* bytes */
+    size_t origin_mem; /* where the next piece starts */
+    size_t origin_within;
+    size_t local_mem;
+    size_t local_within;
+};
+
+struct hg_transfer_piece {
+    struct na_mem_handle *origin;
+    struct na_mem_handle *local;
+    size_t origin_offset;
+    size_t local_offset;
+    size_t size;
+};
+
 struct hg_transfer {
     struct na_completion done;
     struct na_queue *queue;
@@ -20781,12 +20878,8 @@ struct hg_transfer {
     struct na_addr *owner;        /* of the memory, on the bulk class */
     pthread_mutex_t lock;
     /* Guarded by lock. */
-    size_t started;    /* bytes */
-    size_t origin_mem; /* where the next piece starts */
-    size_t origin_within;
-    size_t local_mem;
-    size_t local_within;
-    unsigned pieces; /* on their way, and 1 while being started */
+    struct hg_transfer_walk walk; /* to what was started */
+    unsigned pieces;              /* on their way, and 1 while being started */
     hg_return_t ret;
     void (*callback)(hg_return_t ret, void *arg);
     void *arg;
@@ -20803,18 +20896,24 @@ static void hg_transfer_delete(struct hg_transfer *transfer)
     hg_mem_free(transfer);
 }
 
+/* It went well. */
+static void hg_transfer_count(const struct hg_transfer_args *args)
+{
+    struct hg_bulk_layer *layer = args->local->layer;
+
+    atomic_fetch_add_explicit(
+        args->op == HG_BULK_PULL ? &layer->bytes_pulled : &layer->bytes_pushed,
+        args->size, memory_order_relaxed);
+}
+
 /* Entry of the queue: the result stands. */
 static void hg_transfer_run(struct na_completion *done)
 {
     struct hg_transfer *transfer =
         HG_CONTAINER_OF(done, struct hg_transfer, done);
-    struct hg_bulk_layer *layer = transfer->args.local->layer;
 
     if (transfer->ret == HG_SUCCESS)
-        atomic_fetch_add(transfer->args.op == HG_BULK_PULL
-                ? &layer->bytes_pulled
-                : &layer->bytes_pushed,
-            transfer->args.size);
+        hg_transfer_count(&transfer->args);
     transfer->callback(transfer->ret, transfer->arg);
     hg_transfer_delete(transfer);
 }
@@ -20848,14 +20947,6 @@ static void hg_transfer_drop_piece(
 
 /* ---- Pieces ---- */
 
-struct hg_transfer_piece {
-    struct na_mem_handle *origin;
-    struct na_mem_handle *local;
-    size_t origin_offset;
-    size_t local_offset;
-    size_t size;
-};
-
 /* Pass a side's empty rest, so that there is a byte where it stands. */
 static void hg_transfer_skip_ended(
     const struct hg_bulk *bulk, size_t *mem, size_t *within)
@@ -20866,38 +20957,55 @@ static void hg_transfer_skip_ended(
     }
 }
 
+static void hg_transfer_walk_init(
+    struct hg_transfer_walk *walk, const struct hg_transfer_args *args)
+{
+    walk->cut = 0;
+    walk->origin_mem = hg_bulk_find_mem(
+        args->origin, args->origin_offset, &walk->origin_within);
+    walk->local_mem =
+        hg_bulk_find_mem(args->local, args->local_offset, &walk->local_within);
+}
+
+/* Cut the next piece off. False: there is none. */
+static bool hg_transfer_cut(struct hg_transfer_walk *walk,
+    const struct hg_transfer_args *args, struct hg_transfer_piece *piece)
+{
+    const size_t left = args->size - walk->cut;
+
+    if (left == 0)
+        return false;
+    hg_transfer_skip_ended(
+        args->origin, &walk->origin_mem, &walk->origin_within);
+    hg_transfer_skip_ended(args->local, &walk->local_mem, &walk->local_within);
+    piece->origin = args->origin->mems[walk->origin_mem];
+    piece->local = args->local->mems[walk->local_mem];
+    piece->origin_offset = walk->origin_within;
+    piece->local_offset = walk->local_within;
+    piece->size = left;
+    if (piece->size > piece->origin->size - piece->origin_offset)
+        piece->size = (size_t) (piece->origin->size - piece->origin_offset);
+    if (piece->size > piece->local->size - piece->local_offset)
+        piece->size = (size_t) (piece->local->size - piece->local_offset);
+    assert(piece->size > 0);
+    walk->cut += piece->size;
+    walk->origin_within += piece->size;
+    walk->local_within += piece->size;
+    return true;
+}
+
 /* Cut the next piece off, if one may start now. */
 static bool hg_transfer_next(
     struct hg_transfer *transfer, struct hg_transfer_piece *piece)
 {
-    const struct hg_transfer_args *args = &transfer->args;
-    size_t left;
     bool some;
 
     hg_lock(&transfer->lock);
-    left = args->size - transfer->started;
-    some = left > 0 && transfer->ret == HG_SUCCESS &&
-        transfer->pieces <= HG_TRANSFER_WINDOW;
-    if (some) {
-        hg_transfer_skip_ended(
-            args->origin, &transfer->origin_mem, &transfer->origin_within);
-        hg_transfer_skip_ended(
-            args->local, &transfer->local_mem, &transfer->local_within);
-        piece->origin = args->origin->mems[transfer->origin_mem];
-        piece->local = args->local->mems[transfer->local_mem];
-        piece->origin_offset = transfer->origin_within;
-        piece->local_offset = transfer->local_within;
-        piece->size = left;
-        if (piece->size > piece->origin->size - piece->origin_offset)
-            piece->size = (size_t) (piece->origin->size - piece->origin_offset);
-        if (piece->size > piece->local->size - piece->local_offset)
-            piece->size = (size_t) (piece->local->size - piece->local_offset);
-        assert(piece->size > 0);
-        transfer->started += piece->size;
-        transfer->origin_within += piece->size;
-        transfer->local_within += piece->size;
+    some = transfer->ret == HG_SUCCESS &&
+        transfer->pieces <= HG_TRANSFER_WINDOW &&
+        hg_transfer_cut(&transfer->walk, &transfer->args, piece);
+    if (some)
         transfer->pieces++;
-    }
     hg_unlock(&transfer->lock);
     return some;
 }
@@ -21005,23 +21113,22 @@ static hg_return_t hg_transfer_begin_copy(const struct hg_transfer_args *args)
     return hg_bulk_check_there(args->local);
 }
 
-static void hg_transfer_copy(struct hg_transfer *transfer)
+static void hg_transfer_copy(const struct hg_transfer_args *args)
 {
-    const struct hg_transfer_args *args = &transfer->args;
+    struct hg_transfer_walk walk;
     struct hg_transfer_piece piece;
 
-    while (hg_transfer_next(transfer, &piece)) {
+    hg_transfer_walk_init(&walk, args);
+    while (hg_transfer_cut(&walk, args, &piece)) {
         if (args->op == HG_BULK_PULL)
             na_rma_copy(piece.local, piece.local_offset, piece.origin,
                 piece.origin_offset, piece.size);
         else
             na_rma_copy(piece.origin, piece.origin_offset, piece.local,
                 piece.local_offset, piece.size);
-        hg_transfer_drop_piece(transfer, HG_SUCCESS);
     }
     hg_bulk_release(args->local);
     hg_bulk_release(args->origin);
-    hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }
 
 /* ---- Starting ---- */
@@ -21069,6 +21176,55 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
     return HG_SUCCESS;
 }
 
+/* All pieces one after the other: the result of the whole. HG_AGAIN: one is to
+ * be started. */
+static hg_return_t hg_transfer_move(const struct hg_transfer_args *args)
+{
+    struct hg_bulk_layer *layer = args->local->layer;
+    struct hg_transfer_walk walk;
+    struct hg_transfer_piece piece;
+    hg_return_t ret = HG_SUCCESS;
+
+    /* Whoever is elsewhere on the bulk class is to be looked up. */
+    if (args->origin->owner != NULL || args->addr->na_class != layer->na_class)
+        return HG_AGAIN;
+    hg_transfer_walk_init(&walk, args);
+    while (ret == HG_SUCCESS && hg_transfer_cut(&walk, args, &piece))
+        ret = na_rma_now(layer->context,
+            args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET, piece.local,
+            piece.local_offset, piece.origin, piece.origin_offset, piece.size,
+            args->addr);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_transfer_now(
+    const struct hg_transfer_args *args, hg_return_t *result_p)
+{
+    hg_return_t ret = hg_transfer_check(args);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!args->origin->remote) {
+        ret = hg_transfer_begin_copy(args);
+        if (ret != HG_SUCCESS)
+            return ret;
+        hg_transfer_copy(args);
+    } else {
+        if (!hg_bulk_hold(args->local))
+            return hg_bulk_check_there(args->local);
+        hg_bulk_ref(args->origin);
+        ret = hg_transfer_move(args);
+        hg_bulk_unref(args->origin);
+        hg_bulk_release(args->local);
+    }
+    if (ret == HG_AGAIN)
+        return HG_AGAIN;
+    if (ret == HG_SUCCESS)
+        hg_transfer_count(args);
+    *result_p = ret;
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg)
@@ -21097,12 +21253,10 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
     transfer->pieces = 1;
     transfer->callback = callback;
     transfer->arg = arg;
-    transfer->origin_mem = hg_bulk_find_mem(
-        args->origin, args->origin_offset, &transfer->origin_within);
-    transfer->local_mem = hg_bulk_find_mem(
-        args->local, args->local_offset, &transfer->local_within);
+    hg_transfer_walk_init(&transfer->walk, args);
     if (!args->origin->remote) {
-        hg_transfer_copy(transfer);
+        hg_transfer_copy(args);
+        hg_transfer_drop_piece(transfer, HG_SUCCESS);
         return HG_SUCCESS;
     }
     ret = hg_transfer_begin(transfer);
@@ -25309,10 +25463,17 @@ struct hg_bulk_request {
     bool taken;       /* by one of them; the last one frees it */
 };
 
+/* Stands for every transfer that had ended well when it was asked for. */
+static struct hg_bulk_request hg_bulk_request_over;
+
+/* Waits for such between two turns of progress. */
+#define HG_BULK_REQUEST_TURN 16u
+
 /* All that nobody waited for to the end; the mutex guards also what is in a
  * request. wait's own is locked inside. */
 static pthread_mutex_t hg_bulk_request_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_request_tickets;
+static unsigned hg_bulk_request_waits; /* for what was over */
 
 /* ---- Handles ---- */
 
@@ -25428,12 +25589,83 @@ static void hg_bulk_request_ended(hg_return_t ret, void *arg)
         hg_mem_free(request);
 }
 
+static hg_return_t hg_bulk_request_issue(
+    struct hg_bulk_request *request, uintptr_t *ticket_p)
+{
+    hg_return_t ret;
+
+    hg_lock(&hg_bulk_request_lock);
+    ret = hg_ticket_issue(&hg_bulk_request_tickets, request, ticket_p);
+    hg_unlock(&hg_bulk_request_lock);
+    return ret;
+}
+
+static void hg_bulk_request_revoke(uintptr_t ticket)
+{
+    hg_lock(&hg_bulk_request_lock);
+    (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
+    hg_unlock(&hg_bulk_request_lock);
+}
+
+/* Move the data at once, which ends well. HG_AGAIN: not so. Another code: it
+ * may not be moved. */
+static hg_return_t hg_bulk_request_try(const struct hg_transfer_args *args,
+    uintptr_t *ticket_p, hg_return_t *result_p)
+{
+    uintptr_t ticket;
+    hg_return_t ret = hg_bulk_request_issue(&hg_bulk_request_over, &ticket);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_transfer_now(args, result_p);
+    if (ret == HG_SUCCESS && *result_p == HG_SUCCESS)
+        *ticket_p = ticket;
+    else
+        hg_bulk_request_revoke(ticket);
+    return ret;
+}
+
+/* A transfer that takes longer, or, with a `result` other than HG_SUCCESS, one
+ * that ended so already. */
+static hg_return_t hg_bulk_request_begin(struct hg_context *context,
+    const struct hg_transfer_args *args, hg_return_t result,
+    uintptr_t *ticket_p)
+{
+    struct hg_bulk_request *made =
+        (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*made));
+    uintptr_t ticket;
+    hg_return_t ret;
+
+    if (made == NULL) {
+        hg_log_error("bulk", "no memory for a request");
+        return HG_NOMEM;
+    }
+    made->ret = result;
+    atomic_store(&made->done, result != HG_SUCCESS);
+    ret = hg_bulk_request_issue(made, &ticket);
+    if (ret != HG_SUCCESS)
+        goto free_request;
+    if (result == HG_SUCCESS)
+        ret = hg_transfer_start(
+            context->queue, args, hg_bulk_request_ended, made);
+    if (ret != HG_SUCCESS)
+        goto revoke;
+    *ticket_p = ticket;
+    return HG_SUCCESS;
+
+revoke:
+    hg_bulk_request_revoke(ticket);
+free_request:
+    hg_mem_free(made);
+    return ret;
+}
+
 /* HG_Bulk_transfer, inside the gate. */
 static hg_return_t hg_bulk_request_start(struct hg_context *context,
     const struct hg_transfer_args *args, struct hg_bulk_request **request_p)
 {
-    struct hg_bulk_request *made;
-    uintptr_t ticket;
+    hg_return_t result = HG_SUCCESS;
+    uintptr_t ticket = 0;
     hg_return_t ret;
 
     if (args->origin == NULL || args->local == NULL || request_p == NULL)
@@ -25442,28 +25674,11 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
         context->hg_class->na_class, args->addr, "HG_Bulk_transfer");
     if (ret != HG_SUCCESS)
         return ret;
-    made = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*made));
-    if (made == NULL) {
-        hg_log_error("bulk", "no memory for a request");
-        return HG_NOMEM;
-    }
-    hg_lock(&hg_bulk_request_lock);
-    ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &ticket);
-    hg_unlock(&hg_bulk_request_lock);
-    if (ret != HG_SUCCESS)
-        goto free_request;
-    ret = hg_transfer_start(context->queue, args, hg_bulk_request_ended, made);
-    if (ret != HG_SUCCESS)
-        goto take_ticket;
-    *request_p = (hg_bulk_request_t) ticket;
-    return HG_SUCCESS;
-
-take_ticket:
-    hg_lock(&hg_bulk_request_lock);
-    (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
-    hg_unlock(&hg_bulk_request_lock);
-free_request:
-    hg_mem_free(made);
+    ret = hg_bulk_request_try(args, &ticket, &result);
+    if (ret == HG_AGAIN || (ret == HG_SUCCESS && result != HG_SUCCESS))
+        ret = hg_bulk_request_begin(context, args, result, &ticket);
+    if (ret == HG_SUCCESS)
+        *request_p = (hg_bulk_request_t) ticket;
     return ret;
 }
 
@@ -25518,6 +25733,15 @@ static hg_return_t hg_bulk_request_await(struct hg_context *context,
     return ret;
 }
 
+/* One turn of progress: who waits for one transfer after the other that is over
+ * when it is asked for would make none. */
+static void hg_bulk_request_turn(struct hg_context *context)
+{
+    static const _Atomic bool never = false;
+
+    (void) hg_wait_until(context, &never, false, 0);
+}
+
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
@@ -25527,16 +25751,26 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_return_t ret = HG_INVALID_ARG;
     bool done = false;
     bool taken = true;
+    bool turn = false;
 
     if (context == NULL)
         return HG_FAULT;
     hg_lock(&hg_bulk_request_lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
-    if (found != NULL)
+    if (found == &hg_bulk_request_over) {
+        (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
+        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0;
+        done = true;
+        taken = false;
+        ret = HG_SUCCESS;
+    } else if (found != NULL) {
         ret = hg_bulk_request_await(
             context, found, request, deadline, &done, &taken);
+    }
     hg_unlock(&hg_bulk_request_lock);
+    if (turn)
+        hg_bulk_request_turn(context);
     if (taken)
         return hg_layer_leave(hg_bulk_request_unknown(request));
     if (status != HG_STATUS_IGNORE)
@@ -25551,6 +25785,8 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void)
     hg_lock(&hg_bulk_request_lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
+        if (request == &hg_bulk_request_over)
+            continue;
         request->abandoned = true;
         if (request->done)
             hg_mem_free(request);

@@ -1651,6 +1651,14 @@ struct na_plugin {
      * one: they complete with NA_CANCELED, or the result they have, and nothing
      * touches it any more once this returned, but by what was handed over. */
     void (*mem_end_local)(const struct na_mem_handle *mem);
+
+    /* ---- rma ---- */
+    /* Do a put or get (op->type) at once, in this thread: its result. `op`
+     * describes it, with what put and get find in one, and is no operation:
+     * without the transport's part, and not to be completed or kept. The
+     * memory handles stay until this returns. NA_AGAIN: that cannot be, or not
+     * all of it; it is to be started. Default: never. */
+    na_return_t (*rma_now)(const struct na_op *op);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

@@ -323,7 +323,7 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk)
 {
-    if (!atomic_load(&hg_bulk_source(bulk)->withdrawn))
+    if ((atomic_load(&hg_bulk_source(bulk)->holds) & HG_BULK_WITHDRAWN) == 0)
         return HG_SUCCESS;
     hg_log_error("bulk", "a bulk handle of this process was freed");
     return HG_NOENTRY;
@@ -364,7 +364,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 
     if (bulk->original != NULL)
         return;
-    atomic_store(&bulk->withdrawn, true);
+    atomic_fetch_or(&bulk->holds, HG_BULK_WITHDRAWN);
     if (layer == NULL)
         return;
     hg_lock(&layer->lock);
@@ -372,7 +372,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     bulk->published = false;
     if (was)
         (void) hg_map_remove(&layer->ids, bulk->id);
-    while (bulk->holds > 0)
+    while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
         (void) hg_lock_wait_until(
             &layer->released, &layer->lock, HG_CLOCK_NEVER);
     hg_unlock(&layer->lock);
@@ -387,26 +387,34 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 
 HG_PRIVATE bool hg_bulk_hold(struct hg_bulk *bulk)
 {
-    struct hg_bulk *source = hg_bulk_source(bulk);
-    bool there;
+    _Atomic uint32_t *holds = &hg_bulk_source(bulk)->holds;
+    uint32_t before = atomic_load_explicit(holds, memory_order_relaxed);
 
-    hg_lock(&bulk->layer->lock);
-    there = !atomic_load(&source->withdrawn);
-    if (there)
-        source->holds++;
-    hg_unlock(&bulk->layer->lock);
-    return there;
+    do {
+        if ((before & HG_BULK_WITHDRAWN) != 0)
+            return false;
+    } while (!atomic_compare_exchange_weak(holds, &before, before + 1));
+    return true;
 }
 
 HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 {
-    struct hg_bulk *source = hg_bulk_source(bulk);
+    struct hg_bulk_layer *layer = bulk->layer;
+    _Atomic uint32_t *holds = &hg_bulk_source(bulk)->holds;
+    uint32_t before = atomic_load_explicit(holds, memory_order_relaxed);
 
-    hg_lock(&bulk->layer->lock);
-    assert(source->holds > 0);
-    if (--source->holds == 0)
-        pthread_cond_broadcast(&bulk->layer->released);
-    hg_unlock(&bulk->layer->lock);
+    while ((before & HG_BULK_WITHDRAWN) == 0) {
+        assert(before > 0);
+        if (atomic_compare_exchange_weak(holds, &before, before - 1))
+            return;
+    }
+    /* Somebody waits, and frees it next. */
+    hg_lock(&layer->lock);
+    before = atomic_fetch_sub(holds, 1);
+    assert(before > HG_BULK_WITHDRAWN);
+    if (before == (HG_BULK_WITHDRAWN | 1u))
+        pthread_cond_broadcast(&layer->released);
+    hg_unlock(&layer->lock);
 }
 
 /* A handle for the memory of `original`, whose reference it takes. */

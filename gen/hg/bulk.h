@@ -9,9 +9,9 @@
  * to this process turns into an alias: a handle that shares the memory of the
  * first one, and is of no more use once that one was freed.
  *
- * Locking: the layer's lock guards its list, ids, publication and copies;
- * counts and the mark of withdrawal are atomics; everything else of a handle is
- * constant.
+ * Locking: the layer's lock guards its list, ids and publication; counts are
+ * atomics, that of holds with the mark of withdrawal; everything else of a
+ * handle is constant.
  */
 #ifndef HG_GEN_HG_BULK_H
 #define HG_GEN_HG_BULK_H
@@ -40,6 +40,8 @@ struct hg_bulk_layer {
     _Atomic uint64_t bytes_pushed;
 };
 
+#define HG_BULK_WITHDRAWN 0x80000000u
+
 struct hg_bulk {
     struct na_link link;
     struct hg_bulk_layer *layer; /* NULL once the layer ended */
@@ -47,8 +49,9 @@ struct hg_bulk {
     unsigned long flags;
     bool remote;
     bool published;
-    _Atomic bool withdrawn;   /* freed by its owner, so not to be touched */
-    unsigned holds;           /* of its memory */
+    /* Of its memory; and HG_BULK_WITHDRAWN: it is not to be touched, for its
+     * owner freed it. From then on holds end under the layer's lock. */
+    _Atomic uint32_t holds;
     struct hg_bulk *original; /* of an alias, which shares what follows */
     uint64_t id;
     size_t size;

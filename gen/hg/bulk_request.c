@@ -20,10 +20,17 @@ struct hg_bulk_request {
     bool taken;       /* by one of them; the last one frees it */
 };
 
+/* Stands for every transfer that had ended well when it was asked for. */
+static struct hg_bulk_request hg_bulk_request_over;
+
+/* Waits for such between two turns of progress. */
+#define HG_BULK_REQUEST_TURN 16u
+
 /* All that nobody waited for to the end; the mutex guards also what is in a
  * request. wait's own is locked inside. */
 static pthread_mutex_t hg_bulk_request_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_request_tickets;
+static unsigned hg_bulk_request_waits; /* for what was over */
 
 /* ---- Handles ---- */
 
@@ -139,12 +146,83 @@ static void hg_bulk_request_ended(hg_return_t ret, void *arg)
         hg_mem_free(request);
 }
 
+static hg_return_t hg_bulk_request_issue(
+    struct hg_bulk_request *request, uintptr_t *ticket_p)
+{
+    hg_return_t ret;
+
+    hg_lock(&hg_bulk_request_lock);
+    ret = hg_ticket_issue(&hg_bulk_request_tickets, request, ticket_p);
+    hg_unlock(&hg_bulk_request_lock);
+    return ret;
+}
+
+static void hg_bulk_request_revoke(uintptr_t ticket)
+{
+    hg_lock(&hg_bulk_request_lock);
+    (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
+    hg_unlock(&hg_bulk_request_lock);
+}
+
+/* Move the data at once, which ends well. HG_AGAIN: not so. Another code: it
+ * may not be moved. */
+static hg_return_t hg_bulk_request_try(const struct hg_transfer_args *args,
+    uintptr_t *ticket_p, hg_return_t *result_p)
+{
+    uintptr_t ticket;
+    hg_return_t ret = hg_bulk_request_issue(&hg_bulk_request_over, &ticket);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_transfer_now(args, result_p);
+    if (ret == HG_SUCCESS && *result_p == HG_SUCCESS)
+        *ticket_p = ticket;
+    else
+        hg_bulk_request_revoke(ticket);
+    return ret;
+}
+
+/* A transfer that takes longer, or, with a `result` other than HG_SUCCESS, one
+ * that ended so already. */
+static hg_return_t hg_bulk_request_begin(struct hg_context *context,
+    const struct hg_transfer_args *args, hg_return_t result,
+    uintptr_t *ticket_p)
+{
+    struct hg_bulk_request *made =
+        (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*made));
+    uintptr_t ticket;
+    hg_return_t ret;
+
+    if (made == NULL) {
+        hg_log_error("bulk", "no memory for a request");
+        return HG_NOMEM;
+    }
+    made->ret = result;
+    atomic_store(&made->done, result != HG_SUCCESS);
+    ret = hg_bulk_request_issue(made, &ticket);
+    if (ret != HG_SUCCESS)
+        goto free_request;
+    if (result == HG_SUCCESS)
+        ret = hg_transfer_start(
+            context->queue, args, hg_bulk_request_ended, made);
+    if (ret != HG_SUCCESS)
+        goto revoke;
+    *ticket_p = ticket;
+    return HG_SUCCESS;
+
+revoke:
+    hg_bulk_request_revoke(ticket);
+free_request:
+    hg_mem_free(made);
+    return ret;
+}
+
 /* HG_Bulk_transfer, inside the gate. */
 static hg_return_t hg_bulk_request_start(struct hg_context *context,
     const struct hg_transfer_args *args, struct hg_bulk_request **request_p)
 {
-    struct hg_bulk_request *made;
-    uintptr_t ticket;
+    hg_return_t result = HG_SUCCESS;
+    uintptr_t ticket = 0;
     hg_return_t ret;
 
     if (args->origin == NULL || args->local == NULL || request_p == NULL)
@@ -153,28 +231,11 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
         context->hg_class->na_class, args->addr, "HG_Bulk_transfer");
     if (ret != HG_SUCCESS)
         return ret;
-    made = (struct hg_bulk_request *) hg_mem_calloc(1, sizeof(*made));
-    if (made == NULL) {
-        hg_log_error("bulk", "no memory for a request");
-        return HG_NOMEM;
-    }
-    hg_lock(&hg_bulk_request_lock);
-    ret = hg_ticket_issue(&hg_bulk_request_tickets, made, &ticket);
-    hg_unlock(&hg_bulk_request_lock);
-    if (ret != HG_SUCCESS)
-        goto free_request;
-    ret = hg_transfer_start(context->queue, args, hg_bulk_request_ended, made);
-    if (ret != HG_SUCCESS)
-        goto take_ticket;
-    *request_p = (hg_bulk_request_t) ticket;
-    return HG_SUCCESS;
-
-take_ticket:
-    hg_lock(&hg_bulk_request_lock);
-    (void) hg_ticket_take(&hg_bulk_request_tickets, ticket);
-    hg_unlock(&hg_bulk_request_lock);
-free_request:
-    hg_mem_free(made);
+    ret = hg_bulk_request_try(args, &ticket, &result);
+    if (ret == HG_AGAIN || (ret == HG_SUCCESS && result != HG_SUCCESS))
+        ret = hg_bulk_request_begin(context, args, result, &ticket);
+    if (ret == HG_SUCCESS)
+        *request_p = (hg_bulk_request_t) ticket;
     return ret;
 }
 
@@ -229,6 +290,15 @@ static hg_return_t hg_bulk_request_await(struct hg_context *context,
     return ret;
 }
 
+/* One turn of progress: who waits for one transfer after the other that is over
+ * when it is asked for would make none. */
+static void hg_bulk_request_turn(struct hg_context *context)
+{
+    static const _Atomic bool never = false;
+
+    (void) hg_wait_until(context, &never, false, 0);
+}
+
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status)
 {
@@ -238,16 +308,26 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_return_t ret = HG_INVALID_ARG;
     bool done = false;
     bool taken = true;
+    bool turn = false;
 
     if (context == NULL)
         return HG_FAULT;
     hg_lock(&hg_bulk_request_lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
-    if (found != NULL)
+    if (found == &hg_bulk_request_over) {
+        (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
+        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0;
+        done = true;
+        taken = false;
+        ret = HG_SUCCESS;
+    } else if (found != NULL) {
         ret = hg_bulk_request_await(
             context, found, request, deadline, &done, &taken);
+    }
     hg_unlock(&hg_bulk_request_lock);
+    if (turn)
+        hg_bulk_request_turn(context);
     if (taken)
         return hg_layer_leave(hg_bulk_request_unknown(request));
     if (status != HG_STATUS_IGNORE)
@@ -262,6 +342,8 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void)
     hg_lock(&hg_bulk_request_lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
+        if (request == &hg_bulk_request_over)
+            continue;
         request->abandoned = true;
         if (request->done)
             hg_mem_free(request);

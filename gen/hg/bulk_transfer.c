@@ -12,6 +12,23 @@
 /* Pieces on their way at a time. */
 #define HG_TRANSFER_WINDOW 64
 
+/* How far the memory of both sides was cut into pieces. */
+struct hg_transfer_walk {
+    size_t cut;        /* bytes */
+    size_t origin_mem; /* where the next piece starts */
+    size_t origin_within;
+    size_t local_mem;
+    size_t local_within;
+};
+
+struct hg_transfer_piece {
+    struct na_mem_handle *origin;
+    struct na_mem_handle *local;
+    size_t origin_offset;
+    size_t local_offset;
+    size_t size;
+};
+
 struct hg_transfer {
     struct na_completion done;
     struct na_queue *queue;
@@ -20,12 +37,8 @@ struct hg_transfer {
     struct na_addr *owner;        /* of the memory, on the bulk class */
     pthread_mutex_t lock;
     /* Guarded by lock. */
-    size_t started;    /* bytes */
-    size_t origin_mem; /* where the next piece starts */
-    size_t origin_within;
-    size_t local_mem;
-    size_t local_within;
-    unsigned pieces; /* on their way, and 1 while being started */
+    struct hg_transfer_walk walk; /* to what was started */
+    unsigned pieces;              /* on their way, and 1 while being started */
     hg_return_t ret;
     void (*callback)(hg_return_t ret, void *arg);
     void *arg;
@@ -42,18 +55,24 @@ static void hg_transfer_delete(struct hg_transfer *transfer)
     hg_mem_free(transfer);
 }
 
+/* It went well. */
+static void hg_transfer_count(const struct hg_transfer_args *args)
+{
+    struct hg_bulk_layer *layer = args->local->layer;
+
+    atomic_fetch_add_explicit(
+        args->op == HG_BULK_PULL ? &layer->bytes_pulled : &layer->bytes_pushed,
+        args->size, memory_order_relaxed);
+}
+
 /* Entry of the queue: the result stands. */
 static void hg_transfer_run(struct na_completion *done)
 {
     struct hg_transfer *transfer =
         HG_CONTAINER_OF(done, struct hg_transfer, done);
-    struct hg_bulk_layer *layer = transfer->args.local->layer;
 
     if (transfer->ret == HG_SUCCESS)
-        atomic_fetch_add(transfer->args.op == HG_BULK_PULL
-                ? &layer->bytes_pulled
-                : &layer->bytes_pushed,
-            transfer->args.size);
+        hg_transfer_count(&transfer->args);
     transfer->callback(transfer->ret, transfer->arg);
     hg_transfer_delete(transfer);
 }
@@ -87,14 +106,6 @@ static void hg_transfer_drop_piece(
 
 /* ---- Pieces ---- */
 
-struct hg_transfer_piece {
-    struct na_mem_handle *origin;
-    struct na_mem_handle *local;
-    size_t origin_offset;
-    size_t local_offset;
-    size_t size;
-};
-
 /* Pass a side's empty rest, so that there is a byte where it stands. */
 static void hg_transfer_skip_ended(
     const struct hg_bulk *bulk, size_t *mem, size_t *within)
@@ -105,38 +116,55 @@ static void hg_transfer_skip_ended(
     }
 }
 
+static void hg_transfer_walk_init(
+    struct hg_transfer_walk *walk, const struct hg_transfer_args *args)
+{
+    walk->cut = 0;
+    walk->origin_mem = hg_bulk_find_mem(
+        args->origin, args->origin_offset, &walk->origin_within);
+    walk->local_mem =
+        hg_bulk_find_mem(args->local, args->local_offset, &walk->local_within);
+}
+
+/* Cut the next piece off. False: there is none. */
+static bool hg_transfer_cut(struct hg_transfer_walk *walk,
+    const struct hg_transfer_args *args, struct hg_transfer_piece *piece)
+{
+    const size_t left = args->size - walk->cut;
+
+    if (left == 0)
+        return false;
+    hg_transfer_skip_ended(
+        args->origin, &walk->origin_mem, &walk->origin_within);
+    hg_transfer_skip_ended(args->local, &walk->local_mem, &walk->local_within);
+    piece->origin = args->origin->mems[walk->origin_mem];
+    piece->local = args->local->mems[walk->local_mem];
+    piece->origin_offset = walk->origin_within;
+    piece->local_offset = walk->local_within;
+    piece->size = left;
+    if (piece->size > piece->origin->size - piece->origin_offset)
+        piece->size = (size_t) (piece->origin->size - piece->origin_offset);
+    if (piece->size > piece->local->size - piece->local_offset)
+        piece->size = (size_t) (piece->local->size - piece->local_offset);
+    assert(piece->size > 0);
+    walk->cut += piece->size;
+    walk->origin_within += piece->size;
+    walk->local_within += piece->size;
+    return true;
+}
+
 /* Cut the next piece off, if one may start now. */
 static bool hg_transfer_next(
     struct hg_transfer *transfer, struct hg_transfer_piece *piece)
 {
-    const struct hg_transfer_args *args = &transfer->args;
-    size_t left;
     bool some;
 
     hg_lock(&transfer->lock);
-    left = args->size - transfer->started;
-    some = left > 0 && transfer->ret == HG_SUCCESS &&
-        transfer->pieces <= HG_TRANSFER_WINDOW;
-    if (some) {
-        hg_transfer_skip_ended(
-            args->origin, &transfer->origin_mem, &transfer->origin_within);
-        hg_transfer_skip_ended(
-            args->local, &transfer->local_mem, &transfer->local_within);
-        piece->origin = args->origin->mems[transfer->origin_mem];
-        piece->local = args->local->mems[transfer->local_mem];
-        piece->origin_offset = transfer->origin_within;
-        piece->local_offset = transfer->local_within;
-        piece->size = left;
-        if (piece->size > piece->origin->size - piece->origin_offset)
-            piece->size = (size_t) (piece->origin->size - piece->origin_offset);
-        if (piece->size > piece->local->size - piece->local_offset)
-            piece->size = (size_t) (piece->local->size - piece->local_offset);
-        assert(piece->size > 0);
-        transfer->started += piece->size;
-        transfer->origin_within += piece->size;
-        transfer->local_within += piece->size;
+    some = transfer->ret == HG_SUCCESS &&
+        transfer->pieces <= HG_TRANSFER_WINDOW &&
+        hg_transfer_cut(&transfer->walk, &transfer->args, piece);
+    if (some)
         transfer->pieces++;
-    }
     hg_unlock(&transfer->lock);
     return some;
 }
@@ -244,23 +272,22 @@ static hg_return_t hg_transfer_begin_copy(const struct hg_transfer_args *args)
     return hg_bulk_check_there(args->local);
 }
 
-static void hg_transfer_copy(struct hg_transfer *transfer)
+static void hg_transfer_copy(const struct hg_transfer_args *args)
 {
-    const struct hg_transfer_args *args = &transfer->args;
+    struct hg_transfer_walk walk;
     struct hg_transfer_piece piece;
 
-    while (hg_transfer_next(transfer, &piece)) {
+    hg_transfer_walk_init(&walk, args);
+    while (hg_transfer_cut(&walk, args, &piece)) {
         if (args->op == HG_BULK_PULL)
             na_rma_copy(piece.local, piece.local_offset, piece.origin,
                 piece.origin_offset, piece.size);
         else
             na_rma_copy(piece.origin, piece.origin_offset, piece.local,
                 piece.local_offset, piece.size);
-        hg_transfer_drop_piece(transfer, HG_SUCCESS);
     }
     hg_bulk_release(args->local);
     hg_bulk_release(args->origin);
-    hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }
 
 /* ---- Starting ---- */
@@ -308,6 +335,55 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
     return HG_SUCCESS;
 }
 
+/* All pieces one after the other: the result of the whole. HG_AGAIN: one is to
+ * be started. */
+static hg_return_t hg_transfer_move(const struct hg_transfer_args *args)
+{
+    struct hg_bulk_layer *layer = args->local->layer;
+    struct hg_transfer_walk walk;
+    struct hg_transfer_piece piece;
+    hg_return_t ret = HG_SUCCESS;
+
+    /* Whoever is elsewhere on the bulk class is to be looked up. */
+    if (args->origin->owner != NULL || args->addr->na_class != layer->na_class)
+        return HG_AGAIN;
+    hg_transfer_walk_init(&walk, args);
+    while (ret == HG_SUCCESS && hg_transfer_cut(&walk, args, &piece))
+        ret = na_rma_now(layer->context,
+            args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET, piece.local,
+            piece.local_offset, piece.origin, piece.origin_offset, piece.size,
+            args->addr);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_transfer_now(
+    const struct hg_transfer_args *args, hg_return_t *result_p)
+{
+    hg_return_t ret = hg_transfer_check(args);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!args->origin->remote) {
+        ret = hg_transfer_begin_copy(args);
+        if (ret != HG_SUCCESS)
+            return ret;
+        hg_transfer_copy(args);
+    } else {
+        if (!hg_bulk_hold(args->local))
+            return hg_bulk_check_there(args->local);
+        hg_bulk_ref(args->origin);
+        ret = hg_transfer_move(args);
+        hg_bulk_unref(args->origin);
+        hg_bulk_release(args->local);
+    }
+    if (ret == HG_AGAIN)
+        return HG_AGAIN;
+    if (ret == HG_SUCCESS)
+        hg_transfer_count(args);
+    *result_p = ret;
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg)
@@ -336,12 +412,10 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
     transfer->pieces = 1;
     transfer->callback = callback;
     transfer->arg = arg;
-    transfer->origin_mem = hg_bulk_find_mem(
-        args->origin, args->origin_offset, &transfer->origin_within);
-    transfer->local_mem = hg_bulk_find_mem(
-        args->local, args->local_offset, &transfer->local_within);
+    hg_transfer_walk_init(&transfer->walk, args);
     if (!args->origin->remote) {
-        hg_transfer_copy(transfer);
+        hg_transfer_copy(args);
+        hg_transfer_drop_piece(transfer, HG_SUCCESS);
         return HG_SUCCESS;
     }
     ret = hg_transfer_begin(transfer);

@@ -5,7 +5,9 @@
  * A transfer is cut where a memory handle of either side ends, which is
  * nowhere for transports that take all segments in one, and its pieces run
  * side by side up to a window. It ends once: when all pieces did, with the
- * first error among them. Memory of this process is copied at once.
+ * first error among them. Memory of this process is copied at once, and so is a
+ * peer's as far as the transport can: then nothing is allocated, queued, or to
+ * be waited for.
  *
  * Where bulk has a class of its own, the owner's address there travels in the
  * handle and is looked up the first time.
@@ -32,6 +34,11 @@ struct hg_transfer_args {
     size_t local_offset;
     size_t size;
 };
+
+/* Do it at once, in this thread, where that can be: HG_SUCCESS, and *result_p
+ * tells how it ended. HG_AGAIN: it is to be started; another code: it may not be. */
+HG_PRIVATE hg_return_t hg_transfer_now(
+    const struct hg_transfer_args *args, hg_return_t *result_p);
 
 /* Start; `callback` runs once, from the DONE lane of `queue`, after which the
  * transfer is gone. On an error it never runs. */

@@ -214,6 +214,12 @@ static na_return_t na_plugins_op_refuse(struct na_op *op)
     return NA_OPNOTSUPPORT;
 }
 
+static na_return_t na_plugins_rma_later(const struct na_op *op)
+{
+    (void) op;
+    return NA_AGAIN;
+}
+
 static na_return_t na_plugins_mem_refuse(struct na_mem_handle *mem)
 {
     hg_log_error("rma", "the transport %s has no remote memory access",
@@ -310,6 +316,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->reclaim = na_plugins_reclaim;
     if (ops_p->mem_alloc == NULL)
         ops_p->mem_alloc = na_plugins_mem_ordinary;
+    if (ops_p->rma_now == NULL)
+        ops_p->rma_now = na_plugins_rma_later;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
@@ -329,4 +337,5 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
         frames ? na_emul_mem_deserialize : na_plugins_mem_no_handle;
     ops->put = frames ? na_emul_put : na_plugins_op_refuse;
     ops->get = frames ? na_emul_get : na_plugins_op_refuse;
+    ops->rma_now = na_plugins_rma_later;
 }

@@ -453,6 +453,31 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     return ret;
 }
 
+HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
+    struct na_mem_handle *local, na_offset_t local_offset,
+    struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
+    struct na_addr *addr)
+{
+    struct na_op op;
+    na_return_t ret = na_rma_check_transfer(
+        type == NA_CB_PUT, local, local_offset, remote, remote_offset, size);
+
+    if (ret == NA_SUCCESS)
+        ret = na_addr_state(addr);
+    if (ret != NA_SUCCESS)
+        return ret;
+    memset(&op, 0, sizeof(op));
+    op.context = context;
+    op.type = type;
+    op.addr = addr;
+    op.local = local;
+    op.remote = remote;
+    op.local_offset = local_offset;
+    op.remote_offset = remote_offset;
+    op.size = size;
+    return na_class_ops(context->na_class)->rma_now(&op);
+}
+
 /* NA_Put and NA_Get. */
 static na_return_t na_rma_call(struct na_class *na_class,
     struct na_context *context, na_cb_type_t type, na_cb_t callback, void *arg,

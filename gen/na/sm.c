@@ -742,6 +742,7 @@ static const struct na_plugin na_sm_plugin = {
     .mem_alloc = na_sm_mem_alloc,
     .mem_retract = na_sm_mem_retract,
     .mem_end_local = na_sm_rma_end_local,
+    .rma_now = na_sm_rma_now,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)

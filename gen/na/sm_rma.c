@@ -587,6 +587,24 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
     return NA_SUCCESS;
 }
 
+HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
+{
+    struct na_sm_class *self = na_sm_of(op->context->na_class);
+    struct na_sm_op rma;
+    na_return_t ret;
+
+    if (op->size > NA_SM_RMA_AT_ONCE || !na_sm_rma_is_direct(self, op) ||
+        HG_UNLIKELY(atomic_load_explicit(&self->forked, memory_order_relaxed)))
+        return NA_AGAIN;
+    rma.base = *op;
+    rma.held = false;
+    rma.aimed = false;
+    na_cursor_init(&rma.near, op->local, op->local_offset);
+    ret = na_sm_rma_piece(self, &rma.base);
+    /* What was moved of it is moved again. */
+    return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
+}
+
 HG_PRIVATE bool na_sm_rma_cancel_running(
     struct na_sm_class *self, uint64_t op_id)
 {

@@ -66,8 +66,9 @@
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
 HG_PRIVATE void na_sm_rma_fini(struct na_sm_class *self);
 
-/* The slots put and get, and mem_end_local, of struct na_plugin. */
+/* The slots put and get, rma_now and mem_end_local of struct na_plugin. */
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
+HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 
 /* Wait until no piece of an operation of `context` is under way. */

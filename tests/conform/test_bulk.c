@@ -777,3 +777,93 @@ HG_TEST(bulk_is_counted)
     HG_CHECK_OK(NA_Addr_free(end.na_class, self));
     rpc_close(&end);
 }
+
+struct bulk_home {
+    hg_bulk_t from;
+    hg_bulk_t to;
+    na_addr_t self;
+};
+
+static void bulk_at_home(struct bulk_home *home, const struct rpc_end *end)
+{
+    size_t size = 1000;
+
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &home->self));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &home->from));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &home->to));
+}
+
+static void bulk_leave_home(struct bulk_home *home, const struct rpc_end *end)
+{
+    HG_CHECK_OK(HG_Bulk_handle_free(home->from));
+    HG_CHECK_OK(HG_Bulk_handle_free(home->to));
+    HG_CHECK_OK(NA_Addr_free(end->na_class, home->self));
+}
+
+static hg_bulk_request_t bulk_start_home(const struct bulk_home *home)
+{
+    hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
+
+    HG_CHECK_OK(HG_Bulk_transfer(
+        HG_BULK_PULL, home->self, home->from, 0, home->to, 0, 1000, &request));
+    HG_CHECK(request != HG_BULK_REQUEST_NULL);
+    return request;
+}
+
+/* What is over when it is asked for takes no memory, and has a request like any
+ * other: one that is waited for once. */
+HG_TEST(bulk_that_is_over_takes_no_memory)
+{
+    struct bulk_home home;
+    struct rpc_end end;
+    hg_bulk_request_t requests[2];
+    hg_status_t status;
+    unsigned i;
+
+    hg_test_alloc_install();
+    rpc_open(&end);
+    bulk_at_home(&home, &end);
+    for (i = 0; i < 2; i++) /* a table of them is made first */
+        requests[i] = bulk_start_home(&home);
+    HG_CHECK(requests[0] != requests[1]);
+    for (i = 0; i < 2; i++) {
+        status = HG_FALSE;
+        HG_CHECK_OK(HG_Bulk_wait(requests[i], 0, &status));
+        HG_CHECK_EQ_INT(status, HG_TRUE);
+    }
+    hg_test_alloc_fail_at(1);
+    requests[0] = bulk_start_home(&home);
+    HG_CHECK_OK(HG_Bulk_wait(requests[0], 0, &status));
+    HG_CHECK(!hg_test_alloc_failed());
+    hg_test_alloc_fail_at(0);
+    hg_test_expect_log("no such request: waited for already?");
+    HG_CHECK_RET(HG_Bulk_wait(requests[0], 0, &status), HG_INVALID_ARG);
+    (void) bulk_start_home(&home); /* nobody waits for this one */
+    bulk_leave_home(&home, &end);
+    rpc_close(&end);
+}
+
+/* Somebody who only ever waits for such makes progress all the same. */
+HG_TEST_WHERE(bulk_that_is_over_makes_progress, hg_test_crosses_processes)
+{
+    bulk_moved_t out = {-1, 0};
+    struct bulk_home home;
+    struct rpc_end end;
+    hg_request_t request;
+    bulk_back_t in;
+
+    rpc_open(&end);
+    bulk_at_home(&home, &end);
+    in.bulk = home.from;
+    request = rpc_start_call(&end, bulk_count_id, &in, &out);
+    while (rpc_counters().responses_received == 0)
+        HG_CHECK_OK(HG_Bulk_wait(
+            bulk_start_home(&home), RPC_PATIENCE, HG_STATUS_IGNORE));
+    HG_CHECK_OK(rpc_wait(request));
+    HG_CHECK_OK(out.ret);
+    HG_CHECK_OK(HG_Request_free(request));
+    bulk_leave_home(&home, &end);
+    rpc_close(&end);
+}

@@ -547,7 +547,7 @@ HG_TEST(bulk_is_not_freed_while_it_is_being_copied)
     HG_CHECK_OK(hg_bulk_deserialize(siege.engine.a.layer, bytes, size, &alias));
     HG_CHECK(hg_bulk_hold(alias));
     HG_CHECK(pthread_create(&thread, NULL, share_withdraw, &owner) == 0);
-    while (!atomic_load(&owner.bulk->withdrawn))
+    while ((atomic_load(&owner.bulk->holds) & HG_BULK_WITHDRAWN) == 0)
         (void) sched_yield();
     HG_CHECK(!atomic_load(&owner.freed));
     hg_test_expect_log("a bulk handle of this process was freed");

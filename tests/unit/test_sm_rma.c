@@ -94,6 +94,71 @@ static na_return_t srma_move(struct srma_pair *pair, bool put)
     return pair->ret;
 }
 
+static na_return_t srma_now(struct srma_pair *pair, bool put, na_size_t size)
+{
+    return na_rma_now(pair->users, put ? NA_CB_PUT : NA_CB_GET, pair->local, 0,
+        pair->remote, 0, size, pair->addr);
+}
+
+/* What is small, and has the peer's permit, is moved within the call, and
+ * leaves nothing behind; anything else is to be started. */
+HG_TEST(sm_rma_may_be_done_at_once)
+{
+    struct srma_pair pair;
+    struct na_mem_handle *small = NULL;
+    struct na_context_core *core;
+    void *large;
+    na_size_t size = 300 << 10;
+
+    srma_open(&pair);
+    core = na_context_core_of(pair.users);
+    memset(pair.bytes, 3, sizeof(pair.bytes));
+    HG_CHECK_RET(srma_now(&pair, false, 100), NA_AGAIN); /* no permit */
+    HG_CHECK_OK(srma_move(&pair, false));
+    memset(pair.got, 4, sizeof(pair.got));
+    HG_CHECK_OK(srma_now(&pair, false, 100));
+    HG_CHECK(pair.got[0] == 3 && pair.got[99] == 3 && pair.got[100] == 4);
+    HG_CHECK_OK(srma_now(&pair, true, 200));
+    HG_CHECK(pair.bytes[199] == 4 && pair.bytes[200] == 3);
+    HG_CHECK_OK(srma_now(&pair, false, 0));
+    HG_CHECK_EQ_INT(atomic_load(&core->op_pending), 0);
+    HG_CHECK(
+        !na_queue_has(&core->queue, NA_LANES_ALL | (1u << NA_LANE_INTERNAL)));
+    hg_test_expect_log("are out of range");
+    HG_CHECK_RET(srma_now(&pair, false, sizeof(pair.got) + 1), NA_OVERFLOW);
+    /* One that is large, as far as the initiator is told. */
+    large = hg_mem_calloc(1, (size_t) size);
+    HG_CHECK(large != NULL);
+    small = pair.local;
+    HG_CHECK_OK(NA_Mem_handle_create(
+        pair.user, large, size, NA_MEM_READWRITE, &pair.local));
+    pair.remote->size = size;
+    HG_CHECK_RET(srma_now(&pair, false, size), NA_AGAIN);
+    HG_CHECK_RET(srma_now(&pair, false, size / 2), NA_OVERFLOW);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.user, pair.local));
+    hg_mem_free(large);
+    pair.local = small;
+    HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
+    HG_CHECK_RET(srma_now(&pair, false, 100), NA_NOENTRY);
+    HG_CHECK_EQ_U64(NA_Get_counter(pair.user, "rma_refused"), 2);
+    srma_close(&pair);
+}
+
+/* Nor where everything goes by frames, or the peer is dead. */
+HG_TEST(sm_rma_is_not_always_done_at_once)
+{
+    struct srma_pair pair;
+
+    HG_CHECK(setenv("HG_SM_RMA", "copy", 1) == 0);
+    srma_open(&pair);
+    HG_CHECK_OK(srma_move(&pair, false));
+    HG_CHECK_RET(srma_now(&pair, false, 100), NA_AGAIN);
+    HG_CHECK(na_addr_mark_dead(pair.addr, NA_DISCONNECT));
+    HG_CHECK_RET(srma_now(&pair, false, 100), NA_DISCONNECT);
+    srma_close(&pair);
+    HG_CHECK(unsetenv("HG_SM_RMA") == 0);
+}
+
 struct srma_leaver {
     struct srma_pair *pair;
     _Atomic bool left;
