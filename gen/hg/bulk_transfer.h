@@ -36,7 +36,8 @@ struct hg_transfer_args {
 };
 
 /* Do it at once, in this thread, where that can be: HG_SUCCESS, and *result_p
- * tells how it ended. HG_AGAIN: it is to be started; another code: it may not be. */
+ * tells how it ended. HG_AGAIN: it is to be started; another code: it may not
+ * be. */
 HG_PRIVATE hg_return_t hg_transfer_now(
     const struct hg_transfer_args *args, hg_return_t *result_p);
 
