@@ -12541,7 +12541,11 @@ struct na_sm_class {
     uint64_t look_at;  /* when to ask the sockets next */
     uint64_t scan_at;  /* when to look at all rings next */
     _Atomic bool rung; /* ask them at once */
-    bool more;         /* a visit may have left records behind */
+    /* Somebody slept, and a bell may be there: most likely of who was heard
+     * last, whose slot is `heard` (NA_SM_PEERS: nobody was). */
+    _Atomic bool woken;
+    uint32_t heard;
+    bool more; /* a visit may have left records behind */
     uint64_t refused[NA_SM_REFUSALS];
 };
 
@@ -14191,6 +14195,8 @@ HG_PRIVATE unsigned na_sm_flow_visit(
     if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
         return 0;
     n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
+    if (n > 0)
+        self->heard = addr->slot;
     if (n == NA_SM_FLOW_BATCH)
         self->more = true;
     if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))
@@ -16151,6 +16157,7 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
     self->hints_fd = -1;
     self->tick = NA_SM_NEVER;
     self->timer_at = NA_SM_NEVER;
+    self->heard = NA_SM_PEERS;
     hg_list_init(&self->live);
     hg_list_init(&self->addrs);
     hg_list_init(&self->dialling);
@@ -16488,17 +16495,14 @@ static na_return_t na_sm_mem_alloc(
 
 /* ---- The wheel ---- */
 
-/* A peer's socket is readable: it rang, answers, or is gone. */
-static unsigned na_sm_hear_peer(
-    struct na_sm_class *self, struct na_sm_addr *addr)
+/* Take one thing from the socket of a peer that has answered: it rang, asks, or
+ * is gone. False: there is nothing. Adds to *n_p what was done. */
+static bool na_sm_hear_packet(
+    struct na_sm_class *self, struct na_sm_addr *addr, unsigned *n_p)
 {
     struct na_sm_packet packet;
     na_return_t ret;
 
-    if (na_sm_peer_state(addr) == NA_SM_DIALLING)
-        return na_sm_door_answer(self, addr);
-    if (addr->fd < 0 || na_sm_peer_state(addr) >= NA_SM_DYING)
-        return 0;
     NA_SM_STEP();
     ret = na_sm_packet_recv(addr->fd, &packet);
     NA_SM_STEP();
@@ -16510,15 +16514,30 @@ static unsigned na_sm_hear_peer(
         na_sm_reach_hear(self, addr, &packet);
         na_sm_packet_close(&packet);
         atomic_store(&self->rung, true); /* there may be more */
-        return 1;
+        ++*n_p;
+        return true;
     }
     na_sm_packet_close(&packet);
     if (ret != NA_DISCONNECT)
-        return 0;
+        return ret != NA_AGAIN;
     hg_lock(&self->lock);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
     hg_unlock(&self->lock);
-    return 1;
+    ++*n_p;
+    return true;
+}
+
+/* A peer's socket is readable. */
+static unsigned na_sm_hear_peer(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    unsigned n = 0;
+
+    if (na_sm_peer_state(addr) == NA_SM_DIALLING)
+        return na_sm_door_answer(self, addr);
+    if (addr->fd >= 0 && na_sm_peer_state(addr) < NA_SM_DYING)
+        (void) na_sm_hear_packet(self, addr, &n);
+    return n;
 }
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
@@ -16557,6 +16576,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
 
     self->look_at = now + NA_SM_LOOK_NS;
     atomic_store(&self->rung, false);
+    atomic_store(&self->woken, false);
     NA_SM_STEP();
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
     if (count > 0)
@@ -16572,6 +16592,26 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     n += na_sm_door_tick(self, now);
     /* Whose bell was eaten has something for us. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
+}
+
+/* Eat the bell that ended a sleep. Most often it is of who was heard first
+ * thing after it, and then no other socket need be asked: were one readable,
+ * the next sleep would not last, and nobody would be heard after it. */
+static unsigned na_sm_eat(struct na_sm_class *self, uint64_t now)
+{
+    struct na_sm_addr *addr = self->heard < NA_SM_PEERS
+        ? atomic_load(&self->slots[self->heard])
+        : NULL;
+    unsigned n = 0;
+
+    self->heard = NA_SM_PEERS;
+    if (addr == NULL || na_sm_peer_state(addr) != NA_SM_READY)
+        return na_sm_look(self, now);
+    atomic_store(&self->woken, false);
+    na_sm_sleep_anew(self);
+    if (!na_sm_hear_packet(self, addr, &n))
+        return na_sm_look(self, now);
+    return n + na_sm_flow_visit_hinted(self); /* as in a look */
 }
 
 /* Deliver what the dying left, and bury them. */
@@ -16613,6 +16653,8 @@ static unsigned na_sm_poll(struct na_context *context)
 
         if (now >= self->look_at || atomic_load(&self->rung))
             n += na_sm_look(self, now);
+        else if (atomic_load(&self->woken))
+            n += na_sm_eat(self, now);
     }
     if (HG_UNLIKELY(atomic_load(&self->mourning)))
         n += na_sm_bury(self);
@@ -16662,9 +16704,9 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
             atomic_store(&self->public_page->asleep, ++self->sleep);
     }
     NA_SM_STEP();
-    busy = atomic_load(&self->rung) || na_sm_flow_has_work(self) ||
-        na_sm_rma_has_work(self) || !hg_list_is_empty(&self->dying) ||
-        self->tick <= hg_clock_now();
+    busy = atomic_load(&self->rung) || atomic_load(&self->woken) ||
+        na_sm_flow_has_work(self) || na_sm_rma_has_work(self) ||
+        !hg_list_is_empty(&self->dying) || self->tick <= hg_clock_now();
     if (!busy)
         na_sm_set_timer(self);
     hg_unlock(&self->lock);
@@ -16690,7 +16732,7 @@ static void na_sm_wait_end(struct na_context *base)
     /* Its bells are to be eaten before the next sleep. One that came although
      * there was no sleep ends that one at once. */
     if (context->slept)
-        atomic_store(&self->rung, true);
+        atomic_store(&self->woken, true);
     context->slept = false;
 }
 

@@ -428,6 +428,8 @@ HG_PRIVATE unsigned na_sm_flow_visit(
     if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
         return 0;
     n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
+    if (n > 0)
+        self->heard = addr->slot;
     if (n == NA_SM_FLOW_BATCH)
         self->more = true;
     if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))

@@ -224,7 +224,11 @@ struct na_sm_class {
     uint64_t look_at;  /* when to ask the sockets next */
     uint64_t scan_at;  /* when to look at all rings next */
     _Atomic bool rung; /* ask them at once */
-    bool more;         /* a visit may have left records behind */
+    /* Somebody slept, and a bell may be there: most likely of who was heard
+     * last, whose slot is `heard` (NA_SM_PEERS: nobody was). */
+    _Atomic bool woken;
+    uint32_t heard;
+    bool more; /* a visit may have left records behind */
     uint64_t refused[NA_SM_REFUSALS];
 };
 

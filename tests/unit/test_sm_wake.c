@@ -99,4 +99,67 @@ HG_TEST_WHERE(sm_wake_brings_news_before_the_bell_is_eaten, wake_has_fd)
     wake_close(&two);
 }
 
+/* As an event loop does; no look at the sockets is due then. */
+static void wake_lie_down(struct wake_side *side)
+{
+    while (NA_Poll_try_wait(side->na_class, side->context) != NA_TRUE)
+        wake_turn(side, 0);
+    na_sm_of(side->na_class)->look_at = UINT64_MAX - 1;
+    na_sm_of(side->na_class)->polls = 0;
+}
+
+static bool wake_has_looked(const struct wake_side *side)
+{
+    return na_sm_of(side->na_class)->look_at != UINT64_MAX - 1;
+}
+
+static void wake_ring(struct wake_side *side)
+{
+    HG_CHECK_OK(NA_Msg_send_unexpected(side->na_class, side->context, NULL,
+        NULL, "x", 1, side->peer, 1, NA_OP_ID_IGNORE));
+}
+
+/* The bell is taken from the socket of who was heard, without a look at all of
+ * them: unless there are more, or nobody was heard. */
+HG_TEST_WHERE(sm_wake_asks_who_was_heard, wake_has_fd)
+{
+    struct wake_side one, two, three;
+    struct pollfd fd = {-1, POLLIN, 0};
+    unsigned i;
+
+    wake_open(&one, NA_WAIT_BLOCK, 1);
+    wake_open(&two, NA_WAIT_BLOCK, 2);
+    wake_open(&three, NA_WAIT_BLOCK, 3);
+    wake_meet(&two, &one);
+    wake_meet(&three, &one);
+    wake_meet(&one, &two);
+    wake_put_off_scans(&one);
+    fd.fd = NA_Poll_get_fd(one.na_class, one.context);
+    for (i = 0; i < 6; i++) {
+        wake_lie_down(&one);
+        HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
+        wake_ring(i % 2 == 0 ? &two : &three);
+        if (i >= 3)
+            wake_ring(i % 2 == 0 ? &three : &two);
+        HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
+        wake_turn(&one, 0); /* hears them */
+        wake_turn(&one, 0); /* eats a bell */
+        HG_CHECK(!wake_has_looked(&one));
+        HG_CHECK_EQ_INT(poll(&fd, 1, 0), i < 3 ? 0 : 1);
+        HG_CHECK(NA_Poll_try_wait(one.na_class, one.context) == NA_TRUE);
+        if (i < 3)
+            continue;
+        wake_turn(&one, 0); /* hears nobody */
+        HG_CHECK(wake_has_looked(&one));
+        HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
+    }
+    wake_lie_down(&one);
+    wake_close(&three);
+    HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
+    while (!wake_has_looked(&one))
+        wake_turn(&one, 0);
+    wake_close(&one);
+    wake_close(&two);
+}
+
 #endif
