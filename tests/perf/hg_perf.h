@@ -306,6 +306,10 @@ int perf_node_deaths(const char *url, const struct perf_options *options);
 
 uint64_t perf_now_ns(void);
 
+/* Memory to move from or to, that begins with a page, for free. NULL: there is
+ * none. */
+void *perf_alloc(size_t size);
+
 /* 8-byte words, each a hash of its place; `offset` is a multiple of 8. */
 void perf_fill(void *buf, size_t size, uint64_t offset);
 int perf_is_filled(const void *buf, size_t size, uint64_t offset);

@@ -143,7 +143,7 @@ int perf_echo_sample(
 
 int perf_source_make(struct perf_source *source, size_t size)
 {
-    void *buf = malloc(size);
+    void *buf = perf_alloc(size);
     hg_return_t ret;
 
     if (buf == NULL)

@@ -60,7 +60,7 @@ static hg_return_t perf_room_make(struct perf_room *room, size_t size)
     if (room->size >= size)
         return HG_SUCCESS;
     perf_room_free(room);
-    buf = malloc(size);
+    buf = perf_alloc(size);
     if (buf == NULL)
         return HG_NOMEM;
     memset(buf, 0, size);
