@@ -52,6 +52,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -133,6 +134,10 @@
 #include <wmmintrin.h>
 #endif
 
+/* Plain names mean the same in the house, whatever its program is compiled
+ * with. */
+#undef HG_API_VERSION
+#undef HG_API_STRICT
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
 #endif
@@ -584,13 +589,202 @@ HG_EXPORT void HG_Set_log_func(
     pthread_mutex_unlock(&hg_log_mutex);
 }
 
+/* ==== gen/base/log_mercury.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/base/log_mercury.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * log_mercury: the log's controls as Mercury has them.
+ *
+ * Mercury knows levels and subsystems by other words, one stream for each
+ * level, and a function that prints as fprintf does. Words are translated;
+ * streams and function become a sink of the log, which is set as soon as there
+ * is one and taken back with the last.
+ *
+ * Locking: a private mutex guards streams and function, and the order in which
+ * the sink is set; it is not held while a line is printed.
+ * Must not know: anything but the log's public controls.
+ */
+/* #include "base/log.h" */
+
+typedef int hg_log_mercury_func_t(FILE *stream, const char *format, ...);
+
+static pthread_mutex_t hg_log_mercury_mutex = PTHREAD_MUTEX_INITIALIZER;
+static hg_log_mercury_func_t *hg_log_mercury_func; /* guard: the mutex */
+static FILE *hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG + 1]; /* the same */
+
+/* ---- Levels ---- */
+
+/* The log's word for a level of Mercury's; NULL: there is none. */
+static const char *hg_log_mercury_level(const char *name)
+{
+    static const char *const words[][2] = {{"none", "none"}, {"fatal", "error"},
+        {"ftl", "error"}, {"error", "error"}, {"err", "error"},
+        {"warning", "warning"}, {"warn", "warning"}, {"min_debug", "info"},
+        {"trace", "info"}, {"info", "info"}, {"inf", "info"},
+        {"debug", "debug"}, {"dbg", "debug"}};
+    size_t i;
+
+    if (name == NULL)
+        return "none";
+    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(name, words[i][0]) == 0)
+            return words[i][1];
+    }
+    return NULL;
+}
+
+HG_EXPORT void HG_Set_log_level2(const char *level)
+{
+    const char *word = hg_log_mercury_level(level);
+
+    /* What is unknown to both is told by the log. */
+    (void) HG_Set_log_level(word != NULL ? word : level);
+}
+
+/* ---- Subsystems ---- */
+
+/* Whether the word of `size` bytes is in `list`, a space behind each. */
+static bool hg_log_mercury_among(
+    const char *list, const char *word, size_t size)
+{
+    while (*list != '\0') {
+        size_t length = strcspn(list, " ");
+
+        if (length == size && memcmp(list, word, size) == 0)
+            return true;
+        list += length + 1;
+    }
+    return false;
+}
+
+/* Append a word, with its ~, to a list of `room` bytes, as far as it fits. */
+static void hg_log_mercury_append(
+    char *list, size_t room, bool negated, const char *word, size_t size)
+{
+    size_t used = strlen(list);
+    int n = snprintf(list + used, room - used, "%s%s%.*s", used > 0 ? "," : "",
+        negated ? "~" : "", (int) size, word);
+
+    if (n < 0 || (size_t) n >= room - used)
+        list[used] = '\0';
+}
+
+/* What the words of `subsys` are for the log: those that name all of it make
+ * every other that is switched on superfluous. */
+static void hg_log_mercury_translate(
+    const char *subsys, char *list, size_t room)
+{
+    static const char all[] = "hg na hg_all na_all all hg_util util ";
+    static const char absent[] =
+        "poll poll_loop perf diag rpc_ref ip libfabric ucx event fatal ";
+    bool everything = false;
+    int pass;
+
+    list[0] = '\0';
+    for (pass = 0; pass < 2; pass++) {
+        const char *at = subsys;
+
+        while (*at != '\0') {
+            bool negated;
+            size_t size;
+
+            at += strspn(at, " ,");
+            negated = *at == '~';
+            at += negated ? 1 : 0;
+            size = strcspn(at, " ,");
+            if (pass == 0)
+                everything |= !negated && hg_log_mercury_among(all, at, size);
+            else if (size > 0 && (negated || !everything) &&
+                !hg_log_mercury_among(all, at, size) &&
+                !hg_log_mercury_among(absent, at, size))
+                hg_log_mercury_append(list, room, negated, at, size);
+            at += size;
+        }
+    }
+}
+
+HG_EXPORT void HG_Set_log_subsys2(const char *subsys)
+{
+    char list[256];
+
+    hg_log_mercury_translate(subsys != NULL ? subsys : "", list, sizeof(list));
+    (void) HG_Set_log_subsys(list);
+}
+
+/* ---- Lines ---- */
+
+static void hg_log_mercury_sink(
+    int level, const char *subsys, const char *line, void *arg)
+{
+    static const char *const names[] = {
+        "none", "error", "warning", "info", "debug"};
+    hg_log_mercury_func_t *func;
+    FILE *stream;
+
+    (void) arg;
+    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
+    pthread_mutex_lock(&hg_log_mercury_mutex);
+    func = hg_log_mercury_func;
+    stream = hg_log_mercury_streams[level];
+    pthread_mutex_unlock(&hg_log_mercury_mutex);
+    if (func == NULL)
+        func = fprintf;
+    if (stream == NULL)
+        stream = stderr;
+    (void) func(stream, "hg: %s: %s: %s\n", names[level], subsys, line);
+}
+
+/* Give the log the sink, or its own way back. The mutex is held. */
+static void hg_log_mercury_install(void)
+{
+    bool wanted = hg_log_mercury_func != NULL;
+    int level;
+
+    for (level = HG_LOG_LEVEL_ERROR; level <= HG_LOG_LEVEL_DEBUG; level++)
+        wanted |= hg_log_mercury_streams[level] != NULL;
+    HG_Set_log_func(wanted ? hg_log_mercury_sink : NULL, NULL);
+}
+
+HG_EXPORT void HG_Set_log_func2(
+    int (*log_func)(FILE *stream, const char *format, ...))
+{
+    pthread_mutex_lock(&hg_log_mercury_mutex);
+    hg_log_mercury_func = log_func;
+    hg_log_mercury_install();
+    pthread_mutex_unlock(&hg_log_mercury_mutex);
+}
+
+HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
+{
+    const char *word = hg_log_mercury_level(level);
+
+    if (word == NULL || strcmp(word, "none") == 0) {
+        hg_log_error("log", "HG_Set_log_stream: no level \"%s\" has a stream",
+            level != NULL ? level : "(null)");
+        return;
+    }
+    pthread_mutex_lock(&hg_log_mercury_mutex);
+    if (strcmp(word, "error") == 0) {
+        hg_log_mercury_streams[HG_LOG_LEVEL_ERROR] = stream;
+    } else if (strcmp(word, "warning") == 0) {
+        hg_log_mercury_streams[HG_LOG_LEVEL_WARNING] = stream;
+    } else {
+        hg_log_mercury_streams[HG_LOG_LEVEL_INFO] = stream;
+        hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG] = stream;
+    }
+    hg_log_mercury_install();
+    pthread_mutex_unlock(&hg_log_mercury_mutex);
+}
+
 /* ==== gen/base/errors.c ==== */
 #ifdef HG_LINES
 #line 1 "gen/base/errors.c"
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * errors: a text for every return code, and the version.
+ * errors: a text for every return code, and the versions.
  *
  * NA and HG share one table; NA knows its first part.
  */
@@ -653,6 +847,18 @@ HG_EXPORT hg_return_t HG_Version_get(
     return HG_SUCCESS;
 }
 
+HG_EXPORT hg_return_t HG_Version_get2(
+    unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p)
+{
+    if (major_p != NULL)
+        *major_p = HG_MERCURY_MAJOR;
+    if (minor_p != NULL)
+        *minor_p = HG_MERCURY_MINOR;
+    if (patch_p != NULL)
+        *patch_p = HG_MERCURY_PATCH;
+    return HG_SUCCESS;
+}
+
 /* ==== gen/base/mem.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/base/mem.h"
@@ -686,6 +892,12 @@ HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size);
 
 /* Free; NULL is allowed. */
 HG_PRIVATE void hg_mem_free(void *ptr);
+
+/* Blocks that cross the border: `ptr` is the application's from now on, which
+ * frees it as the allocator does; it was, and is the library's to free. NULL
+ * is allowed. */
+HG_PRIVATE void hg_mem_give(const void *ptr);
+HG_PRIVATE void hg_mem_take(const void *ptr);
 
 /* Copy a string; NULL: out of memory. `str` is not NULL. */
 HG_PRIVATE char *hg_mem_strdup(const char *str);
@@ -815,6 +1027,23 @@ HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size)
     if (hg_mem_custom.realloc_fn != NULL)
         return hg_mem_custom.realloc_fn(ptr, size, hg_mem_custom.arg);
     return realloc(ptr, size);
+}
+
+HG_PRIVATE void hg_mem_give(const void *ptr)
+{
+    size_t before;
+
+    if (ptr == NULL)
+        return;
+    before = atomic_fetch_sub_explicit(&hg_mem_live, 1, memory_order_relaxed);
+    assert(before > 0);
+    (void) before;
+}
+
+HG_PRIVATE void hg_mem_take(const void *ptr)
+{
+    if (ptr != NULL)
+        atomic_fetch_add_explicit(&hg_mem_live, 1, memory_order_relaxed);
 }
 
 HG_PRIVATE void hg_mem_free(void *ptr)
@@ -16814,6 +17043,10 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void)
 /* The address string of the default transport. */
 HG_PRIVATE const char *na_plugins_default(void);
 
+/* The i-th transport there is, in the order in which they are asked; NULL past
+ * the last. */
+HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i);
+
 /* NULL: nobody speaks that (logged). */
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
 
@@ -16911,12 +17144,13 @@ HG_PRIVATE bool na_plugins_speaks(
     return false;
 }
 
-/* The i-th transport there is, registered ones first; NULL past the last. The
- * lock is held. */
-static const struct na_plugin *na_plugins_at(unsigned i)
+/* Registered ones first, the latest in front. */
+HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i)
 {
-    return i < na_plugins_count ? na_plugins_registered[i]
-                                : na_plugins_builtin(i - na_plugins_count);
+    unsigned count = na_plugins_count;
+
+    return i < count ? na_plugins_registered[count - 1 - i]
+                     : na_plugins_builtin(i - count);
 }
 
 /* Append what one may type for a transport, as far as there is room. */
@@ -16948,7 +17182,7 @@ static void na_plugins_tell_none(const struct na_uri *uri)
     unsigned i;
 
     names[0] = '\0';
-    for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++)
+    for (i = 0; (plugin = na_plugins_get(i)) != NULL; i++)
         na_plugins_list(plugin, names, sizeof(names));
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
@@ -16962,15 +17196,12 @@ static void na_plugins_tell_none(const struct na_uri *uri)
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
 {
     const struct na_plugin *found = NULL;
+    const struct na_plugin *plugin;
     unsigned i;
 
-    for (i = na_plugins_count; i > 0 && found == NULL; i--) {
-        if (na_plugins_speaks(na_plugins_registered[i - 1], uri))
-            found = na_plugins_registered[i - 1];
-    }
-    for (i = 0; found == NULL && na_plugins_builtin(i) != NULL; i++) {
-        if (na_plugins_speaks(na_plugins_builtin(i), uri))
-            found = na_plugins_builtin(i);
+    for (i = 0; found == NULL && (plugin = na_plugins_get(i)) != NULL; i++) {
+        if (na_plugins_speaks(plugin, uri))
+            found = plugin;
     }
     if (found == NULL)
         na_plugins_tell_none(uri);
@@ -17176,6 +17407,116 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
     ops->put = frames ? na_emul_put : na_plugins_op_refuse;
     ops->get = frames ? na_emul_get : na_plugins_op_refuse;
     ops->rma_now = na_plugins_rma_later;
+}
+
+/* ==== gen/na/protocols.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/protocols.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * protocols: what this program can speak, as a list for who asks before
+ * opening anything.
+ *
+ * An entry and its strings are one block, the strings behind it, so that a
+ * list is freed entry by entry and nothing else.
+ *
+ * Locking: none; transports are only ever added.
+ */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "na/plugins.h" */
+
+/* Copy a string with its NUL to *at_p, and move that behind it. */
+static char *na_protocols_copy(char **at_p, const char *str)
+{
+    size_t size = strlen(str) + 1;
+    char *copy = *at_p;
+
+    memcpy(copy, str, size);
+    *at_p += size;
+    return copy;
+}
+
+/* NULL: out of memory, logged. */
+static struct na_protocol_info *na_protocols_entry(
+    const char *transport, const char *protocol)
+{
+    static const char device[] = "any";
+    struct na_protocol_info *entry =
+        (struct na_protocol_info *) hg_mem_alloc(sizeof(*entry) +
+            strlen(transport) + 1 + strlen(protocol) + 1 + sizeof(device));
+    char *at;
+
+    if (entry == NULL) {
+        hg_log_error("cls", "no memory for a list of protocols");
+        return NULL;
+    }
+    at = (char *) (entry + 1);
+    entry->next = NULL;
+    entry->class_name = na_protocols_copy(&at, transport);
+    entry->protocol_name = na_protocols_copy(&at, protocol);
+    entry->device_name = na_protocols_copy(&at, device);
+    return entry;
+}
+
+static bool na_protocols_wanted(const struct na_uri *uri,
+    const struct na_plugin *plugin, const char *protocol)
+{
+    if (uri == NULL)
+        return true;
+    if (uri->plugin[0] != '\0' && strcmp(uri->plugin, plugin->name) != 0)
+        return false;
+    return strcmp(uri->protocol, protocol) == 0;
+}
+
+HG_EXPORT hg_return_t HG_Get_na_protocol_info(
+    const char *info_string, struct na_protocol_info **na_protocol_info_p)
+{
+    struct na_protocol_info *first = NULL;
+    struct na_protocol_info **last = &first;
+    const struct na_plugin *plugin;
+    struct na_uri uri;
+    unsigned i;
+
+    if (na_protocol_info_p == NULL) {
+        hg_log_error("cls", "HG_Get_na_protocol_info: nowhere to put it");
+        return HG_INVALID_ARG;
+    }
+    if (info_string != NULL && na_uri_parse(info_string, &uri) != NA_SUCCESS)
+        return HG_INVALID_ARG;
+    for (i = 0; (plugin = na_plugins_get(i)) != NULL; i++) {
+        const char *const *protocol;
+
+        for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
+            if (!na_protocols_wanted(
+                    info_string != NULL ? &uri : NULL, plugin, *protocol))
+                continue;
+            *last = na_protocols_entry(plugin->name, *protocol);
+            if (*last == NULL) {
+                HG_Free_na_protocol_info(first);
+                return HG_NOMEM;
+            }
+            last = &(*last)->next;
+        }
+    }
+    *na_protocol_info_p = first;
+    return HG_SUCCESS;
+}
+
+HG_EXPORT void HG_Free_na_protocol_info(
+    struct na_protocol_info *na_protocol_info)
+{
+    while (na_protocol_info != NULL) {
+        struct na_protocol_info *next = na_protocol_info->next;
+
+        hg_mem_free(na_protocol_info);
+        na_protocol_info = next;
+    }
+}
+
+HG_EXPORT void HG_Cleanup(void)
+{
 }
 
 /* ==== gen/na/lookup.h ==== */
@@ -17971,6 +18312,17 @@ struct hg_proc_kept {
 
 #define HG_PROC_KEPT_FIRST 4
 
+/* What the callback model's functions ask of a proc: whose arguments it handles
+ * (NULL: of nobody). */
+struct hg_proc_owner {
+    struct hg_class *hg_class;
+    struct hg_handle *handle;
+    struct hg_proc_own *own; /* of hg_proc_create2; NULL: a call's */
+    /* Of an encoder over a buffer of the application's: make room for `size`
+     * bytes more elsewhere. NULL: it has no other. */
+    hg_return_t (*spill)(struct hg_proc *proc, size_t size);
+};
+
 struct hg_proc {
     struct hg_proc_room room; /* first: the macros know it. Decoding never
                                  writes to its data */
@@ -17978,8 +18330,9 @@ struct hg_proc {
     hg_return_t error;    /* what the first failed step returned */
     const char *function; /* for log lines: what is called; NULL */
     const char *peer;     /* and by or at whom; NULL */
-    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;       /* bytes of *buf in front of `data` */
+    struct hg_proc_owner *owner; /* NULL: only the request model asks */
+    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;            /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
     size_t kept_capacity;
@@ -18001,6 +18354,11 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
+/* Encode into or decode from `size` bytes of the application's, as
+ * hg_proc_create does. */
+HG_PRIVATE void hg_proc_init_user(
+    struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size);
+
 /* Check the bytes before anything is decoded, as their change would explain
  * whatever else goes wrong: HG_CHECKSUM_ERROR (logged) if their CRC64 is not
  * `crc`. */
@@ -18016,6 +18374,13 @@ static inline void hg_proc_set_subject(
 {
     proc->function = function;
     proc->peer = peer;
+}
+
+/* Tell whom the proc works for (borrowed as long as it is used). */
+static inline void hg_proc_set_owner(
+    struct hg_proc *proc, struct hg_proc_owner *owner)
+{
+    proc->owner = owner;
 }
 
 /* ---- Its end ---- */
@@ -18043,7 +18408,13 @@ HG_PRIVATE hg_return_t hg_proc_finish_decode(
 HG_PRIVATE hg_return_t hg_proc_keep(
     struct hg_proc *proc, void *object, void (*release)(void *object));
 
+/* `object` is released by another now. */
+HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
+
 /* ---- Steps ---- */
+
+/* Make room for a step where there is none; the proc does not free. */
+HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size);
 
 /* The first failure is what counts: keep `ret`, not HG_SUCCESS, and leave no
  * room. Returns the code to hand up. The caller has logged it. */
@@ -18178,6 +18549,7 @@ static void hg_proc_init(
     proc->error = HG_SUCCESS;
     proc->function = NULL;
     proc->peer = NULL;
+    proc->owner = NULL;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;
@@ -18219,6 +18591,13 @@ HG_PRIVATE void hg_proc_init_decode(
 {
     hg_proc_init(proc, HG_DECODE, (unsigned char *) (uintptr_t) data, size);
     proc->kept = proc->kept_first;
+}
+
+HG_PRIVATE void hg_proc_init_user(
+    struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size)
+{
+    assert(op != HG_FREE);
+    hg_proc_init(proc, op, (unsigned char *) data, size);
 }
 
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
@@ -18347,8 +18726,8 @@ HG_PRIVATE hg_return_t hg_proc_keep(
     return HG_SUCCESS;
 }
 
-/* What a proc function itself released. It looks among the latest first. */
-static void hg_proc_forget(struct hg_proc *proc, const void *object)
+/* It looks among the latest first. */
+HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
 {
     size_t i = proc->kept_count;
 
@@ -18401,8 +18780,7 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     return ret;
 }
 
-/* Make room for a step where there is none; the proc does not free. */
-static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
+HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret = HG_OVERFLOW;
 
@@ -18411,6 +18789,9 @@ static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
         return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
+    else if (proc->room.op == HG_ENCODE && proc->owner != NULL &&
+        proc->owner->spill != NULL)
+        ret = proc->owner->spill(proc, size);
     else
         hg_log_error("proc",
             HG_PROC_SUBJECT "%s needs %zu bytes, and %zu of %zu are left%s",
@@ -18466,7 +18847,7 @@ hg_return_t hg_proc_create(
     if (op == HG_FREE)
         hg_proc_init_free(made);
     else
-        hg_proc_init(made, op, (unsigned char *) buf, size);
+        hg_proc_init_user(made, op, buf, size);
     *proc = made;
     return HG_SUCCESS;
 }
@@ -18851,6 +19232,587 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
     hg_mem_free((char *) (uintptr_t) *str);
     *str = NULL;
     return HG_SUCCESS;
+}
+
+/* ==== gen/hg/proc_own.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/proc_own.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proc_own: what the callback model asks of procs, and procs that an
+ * application makes for itself.
+ *
+ * One of its own encodes into a buffer of the application's until that is full,
+ * then into an extra one on the heap, which begins with all that was encoded
+ * before. A hash is computed when it is asked for, over the bytes as they lie
+ * there, which is what updating it with each value would have given.
+ *
+ * Invariants: the room lies in `extra` once that has data; extra that was taken
+ * is not touched again but to read.
+ *
+ * Locking: none, a proc belongs to one thread at a time.
+ */
+/* #include "base/crc64.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "base/wire.h" */
+/* #include "hg/proc.h" */
+
+struct hg_proc_own {
+    struct hg_proc proc;
+    struct hg_proc_owner owner;
+    hg_proc_hash_t hash;
+    uint8_t flags;
+    bool extra_taken; /* the application frees it */
+    struct hg_buf extra;
+    uint64_t value; /* of the hash, at the last flush */
+};
+
+/* ---- Which is which ---- */
+
+/* NULL: not one of the application's own. */
+static struct hg_proc_own *hg_proc_own_is(hg_proc_t proc)
+{
+    return proc->owner != NULL ? proc->owner->own : NULL;
+}
+
+/* The same, where no other is to be had: logged. */
+static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
+{
+    struct hg_proc_own *own = proc != NULL ? hg_proc_own_is(proc) : NULL;
+
+    if (own == NULL)
+        hg_log_error("proc", "%s: not a proc of hg_proc_create", function);
+    return own;
+}
+
+/* ---- The extra buffer ---- */
+
+static void hg_proc_own_drop_extra(struct hg_proc_own *own)
+{
+    if (!own->extra_taken)
+        hg_buf_fini(&own->extra);
+    own->extra.data = NULL;
+    own->extra.capacity = 0;
+    own->extra_taken = false;
+}
+
+static hg_return_t hg_proc_own_spill(struct hg_proc *proc, size_t size)
+{
+    struct hg_proc_own *own = hg_proc_own_is(proc);
+    struct hg_buf extra = {NULL, 0};
+    bool first = own->extra.data == NULL || own->extra_taken;
+    hg_return_t ret;
+
+    assert(own != NULL && proc == &own->proc && proc->room.op == HG_ENCODE);
+    if (size > SIZE_MAX / 2 - proc->room.pos) {
+        hg_log_error("proc", "%zu bytes are more than a buffer can have", size);
+        return HG_MSGSIZE;
+    }
+    if (!first)
+        extra = own->extra;
+    ret = hg_buf_reserve(&extra, proc->room.pos + size, SIZE_MAX / 2);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (first && proc->room.pos > 0)
+        memcpy(extra.data, proc->room.data, proc->room.pos);
+    own->extra = extra;
+    own->extra_taken = false;
+    proc->room.data = extra.data;
+    proc->room.end = extra.capacity;
+    assert(size <= proc->room.end - proc->room.pos);
+    return HG_SUCCESS;
+}
+
+/* ---- Life ---- */
+
+/* Also with no buffer at all: the first byte encoded makes the extra one. */
+static void hg_proc_own_begin(
+    struct hg_proc_own *own, void *buf, size_t size, hg_proc_op_t op)
+{
+    if (op == HG_FREE)
+        hg_proc_init_free(&own->proc);
+    else
+        hg_proc_init_user(&own->proc, op, buf, size);
+    hg_proc_set_owner(&own->proc, &own->owner);
+    own->flags = 0;
+    own->value = 0;
+}
+
+hg_return_t hg_proc_create2(
+    hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p)
+{
+    struct hg_proc_own *own;
+
+    if (hg_class == NULL || proc_p == NULL) {
+        hg_log_error("proc", "hg_proc_create: a NULL");
+        return HG_INVALID_ARG;
+    }
+    own = (struct hg_proc_own *) hg_mem_calloc(1, sizeof(*own));
+    if (own == NULL) {
+        hg_log_error("proc", "no memory for a proc");
+        return HG_NOMEM;
+    }
+    own->owner.hg_class = hg_class;
+    own->owner.own = own;
+    own->owner.spill = hg_proc_own_spill;
+    own->hash = hash;
+    hg_proc_own_begin(own, NULL, 0, HG_ENCODE);
+    *proc_p = &own->proc;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
+    hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
+{
+    hg_proc_t proc;
+    hg_return_t ret;
+
+    if (proc_p == NULL) {
+        hg_log_error("proc", "hg_proc_create_set: nowhere to put it");
+        return HG_INVALID_ARG;
+    }
+    ret = hg_proc_create2(hg_class, hash, &proc);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_proc_reset(proc, buf, buf_size, op);
+    if (ret != HG_SUCCESS) {
+        (void) hg_proc_free2(proc);
+        return ret;
+    }
+    *proc_p = proc;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_free2(hg_proc_t proc)
+{
+    struct hg_proc_own *own;
+
+    if (proc == NULL)
+        return HG_SUCCESS;
+    own = hg_proc_own_of(proc, "hg_proc_free");
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    hg_proc_own_drop_extra(own);
+    hg_mem_free(own);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_reset(
+    hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op)
+{
+    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_reset");
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    if ((op != HG_ENCODE && op != HG_DECODE && op != HG_FREE) ||
+        (buf == NULL && op != HG_FREE) || buf_size > SIZE_MAX / 2) {
+        hg_log_error("proc", "hg_proc_reset: no buffer, or no such operation");
+        return HG_INVALID_ARG;
+    }
+    hg_proc_own_drop_extra(own);
+    hg_proc_own_begin(own, buf, (size_t) buf_size, op);
+    return HG_SUCCESS;
+}
+
+/* ---- Whose it is ---- */
+
+hg_class_t *hg_proc_get_class(hg_proc_t proc)
+{
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return NULL;
+    }
+    return proc->owner != NULL ? proc->owner->hg_class : NULL;
+}
+
+hg_handle_t hg_proc_get_handle(hg_proc_t proc)
+{
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return HG_HANDLE_NULL;
+    }
+    return proc->owner != NULL ? proc->owner->handle : HG_HANDLE_NULL;
+}
+
+void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle)
+{
+    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_set_handle");
+
+    if (own != NULL)
+        own->owner.handle = handle;
+}
+
+uint8_t hg_proc_get_flags(hg_proc_t proc)
+{
+    const struct hg_proc_own *own;
+
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return 0;
+    }
+    own = hg_proc_own_is(proc);
+    return own != NULL ? own->flags : 0;
+}
+
+void hg_proc_set_flags(hg_proc_t proc, uint8_t flags)
+{
+    struct hg_proc_own *own = hg_proc_own_of(proc, "hg_proc_set_flags");
+
+    if (own != NULL)
+        own->flags = flags;
+}
+
+/* ---- Room ---- */
+
+hg_size_t hg_proc_get_size(hg_proc_t proc)
+{
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return 0;
+    }
+    return proc->room.end;
+}
+
+hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    if (proc->room.op == HG_FREE || size <= proc->room.end - proc->room.pos)
+        return proc->error;
+    /* What no memory has is refused below like any other size. */
+    return hg_proc_make_room(proc, size <= SIZE_MAX ? (size_t) size : SIZE_MAX);
+}
+
+hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    return hg_proc_reserve(
+        proc, buf_size > proc->room.pos ? buf_size - proc->room.pos : 0);
+}
+
+void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size)
+{
+    hg_return_t ret;
+    unsigned char *bytes;
+
+    if (proc == NULL || proc->room.op == HG_FREE) {
+        hg_log_error("proc", "hg_proc_save_ptr: no proc, or one that frees");
+        return NULL;
+    }
+    ret = hg_proc_reserve(proc, data_size);
+    if (ret != HG_SUCCESS)
+        return NULL;
+    bytes = proc->room.data + proc->room.pos;
+    proc->room.pos += (size_t) data_size;
+    return bytes;
+}
+
+hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size)
+{
+    (void) data;
+    (void) data_size;
+    if (proc == NULL || proc->room.op == HG_FREE) {
+        hg_log_error("proc", "hg_proc_restore_ptr: no proc, or one that frees");
+        return HG_INVALID_ARG;
+    }
+    return HG_SUCCESS;
+}
+
+void *hg_proc_get_extra_buf(hg_proc_t proc)
+{
+    const struct hg_proc_own *own;
+
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return NULL;
+    }
+    own = hg_proc_own_is(proc);
+    return own != NULL ? own->extra.data : NULL;
+}
+
+hg_size_t hg_proc_get_extra_size(hg_proc_t proc)
+{
+    const struct hg_proc_own *own;
+
+    if (proc == NULL) {
+        (void) hg_proc_refuse(NULL);
+        return 0;
+    }
+    own = hg_proc_own_is(proc);
+    return own != NULL ? own->extra.capacity : 0;
+}
+
+hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
+{
+    struct hg_proc_own *own =
+        hg_proc_own_of(proc, "hg_proc_set_extra_buf_is_mine");
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    if (own->extra.data == NULL) {
+        hg_log_error(
+            "proc", "hg_proc_set_extra_buf_is_mine: there is no extra buffer");
+        return HG_INVALID_ARG;
+    }
+    if (own->extra_taken == (theirs != 0))
+        return HG_SUCCESS;
+    own->extra_taken = theirs != 0;
+    if (own->extra_taken)
+        hg_mem_give(own->extra.data);
+    else
+        hg_mem_take(own->extra.data);
+    return HG_SUCCESS;
+}
+
+/* ---- Hashes ---- */
+
+/* CRC-16/T10-DIF: polynomial 0x8BB7, nothing reflected; "123456789" gives
+ * 0xD0DB. Bit by bit: nobody hashes much with it. */
+static uint16_t hg_proc_own_crc16(const unsigned char *data, size_t size)
+{
+    unsigned crc = 0;
+    size_t i;
+    int bit;
+
+    for (i = 0; i < size; i++) {
+        crc ^= (unsigned) data[i] << 8;
+        for (bit = 0; bit < 8; bit++)
+            crc = (crc & 0x8000u) != 0 ? crc << 1 ^ 0x8bb7u : crc << 1;
+        crc &= 0xffffu;
+    }
+    return (uint16_t) crc;
+}
+
+/* How many bytes a hash has; 0: none. */
+static size_t hg_proc_own_hash_size(hg_proc_hash_t hash)
+{
+    switch (hash) {
+    case HG_CRC16: return 2;
+    case HG_CRC32: return 4;
+    case HG_CRC64: return 8;
+    case HG_NOHASH: break;
+    }
+    return 0;
+}
+
+hg_return_t hg_proc_flush(hg_proc_t proc)
+{
+    struct hg_proc_own *own;
+
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    own = hg_proc_own_is(proc);
+    if (own == NULL || proc->error != HG_SUCCESS)
+        return proc->error;
+    switch (own->hash) {
+    case HG_CRC16:
+        own->value = hg_proc_own_crc16(proc->room.data, proc->room.pos);
+        break;
+    case HG_CRC32:
+        own->value = hg_crc32c_update(0, proc->room.data, proc->room.pos);
+        break;
+    case HG_CRC64:
+        own->value = hg_crc64_update(0, proc->room.data, proc->room.pos);
+        break;
+    case HG_NOHASH: break;
+    }
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_checksum_get(
+    hg_proc_t proc, void *hash, hg_size_t hash_size)
+{
+    const struct hg_proc_own *own =
+        hg_proc_own_of(proc, "hg_proc_checksum_get");
+    unsigned char bytes[8];
+    size_t size;
+
+    if (own == NULL)
+        return HG_INVALID_ARG;
+    size = hg_proc_own_hash_size(own->hash);
+    if (size == 0 || hash == NULL || hash_size < size) {
+        hg_log_error("proc",
+            "hg_proc_checksum_get: no hash, or no room for its %zu bytes",
+            size);
+        return HG_INVALID_ARG;
+    }
+    hg_wire_store64(bytes, own->value);
+    memcpy(hash, bytes, size);
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_proc_checksum_verify(
+    hg_proc_t proc, const void *hash, hg_size_t hash_size)
+{
+    unsigned char bytes[8] = {0};
+    size_t size;
+    hg_return_t ret;
+
+    if (hash == NULL) {
+        hg_log_error("proc", "hg_proc_checksum_verify: the hash is NULL");
+        return HG_INVALID_ARG;
+    }
+    ret = hg_proc_checksum_get(
+        proc, bytes, hash_size < sizeof(bytes) ? hash_size : sizeof(bytes));
+    if (ret != HG_SUCCESS)
+        return ret;
+    size = hg_proc_own_hash_size(hg_proc_own_is(proc)->hash);
+    if (memcmp(hash, bytes, size) == 0)
+        return HG_SUCCESS;
+    hg_log_error("proc", "the hash of %zu bytes is not the one that came",
+        proc->room.pos);
+    return HG_CHECKSUM_ERROR;
+}
+
+void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t data_size)
+{
+    (void) proc;
+    (void) data;
+    (void) data_size;
+}
+
+/* ---- Bytes ---- */
+
+hg_return_t hg_proc_bytes(hg_proc_t proc, void *data, hg_size_t data_size)
+{
+    return hg_proc_raw(
+        proc, data, data_size <= SIZE_MAX ? (size_t) data_size : SIZE_MAX);
+}
+
+/* ==== gen/hg/string_object.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/string_object.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * string_object: strings that know whether they are to be freed.
+ *
+ * The string of an object may come from the application, or go to it, and is
+ * freed as the application would: while it is in an object, the heap does not
+ * count it as the library's. Only that of a proc that is still decoding is,
+ * and changes hands when it was decoded.
+ *
+ * Locking: none, an object belongs to one thread at a time.
+ */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "hg/proc.h" */
+
+/* Whether there is an object; logged if not. */
+static bool hg_string_object_there(const hg_string_object_t *string)
+{
+    if (string == NULL)
+        hg_log_error("proc", "a string object is NULL");
+    return string != NULL;
+}
+
+static void hg_string_object_release(void *data)
+{
+    hg_mem_take(data);
+    hg_mem_free(data);
+}
+
+hg_return_t hg_string_object_init(hg_string_object_t *string)
+{
+    return hg_string_object_init_char(string, NULL, 0);
+}
+
+hg_return_t hg_string_object_init_char(
+    hg_string_object_t *string, char *s, uint8_t is_owned)
+{
+    if (!hg_string_object_there(string))
+        return HG_INVALID_ARG;
+    string->data = s;
+    string->is_const = false;
+    string->is_owned = is_owned != 0;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_string_object_init_const_char(
+    hg_string_object_t *string, const char *s, uint8_t is_owned)
+{
+    hg_return_t ret =
+        hg_string_object_init_char(string, (char *) (uintptr_t) s, is_owned);
+
+    if (ret == HG_SUCCESS)
+        string->is_const = true;
+    return ret;
+}
+
+hg_return_t hg_string_object_free(hg_string_object_t *string)
+{
+    if (!hg_string_object_there(string))
+        return HG_INVALID_ARG;
+    if (string->is_owned) {
+        hg_string_object_release(string->data);
+        string->data = NULL;
+    }
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_string_object_dup(
+    hg_string_object_t string, hg_string_object_t *new_string)
+{
+    char *copy = NULL;
+
+    if (!hg_string_object_there(new_string))
+        return HG_INVALID_ARG;
+    if (string.data != NULL) {
+        copy = hg_mem_strdup(string.data);
+        if (copy == NULL) {
+            hg_log_error("proc", "no memory for a copy of a string");
+            return HG_NOMEM;
+        }
+        hg_mem_give(copy);
+    }
+    return hg_string_object_init_char(new_string, copy, 1);
+}
+
+char *hg_string_object_swap(hg_string_object_t *string, char *s)
+{
+    char *old;
+
+    if (!hg_string_object_there(string))
+        return NULL;
+    old = string->data;
+    (void) hg_string_object_init_char(string, s, 0);
+    return old;
+}
+
+/* A string that was decoded, and is kept by the proc as the library's, becomes
+ * the object's. */
+static hg_return_t hg_string_object_decode(
+    hg_proc_t proc, hg_string_object_t *string)
+{
+    hg_string_t str = NULL;
+    hg_return_t ret = hg_proc_hg_string_t(proc, &str);
+
+    (void) hg_string_object_init_char(string, NULL, 1);
+    if (ret != HG_SUCCESS || str == NULL)
+        return ret;
+    hg_proc_forget(proc, str);
+    hg_mem_give(str);
+    ret = hg_proc_keep(proc, str, hg_string_object_release);
+    if (ret == HG_SUCCESS)
+        string->data = str;
+    return ret;
+}
+
+hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
+{
+    hg_string_object_t *object = (hg_string_object_t *) string;
+
+    if (proc == NULL || string == NULL)
+        return hg_proc_refuse(proc);
+    switch (proc->room.op) {
+    case HG_ENCODE: return hg_proc_hg_string_t(proc, &object->data);
+    case HG_DECODE: return hg_string_object_decode(proc, object);
+    case HG_FREE: break;
+    }
+    return hg_string_object_free(object);
 }
 
 /* ==== gen/hg/checksum.c ==== */

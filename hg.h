@@ -19,10 +19,20 @@
 /*
  * hg: remote procedure calls with bulk data.
  *
- * The whole public interface, in reading order: version, return codes, the
- * network abstraction (NA), procs, checksums, bulk data, the request model
- * of RPC, logging, macros, and, with HG_NA_PLUGIN_API defined above the
- * include, what a transport implements.
+ * The whole public interface, in reading order: version, return codes, logging,
+ * the network abstraction (NA), procs, checksums, bulk data, the request model
+ * of RPC, the callback model, what both have beyond Mercury, macros, and, with
+ * HG_NA_PLUGIN_API defined above the include, what a transport implements.
+ *
+ * HG_API_VERSION above the include chooses what the names mean that both models
+ * have, HG_Init for one: 1, the default, the request model; 2, the callback
+ * model, and with it every name of Mercury 2.4. What is called HG_Init1 and
+ * HG_Init2 can be called under both, and files compiled with one and the other
+ * may be linked together.
+ *
+ * HG_API_STRICT 1 leaves out what Mercury has not and its programs may define
+ * themselves: the request model, levels of the log as numbers, and the procs of
+ * float and double. The headers of gen/compat define both.
  *
  * Everything may be called from any thread unless a contract says otherwise.
  * Sizes are bytes, times are milliseconds. A function that fails writes one
@@ -34,9 +44,24 @@
  * ("API and Protocol Additions and Changes") and the Mercury paper (2013);
  * contracts name the section where it matters.
  */
+#ifndef HG_API_VERSION
+#define HG_API_VERSION 1
+#endif
+#ifndef HG_API_STRICT
+#define HG_API_STRICT 0
+#endif
+#if HG_API_VERSION != 1 && HG_API_VERSION != 2
+#error "HG_API_VERSION is 1 (the request model) or 2 (the callback model)"
+#endif
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#if HG_API_VERSION == 2
+#include <limits.h>
+#include <string.h>
+#endif
 
 /* What stands before every function. A library that brings its own hg.c keeps
  * the copy to itself with -fvisibility=hidden -DHG_EXPORT= (nothing). */
@@ -66,9 +91,19 @@
 #endif
 #define NA_WARN_UNUSED_RESULT HG_WARN_UNUSED_RESULT
 
-/* One number from a version's three parts, for comparisons with #if. */
+/* The release of Mercury whose interface the callback model is. */
+#define HG_MERCURY_MAJOR 2
+#define HG_MERCURY_MINOR 4
+#define HG_MERCURY_PATCH 1
+
+/* One number from a version's three parts, for comparisons with #if. Version 2
+ * has Mercury's, of two. */
+#if HG_API_VERSION == 1
 #define HG_VERSION(major, minor, patch) \
     (((major) << 16) | ((minor) << 8) | (patch))
+#else
+#define HG_VERSION(major, minor) (((major) << 16) | (minor))
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -171,6 +206,7 @@ struct hg_allocator {
  * former allocator is in use. */
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
 
+#if !HG_API_STRICT
 enum {
     HG_LOG_LEVEL_NONE = 0,
     HG_LOG_LEVEL_ERROR = 1, /* the default */
@@ -178,6 +214,7 @@ enum {
     HG_LOG_LEVEL_INFO = 3,
     HG_LOG_LEVEL_DEBUG = 4
 };
+#endif
 
 /* "none", "error", "warning", "info" or "debug"; overrides HG_LOG_LEVEL of
  * the environment. HG_INVALID_ARG for another word. */
@@ -692,7 +729,9 @@ typedef uint8_t hg_status_t; /* HG_TRUE once completed, whatever came out */
 typedef char *hg_string_t;   /* on the wire NULL stays NULL */
 typedef const char *hg_const_string_t;
 typedef struct hg_handle *hg_handle_t;
+#if !HG_API_STRICT
 typedef struct hg_request *hg_request_t;
+#endif
 typedef struct hg_bulk *hg_bulk_t, *hg_bulk_block_t;
 typedef struct hg_bulk_request *hg_bulk_request_t;
 typedef struct hg_proc *hg_proc_t;
@@ -768,8 +807,10 @@ HG_EXPORT hg_return_t hg_proc_int32_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_int64_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data);
+#if !HG_API_STRICT
 HG_EXPORT hg_return_t hg_proc_float(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_double(hg_proc_t proc, void *data);
+#endif
 HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
@@ -974,20 +1015,18 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  * plain names another meaning; HG_API_VERSION 1 (the default) makes the
  * plain names mean this section.
  */
-#ifndef HG_API_VERSION
-#define HG_API_VERSION 1
-#endif
-
-#if HG_API_VERSION != 1 && HG_API_VERSION != 2
-#error "HG_API_VERSION is 1 (the request model) or 2"
-#endif
-
 #if HG_API_VERSION == 1
 #define HG_Init HG_Init1
 #define HG_Finalize HG_Finalize1
 #define HG_Register HG_Register1
 #define HG_Forward HG_Forward1
 #define HG_Bulk_transfer HG_Bulk_transfer1
+#else
+#define HG_Init HG_Init2
+#define HG_Finalize HG_Finalize2
+#define HG_Register HG_Register2
+#define HG_Forward HG_Forward2
+#define HG_Bulk_transfer HG_Bulk_transfer2
 #endif
 
 /* Executes a call. It may answer now or later, from any thread. A code other
@@ -998,6 +1037,8 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  * output, and codes left to what goes wrong. A call that is neither answered
  * nor freed leaves its caller waiting; HG_Finalize logs how many there are. */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
+
+#if !HG_API_STRICT
 
 /* Limits of the RPC layer, all with defaults (0).
  *
@@ -1183,6 +1224,980 @@ struct hg_counters {
 };
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
+#endif
+
+/* ==== gen/api/callback.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/api/callback.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== RPC: the callback model =========================================== */
+/*
+ * For event loops and threads. A class is an endpoint, a context a place where
+ * things complete, a handle one call; all of them are the application's, and a
+ * process may have several. Every operation takes a callback. HG_Progress moves
+ * data, HG_Trigger runs what became of it: callbacks, and the functions
+ * registered for calls that arrived.
+ *
+ * Names, signatures and behaviour are those of Mercury 2.4: a program written
+ * for Mercury 2.x compiles under HG_API_VERSION 2. The Mercury design report
+ * leaves this model open, its user's manual is Mercury's.
+ *
+ * Callbacks: what starts an operation and returns HG_SUCCESS has its callback
+ * run exactly once, by HG_Trigger on the operation's context, never inside the
+ * function that started it, and with no lock of the library held; what returns
+ * a code has none. A NULL callback means that nobody wants to hear. What a
+ * callback returns is ignored. A callback, and a function that executes a call,
+ * may call everything but HG_Context_destroy and HG_Finalize of where it runs.
+ * The struct it is given is borrowed.
+ *
+ * Lifetimes: a handle counts references. HG_Create gives one; so does a call
+ * that arrives to the function that executes it; HG_Ref_incr and HG_Get_input
+ * and HG_Get_output add one each, HG_Destroy and HG_Free_input and
+ * HG_Free_output drop one. An operation holds its own until its callback has
+ * run, so a handle may be destroyed right after HG_Forward or HG_Respond. An
+ * address counts likewise, and so does a bulk handle, which the transfers it is
+ * in hold.
+ *
+ * Wrong arguments, NULL first of all, are HG_INVALID_ARG; where no code is
+ * returned, NULL, 0, false or -1. To free nothing is no mistake: a NULL handle,
+ * address, bulk handle or proc is freed with HG_SUCCESS. Output arguments are
+ * set only on success. Whatever fails is told in one line of the log.
+ *
+ * Threads: as everywhere in the library, every function may be called from any
+ * thread at any time, but for what ends an object: nobody else may be using it
+ * then. Any number of threads may progress and trigger one context; one
+ * progresses at a time, and callbacks run in whichever thread triggers.
+ */
+
+/* ---- Types ---- */
+
+typedef uint64_t hg_size_t;
+typedef struct hg_class hg_class_t;
+typedef struct hg_context hg_context_t;
+typedef na_addr_t hg_addr_t;
+typedef struct hg_op_id *hg_op_id_t;
+
+#define HG_ADDR_NULL HG_CAST(hg_addr_t, 0)
+#define HG_OP_ID_NULL HG_CAST(hg_op_id_t, 0)
+#define HG_OP_ID_IGNORE HG_CAST(hg_op_id_t *, 0) /* where one is returned */
+#define HG_SIZE_MAX UINT64_MAX
+
+/* What a handle stands for. `addr` is the target's at the origin, the caller's
+ * at the target; it is the handle's: HG_Addr_dup keeps it. */
+struct hg_info {
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    hg_addr_t addr;
+    hg_id_t id;
+    uint8_t context_id; /* at the other side, of HG_Context_create_id */
+};
+
+typedef enum hg_cb_type {
+    HG_CB_LOOKUP,
+    HG_CB_FORWARD,
+    HG_CB_RESPOND,
+    HG_CB_BULK
+} hg_cb_type_t;
+
+/* The two messages of a call. */
+typedef enum hg_op { HG_UNDEF, HG_INPUT, HG_OUTPUT } hg_op_t;
+
+struct hg_cb_info_lookup {
+    hg_addr_t addr; /* a reference of the application's */
+};
+
+struct hg_cb_info_forward {
+    hg_handle_t handle;
+};
+
+struct hg_cb_info_respond {
+    hg_handle_t handle;
+};
+
+struct hg_cb_info_bulk {
+    hg_bulk_t origin_handle;
+    hg_bulk_t local_handle;
+    hg_bulk_op_t op;
+    hg_size_t size; /* of the transfer */
+};
+
+struct hg_cb_info {
+    union {
+        struct hg_cb_info_lookup lookup;
+        struct hg_cb_info_forward forward;
+        struct hg_cb_info_respond respond;
+        struct hg_cb_info_bulk bulk;
+    } info;
+    void *arg;
+    hg_cb_type_t type;
+    hg_return_t ret; /* what became of the operation */
+};
+
+typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
+
+/* ---- Options ---- */
+
+enum na_traffic_class {
+    NA_TC_UNSPEC = 0,
+    NA_TC_BEST_EFFORT = 1,
+    NA_TC_LOW_LATENCY = 2,
+    NA_TC_BULK_DATA = 3,
+    NA_TC_DEDICATED_ACCESS = 4,
+    NA_TC_SCAVENGER = 5,
+    NA_TC_NETWORK_CTRL = 6
+};
+
+/* How much of the safety between threads a program can do without; no transport
+ * here uses it. */
+enum {
+    NA_THREAD_MODE_SINGLE_CLS = 0x01,
+    NA_THREAD_MODE_SINGLE_CTX = 0x02,
+    NA_THREAD_MODE_SINGLE = 0x03
+};
+
+/* Options of the network layer as Mercury lays them out; struct na_init_info
+ * says what the members mean. */
+struct na_init_info_4_0 {
+    const char *ip_subnet;
+    const char *auth_key;
+    size_t max_unexpected_size;
+    size_t max_expected_size;
+    uint8_t progress_mode;
+    enum na_addr_format addr_format;
+    uint8_t max_contexts;
+    uint8_t thread_mode;
+    bool request_mem_device;
+};
+
+/* A CRC64 goes with the arguments of every call whatever is asked for. */
+typedef enum hg_checksum_level {
+    HG_CHECKSUM_NONE,
+    HG_CHECKSUM_RPC_HEADERS,
+    HG_CHECKSUM_RPC_PAYLOAD
+} hg_checksum_level_t;
+
+/* Options of a class, in Mercury's order. Start from HG_INIT_INFO_INITIALIZER;
+ * 0 and NULL choose the default everywhere. Strings are copied. Those of how
+ * many receives to post have no meaning here, where messages are taken as they
+ * come: a peer that sends too much gets HG_AGAIN. */
+struct hg_init_info {
+    struct na_init_info_4_0 na_init_info;
+    na_class_t *na_class;       /* use this one, which stays the application's
+                                   and outlives the class; the address string is
+                                   ignored then */
+    uint32_t request_post_init; /* calls to a class that may be unanswered, at
+                                   least; 4,096 */
+    int32_t request_post_incr;  /* ignored */
+    uint8_t auto_sm;            /* reach peers on the same node by sm:// */
+    const char *sm_info_string; /* the name of that endpoint */
+    hg_checksum_level_t checksum_level; /* ignored */
+    uint8_t no_bulk_eager;       /* ignored: bulk data never rides along */
+    uint8_t no_loopback;         /* calls to oneself take the transport */
+    uint8_t stats;               /* HG_Diag_dump_counters when it ends */
+    uint8_t no_multi_recv;       /* ignored */
+    uint8_t release_input_early; /* HG_Get_input drops the message */
+    enum na_traffic_class traffic_class; /* ignored */
+    bool no_overflow; /* arguments that do not fit a message are HG_OVERFLOW */
+    unsigned int multi_recv_op_max;         /* ignored */
+    unsigned int multi_recv_copy_threshold; /* ignored */
+};
+
+/* A value, as in Mercury: it can be assigned, too. */
+#ifdef __cplusplus
+#define NA_INIT_INFO_INITIALIZER_4_0 \
+    na_init_info_4_0 \
+    { \
+        NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false \
+    }
+#define HG_INIT_INFO_INITIALIZER \
+    hg_init_info \
+    { \
+        NA_INIT_INFO_INITIALIZER_4_0, NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, \
+            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0 \
+    }
+#else
+#define NA_INIT_INFO_INITIALIZER_4_0 \
+    ((struct na_init_info_4_0){ \
+        NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false})
+#define HG_INIT_INFO_INITIALIZER \
+    ((struct hg_init_info){{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
+        NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, \
+        false, 0, 0})
+#endif
+
+/* ---- Transports ---- */
+
+/* One protocol that this program can speak; the strings are the list's. */
+struct na_protocol_info {
+    struct na_protocol_info *next;
+    char *class_name; /* the transport's: "zmq" */
+    char *protocol_name;
+    char *device_name; /* "any": no transport here tells devices apart */
+};
+
+/* The protocols there are, all or those that `info_string` names ("tcp",
+ * "zmq+tcp"), in the order in which a string without a transport finds them.
+ * A list without an entry is NULL. Freed with HG_Free_na_protocol_info, where
+ * NULL is allowed. HG_INVALID_ARG: not of that form. */
+HG_EXPORT hg_return_t HG_Get_na_protocol_info(
+    const char *info_string, struct na_protocol_info **na_protocol_info_p);
+HG_EXPORT void HG_Free_na_protocol_info(
+    struct na_protocol_info *na_protocol_info);
+
+/* Remove what runs that crashed have left behind. Nothing stays behind here but
+ * the sockets of zmq+ipc, whose place the next one takes: there is nothing to
+ * do. */
+HG_EXPORT void HG_Cleanup(void);
+
+/* ---- Logging as Mercury has it ----
+ *
+ * The plain names under version 2. They set the same log that HG_Set_log_func
+ * and its like set under version 1; the last call wins. */
+
+/* "none" (as NULL), "error", "warning", "info" or "debug", or another of
+ * Mercury's words for them ("err", "min_debug"), in any case of the letters.
+ * Any other is told in the log and changes nothing. */
+HG_EXPORT void HG_Set_log_level2(const char *level);
+
+/* Which subsystems speak: a list with commas in between, ~ in front of those
+ * that shall not. "hg", "na" and "hg_all" are all of them; names of Mercury
+ * that have no subsystem here ("poll", "perf") are passed over, and a list
+ * without any other lets all speak, as does NULL. */
+HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
+
+/* Deliver lines by `log_func`, which is called as fprintf is, with a newline at
+ * the end of what it prints; NULL restores the usual way. It may run on any
+ * thread, during any call, under locks of the library: it must not call the
+ * library back. */
+HG_EXPORT void HG_Set_log_func2(
+    int (*log_func)(FILE *stream, const char *format, ...));
+
+/* Where lines of one level go: "error", "warning", or "debug", with which
+ * "info" goes. NULL is stderr. The stream stays the application's, and open. */
+HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream);
+
+/* The release of Mercury whose interface this is, 2.4.1; arguments may be
+ * NULL. */
+HG_EXPORT hg_return_t HG_Version_get2(
+    unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
+
+/* ---- Classes ---- */
+
+/* Open an endpoint by an address string, as NA_Initialize does. NULL on
+ * failure, with the cause in the log. HG_Init_opt takes options (NULL for
+ * none), of which it knows those up to `stats`, as programs before Mercury 2.3
+ * have them. HG_Init_opt2 takes them as the version of Mercury has them that is
+ * named by HG_VERSION(major, minor): up to `stats` before 2.3, to
+ * `release_input_early` before 2.4, all from 2.4 on; a version of 0 with
+ * options, or one past this header's, is refused. */
+HG_EXPORT hg_class_t *HG_Init2(
+    const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
+HG_EXPORT hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
+    const struct hg_init_info *hg_init_info) HG_WARN_UNUSED_RESULT;
+HG_EXPORT hg_class_t *HG_Init_opt2(const char *na_info_string,
+    uint8_t na_listen, unsigned int version,
+    const struct hg_init_info *hg_init_info) HG_WARN_UNUSED_RESULT;
+
+/* Close a class, free what is registered and the data set on it. HG_BUSY: a
+ * context, an address, or a bulk handle of it is left; nothing has changed
+ * then. May be repeated, in one process and with other classes alive. */
+HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
+
+/* "sm", "zmq", ... and "sm", "tcp", ...; owned by the class. */
+HG_EXPORT const char *HG_Class_get_name(
+    const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+HG_EXPORT const char *HG_Class_get_protocol(
+    const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+HG_EXPORT bool HG_Class_is_listening(
+    const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+/* How many bytes of encoded arguments travel in a message; what is larger moves
+ * over bulk, by itself. */
+HG_EXPORT hg_size_t HG_Class_get_input_eager_size(
+    const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
+    const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+/* Leave `offset` bytes in front of every encoded input (output) for headers of
+ * the application, which writes and reads them through HG_Get_input_buf and
+ * HG_Get_output_buf. Both sides set the same. HG_INVALID_ARG: more than the
+ * eager size. Not while calls are in flight. */
+HG_EXPORT hg_return_t HG_Class_set_input_offset(
+    hg_class_t *hg_class, hg_size_t offset);
+HG_EXPORT hg_return_t HG_Class_set_output_offset(
+    hg_class_t *hg_class, hg_size_t offset);
+
+/* Hang data on a class. `free_callback` (may be NULL) is called on it by
+ * HG_Finalize, not when other data takes its place. */
+HG_EXPORT hg_return_t HG_Class_set_data(
+    hg_class_t *hg_class, void *data, void (*free_callback)(void *));
+HG_EXPORT void *HG_Class_get_data(
+    const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+/* What a class has done. */
+struct hg_diag_counters {
+    uint64_t rpc_req_sent_count;
+    uint64_t rpc_req_recv_count;
+    uint64_t rpc_resp_sent_count;
+    uint64_t rpc_resp_recv_count;
+    uint64_t rpc_req_extra_count;       /* inputs too large for a message */
+    uint64_t rpc_resp_extra_count;      /* outputs */
+    uint64_t rpc_req_recv_active_count; /* arrived and not answered, now */
+    uint64_t rpc_multi_recv_copy_count; /* 0 */
+    uint64_t bulk_count;                /* transfers */
+};
+
+HG_EXPORT hg_return_t HG_Class_get_counters(
+    const hg_class_t *hg_class, struct hg_diag_counters *diag_counters);
+
+/* Write the counters of all classes to the log, at the level info. */
+HG_EXPORT void HG_Diag_dump_counters(void);
+
+/* Call `callback` with each handle that is made from now on, by HG_Create or
+ * for calls that arrive, before anybody else sees it. A code other than
+ * HG_SUCCESS is what HG_Create returns; a call that arrived is answered with
+ * it. NULL: no more. */
+HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
+    hg_return_t (*callback)(hg_handle_t, void *), void *arg);
+
+/* ---- Contexts ---- */
+
+/* A place where operations complete; on a class that listens, calls for its id
+ * arrive there from now on. Callers choose the id by HG_Set_target_id; without
+ * one it is 0. NULL on failure. */
+HG_EXPORT hg_context_t *HG_Context_create(
+    hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+HG_EXPORT hg_context_t *HG_Context_create_id(
+    hg_class_t *hg_class, uint8_t id) HG_WARN_UNUSED_RESULT;
+
+/* Take no more calls, for good: callers get HG_CANCELED. */
+HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
+
+/* End a context: takes no more calls, and for at most 5 s makes progress and
+ * runs callbacks until its handles are gone; then frees the data set on it.
+ * HG_BUSY: another thread progresses it, or handles are left (logged). */
+HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
+
+HG_EXPORT hg_class_t *HG_Context_get_class(
+    const hg_context_t *context) HG_WARN_UNUSED_RESULT;
+HG_EXPORT uint8_t HG_Context_get_id(
+    const hg_context_t *context) HG_WARN_UNUSED_RESULT;
+
+/* Data, freed by HG_Context_destroy. */
+HG_EXPORT hg_return_t HG_Context_set_data(
+    hg_context_t *context, void *data, void (*free_callback)(void *));
+HG_EXPORT void *HG_Context_get_data(
+    const hg_context_t *context) HG_WARN_UNUSED_RESULT;
+
+/* ---- Registration ---- */
+
+/* Register a function by name, with its procs (NULL where nothing is carried)
+ * and what executes it (NULL at a client). Both sides, and both models, derive
+ * the same id from a name. The same name again replaces all three. 0: out of
+ * memory, a NULL, or a collision with another name. */
+HG_EXPORT hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb) HG_WARN_UNUSED_RESULT;
+
+/* The same under an id of the application's. */
+HG_EXPORT hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
+
+/* Forget a function, and free its data: calls of it end with HG_NOENTRY, to it
+ * and from here. HG_NOENTRY: not registered. Handles of it must be gone. */
+HG_EXPORT hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id);
+
+/* Whether a name, an id is registered; the id (id_p may be NULL) is told in
+ * either case, the procs (NULL allowed) if it is. */
+HG_EXPORT hg_return_t HG_Registered_name(hg_class_t *hg_class,
+    const char *func_name, hg_id_t *id_p, uint8_t *flag_p);
+HG_EXPORT hg_return_t HG_Registered(
+    hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p);
+HG_EXPORT hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
+    uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p);
+
+/* Data of a function, freed by HG_Deregister or HG_Finalize, not when other
+ * data takes its place. HG_NOENTRY, NULL: not registered, or none. */
+HG_EXPORT hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id,
+    void *data, void (*free_callback)(void *));
+HG_EXPORT void *HG_Registered_data(
+    hg_class_t *hg_class, hg_id_t id) HG_WARN_UNUSED_RESULT;
+
+/* Whether calls of a function have no answer (one-way). It counts at the
+ * origin: such a call ends when its input has left, and the target's HG_Respond
+ * is HG_OPNOTSUPPORT. Handles take it over when they are made or reset.
+ * HG_NOENTRY: not registered. */
+HG_EXPORT hg_return_t HG_Registered_disable_response(
+    hg_class_t *hg_class, hg_id_t id, uint8_t disable);
+HG_EXPORT hg_return_t HG_Registered_disabled_response(
+    hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p);
+
+/* ---- Addresses ---- */
+
+/* Find a peer, as NA_Addr_lookup does; `name` is copied. HG_CB_LOOKUP brings a
+ * reference to its address, or the code. No operation id is given: *op_id_p
+ * stays as it is. */
+HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
+    void *arg, const char *name, hg_op_id_t *op_id_p);
+
+/* The same at once: waits for lookup_ms at most. */
+HG_EXPORT hg_return_t HG_Addr_lookup2(
+    hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
+
+/* Drop a reference. */
+HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
+
+/* The peer is said to be gone: with the last reference its connection goes,
+ * and a later lookup makes a new one. */
+HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
+
+/* A reference to the class's own address; another reference. */
+HG_EXPORT hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p);
+HG_EXPORT hg_return_t HG_Addr_dup(
+    hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p);
+
+/* HG_TRUE: both are of one peer. Two NULLs are equal, one is not. */
+HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
+    hg_addr_t addr2) HG_WARN_UNUSED_RESULT;
+
+/* The address as a string with its NUL. *buf_size_p is the room in `buf`, then
+ * what the string takes; with a NULL buf only that is told. HG_MSGSIZE: too
+ * little room, and *buf_size_p says how much it takes. */
+HG_EXPORT hg_return_t HG_Addr_to_string(
+    hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr);
+
+/* ---- Handles ---- */
+
+/* A handle for calls of a function at a peer, with one reference. It keeps
+ * references to what it needs, and may be used for one call after the other.
+ * A NULL address and an id of 0 may be set later by HG_Reset. HG_NOENTRY: the
+ * id is not registered. */
+HG_EXPORT hg_return_t HG_Create(
+    hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p);
+
+/* Drop a reference; the last one frees the handle, its data, and what was left
+ * of its messages. A call that arrived and is freed unanswered ends with
+ * HG_CANCELED at its caller. */
+HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
+
+/* Point a handle at another peer and function (NULL and 0 keep what it has),
+ * and make it as new, but for its data; the target's context is 0 again.
+ * HG_BUSY: its operation, or the callback, is not over; HG_NOENTRY. */
+HG_EXPORT hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
+
+/* References: one more; how many there are, -1 for HG_HANDLE_NULL. After the
+ * callback of a call, and after a failing HG_Forward, it is 1 again if nobody
+ * else has taken one. */
+HG_EXPORT hg_return_t HG_Ref_incr(hg_handle_t handle);
+HG_EXPORT int32_t HG_Ref_get(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
+
+/* Valid as long as the handle; NULL for HG_HANDLE_NULL. */
+HG_EXPORT const struct hg_info *HG_Get_info(
+    hg_handle_t handle) HG_WARN_UNUSED_RESULT;
+
+/* Data, which survives HG_Reset and is freed with the handle. */
+HG_EXPORT hg_return_t HG_Set_data(
+    hg_handle_t handle, void *data, void (*free_callback)(void *));
+HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
+
+/* Which context of the target executes the calls; 0. Before HG_Forward. */
+HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
+
+/* ---- Arguments ---- */
+
+/* How many bytes the encoded arguments have; 0: none, or nothing has come. */
+HG_EXPORT hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
+HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
+
+/* Decode the input (at the target), the output (at the origin, in the callback
+ * or after it), and take a reference to the handle; HG_Free_input and
+ * HG_Free_output release what decoding allocated, and drop it. HG_FAULT: no
+ * proc, or the handle was never forwarded; HG_CHECKSUM_ERROR and HG_OVERFLOW as
+ * HG_Handler_get_input has them; the code of a failing proc. Nothing stays
+ * allocated, and no reference taken, on failure. */
+HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
+HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
+HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
+HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
+
+/* The message itself, of the eager size where it is to be sent, with the room
+ * for the application's header first (HG_Class_set_input_offset). Valid as long
+ * as the handle, or until it is reset or released. The size may be NULL. */
+HG_EXPORT hg_return_t HG_Get_input_buf(
+    hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
+HG_EXPORT hg_return_t HG_Get_output_buf(
+    hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
+
+/* Arguments that were too large for the message, else NULL and 0. */
+HG_EXPORT hg_return_t HG_Get_input_extra_buf(
+    hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
+HG_EXPORT hg_return_t HG_Get_output_extra_buf(
+    hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
+
+/* Give back the message a call came with, before the handle is freed: what
+ * HG_Get_input_buf gave is no longer valid. */
+HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
+
+/* ---- Calls ---- */
+
+/* Start the call that a handle stands for. `in_struct` is encoded before the
+ * function returns; NULL, or without an input proc, nothing is sent. The
+ * callback's `ret` is HG_SUCCESS when the answer is there, and HG_Get_output
+ * decodes it; else what ended the call: the code the target answered with,
+ * HG_NOENTRY if it does not know the function, HG_CANCELED, HG_TIMEOUT past its
+ * deadline, HG_DISCONNECT, HG_HOSTUNREACH.
+ * HG_BUSY: the handle's call is not over; HG_INVALID_ARG: it has no address or
+ * no function; HG_NOENTRY: that was deregistered; HG_AGAIN: too many in flight;
+ * HG_OVERFLOW: too large, with no_overflow; the code of a failing proc.
+ * A call to oneself is run by a later HG_Trigger. */
+HG_EXPORT hg_return_t HG_Forward2(
+    hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
+
+/* Answer a call that arrived: once, from any thread. The callback tells that
+ * the output has left. HG_EXIST: answered already; HG_OPNOTSUPPORT: the caller
+ * waits for no answer. On another failure the call is still unanswered. */
+HG_EXPORT hg_return_t HG_Respond(
+    hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct);
+
+/* Ask that a handle's call end: its callback comes, once, with HG_CANCELED or
+ * with the result that won; the target is told. HG_SUCCESS also when nothing
+ * was in flight. */
+HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
+
+/* ---- Progress ---- */
+
+/* Move data for at most `timeout` ms, until something waits for HG_Trigger:
+ * HG_SUCCESS, at once if something does already. HG_TIMEOUT: nothing came; 0
+ * only looks. A signal ends a wait with HG_TIMEOUT, after which HG_Progress may
+ * be called again. */
+HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
+
+/* Run at most max_count callbacks and calls, waiting up to `timeout` ms for the
+ * first. HG_SUCCESS with *actual_count_p (may be NULL) >= 1, or 0 if max_count
+ * is 0; HG_TIMEOUT with 0. It makes no progress by itself. */
+HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
+    unsigned int max_count, unsigned int *actual_count_p);
+
+/* For event loops. A descriptor that is readable when there is something to do;
+ * -1 where the transport has none; the context's. Before each sleep on it,
+ * HG_Event_ready: true says that there is something to do now. Then
+ * HG_Event_progress, which never waits and tells how much waits for
+ * HG_Event_trigger (count_p may be NULL), and that, which runs it and returns
+ * HG_SUCCESS whether or not there was any. */
+HG_EXPORT int HG_Event_get_wait_fd(
+    const hg_context_t *context) HG_WARN_UNUSED_RESULT;
+HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
+HG_EXPORT hg_return_t HG_Event_progress(
+    hg_context_t *context, unsigned int *count_p);
+HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
+    unsigned int max_count, unsigned int *actual_count_p);
+
+/* ==== gen/api/callback_bulk.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/api/callback_bulk.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ---- Bulk data ----
+ *
+ * Handles as HG_Bulk_handle_create makes them, of a class, with references
+ * counted; they may be passed to the functions of both models that take one.
+ */
+
+enum na_mem_type {
+    NA_MEM_TYPE_HOST = 0,
+    NA_MEM_TYPE_CUDA = 1,
+    NA_MEM_TYPE_ROCM = 2,
+    NA_MEM_TYPE_ZE = 3,
+    NA_MEM_TYPE_MAX = 4,
+    NA_MEM_TYPE_UNKNOWN = NA_MEM_TYPE_MAX
+};
+
+/* Where memory is. Nobody here moves other memory than the host's. */
+typedef enum hg_mem_type {
+    HG_MEM_TYPE_HOST = NA_MEM_TYPE_HOST,
+    HG_MEM_TYPE_CUDA = NA_MEM_TYPE_CUDA,
+    HG_MEM_TYPE_ROCM = NA_MEM_TYPE_ROCM,
+    HG_MEM_TYPE_ZE = NA_MEM_TYPE_ZE,
+    HG_MEM_TYPE_MAX = NA_MEM_TYPE_MAX,
+    HG_MEM_TYPE_UNKNOWN = NA_MEM_TYPE_UNKNOWN
+} hg_mem_type_t;
+
+struct hg_bulk_attr {
+    hg_mem_type_t mem_type;
+    uint64_t device;
+};
+
+/* Describe `count` segments, some of which, or all, may have size 0. The arrays
+ * are copied, the memory is borrowed until the handle is freed. With buf_ptrs
+ * NULL the library allocates it, zeroed, and frees it with the handle.
+ * HG_INVALID_ARG: no segments, no sizes, flags that are not one of
+ * HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY and HG_BULK_READWRITE.
+ * HG_OPNOTSUPPORT: memory that is not the host's. */
+HG_EXPORT hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    hg_bulk_t *handle);
+HG_EXPORT hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    const struct hg_bulk_attr *attrs, hg_bulk_t *handle);
+
+/* Drop a reference; the last one withdraws the memory from peers, as
+ * HG_Bulk_handle_free does. One more. */
+HG_EXPORT hg_return_t HG_Bulk_free(hg_bulk_t handle);
+HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
+
+/* Put the address of the class, and the id of the context, into a local handle,
+ * so that whoever gets it in the end can reach its memory. HG_INVALID_ARG: it
+ * has one already. */
+HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
+
+/* What HG_Bulk_bind put into a handle, here or where it came from; the address
+ * is the handle's. HG_ADDR_NULL and 0: nothing. */
+HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
+HG_EXPORT uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
+
+/* The segments behind [offset, offset + size), without a copy, at most
+ * max_count; buf_ptrs, buf_sizes and actual_count may be NULL. A size or
+ * max_count of 0 is HG_SUCCESS and sets nothing. `flags` is ignored.
+ * HG_OPNOTSUPPORT: remote memory; HG_OVERFLOW: past the end. */
+HG_EXPORT hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset,
+    hg_size_t size, uint8_t flags, uint32_t max_count, void **buf_ptrs,
+    hg_size_t *buf_sizes, uint32_t *actual_count);
+
+/* 0 for HG_BULK_NULL. */
+HG_EXPORT hg_size_t HG_Bulk_get_size(hg_bulk_t handle);
+HG_EXPORT uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle);
+HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
+
+/* A handle as bytes, and back. `flags` is 0. HG_MSGSIZE: too little room;
+ * HG_PROTOCOL_ERROR: not a serialized handle. */
+HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
+    hg_bulk_t handle, unsigned long flags);
+HG_EXPORT hg_return_t HG_Bulk_serialize(
+    void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle);
+HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
+    hg_bulk_t *handle, const void *buf, hg_size_t buf_size);
+
+/* Start moving `size` bytes, 0 allowed, between the origin's memory and local
+ * memory; offsets are logical. The callback's `size` is that of the transfer,
+ * its `ret` what became of it. *op_id (NULL allowed) is written before it can
+ * run. A transfer holds references to both handles and to the address.
+ * HG_INVALID_ARG: past the end of a handle, objects of different classes, or an
+ * origin handle with an address of its own, which is for HG_Bulk_bind_transfer,
+ * and only such ones; HG_PERMISSION: flags forbid the direction. */
+HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id);
+HG_EXPORT hg_return_t HG_Bulk_bind_transfer(hg_context_t *context,
+    hg_cb_t callback, void *arg, hg_bulk_op_t op, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id);
+
+/* The same with the context of the origin that serves it. */
+HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
+    hg_cb_t callback, void *arg, hg_bulk_op_t op, hg_addr_t origin_addr,
+    uint8_t origin_id, hg_bulk_t origin_handle, hg_size_t origin_offset,
+    hg_bulk_t local_handle, hg_size_t local_offset, hg_size_t size,
+    hg_op_id_t *op_id);
+
+/* Ask that a transfer end: its callback comes, once, with HG_CANCELED or with
+ * the result that won. HG_SUCCESS also when it has ended. */
+HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
+
+/* ==== gen/api/callback_proc.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/api/callback_proc.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ---- Procs as the callback model has them ----
+ *
+ * A proc function is written once for both models, and what it may call is the
+ * same, with this in addition. What follows is about any proc object unless it
+ * says "of one's own": made by hg_proc_create2 or hg_proc_create_set.
+ *
+ * Where Mercury decodes on past the end of what arrived, here it is
+ * HG_OVERFLOW.
+ */
+
+/* What hg_proc_flush computes over the bytes: nothing, CRC-16/T10-DIF, CRC-32C,
+ * CRC-64/XZ. */
+typedef enum hg_proc_hash {
+    HG_CRC16,
+    HG_CRC32,
+    HG_CRC64,
+    HG_NOHASH
+} hg_proc_hash_t;
+
+/* Flags of a proc; the library sets none. */
+enum { HG_PROC_SM = 1 << 0, HG_PROC_BULK_EAGER = 1 << 1 };
+
+/* A proc of one's own, without a buffer until hg_proc_reset, or over `buf_size`
+ * bytes at `buf` (borrowed until then; NULL to free). An encoder that they are
+ * too few for goes on in an extra buffer, which it makes. HG_INVALID_ARG: a
+ * NULL. */
+HG_EXPORT hg_return_t hg_proc_create2(
+    hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p);
+HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
+    hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash,
+    hg_proc_t *proc_p);
+
+/* Free one's own, and its extra buffer unless that was taken. NULL is no
+ * mistake. */
+HG_EXPORT hg_return_t hg_proc_free2(hg_proc_t proc);
+
+/* Begin anew with one's own, as if it were just made; the handle stays. */
+HG_EXPORT hg_return_t hg_proc_reset(
+    hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op);
+
+/* Whose arguments these are: of one's own, what was set; of a call of the
+ * callback model, its class and handle; else NULL. Setting is for one's own. */
+HG_EXPORT hg_class_t *hg_proc_get_class(hg_proc_t proc);
+HG_EXPORT hg_handle_t hg_proc_get_handle(hg_proc_t proc);
+HG_EXPORT void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
+
+/* Flags of one's own, 0 after hg_proc_reset. */
+HG_EXPORT uint8_t hg_proc_get_flags(hg_proc_t proc);
+HG_EXPORT void hg_proc_set_flags(hg_proc_t proc, uint8_t flags);
+
+/* How many bytes the buffer has. Ask for as many at least, or for room for
+ * `size` more: HG_OVERFLOW where a decoder has not got them, HG_MSGSIZE past
+ * the limit of a message; then the proc has failed. */
+HG_EXPORT hg_size_t hg_proc_get_size(hg_proc_t proc);
+HG_EXPORT hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size);
+HG_EXPORT hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size);
+
+/* The next `data_size` bytes themselves, to be written when encoding, to be
+ * read when decoding, until the proc is used again; hg_proc_restore_ptr says
+ * that it was done. NULL: there are not so many, or the proc frees. */
+HG_EXPORT void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
+HG_EXPORT hg_return_t hg_proc_restore_ptr(
+    hg_proc_t proc, void *data, hg_size_t data_size);
+
+/* The extra buffer of one's own encoder, with everything encoded so far, and
+ * its size; NULL and 0: there was no need of one. With `theirs` true it is the
+ * caller's, who frees it with free() (or what HG_Set_allocator put in its
+ * place); HG_INVALID_ARG: there is none. */
+HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
+HG_EXPORT hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
+HG_EXPORT hg_return_t hg_proc_set_extra_buf_is_mine(
+    hg_proc_t proc, uint8_t theirs);
+
+/* Compute the hash over the bytes encoded or decoded so far, of one's own that
+ * has one; copy it (little-endian; HG_INVALID_ARG: no hash, or hash_size is
+ * less than 2, 4, or 8 bytes), or compare it: HG_CHECKSUM_ERROR. */
+HG_EXPORT hg_return_t hg_proc_flush(hg_proc_t proc);
+HG_EXPORT hg_return_t hg_proc_checksum_get(
+    hg_proc_t proc, void *hash, hg_size_t hash_size);
+HG_EXPORT hg_return_t hg_proc_checksum_verify(
+    hg_proc_t proc, const void *hash, hg_size_t hash_size);
+
+/* Nothing: bytes are hashed as they lie in the buffer, however they came
+ * there. */
+HG_EXPORT void hg_proc_checksum_update(
+    hg_proc_t proc, void *data, hg_size_t data_size);
+
+/* hg_proc_raw by another name. */
+HG_EXPORT hg_return_t hg_proc_bytes(
+    hg_proc_t proc, void *data, hg_size_t data_size);
+
+/* ---- Strings that know whose they are ---- */
+
+typedef struct hg_string_object {
+    char *data;
+    bool is_const;
+    bool is_owned; /* data is freed with free() */
+} hg_string_object_t;
+
+/* An empty one; one of `s`, which is borrowed, or with is_owned taken; what
+ * frees it if it is owned; an owned copy (of NULL, NULL); another string in its
+ * place, borrowed, and the old one returned, which is the caller's. HG_NOMEM;
+ * HG_INVALID_ARG: no object. */
+HG_EXPORT hg_return_t hg_string_object_init(hg_string_object_t *string);
+HG_EXPORT hg_return_t hg_string_object_init_char(
+    hg_string_object_t *string, char *s, uint8_t is_owned);
+HG_EXPORT hg_return_t hg_string_object_init_const_char(
+    hg_string_object_t *string, const char *s, uint8_t is_owned);
+HG_EXPORT hg_return_t hg_string_object_free(hg_string_object_t *string);
+HG_EXPORT hg_return_t hg_string_object_dup(
+    hg_string_object_t string, hg_string_object_t *new_string);
+HG_EXPORT char *hg_string_object_swap(hg_string_object_t *string, char *s);
+
+/* Travels as hg_string_t does; what is decoded is owned. */
+HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
+
+/* ==== gen/api/extras.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/api/extras.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== Beyond Mercury ==================================================== */
+/*
+ * What neither the Mercury design report nor Mercury has, for both models: time
+ * limits, cancellation that the target hears of, errors with a text,
+ * back-pressure, identity, an orderly end, and a look inside.
+ *
+ * A handle is what HG_Create made (the origin's) or a function that executes a
+ * call was given (the target's), in either model. Where a class is asked for,
+ * NULL is the layer of HG_Init1.
+ */
+
+/* ---- Deadlines ----
+ *
+ * A call has the time its origin gives it. The time left travels with it, so
+ * that clocks need not agree: the origin's call ends with HG_TIMEOUT, never
+ * before, at most a turn of progress after; a target drops a call whose time is
+ * over before it was executed. One that is being executed goes on. Without a
+ * deadline a call to a peer that lives may wait for ever.
+ */
+
+#define HG_NO_DEADLINE UINT32_MAX
+
+/* The calls of this handle end `timeout` ms after each HG_Forward at the
+ * latest; 0: without a deadline, as at first. HG_BUSY: one is in flight;
+ * HG_INVALID_ARG: a target's handle. HG_Reset keeps it. */
+HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
+
+/* How many ms are left, at either side: 0 when it is over, HG_NO_DEADLINE
+ * without one, or for HG_HANDLE_NULL. */
+HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
+
+#if !HG_API_STRICT
+/* HG_Forward1 with a deadline in `timeout` ms, 0 for none; HG_Wait brings
+ * HG_TIMEOUT with *status HG_TRUE when it was over. */
+HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
+    void *in_struct, void *out_struct, unsigned int timeout,
+    hg_request_t *request);
+#endif
+
+/* ---- Cancellation ----
+ *
+ * HG_Cancel, HG_Request_free of a call in flight, a deadline at the origin and
+ * the death of the origin tell the target that nobody waits any more. A call
+ * that was not executed yet is dropped; one that is, may ask or be told. It is
+ * to be answered or freed as ever; the answer goes nowhere.
+ */
+
+/* HG_TRUE once nobody waits for the call any more; HG_FALSE for
+ * HG_HANDLE_NULL. */
+HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
+
+/* Runs at most once, where callbacks run, before the handle is freed, which it
+ * must not be there. */
+typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
+
+/* Have `callback` run when that happens, soon if it has; NULL: not any more.
+ * HG_INVALID_ARG: an origin's handle. */
+HG_EXPORT hg_return_t HG_Set_cancel_cb(
+    hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
+
+/* ---- Errors ---- */
+
+#define HG_ERROR_TEXT_MAX 256 /* with the terminating NUL */
+
+/* Answer with a code and a text (NULL for none; copied, cut where it is longer)
+ * in place of an output. HG_INVALID_ARG: HG_SUCCESS, or no code; HG_EXIST:
+ * answered already. HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR. */
+HG_EXPORT hg_return_t HG_Respond_error(
+    hg_handle_t handle, hg_return_t code, const char *text);
+
+/* What the target, or else this side, had to say of how a call ended; "" if
+ * nothing, never NULL. `call` is an origin's handle or a request; the text is
+ * its. */
+HG_EXPORT const char *HG_Get_error_text(const void *call);
+
+/* ---- Back-pressure ---- */
+
+/* Wait until a call to `addr` need not be refused with HG_AGAIN for want of
+ * room, here or, as far as its answers have told, there: HG_SUCCESS.
+ * HG_TIMEOUT: not in `timeout` ms; HG_INTR; HG_DISCONNECT. Others may be
+ * faster: the next call may be refused all the same. Makes progress, but runs
+ * nothing. */
+HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
+
+/* ---- Identity ---- */
+
+/* Who the caller is, as the transport has proved it: "uid:1000" over sm://, the
+ * name of its key with CURVE; "" where it proves nothing, never NULL. The
+ * string is the handle's. */
+HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
+
+/* ---- An orderly end ---- */
+
+/* Refuse new calls to the class with HG_AGAIN from now on, and wait until those
+ * that were taken are answered and gone, for at most `timeout` ms: HG_SUCCESS;
+ * HG_TIMEOUT: some are left; called again it goes on waiting. Makes progress
+ * and runs handlers and callbacks of all contexts of the class. */
+HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
+
+/* ---- A look inside ---- */
+
+/* Write what is in flight, one line each: the function, the peer, the state,
+ * the age. May be called at any time, also when others hang. */
+HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
+
+/* Which trace a call belongs to: it travels with the call. A call has a new one
+ * unless one was set on its handle before HG_Forward; one that is made while a
+ * handler runs belongs to the trace of what that executes. 0 for
+ * HG_HANDLE_NULL. */
+HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
+HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
+
+/* The four moments of a call that a hook sees. */
+typedef enum hg_hook_point {
+    HG_HOOK_FORWARD = 0,  /* origin: before its input is encoded */
+    HG_HOOK_COMPLETE = 1, /* origin: before its callback */
+    HG_HOOK_HANDLE = 2,   /* target: before it is executed */
+    HG_HOOK_RESPOND = 3   /* target: when it is answered, before encoding */
+} hg_hook_point_t;
+
+/* What a hook is told; borrowed. */
+struct hg_hook_info {
+    size_t size; /* sizeof(struct hg_hook_info) of the library */
+    hg_hook_point_t point;
+    hg_return_t ret;    /* COMPLETE, RESPOND: how; else HG_SUCCESS */
+    hg_handle_t handle; /* NULL for calls of the request model's origin */
+    const char *name;   /* NULL: registered by an id alone */
+    hg_id_t id;
+    na_addr_t addr; /* of the other side */
+    uint64_t trace_id;
+    uint64_t elapsed_ns; /* COMPLETE, RESPOND: since the moment before */
+};
+
+/* Runs in the thread that forwards, triggers or answers, with no lock held. It
+ * must not wait; what it returns at FORWARD and HANDLE other than HG_SUCCESS
+ * ends the call with that code, elsewhere it is ignored. */
+typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
+
+/* Have a hook see every call of a class, at all four points; NULL: no more.
+ * Not while calls are in flight. */
+HG_EXPORT hg_return_t HG_Set_hook(
+    hg_class_t *hg_class, hg_hook_cb_t hook, void *arg);
+
+/* How long calls of a function took. bucket[i] counts those of 2^i ns up to
+ * 2^(i+1) ns, the first also shorter, the last also longer ones. */
+#define HG_HISTOGRAM_BUCKETS 40
+
+struct hg_histogram {
+    size_t size; /* sizeof(struct hg_histogram), set by the caller */
+    uint64_t count;
+    uint64_t sum_ns;
+    uint64_t min_ns;
+    uint64_t max_ns;
+    uint64_t bucket[HG_HISTOGRAM_BUCKETS];
+};
+
+/* Of the calls to a function (HG_FALSE: from HG_Forward to the callback), or of
+ * those executed here (HG_TRUE: from arrival to answer). HG_NOENTRY: not
+ * registered. */
+HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
+    hg_bool_t target, struct hg_histogram *histogram_p);
+
+/* The time, in ns, that `percent` of the calls did not exceed, as far as the
+ * buckets tell: the upper end of one, or max_ns if that is less; 0 without
+ * calls, or for a NULL. */
+HG_EXPORT uint64_t HG_Histogram_percentile(
+    const struct hg_histogram *histogram, double percent);
 
 /* ==== gen/api/macros.h ==== */
 #ifdef HG_LINES
@@ -1266,10 +2281,12 @@ HG_GEN_INLINE_STEP(8, uint64_t)
 #define HG_GEN_NUMBER_uint16_t ~, hg_gen_step_2, 2u
 #define HG_GEN_NUMBER_int32_t ~, hg_gen_step_4, 4u
 #define HG_GEN_NUMBER_uint32_t ~, hg_gen_step_4, 4u
-#define HG_GEN_NUMBER_float ~, hg_gen_step_4, 4u
 #define HG_GEN_NUMBER_int64_t ~, hg_gen_step_8, 8u
 #define HG_GEN_NUMBER_uint64_t ~, hg_gen_step_8, 8u
+#if !HG_API_STRICT
+#define HG_GEN_NUMBER_float ~, hg_gen_step_4, 4u
 #define HG_GEN_NUMBER_double ~, hg_gen_step_8, 8u
+#endif
 
 /* A struct declared here that has nothing but numbers, and no gap, lies in
  * memory as on the wire: one step for all. False: it takes one for each. */
@@ -1374,14 +2391,193 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #if HG_API_VERSION == 1
 #define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+#else
+#define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
+    HG_Register_name( \
+        hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
 
 /* The names of the Mercury paper (2013), Section IV-A. */
+#if !HG_API_STRICT
 #define HG_REGISTER(name, in_type, out_type) \
     HG_Register1( \
         name, hg_proc_##in_type, hg_proc_##out_type, HG_CAST(hg_rpc_cb_t, 0))
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+#endif
+
+/* ==== gen/api/mercury.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/api/mercury.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== Version 2: Mercury's names ======================================== */
+/*
+ * What programs written for Mercury 2.4 have besides the functions above: the
+ * plain names of what both models have, and what mercury.h and its like define.
+ * The macros that touch a proc keep Mercury's shape, with a label to go to.
+ */
+#if HG_API_VERSION == 2
+
+/* ---- Plain names ---- */
+
+#define HG_Version_get HG_Version_get2
+#define HG_Set_log_level HG_Set_log_level2
+#define HG_Set_log_subsys HG_Set_log_subsys2
+#define HG_Set_log_func HG_Set_log_func2
+#define hg_proc_create hg_proc_create2
+#define hg_proc_free hg_proc_free2
+#ifndef HG_Addr_lookup
+#define HG_Addr_lookup HG_Addr_lookup1
+#endif
+
+/* ---- Versions ---- */
+
+/* Which release of Mercury this is. HG_Version_get of version 1, and the
+ * package hg, tell which release of this library. */
+#undef HG_VERSION_MAJOR
+#undef HG_VERSION_MINOR
+#undef HG_VERSION_PATCH
+#define HG_VERSION_MAJOR HG_MERCURY_MAJOR
+#define HG_VERSION_MINOR HG_MERCURY_MINOR
+#define HG_VERSION_PATCH HG_MERCURY_PATCH
+#define HG_MAJOR(version) ((version) >> 16)
+#define HG_MINOR(version) ((version) &0xffff)
+#define HG_VERSION_GE(v1, v2) ((v1) >= (v2))
+#define HG_VERSION_LT(v1, v2) ((v1) < (v2))
+
+/* ---- Return codes ----
+ *
+ * In Mercury's order, which is that of hg.h. Code 23, a peer that was reached
+ * and is gone, has a name of its own there. */
+
+#define HG_RETURN_VALUES \
+    X(HG_SUCCESS) \
+    X(HG_PERMISSION) \
+    X(HG_NOENTRY) \
+    X(HG_INTERRUPT) \
+    X(HG_AGAIN) \
+    X(HG_NOMEM) \
+    X(HG_ACCESS) \
+    X(HG_FAULT) \
+    X(HG_BUSY) \
+    X(HG_EXIST) \
+    X(HG_NODEV) \
+    X(HG_INVALID_ARG) \
+    X(HG_PROTOCOL_ERROR) \
+    X(HG_OVERFLOW) \
+    X(HG_MSGSIZE) \
+    X(HG_PROTONOSUPPORT) \
+    X(HG_OPNOTSUPPORTED) \
+    X(HG_ADDRINUSE) \
+    X(HG_ADDRNOTAVAIL) \
+    X(HG_HOSTUNREACH) \
+    X(HG_TIMEOUT) \
+    X(HG_CANCELED) \
+    X(HG_IO_ERROR) \
+    X(HG_HOSTFIREWALL) \
+    X(HG_CHECKSUM_ERROR) \
+    X(HG_NA_ERROR) \
+    X(HG_OTHER_ERROR) \
+    X(HG_RETURN_MAX)
+
+enum hg_return {
+    HG_INTERRUPT = HG_INTR,
+    HG_OPNOTSUPPORTED = HG_OPNOTSUPPORT,
+    HG_HOSTFIREWALL = HG_DISCONNECT
+};
+
+#define HG_INVALID_PARAM HG_INVALID_ARG
+#define HG_SIZE_ERROR HG_MSGSIZE
+#define HG_NOMEM_ERROR HG_NOMEM
+#define HG_NO_MATCH HG_NOENTRY
+
+/* ---- Types and attributes ---- */
+
+typedef int8_t hg_int8_t;
+typedef int16_t hg_int16_t;
+typedef int32_t hg_int32_t;
+typedef int64_t hg_int64_t;
+typedef uint8_t hg_uint8_t;
+typedef uint16_t hg_uint16_t;
+typedef uint32_t hg_uint32_t;
+typedef uint64_t hg_uint64_t;
+typedef uint64_t hg_ptr_t;
+
+#define HG_CORE_SM (1 << 0)
+#define HG_HAS_BOOST 1     /* MERCURY_GEN_PROC is here; it needs no library */
+#define HG_HAS_CHECKSUMS 1 /* so is hg_proc_checksum_get */
+#define HG_INLINE __inline__
+#define HG_PUBLIC HG_EXPORT
+#if defined(__GNUC__)
+#define HG_UNUSED __attribute__((unused))
+#define HG_PACKED(declaration) declaration __attribute__((packed))
+#else
+#define HG_UNUSED
+#define HG_PACKED(declaration) declaration
+#endif
+#if defined(__GNUC__) && (__GNUC__ >= 7 || defined(__clang__))
+#define HG_FALLTHROUGH __attribute__((fallthrough))
+#else
+#define HG_FALLTHROUGH \
+    do { \
+    } while (0)
+#endif
+
+/* ---- Procs ---- */
+
+/* An id is a number of 64 bits, of which Mercury's proc moves 32. */
+#define hg_proc_hg_id_t hg_proc_uint64_t
+#define hg_proc_hg_size_t hg_proc_uint64_t
+#define hg_proc_hg_ptr_t hg_proc_uint64_t
+#define hg_proc_hg_bool_t hg_proc_uint8_t
+#define hg_proc_hg_int8_t hg_proc_int8_t
+#define hg_proc_hg_int16_t hg_proc_int16_t
+#define hg_proc_hg_int32_t hg_proc_int32_t
+#define hg_proc_hg_int64_t hg_proc_int64_t
+#define hg_proc_hg_uint8_t hg_proc_uint8_t
+#define hg_proc_hg_uint16_t hg_proc_uint16_t
+#define hg_proc_hg_uint32_t hg_proc_uint32_t
+#define hg_proc_hg_uint64_t hg_proc_uint64_t
+#define hg_proc_raw hg_proc_bytes
+#define hg_proc_memcpy hg_proc_raw
+
+/* Where a proc stands. */
+#define HG_PROC_ROOM(proc) \
+    (HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc)))
+
+#define HG_PROC_CHECK_SIZE(proc, size, label, ret) \
+    do { \
+        ret = hg_proc_reserve(proc, size); \
+        if (ret != HG_SUCCESS) \
+            goto label; \
+    } while (0)
+
+/* Copy to, from where the proc stands, once there is room; and step on. */
+#define HG_PROC_TYPE_ENCODE(proc, source, size) \
+    memcpy(HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, source, size)
+#define HG_PROC_TYPE_DECODE(proc, target, size) \
+    memcpy(target, HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, size)
+#define HG_PROC_UPDATE(proc, size) \
+    do { \
+        HG_PROC_ROOM(proc)->pos += (size); \
+    } while (0)
+#define HG_PROC_CHECKSUM_UPDATE(proc, source, size) \
+    hg_proc_checksum_update(proc, source, size)
+
+/* The bytes of an object as they are; nothing when freeing. */
+#define HG_PROC_BYTES(proc, object, size, label, ret) \
+    do { \
+        if (hg_proc_get_op(proc) == HG_FREE) \
+            goto label; \
+        ret = hg_proc_bytes(proc, object, size); \
+        if (ret != HG_SUCCESS) \
+            goto label; \
+    } while (0)
+#define HG_PROC_TYPE(proc, type, object, label, ret) \
+    HG_PROC_BYTES(proc, object, sizeof(type), label, ret)
+
+#endif /* HG_API_VERSION == 2 */
 
 /* ==== gen/api/plugin.h ==== */
 #ifdef HG_LINES

@@ -91,6 +91,7 @@ struct hg_allocator {
  * former allocator is in use. */
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
 
+#if !HG_API_STRICT
 enum {
     HG_LOG_LEVEL_NONE = 0,
     HG_LOG_LEVEL_ERROR = 1, /* the default */
@@ -98,6 +99,7 @@ enum {
     HG_LOG_LEVEL_INFO = 3,
     HG_LOG_LEVEL_DEBUG = 4
 };
+#endif
 
 /* "none", "error", "warning", "info" or "debug"; overrides HG_LOG_LEVEL of
  * the environment. HG_INVALID_ARG for another word. */

@@ -76,10 +76,12 @@ HG_GEN_INLINE_STEP(8, uint64_t)
 #define HG_GEN_NUMBER_uint16_t ~, hg_gen_step_2, 2u
 #define HG_GEN_NUMBER_int32_t ~, hg_gen_step_4, 4u
 #define HG_GEN_NUMBER_uint32_t ~, hg_gen_step_4, 4u
-#define HG_GEN_NUMBER_float ~, hg_gen_step_4, 4u
 #define HG_GEN_NUMBER_int64_t ~, hg_gen_step_8, 8u
 #define HG_GEN_NUMBER_uint64_t ~, hg_gen_step_8, 8u
+#if !HG_API_STRICT
+#define HG_GEN_NUMBER_float ~, hg_gen_step_4, 4u
 #define HG_GEN_NUMBER_double ~, hg_gen_step_8, 8u
+#endif
 
 /* A struct declared here that has nothing but numbers, and no gap, lies in
  * memory as on the wire: one step for all. False: it takes one for each. */
@@ -184,11 +186,17 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #if HG_API_VERSION == 1
 #define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+#else
+#define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
+    HG_Register_name( \
+        hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
 
 /* The names of the Mercury paper (2013), Section IV-A. */
+#if !HG_API_STRICT
 #define HG_REGISTER(name, in_type, out_type) \
     HG_Register1( \
         name, hg_proc_##in_type, hg_proc_##out_type, HG_CAST(hg_rpc_cb_t, 0))
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+#endif

@@ -7,7 +7,9 @@ typedef uint8_t hg_status_t; /* HG_TRUE once completed, whatever came out */
 typedef char *hg_string_t;   /* on the wire NULL stays NULL */
 typedef const char *hg_const_string_t;
 typedef struct hg_handle *hg_handle_t;
+#if !HG_API_STRICT
 typedef struct hg_request *hg_request_t;
+#endif
 typedef struct hg_bulk *hg_bulk_t, *hg_bulk_block_t;
 typedef struct hg_bulk_request *hg_bulk_request_t;
 typedef struct hg_proc *hg_proc_t;
@@ -83,8 +85,10 @@ HG_EXPORT hg_return_t hg_proc_int32_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_uint32_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_int64_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data);
+#if !HG_API_STRICT
 HG_EXPORT hg_return_t hg_proc_float(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_double(hg_proc_t proc, void *data);
+#endif
 HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);

@@ -24,20 +24,18 @@
  * plain names another meaning; HG_API_VERSION 1 (the default) makes the
  * plain names mean this section.
  */
-#ifndef HG_API_VERSION
-#define HG_API_VERSION 1
-#endif
-
-#if HG_API_VERSION != 1 && HG_API_VERSION != 2
-#error "HG_API_VERSION is 1 (the request model) or 2"
-#endif
-
 #if HG_API_VERSION == 1
 #define HG_Init HG_Init1
 #define HG_Finalize HG_Finalize1
 #define HG_Register HG_Register1
 #define HG_Forward HG_Forward1
 #define HG_Bulk_transfer HG_Bulk_transfer1
+#else
+#define HG_Init HG_Init2
+#define HG_Finalize HG_Finalize2
+#define HG_Register HG_Register2
+#define HG_Forward HG_Forward2
+#define HG_Bulk_transfer HG_Bulk_transfer2
 #endif
 
 /* Executes a call. It may answer now or later, from any thread. A code other
@@ -48,6 +46,8 @@
  * output, and codes left to what goes wrong. A call that is neither answered
  * nor freed leaves its caller waiting; HG_Finalize logs how many there are. */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
+
+#if !HG_API_STRICT
 
 /* Limits of the RPC layer, all with defaults (0).
  *
@@ -233,3 +233,4 @@ struct hg_counters {
 };
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
+#endif

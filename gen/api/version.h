@@ -2,10 +2,20 @@
 /*
  * hg: remote procedure calls with bulk data.
  *
- * The whole public interface, in reading order: version, return codes, the
- * network abstraction (NA), procs, checksums, bulk data, the request model
- * of RPC, logging, macros, and, with HG_NA_PLUGIN_API defined above the
- * include, what a transport implements.
+ * The whole public interface, in reading order: version, return codes, logging,
+ * the network abstraction (NA), procs, checksums, bulk data, the request model
+ * of RPC, the callback model, what both have beyond Mercury, macros, and, with
+ * HG_NA_PLUGIN_API defined above the include, what a transport implements.
+ *
+ * HG_API_VERSION above the include chooses what the names mean that both models
+ * have, HG_Init for one: 1, the default, the request model; 2, the callback
+ * model, and with it every name of Mercury 2.4. What is called HG_Init1 and
+ * HG_Init2 can be called under both, and files compiled with one and the other
+ * may be linked together.
+ *
+ * HG_API_STRICT 1 leaves out what Mercury has not and its programs may define
+ * themselves: the request model, levels of the log as numbers, and the procs of
+ * float and double. The headers of gen/compat define both.
  *
  * Everything may be called from any thread unless a contract says otherwise.
  * Sizes are bytes, times are milliseconds. A function that fails writes one
@@ -17,9 +27,24 @@
  * ("API and Protocol Additions and Changes") and the Mercury paper (2013);
  * contracts name the section where it matters.
  */
+#ifndef HG_API_VERSION
+#define HG_API_VERSION 1
+#endif
+#ifndef HG_API_STRICT
+#define HG_API_STRICT 0
+#endif
+#if HG_API_VERSION != 1 && HG_API_VERSION != 2
+#error "HG_API_VERSION is 1 (the request model) or 2 (the callback model)"
+#endif
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#if HG_API_VERSION == 2
+#include <limits.h>
+#include <string.h>
+#endif
 
 /* What stands before every function. A library that brings its own hg.c keeps
  * the copy to itself with -fvisibility=hidden -DHG_EXPORT= (nothing). */
@@ -49,6 +74,16 @@
 #endif
 #define NA_WARN_UNUSED_RESULT HG_WARN_UNUSED_RESULT
 
-/* One number from a version's three parts, for comparisons with #if. */
+/* The release of Mercury whose interface the callback model is. */
+#define HG_MERCURY_MAJOR 2
+#define HG_MERCURY_MINOR 4
+#define HG_MERCURY_PATCH 1
+
+/* One number from a version's three parts, for comparisons with #if. Version 2
+ * has Mercury's, of two. */
+#if HG_API_VERSION == 1
 #define HG_VERSION(major, minor, patch) \
     (((major) << 16) | ((minor) << 8) | (patch))
+#else
+#define HG_VERSION(major, minor) (((major) << 16) | (minor))
+#endif

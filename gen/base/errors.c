@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * errors: a text for every return code, and the version.
+ * errors: a text for every return code, and the versions.
  *
  * NA and HG share one table; NA knows its first part.
  */
@@ -60,5 +60,17 @@ HG_EXPORT hg_return_t HG_Version_get(
     *major = HG_VERSION_MAJOR;
     *minor = HG_VERSION_MINOR;
     *patch = HG_VERSION_PATCH;
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Version_get2(
+    unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p)
+{
+    if (major_p != NULL)
+        *major_p = HG_MERCURY_MAJOR;
+    if (minor_p != NULL)
+        *minor_p = HG_MERCURY_MINOR;
+    if (patch_p != NULL)
+        *patch_p = HG_MERCURY_PATCH;
     return HG_SUCCESS;
 }

@@ -83,6 +83,23 @@ HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size)
     return realloc(ptr, size);
 }
 
+HG_PRIVATE void hg_mem_give(const void *ptr)
+{
+    size_t before;
+
+    if (ptr == NULL)
+        return;
+    before = atomic_fetch_sub_explicit(&hg_mem_live, 1, memory_order_relaxed);
+    assert(before > 0);
+    (void) before;
+}
+
+HG_PRIVATE void hg_mem_take(const void *ptr)
+{
+    if (ptr != NULL)
+        atomic_fetch_add_explicit(&hg_mem_live, 1, memory_order_relaxed);
+}
+
 HG_PRIVATE void hg_mem_free(void *ptr)
 {
     size_t before;

@@ -41,6 +41,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -122,6 +123,10 @@
 #include <wmmintrin.h>
 #endif
 
+/* Plain names mean the same in the house, whatever its program is compiled
+ * with. */
+#undef HG_API_VERSION
+#undef HG_API_STRICT
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
 #endif

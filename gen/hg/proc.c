@@ -86,6 +86,7 @@ static void hg_proc_init(
     proc->error = HG_SUCCESS;
     proc->function = NULL;
     proc->peer = NULL;
+    proc->owner = NULL;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;
@@ -127,6 +128,13 @@ HG_PRIVATE void hg_proc_init_decode(
 {
     hg_proc_init(proc, HG_DECODE, (unsigned char *) (uintptr_t) data, size);
     proc->kept = proc->kept_first;
+}
+
+HG_PRIVATE void hg_proc_init_user(
+    struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size)
+{
+    assert(op != HG_FREE);
+    hg_proc_init(proc, op, (unsigned char *) data, size);
 }
 
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
@@ -255,8 +263,8 @@ HG_PRIVATE hg_return_t hg_proc_keep(
     return HG_SUCCESS;
 }
 
-/* What a proc function itself released. It looks among the latest first. */
-static void hg_proc_forget(struct hg_proc *proc, const void *object)
+/* It looks among the latest first. */
+HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
 {
     size_t i = proc->kept_count;
 
@@ -309,8 +317,7 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     return ret;
 }
 
-/* Make room for a step where there is none; the proc does not free. */
-static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
+HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret = HG_OVERFLOW;
 
@@ -319,6 +326,9 @@ static hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
         return proc->error;
     if (proc->buf != NULL)
         ret = hg_proc_grow(proc, size);
+    else if (proc->room.op == HG_ENCODE && proc->owner != NULL &&
+        proc->owner->spill != NULL)
+        ret = proc->owner->spill(proc, size);
     else
         hg_log_error("proc",
             HG_PROC_SUBJECT "%s needs %zu bytes, and %zu of %zu are left%s",
@@ -374,7 +384,7 @@ hg_return_t hg_proc_create(
     if (op == HG_FREE)
         hg_proc_init_free(made);
     else
-        hg_proc_init(made, op, (unsigned char *) buf, size);
+        hg_proc_init_user(made, op, buf, size);
     *proc = made;
     return HG_SUCCESS;
 }

@@ -58,6 +58,17 @@ struct hg_proc_kept {
 
 #define HG_PROC_KEPT_FIRST 4
 
+/* What the callback model's functions ask of a proc: whose arguments it handles
+ * (NULL: of nobody). */
+struct hg_proc_owner {
+    struct hg_class *hg_class;
+    struct hg_handle *handle;
+    struct hg_proc_own *own; /* of hg_proc_create2; NULL: a call's */
+    /* Of an encoder over a buffer of the application's: make room for `size`
+     * bytes more elsewhere. NULL: it has no other. */
+    hg_return_t (*spill)(struct hg_proc *proc, size_t size);
+};
+
 struct hg_proc {
     struct hg_proc_room room; /* first: the macros know it. Decoding never
                                  writes to its data */
@@ -65,8 +76,9 @@ struct hg_proc {
     hg_return_t error;    /* what the first failed step returned */
     const char *function; /* for log lines: what is called; NULL */
     const char *peer;     /* and by or at whom; NULL */
-    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;       /* bytes of *buf in front of `data` */
+    struct hg_proc_owner *owner; /* NULL: only the request model asks */
+    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;            /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
     size_t kept_capacity;
@@ -88,6 +100,11 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
+/* Encode into or decode from `size` bytes of the application's, as
+ * hg_proc_create does. */
+HG_PRIVATE void hg_proc_init_user(
+    struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size);
+
 /* Check the bytes before anything is decoded, as their change would explain
  * whatever else goes wrong: HG_CHECKSUM_ERROR (logged) if their CRC64 is not
  * `crc`. */
@@ -103,6 +120,13 @@ static inline void hg_proc_set_subject(
 {
     proc->function = function;
     proc->peer = peer;
+}
+
+/* Tell whom the proc works for (borrowed as long as it is used). */
+static inline void hg_proc_set_owner(
+    struct hg_proc *proc, struct hg_proc_owner *owner)
+{
+    proc->owner = owner;
 }
 
 /* ---- Its end ---- */
@@ -130,7 +154,13 @@ HG_PRIVATE hg_return_t hg_proc_finish_decode(
 HG_PRIVATE hg_return_t hg_proc_keep(
     struct hg_proc *proc, void *object, void (*release)(void *object));
 
+/* `object` is released by another now. */
+HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
+
 /* ---- Steps ---- */
+
+/* Make room for a step where there is none; the proc does not free. */
+HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size);
 
 /* The first failure is what counts: keep `ret`, not HG_SUCCESS, and leave no
  * room. Returns the code to hand up. The caller has logged it. */

@@ -73,12 +73,13 @@ HG_PRIVATE bool na_plugins_speaks(
     return false;
 }
 
-/* The i-th transport there is, registered ones first; NULL past the last. The
- * lock is held. */
-static const struct na_plugin *na_plugins_at(unsigned i)
+/* Registered ones first, the latest in front. */
+HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i)
 {
-    return i < na_plugins_count ? na_plugins_registered[i]
-                                : na_plugins_builtin(i - na_plugins_count);
+    unsigned count = na_plugins_count;
+
+    return i < count ? na_plugins_registered[count - 1 - i]
+                     : na_plugins_builtin(i - count);
 }
 
 /* Append what one may type for a transport, as far as there is room. */
@@ -110,7 +111,7 @@ static void na_plugins_tell_none(const struct na_uri *uri)
     unsigned i;
 
     names[0] = '\0';
-    for (i = 0; (plugin = na_plugins_at(i)) != NULL; i++)
+    for (i = 0; (plugin = na_plugins_get(i)) != NULL; i++)
         na_plugins_list(plugin, names, sizeof(names));
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
@@ -124,15 +125,12 @@ static void na_plugins_tell_none(const struct na_uri *uri)
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
 {
     const struct na_plugin *found = NULL;
+    const struct na_plugin *plugin;
     unsigned i;
 
-    for (i = na_plugins_count; i > 0 && found == NULL; i--) {
-        if (na_plugins_speaks(na_plugins_registered[i - 1], uri))
-            found = na_plugins_registered[i - 1];
-    }
-    for (i = 0; found == NULL && na_plugins_builtin(i) != NULL; i++) {
-        if (na_plugins_speaks(na_plugins_builtin(i), uri))
-            found = na_plugins_builtin(i);
+    for (i = 0; found == NULL && (plugin = na_plugins_get(i)) != NULL; i++) {
+        if (na_plugins_speaks(plugin, uri))
+            found = plugin;
     }
     if (found == NULL)
         na_plugins_tell_none(uri);

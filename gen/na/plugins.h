@@ -19,6 +19,10 @@
 /* The address string of the default transport. */
 HG_PRIVATE const char *na_plugins_default(void);
 
+/* The i-th transport there is, in the order in which they are asked; NULL past
+ * the last. */
+HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i);
+
 /* NULL: nobody speaks that (logged). */
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
 

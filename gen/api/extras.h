@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== Beyond Mercury ==================================================== */
+/*
+ * What neither the Mercury design report nor Mercury has, for both models: time
+ * limits, cancellation that the target hears of, errors with a text,
+ * back-pressure, identity, an orderly end, and a look inside.
+ *
+ * A handle is what HG_Create made (the origin's) or a function that executes a
+ * call was given (the target's), in either model. Where a class is asked for,
+ * NULL is the layer of HG_Init1.
+ */
+
+/* ---- Deadlines ----
+ *
+ * A call has the time its origin gives it. The time left travels with it, so
+ * that clocks need not agree: the origin's call ends with HG_TIMEOUT, never
+ * before, at most a turn of progress after; a target drops a call whose time is
+ * over before it was executed. One that is being executed goes on. Without a
+ * deadline a call to a peer that lives may wait for ever.
+ */
+
+#define HG_NO_DEADLINE UINT32_MAX
+
+/* The calls of this handle end `timeout` ms after each HG_Forward at the
+ * latest; 0: without a deadline, as at first. HG_BUSY: one is in flight;
+ * HG_INVALID_ARG: a target's handle. HG_Reset keeps it. */
+HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
+
+/* How many ms are left, at either side: 0 when it is over, HG_NO_DEADLINE
+ * without one, or for HG_HANDLE_NULL. */
+HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
+
+#if !HG_API_STRICT
+/* HG_Forward1 with a deadline in `timeout` ms, 0 for none; HG_Wait brings
+ * HG_TIMEOUT with *status HG_TRUE when it was over. */
+HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
+    void *in_struct, void *out_struct, unsigned int timeout,
+    hg_request_t *request);
+#endif
+
+/* ---- Cancellation ----
+ *
+ * HG_Cancel, HG_Request_free of a call in flight, a deadline at the origin and
+ * the death of the origin tell the target that nobody waits any more. A call
+ * that was not executed yet is dropped; one that is, may ask or be told. It is
+ * to be answered or freed as ever; the answer goes nowhere.
+ */
+
+/* HG_TRUE once nobody waits for the call any more; HG_FALSE for
+ * HG_HANDLE_NULL. */
+HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
+
+/* Runs at most once, where callbacks run, before the handle is freed, which it
+ * must not be there. */
+typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
+
+/* Have `callback` run when that happens, soon if it has; NULL: not any more.
+ * HG_INVALID_ARG: an origin's handle. */
+HG_EXPORT hg_return_t HG_Set_cancel_cb(
+    hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
+
+/* ---- Errors ---- */
+
+#define HG_ERROR_TEXT_MAX 256 /* with the terminating NUL */
+
+/* Answer with a code and a text (NULL for none; copied, cut where it is longer)
+ * in place of an output. HG_INVALID_ARG: HG_SUCCESS, or no code; HG_EXIST:
+ * answered already. HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR. */
+HG_EXPORT hg_return_t HG_Respond_error(
+    hg_handle_t handle, hg_return_t code, const char *text);
+
+/* What the target, or else this side, had to say of how a call ended; "" if
+ * nothing, never NULL. `call` is an origin's handle or a request; the text is
+ * its. */
+HG_EXPORT const char *HG_Get_error_text(const void *call);
+
+/* ---- Back-pressure ---- */
+
+/* Wait until a call to `addr` need not be refused with HG_AGAIN for want of
+ * room, here or, as far as its answers have told, there: HG_SUCCESS.
+ * HG_TIMEOUT: not in `timeout` ms; HG_INTR; HG_DISCONNECT. Others may be
+ * faster: the next call may be refused all the same. Makes progress, but runs
+ * nothing. */
+HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
+
+/* ---- Identity ---- */
+
+/* Who the caller is, as the transport has proved it: "uid:1000" over sm://, the
+ * name of its key with CURVE; "" where it proves nothing, never NULL. The
+ * string is the handle's. */
+HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
+
+/* ---- An orderly end ---- */
+
+/* Refuse new calls to the class with HG_AGAIN from now on, and wait until those
+ * that were taken are answered and gone, for at most `timeout` ms: HG_SUCCESS;
+ * HG_TIMEOUT: some are left; called again it goes on waiting. Makes progress
+ * and runs handlers and callbacks of all contexts of the class. */
+HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
+
+/* ---- A look inside ---- */
+
+/* Write what is in flight, one line each: the function, the peer, the state,
+ * the age. May be called at any time, also when others hang. */
+HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
+
+/* Which trace a call belongs to: it travels with the call. A call has a new one
+ * unless one was set on its handle before HG_Forward; one that is made while a
+ * handler runs belongs to the trace of what that executes. 0 for
+ * HG_HANDLE_NULL. */
+HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
+HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
+
+/* The four moments of a call that a hook sees. */
+typedef enum hg_hook_point {
+    HG_HOOK_FORWARD = 0,  /* origin: before its input is encoded */
+    HG_HOOK_COMPLETE = 1, /* origin: before its callback */
+    HG_HOOK_HANDLE = 2,   /* target: before it is executed */
+    HG_HOOK_RESPOND = 3   /* target: when it is answered, before encoding */
+} hg_hook_point_t;
+
+/* What a hook is told; borrowed. */
+struct hg_hook_info {
+    size_t size; /* sizeof(struct hg_hook_info) of the library */
+    hg_hook_point_t point;
+    hg_return_t ret;    /* COMPLETE, RESPOND: how; else HG_SUCCESS */
+    hg_handle_t handle; /* NULL for calls of the request model's origin */
+    const char *name;   /* NULL: registered by an id alone */
+    hg_id_t id;
+    na_addr_t addr; /* of the other side */
+    uint64_t trace_id;
+    uint64_t elapsed_ns; /* COMPLETE, RESPOND: since the moment before */
+};
+
+/* Runs in the thread that forwards, triggers or answers, with no lock held. It
+ * must not wait; what it returns at FORWARD and HANDLE other than HG_SUCCESS
+ * ends the call with that code, elsewhere it is ignored. */
+typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
+
+/* Have a hook see every call of a class, at all four points; NULL: no more.
+ * Not while calls are in flight. */
+HG_EXPORT hg_return_t HG_Set_hook(
+    hg_class_t *hg_class, hg_hook_cb_t hook, void *arg);
+
+/* How long calls of a function took. bucket[i] counts those of 2^i ns up to
+ * 2^(i+1) ns, the first also shorter, the last also longer ones. */
+#define HG_HISTOGRAM_BUCKETS 40
+
+struct hg_histogram {
+    size_t size; /* sizeof(struct hg_histogram), set by the caller */
+    uint64_t count;
+    uint64_t sum_ns;
+    uint64_t min_ns;
+    uint64_t max_ns;
+    uint64_t bucket[HG_HISTOGRAM_BUCKETS];
+};
+
+/* Of the calls to a function (HG_FALSE: from HG_Forward to the callback), or of
+ * those executed here (HG_TRUE: from arrival to answer). HG_NOENTRY: not
+ * registered. */
+HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
+    hg_bool_t target, struct hg_histogram *histogram_p);
+
+/* The time, in ns, that `percent` of the calls did not exceed, as far as the
+ * buckets tell: the upper end of one, or max_ns if that is less; 0 without
+ * calls, or for a NULL. */
+HG_EXPORT uint64_t HG_Histogram_percentile(
+    const struct hg_histogram *histogram, double percent);

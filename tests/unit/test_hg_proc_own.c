@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The room proc_own, where its procs are not the application's own: those of a
+ * call, which the engine tells whom they work for.
+ */
+#include "support/house.h"
+
+#include "harness.h"
+
+HG_TEST(proc_of_a_call_knows_whose_it_is)
+{
+    long places[2];
+    struct hg_proc_owner owner = {(struct hg_class *) (void *) &places[0],
+        (struct hg_handle *) (void *) &places[1], NULL, NULL};
+    struct hg_buf buf = {NULL, 0};
+    struct hg_proc proc;
+    uint64_t value = 1;
+
+    HG_CHECK_OK(hg_proc_init_encode(&proc, &buf, 8, 1024));
+    HG_CHECK(hg_proc_get_class(&proc) == NULL);
+    HG_CHECK(hg_proc_get_handle(&proc) == HG_HANDLE_NULL);
+    hg_proc_set_owner(&proc, &owner);
+    HG_CHECK(hg_proc_get_class(&proc) == owner.hg_class);
+    HG_CHECK(hg_proc_get_handle(&proc) == owner.handle);
+
+    /* Nothing else is its own. */
+    HG_CHECK_EQ_INT(hg_proc_get_flags(&proc), 0);
+    HG_CHECK(hg_proc_get_extra_buf(&proc) == NULL);
+    HG_CHECK_EQ_U64(hg_proc_get_extra_size(&proc), 0);
+    HG_CHECK_OK(hg_proc_uint64_t(&proc, &value));
+    HG_CHECK_OK(hg_proc_flush(&proc));
+    hg_test_expect_log("not a proc of hg_proc_create");
+    HG_CHECK_RET(hg_proc_reset(&proc, &value, 8, HG_ENCODE), HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_free2(&proc), HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_checksum_get(&proc, &value, 8), HG_INVALID_ARG);
+    hg_buf_fini(&buf);
+}
+
+/* The message grows, up to its limit. */
+HG_TEST(proc_of_a_call_makes_room)
+{
+    struct hg_buf buf = {NULL, 0};
+    struct hg_proc proc;
+
+    HG_CHECK_OK(hg_proc_init_encode(&proc, &buf, 8, 4096));
+    HG_CHECK_OK(hg_proc_set_size(&proc, 2000));
+    HG_CHECK(hg_proc_get_size(&proc) >= 2000);
+    memset(hg_proc_save_ptr(&proc, 2000), 0x55, 2000);
+    HG_CHECK_EQ_U64(proc.room.pos, 2000);
+    HG_CHECK_EQ_U64(buf.data[8], 0x55);
+    hg_test_expect_log("exceed the limit of 4088");
+    HG_CHECK(hg_proc_save_ptr(&proc, 2089) == NULL);
+    HG_CHECK_RET(hg_proc_reserve(&proc, 1), HG_MSGSIZE);
+    hg_buf_fini(&buf);
+}
