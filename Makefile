@@ -52,8 +52,9 @@ TRANSPORTS := self self-emul $(if $(SM),sm) \
 
 .DELETE_ON_ERROR:
 .PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage \
-        fuzz fuzz-regress soak amalgamate lint format docs install uninstall \
-        dist clean help deps programs demo examples bench FORCE
+        fuzz fuzz-regress soak amalgamate lint format docs install \
+        install-mercury-compat uninstall dist clean help deps programs demo \
+        examples bench FORCE
 
 all: lib ## the library (the default)
 
@@ -117,10 +118,31 @@ install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc
 	$(Q)ln -sf $(SONAME) $(DEST)/lib/libhg.so
 	$(Q)install -m 644 $(LIB)/hg.pc $(DEST)/lib/pkgconfig
 
+# hg under the names of Mercury: its headers, -lmercury, mercury.pc, and the
+# CMake package mercury.
+COMPAT := $(notdir $(wildcard gen/compat/*.h))
+MERCURY_CMAKE = $(DEST)/lib/cmake/mercury
+
+install-mercury-compat: install ## what programs written for Mercury 2.x look for
+	$(Q)install -m 644 gen/compat/*.h $(DEST)/include
+	$(Q)ln -sf libhg.so $(DEST)/lib/libmercury.so
+	$(Q)ln -sf libhg.a $(DEST)/lib/libmercury.a
+	$(Q)sed 's,@PREFIX@,$(PREFIX),' gen/compat/mercury.pc.in \
+	    > $(DEST)/lib/pkgconfig/mercury.pc
+	$(Q)install -d $(MERCURY_CMAKE)
+	$(Q)sed 's,@LIBS@,$(call na_libs,$(NA)),' \
+	    gen/compat/mercury-config.cmake.in \
+	    > $(MERCURY_CMAKE)/mercury-config.cmake
+	$(Q)install -m 644 gen/compat/mercury-config-version.cmake.in \
+	    $(MERCURY_CMAKE)/mercury-config-version.cmake
+
 uninstall: ## remove what install put there
 	$(Q)rm -f $(DEST)/include/hg.h $(DEST)/lib/libhg.a $(DEST)/lib/libhg.so \
 	    $(DEST)/lib/$(SONAME) $(DEST)/lib/libhg.so.$(VERSION) \
-	    $(DEST)/lib/pkgconfig/hg.pc
+	    $(DEST)/lib/pkgconfig/hg.pc $(COMPAT:%=$(DEST)/include/%) \
+	    $(DEST)/lib/libmercury.so $(DEST)/lib/libmercury.a \
+	    $(DEST)/lib/pkgconfig/mercury.pc
+	$(Q)rm -rf $(MERCURY_CMAKE)
 
 # ---- Tests ----
 #
@@ -150,7 +172,7 @@ CASES   := $(UNIT) $(STEPS) $(BOX) \
            $(if $(SM),$(COPIES:%=%@sm-copy) \
                $(BUILD)/tests/conform/test_bulk@sm-map)
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
-           tests/demo
+           tests/demo tests/mercury
 # One more than there are processors: many cases wait.
 RUN      = $(BUILD)/run -j $(shell expr $(JOBS) + 1) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror

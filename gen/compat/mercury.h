@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Mercury's name for hg.h: see mercury_config.h. */
+#ifndef HG_COMPAT_MERCURY_H
+#define HG_COMPAT_MERCURY_H
+
+#include "mercury_config.h"
+
+#endif

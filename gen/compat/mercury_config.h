@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mercury's name for hg.h, which every header beside this one includes: version
+ * 2 of its interface, and nothing that a program for Mercury may define itself.
+ * A file that includes hg.h before must have chosen that version.
+ */
+#ifndef HG_COMPAT_MERCURY_CONFIG_H
+#define HG_COMPAT_MERCURY_CONFIG_H
+
+#ifndef HG_H
+#ifndef HG_API_VERSION
+#define HG_API_VERSION 2
+#endif
+#ifndef HG_API_STRICT
+#define HG_API_STRICT 1
+#endif
+#endif
+
+#include "hg.h"
+
+#if HG_API_VERSION != 2
+#error "Mercury's headers and version 1 of hg.h are in one file"
+#endif
+
+#endif
