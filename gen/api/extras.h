@@ -161,6 +161,11 @@ struct hg_histogram {
 HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     hg_bool_t target, struct hg_histogram *histogram_p);
 
+/* Count one more in a histogram of the application's own, which begins with
+ * zeros. */
+HG_EXPORT hg_return_t HG_Histogram_add(
+    struct hg_histogram *histogram, uint64_t ns);
+
 /* The time, in ns, that `percent` of the calls did not exceed, as far as the
  * buckets tell: the upper end of one, or max_ns if that is less; 0 without
  * calls, or for a NULL. */

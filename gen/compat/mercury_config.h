@@ -22,4 +22,13 @@
 #error "Mercury's headers and version 1 of hg.h are in one file"
 #endif
 
+/* What is seen in a program's own library alone. */
+#ifndef HG_PRIVATE
+#if defined(__GNUC__)
+#define HG_PRIVATE __attribute__((visibility("hidden")))
+#else
+#define HG_PRIVATE
+#endif
+#endif
+
 #endif

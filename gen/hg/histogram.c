@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * histogram: how long calls took, counted by powers of two.
+ *
+ * Adding is a few steps, so that every call can be counted; a percentile is as
+ * exact as a bucket is wide, a factor of two.
+ *
+ * Invariants: the buckets sum up to count; min <= max unless count is 0.
+ * Locking: none, the owner guards it.
+ */
+#include "base/log.h"
+
+/* The bucket of a time: the place of its highest bit. */
+static unsigned hg_histogram_bucket(uint64_t ns)
+{
+    unsigned bucket = 0;
+    unsigned step;
+
+    for (step = 32; step > 0; step /= 2) {
+        if (ns >> step != 0) {
+            ns >>= step;
+            bucket += step;
+        }
+    }
+    return bucket < HG_HISTOGRAM_BUCKETS ? bucket : HG_HISTOGRAM_BUCKETS - 1;
+}
+
+/* The longest time that a bucket stands for. */
+static uint64_t hg_histogram_end(
+    const struct hg_histogram *histogram, unsigned bucket)
+{
+    uint64_t end = ((uint64_t) 2 << bucket) - 1;
+
+    assert(bucket < HG_HISTOGRAM_BUCKETS);
+    return bucket == HG_HISTOGRAM_BUCKETS - 1 || end > histogram->max_ns
+        ? histogram->max_ns
+        : end;
+}
+
+hg_return_t HG_Histogram_add(struct hg_histogram *histogram, uint64_t ns)
+{
+    if (histogram == NULL) {
+        hg_log_error("rpc", "HG_Histogram_add: the histogram is NULL");
+        return HG_INVALID_ARG;
+    }
+    if (histogram->count == 0 || ns < histogram->min_ns)
+        histogram->min_ns = ns;
+    if (ns > histogram->max_ns)
+        histogram->max_ns = ns;
+    histogram->count++;
+    histogram->sum_ns += ns;
+    histogram->bucket[hg_histogram_bucket(ns)]++;
+    return HG_SUCCESS;
+}
+
+uint64_t HG_Histogram_percentile(
+    const struct hg_histogram *histogram, double percent)
+{
+    uint64_t passed = 0;
+    double wanted;
+    unsigned i;
+
+    if (histogram == NULL || histogram->count == 0)
+        return 0;
+    wanted = percent / 100 * (double) histogram->count;
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
+        passed += histogram->bucket[i];
+        if (passed > 0 && (double) passed >= wanted)
+            return hg_histogram_end(histogram, i);
+    }
+    return histogram->max_ns; /* of more than 100 per cent */
+}
