@@ -228,7 +228,8 @@ HG_TEST(mercury_log_knows_subsystems_by_other_words)
         {"proc", NAMES_PROC}, {"cls,perf", NAMES_CLS},
         {"cls,hg", NAMES_CLS NAMES_PROC}, {"hg,na,~proc", NAMES_CLS},
         {"~cls", NAMES_PROC}, {"poll_loop", NAMES_CLS NAMES_PROC}, {"rpc", ""},
-        {" proc , ,", NAMES_PROC}, {"~hg", NAMES_CLS NAMES_PROC}};
+        {" proc , ,", NAMES_PROC}, {"~hg", NAMES_CLS NAMES_PROC},
+        {"~hg,proc", NAMES_PROC}};
     size_t i;
 
     HG_Set_log_func(names_print);

@@ -53,3 +53,33 @@ HG_TEST(proc_of_a_call_makes_room)
     HG_CHECK_RET(hg_proc_reserve(&proc, 1), HG_MSGSIZE);
     hg_buf_fini(&buf);
 }
+
+/* A string object that was decoded is unmade once when decoding fails later,
+ * and belongs to nobody in the library when it succeeds. */
+HG_TEST(proc_of_a_call_unmakes_string_objects)
+{
+    unsigned char bytes[] = {1, 2, 0, 0, 0, 0, 0, 0, 0, 'h', 'g', 1};
+    hg_string_object_t object;
+    struct hg_proc proc;
+    uint8_t tail = 0;
+    hg_return_t ret;
+
+    hg_test_alloc_install();
+    hg_proc_init_decode(&proc, bytes, sizeof(bytes) - 1);
+    HG_CHECK_OK(hg_proc_hg_string_object_t(&proc, &object));
+    HG_CHECK_EQ_STR(object.data, "hg");
+    hg_test_expect_log("decoding needs 1 bytes");
+    ret = hg_proc_uint8_t(&proc, &tail);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, ret), HG_OVERFLOW);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+    HG_CHECK_OK(HG_Set_allocator(hg_test_allocator()));
+
+    hg_proc_init_decode(&proc, bytes, sizeof(bytes));
+    HG_CHECK_OK(hg_proc_hg_string_object_t(&proc, &object));
+    HG_CHECK_OK(hg_proc_finish_decode(&proc, hg_proc_uint8_t(&proc, &tail)));
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 1);
+    HG_CHECK_OK(HG_Set_allocator(hg_test_allocator()));
+    hg_proc_init_free(&proc);
+    HG_CHECK_OK(hg_proc_hg_string_object_t(&proc, &object));
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
