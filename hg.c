@@ -9560,8 +9560,14 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
 HG_PRIVATE na_return_t na_context_create(
     struct na_class *na_class, bool own, struct na_context **context_p);
 
-/* NA_BUSY, logged, while a thread is inside. */
-HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
+/* How long destruction polls for operations that were asked to end. */
+#define NA_CONTEXT_DRAIN_MS 2000
+
+/* NA_BUSY, logged, while a thread is inside. Operations that do not end within
+ * `drain_ms` (logged, unless that is 0: the caller knew) keep the context's
+ * memory, at which their end will look, but neither its place nor its class. */
+HG_PRIVATE na_return_t na_context_destroy(
+    struct na_context *context, unsigned drain_ms);
 
 /* Run entries as na_queue_run does. The context is busy meanwhile. */
 HG_PRIVATE unsigned na_context_run(struct na_context *context, unsigned lanes,
@@ -9594,9 +9600,6 @@ HG_PRIVATE na_return_t na_context_cancel(
 /* #include "na/msg.h" */
 /* #include "na/op.h" */
 /* #include "na/progress.h" */
-
-/* How long destruction polls for operations that were asked to end. */
-#define NA_CONTEXT_DRAIN_MS 2000
 
 /* Enter it into its class under the first free id. */
 static na_return_t na_context_enter(
@@ -9705,20 +9708,22 @@ static void na_context_discard(struct na_context_core *context)
     }
 }
 
-/* Turn the wheel until nothing is pending. */
-static void na_context_drain(struct na_context_core *context)
+/* Turn the wheel until nothing is pending. False: something still is. */
+static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
-    uint64_t deadline = hg_clock_after_ms(NA_CONTEXT_DRAIN_MS);
+    uint64_t deadline = hg_clock_after_ms(ms);
+    uint32_t left;
 
     na_context_cancel_all(&context->pub);
     while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
-    if (atomic_load(&context->op_pending) > 0)
+    left = atomic_load(&context->op_pending);
+    if (left > 0 && ms > 0)
         hg_log_error("ctx",
-            "%" PRIu32 " operations did not end with their context",
-            atomic_load(&context->op_pending));
+            "%" PRIu32 " operations did not end with their context", left);
+    return left == 0;
 }
 
 /* Whether a thread is inside now. Keeping others out from here on is the
@@ -9730,16 +9735,18 @@ static bool na_context_is_busy(struct na_context_core *context)
         atomic_load(&context->queue.waiters) > 0;
 }
 
-HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
+HG_PRIVATE na_return_t na_context_destroy(
+    struct na_context *context, unsigned drain_ms)
 {
     struct na_context_core *core = na_context_core_of(context);
+    bool quiet;
 
     if (na_context_is_busy(core)) {
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
     (void) na_msg_set_sink(context, NULL, NULL, NULL);
-    na_context_drain(core);
+    quiet = na_context_drain(core, drain_ms);
     if (core->poll_armed) {
         na_class_ops(context->na_class)->wait_end(context);
         hg_waker_disarm(&core->queue.waker);
@@ -9749,6 +9756,8 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
     na_context_discard(core);
     if (core->epoll_fd >= 0)
         (void) close(core->epoll_fd);
+    if (!quiet)
+        return NA_SUCCESS;
     na_queue_fini(&core->queue);
     na_op_table_fini(core);
     hg_mem_free(core);
@@ -9816,7 +9825,8 @@ NA_EXPORT na_return_t NA_Context_destroy(
     na_return_t ret =
         na_live_check_context(na_class, context, "NA_Context_destroy");
 
-    return ret == NA_SUCCESS ? na_context_destroy(context) : ret;
+    return ret == NA_SUCCESS ? na_context_destroy(context, NA_CONTEXT_DRAIN_MS)
+                             : ret;
 }
 
 /* Until something waits to be run, as na_queue_wait. */
@@ -17681,7 +17691,7 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
                 "NA_Addr_lookup_wait: no answer of '%s' in %u ms", name,
                 timeout_ms);
     }
-    (void) na_context_destroy(context);
+    (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
         *addr = waiter.addr;
     return ret;
@@ -18094,7 +18104,7 @@ static na_return_t na_class_start_thread(struct na_class_core *core)
     (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
         hg_log_error("cls", "no progress thread: %s", strerror(rc));
-        (void) na_context_destroy(core->thread_context);
+        (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
         return NA_AGAIN;
     }
     core->thread_runs = true;
@@ -18110,7 +18120,7 @@ static void na_class_stop_thread(struct na_class_core *core)
         NA_LANE_DONE, &core->thread_stop);
     (void) pthread_join(core->thread, NULL);
     core->thread_runs = false;
-    (void) na_context_destroy(core->thread_context);
+    (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
 }
 
 /* Close the transport and release what the application leaked. */
@@ -20826,10 +20836,9 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 
 struct hg_bulk_peer;
 
-/* Bulk transfers on one NA class. */
+/* Memory exposed on one NA class. */
 struct hg_bulk_layer {
     struct na_class *na_class;
-    struct na_context *context; /* where transfers run */
     pthread_mutex_t lock;
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
@@ -20838,8 +20847,6 @@ struct hg_bulk_layer {
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
     bool mute; /* it must travel, but there is none: nothing is exposed */
-    _Atomic uint32_t transfers; /* in flight */
-    _Atomic uint32_t epoch;     /* those of earlier ones are abandoned */
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
 };
@@ -20867,12 +20874,11 @@ struct hg_bulk {
     char *owner; /* remote: its bulk address, or NULL */
 };
 
-/* Makes a context of its own on the class, which its user progresses. */
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
     struct na_class *na_class, struct hg_bulk_layer **layer_p);
 
-/* Withdraw every handle's memory; handles left are the application's to
- * free. No transfer is in flight. */
+/* Withdraw every handle's memory; handles left are the application's to free.
+ * No context is left whose transfers look at them. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
 /* Whether the RPC layer runs on another class: then descriptions carry the
@@ -21004,9 +21010,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     ret = hg_lock_cond_init(&layer->released);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
-    ret = na_context_create(na_class, true, &layer->context);
-    if (ret != HG_SUCCESS)
-        goto destroy_cond;
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
@@ -21015,8 +21018,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     *layer_p = layer;
     return HG_SUCCESS;
 
-destroy_cond:
-    pthread_cond_destroy(&layer->released);
 destroy_lock:
     pthread_mutex_destroy(&layer->lock);
 free_layer:
@@ -21060,9 +21061,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     struct na_link *link;
     unsigned left = 0;
 
-    /* First the transfers, which look at their handles while they end. */
-    if (na_context_destroy(layer->context) != NA_SUCCESS)
-        hg_log_error("bulk", "the bulk layer's context is in use");
     while ((link = hg_list_pop(&layer->handles)) != NULL) {
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
 
@@ -21880,8 +21878,8 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  * Where bulk has a class of its own, the owner's address there travels in the
  * handle and is looked up the first time.
  *
- * One that does not end with its RPC layer is abandoned: it never touches the
- * queue again, and its memory is left to the transport.
+ * One that does not end with its context is abandoned: it tells nobody, and its
+ * memory is left to the transport.
  *
  * Locking: a transfer's own mutex guards its counts; it is not held while a
  * piece is started.
@@ -21890,6 +21888,14 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 #define HG_GEN_HG_BULK_TRANSFER_H
 
 /* #include "hg/bulk.h" */
+
+/* Where transfers run: a context's part. */
+struct hg_transfer_home {
+    struct na_context *context; /* on the bulk layer's class */
+    struct na_queue *queue;     /* for callbacks */
+    _Atomic uint32_t under_way;
+    _Atomic bool left; /* by its context: those under way are abandoned */
+};
 
 /* What a transfer is to do. The handles and the address are borrowed: the
  * transfer takes references. */
@@ -21906,12 +21912,12 @@ struct hg_transfer_args {
 /* Do it at once, in this thread, where that can be: HG_SUCCESS, and *result_p
  * tells how it ended. HG_AGAIN: it is to be started; another code: it may not
  * be. */
-HG_PRIVATE hg_return_t hg_transfer_now(
+HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
     const struct hg_transfer_args *args, hg_return_t *result_p);
 
-/* Start; `callback` runs once, from the DONE lane of `queue`, after which the
- * transfer is gone. On an error it never runs. */
-HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
+/* Start; `callback` runs once, from the DONE lane of the home's queue, after
+ * which the transfer is gone. On an error it never runs. */
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg);
 
@@ -21954,8 +21960,7 @@ struct hg_transfer_piece {
 
 struct hg_transfer {
     struct na_completion done;
-    struct na_queue *queue;
-    uint32_t epoch;               /* of its layer: later, `queue` is gone */
+    struct hg_transfer_home *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
     pthread_mutex_t lock;
@@ -21971,7 +21976,7 @@ static void hg_transfer_delete(struct hg_transfer *transfer)
 {
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
-    atomic_fetch_sub(&transfer->args.local->layer->transfers, 1);
+    atomic_fetch_sub(&transfer->home->under_way, 1);
     hg_bulk_unref(transfer->args.origin);
     hg_bulk_unref(transfer->args.local);
     pthread_mutex_destroy(&transfer->lock);
@@ -22002,13 +22007,13 @@ static void hg_transfer_run(struct na_completion *done)
 
 static void hg_transfer_finish(struct hg_transfer *transfer)
 {
-    if (transfer->epoch != atomic_load(&transfer->args.local->layer->epoch))
-        return; /* nobody is left to be told */
+    if (atomic_load(&transfer->home->left))
+        return; /* nobody is there to be told */
     /* A peer may send any code, and these two mean "not yet" to who waits. */
     if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
         transfer->ret = HG_OTHER_ERROR;
     transfer->done.run = hg_transfer_run;
-    na_queue_push(transfer->queue, NA_LANE_DONE, &transfer->done);
+    na_queue_push(transfer->home->queue, NA_LANE_DONE, &transfer->done);
 }
 
 /* One of the counted parts ended; the last one ends the transfer. */
@@ -22117,7 +22122,7 @@ static hg_return_t hg_transfer_start_piece(
         return ret;
     if (!hg_bulk_hold(local))
         return HG_CANCELED;
-    ret = na_rma_start(local->layer->context,
+    ret = na_rma_start(transfer->home->context,
         transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
         NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece->local,
         piece->local_offset, piece->origin, piece->origin_offset, piece->size,
@@ -22173,7 +22178,7 @@ static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
     } else {
         transfer->owner = hg_bulk_find_peer(layer, origin->owner);
         if (transfer->owner == NULL)
-            return na_lookup_start(layer->context, NA_LANE_INTERNAL,
+            return na_lookup_start(transfer->home->context, NA_LANE_INTERNAL,
                 hg_transfer_looked_up, transfer, origin->owner,
                 NA_OP_ID_IGNORE);
     }
@@ -22260,7 +22265,8 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
 
 /* All pieces one after the other: the result of the whole. HG_AGAIN: one is to
  * be started. */
-static hg_return_t hg_transfer_move(const struct hg_transfer_args *args)
+static hg_return_t hg_transfer_move(
+    struct hg_transfer_home *home, const struct hg_transfer_args *args)
 {
     struct hg_bulk_layer *layer = args->local->layer;
     struct hg_transfer_walk walk;
@@ -22272,14 +22278,14 @@ static hg_return_t hg_transfer_move(const struct hg_transfer_args *args)
         return HG_AGAIN;
     hg_transfer_walk_init(&walk, args);
     while (ret == HG_SUCCESS && hg_transfer_cut(&walk, args, &piece))
-        ret = na_rma_now(layer->context,
+        ret = na_rma_now(home->context,
             args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET, piece.local,
             piece.local_offset, piece.origin, piece.origin_offset, piece.size,
             args->addr);
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_transfer_now(
+HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
     const struct hg_transfer_args *args, hg_return_t *result_p)
 {
     hg_return_t ret = hg_transfer_check(args);
@@ -22295,7 +22301,7 @@ HG_PRIVATE hg_return_t hg_transfer_now(
         if (!hg_bulk_hold(args->local))
             return hg_bulk_check_there(args->local);
         hg_bulk_ref(args->origin);
-        ret = hg_transfer_move(args);
+        ret = hg_transfer_move(home, args);
         hg_bulk_unref(args->origin);
         hg_bulk_release(args->local);
     }
@@ -22307,7 +22313,7 @@ HG_PRIVATE hg_return_t hg_transfer_now(
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg)
 {
@@ -22326,12 +22332,11 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
         ret = HG_NOMEM;
         goto end_copy;
     }
-    transfer->queue = queue;
-    transfer->epoch = atomic_load(&args->local->layer->epoch);
+    transfer->home = home;
     transfer->args = *args;
     hg_bulk_ref(args->origin);
     hg_bulk_ref(args->local);
-    atomic_fetch_add(&args->local->layer->transfers, 1);
+    atomic_fetch_add(&home->under_way, 1);
     transfer->pieces = 1;
     transfer->callback = callback;
     transfer->arg = arg;
@@ -22352,6 +22357,145 @@ end_copy:
         hg_bulk_release(args->origin);
     }
     return ret;
+}
+
+/* ==== gen/hg/class.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/class.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * class: what is registered, and the settings it is called and served with.
+ *
+ * A class stands on one NA class for messages and on a bulk layer for memory;
+ * contexts are where its calls happen. It knows nothing of what they do, except
+ * how much of it: each counts in its class.
+ *
+ * Locking: none. What stands in it is constant while contexts exist, or guards
+ * itself (the registry), or is an atomic.
+ */
+#ifndef HG_GEN_HG_CLASS_H
+#define HG_GEN_HG_CLASS_H
+
+/* #include "hg/bulk.h" */
+/* #include "hg/registry.h" */
+
+struct hg_class {
+    struct na_class *na_class;
+    struct hg_bulk_layer *layer; /* borrowed */
+    struct hg_options options;   /* defaults filled in */
+    struct hg_registry registry;
+    uint64_t trace_base; /* a sequence and this are a trace id */
+    bool haunted; /* by a context that could not be freed: nor can this */
+    /* Counters, by the members of struct hg_counters. The first four are
+     * written under the context's lock. */
+    _Atomic uint64_t requests_sent; /* or about to be */
+    _Atomic uint64_t responses_received;
+    _Atomic uint64_t requests_received;
+    _Atomic uint64_t responses_sent; /* refusals, too, of handles put back */
+    _Atomic uint64_t errors_sent;
+    _Atomic uint64_t inputs_fetched;
+    _Atomic uint64_t outputs_fetched;
+    _Atomic uint64_t refused;
+    _Atomic uint64_t late;
+    _Atomic uint64_t turned_away;
+    _Atomic uint64_t dropped;
+};
+
+/* A class without a context. `layer` outlives it, and so does the NA class.
+ * HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
+    struct hg_bulk_layer *layer, const struct hg_options *options,
+    struct hg_class **hg_class_p);
+
+/* No context is left, but those which hg_context_destroy could not free: they
+ * keep the class. */
+HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
+
+#endif
+
+/* ==== gen/hg/class.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/class.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* class: see class.h. */
+/* #include "hg/class.h" */
+
+/* #include "base/clock.h" */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+
+/* Limits of sizes beyond this are none, and would overflow when added up. */
+#define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
+
+static size_t hg_class_bound(size_t size, size_t least)
+{
+    if (size < least)
+        size = least;
+    return size < HG_CLASS_SIZE_MAX ? size : HG_CLASS_SIZE_MAX;
+}
+
+static void hg_class_set_options(
+    struct hg_options *mine, const struct hg_options *options)
+{
+    *mine = *options;
+    if (mine->max_in_flight == 0)
+        mine->max_in_flight = 65536;
+    if (mine->max_unanswered == 0)
+        mine->max_unanswered = 4096;
+    if (mine->output_hold_ms == 0)
+        mine->output_hold_ms = 30000;
+    if (mine->drain_ms == 0)
+        mine->drain_ms = 1000;
+    if (mine->max_args_size == 0)
+        mine->max_args_size = (size_t) 1 << 30;
+    mine->max_args_size = hg_class_bound(mine->max_args_size, 0);
+    /* One call of the largest size is always possible. */
+    mine->max_fetched_bytes =
+        hg_class_bound(mine->max_fetched_bytes, mine->max_args_size);
+    mine->max_held_bytes =
+        hg_class_bound(mine->max_held_bytes, mine->max_args_size);
+}
+
+HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
+    struct hg_bulk_layer *layer, const struct hg_options *options,
+    struct hg_class **hg_class_p)
+{
+    struct hg_class *hg_class =
+        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
+    hg_return_t ret;
+
+    if (hg_class == NULL) {
+        hg_log_error("cls", "no memory for the RPC layer");
+        return HG_NOMEM;
+    }
+    hg_class->na_class = na_class;
+    hg_class->layer = layer;
+    hg_class_set_options(&hg_class->options, options);
+    hg_class->trace_base = hg_clock_random();
+    ret = hg_registry_init(&hg_class->registry);
+    if (ret != HG_SUCCESS)
+        goto free_class;
+    ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
+    if (ret != HG_SUCCESS)
+        goto fini_registry;
+    *hg_class_p = hg_class;
+    return HG_SUCCESS;
+
+fini_registry:
+    hg_registry_fini(&hg_class->registry);
+free_class:
+    hg_mem_free(hg_class);
+    return ret;
+}
+
+HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
+{
+    if (hg_class->haunted)
+        return;
+    hg_registry_fini(&hg_class->registry);
+    hg_mem_free(hg_class);
 }
 
 /* ==== gen/hg/handle.h ==== */
@@ -22393,14 +22537,14 @@ end_copy:
 /* #include "base/list.h" */
 /* #include "base/map.h" */
 /* #include "base/mem.h" */
+/* #include "hg/bulk_transfer.h" */
+/* #include "hg/class.h" */
 /* #include "hg/deadline.h" */
 /* #include "hg/header.h" */
 /* #include "hg/proc.h" */
-/* #include "hg/registry.h" */
 /* #include "hg/share.h" */
 /* #include "na/core.h" */
 
-struct hg_bulk_layer;
 struct hg_context;
 
 /* The application's reference, among the others: who gives it back gives it
@@ -22503,32 +22647,11 @@ struct hg_handle {
     unsigned char control[HG_HEADER_MIN];
 };
 
-/* A class is what is registered, a context where it happens. */
-struct hg_class {
-    struct na_class *na_class;
-    struct hg_options options; /* defaults filled in */
-    struct hg_registry registry;
-    uint64_t trace_base; /* a sequence and this are a trace id */
-    /* Counters, by the members of struct hg_counters. The first four are
-     * written under the context's lock. */
-    _Atomic uint64_t requests_sent; /* or about to be */
-    _Atomic uint64_t responses_received;
-    _Atomic uint64_t requests_received;
-    _Atomic uint64_t responses_sent; /* refusals, too, of handles put back */
-    _Atomic uint64_t errors_sent;
-    _Atomic uint64_t inputs_fetched;
-    _Atomic uint64_t outputs_fetched;
-    _Atomic uint64_t refused;
-    _Atomic uint64_t late;
-    _Atomic uint64_t turned_away;
-    _Atomic uint64_t dropped;
-};
-
 struct hg_context {
     struct hg_class *hg_class;
     struct na_context *na_context;
     struct na_queue *queue; /* of na_context: the one queue */
-    struct hg_bulk_layer *layer;
+    struct hg_transfer_home transfers;
     pthread_mutex_t lock;
     struct na_link pool; /* free handles */
     unsigned pool_count;
@@ -24874,19 +24997,16 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
 #ifndef HG_GEN_HG_CONTEXT_H
 #define HG_GEN_HG_CONTEXT_H
 
-/* #include "hg/bulk.h" */
 /* #include "hg/handle.h" */
 
-/* A class on `na_class` and its one context. `layer` is the bulk layer, whose
- * NA context serves the calls too if it is of the same class. */
-HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
-    struct hg_bulk_layer *layer, const struct hg_options *options,
-    struct hg_context **context_p);
+/* A context of a class; it makes NA contexts of its own. HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_context_create(
+    struct hg_class *hg_class, struct hg_context **context_p);
 
 /* Cancel and answer what is left, let accepted sends leave for at most
  * drain_ms, take back what did not for as long again, free everything. What
  * the transport does not give back even then (logged) is never freed, neither
- * its buffers nor the context that its end would look at. */
+ * its buffers nor the context that its end would look at, nor its class. */
 HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
 /* Progress until one of `lanes` of the context's queue has an entry
@@ -24919,9 +25039,6 @@ HG_PRIVATE hg_return_t hg_context_progress(
 
 /* How soon to try again what needs memory. */
 #define HG_CONTEXT_AGAIN_MS 10
-
-/* Limits of sizes beyond this are none, and would overflow when added up. */
-#define HG_CONTEXT_SIZE_MAX (SIZE_MAX / 8)
 
 /* ---- Messages in ---- */
 
@@ -25009,6 +25126,12 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
 
 /* ---- Progress ---- */
 
+/* Whether bulk has a class of its own. */
+static bool hg_context_is_separate(const struct hg_context *context)
+{
+    return context->transfers.context != context->na_context;
+}
+
 /* Sleep on the descriptors of both NA contexts. */
 static hg_return_t hg_context_sleep(
     struct hg_context *context, uint64_t deadline)
@@ -25020,7 +25143,7 @@ static hg_return_t hg_context_sleep(
     int i;
 
     contexts[0] = context->na_context;
-    contexts[1] = context->layer->context;
+    contexts[1] = context->transfers.context;
     for (i = 0; i < 2; i++) {
         int fd = NA_Poll_get_fd(contexts[i]->na_class, contexts[i]);
 
@@ -25053,7 +25176,7 @@ static hg_return_t hg_context_progress_both(
         uint64_t now;
         hg_return_t ret;
 
-        (void) na_progress_alone(context->layer->context, 0, 0);
+        (void) na_progress_alone(context->transfers.context, 0, 0);
         ret = na_progress_alone(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
             return ret;
@@ -25080,45 +25203,16 @@ HG_PRIVATE hg_return_t hg_context_progress(
         uint64_t until = next < deadline ? next : deadline;
         hg_return_t ret;
 
-        if (context->layer->context == context->na_context)
-            ret = na_progress_alone(context->na_context, lanes, until);
-        else
+        if (hg_context_is_separate(context))
             ret = hg_context_progress_both(context, lanes, until);
+        else
+            ret = na_progress_alone(context->na_context, lanes, until);
         if (ret != HG_TIMEOUT || until == deadline)
             return ret;
     }
 }
 
 /* ---- Life ---- */
-
-static size_t hg_context_bound(size_t size, size_t least)
-{
-    if (size < least)
-        size = least;
-    return size < HG_CONTEXT_SIZE_MAX ? size : HG_CONTEXT_SIZE_MAX;
-}
-
-static void hg_context_set_options(
-    struct hg_options *mine, const struct hg_options *options)
-{
-    *mine = *options;
-    if (mine->max_in_flight == 0)
-        mine->max_in_flight = 65536;
-    if (mine->max_unanswered == 0)
-        mine->max_unanswered = 4096;
-    if (mine->output_hold_ms == 0)
-        mine->output_hold_ms = 30000;
-    if (mine->drain_ms == 0)
-        mine->drain_ms = 1000;
-    if (mine->max_args_size == 0)
-        mine->max_args_size = (size_t) 1 << 30;
-    mine->max_args_size = hg_context_bound(mine->max_args_size, 0);
-    /* One call of the largest size is always possible. */
-    mine->max_fetched_bytes =
-        hg_context_bound(mine->max_fetched_bytes, mine->max_args_size);
-    mine->max_held_bytes =
-        hg_context_bound(mine->max_held_bytes, mine->max_args_size);
-}
 
 static void hg_context_set_shares(struct hg_context *context)
 {
@@ -25130,73 +25224,52 @@ static void hg_context_set_shares(struct hg_context *context)
     context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
 }
 
-static hg_return_t hg_context_create_class(struct na_class *na_class,
-    const struct hg_options *options, struct hg_class **hg_class_p)
-{
-    struct hg_class *hg_class =
-        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
-    hg_return_t ret;
-
-    if (hg_class == NULL) {
-        hg_log_error("cls", "no memory for the RPC layer");
-        return HG_NOMEM;
-    }
-    hg_class->na_class = na_class;
-    hg_context_set_options(&hg_class->options, options);
-    hg_class->trace_base = hg_clock_random();
-    ret = hg_registry_init(&hg_class->registry);
-    if (ret != HG_SUCCESS) {
-        hg_mem_free(hg_class);
-        return ret;
-    }
-    *hg_class_p = hg_class;
-    return HG_SUCCESS;
-}
-
-static void hg_context_delete_class(struct hg_class *hg_class)
-{
-    hg_registry_fini(&hg_class->registry);
-    hg_mem_free(hg_class);
-}
-
-/* The NA context of the calls: the bulk layer's, or one of their own. */
-static hg_return_t hg_context_set_na(struct hg_context *context)
+/* Where messages come in, and where transfers run: in one place, or in two
+ * where bulk has a class of its own. */
+static hg_return_t hg_context_open_na(struct hg_context *context)
 {
     struct na_class *na_class = context->hg_class->na_class;
-    bool separate = context->layer->na_class != na_class;
+    struct na_class *bulk_class = context->hg_class->layer->na_class;
     hg_return_t ret;
 
-    ret = hg_bulk_layer_set_separate(context->layer, separate);
+    ret = na_context_create(na_class, true, &context->na_context);
     if (ret != HG_SUCCESS)
         return ret;
-    context->na_context = context->layer->context;
-    if (separate) {
-        ret = na_context_create(na_class, true, &context->na_context);
-        if (ret != HG_SUCCESS)
-            return ret;
-    }
     context->queue = &na_context_core_of(context->na_context)->queue;
-    return HG_SUCCESS;
+    context->transfers.queue = context->queue;
+    context->transfers.context = context->na_context;
+    if (bulk_class == na_class)
+        return HG_SUCCESS;
+    ret = na_context_create(bulk_class, true, &context->transfers.context);
+    if (ret != HG_SUCCESS)
+        (void) na_context_destroy(context->na_context, 0);
+    return ret;
 }
 
-HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
-    struct hg_bulk_layer *layer, const struct hg_options *options,
-    struct hg_context **context_p)
+/* `quiet`: everything is home; else it had its time. */
+static void hg_context_close_na(struct hg_context *context, bool quiet)
 {
-    struct hg_context *context;
-    hg_return_t ret = HG_NOMEM;
+    unsigned ms = quiet ? NA_CONTEXT_DRAIN_MS : 0;
 
-    context = (struct hg_context *) hg_mem_calloc(1, sizeof(*context));
+    if (hg_context_is_separate(context))
+        (void) na_context_destroy(context->transfers.context, ms);
+    (void) na_context_destroy(context->na_context, ms);
+}
+
+HG_PRIVATE hg_return_t hg_context_create(
+    struct hg_class *hg_class, struct hg_context **context_p)
+{
+    struct hg_context *context =
+        (struct hg_context *) hg_mem_calloc(1, sizeof(*context));
+    hg_return_t ret;
+
     if (context == NULL) {
         hg_log_error("ctx", "no memory for a context");
         return HG_NOMEM;
     }
-    ret = hg_context_create_class(na_class, options, &context->hg_class);
-    if (ret != HG_SUCCESS)
-        goto free_context;
     ret = hg_lock_init(&context->lock);
     if (ret != HG_SUCCESS)
-        goto delete_class;
+        goto free_context;
     hg_list_init(&context->pool);
     hg_list_init(&context->unsaid);
     hg_list_init(&context->origins);
@@ -25204,30 +25277,27 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     hg_slots_init(&context->sequences);
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
+    context->hg_class = hg_class;
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
-    context->layer = layer;
     ret = hg_handle_fill_pool(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
-    ret = hg_context_set_na(context);
+    ret = hg_context_open_na(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
     ret = na_msg_set_sink(
         context->na_context, hg_context_arrived, hg_context_peer_dead, context);
     if (ret != HG_SUCCESS)
-        goto leave_na;
+        goto close_na;
     *context_p = context;
     return HG_SUCCESS;
 
-leave_na:
-    if (context->na_context != layer->context)
-        (void) na_context_destroy(context->na_context);
+close_na:
+    hg_context_close_na(context, true);
 drop_pool:
     hg_handle_drop_pool(context);
     pthread_mutex_destroy(&context->lock);
-delete_class:
-    hg_context_delete_class(context->hg_class);
 free_context:
     hg_mem_free(context);
     return ret;
@@ -25241,7 +25311,7 @@ static bool hg_context_is_quiet(struct hg_context *context)
     hg_lock(&context->lock);
     quiet = context->live == 0 && context->sending == 0;
     hg_unlock(&context->lock);
-    return quiet && atomic_load(&context->layer->transfers) == 0;
+    return quiet && atomic_load(&context->transfers.under_way) == 0;
 }
 
 /* Turn the wheel until everything came home or time is up. */
@@ -25267,13 +25337,13 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
     pthread_mutex_destroy(&context->lock);
-    hg_context_delete_class(context->hg_class);
     hg_mem_free(context);
 }
 
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
-    unsigned drain_ms = context->hg_class->options.drain_ms;
+    struct hg_class *hg_class = context->hg_class;
+    unsigned drain_ms = hg_class->options.drain_ms;
     unsigned unanswered = hg_serve_count_unanswered(context);
     bool quiet;
 
@@ -25292,7 +25362,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     (void) na_msg_set_sink(context->na_context, NULL, NULL, NULL);
     if (!quiet) {
         hg_held_release(context, NULL);
-        na_context_cancel_all(context->layer->context);
+        na_context_cancel_all(context->transfers.context);
         na_context_cancel_all(context->na_context);
     }
     /* Also when all was quiet: a call may have come just before the sink was
@@ -25301,21 +25371,22 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_handle_drop_unsaid(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
-        atomic_fetch_add(&context->layer->epoch, 1);
+        atomic_store(&context->transfers.left, true);
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
             " transfers did not end: their memory is left to them",
             context->live, context->sending,
-            atomic_load(&context->layer->transfers));
+            atomic_load(&context->transfers.under_way));
         hg_lock(&context->lock);
         hg_share_leave(&context->share);
         hg_unlock(&context->lock);
-        hg_share_forget(context->hg_class->na_class);
+        hg_share_forget(hg_class->na_class);
     }
-    if (context->na_context != context->layer->context)
-        (void) na_context_destroy(context->na_context);
+    hg_context_close_na(context, quiet);
     if (quiet)
         hg_context_delete(context);
+    else
+        hg_class->haunted = true;
 }
 
 /* ==== gen/hg/layer.h ==== */
@@ -26691,15 +26762,15 @@ static void hg_bulk_request_revoke(uintptr_t ticket)
 
 /* Move the data at once, which ends well. HG_AGAIN: not so. Another code: it
  * may not be moved. */
-static hg_return_t hg_bulk_request_try(const struct hg_transfer_args *args,
-    uintptr_t *ticket_p, hg_return_t *result_p)
+static hg_return_t hg_bulk_request_try(struct hg_context *context,
+    const struct hg_transfer_args *args, uintptr_t *ticket_p, hg_return_t *result_p)
 {
     uintptr_t ticket;
     hg_return_t ret = hg_bulk_request_issue(&hg_bulk_request_over, &ticket);
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_transfer_now(args, result_p);
+    ret = hg_transfer_now(&context->transfers, args, result_p);
     if (ret == HG_SUCCESS && *result_p == HG_SUCCESS)
         *ticket_p = ticket;
     else
@@ -26729,7 +26800,7 @@ static hg_return_t hg_bulk_request_begin(struct hg_context *context,
         goto free_request;
     if (result == HG_SUCCESS)
         ret = hg_transfer_start(
-            context->queue, args, hg_bulk_request_ended, made);
+            &context->transfers, args, hg_bulk_request_ended, made);
     if (ret != HG_SUCCESS)
         goto revoke;
     *ticket_p = ticket;
@@ -26756,7 +26827,7 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
         context->hg_class->na_class, args->addr, "HG_Bulk_transfer");
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_bulk_request_try(args, &ticket, &result);
+    ret = hg_bulk_request_try(context, args, &ticket, &result);
     if (ret == HG_AGAIN || (ret == HG_SUCCESS && result != HG_SUCCESS))
         ret = hg_bulk_request_begin(context, args, result, &ticket);
     if (ret == HG_SUCCESS)
@@ -27309,6 +27380,7 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
 static hg_return_t hg_init_begin(struct na_class *na_class)
 {
     bool own_bulk = hg_init_state.bulk == NULL;
+    struct hg_class *hg_class;
     hg_return_t ret;
 
     if (own_bulk) {
@@ -27317,17 +27389,24 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
             return ret;
         (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
-    ret = hg_context_create(na_class, hg_init_state.bulk,
-        &hg_init_state.options, &hg_init_state.context);
-    if (ret != HG_SUCCESS) {
-        if (own_bulk)
-            hg_init_end_bulk();
-        return ret;
-    }
+    ret = hg_class_create(
+        na_class, hg_init_state.bulk, &hg_init_state.options, &hg_class);
+    if (ret != HG_SUCCESS)
+        goto end_bulk;
+    ret = hg_context_create(hg_class, &hg_init_state.context);
+    if (ret != HG_SUCCESS)
+        goto destroy_class;
     if (own_bulk)
         hg_layer_open_bulk(hg_init_state.bulk);
     hg_layer_open(hg_init_state.context);
     return HG_SUCCESS;
+
+destroy_class:
+    hg_class_destroy(hg_class);
+end_bulk:
+    if (own_bulk)
+        hg_init_end_bulk();
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
@@ -27355,6 +27434,7 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
 HG_EXPORT hg_return_t HG_Finalize1(void)
 {
     struct hg_context *context;
+    struct hg_class *hg_class = NULL;
     struct na_class *na_class = NULL;
     hg_return_t ret;
 
@@ -27368,7 +27448,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     else
         ret = HG_BUSY;
     if (ret == HG_SUCCESS)
-        na_class = context->hg_class->na_class;
+        hg_class = context->hg_class;
     hg_layer_unlock();
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
@@ -27379,7 +27459,9 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     }
     hg_request_free_all(context);
     hg_bulk_request_abandon_all();
+    na_class = hg_class->na_class;
     hg_context_destroy(context);
+    hg_class_destroy(hg_class);
     hg_layer_lock();
     if (hg_init_state.own_bulk)
         hg_init_end_bulk();
@@ -27429,8 +27511,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->late = atomic_load(&hg_class->late);
     counters->turned_away = atomic_load(&hg_class->turned_away);
     counters->dropped = atomic_load(&hg_class->dropped);
-    counters->bulk_bytes_pulled = atomic_load(&context->layer->bytes_pulled);
-    counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
+    counters->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
+    counters->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
     counters->responses_sent = atomic_load(&hg_class->responses_sent) +

@@ -50,9 +50,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     ret = hg_lock_cond_init(&layer->released);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
-    ret = na_context_create(na_class, true, &layer->context);
-    if (ret != HG_SUCCESS)
-        goto destroy_cond;
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
@@ -61,8 +58,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     *layer_p = layer;
     return HG_SUCCESS;
 
-destroy_cond:
-    pthread_cond_destroy(&layer->released);
 destroy_lock:
     pthread_mutex_destroy(&layer->lock);
 free_layer:
@@ -106,9 +101,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     struct na_link *link;
     unsigned left = 0;
 
-    /* First the transfers, which look at their handles while they end. */
-    if (na_context_destroy(layer->context) != NA_SUCCESS)
-        hg_log_error("bulk", "the bulk layer's context is in use");
     while ((link = hg_list_pop(&layer->handles)) != NULL) {
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
 

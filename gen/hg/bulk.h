@@ -22,10 +22,9 @@
 
 struct hg_bulk_peer;
 
-/* Bulk transfers on one NA class. */
+/* Memory exposed on one NA class. */
 struct hg_bulk_layer {
     struct na_class *na_class;
-    struct na_context *context; /* where transfers run */
     pthread_mutex_t lock;
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
@@ -34,8 +33,6 @@ struct hg_bulk_layer {
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
     bool mute; /* it must travel, but there is none: nothing is exposed */
-    _Atomic uint32_t transfers; /* in flight */
-    _Atomic uint32_t epoch;     /* those of earlier ones are abandoned */
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
 };
@@ -63,12 +60,11 @@ struct hg_bulk {
     char *owner; /* remote: its bulk address, or NULL */
 };
 
-/* Makes a context of its own on the class, which its user progresses. */
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
     struct na_class *na_class, struct hg_bulk_layer **layer_p);
 
-/* Withdraw every handle's memory; handles left are the application's to
- * free. No transfer is in flight. */
+/* Withdraw every handle's memory; handles left are the application's to free.
+ * No context is left whose transfers look at them. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
 /* Whether the RPC layer runs on another class: then descriptions carry the

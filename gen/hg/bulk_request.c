@@ -166,15 +166,15 @@ static void hg_bulk_request_revoke(uintptr_t ticket)
 
 /* Move the data at once, which ends well. HG_AGAIN: not so. Another code: it
  * may not be moved. */
-static hg_return_t hg_bulk_request_try(const struct hg_transfer_args *args,
-    uintptr_t *ticket_p, hg_return_t *result_p)
+static hg_return_t hg_bulk_request_try(struct hg_context *context,
+    const struct hg_transfer_args *args, uintptr_t *ticket_p, hg_return_t *result_p)
 {
     uintptr_t ticket;
     hg_return_t ret = hg_bulk_request_issue(&hg_bulk_request_over, &ticket);
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_transfer_now(args, result_p);
+    ret = hg_transfer_now(&context->transfers, args, result_p);
     if (ret == HG_SUCCESS && *result_p == HG_SUCCESS)
         *ticket_p = ticket;
     else
@@ -204,7 +204,7 @@ static hg_return_t hg_bulk_request_begin(struct hg_context *context,
         goto free_request;
     if (result == HG_SUCCESS)
         ret = hg_transfer_start(
-            context->queue, args, hg_bulk_request_ended, made);
+            &context->transfers, args, hg_bulk_request_ended, made);
     if (ret != HG_SUCCESS)
         goto revoke;
     *ticket_p = ticket;
@@ -231,7 +231,7 @@ static hg_return_t hg_bulk_request_start(struct hg_context *context,
         context->hg_class->na_class, args->addr, "HG_Bulk_transfer");
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_bulk_request_try(args, &ticket, &result);
+    ret = hg_bulk_request_try(context, args, &ticket, &result);
     if (ret == HG_AGAIN || (ret == HG_SUCCESS && result != HG_SUCCESS))
         ret = hg_bulk_request_begin(context, args, result, &ticket);
     if (ret == HG_SUCCESS)

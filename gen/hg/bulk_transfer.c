@@ -31,8 +31,7 @@ struct hg_transfer_piece {
 
 struct hg_transfer {
     struct na_completion done;
-    struct na_queue *queue;
-    uint32_t epoch;               /* of its layer: later, `queue` is gone */
+    struct hg_transfer_home *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
     pthread_mutex_t lock;
@@ -48,7 +47,7 @@ static void hg_transfer_delete(struct hg_transfer *transfer)
 {
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
-    atomic_fetch_sub(&transfer->args.local->layer->transfers, 1);
+    atomic_fetch_sub(&transfer->home->under_way, 1);
     hg_bulk_unref(transfer->args.origin);
     hg_bulk_unref(transfer->args.local);
     pthread_mutex_destroy(&transfer->lock);
@@ -79,13 +78,13 @@ static void hg_transfer_run(struct na_completion *done)
 
 static void hg_transfer_finish(struct hg_transfer *transfer)
 {
-    if (transfer->epoch != atomic_load(&transfer->args.local->layer->epoch))
-        return; /* nobody is left to be told */
+    if (atomic_load(&transfer->home->left))
+        return; /* nobody is there to be told */
     /* A peer may send any code, and these two mean "not yet" to who waits. */
     if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
         transfer->ret = HG_OTHER_ERROR;
     transfer->done.run = hg_transfer_run;
-    na_queue_push(transfer->queue, NA_LANE_DONE, &transfer->done);
+    na_queue_push(transfer->home->queue, NA_LANE_DONE, &transfer->done);
 }
 
 /* One of the counted parts ended; the last one ends the transfer. */
@@ -194,7 +193,7 @@ static hg_return_t hg_transfer_start_piece(
         return ret;
     if (!hg_bulk_hold(local))
         return HG_CANCELED;
-    ret = na_rma_start(local->layer->context,
+    ret = na_rma_start(transfer->home->context,
         transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
         NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece->local,
         piece->local_offset, piece->origin, piece->origin_offset, piece->size,
@@ -250,7 +249,7 @@ static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
     } else {
         transfer->owner = hg_bulk_find_peer(layer, origin->owner);
         if (transfer->owner == NULL)
-            return na_lookup_start(layer->context, NA_LANE_INTERNAL,
+            return na_lookup_start(transfer->home->context, NA_LANE_INTERNAL,
                 hg_transfer_looked_up, transfer, origin->owner,
                 NA_OP_ID_IGNORE);
     }
@@ -337,7 +336,8 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
 
 /* All pieces one after the other: the result of the whole. HG_AGAIN: one is to
  * be started. */
-static hg_return_t hg_transfer_move(const struct hg_transfer_args *args)
+static hg_return_t hg_transfer_move(
+    struct hg_transfer_home *home, const struct hg_transfer_args *args)
 {
     struct hg_bulk_layer *layer = args->local->layer;
     struct hg_transfer_walk walk;
@@ -349,14 +349,14 @@ static hg_return_t hg_transfer_move(const struct hg_transfer_args *args)
         return HG_AGAIN;
     hg_transfer_walk_init(&walk, args);
     while (ret == HG_SUCCESS && hg_transfer_cut(&walk, args, &piece))
-        ret = na_rma_now(layer->context,
+        ret = na_rma_now(home->context,
             args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET, piece.local,
             piece.local_offset, piece.origin, piece.origin_offset, piece.size,
             args->addr);
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_transfer_now(
+HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
     const struct hg_transfer_args *args, hg_return_t *result_p)
 {
     hg_return_t ret = hg_transfer_check(args);
@@ -372,7 +372,7 @@ HG_PRIVATE hg_return_t hg_transfer_now(
         if (!hg_bulk_hold(args->local))
             return hg_bulk_check_there(args->local);
         hg_bulk_ref(args->origin);
-        ret = hg_transfer_move(args);
+        ret = hg_transfer_move(home, args);
         hg_bulk_unref(args->origin);
         hg_bulk_release(args->local);
     }
@@ -384,7 +384,7 @@ HG_PRIVATE hg_return_t hg_transfer_now(
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg)
 {
@@ -403,12 +403,11 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
         ret = HG_NOMEM;
         goto end_copy;
     }
-    transfer->queue = queue;
-    transfer->epoch = atomic_load(&args->local->layer->epoch);
+    transfer->home = home;
     transfer->args = *args;
     hg_bulk_ref(args->origin);
     hg_bulk_ref(args->local);
-    atomic_fetch_add(&args->local->layer->transfers, 1);
+    atomic_fetch_add(&home->under_way, 1);
     transfer->pieces = 1;
     transfer->callback = callback;
     transfer->arg = arg;

@@ -12,8 +12,8 @@
  * Where bulk has a class of its own, the owner's address there travels in the
  * handle and is looked up the first time.
  *
- * One that does not end with its RPC layer is abandoned: it never touches the
- * queue again, and its memory is left to the transport.
+ * One that does not end with its context is abandoned: it tells nobody, and its
+ * memory is left to the transport.
  *
  * Locking: a transfer's own mutex guards its counts; it is not held while a
  * piece is started.
@@ -22,6 +22,14 @@
 #define HG_GEN_HG_BULK_TRANSFER_H
 
 #include "hg/bulk.h"
+
+/* Where transfers run: a context's part. */
+struct hg_transfer_home {
+    struct na_context *context; /* on the bulk layer's class */
+    struct na_queue *queue;     /* for callbacks */
+    _Atomic uint32_t under_way;
+    _Atomic bool left; /* by its context: those under way are abandoned */
+};
 
 /* What a transfer is to do. The handles and the address are borrowed: the
  * transfer takes references. */
@@ -38,12 +46,12 @@ struct hg_transfer_args {
 /* Do it at once, in this thread, where that can be: HG_SUCCESS, and *result_p
  * tells how it ended. HG_AGAIN: it is to be started; another code: it may not
  * be. */
-HG_PRIVATE hg_return_t hg_transfer_now(
+HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
     const struct hg_transfer_args *args, hg_return_t *result_p);
 
-/* Start; `callback` runs once, from the DONE lane of `queue`, after which the
- * transfer is gone. On an error it never runs. */
-HG_PRIVATE hg_return_t hg_transfer_start(struct na_queue *queue,
+/* Start; `callback` runs once, from the DONE lane of the home's queue, after
+ * which the transfer is gone. On an error it never runs. */
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg);
 

@@ -17,9 +17,6 @@
 /* How soon to try again what needs memory. */
 #define HG_CONTEXT_AGAIN_MS 10
 
-/* Limits of sizes beyond this are none, and would overflow when added up. */
-#define HG_CONTEXT_SIZE_MAX (SIZE_MAX / 8)
-
 /* ---- Messages in ---- */
 
 /* The RPC plane's sink. Only files what came: answers and refusals leave from
@@ -106,6 +103,12 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
 
 /* ---- Progress ---- */
 
+/* Whether bulk has a class of its own. */
+static bool hg_context_is_separate(const struct hg_context *context)
+{
+    return context->transfers.context != context->na_context;
+}
+
 /* Sleep on the descriptors of both NA contexts. */
 static hg_return_t hg_context_sleep(
     struct hg_context *context, uint64_t deadline)
@@ -117,7 +120,7 @@ static hg_return_t hg_context_sleep(
     int i;
 
     contexts[0] = context->na_context;
-    contexts[1] = context->layer->context;
+    contexts[1] = context->transfers.context;
     for (i = 0; i < 2; i++) {
         int fd = NA_Poll_get_fd(contexts[i]->na_class, contexts[i]);
 
@@ -150,7 +153,7 @@ static hg_return_t hg_context_progress_both(
         uint64_t now;
         hg_return_t ret;
 
-        (void) na_progress_alone(context->layer->context, 0, 0);
+        (void) na_progress_alone(context->transfers.context, 0, 0);
         ret = na_progress_alone(context->na_context, lanes, 0);
         if (ret != HG_TIMEOUT)
             return ret;
@@ -177,45 +180,16 @@ HG_PRIVATE hg_return_t hg_context_progress(
         uint64_t until = next < deadline ? next : deadline;
         hg_return_t ret;
 
-        if (context->layer->context == context->na_context)
-            ret = na_progress_alone(context->na_context, lanes, until);
-        else
+        if (hg_context_is_separate(context))
             ret = hg_context_progress_both(context, lanes, until);
+        else
+            ret = na_progress_alone(context->na_context, lanes, until);
         if (ret != HG_TIMEOUT || until == deadline)
             return ret;
     }
 }
 
 /* ---- Life ---- */
-
-static size_t hg_context_bound(size_t size, size_t least)
-{
-    if (size < least)
-        size = least;
-    return size < HG_CONTEXT_SIZE_MAX ? size : HG_CONTEXT_SIZE_MAX;
-}
-
-static void hg_context_set_options(
-    struct hg_options *mine, const struct hg_options *options)
-{
-    *mine = *options;
-    if (mine->max_in_flight == 0)
-        mine->max_in_flight = 65536;
-    if (mine->max_unanswered == 0)
-        mine->max_unanswered = 4096;
-    if (mine->output_hold_ms == 0)
-        mine->output_hold_ms = 30000;
-    if (mine->drain_ms == 0)
-        mine->drain_ms = 1000;
-    if (mine->max_args_size == 0)
-        mine->max_args_size = (size_t) 1 << 30;
-    mine->max_args_size = hg_context_bound(mine->max_args_size, 0);
-    /* One call of the largest size is always possible. */
-    mine->max_fetched_bytes =
-        hg_context_bound(mine->max_fetched_bytes, mine->max_args_size);
-    mine->max_held_bytes =
-        hg_context_bound(mine->max_held_bytes, mine->max_args_size);
-}
 
 static void hg_context_set_shares(struct hg_context *context)
 {
@@ -227,73 +201,52 @@ static void hg_context_set_shares(struct hg_context *context)
     context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
 }
 
-static hg_return_t hg_context_create_class(struct na_class *na_class,
-    const struct hg_options *options, struct hg_class **hg_class_p)
-{
-    struct hg_class *hg_class =
-        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
-    hg_return_t ret;
-
-    if (hg_class == NULL) {
-        hg_log_error("cls", "no memory for the RPC layer");
-        return HG_NOMEM;
-    }
-    hg_class->na_class = na_class;
-    hg_context_set_options(&hg_class->options, options);
-    hg_class->trace_base = hg_clock_random();
-    ret = hg_registry_init(&hg_class->registry);
-    if (ret != HG_SUCCESS) {
-        hg_mem_free(hg_class);
-        return ret;
-    }
-    *hg_class_p = hg_class;
-    return HG_SUCCESS;
-}
-
-static void hg_context_delete_class(struct hg_class *hg_class)
-{
-    hg_registry_fini(&hg_class->registry);
-    hg_mem_free(hg_class);
-}
-
-/* The NA context of the calls: the bulk layer's, or one of their own. */
-static hg_return_t hg_context_set_na(struct hg_context *context)
+/* Where messages come in, and where transfers run: in one place, or in two
+ * where bulk has a class of its own. */
+static hg_return_t hg_context_open_na(struct hg_context *context)
 {
     struct na_class *na_class = context->hg_class->na_class;
-    bool separate = context->layer->na_class != na_class;
+    struct na_class *bulk_class = context->hg_class->layer->na_class;
     hg_return_t ret;
 
-    ret = hg_bulk_layer_set_separate(context->layer, separate);
+    ret = na_context_create(na_class, true, &context->na_context);
     if (ret != HG_SUCCESS)
         return ret;
-    context->na_context = context->layer->context;
-    if (separate) {
-        ret = na_context_create(na_class, true, &context->na_context);
-        if (ret != HG_SUCCESS)
-            return ret;
-    }
     context->queue = &na_context_core_of(context->na_context)->queue;
-    return HG_SUCCESS;
+    context->transfers.queue = context->queue;
+    context->transfers.context = context->na_context;
+    if (bulk_class == na_class)
+        return HG_SUCCESS;
+    ret = na_context_create(bulk_class, true, &context->transfers.context);
+    if (ret != HG_SUCCESS)
+        (void) na_context_destroy(context->na_context, 0);
+    return ret;
 }
 
-HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
-    struct hg_bulk_layer *layer, const struct hg_options *options,
-    struct hg_context **context_p)
+/* `quiet`: everything is home; else it had its time. */
+static void hg_context_close_na(struct hg_context *context, bool quiet)
 {
-    struct hg_context *context;
-    hg_return_t ret = HG_NOMEM;
+    unsigned ms = quiet ? NA_CONTEXT_DRAIN_MS : 0;
 
-    context = (struct hg_context *) hg_mem_calloc(1, sizeof(*context));
+    if (hg_context_is_separate(context))
+        (void) na_context_destroy(context->transfers.context, ms);
+    (void) na_context_destroy(context->na_context, ms);
+}
+
+HG_PRIVATE hg_return_t hg_context_create(
+    struct hg_class *hg_class, struct hg_context **context_p)
+{
+    struct hg_context *context =
+        (struct hg_context *) hg_mem_calloc(1, sizeof(*context));
+    hg_return_t ret;
+
     if (context == NULL) {
         hg_log_error("ctx", "no memory for a context");
         return HG_NOMEM;
     }
-    ret = hg_context_create_class(na_class, options, &context->hg_class);
-    if (ret != HG_SUCCESS)
-        goto free_context;
     ret = hg_lock_init(&context->lock);
     if (ret != HG_SUCCESS)
-        goto delete_class;
+        goto free_context;
     hg_list_init(&context->pool);
     hg_list_init(&context->unsaid);
     hg_list_init(&context->origins);
@@ -301,30 +254,27 @@ HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
     hg_slots_init(&context->sequences);
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
+    context->hg_class = hg_class;
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
-    context->layer = layer;
     ret = hg_handle_fill_pool(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
-    ret = hg_context_set_na(context);
+    ret = hg_context_open_na(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
     ret = na_msg_set_sink(
         context->na_context, hg_context_arrived, hg_context_peer_dead, context);
     if (ret != HG_SUCCESS)
-        goto leave_na;
+        goto close_na;
     *context_p = context;
     return HG_SUCCESS;
 
-leave_na:
-    if (context->na_context != layer->context)
-        (void) na_context_destroy(context->na_context);
+close_na:
+    hg_context_close_na(context, true);
 drop_pool:
     hg_handle_drop_pool(context);
     pthread_mutex_destroy(&context->lock);
-delete_class:
-    hg_context_delete_class(context->hg_class);
 free_context:
     hg_mem_free(context);
     return ret;
@@ -338,7 +288,7 @@ static bool hg_context_is_quiet(struct hg_context *context)
     hg_lock(&context->lock);
     quiet = context->live == 0 && context->sending == 0;
     hg_unlock(&context->lock);
-    return quiet && atomic_load(&context->layer->transfers) == 0;
+    return quiet && atomic_load(&context->transfers.under_way) == 0;
 }
 
 /* Turn the wheel until everything came home or time is up. */
@@ -364,13 +314,13 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
     pthread_mutex_destroy(&context->lock);
-    hg_context_delete_class(context->hg_class);
     hg_mem_free(context);
 }
 
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
-    unsigned drain_ms = context->hg_class->options.drain_ms;
+    struct hg_class *hg_class = context->hg_class;
+    unsigned drain_ms = hg_class->options.drain_ms;
     unsigned unanswered = hg_serve_count_unanswered(context);
     bool quiet;
 
@@ -389,7 +339,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     (void) na_msg_set_sink(context->na_context, NULL, NULL, NULL);
     if (!quiet) {
         hg_held_release(context, NULL);
-        na_context_cancel_all(context->layer->context);
+        na_context_cancel_all(context->transfers.context);
         na_context_cancel_all(context->na_context);
     }
     /* Also when all was quiet: a call may have come just before the sink was
@@ -398,19 +348,20 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_handle_drop_unsaid(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
-        atomic_fetch_add(&context->layer->epoch, 1);
+        atomic_store(&context->transfers.left, true);
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
             " transfers did not end: their memory is left to them",
             context->live, context->sending,
-            atomic_load(&context->layer->transfers));
+            atomic_load(&context->transfers.under_way));
         hg_lock(&context->lock);
         hg_share_leave(&context->share);
         hg_unlock(&context->lock);
-        hg_share_forget(context->hg_class->na_class);
+        hg_share_forget(hg_class->na_class);
     }
-    if (context->na_context != context->layer->context)
-        (void) na_context_destroy(context->na_context);
+    hg_context_close_na(context, quiet);
     if (quiet)
         hg_context_delete(context);
+    else
+        hg_class->haunted = true;
 }

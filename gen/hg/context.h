@@ -12,19 +12,16 @@
 #ifndef HG_GEN_HG_CONTEXT_H
 #define HG_GEN_HG_CONTEXT_H
 
-#include "hg/bulk.h"
 #include "hg/handle.h"
 
-/* A class on `na_class` and its one context. `layer` is the bulk layer, whose
- * NA context serves the calls too if it is of the same class. */
-HG_PRIVATE hg_return_t hg_context_create(struct na_class *na_class,
-    struct hg_bulk_layer *layer, const struct hg_options *options,
-    struct hg_context **context_p);
+/* A context of a class; it makes NA contexts of its own. HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_context_create(
+    struct hg_class *hg_class, struct hg_context **context_p);
 
 /* Cancel and answer what is left, let accepted sends leave for at most
  * drain_ms, take back what did not for as long again, free everything. What
  * the transport does not give back even then (logged) is never freed, neither
- * its buffers nor the context that its end would look at. */
+ * its buffers nor the context that its end would look at, nor its class. */
 HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
 /* Progress until one of `lanes` of the context's queue has an entry

@@ -33,14 +33,14 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "hg/bulk_transfer.h"
+#include "hg/class.h"
 #include "hg/deadline.h"
 #include "hg/header.h"
 #include "hg/proc.h"
-#include "hg/registry.h"
 #include "hg/share.h"
 #include "na/core.h"
 
-struct hg_bulk_layer;
 struct hg_context;
 
 /* The application's reference, among the others: who gives it back gives it
@@ -143,32 +143,11 @@ struct hg_handle {
     unsigned char control[HG_HEADER_MIN];
 };
 
-/* A class is what is registered, a context where it happens. */
-struct hg_class {
-    struct na_class *na_class;
-    struct hg_options options; /* defaults filled in */
-    struct hg_registry registry;
-    uint64_t trace_base; /* a sequence and this are a trace id */
-    /* Counters, by the members of struct hg_counters. The first four are
-     * written under the context's lock. */
-    _Atomic uint64_t requests_sent; /* or about to be */
-    _Atomic uint64_t responses_received;
-    _Atomic uint64_t requests_received;
-    _Atomic uint64_t responses_sent; /* refusals, too, of handles put back */
-    _Atomic uint64_t errors_sent;
-    _Atomic uint64_t inputs_fetched;
-    _Atomic uint64_t outputs_fetched;
-    _Atomic uint64_t refused;
-    _Atomic uint64_t late;
-    _Atomic uint64_t turned_away;
-    _Atomic uint64_t dropped;
-};
-
 struct hg_context {
     struct hg_class *hg_class;
     struct na_context *na_context;
     struct na_queue *queue; /* of na_context: the one queue */
-    struct hg_bulk_layer *layer;
+    struct hg_transfer_home transfers;
     pthread_mutex_t lock;
     struct na_link pool; /* free handles */
     unsigned pool_count;

@@ -187,6 +187,7 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
 static hg_return_t hg_init_begin(struct na_class *na_class)
 {
     bool own_bulk = hg_init_state.bulk == NULL;
+    struct hg_class *hg_class;
     hg_return_t ret;
 
     if (own_bulk) {
@@ -195,17 +196,24 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
             return ret;
         (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
-    ret = hg_context_create(na_class, hg_init_state.bulk,
-        &hg_init_state.options, &hg_init_state.context);
-    if (ret != HG_SUCCESS) {
-        if (own_bulk)
-            hg_init_end_bulk();
-        return ret;
-    }
+    ret = hg_class_create(
+        na_class, hg_init_state.bulk, &hg_init_state.options, &hg_class);
+    if (ret != HG_SUCCESS)
+        goto end_bulk;
+    ret = hg_context_create(hg_class, &hg_init_state.context);
+    if (ret != HG_SUCCESS)
+        goto destroy_class;
     if (own_bulk)
         hg_layer_open_bulk(hg_init_state.bulk);
     hg_layer_open(hg_init_state.context);
     return HG_SUCCESS;
+
+destroy_class:
+    hg_class_destroy(hg_class);
+end_bulk:
+    if (own_bulk)
+        hg_init_end_bulk();
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
@@ -233,6 +241,7 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class)
 HG_EXPORT hg_return_t HG_Finalize1(void)
 {
     struct hg_context *context;
+    struct hg_class *hg_class = NULL;
     struct na_class *na_class = NULL;
     hg_return_t ret;
 
@@ -246,7 +255,7 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     else
         ret = HG_BUSY;
     if (ret == HG_SUCCESS)
-        na_class = context->hg_class->na_class;
+        hg_class = context->hg_class;
     hg_layer_unlock();
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
@@ -257,7 +266,9 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     }
     hg_request_free_all(context);
     hg_bulk_request_abandon_all();
+    na_class = hg_class->na_class;
     hg_context_destroy(context);
+    hg_class_destroy(hg_class);
     hg_layer_lock();
     if (hg_init_state.own_bulk)
         hg_init_end_bulk();
@@ -307,8 +318,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->late = atomic_load(&hg_class->late);
     counters->turned_away = atomic_load(&hg_class->turned_away);
     counters->dropped = atomic_load(&hg_class->dropped);
-    counters->bulk_bytes_pulled = atomic_load(&context->layer->bytes_pulled);
-    counters->bulk_bytes_pushed = atomic_load(&context->layer->bytes_pushed);
+    counters->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
+    counters->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
     hg_lock(&context->lock);
     counters->in_flight = context->in_flight;
     counters->responses_sent = atomic_load(&hg_class->responses_sent) +

@@ -359,7 +359,7 @@ static na_return_t na_class_start_thread(struct na_class_core *core)
     (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
         hg_log_error("cls", "no progress thread: %s", strerror(rc));
-        (void) na_context_destroy(core->thread_context);
+        (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
         return NA_AGAIN;
     }
     core->thread_runs = true;
@@ -375,7 +375,7 @@ static void na_class_stop_thread(struct na_class_core *core)
         NA_LANE_DONE, &core->thread_stop);
     (void) pthread_join(core->thread, NULL);
     core->thread_runs = false;
-    (void) na_context_destroy(core->thread_context);
+    (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
 }
 
 /* Close the transport and release what the application leaked. */

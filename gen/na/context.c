@@ -13,9 +13,6 @@
 #include "na/op.h"
 #include "na/progress.h"
 
-/* How long destruction polls for operations that were asked to end. */
-#define NA_CONTEXT_DRAIN_MS 2000
-
 /* Enter it into its class under the first free id. */
 static na_return_t na_context_enter(
     struct na_class_core *core, struct na_context_core *context)
@@ -123,20 +120,22 @@ static void na_context_discard(struct na_context_core *context)
     }
 }
 
-/* Turn the wheel until nothing is pending. */
-static void na_context_drain(struct na_context_core *context)
+/* Turn the wheel until nothing is pending. False: something still is. */
+static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
-    uint64_t deadline = hg_clock_after_ms(NA_CONTEXT_DRAIN_MS);
+    uint64_t deadline = hg_clock_after_ms(ms);
+    uint32_t left;
 
     na_context_cancel_all(&context->pub);
     while (atomic_load(&context->op_pending) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, hg_clock_after_ms(1));
     if (na_class_emul(context->pub.na_class) != NULL)
         na_emul_context_gone(&context->pub);
-    if (atomic_load(&context->op_pending) > 0)
+    left = atomic_load(&context->op_pending);
+    if (left > 0 && ms > 0)
         hg_log_error("ctx",
-            "%" PRIu32 " operations did not end with their context",
-            atomic_load(&context->op_pending));
+            "%" PRIu32 " operations did not end with their context", left);
+    return left == 0;
 }
 
 /* Whether a thread is inside now. Keeping others out from here on is the
@@ -148,16 +147,18 @@ static bool na_context_is_busy(struct na_context_core *context)
         atomic_load(&context->queue.waiters) > 0;
 }
 
-HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
+HG_PRIVATE na_return_t na_context_destroy(
+    struct na_context *context, unsigned drain_ms)
 {
     struct na_context_core *core = na_context_core_of(context);
+    bool quiet;
 
     if (na_context_is_busy(core)) {
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
     (void) na_msg_set_sink(context, NULL, NULL, NULL);
-    na_context_drain(core);
+    quiet = na_context_drain(core, drain_ms);
     if (core->poll_armed) {
         na_class_ops(context->na_class)->wait_end(context);
         hg_waker_disarm(&core->queue.waker);
@@ -167,6 +168,8 @@ HG_PRIVATE na_return_t na_context_destroy(struct na_context *context)
     na_context_discard(core);
     if (core->epoll_fd >= 0)
         (void) close(core->epoll_fd);
+    if (!quiet)
+        return NA_SUCCESS;
     na_queue_fini(&core->queue);
     na_op_table_fini(core);
     hg_mem_free(core);
@@ -234,7 +237,8 @@ NA_EXPORT na_return_t NA_Context_destroy(
     na_return_t ret =
         na_live_check_context(na_class, context, "NA_Context_destroy");
 
-    return ret == NA_SUCCESS ? na_context_destroy(context) : ret;
+    return ret == NA_SUCCESS ? na_context_destroy(context, NA_CONTEXT_DRAIN_MS)
+                             : ret;
 }
 
 /* Until something waits to be run, as na_queue_wait. */

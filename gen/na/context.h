@@ -18,8 +18,14 @@
 HG_PRIVATE na_return_t na_context_create(
     struct na_class *na_class, bool own, struct na_context **context_p);
 
-/* NA_BUSY, logged, while a thread is inside. */
-HG_PRIVATE na_return_t na_context_destroy(struct na_context *context);
+/* How long destruction polls for operations that were asked to end. */
+#define NA_CONTEXT_DRAIN_MS 2000
+
+/* NA_BUSY, logged, while a thread is inside. Operations that do not end within
+ * `drain_ms` (logged, unless that is 0: the caller knew) keep the context's
+ * memory, at which their end will look, but neither its place nor its class. */
+HG_PRIVATE na_return_t na_context_destroy(
+    struct na_context *context, unsigned drain_ms);
 
 /* Run entries as na_queue_run does. The context is busy meanwhile. */
 HG_PRIVATE unsigned na_context_run(struct na_context *context, unsigned lanes,

@@ -133,7 +133,7 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
                 "NA_Addr_lookup_wait: no answer of '%s' in %u ms", name,
                 timeout_ms);
     }
-    (void) na_context_destroy(context);
+    (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
         *addr = waiter.addr;
     return ret;

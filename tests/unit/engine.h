@@ -16,6 +16,7 @@
 struct engine_end {
     na_class_t *na_class;
     struct hg_bulk_layer *layer;
+    struct hg_class *hg_class;
     struct hg_context *context;
     na_addr_t peer; /* the other end */
 };
@@ -105,8 +106,10 @@ static inline hg_return_t engine_open_end(struct engine_end *end,
         return HG_NOMEM;
     ret = hg_bulk_layer_create(end->na_class, &end->layer);
     if (ret == HG_SUCCESS)
-        ret = hg_context_create(
-            end->na_class, end->layer, options, &end->context);
+        ret =
+            hg_class_create(end->na_class, end->layer, options, &end->hg_class);
+    if (ret == HG_SUCCESS)
+        ret = hg_context_create(end->hg_class, &end->context);
     return ret;
 }
 
@@ -116,6 +119,8 @@ static inline void engine_close_end(struct engine_end *end)
         HG_CHECK_OK(NA_Addr_free(end->na_class, end->peer));
     if (end->context != NULL)
         hg_context_destroy(end->context);
+    if (end->hg_class != NULL)
+        hg_class_destroy(end->hg_class);
     if (end->layer != NULL)
         hg_bulk_layer_destroy(end->layer);
     if (end->na_class != NULL)

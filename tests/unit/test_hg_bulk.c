@@ -63,7 +63,7 @@ static hg_return_t bulk_start(struct engine *engine, hg_bulk_op_t op,
 
     memset(result, 0, sizeof(*result));
     return hg_transfer_start(
-        engine->b.context->queue, &args, bulk_ended, result);
+        &engine->b.context->transfers, &args, bulk_ended, result);
 }
 
 /* ---- Bytes ---- */
@@ -330,7 +330,7 @@ HG_TEST_SECONDS(bulk_moves_every_shape_in_pieces, 60)
         bulk_begin(&engine, limits[i]);
         for (round = 0; round < 300; round++)
             bulk_try_shapes(&engine, &state);
-        HG_CHECK_EQ_INT(atomic_load(&engine.b.layer->transfers), 0);
+        HG_CHECK_EQ_INT(atomic_load(&engine.b.context->transfers.under_way), 0);
         engine_close(&engine);
     }
 }
@@ -381,7 +381,7 @@ HG_TEST(bulk_transfer_ends_once_with_the_first_error)
     HG_CHECK_EQ_INT(result.ends, 1);
     HG_CHECK_RET(result.ret, HG_DISCONNECT);
     HG_CHECK(hg_list_is_empty(&engine.b.layer->handles));
-    HG_CHECK_EQ_INT(atomic_load(&engine.b.layer->transfers), 0);
+    HG_CHECK_EQ_INT(atomic_load(&engine.b.context->transfers.under_way), 0);
     engine_close(&engine);
 }
 
@@ -452,8 +452,8 @@ static void bulk_try_wrong(struct engine *engine, struct hg_bulk *read_only,
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         if (wrong[i].log != NULL)
             hg_test_expect_log(wrong[i].log);
-        HG_CHECK_RET(hg_transfer_start(engine->b.context->queue, &wrong[i].args,
-                         bulk_ended, &result),
+        HG_CHECK_RET(hg_transfer_start(&engine->b.context->transfers,
+                         &wrong[i].args, bulk_ended, &result),
             wrong[i].ret);
     }
 }
@@ -493,7 +493,7 @@ HG_TEST(bulk_transfer_checks_before_it_starts)
     HG_CHECK_RET(hg_bulk_access(remote_read, 0, 1, HG_BULK_READ_ONLY, 1, &ptr,
                      &length, &count),
         HG_OPNOTSUPPORT);
-    HG_CHECK_EQ_INT(atomic_load(&engine.b.layer->transfers), 0);
+    HG_CHECK_EQ_INT(atomic_load(&engine.b.context->transfers.under_way), 0);
     hg_bulk_unref(read_only);
     hg_bulk_unref(write_only);
     hg_bulk_unref(remote_read);
@@ -566,7 +566,7 @@ HG_TEST(bulk_transfer_ends_when_its_local_handle_is_freed)
             HG_CHECK_RET(ret, HG_CANCELED);
     }
     HG_CHECK(canceled > 0 && whole > 0);
-    HG_CHECK_EQ_INT(atomic_load(&engine.b.layer->transfers), 0);
+    HG_CHECK_EQ_INT(atomic_load(&engine.b.context->transfers.under_way), 0);
     engine_close(&engine);
 }
 
@@ -712,6 +712,7 @@ struct bulk_separate {
     na_class_t *rpc_class;
     na_class_t *bulk_class;
     struct hg_bulk_layer *layer;
+    struct hg_class *hg_class;
     struct hg_context *context;
     na_addr_t peer;
 };
@@ -726,9 +727,10 @@ static void bulk_open_separate(struct bulk_separate *side, const char *rpc,
     side->bulk_class = NA_Initialize(bulk, bulk_listens);
     HG_CHECK(side->rpc_class != NULL && side->bulk_class != NULL);
     HG_CHECK_OK(hg_bulk_layer_create(side->bulk_class, &side->layer));
-    HG_CHECK_OK(hg_context_create(
-        side->rpc_class, side->layer, &options, &side->context));
-    HG_CHECK(side->context->na_context != side->layer->context);
+    HG_CHECK_OK(hg_class_create(
+        side->rpc_class, side->layer, &options, &side->hg_class));
+    HG_CHECK_OK(hg_context_create(side->hg_class, &side->context));
+    HG_CHECK(side->context->transfers.context->na_class == side->bulk_class);
 }
 
 static void bulk_close_separate(struct bulk_separate *side)
@@ -736,6 +738,7 @@ static void bulk_close_separate(struct bulk_separate *side)
     if (side->peer != NULL)
         HG_CHECK_OK(NA_Addr_free(side->rpc_class, side->peer));
     hg_context_destroy(side->context);
+    hg_class_destroy(side->hg_class);
     hg_bulk_layer_destroy(side->layer);
     HG_CHECK_OK(NA_Finalize(side->rpc_class));
     HG_CHECK_OK(NA_Finalize(side->bulk_class));
@@ -755,7 +758,7 @@ static hg_return_t bulk_pull_separate(struct bulk_separate *a,
         HG_BULK_PULL, b->peer, remote, 0, local, 0, local->size};
     struct bulk_result result = {0, 0};
     hg_return_t ret =
-        hg_transfer_start(b->context->queue, &args, bulk_ended, &result);
+        hg_transfer_start(&b->context->transfers, &args, bulk_ended, &result);
 
     if (ret != HG_SUCCESS)
         return ret;

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* class: see class.h. */
+#include "hg/class.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+/* Limits of sizes beyond this are none, and would overflow when added up. */
+#define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
+
+static size_t hg_class_bound(size_t size, size_t least)
+{
+    if (size < least)
+        size = least;
+    return size < HG_CLASS_SIZE_MAX ? size : HG_CLASS_SIZE_MAX;
+}
+
+static void hg_class_set_options(
+    struct hg_options *mine, const struct hg_options *options)
+{
+    *mine = *options;
+    if (mine->max_in_flight == 0)
+        mine->max_in_flight = 65536;
+    if (mine->max_unanswered == 0)
+        mine->max_unanswered = 4096;
+    if (mine->output_hold_ms == 0)
+        mine->output_hold_ms = 30000;
+    if (mine->drain_ms == 0)
+        mine->drain_ms = 1000;
+    if (mine->max_args_size == 0)
+        mine->max_args_size = (size_t) 1 << 30;
+    mine->max_args_size = hg_class_bound(mine->max_args_size, 0);
+    /* One call of the largest size is always possible. */
+    mine->max_fetched_bytes =
+        hg_class_bound(mine->max_fetched_bytes, mine->max_args_size);
+    mine->max_held_bytes =
+        hg_class_bound(mine->max_held_bytes, mine->max_args_size);
+}
+
+HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
+    struct hg_bulk_layer *layer, const struct hg_options *options,
+    struct hg_class **hg_class_p)
+{
+    struct hg_class *hg_class =
+        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
+    hg_return_t ret;
+
+    if (hg_class == NULL) {
+        hg_log_error("cls", "no memory for the RPC layer");
+        return HG_NOMEM;
+    }
+    hg_class->na_class = na_class;
+    hg_class->layer = layer;
+    hg_class_set_options(&hg_class->options, options);
+    hg_class->trace_base = hg_clock_random();
+    ret = hg_registry_init(&hg_class->registry);
+    if (ret != HG_SUCCESS)
+        goto free_class;
+    ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
+    if (ret != HG_SUCCESS)
+        goto fini_registry;
+    *hg_class_p = hg_class;
+    return HG_SUCCESS;
+
+fini_registry:
+    hg_registry_fini(&hg_class->registry);
+free_class:
+    hg_mem_free(hg_class);
+    return ret;
+}
+
+HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
+{
+    if (hg_class->haunted)
+        return;
+    hg_registry_fini(&hg_class->registry);
+    hg_mem_free(hg_class);
+}
