@@ -18289,6 +18289,8 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 
 /* #include "base/os.h" */
 
+struct hg_bulk_layer;
+
 /* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
  * empty one. */
 struct hg_buf {
@@ -18341,6 +18343,7 @@ struct hg_proc {
     const char *function; /* for log lines: what is called; NULL */
     const char *peer;     /* and by or at whom; NULL */
     struct hg_proc_owner *owner; /* NULL: only the request model asks */
+    struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
     struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
     size_t reserve;            /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
@@ -18560,6 +18563,7 @@ static void hg_proc_init(
     proc->function = NULL;
     proc->peer = NULL;
     proc->owner = NULL;
+    proc->layer = NULL;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;
@@ -20948,7 +20952,7 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
 HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
-/* The layer that handles are made and decoded in; there is one at a time. */
+/* The layer of the process: that of the request model, for procs of no class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 
@@ -21817,7 +21821,8 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 
 static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
 {
-    struct hg_bulk_layer *layer = hg_bulk_current();
+    struct hg_bulk_layer *layer =
+        proc->layer != NULL ? proc->layer : hg_bulk_current();
     struct hg_bulk *bulk = NULL;
     const unsigned char *bytes;
     uint32_t length = 0;
@@ -23290,6 +23295,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(
     hg_return_t ret;
 
     hg_proc_init_decode(&proc, args->data, args->size);
+    proc.layer = handle->context->hg_class->layer;
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     ret = hg_proc_verify(&proc, args->crc);
     if (ret != HG_SUCCESS)
@@ -23320,6 +23326,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
         HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
+    proc.layer = handle->context->hg_class->layer;
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     if (ret == HG_SUCCESS && proc_cb != NULL)
         ret = proc_cb(&proc, data);

@@ -134,7 +134,7 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
 HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
-/* The layer that handles are made and decoded in; there is one at a time. */
+/* The layer of the process: that of the request model, for procs of no class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 

@@ -233,7 +233,8 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 
 static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
 {
-    struct hg_bulk_layer *layer = hg_bulk_current();
+    struct hg_bulk_layer *layer =
+        proc->layer != NULL ? proc->layer : hg_bulk_current();
     struct hg_bulk *bulk = NULL;
     const unsigned char *bytes;
     uint32_t length = 0;

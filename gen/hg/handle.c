@@ -491,6 +491,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(
     hg_return_t ret;
 
     hg_proc_init_decode(&proc, args->data, args->size);
+    proc.layer = handle->context->hg_class->layer;
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     ret = hg_proc_verify(&proc, args->crc);
     if (ret != HG_SUCCESS)
@@ -521,6 +522,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
         HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
+    proc.layer = handle->context->hg_class->layer;
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     if (ret == HG_SUCCESS && proc_cb != NULL)
         ret = proc_cb(&proc, data);

@@ -87,6 +87,7 @@ static void hg_proc_init(
     proc->function = NULL;
     proc->peer = NULL;
     proc->owner = NULL;
+    proc->layer = NULL;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;

@@ -25,6 +25,8 @@
 
 #include "base/os.h"
 
+struct hg_bulk_layer;
+
 /* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
  * empty one. */
 struct hg_buf {
@@ -77,6 +79,7 @@ struct hg_proc {
     const char *function; /* for log lines: what is called; NULL */
     const char *peer;     /* and by or at whom; NULL */
     struct hg_proc_owner *owner; /* NULL: only the request model asks */
+    struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
     struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
     size_t reserve;            /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */

@@ -675,7 +675,6 @@ HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
     HG_CHECK_EQ_U64(hg_registry_add(&engine.b.context->hg_class->registry,
                         "bulk many", &rpc),
         id);
-    hg_bulk_set_current(engine.b.layer); /* where handles are decoded */
     HG_CHECK_OK(hg_bulk_create(
         engine.a.layer, COUNT, ptrs, sizes, HG_BULK_READ_ONLY, &bulk));
     na_class_core_of(engine.b.na_class)->ops.max_segments = 0;
@@ -696,7 +695,6 @@ HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
         HG_CHECK_EQ_MEM((char *) bulk_local->segments[0].address + i * PIECE,
             ptrs[i], PIECE);
     engine_forget(&call);
-    hg_bulk_set_current(NULL);
     hg_bulk_withdraw(bulk);
     hg_bulk_unref(bulk);
     hg_bulk_unref(bulk_local);
