@@ -20451,7 +20451,10 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
  * the same one whatever the order of registration. Two names with one id are
  * an error of the second registration, and the names are kept to notice.
  * Entries live as long as the registry and never change: who registers a name
- * again puts a new one in front of the old one.
+ * again, or forgets it, puts a new one in front of the old one. What an id has
+ * besides (data, whether its calls are answered) is shared by its entries.
+ *
+ * The callback model registers under numbers, too; such an entry has no name.
  *
  * Locking: a mutex for who registers. Calls read without: an entry is complete
  * before it can be found, and stays where it is.
@@ -20468,7 +20471,15 @@ struct hg_rpc {
     hg_proc_cb_t in_proc;
     hg_proc_cb_t out_proc;
     hg_rpc_cb_t callback; /* NULL: this process does not execute it */
-    const char *name;     /* the registry's; NULL: not registered */
+    const char *name;     /* the registry's; NULL: none, or not registered */
+    struct hg_registry_more *more; /* the registry's */
+};
+
+/* Of an id, as long as the registry. */
+struct hg_registry_more {
+    void *data; /* the registry's lock */
+    void (*free_data)(void *data);
+    _Atomic bool one_way; /* its calls are not answered */
 };
 
 struct hg_registry_entry;
@@ -20487,13 +20498,28 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry);
 HG_PRIVATE hg_id_t hg_registry_id(const char *name);
 
 /* Register or replace; the id, or 0 (logged). A NULL callback leaves one that
- * is there. */
+ * is there. `more` of *rpc is not looked at. */
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc);
 
 /* Copy an entry out. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
+
+/* Register or replace all, under an id of the application's; `name` may be
+ * NULL. HG_NOMEM (logged); HG_EXIST (logged): another name has the id. */
+HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
+    const char *name, const struct hg_rpc *rpc);
+
+/* Forget an id and free its data. HG_NOENTRY; HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_registry_remove(
+    struct hg_registry *registry, hg_id_t id);
+
+/* Data of an id, which is freed when it is forgotten, and with the registry.
+ * HG_NOENTRY. */
+HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
+    hg_id_t id, void *data, void (*free_data)(void *data));
+HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id);
 
 #endif
 
@@ -20513,6 +20539,8 @@ HG_PRIVATE hg_return_t hg_registry_find(
 struct hg_registry_entry {
     struct hg_registry_entry *next; /* of the bucket, older */
     struct hg_rpc rpc;
+    bool gone;  /* forgotten */
+    bool first; /* of its id: `more` is freed with it */
     char name[];
 };
 
@@ -20525,6 +20553,13 @@ HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry)
     return hg_lock_init(&registry->lock);
 }
 
+/* Call back for an id's data, which is forgotten; without the lock. */
+static void hg_registry_free_data(void *data, void (*free_data)(void *data))
+{
+    if (data != NULL && free_data != NULL)
+        free_data(data);
+}
+
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
 {
     unsigned i;
@@ -20535,6 +20570,11 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
         while (entry != NULL) {
             struct hg_registry_entry *next = entry->next;
 
+            if (entry->first) {
+                hg_registry_free_data(
+                    entry->rpc.more->data, entry->rpc.more->free_data);
+                hg_mem_free(entry->rpc.more);
+            }
             hg_mem_free(entry);
             entry = next;
         }
@@ -20555,8 +20595,8 @@ static _Atomic(struct hg_registry_entry *) *hg_registry_bucket(
     return &registry->buckets[id & (HG_REGISTRY_BUCKETS - 1)];
 }
 
-/* The latest entry of an id, or NULL. */
-static const struct hg_registry_entry *hg_registry_get(
+/* The latest entry of an id, forgotten or not; NULL. */
+static const struct hg_registry_entry *hg_registry_last(
     struct hg_registry *registry, hg_id_t id)
 {
     const struct hg_registry_entry *entry = atomic_load_explicit(
@@ -20567,53 +20607,114 @@ static const struct hg_registry_entry *hg_registry_get(
     return entry;
 }
 
-/* A new entry in front; the lock is held. */
-static hg_id_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
+/* The entry that counts, or NULL. */
+static const struct hg_registry_entry *hg_registry_get(
+    struct hg_registry *registry, hg_id_t id)
+{
+    const struct hg_registry_entry *entry = hg_registry_last(registry, id);
+
+    return entry != NULL && !entry->gone ? entry : NULL;
+}
+
+/* A new entry in front, gone if `rpc` is NULL; the lock is held. HG_NOMEM
+ * (logged). */
+static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     const char *name, const struct hg_rpc *rpc)
 {
     _Atomic(struct hg_registry_entry *) *bucket =
         hg_registry_bucket(registry, id);
-    size_t size = strlen(name) + 1;
+    const struct hg_registry_entry *before = hg_registry_last(registry, id);
+    size_t size = name != NULL ? strlen(name) + 1 : 0;
+    struct hg_registry_more *more = NULL;
     struct hg_registry_entry *entry =
-        (struct hg_registry_entry *) hg_mem_alloc(sizeof(*entry) + size);
+        (struct hg_registry_entry *) hg_mem_calloc(1, sizeof(*entry) + size);
 
-    if (entry == NULL) {
-        hg_log_error("rpc", "no memory to register '%s'", name);
-        return 0;
+    if (before != NULL)
+        more = before->rpc.more;
+    else
+        more = (struct hg_registry_more *) hg_mem_calloc(1, sizeof(*more));
+    if (entry == NULL || more == NULL) {
+        hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
+            name != NULL ? name : "", id);
+        hg_mem_free(entry);
+        if (before == NULL)
+            hg_mem_free(more);
+        return HG_NOMEM;
     }
-    entry->rpc = *rpc;
+    if (rpc != NULL)
+        entry->rpc = *rpc;
+    entry->gone = rpc == NULL;
+    entry->first = before == NULL;
     entry->rpc.id = id;
-    entry->rpc.name = entry->name;
-    memcpy(entry->name, name, size);
+    entry->rpc.more = more;
+    entry->rpc.name = name != NULL ? entry->name : NULL;
+    if (name != NULL)
+        memcpy(entry->name, name, size);
     entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
     atomic_store_explicit(bucket, entry, memory_order_release);
-    return id;
+    return HG_SUCCESS;
+}
+
+/* Whether `name` may stand for an id that is registered already. The lock is
+ * held. HG_EXIST (logged). */
+static hg_return_t hg_registry_check_name(
+    const struct hg_registry_entry *before, const char *name)
+{
+    if (before == NULL || before->rpc.name == NULL || name == NULL ||
+        strcmp(before->rpc.name, name) == 0)
+        return HG_SUCCESS;
+    hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
+        before->rpc.name);
+    return HG_EXIST;
+}
+
+static bool hg_registry_is_same(
+    const struct hg_rpc *before, const struct hg_rpc *now, const char *name)
+{
+    return now->in_proc == before->in_proc &&
+        now->out_proc == before->out_proc &&
+        now->callback == before->callback &&
+        (name == NULL) == (before->name == NULL);
+}
+
+/* The lock is held. */
+static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
+    const char *name, const struct hg_rpc *rpc, bool keep_callback)
+{
+    const struct hg_registry_entry *before = hg_registry_get(registry, id);
+    hg_return_t ret = hg_registry_check_name(before, name);
+    struct hg_rpc now = *rpc;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (before != NULL && now.callback == NULL && keep_callback)
+        now.callback = before->rpc.callback;
+    if (before != NULL && hg_registry_is_same(&before->rpc, &now, name))
+        return HG_SUCCESS;
+    return hg_registry_insert(registry, id, name, &now);
 }
 
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc)
 {
-    const struct hg_registry_entry *before;
-    struct hg_rpc now = *rpc;
     hg_id_t id = hg_registry_id(name);
+    hg_return_t ret;
 
     hg_lock(&registry->lock);
-    before = hg_registry_get(registry, id);
-    if (before != NULL && now.callback == NULL)
-        now.callback = before->rpc.callback;
-    if (before == NULL) {
-        id = hg_registry_insert(registry, id, name, &now);
-    } else if (strcmp(before->name, name) != 0) {
-        hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
-            before->name);
-        id = 0;
-    } else if (now.in_proc != before->rpc.in_proc ||
-        now.out_proc != before->rpc.out_proc ||
-        now.callback != before->rpc.callback) {
-        id = hg_registry_insert(registry, id, name, &now);
-    }
+    ret = hg_registry_set(registry, id, name, rpc, true);
     hg_unlock(&registry->lock);
-    return id;
+    return ret == HG_SUCCESS ? id : 0;
+}
+
+HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
+    const char *name, const struct hg_rpc *rpc)
+{
+    hg_return_t ret;
+
+    hg_lock(&registry->lock);
+    ret = hg_registry_set(registry, id, name, rpc, false);
+    hg_unlock(&registry->lock);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_registry_find(
@@ -20625,6 +20726,69 @@ HG_PRIVATE hg_return_t hg_registry_find(
         return HG_NOENTRY;
     *rpc_p = entry->rpc;
     return HG_SUCCESS;
+}
+
+/* ---- What an id has besides ---- */
+
+/* Exchange an id's data; the lock is held. */
+static void hg_registry_swap_data(
+    struct hg_registry_more *more, void **data, void (**free_data)(void *data))
+{
+    void *data_before = more->data;
+    void (*free_before)(void *data) = more->free_data;
+
+    more->data = *data;
+    more->free_data = *free_data;
+    *data = data_before;
+    *free_data = free_before;
+}
+
+HG_PRIVATE hg_return_t hg_registry_remove(
+    struct hg_registry *registry, hg_id_t id)
+{
+    void (*free_data)(void *data) = NULL;
+    hg_return_t ret = HG_NOENTRY;
+    void *data = NULL;
+
+    hg_lock(&registry->lock);
+    if (hg_registry_get(registry, id) != NULL)
+        ret = hg_registry_insert(registry, id, NULL, NULL);
+    if (ret == HG_SUCCESS) {
+        struct hg_registry_more *more =
+            hg_registry_last(registry, id)->rpc.more;
+
+        hg_registry_swap_data(more, &data, &free_data);
+        atomic_store(&more->one_way, false);
+    }
+    hg_unlock(&registry->lock);
+    hg_registry_free_data(data, free_data);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
+    hg_id_t id, void *data, void (*free_data)(void *data))
+{
+    const struct hg_registry_entry *entry;
+
+    hg_lock(&registry->lock);
+    entry = hg_registry_get(registry, id);
+    if (entry != NULL)
+        hg_registry_swap_data(entry->rpc.more, &data, &free_data);
+    hg_unlock(&registry->lock);
+    return entry != NULL ? HG_SUCCESS : HG_NOENTRY;
+}
+
+HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
+{
+    const struct hg_registry_entry *entry;
+    void *data = NULL;
+
+    hg_lock(&registry->lock);
+    entry = hg_registry_get(registry, id);
+    if (entry != NULL)
+        data = entry->rpc.more->data;
+    hg_unlock(&registry->lock);
+    return data;
 }
 
 /* ==== gen/hg/share.h ==== */
@@ -20853,6 +21017,7 @@ struct hg_bulk_layer {
     bool mute; /* it must travel, but there is none: nothing is exposed */
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
+    _Atomic uint64_t transfers_done;
 };
 
 #define HG_BULK_WITHDRAWN 0x80000000u
@@ -22004,6 +22169,7 @@ static void hg_transfer_run(struct na_completion *done)
     struct hg_transfer *transfer =
         HG_CONTAINER_OF(done, struct hg_transfer, done);
 
+    atomic_fetch_add(&layer->transfers_done, 1);
     if (transfer->ret == HG_SUCCESS)
         hg_transfer_count(&transfer->args);
     transfer->callback(transfer->ret, transfer->arg);
@@ -22391,6 +22557,9 @@ struct hg_class {
     struct hg_options options;   /* defaults filled in */
     struct hg_registry registry;
     uint64_t trace_base; /* a sequence and this are a trace id */
+    /* Of the callback model; constant while calls are under way. */
+    hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
+    void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
     /* Counters, by the members of struct hg_counters. The first four are
      * written under the context's lock. */
@@ -22407,9 +22576,13 @@ struct hg_class {
     _Atomic uint64_t dropped;
 };
 
-/* A class without a context. `layer` outlives it, and so does the NA class.
- * HG_NOMEM (logged). */
-HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
+/* How many bytes of encoded arguments go into a message. */
+HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class);
+HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
+
+/* A class without a context, in front of what makes it `size` bytes, zeroed.
+ * `layer` outlives it, and so does the NA class. HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
 
@@ -22430,6 +22603,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+/* #include "hg/header.h" */
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
@@ -22463,12 +22637,21 @@ static void hg_class_set_options(
         hg_class_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
-HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
+HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class)
+{
+    return (size_t) hg_class->na_class->max_unexpected_size - HG_HEADER_MIN;
+}
+
+HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class)
+{
+    return (size_t) hg_class->na_class->max_expected_size - HG_HEADER_MIN;
+}
+
+HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p)
 {
-    struct hg_class *hg_class =
-        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
+    struct hg_class *hg_class = (struct hg_class *) hg_mem_calloc(1, size);
     hg_return_t ret;
 
     if (hg_class == NULL) {
@@ -22586,6 +22769,20 @@ struct hg_request_part {
     void *out_struct;
 };
 
+/* What the room call keeps of a handle of the callback model. */
+struct hg_call_part {
+    bool used;     /* the rest is not all zeros */
+    bool answered; /* origin: the last call brought an output */
+    uint8_t target_context;
+    hg_cb_t callback; /* of the operation under way */
+    void *arg;
+    struct na_completion told; /* the answer has left: the callback is queued */
+    hg_return_t told_ret;
+    struct hg_info info;
+    void *data;
+    void (*free_data)(void *data);
+};
+
 /* Arguments that travel outside a message. */
 struct hg_overflow {
     struct na_mem_handle *mem;    /* ours: a peer's get or our own is at it */
@@ -22621,6 +22818,8 @@ struct hg_handle {
     uint64_t number;     /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
+    bool one_way;  /* nobody waits for an answer */
+    bool owed;     /* target: ... but to hear that its input was fetched */
     bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
@@ -22640,6 +22839,8 @@ struct hg_handle {
     struct hg_timer timer;
     /* Its message could not be sent after all; NULL: nobody minds. */
     void (*unsent)(struct hg_handle *handle, hg_return_t ret);
+    /* Its message has left, or could not; once. NULL: nobody asks. */
+    void (*left)(struct hg_handle *handle, hg_return_t ret);
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
     struct hg_request_part request;
@@ -22647,6 +22848,7 @@ struct hg_handle {
     struct hg_buf out; /* the response message */
     struct hg_overflow in_large;
     struct hg_overflow out_large;
+    struct hg_call_part call;
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
     unsigned char control[HG_HEADER_MIN];
@@ -22654,6 +22856,12 @@ struct hg_handle {
 
 struct hg_context {
     struct hg_class *hg_class;
+    /* Of the callback model: threads progress and trigger as they like, and the
+     * application counts its references of handles. */
+    bool callbacks;
+    uint8_t id;
+    void *data;
+    void (*free_data)(void *data);
     struct na_context *na_context;
     struct na_queue *queue; /* of na_context: the one queue */
     struct hg_transfer_home transfers;
@@ -22718,11 +22926,23 @@ HG_PRIVATE bool hg_handle_unref_locked(
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle);
 HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep);
 
+/* Fill in what the application may ask of a handle of the callback model, and
+ * show it to whoever asked to see them; what that returns. And fill in again
+ * what changed. */
+HG_PRIVATE hg_return_t hg_handle_open_call(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle);
+
+/* Forget the last call of an idle handle of ours, but for function and peer. */
+HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
+
 /* Set the peer; takes a reference of the address, which hg_handle_leave_addr
  * gives back (NULL: nothing). Our own stays for as long as its class does. */
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr);
 HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr);
+/* Set another one; the one before, for hg_handle_leave_addr. */
+HG_PRIVATE struct na_addr *hg_handle_swap_addr(
+    struct hg_handle *handle, struct na_addr *addr);
 
 /* Release the pool. Every handle is back. */
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
@@ -22904,6 +23124,13 @@ static void hg_handle_clear_large(struct hg_overflow *large)
     memset(large, 0, sizeof(*large));
 }
 
+static void hg_handle_clear_call(struct hg_call_part *call)
+{
+    if (call->data != NULL && call->free_data != NULL)
+        call->free_data(call->data);
+    memset(call, 0, sizeof(*call));
+}
+
 static void hg_handle_delete(struct hg_handle *handle)
 {
     hg_buf_fini(&handle->in);
@@ -22920,6 +23147,8 @@ static void hg_handle_clear(struct hg_handle *handle)
         hg_handle_clear_large(&handle->in_large);
         hg_handle_clear_large(&handle->out_large);
     }
+    if (HG_UNLIKELY(handle->call.used))
+        hg_handle_clear_call(&handle->call);
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     memset(&handle->target, 0,
@@ -23031,6 +23260,50 @@ HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
     return true;
 }
 
+HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle)
+{
+    struct hg_call_part *call = &handle->call;
+
+    call->used = true;
+    call->info.hg_class = handle->context->hg_class;
+    call->info.context = handle->context;
+    call->info.addr = handle->addr;
+    call->info.id = handle->rpc.id;
+    call->info.context_id = call->target_context;
+}
+
+HG_PRIVATE hg_return_t hg_handle_open_call(struct hg_handle *handle)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+
+    if (handle->target)
+        handle->call.target_context =
+            atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
+    hg_handle_set_info(handle);
+    return hg_class->handle_made != NULL
+        ? hg_class->handle_made(handle, hg_class->handle_made_arg)
+        : HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
+{
+    static const struct hg_args none = {NULL, 0, 0, false};
+
+    assert(handle->state == HG_HANDLE_IDLE && !handle->target);
+    if (handle->large) {
+        hg_handle_clear_large(&handle->in_large);
+        hg_handle_clear_large(&handle->out_large);
+    }
+    handle->large = false;
+    handle->canceled = false;
+    handle->held_id = 0;
+    handle->ret = HG_SUCCESS;
+    handle->in_args = none;
+    handle->out_args = none;
+    handle->unsent = NULL;
+    handle->left = NULL;
+}
+
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr)
 {
@@ -23038,6 +23311,19 @@ HG_PRIVATE void hg_handle_set_addr(
     if (!addr->self)
         na_addr_ref(addr);
     handle->addr = addr;
+}
+
+HG_PRIVATE struct na_addr *hg_handle_swap_addr(
+    struct hg_handle *handle, struct na_addr *addr)
+{
+    struct na_addr *before;
+
+    hg_lock(&handle->context->lock); /* who looks for calls to a dead peer */
+    before = handle->addr;
+    handle->addr = NULL;
+    hg_handle_set_addr(handle, addr);
+    hg_unlock(&handle->context->lock);
+    return before;
 }
 
 HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr)
@@ -23142,6 +23428,17 @@ static void hg_handle_end_sending(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
+/* Tell who asks that a message has left, or could not. */
+static void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
+{
+    void (*left)(struct hg_handle * handle, hg_return_t ret) = handle->left;
+
+    if (HG_LIKELY(left == NULL))
+        return;
+    handle->left = NULL;
+    left(handle, ret);
+}
+
 /* A send that could not leave at once has left, or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
@@ -23149,6 +23446,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 
     if (info->ret != NA_SUCCESS && handle->unsent != NULL)
         handle->unsent(handle, info->ret);
+    hg_handle_tell_left(handle, info->ret);
     hg_handle_discount(handle);
     hg_handle_end_sending(handle);
     return NA_SUCCESS;
@@ -23202,8 +23500,12 @@ HG_PRIVATE hg_return_t hg_handle_send(
         atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
-    if (handle->addr->self)
-        return context->arrived(context, handle->addr, 0, data, size);
+    if (handle->addr->self) {
+        ret = context->arrived(context, handle->addr, 0, data, size);
+        if (ret == HG_SUCCESS)
+            hg_handle_tell_left(handle, ret);
+        return ret;
+    }
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (ret == HG_AGAIN)
         return hg_handle_send_later(handle, &msg);
@@ -23211,6 +23513,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
         hg_handle_discount(handle);
     else
         hg_handle_count_stuck(handle);
+    if (ret == HG_SUCCESS)
+        hg_handle_tell_left(handle, ret);
     return ret;
 }
 
@@ -23328,7 +23632,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
         HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
     proc.layer = handle->context->hg_class->layer;
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
-    if (ret == HG_SUCCESS && proc_cb != NULL)
+    if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
     if (ret == HG_SUCCESS)
@@ -23864,10 +24168,24 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
-/* Encode and send. `callback` runs once, from the queue's DONE lane, and has
- * the caller's reference of the handle from then on; until then the caller
- * keeps it, and so does the callback until this returned. On an error the
- * callback never runs, and the handle is of no more use. */
+/* What is registered under an id. HG_NOENTRY (logged). */
+HG_PRIVATE hg_return_t hg_forward_find(
+    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
+
+/* The same in two steps, for handles that are used again: one with no number,
+ * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number, once
+ * for each call: HG_BUSY if it has one; HG_AGAIN, HG_NOMEM (logged). */
+HG_PRIVATE struct hg_handle *hg_forward_new(
+    struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
+HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
+
+/* The call is over, or did not begin: the handle is idle, without a number. */
+HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
+
+/* Encode and send. `callback` runs once, from the queue's DONE lane, and has the
+ * caller's reference of the handle from then on; until then the caller keeps
+ * it, and so does the callback until this returned. On an error the callback
+ * never runs, and the handle is of no more use. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 
@@ -23901,20 +24219,28 @@ HG_PRIVATE void hg_forward_end_all(
 /* #include "hg/overflow.h" */
 /* #include "na/addr.h" */
 
-/* A handle with a place in the table, which numbers the call. Nobody can end it
- * yet. The lock is held, but for moments. */
-static hg_return_t hg_forward_reserve(struct hg_context *context,
-    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
+/* A handle of the context's origins. The lock is held, but for moments. */
+static struct hg_handle *hg_forward_make(
+    struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {
     struct hg_handle *handle = hg_handle_get(context, false);
-    hg_return_t ret;
 
     if (handle == NULL)
-        return HG_NOMEM;
+        return NULL;
     handle->rpc = *rpc;
-    hg_handle_set_addr(handle, addr);
+    if (addr != NULL)
+        hg_handle_set_addr(handle, addr);
     hg_list_push(&context->origins, &handle->link);
-    *handle_p = handle;
+    return handle;
+}
+
+/* Give it a place in the table, which numbers the call. Nobody can end it yet.
+ * The lock is held. */
+static hg_return_t hg_forward_enter(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
     if (context->in_flight >= context->hg_class->options.max_in_flight)
         return HG_AGAIN;
     if (handle->number == 0) {
@@ -23929,29 +24255,85 @@ static hg_return_t hg_forward_reserve(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
+/* Log why a call could not begin. */
+static hg_return_t hg_forward_refuse(
+    const struct hg_context *context, hg_return_t ret)
 {
-    struct hg_handle *handle = NULL;
-    struct hg_rpc rpc;
-    hg_return_t ret;
-
-    ret = hg_registry_find(&context->hg_class->registry, id, &rpc);
-    if (ret != HG_SUCCESS) {
-        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
-        return ret;
-    }
-    hg_lock(&context->lock);
-    ret = hg_forward_reserve(context, addr, &rpc, &handle);
-    hg_unlock(&context->lock);
     if (ret == HG_AGAIN)
         hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
             context->hg_class->options.max_in_flight);
-    if (ret != HG_SUCCESS && handle != NULL)
-        hg_handle_unref(handle);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_forward_find(
+    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p)
+{
+    hg_return_t ret = hg_registry_find(&context->hg_class->registry, id, rpc_p);
+
+    if (ret != HG_SUCCESS)
+        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
+    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
+{
+    struct hg_handle *handle;
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_forward_find(context, id, &rpc);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_lock(&context->lock);
+    handle = hg_forward_make(context, addr, &rpc);
+    ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
+    hg_unlock(&context->lock);
     if (ret == HG_SUCCESS)
         *handle_p = handle;
-    return ret;
+    else if (handle != NULL)
+        hg_handle_unref(handle);
+    return hg_forward_refuse(context, ret);
+}
+
+HG_PRIVATE struct hg_handle *hg_forward_new(
+    struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
+{
+    struct hg_handle *handle;
+
+    hg_lock(&context->lock);
+    handle = hg_forward_make(context, addr, rpc);
+    hg_unlock(&context->lock);
+    return handle;
+}
+
+HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = HG_BUSY;
+
+    hg_lock(&context->lock);
+    if (handle->state == HG_HANDLE_IDLE && handle->number == 0)
+        ret = hg_forward_enter(handle);
+    hg_unlock(&context->lock);
+    return hg_forward_refuse(context, ret);
+}
+
+HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(handle->state == HG_HANDLE_ENDED || handle->in_flight);
+    if (handle->in_flight) { /* it was never sent */
+        handle->in_flight = false;
+        context->in_flight--;
+        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
+    }
+    if (handle->number != 0)
+        (void) hg_slots_remove(&context->sequences, handle->number);
+    handle->number = 0;
+    atomic_store(&handle->state, HG_HANDLE_IDLE);
+    hg_unlock(&context->lock);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -23990,6 +24372,20 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 
 /* ---- Starting ---- */
 
+/* A call that is not answered ends when it has left. */
+static void hg_forward_left(struct hg_handle *handle, hg_return_t ret)
+{
+    bool taken;
+
+    if (ret != HG_SUCCESS)
+        return; /* hg_forward_unsent tells */
+    hg_lock(&handle->context->lock);
+    taken = hg_forward_take(handle);
+    hg_unlock(&handle->context->lock);
+    if (taken)
+        hg_forward_finish(handle, HG_SUCCESS);
+}
+
 /* Encode the arguments and write the header, or offer what is too large. */
 static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     const void **message_p, size_t *size_p)
@@ -24002,6 +24398,8 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     if (ret != HG_SUCCESS)
         return ret;
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
+    if (handle->one_way)
+        header.flags = HG_HEADER_ONE_WAY;
     header.trace_id = hg_class->trace_base + handle->sequence;
     header.args_crc = handle->in_args.crc;
     if (!handle->addr->self &&
@@ -24009,6 +24407,8 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
             hg_class->na_class->max_unexpected_size)
         return hg_overflow_offer(handle, &handle->in_large, &handle->in,
             &header, &handle->in_args, 0, message_p, size_p);
+    if (handle->one_way) /* else it ends when the arguments were fetched */
+        handle->left = hg_forward_left;
     header.payload_size = handle->in_args.size;
     hg_header_encode(&header, handle->in.data);
     *message_p = handle->in.data;
@@ -24521,6 +24921,13 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
 
+/* Answer with an output, as HG_Respond: `left` is called once the answer has
+ * left, or could not, with a reference of the handle that it gives back; it finds
+ * `callback` and `arg` in handle->call. On an error it is not called. */
+HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
+    void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
+    hg_cb_t callback, void *arg);
+
 /* See HG_Handler_start_response. */
 HG_PRIVATE hg_return_t hg_serve_respond_raw(
     struct hg_handle *handle, const void *extra, size_t extra_size);
@@ -24531,6 +24938,10 @@ HG_PRIVATE hg_return_t hg_serve_output_buf(
 
 /* The application is done with the handle; HG_INVALID_ARG: it was before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
+
+/* Give a reference back. If it is the last one of a call that arrived and was
+ * not answered, it ends with HG_CANCELED. */
+HG_PRIVATE void hg_serve_unref(struct hg_handle *handle);
 
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
@@ -24575,6 +24986,38 @@ static bool hg_serve_is_answered(struct hg_handle *handle)
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
+/* Send a code in place of an output, if anybody waits for one. */
+static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
+{
+    struct hg_header header;
+
+    if (handle->one_way && !handle->owed)
+        return;
+    handle->owed = false;
+    hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
+    header.code = hg_handle_result(code);
+    if (handle->refused)
+        header.flags = HG_HEADER_REFUSED;
+    if (code != HG_SUCCESS)
+        hg_handle_count(&handle->context->hg_class->errors_sent);
+    hg_handle_send_control(handle, &header);
+}
+
+/* Run the handler. In the callback model the application's reference is one
+ * like the others, which it gives back itself. */
+static hg_return_t hg_serve_execute(struct hg_handle *handle)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (handle->context->callbacks) {
+        (void) hg_handle_take_back(handle, true);
+        ret = hg_handle_open_call(handle);
+        if (ret != HG_SUCCESS) /* nobody has seen it */
+            hg_handle_unref(handle);
+    }
+    return ret == HG_SUCCESS ? handle->rpc.callback(handle) : ret;
+}
+
 /* Entry of the CALL lane: run the handler. */
 static void hg_serve_run(struct na_completion *done)
 {
@@ -24586,7 +25029,7 @@ static void hg_serve_run(struct na_completion *done)
         hg_handle_unref(handle);
         return;
     }
-    ret = handle->rpc.callback(handle);
+    ret = hg_serve_execute(handle);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
             "the handler of \"%s\" returns %d (%s), which is no result",
@@ -24599,9 +25042,10 @@ static void hg_serve_run(struct na_completion *done)
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
         (void) hg_serve_respond(handle, ret, NULL);
-        (void) hg_serve_free(handle);
+        if (!handle->context->callbacks)
+            (void) hg_serve_free(handle);
     }
-    hg_handle_unref(handle);
+    hg_serve_unref(handle);
 }
 
 /* Step from the internal lane: answer without executing. */
@@ -24629,6 +25073,8 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 
     assert(handle->state == HG_HANDLE_FETCHING);
     atomic_store(&handle->state, HG_HANDLE_QUEUED);
+    if (handle->one_way && ret == HG_SUCCESS)
+        hg_serve_send_code(handle, HG_SUCCESS);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
         return;
@@ -24697,6 +25143,8 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         return HG_SUCCESS;
     }
     handle->target = true;
+    handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
+    handle->owed = handle->one_way && (header->flags & HG_HEADER_LARGE) != 0;
     handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
     atomic_store_explicit(
@@ -24777,7 +25225,7 @@ static hg_return_t hg_serve_take(struct hg_handle *handle)
             hg_handle_function(handle));
         return HG_EXIST;
     }
-    if (handle->addr->self) /* nothing is sent */
+    if (handle->addr->self || handle->one_way) /* nothing is sent */
         hg_handle_discount(handle);
     return HG_SUCCESS;
 }
@@ -24811,26 +25259,34 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     return ret;
 }
 
-static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
-{
-    struct hg_header header;
-
-    hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
-    header.code = hg_handle_result(code);
-    if (handle->refused)
-        header.flags = HG_HEADER_REFUSED;
-    hg_handle_count(&handle->context->hg_class->errors_sent);
-    hg_handle_send_control(handle, &header);
-}
-
 /* Encoding the output ended with `ret`: send it, and what cannot be encoded or
  * sent becomes a code. */
 static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret == HG_SUCCESS)
         ret = hg_serve_send_output(handle);
+    if (ret != HG_SUCCESS)
+        handle->left = NULL; /* who answers hears of it by the code */
     if (ret != HG_SUCCESS && !na_addr_is_dead(handle->addr))
         hg_serve_send_code(handle, ret);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
+    void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
+    hg_cb_t callback, void *arg)
+{
+    hg_return_t ret = hg_serve_take(handle);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->call.callback = callback;
+    handle->call.arg = arg;
+    handle->left = left;
+    hg_handle_ref(handle);
+    ret = hg_serve_finish(handle, hg_handle_encode(handle, data));
+    if (ret != HG_SUCCESS)
+        hg_handle_unref(handle);
     return ret;
 }
 
@@ -24841,7 +25297,7 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (code == HG_SUCCESS)
+    if (code == HG_SUCCESS && !handle->one_way)
         return hg_serve_finish(handle, hg_handle_encode(handle, data));
     hg_serve_send_code(handle, code);
     return HG_SUCCESS;
@@ -24889,7 +25345,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
         return HG_MSGSIZE;
     }
     ret = hg_serve_take(handle);
-    if (ret != HG_SUCCESS)
+    if (ret != HG_SUCCESS || handle->one_way)
         return ret;
     ret = hg_buf_reserve(
         &handle->out, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
@@ -24937,6 +25393,22 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     if (rest)
         hg_serve_free_rest(handle);
     return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_serve_unref(struct hg_handle *handle)
+{
+    uint32_t refs = atomic_load_explicit(&handle->refs, memory_order_acquire);
+
+    while (refs > 1) {
+        if (atomic_compare_exchange_weak_explicit(&handle->refs, &refs,
+                refs - 1, memory_order_acq_rel, memory_order_acquire))
+            return;
+    }
+    if (handle->target && atomic_load(&handle->state) == HG_HANDLE_ARRIVED)
+        (void) hg_serve_respond(handle, HG_CANCELED, NULL);
+    if (handle->target)
+        hg_overflow_end(handle, &handle->in_large);
+    hg_handle_unref(handle);
 }
 
 /* The first handle that the application has; with a reference. */
@@ -25006,9 +25478,16 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
 
 /* #include "hg/handle.h" */
 
-/* A context of a class; it makes NA contexts of its own. HG_NOMEM (logged). */
+/* A context of a class; it makes NA contexts of its own. With `id` not negative
+ * it is one of the callback model, of that id. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_context_create(
-    struct hg_class *hg_class, struct hg_context **context_p);
+    struct hg_class *hg_class, int id, struct hg_context **context_p);
+
+/* Take no more calls. */
+HG_PRIVATE void hg_context_refuse(struct hg_context *context);
+
+/* Whether no handle, send or transfer of it is anywhere. */
+HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context);
 
 /* Cancel and answer what is left, let accepted sends leave for at most
  * drain_ms, take back what did not for as long again, free everything. What
@@ -25018,7 +25497,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
 /* Progress until one of `lanes` of the context's queue has an entry
  * (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0 tests) or a signal comes
- * (HG_INTR). One thread at a time. */
+ * (HG_INTR). One thread at a time, but in the callback model. */
 HG_PRIVATE hg_return_t hg_context_progress(
     struct hg_context *context, unsigned lanes, uint64_t deadline);
 
@@ -25213,7 +25692,8 @@ HG_PRIVATE hg_return_t hg_context_progress(
         if (hg_context_is_separate(context))
             ret = hg_context_progress_both(context, lanes, until);
         else
-            ret = na_progress_alone(context->na_context, lanes, until);
+            ret = (context->callbacks ? na_progress : na_progress_alone)(
+                context->na_context, lanes, until);
         if (ret != HG_TIMEOUT || until == deadline)
             return ret;
     }
@@ -25264,7 +25744,7 @@ static void hg_context_close_na(struct hg_context *context, bool quiet)
 }
 
 HG_PRIVATE hg_return_t hg_context_create(
-    struct hg_class *hg_class, struct hg_context **context_p)
+    struct hg_class *hg_class, int id, struct hg_context **context_p)
 {
     struct hg_context *context =
         (struct hg_context *) hg_mem_calloc(1, sizeof(*context));
@@ -25285,6 +25765,8 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
     context->hg_class = hg_class;
+    context->callbacks = id >= 0;
+    context->id = (uint8_t) (id >= 0 ? id : 0);
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
     ret = hg_handle_fill_pool(context);
@@ -25310,8 +25792,7 @@ free_context:
     return ret;
 }
 
-/* Whether handles or transfers are still somewhere. */
-static bool hg_context_is_quiet(struct hg_context *context)
+HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
 {
     bool quiet;
 
@@ -25347,6 +25828,13 @@ static void hg_context_delete(struct hg_context *context)
     hg_mem_free(context);
 }
 
+HG_PRIVATE void hg_context_refuse(struct hg_context *context)
+{
+    hg_lock(&context->lock);
+    context->closing = true;
+    hg_unlock(&context->lock);
+}
+
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
@@ -25359,9 +25847,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             "%u calls were never answered: a handler answers, "
             "frees its handle or fails",
             unanswered);
-    hg_lock(&context->lock);
-    context->closing = true;
-    hg_unlock(&context->lock);
+    hg_context_refuse(context);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
@@ -25394,6 +25880,1124 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         hg_context_delete(context);
     else
         hg_class->haunted = true;
+}
+
+/* ==== gen/hg/call.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/call.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * call: handles of the callback model.
+ *
+ * An operation holds a reference of its handle from its start until its
+ * callback has run. A call of ours is over, and its handle idle, before the
+ * callback sees it: so the callback may forward it again. The callback of an
+ * answer is queued when the answer has left.
+ *
+ *     HG_Forward    a number, a reference; hg_forward_start
+ *       ...         whatever ends it queues it once (forward)
+ *     hg_call_ended gives the number back, runs the callback, then the
+ *                   reference goes
+ *
+ *     HG_Respond    a reference; hg_serve_respond
+ *       ...         the message leaves, at once or later (handle)
+ *     hg_call_left  queues the callback, which ends with the reference
+ *
+ * The last reference of a call that arrived and is not answered answers it.
+ *
+ * Arguments are checked here; what happens is forward's and serve's. Nothing
+ * above includes this room: it has no header.
+ *
+ * Locking: none of its own. Who forwards, resets or answers a handle has it for
+ * itself, as forward's and serve's states see to; the other members of `call`
+ * are the application's to keep others away from.
+ */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "hg/forward.h" */
+/* #include "hg/overflow.h" */
+/* #include "hg/serve.h" */
+/* #include "na/addr.h" */
+
+/* Log what is wrong: HG_INVALID_ARG. */
+static hg_return_t hg_call_refuse(const char *function, const char *what)
+{
+    hg_log_error("rpc", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+/* Whether the application may pass the handle: not NULL, and at the side that
+ * the function is for. */
+static hg_return_t hg_call_check(
+    const struct hg_handle *handle, bool target, const char *function)
+{
+    if (handle == NULL)
+        return hg_call_refuse(function, "the handle is NULL");
+    if (handle->target != target)
+        return hg_call_refuse(function,
+            target ? "the handle is of a call of ours"
+                   : "the handle is of a call that arrived");
+    return HG_SUCCESS;
+}
+
+/* ---- Life ---- */
+
+/* What is registered under `id`; nothing under 0. */
+static hg_return_t hg_call_find(
+    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p)
+{
+    if (id != 0)
+        return hg_forward_find(context, id, rpc_p);
+    memset(rpc_p, 0, sizeof(*rpc_p));
+    return HG_SUCCESS;
+}
+
+static hg_return_t hg_call_check_addr(struct hg_context *context,
+    const struct na_addr *addr, const char *function)
+{
+    return addr == NULL
+        ? HG_SUCCESS
+        : na_addr_check(context->hg_class->na_class, addr, function);
+}
+
+hg_return_t HG_Create(
+    hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
+{
+    struct hg_handle *handle;
+    struct hg_rpc rpc;
+    hg_return_t ret;
+
+    if (context == NULL || handle_p == NULL)
+        return hg_call_refuse("HG_Create", "an argument is NULL");
+    ret = hg_call_check_addr(context, addr, "HG_Create");
+    if (ret == HG_SUCCESS)
+        ret = hg_call_find(context, id, &rpc);
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle = hg_forward_new(context, addr, &rpc);
+    if (handle == NULL)
+        return HG_NOMEM;
+    ret = hg_handle_open_call(handle);
+    if (ret == HG_SUCCESS)
+        *handle_p = handle;
+    else
+        hg_handle_unref(handle);
+    return ret;
+}
+
+hg_return_t HG_Destroy(hg_handle_t handle)
+{
+    if (handle != NULL)
+        hg_serve_unref(handle);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
+{
+    struct hg_context *context;
+    struct na_addr *before = NULL;
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_call_check(handle, false, "HG_Reset");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    context = handle->context;
+    ret = hg_call_check_addr(context, addr, "HG_Reset");
+    if (ret == HG_SUCCESS && id != 0)
+        ret = hg_forward_find(context, id, &rpc);
+    if (ret == HG_SUCCESS)
+        ret = hg_forward_number(handle); /* nobody else uses it now */
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_handle_renew(handle);
+    if (addr != NULL)
+        before = hg_handle_swap_addr(handle, addr);
+    if (id != 0)
+        handle->rpc = rpc;
+    handle->call.target_context = 0;
+    hg_handle_set_info(handle);
+    hg_forward_forget(handle);
+    hg_handle_leave_addr(before);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Ref_incr(hg_handle_t handle)
+{
+    if (handle == NULL)
+        return hg_call_refuse("HG_Ref_incr", "the handle is NULL");
+    hg_handle_ref(handle);
+    return HG_SUCCESS;
+}
+
+int32_t HG_Ref_get(hg_handle_t handle)
+{
+    return handle != NULL ? (int32_t) atomic_load(&handle->refs) : -1;
+}
+
+const struct hg_info *HG_Get_info(hg_handle_t handle)
+{
+    return handle != NULL ? &handle->call.info : NULL;
+}
+
+hg_return_t HG_Set_data(
+    hg_handle_t handle, void *data, void (*free_callback)(void *))
+{
+    if (handle == NULL)
+        return hg_call_refuse("HG_Set_data", "the handle is NULL");
+    handle->call.used = true;
+    handle->call.data = data;
+    handle->call.free_data = free_callback;
+    return HG_SUCCESS;
+}
+
+void *HG_Get_data(hg_handle_t handle)
+{
+    return handle != NULL ? handle->call.data : NULL;
+}
+
+hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
+{
+    hg_return_t ret = hg_call_check(handle, false, "HG_Set_target_id");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->call.target_context = id;
+    handle->call.info.context_id = id;
+    return HG_SUCCESS;
+}
+
+/* ---- Arguments ---- */
+
+/* Decode with the side's proc; a reference for who frees what that made. */
+static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
+    bool there, void *data, const char *function)
+{
+    hg_return_t ret;
+
+    if (data == NULL)
+        return hg_call_refuse(function, "the struct is NULL");
+    if (proc == NULL || !there) {
+        hg_log_error("rpc", "%s: \"%s\" %s", function,
+            hg_handle_function(handle),
+            proc == NULL ? "has no such proc" : "was not answered");
+        return HG_FAULT;
+    }
+    ret = hg_handle_decode(handle, data);
+    if (ret == HG_SUCCESS)
+        hg_handle_ref(handle);
+    return ret;
+}
+
+static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
+    void *data, const char *function)
+{
+    hg_return_t ret;
+
+    if (data == NULL)
+        return hg_call_refuse(function, "the struct is NULL");
+    if (proc == NULL) {
+        hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
+            hg_handle_function(handle));
+        return HG_FAULT;
+    }
+    ret = hg_handle_release(proc, data);
+    hg_serve_unref(handle);
+    return ret;
+}
+
+hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
+{
+    hg_return_t ret = hg_call_check(handle, true, "HG_Get_input");
+
+    return ret == HG_SUCCESS ? hg_call_decode(handle, handle->rpc.in_proc, true,
+                                   in_struct, "HG_Get_input")
+                             : ret;
+}
+
+hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
+{
+    hg_return_t ret = hg_call_check(handle, true, "HG_Free_input");
+
+    return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.in_proc,
+                                   in_struct, "HG_Free_input")
+                             : ret;
+}
+
+hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
+{
+    hg_return_t ret = hg_call_check(handle, false, "HG_Get_output");
+
+    return ret == HG_SUCCESS
+        ? hg_call_decode(handle, handle->rpc.out_proc, handle->call.answered,
+              out_struct, "HG_Get_output")
+        : ret;
+}
+
+hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
+{
+    hg_return_t ret = hg_call_check(handle, false, "HG_Free_output");
+
+    return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.out_proc,
+                                   out_struct, "HG_Free_output")
+                             : ret;
+}
+
+hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
+{
+    return handle != NULL ? handle->in_args.size : 0;
+}
+
+hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
+{
+    return handle != NULL ? handle->out_args.size : 0;
+}
+
+/* Where the message of one direction is, or is to be: `mine` is its sender. */
+static hg_return_t hg_call_get_buf(struct hg_buf *buf,
+    const struct hg_args *args, bool mine, size_t eager, void **buf_p,
+    hg_size_t *size_p)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (mine)
+        ret = hg_buf_reserve(buf, HG_HEADER_MIN + eager, HG_HEADER_MIN + eager);
+    if (ret != HG_SUCCESS)
+        return ret;
+    *buf_p = mine ? (void *) (buf->data + HG_HEADER_MIN)
+                  : (void *) (uintptr_t) args->data;
+    if (size_p != NULL)
+        *size_p = mine ? eager : args->size;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Get_input_buf(
+    hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
+{
+    if (handle == NULL || in_buf_p == NULL)
+        return hg_call_refuse("HG_Get_input_buf", "an argument is NULL");
+    return hg_call_get_buf(&handle->in, &handle->in_args, !handle->target,
+        hg_class_input_eager(handle->context->hg_class), in_buf_p,
+        in_buf_size_p);
+}
+
+hg_return_t HG_Get_output_buf(
+    hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
+{
+    if (handle == NULL || out_buf_p == NULL)
+        return hg_call_refuse("HG_Get_output_buf", "an argument is NULL");
+    return hg_call_get_buf(&handle->out, &handle->out_args, handle->target,
+        hg_class_output_eager(handle->context->hg_class), out_buf_p,
+        out_buf_size_p);
+}
+
+static hg_return_t hg_call_get_extra(
+    const struct hg_overflow *large, void **buf_p, hg_size_t *size_p)
+{
+    *buf_p = large->data;
+    if (size_p != NULL)
+        *size_p = large->data != NULL ? large->size : 0;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Get_input_extra_buf(
+    hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
+{
+    if (handle == NULL || in_buf_p == NULL)
+        return hg_call_refuse("HG_Get_input_extra_buf", "an argument is NULL");
+    return hg_call_get_extra(&handle->in_large, in_buf_p, in_buf_size_p);
+}
+
+hg_return_t HG_Get_output_extra_buf(
+    hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
+{
+    if (handle == NULL || out_buf_p == NULL)
+        return hg_call_refuse("HG_Get_output_extra_buf", "an argument is NULL");
+    return hg_call_get_extra(&handle->out_large, out_buf_p, out_buf_size_p);
+}
+
+hg_return_t HG_Release_input_buf(hg_handle_t handle)
+{
+    hg_return_t ret = hg_call_check(handle, true, "HG_Release_input_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->in_args.data = NULL;
+    handle->in_args.size = 0;
+    hg_buf_fini(&handle->in);
+    return HG_SUCCESS;
+}
+
+/* ---- Calls ---- */
+
+/* From the queue, by forward: the call is over. */
+static void hg_call_ended(struct hg_handle *handle, void *arg)
+{
+    struct hg_call_part *call = &handle->call;
+    struct hg_cb_info info;
+    hg_cb_t callback = call->callback;
+
+    (void) arg;
+    memset(&info, 0, sizeof(info));
+    info.arg = call->arg;
+    info.type = HG_CB_FORWARD;
+    info.ret = handle->ret;
+    info.info.forward.handle = handle;
+    call->answered = handle->ret == HG_SUCCESS && !handle->one_way;
+    hg_forward_forget(handle);
+    if (callback != NULL)
+        (void) callback(&info);
+    hg_serve_unref(handle);
+}
+
+/* The handle is numbered: what this call is. */
+static void hg_call_prepare(
+    struct hg_handle *handle, const struct hg_rpc *rpc, hg_cb_t cb, void *arg)
+{
+    struct hg_call_part *call = &handle->call;
+
+    hg_handle_renew(handle);
+    handle->rpc = *rpc;
+    handle->one_way =
+        atomic_load_explicit(&rpc->more->one_way, memory_order_relaxed);
+    atomic_store_explicit(
+        &handle->peer_context, call->target_context, memory_order_relaxed);
+    call->answered = false;
+    call->callback = cb;
+    call->arg = arg;
+}
+
+hg_return_t HG_Forward2(
+    hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
+{
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_call_check(handle, false, "HG_Forward");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (handle->addr == NULL || handle->rpc.id == 0)
+        return hg_call_refuse(
+            "HG_Forward", "the handle has no address, or no function");
+    ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
+    if (ret == HG_SUCCESS)
+        ret = hg_forward_number(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_call_prepare(handle, &rpc, callback, arg);
+    hg_handle_ref(handle);
+    ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    hg_forward_forget(handle);
+    hg_handle_unref(handle);
+    return ret;
+}
+
+static void hg_call_told(struct na_completion *told)
+{
+    struct hg_handle *handle =
+        HG_CONTAINER_OF(told, struct hg_handle, call.told);
+    struct hg_call_part *call = &handle->call;
+    struct hg_cb_info info;
+
+    memset(&info, 0, sizeof(info));
+    info.arg = call->arg;
+    info.type = HG_CB_RESPOND;
+    info.ret = call->told_ret;
+    info.info.respond.handle = handle;
+    if (call->callback != NULL)
+        (void) call->callback(&info);
+    hg_serve_unref(handle);
+}
+
+/* The answer has left, or could not. */
+static void hg_call_left(struct hg_handle *handle, hg_return_t ret)
+{
+    handle->call.told_ret = ret;
+    handle->call.told.run = hg_call_told;
+    na_queue_push(handle->context->queue, NA_LANE_DONE, &handle->call.told);
+}
+
+hg_return_t HG_Respond(
+    hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct)
+{
+    hg_return_t ret = hg_call_check(handle, true, "HG_Respond");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (handle->one_way) {
+        hg_log_error("rpc", "HG_Respond: the caller of \"%s\" does not wait",
+            hg_handle_function(handle));
+        return HG_OPNOTSUPPORT;
+    }
+    return hg_serve_respond_told(
+        handle, out_struct, hg_call_left, callback, arg);
+}
+
+hg_return_t HG_Cancel(hg_handle_t handle)
+{
+    if (handle == NULL)
+        return hg_call_refuse("HG_Cancel", "the handle is NULL");
+    if (!handle->target)
+        (void) hg_forward_cancel(handle);
+    return HG_SUCCESS;
+}
+
+/* ==== gen/hg/endpoint.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/endpoint.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint: classes and contexts of the callback model, and their progress.
+ *
+ * A class of this model owns what it stands on: an NA class, unless it was given
+ * one, and a bulk layer. Its contexts are the engine's, with the difference that
+ * threads progress and trigger them as they like: NA's role lets one thread at a
+ * time move data, and the queue gives each entry to one.
+ *
+ *     HG_Progress   hg_context_progress: until the queue has an entry
+ *     HG_Trigger    na_context_trigger: runs entries of the queue
+ *
+ * Nothing above includes this room: it has no header.
+ *
+ * Locking: a class's lock guards its list of contexts and its data; that of
+ * all classes guards the list of those, which is for the counters.
+ */
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "hg/context.h" */
+/* #include "hg/forward.h" */
+/* #include "na/context.h" */
+/* #include "na/live.h" */
+/* #include "na/progress.h" */
+
+/* A release of Mercury's, as HG_VERSION gives it under version 2. */
+#define HG_ENDPOINT_VERSION(major, minor) \
+    ((unsigned) (major) << 16 | (unsigned) (minor))
+
+/* How long HG_Context_destroy lets handles come home. */
+#define HG_ENDPOINT_DRAIN_MS 5000
+
+struct hg_endpoint {
+    struct hg_class pub; /* first */
+    struct na_link link; /* of all classes */
+    pthread_mutex_t lock;
+    unsigned contexts;
+    bool own_na; /* it closes the NA class */
+    bool stats;  /* tell the counters at the end */
+    void *data;
+    void (*free_data)(void *data);
+};
+
+static pthread_mutex_t hg_endpoint_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct na_link hg_endpoints = {&hg_endpoints, &hg_endpoints};
+
+static hg_return_t hg_endpoint_refuse(const char *function, const char *what)
+{
+    hg_log_error("cls", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+static struct hg_endpoint *hg_endpoint_of(const hg_class_t *hg_class)
+{
+    return HG_CONTAINER_OF(hg_class, struct hg_endpoint, pub);
+}
+
+/* ---- Opening and closing ---- */
+
+/* The options of the network layer, as NA has them. */
+static void hg_endpoint_set_na_info(
+    struct na_init_info *info, const struct na_init_info_4_0 *from)
+{
+    static const struct na_init_info defaults = NA_INIT_INFO_INITIALIZER;
+
+    *info = defaults;
+    info->ip_subnet = from->ip_subnet;
+    info->auth_key = from->auth_key;
+    info->max_unexpected_size = from->max_unexpected_size;
+    info->max_expected_size = from->max_expected_size;
+    info->progress_mode = from->progress_mode;
+    info->addr_format = from->addr_format;
+    info->thread_mode = from->thread_mode;
+    info->request_mem_device = from->request_mem_device ? NA_TRUE : NA_FALSE;
+}
+
+/* What of the options a program of that version of Mercury has. */
+static void hg_endpoint_read_info(struct hg_init_info *info,
+    const struct hg_init_info *from, unsigned version)
+{
+    size_t size = offsetof(struct hg_init_info, no_multi_recv);
+
+    *info = HG_INIT_INFO_INITIALIZER;
+    if (from == NULL)
+        return;
+    if (version >= HG_ENDPOINT_VERSION(2, 4))
+        size = sizeof(*info);
+    else if (version >= HG_ENDPOINT_VERSION(2, 3))
+        size = offsetof(struct hg_init_info, traffic_class);
+    memcpy(info, from, size);
+}
+
+/* The class itself, on an NA class that is held and a layer. */
+static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
+    struct hg_bulk_layer *layer, const struct hg_init_info *info)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hg_class *hg_class = NULL;
+    struct hg_endpoint *endpoint;
+
+    if (info->request_post_init > 4096)
+        options.max_unanswered = info->request_post_init;
+    if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
+            &hg_class) != HG_SUCCESS)
+        return NULL;
+    endpoint = hg_endpoint_of(hg_class);
+    if (hg_lock_init(&endpoint->lock) != HG_SUCCESS) {
+        hg_class_destroy(hg_class);
+        return NULL;
+    }
+    endpoint->own_na = info->na_class == NULL;
+    endpoint->stats = info->stats != 0;
+    hg_lock(&hg_endpoint_lock);
+    hg_list_push(&hg_endpoints, &endpoint->link);
+    hg_unlock(&hg_endpoint_lock);
+    return endpoint;
+}
+
+static struct hg_endpoint *hg_endpoint_open(
+    const char *string, uint8_t listen, const struct hg_init_info *info)
+{
+    struct na_class *na_class = info->na_class;
+    struct hg_bulk_layer *layer = NULL;
+    struct hg_endpoint *endpoint;
+    struct na_init_info na_info;
+
+    hg_endpoint_set_na_info(&na_info, &info->na_init_info);
+    if (na_class == NULL)
+        na_class = NA_Initialize_opt(
+            string, listen != 0 ? NA_TRUE : NA_FALSE, &na_info);
+    if (na_class == NULL)
+        return NULL;
+    if (!na_live_hold(na_class)) {
+        hg_log_error("cls", "HG_Init: the NA class is not open");
+        return NULL;
+    }
+    if (hg_bulk_layer_create(na_class, &layer) != HG_SUCCESS)
+        goto let_go;
+    endpoint = hg_endpoint_make(na_class, layer, info);
+    if (endpoint == NULL)
+        goto destroy_layer;
+    return endpoint;
+
+destroy_layer:
+    hg_bulk_layer_destroy(layer);
+let_go:
+    na_live_let_go(na_class);
+    if (info->na_class == NULL)
+        (void) NA_Finalize(na_class);
+    return NULL;
+}
+
+static hg_class_t *hg_endpoint_init(const char *string, uint8_t listen,
+    unsigned version, const struct hg_init_info *from)
+{
+    struct hg_endpoint *endpoint;
+    struct hg_init_info info;
+
+    hg_endpoint_read_info(&info, from, version);
+    if (string == NULL && info.na_class == NULL) {
+        (void) hg_endpoint_refuse("HG_Init", "the address string is NULL");
+        return NULL;
+    }
+    endpoint = hg_endpoint_open(string, listen, &info);
+    return endpoint != NULL ? &endpoint->pub : NULL;
+}
+
+hg_class_t *HG_Init2(const char *na_info_string, uint8_t na_listen)
+{
+    return hg_endpoint_init(na_info_string, na_listen, 0, NULL);
+}
+
+hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
+    const struct hg_init_info *hg_init_info)
+{
+    return hg_endpoint_init(na_info_string, na_listen, 0, hg_init_info);
+}
+
+hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
+    unsigned int version, const struct hg_init_info *hg_init_info)
+{
+    unsigned int newest =
+        HG_ENDPOINT_VERSION(HG_MERCURY_MAJOR, HG_MERCURY_MINOR);
+
+    if (hg_init_info != NULL && (version == 0 || version > newest)) {
+        (void) hg_endpoint_refuse(
+            "HG_Init_opt2", "options of an unknown version");
+        return NULL;
+    }
+    return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
+}
+
+/* Why a class cannot end yet; NULL. */
+static const char *hg_endpoint_is_used(struct hg_endpoint *endpoint)
+{
+    struct hg_bulk_layer *layer = endpoint->pub.layer;
+    bool contexts;
+    bool bulks;
+
+    hg_lock(&endpoint->lock);
+    contexts = endpoint->contexts > 0;
+    hg_unlock(&endpoint->lock);
+    hg_lock(&layer->lock);
+    bulks = !hg_list_is_empty(&layer->handles);
+    hg_unlock(&layer->lock);
+    if (contexts)
+        return "a context is left";
+    return bulks ? "a bulk handle is left" : NULL;
+}
+
+hg_return_t HG_Finalize2(hg_class_t *hg_class)
+{
+    struct hg_bulk_layer *layer;
+    struct hg_endpoint *endpoint;
+    struct na_class *na_class;
+    bool own_na;
+    const char *why;
+
+    if (hg_class == NULL)
+        return HG_SUCCESS;
+    endpoint = hg_endpoint_of(hg_class);
+    why = hg_endpoint_is_used(endpoint);
+    if (why != NULL) {
+        hg_log_error("cls", "HG_Finalize: %s", why);
+        return HG_BUSY;
+    }
+    if (endpoint->stats)
+        HG_Diag_dump_counters();
+    hg_lock(&hg_endpoint_lock);
+    hg_list_remove(&endpoint->link);
+    hg_unlock(&hg_endpoint_lock);
+    if (endpoint->data != NULL && endpoint->free_data != NULL)
+        endpoint->free_data(endpoint->data);
+    layer = hg_class->layer;
+    na_class = hg_class->na_class;
+    own_na = endpoint->own_na;
+    pthread_mutex_destroy(&endpoint->lock);
+    hg_class_destroy(hg_class);
+    hg_bulk_layer_destroy(layer);
+    na_live_let_go(na_class);
+    return own_na ? NA_Finalize(na_class) : HG_SUCCESS;
+}
+
+/* ---- What is known of a class ---- */
+
+const char *HG_Class_get_name(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? NA_Get_class_name(hg_class->na_class) : NULL;
+}
+
+const char *HG_Class_get_protocol(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? NA_Get_class_protocol(hg_class->na_class) : NULL;
+}
+
+bool HG_Class_is_listening(const hg_class_t *hg_class)
+{
+    return hg_class != NULL && hg_class->na_class->listen != NA_FALSE;
+}
+
+hg_size_t HG_Class_get_input_eager_size(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class_input_eager(hg_class) : 0;
+}
+
+hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class_output_eager(hg_class) : 0;
+}
+
+hg_return_t HG_Class_set_data(
+    hg_class_t *hg_class, void *data, void (*free_callback)(void *))
+{
+    if (hg_class == NULL)
+        return hg_endpoint_refuse("HG_Class_set_data", "the class is NULL");
+    hg_endpoint_of(hg_class)->data = data;
+    hg_endpoint_of(hg_class)->free_data = free_callback;
+    return HG_SUCCESS;
+}
+
+void *HG_Class_get_data(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_endpoint_of(hg_class)->data : NULL;
+}
+
+hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
+    hg_return_t (*callback)(hg_handle_t, void *), void *arg)
+{
+    if (hg_class == NULL)
+        return hg_endpoint_refuse(
+            "HG_Class_set_handle_create_callback", "the class is NULL");
+    hg_class->handle_made = callback;
+    hg_class->handle_made_arg = arg;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Class_get_counters(
+    const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
+{
+    const struct hg_bulk_layer *layer;
+
+    if (hg_class == NULL || diag_counters == NULL)
+        return hg_endpoint_refuse(
+            "HG_Class_get_counters", "an argument is NULL");
+    layer = hg_class->layer;
+    memset(diag_counters, 0, sizeof(*diag_counters));
+    diag_counters->rpc_req_sent_count = atomic_load(&hg_class->requests_sent);
+    diag_counters->rpc_req_recv_count =
+        atomic_load(&hg_class->requests_received);
+    diag_counters->rpc_resp_sent_count = atomic_load(&hg_class->responses_sent);
+    diag_counters->rpc_resp_recv_count =
+        atomic_load(&hg_class->responses_received);
+    diag_counters->rpc_req_extra_count = atomic_load(&hg_class->inputs_fetched);
+    diag_counters->rpc_resp_extra_count =
+        atomic_load(&hg_class->outputs_fetched);
+    diag_counters->bulk_count = atomic_load(&layer->transfers_done);
+    return HG_SUCCESS;
+}
+
+void HG_Diag_dump_counters(void)
+{
+    struct na_link *link;
+
+    hg_lock(&hg_endpoint_lock);
+    for (link = hg_endpoints.next; link != &hg_endpoints; link = link->next) {
+        const struct hg_endpoint *endpoint =
+            HG_CONTAINER_OF(link, struct hg_endpoint, link);
+        struct hg_diag_counters counters;
+
+        (void) HG_Class_get_counters(&endpoint->pub, &counters);
+        hg_log_info("cls",
+            "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
+            " sent, %" PRIu64 " received; transfers %" PRIu64,
+            counters.rpc_req_sent_count, counters.rpc_req_recv_count,
+            counters.rpc_resp_sent_count, counters.rpc_resp_recv_count,
+            counters.bulk_count);
+    }
+    hg_unlock(&hg_endpoint_lock);
+}
+
+/* ---- Contexts ---- */
+
+static hg_context_t *hg_endpoint_add_context(
+    hg_class_t *hg_class, uint8_t id, const char *function)
+{
+    struct hg_context *context;
+
+    if (hg_class == NULL) {
+        (void) hg_endpoint_refuse(function, "the class is NULL");
+        return NULL;
+    }
+    if (hg_context_create(hg_class, id, &context) != HG_SUCCESS)
+        return NULL;
+    hg_lock(&hg_endpoint_of(hg_class)->lock);
+    hg_endpoint_of(hg_class)->contexts++;
+    hg_unlock(&hg_endpoint_of(hg_class)->lock);
+    return context;
+}
+
+hg_context_t *HG_Context_create(hg_class_t *hg_class)
+{
+    return hg_endpoint_add_context(hg_class, 0, "HG_Context_create");
+}
+
+hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
+{
+    return hg_endpoint_add_context(hg_class, id, "HG_Context_create_id");
+}
+
+hg_return_t HG_Context_unpost(hg_context_t *context)
+{
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Context_unpost", "the context is NULL");
+    hg_context_refuse(context);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Context_destroy(hg_context_t *context)
+{
+    struct hg_endpoint *endpoint;
+    void (*free_data)(void *data);
+    uint64_t deadline;
+    void *data;
+
+    if (context == NULL)
+        return HG_SUCCESS;
+    endpoint = hg_endpoint_of(context->hg_class);
+    deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);
+    hg_context_refuse(context);
+    hg_forward_end_all(context, NULL, HG_CANCELED);
+    while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+        (void) hg_context_progress(
+            context, NA_LANES_ALL, hg_clock_after_ms(10));
+        (void) na_context_run(
+            context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+    }
+    if (!hg_context_is_quiet(context)) {
+        hg_log_error("ctx", "HG_Context_destroy: %" PRIu32 " handles are left",
+            context->live);
+        return HG_BUSY;
+    }
+    data = context->data;
+    free_data = context->free_data;
+    hg_context_destroy(context);
+    if (data != NULL && free_data != NULL)
+        free_data(data);
+    hg_lock(&endpoint->lock);
+    endpoint->contexts--;
+    hg_unlock(&endpoint->lock);
+    return HG_SUCCESS;
+}
+
+hg_class_t *HG_Context_get_class(const hg_context_t *context)
+{
+    return context != NULL ? context->hg_class : NULL;
+}
+
+uint8_t HG_Context_get_id(const hg_context_t *context)
+{
+    return context != NULL ? context->id : 0;
+}
+
+hg_return_t HG_Context_set_data(
+    hg_context_t *context, void *data, void (*free_callback)(void *))
+{
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Context_set_data", "the context is NULL");
+    context->data = data;
+    context->free_data = free_callback;
+    return HG_SUCCESS;
+}
+
+void *HG_Context_get_data(const hg_context_t *context)
+{
+    return context != NULL ? context->data : NULL;
+}
+
+/* ---- Registration ---- */
+
+hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    hg_id_t id;
+
+    if (hg_class == NULL || func_name == NULL) {
+        (void) hg_endpoint_refuse("HG_Register_name", "an argument is NULL");
+        return 0;
+    }
+    id = hg_registry_id(func_name);
+    return hg_registry_put(&hg_class->registry, id, func_name, &rpc) ==
+            HG_SUCCESS
+        ? id
+        : 0;
+}
+
+hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+
+    if (hg_class == NULL || id == 0)
+        return hg_endpoint_refuse("HG_Register", "the class or the id is 0");
+    return hg_registry_put(&hg_class->registry, id, NULL, &rpc);
+}
+
+hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
+{
+    hg_return_t ret;
+
+    if (hg_class == NULL)
+        return hg_endpoint_refuse("HG_Deregister", "the class is NULL");
+    ret = hg_registry_remove(&hg_class->registry, id);
+    if (ret == HG_NOENTRY)
+        hg_log_error(
+            "rpc", "HG_Deregister: id %016" PRIx64 " is not registered", id);
+    return ret;
+}
+
+/* Look an id up; *flag_p (NULL allowed) tells whether it is there. */
+static bool hg_endpoint_find(
+    hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p, struct hg_rpc *rpc_p)
+{
+    bool found = hg_registry_find(&hg_class->registry, id, rpc_p) == HG_SUCCESS;
+
+    if (flag_p != NULL)
+        *flag_p = found ? HG_TRUE : HG_FALSE;
+    return found;
+}
+
+hg_return_t HG_Registered_name(
+    hg_class_t *hg_class, const char *func_name, hg_id_t *id_p, uint8_t *flag_p)
+{
+    struct hg_rpc rpc;
+    hg_id_t id;
+
+    if (hg_class == NULL || func_name == NULL || flag_p == NULL)
+        return hg_endpoint_refuse("HG_Registered_name", "an argument is NULL");
+    id = hg_registry_id(func_name);
+    (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
+    if (id_p != NULL)
+        *id_p = id;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
+{
+    struct hg_rpc rpc;
+
+    if (hg_class == NULL || flag_p == NULL)
+        return hg_endpoint_refuse("HG_Registered", "an argument is NULL");
+    (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
+    uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p)
+{
+    struct hg_rpc rpc;
+
+    if (hg_class == NULL || flag_p == NULL)
+        return hg_endpoint_refuse(
+            "HG_Registered_proc_cb", "an argument is NULL");
+    if (!hg_endpoint_find(hg_class, id, flag_p, &rpc))
+        return HG_SUCCESS;
+    if (in_proc_cb_p != NULL)
+        *in_proc_cb_p = rpc.in_proc;
+    if (out_proc_cb_p != NULL)
+        *out_proc_cb_p = rpc.out_proc;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Register_data(
+    hg_class_t *hg_class, hg_id_t id, void *data, void (*free_callback)(void *))
+{
+    hg_return_t ret;
+
+    if (hg_class == NULL)
+        return hg_endpoint_refuse("HG_Register_data", "the class is NULL");
+    ret = hg_registry_set_data(&hg_class->registry, id, data, free_callback);
+    if (ret != HG_SUCCESS)
+        hg_log_error(
+            "rpc", "HG_Register_data: id %016" PRIx64 " is not registered", id);
+    return ret;
+}
+
+void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
+{
+    return hg_class != NULL ? hg_registry_get_data(&hg_class->registry, id)
+                            : NULL;
+}
+
+hg_return_t HG_Registered_disable_response(
+    hg_class_t *hg_class, hg_id_t id, uint8_t disable)
+{
+    struct hg_rpc rpc;
+
+    if (hg_class == NULL)
+        return hg_endpoint_refuse(
+            "HG_Registered_disable_response", "the class is NULL");
+    if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
+        hg_log_error("rpc",
+            "HG_Registered_disable_response: id %016" PRIx64
+            " is not registered",
+            id);
+        return HG_NOENTRY;
+    }
+    atomic_store(&rpc.more->one_way, disable != 0);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Registered_disabled_response(
+    hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p)
+{
+    struct hg_rpc rpc;
+
+    if (hg_class == NULL || disabled_p == NULL)
+        return hg_endpoint_refuse(
+            "HG_Registered_disabled_response", "an argument is NULL");
+    if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
+        hg_log_error("rpc",
+            "HG_Registered_disabled_response: id %016" PRIx64
+            " is not registered",
+            id);
+        return HG_NOENTRY;
+    }
+    *disabled_p = atomic_load(&rpc.more->one_way) ? HG_TRUE : HG_FALSE;
+    return HG_SUCCESS;
+}
+
+/* ---- Progress ---- */
+
+hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
+{
+    hg_return_t ret;
+
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Progress", "the context is NULL");
+    ret = hg_context_progress(
+        context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    return ret == HG_INTR ? HG_TIMEOUT : ret;
+}
+
+hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
+    unsigned int max_count, unsigned int *actual_count_p)
+{
+    hg_return_t ret;
+
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Trigger", "the context is NULL");
+    ret = NA_Trigger(context->na_context, timeout, max_count, actual_count_p);
+    if (max_count == 0)
+        return HG_SUCCESS;
+    return ret == HG_INTR ? HG_TIMEOUT : ret;
+}
+
+int HG_Event_get_wait_fd(const hg_context_t *context)
+{
+    if (context == NULL)
+        return -1;
+    return NA_Poll_get_fd(context->na_context->na_class, context->na_context);
+}
+
+bool HG_Event_ready(hg_context_t *context)
+{
+    return context != NULL &&
+        !NA_Poll_try_wait(context->na_context->na_class, context->na_context);
+}
+
+hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
+{
+    hg_return_t ret;
+
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Event_progress", "the context is NULL");
+    ret = hg_context_progress(context, NA_LANES_ALL, 0);
+    if (count_p != NULL)
+        *count_p = na_queue_has(context->queue, NA_LANES_ALL) ? 1 : 0;
+    return ret == HG_TIMEOUT || ret == HG_INTR ? HG_SUCCESS : ret;
+}
+
+hg_return_t HG_Event_trigger(
+    hg_context_t *context, unsigned int max_count, unsigned int *actual_count_p)
+{
+    hg_return_t ret;
+
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Event_trigger", "the context is NULL");
+    ret = NA_Trigger(context->na_context, 0, max_count, actual_count_p);
+    return ret == HG_TIMEOUT ? HG_SUCCESS : ret;
 }
 
 /* ==== gen/hg/layer.h ==== */
@@ -27396,11 +29000,11 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
             return ret;
         (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
-    ret = hg_class_create(
-        na_class, hg_init_state.bulk, &hg_init_state.options, &hg_class);
+    ret = hg_class_create(sizeof(*hg_class), na_class, hg_init_state.bulk,
+        &hg_init_state.options, &hg_class);
     if (ret != HG_SUCCESS)
         goto end_bulk;
-    ret = hg_context_create(hg_class, &hg_init_state.context);
+    ret = hg_context_create(hg_class, -1, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;
     if (own_bulk)
@@ -27484,7 +29088,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_context *context = hg_layer_enter("HG_Register");
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
     hg_id_t id = 0;
 
     if (context == NULL)

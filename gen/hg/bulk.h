@@ -35,6 +35,7 @@ struct hg_bulk_layer {
     bool mute; /* it must travel, but there is none: nothing is exposed */
     _Atomic uint64_t bytes_pulled;
     _Atomic uint64_t bytes_pushed;
+    _Atomic uint64_t transfers_done;
 };
 
 #define HG_BULK_WITHDRAWN 0x80000000u

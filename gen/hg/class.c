@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "hg/header.h"
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
@@ -38,12 +39,21 @@ static void hg_class_set_options(
         hg_class_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
-HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
+HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class)
+{
+    return (size_t) hg_class->na_class->max_unexpected_size - HG_HEADER_MIN;
+}
+
+HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class)
+{
+    return (size_t) hg_class->na_class->max_expected_size - HG_HEADER_MIN;
+}
+
+HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p)
 {
-    struct hg_class *hg_class =
-        (struct hg_class *) hg_mem_calloc(1, sizeof(*hg_class));
+    struct hg_class *hg_class = (struct hg_class *) hg_mem_calloc(1, size);
     hg_return_t ret;
 
     if (hg_class == NULL) {

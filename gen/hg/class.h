@@ -21,6 +21,9 @@ struct hg_class {
     struct hg_options options;   /* defaults filled in */
     struct hg_registry registry;
     uint64_t trace_base; /* a sequence and this are a trace id */
+    /* Of the callback model; constant while calls are under way. */
+    hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
+    void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
     /* Counters, by the members of struct hg_counters. The first four are
      * written under the context's lock. */
@@ -37,9 +40,13 @@ struct hg_class {
     _Atomic uint64_t dropped;
 };
 
-/* A class without a context. `layer` outlives it, and so does the NA class.
- * HG_NOMEM (logged). */
-HG_PRIVATE hg_return_t hg_class_create(struct na_class *na_class,
+/* How many bytes of encoded arguments go into a message. */
+HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class);
+HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
+
+/* A class without a context, in front of what makes it `size` bytes, zeroed.
+ * `layer` outlives it, and so does the NA class. HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
 

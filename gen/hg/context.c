@@ -183,7 +183,8 @@ HG_PRIVATE hg_return_t hg_context_progress(
         if (hg_context_is_separate(context))
             ret = hg_context_progress_both(context, lanes, until);
         else
-            ret = na_progress_alone(context->na_context, lanes, until);
+            ret = (context->callbacks ? na_progress : na_progress_alone)(
+                context->na_context, lanes, until);
         if (ret != HG_TIMEOUT || until == deadline)
             return ret;
     }
@@ -234,7 +235,7 @@ static void hg_context_close_na(struct hg_context *context, bool quiet)
 }
 
 HG_PRIVATE hg_return_t hg_context_create(
-    struct hg_class *hg_class, struct hg_context **context_p)
+    struct hg_class *hg_class, int id, struct hg_context **context_p)
 {
     struct hg_context *context =
         (struct hg_context *) hg_mem_calloc(1, sizeof(*context));
@@ -255,6 +256,8 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
     context->hg_class = hg_class;
+    context->callbacks = id >= 0;
+    context->id = (uint8_t) (id >= 0 ? id : 0);
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
     ret = hg_handle_fill_pool(context);
@@ -280,8 +283,7 @@ free_context:
     return ret;
 }
 
-/* Whether handles or transfers are still somewhere. */
-static bool hg_context_is_quiet(struct hg_context *context)
+HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
 {
     bool quiet;
 
@@ -317,6 +319,13 @@ static void hg_context_delete(struct hg_context *context)
     hg_mem_free(context);
 }
 
+HG_PRIVATE void hg_context_refuse(struct hg_context *context)
+{
+    hg_lock(&context->lock);
+    context->closing = true;
+    hg_unlock(&context->lock);
+}
+
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
@@ -329,9 +338,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             "%u calls were never answered: a handler answers, "
             "frees its handle or fails",
             unanswered);
-    hg_lock(&context->lock);
-    context->closing = true;
-    hg_unlock(&context->lock);
+    hg_context_refuse(context);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */

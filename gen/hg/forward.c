@@ -8,20 +8,28 @@
 #include "hg/overflow.h"
 #include "na/addr.h"
 
-/* A handle with a place in the table, which numbers the call. Nobody can end it
- * yet. The lock is held, but for moments. */
-static hg_return_t hg_forward_reserve(struct hg_context *context,
-    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
+/* A handle of the context's origins. The lock is held, but for moments. */
+static struct hg_handle *hg_forward_make(
+    struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {
     struct hg_handle *handle = hg_handle_get(context, false);
-    hg_return_t ret;
 
     if (handle == NULL)
-        return HG_NOMEM;
+        return NULL;
     handle->rpc = *rpc;
-    hg_handle_set_addr(handle, addr);
+    if (addr != NULL)
+        hg_handle_set_addr(handle, addr);
     hg_list_push(&context->origins, &handle->link);
-    *handle_p = handle;
+    return handle;
+}
+
+/* Give it a place in the table, which numbers the call. Nobody can end it yet.
+ * The lock is held. */
+static hg_return_t hg_forward_enter(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret;
+
     if (context->in_flight >= context->hg_class->options.max_in_flight)
         return HG_AGAIN;
     if (handle->number == 0) {
@@ -36,29 +44,85 @@ static hg_return_t hg_forward_reserve(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
+/* Log why a call could not begin. */
+static hg_return_t hg_forward_refuse(
+    const struct hg_context *context, hg_return_t ret)
 {
-    struct hg_handle *handle = NULL;
-    struct hg_rpc rpc;
-    hg_return_t ret;
-
-    ret = hg_registry_find(&context->hg_class->registry, id, &rpc);
-    if (ret != HG_SUCCESS) {
-        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
-        return ret;
-    }
-    hg_lock(&context->lock);
-    ret = hg_forward_reserve(context, addr, &rpc, &handle);
-    hg_unlock(&context->lock);
     if (ret == HG_AGAIN)
         hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
             context->hg_class->options.max_in_flight);
-    if (ret != HG_SUCCESS && handle != NULL)
-        hg_handle_unref(handle);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_forward_find(
+    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p)
+{
+    hg_return_t ret = hg_registry_find(&context->hg_class->registry, id, rpc_p);
+
+    if (ret != HG_SUCCESS)
+        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
+    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
+{
+    struct hg_handle *handle;
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_forward_find(context, id, &rpc);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_lock(&context->lock);
+    handle = hg_forward_make(context, addr, &rpc);
+    ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
+    hg_unlock(&context->lock);
     if (ret == HG_SUCCESS)
         *handle_p = handle;
-    return ret;
+    else if (handle != NULL)
+        hg_handle_unref(handle);
+    return hg_forward_refuse(context, ret);
+}
+
+HG_PRIVATE struct hg_handle *hg_forward_new(
+    struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
+{
+    struct hg_handle *handle;
+
+    hg_lock(&context->lock);
+    handle = hg_forward_make(context, addr, rpc);
+    hg_unlock(&context->lock);
+    return handle;
+}
+
+HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    hg_return_t ret = HG_BUSY;
+
+    hg_lock(&context->lock);
+    if (handle->state == HG_HANDLE_IDLE && handle->number == 0)
+        ret = hg_forward_enter(handle);
+    hg_unlock(&context->lock);
+    return hg_forward_refuse(context, ret);
+}
+
+HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(handle->state == HG_HANDLE_ENDED || handle->in_flight);
+    if (handle->in_flight) { /* it was never sent */
+        handle->in_flight = false;
+        context->in_flight--;
+        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
+    }
+    if (handle->number != 0)
+        (void) hg_slots_remove(&context->sequences, handle->number);
+    handle->number = 0;
+    atomic_store(&handle->state, HG_HANDLE_IDLE);
+    hg_unlock(&context->lock);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -97,6 +161,20 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 
 /* ---- Starting ---- */
 
+/* A call that is not answered ends when it has left. */
+static void hg_forward_left(struct hg_handle *handle, hg_return_t ret)
+{
+    bool taken;
+
+    if (ret != HG_SUCCESS)
+        return; /* hg_forward_unsent tells */
+    hg_lock(&handle->context->lock);
+    taken = hg_forward_take(handle);
+    hg_unlock(&handle->context->lock);
+    if (taken)
+        hg_forward_finish(handle, HG_SUCCESS);
+}
+
 /* Encode the arguments and write the header, or offer what is too large. */
 static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     const void **message_p, size_t *size_p)
@@ -109,6 +187,8 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     if (ret != HG_SUCCESS)
         return ret;
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
+    if (handle->one_way)
+        header.flags = HG_HEADER_ONE_WAY;
     header.trace_id = hg_class->trace_base + handle->sequence;
     header.args_crc = handle->in_args.crc;
     if (!handle->addr->self &&
@@ -116,6 +196,8 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
             hg_class->na_class->max_unexpected_size)
         return hg_overflow_offer(handle, &handle->in_large, &handle->in,
             &header, &handle->in_args, 0, message_p, size_p);
+    if (handle->one_way) /* else it ends when the arguments were fetched */
+        handle->left = hg_forward_left;
     header.payload_size = handle->in_args.size;
     hg_header_encode(&header, handle->in.data);
     *message_p = handle->in.data;

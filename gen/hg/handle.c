@@ -100,6 +100,13 @@ static void hg_handle_clear_large(struct hg_overflow *large)
     memset(large, 0, sizeof(*large));
 }
 
+static void hg_handle_clear_call(struct hg_call_part *call)
+{
+    if (call->data != NULL && call->free_data != NULL)
+        call->free_data(call->data);
+    memset(call, 0, sizeof(*call));
+}
+
 static void hg_handle_delete(struct hg_handle *handle)
 {
     hg_buf_fini(&handle->in);
@@ -116,6 +123,8 @@ static void hg_handle_clear(struct hg_handle *handle)
         hg_handle_clear_large(&handle->in_large);
         hg_handle_clear_large(&handle->out_large);
     }
+    if (HG_UNLIKELY(handle->call.used))
+        hg_handle_clear_call(&handle->call);
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     memset(&handle->target, 0,
@@ -227,6 +236,50 @@ HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
     return true;
 }
 
+HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle)
+{
+    struct hg_call_part *call = &handle->call;
+
+    call->used = true;
+    call->info.hg_class = handle->context->hg_class;
+    call->info.context = handle->context;
+    call->info.addr = handle->addr;
+    call->info.id = handle->rpc.id;
+    call->info.context_id = call->target_context;
+}
+
+HG_PRIVATE hg_return_t hg_handle_open_call(struct hg_handle *handle)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+
+    if (handle->target)
+        handle->call.target_context =
+            atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
+    hg_handle_set_info(handle);
+    return hg_class->handle_made != NULL
+        ? hg_class->handle_made(handle, hg_class->handle_made_arg)
+        : HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
+{
+    static const struct hg_args none = {NULL, 0, 0, false};
+
+    assert(handle->state == HG_HANDLE_IDLE && !handle->target);
+    if (handle->large) {
+        hg_handle_clear_large(&handle->in_large);
+        hg_handle_clear_large(&handle->out_large);
+    }
+    handle->large = false;
+    handle->canceled = false;
+    handle->held_id = 0;
+    handle->ret = HG_SUCCESS;
+    handle->in_args = none;
+    handle->out_args = none;
+    handle->unsent = NULL;
+    handle->left = NULL;
+}
+
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr)
 {
@@ -234,6 +287,19 @@ HG_PRIVATE void hg_handle_set_addr(
     if (!addr->self)
         na_addr_ref(addr);
     handle->addr = addr;
+}
+
+HG_PRIVATE struct na_addr *hg_handle_swap_addr(
+    struct hg_handle *handle, struct na_addr *addr)
+{
+    struct na_addr *before;
+
+    hg_lock(&handle->context->lock); /* who looks for calls to a dead peer */
+    before = handle->addr;
+    handle->addr = NULL;
+    hg_handle_set_addr(handle, addr);
+    hg_unlock(&handle->context->lock);
+    return before;
 }
 
 HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr)
@@ -338,6 +404,17 @@ static void hg_handle_end_sending(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
+/* Tell who asks that a message has left, or could not. */
+static void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
+{
+    void (*left)(struct hg_handle * handle, hg_return_t ret) = handle->left;
+
+    if (HG_LIKELY(left == NULL))
+        return;
+    handle->left = NULL;
+    left(handle, ret);
+}
+
 /* A send that could not leave at once has left, or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
@@ -345,6 +422,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 
     if (info->ret != NA_SUCCESS && handle->unsent != NULL)
         handle->unsent(handle, info->ret);
+    hg_handle_tell_left(handle, info->ret);
     hg_handle_discount(handle);
     hg_handle_end_sending(handle);
     return NA_SUCCESS;
@@ -398,8 +476,12 @@ HG_PRIVATE hg_return_t hg_handle_send(
         atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
-    if (handle->addr->self)
-        return context->arrived(context, handle->addr, 0, data, size);
+    if (handle->addr->self) {
+        ret = context->arrived(context, handle->addr, 0, data, size);
+        if (ret == HG_SUCCESS)
+            hg_handle_tell_left(handle, ret);
+        return ret;
+    }
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (ret == HG_AGAIN)
         return hg_handle_send_later(handle, &msg);
@@ -407,6 +489,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
         hg_handle_discount(handle);
     else
         hg_handle_count_stuck(handle);
+    if (ret == HG_SUCCESS)
+        hg_handle_tell_left(handle, ret);
     return ret;
 }
 
@@ -524,7 +608,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
         HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
     proc.layer = handle->context->hg_class->layer;
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
-    if (ret == HG_SUCCESS && proc_cb != NULL)
+    if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
     if (ret == HG_SUCCESS)

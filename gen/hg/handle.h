@@ -77,6 +77,20 @@ struct hg_request_part {
     void *out_struct;
 };
 
+/* What the room call keeps of a handle of the callback model. */
+struct hg_call_part {
+    bool used;     /* the rest is not all zeros */
+    bool answered; /* origin: the last call brought an output */
+    uint8_t target_context;
+    hg_cb_t callback; /* of the operation under way */
+    void *arg;
+    struct na_completion told; /* the answer has left: the callback is queued */
+    hg_return_t told_ret;
+    struct hg_info info;
+    void *data;
+    void (*free_data)(void *data);
+};
+
 /* Arguments that travel outside a message. */
 struct hg_overflow {
     struct na_mem_handle *mem;    /* ours: a peer's get or our own is at it */
@@ -112,6 +126,8 @@ struct hg_handle {
     uint64_t number;     /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
+    bool one_way;  /* nobody waits for an answer */
+    bool owed;     /* target: ... but to hear that its input was fetched */
     bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
@@ -131,6 +147,8 @@ struct hg_handle {
     struct hg_timer timer;
     /* Its message could not be sent after all; NULL: nobody minds. */
     void (*unsent)(struct hg_handle *handle, hg_return_t ret);
+    /* Its message has left, or could not; once. NULL: nobody asks. */
+    void (*left)(struct hg_handle *handle, hg_return_t ret);
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
     struct hg_request_part request;
@@ -138,6 +156,7 @@ struct hg_handle {
     struct hg_buf out; /* the response message */
     struct hg_overflow in_large;
     struct hg_overflow out_large;
+    struct hg_call_part call;
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
     unsigned char control[HG_HEADER_MIN];
@@ -145,6 +164,12 @@ struct hg_handle {
 
 struct hg_context {
     struct hg_class *hg_class;
+    /* Of the callback model: threads progress and trigger as they like, and the
+     * application counts its references of handles. */
+    bool callbacks;
+    uint8_t id;
+    void *data;
+    void (*free_data)(void *data);
     struct na_context *na_context;
     struct na_queue *queue; /* of na_context: the one queue */
     struct hg_transfer_home transfers;
@@ -209,11 +234,23 @@ HG_PRIVATE bool hg_handle_unref_locked(
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle);
 HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep);
 
+/* Fill in what the application may ask of a handle of the callback model, and
+ * show it to whoever asked to see them; what that returns. And fill in again
+ * what changed. */
+HG_PRIVATE hg_return_t hg_handle_open_call(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle);
+
+/* Forget the last call of an idle handle of ours, but for function and peer. */
+HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
+
 /* Set the peer; takes a reference of the address, which hg_handle_leave_addr
  * gives back (NULL: nothing). Our own stays for as long as its class does. */
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr);
 HG_PRIVATE void hg_handle_leave_addr(struct na_addr *addr);
+/* Set another one; the one before, for hg_handle_leave_addr. */
+HG_PRIVATE struct na_addr *hg_handle_swap_addr(
+    struct hg_handle *handle, struct na_addr *addr);
 
 /* Release the pool. Every handle is back. */
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);

@@ -196,11 +196,11 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
             return ret;
         (void) na_live_hold(na_class); /* one more: the bulk layer's */
     }
-    ret = hg_class_create(
-        na_class, hg_init_state.bulk, &hg_init_state.options, &hg_class);
+    ret = hg_class_create(sizeof(*hg_class), na_class, hg_init_state.bulk,
+        &hg_init_state.options, &hg_class);
     if (ret != HG_SUCCESS)
         goto end_bulk;
-    ret = hg_context_create(hg_class, &hg_init_state.context);
+    ret = hg_context_create(hg_class, -1, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;
     if (own_bulk)
@@ -284,7 +284,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_context *context = hg_layer_enter("HG_Register");
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
     hg_id_t id = 0;
 
     if (context == NULL)

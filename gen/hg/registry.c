@@ -10,6 +10,8 @@
 struct hg_registry_entry {
     struct hg_registry_entry *next; /* of the bucket, older */
     struct hg_rpc rpc;
+    bool gone;  /* forgotten */
+    bool first; /* of its id: `more` is freed with it */
     char name[];
 };
 
@@ -22,6 +24,13 @@ HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry)
     return hg_lock_init(&registry->lock);
 }
 
+/* Call back for an id's data, which is forgotten; without the lock. */
+static void hg_registry_free_data(void *data, void (*free_data)(void *data))
+{
+    if (data != NULL && free_data != NULL)
+        free_data(data);
+}
+
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
 {
     unsigned i;
@@ -32,6 +41,11 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
         while (entry != NULL) {
             struct hg_registry_entry *next = entry->next;
 
+            if (entry->first) {
+                hg_registry_free_data(
+                    entry->rpc.more->data, entry->rpc.more->free_data);
+                hg_mem_free(entry->rpc.more);
+            }
             hg_mem_free(entry);
             entry = next;
         }
@@ -52,8 +66,8 @@ static _Atomic(struct hg_registry_entry *) *hg_registry_bucket(
     return &registry->buckets[id & (HG_REGISTRY_BUCKETS - 1)];
 }
 
-/* The latest entry of an id, or NULL. */
-static const struct hg_registry_entry *hg_registry_get(
+/* The latest entry of an id, forgotten or not; NULL. */
+static const struct hg_registry_entry *hg_registry_last(
     struct hg_registry *registry, hg_id_t id)
 {
     const struct hg_registry_entry *entry = atomic_load_explicit(
@@ -64,53 +78,114 @@ static const struct hg_registry_entry *hg_registry_get(
     return entry;
 }
 
-/* A new entry in front; the lock is held. */
-static hg_id_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
+/* The entry that counts, or NULL. */
+static const struct hg_registry_entry *hg_registry_get(
+    struct hg_registry *registry, hg_id_t id)
+{
+    const struct hg_registry_entry *entry = hg_registry_last(registry, id);
+
+    return entry != NULL && !entry->gone ? entry : NULL;
+}
+
+/* A new entry in front, gone if `rpc` is NULL; the lock is held. HG_NOMEM
+ * (logged). */
+static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     const char *name, const struct hg_rpc *rpc)
 {
     _Atomic(struct hg_registry_entry *) *bucket =
         hg_registry_bucket(registry, id);
-    size_t size = strlen(name) + 1;
+    const struct hg_registry_entry *before = hg_registry_last(registry, id);
+    size_t size = name != NULL ? strlen(name) + 1 : 0;
+    struct hg_registry_more *more = NULL;
     struct hg_registry_entry *entry =
-        (struct hg_registry_entry *) hg_mem_alloc(sizeof(*entry) + size);
+        (struct hg_registry_entry *) hg_mem_calloc(1, sizeof(*entry) + size);
 
-    if (entry == NULL) {
-        hg_log_error("rpc", "no memory to register '%s'", name);
-        return 0;
+    if (before != NULL)
+        more = before->rpc.more;
+    else
+        more = (struct hg_registry_more *) hg_mem_calloc(1, sizeof(*more));
+    if (entry == NULL || more == NULL) {
+        hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
+            name != NULL ? name : "", id);
+        hg_mem_free(entry);
+        if (before == NULL)
+            hg_mem_free(more);
+        return HG_NOMEM;
     }
-    entry->rpc = *rpc;
+    if (rpc != NULL)
+        entry->rpc = *rpc;
+    entry->gone = rpc == NULL;
+    entry->first = before == NULL;
     entry->rpc.id = id;
-    entry->rpc.name = entry->name;
-    memcpy(entry->name, name, size);
+    entry->rpc.more = more;
+    entry->rpc.name = name != NULL ? entry->name : NULL;
+    if (name != NULL)
+        memcpy(entry->name, name, size);
     entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
     atomic_store_explicit(bucket, entry, memory_order_release);
-    return id;
+    return HG_SUCCESS;
+}
+
+/* Whether `name` may stand for an id that is registered already. The lock is
+ * held. HG_EXIST (logged). */
+static hg_return_t hg_registry_check_name(
+    const struct hg_registry_entry *before, const char *name)
+{
+    if (before == NULL || before->rpc.name == NULL || name == NULL ||
+        strcmp(before->rpc.name, name) == 0)
+        return HG_SUCCESS;
+    hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
+        before->rpc.name);
+    return HG_EXIST;
+}
+
+static bool hg_registry_is_same(
+    const struct hg_rpc *before, const struct hg_rpc *now, const char *name)
+{
+    return now->in_proc == before->in_proc &&
+        now->out_proc == before->out_proc &&
+        now->callback == before->callback &&
+        (name == NULL) == (before->name == NULL);
+}
+
+/* The lock is held. */
+static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
+    const char *name, const struct hg_rpc *rpc, bool keep_callback)
+{
+    const struct hg_registry_entry *before = hg_registry_get(registry, id);
+    hg_return_t ret = hg_registry_check_name(before, name);
+    struct hg_rpc now = *rpc;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (before != NULL && now.callback == NULL && keep_callback)
+        now.callback = before->rpc.callback;
+    if (before != NULL && hg_registry_is_same(&before->rpc, &now, name))
+        return HG_SUCCESS;
+    return hg_registry_insert(registry, id, name, &now);
 }
 
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc)
 {
-    const struct hg_registry_entry *before;
-    struct hg_rpc now = *rpc;
     hg_id_t id = hg_registry_id(name);
+    hg_return_t ret;
 
     hg_lock(&registry->lock);
-    before = hg_registry_get(registry, id);
-    if (before != NULL && now.callback == NULL)
-        now.callback = before->rpc.callback;
-    if (before == NULL) {
-        id = hg_registry_insert(registry, id, name, &now);
-    } else if (strcmp(before->name, name) != 0) {
-        hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
-            before->name);
-        id = 0;
-    } else if (now.in_proc != before->rpc.in_proc ||
-        now.out_proc != before->rpc.out_proc ||
-        now.callback != before->rpc.callback) {
-        id = hg_registry_insert(registry, id, name, &now);
-    }
+    ret = hg_registry_set(registry, id, name, rpc, true);
     hg_unlock(&registry->lock);
-    return id;
+    return ret == HG_SUCCESS ? id : 0;
+}
+
+HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
+    const char *name, const struct hg_rpc *rpc)
+{
+    hg_return_t ret;
+
+    hg_lock(&registry->lock);
+    ret = hg_registry_set(registry, id, name, rpc, false);
+    hg_unlock(&registry->lock);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_registry_find(
@@ -122,4 +197,67 @@ HG_PRIVATE hg_return_t hg_registry_find(
         return HG_NOENTRY;
     *rpc_p = entry->rpc;
     return HG_SUCCESS;
+}
+
+/* ---- What an id has besides ---- */
+
+/* Exchange an id's data; the lock is held. */
+static void hg_registry_swap_data(
+    struct hg_registry_more *more, void **data, void (**free_data)(void *data))
+{
+    void *data_before = more->data;
+    void (*free_before)(void *data) = more->free_data;
+
+    more->data = *data;
+    more->free_data = *free_data;
+    *data = data_before;
+    *free_data = free_before;
+}
+
+HG_PRIVATE hg_return_t hg_registry_remove(
+    struct hg_registry *registry, hg_id_t id)
+{
+    void (*free_data)(void *data) = NULL;
+    hg_return_t ret = HG_NOENTRY;
+    void *data = NULL;
+
+    hg_lock(&registry->lock);
+    if (hg_registry_get(registry, id) != NULL)
+        ret = hg_registry_insert(registry, id, NULL, NULL);
+    if (ret == HG_SUCCESS) {
+        struct hg_registry_more *more =
+            hg_registry_last(registry, id)->rpc.more;
+
+        hg_registry_swap_data(more, &data, &free_data);
+        atomic_store(&more->one_way, false);
+    }
+    hg_unlock(&registry->lock);
+    hg_registry_free_data(data, free_data);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
+    hg_id_t id, void *data, void (*free_data)(void *data))
+{
+    const struct hg_registry_entry *entry;
+
+    hg_lock(&registry->lock);
+    entry = hg_registry_get(registry, id);
+    if (entry != NULL)
+        hg_registry_swap_data(entry->rpc.more, &data, &free_data);
+    hg_unlock(&registry->lock);
+    return entry != NULL ? HG_SUCCESS : HG_NOENTRY;
+}
+
+HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
+{
+    const struct hg_registry_entry *entry;
+    void *data = NULL;
+
+    hg_lock(&registry->lock);
+    entry = hg_registry_get(registry, id);
+    if (entry != NULL)
+        data = entry->rpc.more->data;
+    hg_unlock(&registry->lock);
+    return data;
 }

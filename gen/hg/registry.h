@@ -6,7 +6,10 @@
  * the same one whatever the order of registration. Two names with one id are
  * an error of the second registration, and the names are kept to notice.
  * Entries live as long as the registry and never change: who registers a name
- * again puts a new one in front of the old one.
+ * again, or forgets it, puts a new one in front of the old one. What an id has
+ * besides (data, whether its calls are answered) is shared by its entries.
+ *
+ * The callback model registers under numbers, too; such an entry has no name.
  *
  * Locking: a mutex for who registers. Calls read without: an entry is complete
  * before it can be found, and stays where it is.
@@ -23,7 +26,15 @@ struct hg_rpc {
     hg_proc_cb_t in_proc;
     hg_proc_cb_t out_proc;
     hg_rpc_cb_t callback; /* NULL: this process does not execute it */
-    const char *name;     /* the registry's; NULL: not registered */
+    const char *name;     /* the registry's; NULL: none, or not registered */
+    struct hg_registry_more *more; /* the registry's */
+};
+
+/* Of an id, as long as the registry. */
+struct hg_registry_more {
+    void *data; /* the registry's lock */
+    void (*free_data)(void *data);
+    _Atomic bool one_way; /* its calls are not answered */
 };
 
 struct hg_registry_entry;
@@ -42,12 +53,27 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry);
 HG_PRIVATE hg_id_t hg_registry_id(const char *name);
 
 /* Register or replace; the id, or 0 (logged). A NULL callback leaves one that
- * is there. */
+ * is there. `more` of *rpc is not looked at. */
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc);
 
 /* Copy an entry out. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
+
+/* Register or replace all, under an id of the application's; `name` may be
+ * NULL. HG_NOMEM (logged); HG_EXIST (logged): another name has the id. */
+HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
+    const char *name, const struct hg_rpc *rpc);
+
+/* Forget an id and free its data. HG_NOENTRY; HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_registry_remove(
+    struct hg_registry *registry, hg_id_t id);
+
+/* Data of an id, which is freed when it is forgotten, and with the registry.
+ * HG_NOENTRY. */
+HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
+    hg_id_t id, void *data, void (*free_data)(void *data));
+HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id);
 
 #endif

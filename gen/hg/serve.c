@@ -29,6 +29,38 @@ static bool hg_serve_is_answered(struct hg_handle *handle)
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
+/* Send a code in place of an output, if anybody waits for one. */
+static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
+{
+    struct hg_header header;
+
+    if (handle->one_way && !handle->owed)
+        return;
+    handle->owed = false;
+    hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
+    header.code = hg_handle_result(code);
+    if (handle->refused)
+        header.flags = HG_HEADER_REFUSED;
+    if (code != HG_SUCCESS)
+        hg_handle_count(&handle->context->hg_class->errors_sent);
+    hg_handle_send_control(handle, &header);
+}
+
+/* Run the handler. In the callback model the application's reference is one
+ * like the others, which it gives back itself. */
+static hg_return_t hg_serve_execute(struct hg_handle *handle)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (handle->context->callbacks) {
+        (void) hg_handle_take_back(handle, true);
+        ret = hg_handle_open_call(handle);
+        if (ret != HG_SUCCESS) /* nobody has seen it */
+            hg_handle_unref(handle);
+    }
+    return ret == HG_SUCCESS ? handle->rpc.callback(handle) : ret;
+}
+
 /* Entry of the CALL lane: run the handler. */
 static void hg_serve_run(struct na_completion *done)
 {
@@ -40,7 +72,7 @@ static void hg_serve_run(struct na_completion *done)
         hg_handle_unref(handle);
         return;
     }
-    ret = handle->rpc.callback(handle);
+    ret = hg_serve_execute(handle);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
             "the handler of \"%s\" returns %d (%s), which is no result",
@@ -53,9 +85,10 @@ static void hg_serve_run(struct na_completion *done)
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
         (void) hg_serve_respond(handle, ret, NULL);
-        (void) hg_serve_free(handle);
+        if (!handle->context->callbacks)
+            (void) hg_serve_free(handle);
     }
-    hg_handle_unref(handle);
+    hg_serve_unref(handle);
 }
 
 /* Step from the internal lane: answer without executing. */
@@ -83,6 +116,8 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 
     assert(handle->state == HG_HANDLE_FETCHING);
     atomic_store(&handle->state, HG_HANDLE_QUEUED);
+    if (handle->one_way && ret == HG_SUCCESS)
+        hg_serve_send_code(handle, HG_SUCCESS);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
         return;
@@ -151,6 +186,8 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         return HG_SUCCESS;
     }
     handle->target = true;
+    handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
+    handle->owed = handle->one_way && (header->flags & HG_HEADER_LARGE) != 0;
     handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
     atomic_store_explicit(
@@ -231,7 +268,7 @@ static hg_return_t hg_serve_take(struct hg_handle *handle)
             hg_handle_function(handle));
         return HG_EXIST;
     }
-    if (handle->addr->self) /* nothing is sent */
+    if (handle->addr->self || handle->one_way) /* nothing is sent */
         hg_handle_discount(handle);
     return HG_SUCCESS;
 }
@@ -265,26 +302,34 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     return ret;
 }
 
-static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
-{
-    struct hg_header header;
-
-    hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
-    header.code = hg_handle_result(code);
-    if (handle->refused)
-        header.flags = HG_HEADER_REFUSED;
-    hg_handle_count(&handle->context->hg_class->errors_sent);
-    hg_handle_send_control(handle, &header);
-}
-
 /* Encoding the output ended with `ret`: send it, and what cannot be encoded or
  * sent becomes a code. */
 static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret == HG_SUCCESS)
         ret = hg_serve_send_output(handle);
+    if (ret != HG_SUCCESS)
+        handle->left = NULL; /* who answers hears of it by the code */
     if (ret != HG_SUCCESS && !na_addr_is_dead(handle->addr))
         hg_serve_send_code(handle, ret);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
+    void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
+    hg_cb_t callback, void *arg)
+{
+    hg_return_t ret = hg_serve_take(handle);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->call.callback = callback;
+    handle->call.arg = arg;
+    handle->left = left;
+    hg_handle_ref(handle);
+    ret = hg_serve_finish(handle, hg_handle_encode(handle, data));
+    if (ret != HG_SUCCESS)
+        hg_handle_unref(handle);
     return ret;
 }
 
@@ -295,7 +340,7 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (code == HG_SUCCESS)
+    if (code == HG_SUCCESS && !handle->one_way)
         return hg_serve_finish(handle, hg_handle_encode(handle, data));
     hg_serve_send_code(handle, code);
     return HG_SUCCESS;
@@ -343,7 +388,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
         return HG_MSGSIZE;
     }
     ret = hg_serve_take(handle);
-    if (ret != HG_SUCCESS)
+    if (ret != HG_SUCCESS || handle->one_way)
         return ret;
     ret = hg_buf_reserve(
         &handle->out, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
@@ -391,6 +436,22 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     if (rest)
         hg_serve_free_rest(handle);
     return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_serve_unref(struct hg_handle *handle)
+{
+    uint32_t refs = atomic_load_explicit(&handle->refs, memory_order_acquire);
+
+    while (refs > 1) {
+        if (atomic_compare_exchange_weak_explicit(&handle->refs, &refs,
+                refs - 1, memory_order_acq_rel, memory_order_acquire))
+            return;
+    }
+    if (handle->target && atomic_load(&handle->state) == HG_HANDLE_ARRIVED)
+        (void) hg_serve_respond(handle, HG_CANCELED, NULL);
+    if (handle->target)
+        hg_overflow_end(handle, &handle->in_large);
+    hg_handle_unref(handle);
 }
 
 /* The first handle that the application has; with a reference. */

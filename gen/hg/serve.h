@@ -36,6 +36,13 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
 
+/* Answer with an output, as HG_Respond: `left` is called once the answer has
+ * left, or could not, with a reference of the handle that it gives back; it finds
+ * `callback` and `arg` in handle->call. On an error it is not called. */
+HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
+    void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
+    hg_cb_t callback, void *arg);
+
 /* See HG_Handler_start_response. */
 HG_PRIVATE hg_return_t hg_serve_respond_raw(
     struct hg_handle *handle, const void *extra, size_t extra_size);
@@ -46,6 +53,10 @@ HG_PRIVATE hg_return_t hg_serve_output_buf(
 
 /* The application is done with the handle; HG_INVALID_ARG: it was before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
+
+/* Give a reference back. If it is the last one of a call that arrived and was
+ * not answered, it ends with HG_CANCELED. */
+HG_PRIVATE void hg_serve_unref(struct hg_handle *handle);
 
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);

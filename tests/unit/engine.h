@@ -106,10 +106,10 @@ static inline hg_return_t engine_open_end(struct engine_end *end,
         return HG_NOMEM;
     ret = hg_bulk_layer_create(end->na_class, &end->layer);
     if (ret == HG_SUCCESS)
-        ret =
-            hg_class_create(end->na_class, end->layer, options, &end->hg_class);
+        ret = hg_class_create(sizeof(*end->hg_class), end->na_class, end->layer,
+            options, &end->hg_class);
     if (ret == HG_SUCCESS)
-        ret = hg_context_create(end->hg_class, &end->context);
+        ret = hg_context_create(end->hg_class, -1, &end->context);
     return ret;
 }
 
@@ -161,7 +161,7 @@ static inline hg_return_t engine_open(
 static inline hg_id_t engine_register(
     struct engine *engine, const char *name, hg_rpc_cb_t callback)
 {
-    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL};
+    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL};
 
     if (hg_registry_add(&engine->a.context->hg_class->registry, name, &rpc) ==
         0)

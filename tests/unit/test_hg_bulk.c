@@ -650,7 +650,7 @@ static hg_return_t bulk_serve(hg_handle_t handle)
 HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
 {
     enum { COUNT = 65536, PIECE = 16 };
-    struct hg_rpc rpc = {0, hg_proc_hg_bulk_t, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, hg_proc_hg_bulk_t, NULL, NULL, NULL, NULL};
     size_t *sizes = (size_t *) calloc(COUNT, sizeof(*sizes));
     void **ptrs = (void **) calloc(COUNT, sizeof(*ptrs));
     unsigned char *memory = (unsigned char *) malloc(COUNT * PIECE);
@@ -725,9 +725,9 @@ static void bulk_open_separate(struct bulk_separate *side, const char *rpc,
     side->bulk_class = NA_Initialize(bulk, bulk_listens);
     HG_CHECK(side->rpc_class != NULL && side->bulk_class != NULL);
     HG_CHECK_OK(hg_bulk_layer_create(side->bulk_class, &side->layer));
-    HG_CHECK_OK(hg_class_create(
-        side->rpc_class, side->layer, &options, &side->hg_class));
-    HG_CHECK_OK(hg_context_create(side->hg_class, &side->context));
+    HG_CHECK_OK(hg_class_create(sizeof(*side->hg_class), side->rpc_class,
+        side->layer, &options, &side->hg_class));
+    HG_CHECK_OK(hg_context_create(side->hg_class, -1, &side->context));
     HG_CHECK(side->context->transfers.context->na_class == side->bulk_class);
 }
 

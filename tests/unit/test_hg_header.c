@@ -318,10 +318,10 @@ static hg_return_t header_callback(hg_handle_t handle)
 
 HG_TEST(registry_replaces_but_never_unserves)
 {
-    struct hg_rpc served = {0, header_proc, NULL, header_callback, NULL};
-    struct hg_rpc called = {0, NULL, header_proc, NULL, NULL};
+    struct hg_rpc served = {0, header_proc, NULL, header_callback, NULL, NULL};
+    struct hg_rpc called = {0, NULL, header_proc, NULL, NULL, NULL};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL};
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL};
     hg_id_t id;
 
     HG_CHECK_OK(hg_registry_init(&registry));
@@ -343,9 +343,9 @@ HG_TEST(registry_refuses_a_collision)
 {
     static const char first[] = "aaaaaaaaaaaaaaaaaa";
     static const char second[] = "injdfejggfnbaiklaa";
-    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL};
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL};
     hg_id_t id;
 
     HG_CHECK_OK(hg_registry_init(&registry));
@@ -362,9 +362,9 @@ HG_TEST(registry_refuses_a_collision)
 
 HG_TEST(registry_holds_many_names)
 {
-    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL};
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL};
     char name[32];
     unsigned i;
 

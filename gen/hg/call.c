@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * call: handles of the callback model.
+ *
+ * An operation holds a reference of its handle from its start until its
+ * callback has run. A call of ours is over, and its handle idle, before the
+ * callback sees it: so the callback may forward it again. The callback of an
+ * answer is queued when the answer has left.
+ *
+ *     HG_Forward    a number, a reference; hg_forward_start
+ *       ...         whatever ends it queues it once (forward)
+ *     hg_call_ended gives the number back, runs the callback, then the
+ *                   reference goes
+ *
+ *     HG_Respond    a reference; hg_serve_respond
+ *       ...         the message leaves, at once or later (handle)
+ *     hg_call_left  queues the callback, which ends with the reference
+ *
+ * The last reference of a call that arrived and is not answered answers it.
+ *
+ * Arguments are checked here; what happens is forward's and serve's. Nothing
+ * above includes this room: it has no header.
+ *
+ * Locking: none of its own. Who forwards, resets or answers a handle has it for
+ * itself, as forward's and serve's states see to; the other members of `call`
+ * are the application's to keep others away from.
+ */
+#include "base/lock.h"
+#include "base/log.h"
+#include "hg/forward.h"
+#include "hg/overflow.h"
+#include "hg/serve.h"
+#include "na/addr.h"
+
+/* Log what is wrong: HG_INVALID_ARG. */
+static hg_return_t hg_call_refuse(const char *function, const char *what)
+{
+    hg_log_error("rpc", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+/* Whether the application may pass the handle: not NULL, and at the side that
+ * the function is for. */
+static hg_return_t hg_call_check(
+    const struct hg_handle *handle, bool target, const char *function)
+{
+    if (handle == NULL)
+        return hg_call_refuse(function, "the handle is NULL");
+    if (handle->target != target)
+        return hg_call_refuse(function,
+            target ? "the handle is of a call of ours"
+                   : "the handle is of a call that arrived");
+    return HG_SUCCESS;
+}
+
+/* ---- Life ---- */
+
+/* What is registered under `id`; nothing under 0. */
+static hg_return_t hg_call_find(
+    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p)
+{
+    if (id != 0)
+        return hg_forward_find(context, id, rpc_p);
+    memset(rpc_p, 0, sizeof(*rpc_p));
+    return HG_SUCCESS;
+}
+
+static hg_return_t hg_call_check_addr(struct hg_context *context,
+    const struct na_addr *addr, const char *function)
+{
+    return addr == NULL
+        ? HG_SUCCESS
+        : na_addr_check(context->hg_class->na_class, addr, function);
+}
+
+hg_return_t HG_Create(
+    hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
+{
+    struct hg_handle *handle;
+    struct hg_rpc rpc;
+    hg_return_t ret;
+
+    if (context == NULL || handle_p == NULL)
+        return hg_call_refuse("HG_Create", "an argument is NULL");
+    ret = hg_call_check_addr(context, addr, "HG_Create");
+    if (ret == HG_SUCCESS)
+        ret = hg_call_find(context, id, &rpc);
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle = hg_forward_new(context, addr, &rpc);
+    if (handle == NULL)
+        return HG_NOMEM;
+    ret = hg_handle_open_call(handle);
+    if (ret == HG_SUCCESS)
+        *handle_p = handle;
+    else
+        hg_handle_unref(handle);
+    return ret;
+}
+
+hg_return_t HG_Destroy(hg_handle_t handle)
+{
+    if (handle != NULL)
+        hg_serve_unref(handle);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
+{
+    struct hg_context *context;
+    struct na_addr *before = NULL;
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_call_check(handle, false, "HG_Reset");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    context = handle->context;
+    ret = hg_call_check_addr(context, addr, "HG_Reset");
+    if (ret == HG_SUCCESS && id != 0)
+        ret = hg_forward_find(context, id, &rpc);
+    if (ret == HG_SUCCESS)
+        ret = hg_forward_number(handle); /* nobody else uses it now */
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_handle_renew(handle);
+    if (addr != NULL)
+        before = hg_handle_swap_addr(handle, addr);
+    if (id != 0)
+        handle->rpc = rpc;
+    handle->call.target_context = 0;
+    hg_handle_set_info(handle);
+    hg_forward_forget(handle);
+    hg_handle_leave_addr(before);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Ref_incr(hg_handle_t handle)
+{
+    if (handle == NULL)
+        return hg_call_refuse("HG_Ref_incr", "the handle is NULL");
+    hg_handle_ref(handle);
+    return HG_SUCCESS;
+}
+
+int32_t HG_Ref_get(hg_handle_t handle)
+{
+    return handle != NULL ? (int32_t) atomic_load(&handle->refs) : -1;
+}
+
+const struct hg_info *HG_Get_info(hg_handle_t handle)
+{
+    return handle != NULL ? &handle->call.info : NULL;
+}
+
+hg_return_t HG_Set_data(
+    hg_handle_t handle, void *data, void (*free_callback)(void *))
+{
+    if (handle == NULL)
+        return hg_call_refuse("HG_Set_data", "the handle is NULL");
+    handle->call.used = true;
+    handle->call.data = data;
+    handle->call.free_data = free_callback;
+    return HG_SUCCESS;
+}
+
+void *HG_Get_data(hg_handle_t handle)
+{
+    return handle != NULL ? handle->call.data : NULL;
+}
+
+hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
+{
+    hg_return_t ret = hg_call_check(handle, false, "HG_Set_target_id");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->call.target_context = id;
+    handle->call.info.context_id = id;
+    return HG_SUCCESS;
+}
+
+/* ---- Arguments ---- */
+
+/* Decode with the side's proc; a reference for who frees what that made. */
+static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
+    bool there, void *data, const char *function)
+{
+    hg_return_t ret;
+
+    if (data == NULL)
+        return hg_call_refuse(function, "the struct is NULL");
+    if (proc == NULL || !there) {
+        hg_log_error("rpc", "%s: \"%s\" %s", function,
+            hg_handle_function(handle),
+            proc == NULL ? "has no such proc" : "was not answered");
+        return HG_FAULT;
+    }
+    ret = hg_handle_decode(handle, data);
+    if (ret == HG_SUCCESS)
+        hg_handle_ref(handle);
+    return ret;
+}
+
+static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
+    void *data, const char *function)
+{
+    hg_return_t ret;
+
+    if (data == NULL)
+        return hg_call_refuse(function, "the struct is NULL");
+    if (proc == NULL) {
+        hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
+            hg_handle_function(handle));
+        return HG_FAULT;
+    }
+    ret = hg_handle_release(proc, data);
+    hg_serve_unref(handle);
+    return ret;
+}
+
+hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
+{
+    hg_return_t ret = hg_call_check(handle, true, "HG_Get_input");
+
+    return ret == HG_SUCCESS ? hg_call_decode(handle, handle->rpc.in_proc, true,
+                                   in_struct, "HG_Get_input")
+                             : ret;
+}
+
+hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
+{
+    hg_return_t ret = hg_call_check(handle, true, "HG_Free_input");
+
+    return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.in_proc,
+                                   in_struct, "HG_Free_input")
+                             : ret;
+}
+
+hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
+{
+    hg_return_t ret = hg_call_check(handle, false, "HG_Get_output");
+
+    return ret == HG_SUCCESS
+        ? hg_call_decode(handle, handle->rpc.out_proc, handle->call.answered,
+              out_struct, "HG_Get_output")
+        : ret;
+}
+
+hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
+{
+    hg_return_t ret = hg_call_check(handle, false, "HG_Free_output");
+
+    return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.out_proc,
+                                   out_struct, "HG_Free_output")
+                             : ret;
+}
+
+hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
+{
+    return handle != NULL ? handle->in_args.size : 0;
+}
+
+hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
+{
+    return handle != NULL ? handle->out_args.size : 0;
+}
+
+/* Where the message of one direction is, or is to be: `mine` is its sender. */
+static hg_return_t hg_call_get_buf(struct hg_buf *buf,
+    const struct hg_args *args, bool mine, size_t eager, void **buf_p,
+    hg_size_t *size_p)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (mine)
+        ret = hg_buf_reserve(buf, HG_HEADER_MIN + eager, HG_HEADER_MIN + eager);
+    if (ret != HG_SUCCESS)
+        return ret;
+    *buf_p = mine ? (void *) (buf->data + HG_HEADER_MIN)
+                  : (void *) (uintptr_t) args->data;
+    if (size_p != NULL)
+        *size_p = mine ? eager : args->size;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Get_input_buf(
+    hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
+{
+    if (handle == NULL || in_buf_p == NULL)
+        return hg_call_refuse("HG_Get_input_buf", "an argument is NULL");
+    return hg_call_get_buf(&handle->in, &handle->in_args, !handle->target,
+        hg_class_input_eager(handle->context->hg_class), in_buf_p,
+        in_buf_size_p);
+}
+
+hg_return_t HG_Get_output_buf(
+    hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
+{
+    if (handle == NULL || out_buf_p == NULL)
+        return hg_call_refuse("HG_Get_output_buf", "an argument is NULL");
+    return hg_call_get_buf(&handle->out, &handle->out_args, handle->target,
+        hg_class_output_eager(handle->context->hg_class), out_buf_p,
+        out_buf_size_p);
+}
+
+static hg_return_t hg_call_get_extra(
+    const struct hg_overflow *large, void **buf_p, hg_size_t *size_p)
+{
+    *buf_p = large->data;
+    if (size_p != NULL)
+        *size_p = large->data != NULL ? large->size : 0;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Get_input_extra_buf(
+    hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
+{
+    if (handle == NULL || in_buf_p == NULL)
+        return hg_call_refuse("HG_Get_input_extra_buf", "an argument is NULL");
+    return hg_call_get_extra(&handle->in_large, in_buf_p, in_buf_size_p);
+}
+
+hg_return_t HG_Get_output_extra_buf(
+    hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
+{
+    if (handle == NULL || out_buf_p == NULL)
+        return hg_call_refuse("HG_Get_output_extra_buf", "an argument is NULL");
+    return hg_call_get_extra(&handle->out_large, out_buf_p, out_buf_size_p);
+}
+
+hg_return_t HG_Release_input_buf(hg_handle_t handle)
+{
+    hg_return_t ret = hg_call_check(handle, true, "HG_Release_input_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->in_args.data = NULL;
+    handle->in_args.size = 0;
+    hg_buf_fini(&handle->in);
+    return HG_SUCCESS;
+}
+
+/* ---- Calls ---- */
+
+/* From the queue, by forward: the call is over. */
+static void hg_call_ended(struct hg_handle *handle, void *arg)
+{
+    struct hg_call_part *call = &handle->call;
+    struct hg_cb_info info;
+    hg_cb_t callback = call->callback;
+
+    (void) arg;
+    memset(&info, 0, sizeof(info));
+    info.arg = call->arg;
+    info.type = HG_CB_FORWARD;
+    info.ret = handle->ret;
+    info.info.forward.handle = handle;
+    call->answered = handle->ret == HG_SUCCESS && !handle->one_way;
+    hg_forward_forget(handle);
+    if (callback != NULL)
+        (void) callback(&info);
+    hg_serve_unref(handle);
+}
+
+/* The handle is numbered: what this call is. */
+static void hg_call_prepare(
+    struct hg_handle *handle, const struct hg_rpc *rpc, hg_cb_t cb, void *arg)
+{
+    struct hg_call_part *call = &handle->call;
+
+    hg_handle_renew(handle);
+    handle->rpc = *rpc;
+    handle->one_way =
+        atomic_load_explicit(&rpc->more->one_way, memory_order_relaxed);
+    atomic_store_explicit(
+        &handle->peer_context, call->target_context, memory_order_relaxed);
+    call->answered = false;
+    call->callback = cb;
+    call->arg = arg;
+}
+
+hg_return_t HG_Forward2(
+    hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
+{
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_call_check(handle, false, "HG_Forward");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (handle->addr == NULL || handle->rpc.id == 0)
+        return hg_call_refuse(
+            "HG_Forward", "the handle has no address, or no function");
+    ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
+    if (ret == HG_SUCCESS)
+        ret = hg_forward_number(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_call_prepare(handle, &rpc, callback, arg);
+    hg_handle_ref(handle);
+    ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    hg_forward_forget(handle);
+    hg_handle_unref(handle);
+    return ret;
+}
+
+static void hg_call_told(struct na_completion *told)
+{
+    struct hg_handle *handle =
+        HG_CONTAINER_OF(told, struct hg_handle, call.told);
+    struct hg_call_part *call = &handle->call;
+    struct hg_cb_info info;
+
+    memset(&info, 0, sizeof(info));
+    info.arg = call->arg;
+    info.type = HG_CB_RESPOND;
+    info.ret = call->told_ret;
+    info.info.respond.handle = handle;
+    if (call->callback != NULL)
+        (void) call->callback(&info);
+    hg_serve_unref(handle);
+}
+
+/* The answer has left, or could not. */
+static void hg_call_left(struct hg_handle *handle, hg_return_t ret)
+{
+    handle->call.told_ret = ret;
+    handle->call.told.run = hg_call_told;
+    na_queue_push(handle->context->queue, NA_LANE_DONE, &handle->call.told);
+}
+
+hg_return_t HG_Respond(
+    hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct)
+{
+    hg_return_t ret = hg_call_check(handle, true, "HG_Respond");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (handle->one_way) {
+        hg_log_error("rpc", "HG_Respond: the caller of \"%s\" does not wait",
+            hg_handle_function(handle));
+        return HG_OPNOTSUPPORT;
+    }
+    return hg_serve_respond_told(
+        handle, out_struct, hg_call_left, callback, arg);
+}
+
+hg_return_t HG_Cancel(hg_handle_t handle)
+{
+    if (handle == NULL)
+        return hg_call_refuse("HG_Cancel", "the handle is NULL");
+    if (!handle->target)
+        (void) hg_forward_cancel(handle);
+    return HG_SUCCESS;
+}

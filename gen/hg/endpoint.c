@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint: classes and contexts of the callback model, and their progress.
+ *
+ * A class of this model owns what it stands on: an NA class, unless it was given
+ * one, and a bulk layer. Its contexts are the engine's, with the difference that
+ * threads progress and trigger them as they like: NA's role lets one thread at a
+ * time move data, and the queue gives each entry to one.
+ *
+ *     HG_Progress   hg_context_progress: until the queue has an entry
+ *     HG_Trigger    na_context_trigger: runs entries of the queue
+ *
+ * Nothing above includes this room: it has no header.
+ *
+ * Locking: a class's lock guards its list of contexts and its data; that of
+ * all classes guards the list of those, which is for the counters.
+ */
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "hg/context.h"
+#include "hg/forward.h"
+#include "na/context.h"
+#include "na/live.h"
+#include "na/progress.h"
+
+/* A release of Mercury's, as HG_VERSION gives it under version 2. */
+#define HG_ENDPOINT_VERSION(major, minor) \
+    ((unsigned) (major) << 16 | (unsigned) (minor))
+
+/* How long HG_Context_destroy lets handles come home. */
+#define HG_ENDPOINT_DRAIN_MS 5000
+
+struct hg_endpoint {
+    struct hg_class pub; /* first */
+    struct na_link link; /* of all classes */
+    pthread_mutex_t lock;
+    unsigned contexts;
+    bool own_na; /* it closes the NA class */
+    bool stats;  /* tell the counters at the end */
+    void *data;
+    void (*free_data)(void *data);
+};
+
+static pthread_mutex_t hg_endpoint_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct na_link hg_endpoints = {&hg_endpoints, &hg_endpoints};
+
+static hg_return_t hg_endpoint_refuse(const char *function, const char *what)
+{
+    hg_log_error("cls", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+static struct hg_endpoint *hg_endpoint_of(const hg_class_t *hg_class)
+{
+    return HG_CONTAINER_OF(hg_class, struct hg_endpoint, pub);
+}
+
+/* ---- Opening and closing ---- */
+
+/* The options of the network layer, as NA has them. */
+static void hg_endpoint_set_na_info(
+    struct na_init_info *info, const struct na_init_info_4_0 *from)
+{
+    static const struct na_init_info defaults = NA_INIT_INFO_INITIALIZER;
+
+    *info = defaults;
+    info->ip_subnet = from->ip_subnet;
+    info->auth_key = from->auth_key;
+    info->max_unexpected_size = from->max_unexpected_size;
+    info->max_expected_size = from->max_expected_size;
+    info->progress_mode = from->progress_mode;
+    info->addr_format = from->addr_format;
+    info->thread_mode = from->thread_mode;
+    info->request_mem_device = from->request_mem_device ? NA_TRUE : NA_FALSE;
+}
+
+/* What of the options a program of that version of Mercury has. */
+static void hg_endpoint_read_info(struct hg_init_info *info,
+    const struct hg_init_info *from, unsigned version)
+{
+    size_t size = offsetof(struct hg_init_info, no_multi_recv);
+
+    *info = HG_INIT_INFO_INITIALIZER;
+    if (from == NULL)
+        return;
+    if (version >= HG_ENDPOINT_VERSION(2, 4))
+        size = sizeof(*info);
+    else if (version >= HG_ENDPOINT_VERSION(2, 3))
+        size = offsetof(struct hg_init_info, traffic_class);
+    memcpy(info, from, size);
+}
+
+/* The class itself, on an NA class that is held and a layer. */
+static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
+    struct hg_bulk_layer *layer, const struct hg_init_info *info)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hg_class *hg_class = NULL;
+    struct hg_endpoint *endpoint;
+
+    if (info->request_post_init > 4096)
+        options.max_unanswered = info->request_post_init;
+    if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
+            &hg_class) != HG_SUCCESS)
+        return NULL;
+    endpoint = hg_endpoint_of(hg_class);
+    if (hg_lock_init(&endpoint->lock) != HG_SUCCESS) {
+        hg_class_destroy(hg_class);
+        return NULL;
+    }
+    endpoint->own_na = info->na_class == NULL;
+    endpoint->stats = info->stats != 0;
+    hg_lock(&hg_endpoint_lock);
+    hg_list_push(&hg_endpoints, &endpoint->link);
+    hg_unlock(&hg_endpoint_lock);
+    return endpoint;
+}
+
+static struct hg_endpoint *hg_endpoint_open(
+    const char *string, uint8_t listen, const struct hg_init_info *info)
+{
+    struct na_class *na_class = info->na_class;
+    struct hg_bulk_layer *layer = NULL;
+    struct hg_endpoint *endpoint;
+    struct na_init_info na_info;
+
+    hg_endpoint_set_na_info(&na_info, &info->na_init_info);
+    if (na_class == NULL)
+        na_class = NA_Initialize_opt(
+            string, listen != 0 ? NA_TRUE : NA_FALSE, &na_info);
+    if (na_class == NULL)
+        return NULL;
+    if (!na_live_hold(na_class)) {
+        hg_log_error("cls", "HG_Init: the NA class is not open");
+        return NULL;
+    }
+    if (hg_bulk_layer_create(na_class, &layer) != HG_SUCCESS)
+        goto let_go;
+    endpoint = hg_endpoint_make(na_class, layer, info);
+    if (endpoint == NULL)
+        goto destroy_layer;
+    return endpoint;
+
+destroy_layer:
+    hg_bulk_layer_destroy(layer);
+let_go:
+    na_live_let_go(na_class);
+    if (info->na_class == NULL)
+        (void) NA_Finalize(na_class);
+    return NULL;
+}
+
+static hg_class_t *hg_endpoint_init(const char *string, uint8_t listen,
+    unsigned version, const struct hg_init_info *from)
+{
+    struct hg_endpoint *endpoint;
+    struct hg_init_info info;
+
+    hg_endpoint_read_info(&info, from, version);
+    if (string == NULL && info.na_class == NULL) {
+        (void) hg_endpoint_refuse("HG_Init", "the address string is NULL");
+        return NULL;
+    }
+    endpoint = hg_endpoint_open(string, listen, &info);
+    return endpoint != NULL ? &endpoint->pub : NULL;
+}
+
+hg_class_t *HG_Init2(const char *na_info_string, uint8_t na_listen)
+{
+    return hg_endpoint_init(na_info_string, na_listen, 0, NULL);
+}
+
+hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
+    const struct hg_init_info *hg_init_info)
+{
+    return hg_endpoint_init(na_info_string, na_listen, 0, hg_init_info);
+}
+
+hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
+    unsigned int version, const struct hg_init_info *hg_init_info)
+{
+    unsigned int newest =
+        HG_ENDPOINT_VERSION(HG_MERCURY_MAJOR, HG_MERCURY_MINOR);
+
+    if (hg_init_info != NULL && (version == 0 || version > newest)) {
+        (void) hg_endpoint_refuse(
+            "HG_Init_opt2", "options of an unknown version");
+        return NULL;
+    }
+    return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
+}
+
+/* Why a class cannot end yet; NULL. */
+static const char *hg_endpoint_is_used(struct hg_endpoint *endpoint)
+{
+    struct hg_bulk_layer *layer = endpoint->pub.layer;
+    bool contexts;
+    bool bulks;
+
+    hg_lock(&endpoint->lock);
+    contexts = endpoint->contexts > 0;
+    hg_unlock(&endpoint->lock);
+    hg_lock(&layer->lock);
+    bulks = !hg_list_is_empty(&layer->handles);
+    hg_unlock(&layer->lock);
+    if (contexts)
+        return "a context is left";
+    return bulks ? "a bulk handle is left" : NULL;
+}
+
+hg_return_t HG_Finalize2(hg_class_t *hg_class)
+{
+    struct hg_bulk_layer *layer;
+    struct hg_endpoint *endpoint;
+    struct na_class *na_class;
+    bool own_na;
+    const char *why;
+
+    if (hg_class == NULL)
+        return HG_SUCCESS;
+    endpoint = hg_endpoint_of(hg_class);
+    why = hg_endpoint_is_used(endpoint);
+    if (why != NULL) {
+        hg_log_error("cls", "HG_Finalize: %s", why);
+        return HG_BUSY;
+    }
+    if (endpoint->stats)
+        HG_Diag_dump_counters();
+    hg_lock(&hg_endpoint_lock);
+    hg_list_remove(&endpoint->link);
+    hg_unlock(&hg_endpoint_lock);
+    if (endpoint->data != NULL && endpoint->free_data != NULL)
+        endpoint->free_data(endpoint->data);
+    layer = hg_class->layer;
+    na_class = hg_class->na_class;
+    own_na = endpoint->own_na;
+    pthread_mutex_destroy(&endpoint->lock);
+    hg_class_destroy(hg_class);
+    hg_bulk_layer_destroy(layer);
+    na_live_let_go(na_class);
+    return own_na ? NA_Finalize(na_class) : HG_SUCCESS;
+}
+
+/* ---- What is known of a class ---- */
+
+const char *HG_Class_get_name(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? NA_Get_class_name(hg_class->na_class) : NULL;
+}
+
+const char *HG_Class_get_protocol(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? NA_Get_class_protocol(hg_class->na_class) : NULL;
+}
+
+bool HG_Class_is_listening(const hg_class_t *hg_class)
+{
+    return hg_class != NULL && hg_class->na_class->listen != NA_FALSE;
+}
+
+hg_size_t HG_Class_get_input_eager_size(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class_input_eager(hg_class) : 0;
+}
+
+hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class_output_eager(hg_class) : 0;
+}
+
+hg_return_t HG_Class_set_data(
+    hg_class_t *hg_class, void *data, void (*free_callback)(void *))
+{
+    if (hg_class == NULL)
+        return hg_endpoint_refuse("HG_Class_set_data", "the class is NULL");
+    hg_endpoint_of(hg_class)->data = data;
+    hg_endpoint_of(hg_class)->free_data = free_callback;
+    return HG_SUCCESS;
+}
+
+void *HG_Class_get_data(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_endpoint_of(hg_class)->data : NULL;
+}
+
+hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
+    hg_return_t (*callback)(hg_handle_t, void *), void *arg)
+{
+    if (hg_class == NULL)
+        return hg_endpoint_refuse(
+            "HG_Class_set_handle_create_callback", "the class is NULL");
+    hg_class->handle_made = callback;
+    hg_class->handle_made_arg = arg;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Class_get_counters(
+    const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
+{
+    const struct hg_bulk_layer *layer;
+
+    if (hg_class == NULL || diag_counters == NULL)
+        return hg_endpoint_refuse(
+            "HG_Class_get_counters", "an argument is NULL");
+    layer = hg_class->layer;
+    memset(diag_counters, 0, sizeof(*diag_counters));
+    diag_counters->rpc_req_sent_count = atomic_load(&hg_class->requests_sent);
+    diag_counters->rpc_req_recv_count =
+        atomic_load(&hg_class->requests_received);
+    diag_counters->rpc_resp_sent_count = atomic_load(&hg_class->responses_sent);
+    diag_counters->rpc_resp_recv_count =
+        atomic_load(&hg_class->responses_received);
+    diag_counters->rpc_req_extra_count = atomic_load(&hg_class->inputs_fetched);
+    diag_counters->rpc_resp_extra_count =
+        atomic_load(&hg_class->outputs_fetched);
+    diag_counters->bulk_count = atomic_load(&layer->transfers_done);
+    return HG_SUCCESS;
+}
+
+void HG_Diag_dump_counters(void)
+{
+    struct na_link *link;
+
+    hg_lock(&hg_endpoint_lock);
+    for (link = hg_endpoints.next; link != &hg_endpoints; link = link->next) {
+        const struct hg_endpoint *endpoint =
+            HG_CONTAINER_OF(link, struct hg_endpoint, link);
+        struct hg_diag_counters counters;
+
+        (void) HG_Class_get_counters(&endpoint->pub, &counters);
+        hg_log_info("cls",
+            "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
+            " sent, %" PRIu64 " received; transfers %" PRIu64,
+            counters.rpc_req_sent_count, counters.rpc_req_recv_count,
+            counters.rpc_resp_sent_count, counters.rpc_resp_recv_count,
+            counters.bulk_count);
+    }
+    hg_unlock(&hg_endpoint_lock);
+}
+
+/* ---- Contexts ---- */
+
+static hg_context_t *hg_endpoint_add_context(
+    hg_class_t *hg_class, uint8_t id, const char *function)
+{
+    struct hg_context *context;
+
+    if (hg_class == NULL) {
+        (void) hg_endpoint_refuse(function, "the class is NULL");
+        return NULL;
+    }
+    if (hg_context_create(hg_class, id, &context) != HG_SUCCESS)
+        return NULL;
+    hg_lock(&hg_endpoint_of(hg_class)->lock);
+    hg_endpoint_of(hg_class)->contexts++;
+    hg_unlock(&hg_endpoint_of(hg_class)->lock);
+    return context;
+}
+
+hg_context_t *HG_Context_create(hg_class_t *hg_class)
+{
+    return hg_endpoint_add_context(hg_class, 0, "HG_Context_create");
+}
+
+hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
+{
+    return hg_endpoint_add_context(hg_class, id, "HG_Context_create_id");
+}
+
+hg_return_t HG_Context_unpost(hg_context_t *context)
+{
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Context_unpost", "the context is NULL");
+    hg_context_refuse(context);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Context_destroy(hg_context_t *context)
+{
+    struct hg_endpoint *endpoint;
+    void (*free_data)(void *data);
+    uint64_t deadline;
+    void *data;
+
+    if (context == NULL)
+        return HG_SUCCESS;
+    endpoint = hg_endpoint_of(context->hg_class);
+    deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);
+    hg_context_refuse(context);
+    hg_forward_end_all(context, NULL, HG_CANCELED);
+    while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+        (void) hg_context_progress(
+            context, NA_LANES_ALL, hg_clock_after_ms(10));
+        (void) na_context_run(
+            context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+    }
+    if (!hg_context_is_quiet(context)) {
+        hg_log_error("ctx", "HG_Context_destroy: %" PRIu32 " handles are left",
+            context->live);
+        return HG_BUSY;
+    }
+    data = context->data;
+    free_data = context->free_data;
+    hg_context_destroy(context);
+    if (data != NULL && free_data != NULL)
+        free_data(data);
+    hg_lock(&endpoint->lock);
+    endpoint->contexts--;
+    hg_unlock(&endpoint->lock);
+    return HG_SUCCESS;
+}
+
+hg_class_t *HG_Context_get_class(const hg_context_t *context)
+{
+    return context != NULL ? context->hg_class : NULL;
+}
+
+uint8_t HG_Context_get_id(const hg_context_t *context)
+{
+    return context != NULL ? context->id : 0;
+}
+
+hg_return_t HG_Context_set_data(
+    hg_context_t *context, void *data, void (*free_callback)(void *))
+{
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Context_set_data", "the context is NULL");
+    context->data = data;
+    context->free_data = free_callback;
+    return HG_SUCCESS;
+}
+
+void *HG_Context_get_data(const hg_context_t *context)
+{
+    return context != NULL ? context->data : NULL;
+}
+
+/* ---- Registration ---- */
+
+hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    hg_id_t id;
+
+    if (hg_class == NULL || func_name == NULL) {
+        (void) hg_endpoint_refuse("HG_Register_name", "an argument is NULL");
+        return 0;
+    }
+    id = hg_registry_id(func_name);
+    return hg_registry_put(&hg_class->registry, id, func_name, &rpc) ==
+            HG_SUCCESS
+        ? id
+        : 0;
+}
+
+hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+
+    if (hg_class == NULL || id == 0)
+        return hg_endpoint_refuse("HG_Register", "the class or the id is 0");
+    return hg_registry_put(&hg_class->registry, id, NULL, &rpc);
+}
+
+hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
+{
+    hg_return_t ret;
+
+    if (hg_class == NULL)
+        return hg_endpoint_refuse("HG_Deregister", "the class is NULL");
+    ret = hg_registry_remove(&hg_class->registry, id);
+    if (ret == HG_NOENTRY)
+        hg_log_error(
+            "rpc", "HG_Deregister: id %016" PRIx64 " is not registered", id);
+    return ret;
+}
+
+/* Look an id up; *flag_p (NULL allowed) tells whether it is there. */
+static bool hg_endpoint_find(
+    hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p, struct hg_rpc *rpc_p)
+{
+    bool found = hg_registry_find(&hg_class->registry, id, rpc_p) == HG_SUCCESS;
+
+    if (flag_p != NULL)
+        *flag_p = found ? HG_TRUE : HG_FALSE;
+    return found;
+}
+
+hg_return_t HG_Registered_name(
+    hg_class_t *hg_class, const char *func_name, hg_id_t *id_p, uint8_t *flag_p)
+{
+    struct hg_rpc rpc;
+    hg_id_t id;
+
+    if (hg_class == NULL || func_name == NULL || flag_p == NULL)
+        return hg_endpoint_refuse("HG_Registered_name", "an argument is NULL");
+    id = hg_registry_id(func_name);
+    (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
+    if (id_p != NULL)
+        *id_p = id;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
+{
+    struct hg_rpc rpc;
+
+    if (hg_class == NULL || flag_p == NULL)
+        return hg_endpoint_refuse("HG_Registered", "an argument is NULL");
+    (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
+    uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p)
+{
+    struct hg_rpc rpc;
+
+    if (hg_class == NULL || flag_p == NULL)
+        return hg_endpoint_refuse(
+            "HG_Registered_proc_cb", "an argument is NULL");
+    if (!hg_endpoint_find(hg_class, id, flag_p, &rpc))
+        return HG_SUCCESS;
+    if (in_proc_cb_p != NULL)
+        *in_proc_cb_p = rpc.in_proc;
+    if (out_proc_cb_p != NULL)
+        *out_proc_cb_p = rpc.out_proc;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Register_data(
+    hg_class_t *hg_class, hg_id_t id, void *data, void (*free_callback)(void *))
+{
+    hg_return_t ret;
+
+    if (hg_class == NULL)
+        return hg_endpoint_refuse("HG_Register_data", "the class is NULL");
+    ret = hg_registry_set_data(&hg_class->registry, id, data, free_callback);
+    if (ret != HG_SUCCESS)
+        hg_log_error(
+            "rpc", "HG_Register_data: id %016" PRIx64 " is not registered", id);
+    return ret;
+}
+
+void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
+{
+    return hg_class != NULL ? hg_registry_get_data(&hg_class->registry, id)
+                            : NULL;
+}
+
+hg_return_t HG_Registered_disable_response(
+    hg_class_t *hg_class, hg_id_t id, uint8_t disable)
+{
+    struct hg_rpc rpc;
+
+    if (hg_class == NULL)
+        return hg_endpoint_refuse(
+            "HG_Registered_disable_response", "the class is NULL");
+    if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
+        hg_log_error("rpc",
+            "HG_Registered_disable_response: id %016" PRIx64
+            " is not registered",
+            id);
+        return HG_NOENTRY;
+    }
+    atomic_store(&rpc.more->one_way, disable != 0);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Registered_disabled_response(
+    hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p)
+{
+    struct hg_rpc rpc;
+
+    if (hg_class == NULL || disabled_p == NULL)
+        return hg_endpoint_refuse(
+            "HG_Registered_disabled_response", "an argument is NULL");
+    if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
+        hg_log_error("rpc",
+            "HG_Registered_disabled_response: id %016" PRIx64
+            " is not registered",
+            id);
+        return HG_NOENTRY;
+    }
+    *disabled_p = atomic_load(&rpc.more->one_way) ? HG_TRUE : HG_FALSE;
+    return HG_SUCCESS;
+}
+
+/* ---- Progress ---- */
+
+hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
+{
+    hg_return_t ret;
+
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Progress", "the context is NULL");
+    ret = hg_context_progress(
+        context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    return ret == HG_INTR ? HG_TIMEOUT : ret;
+}
+
+hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
+    unsigned int max_count, unsigned int *actual_count_p)
+{
+    hg_return_t ret;
+
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Trigger", "the context is NULL");
+    ret = NA_Trigger(context->na_context, timeout, max_count, actual_count_p);
+    if (max_count == 0)
+        return HG_SUCCESS;
+    return ret == HG_INTR ? HG_TIMEOUT : ret;
+}
+
+int HG_Event_get_wait_fd(const hg_context_t *context)
+{
+    if (context == NULL)
+        return -1;
+    return NA_Poll_get_fd(context->na_context->na_class, context->na_context);
+}
+
+bool HG_Event_ready(hg_context_t *context)
+{
+    return context != NULL &&
+        !NA_Poll_try_wait(context->na_context->na_class, context->na_context);
+}
+
+hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
+{
+    hg_return_t ret;
+
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Event_progress", "the context is NULL");
+    ret = hg_context_progress(context, NA_LANES_ALL, 0);
+    if (count_p != NULL)
+        *count_p = na_queue_has(context->queue, NA_LANES_ALL) ? 1 : 0;
+    return ret == HG_TIMEOUT || ret == HG_INTR ? HG_SUCCESS : ret;
+}
+
+hg_return_t HG_Event_trigger(
+    hg_context_t *context, unsigned int max_count, unsigned int *actual_count_p)
+{
+    hg_return_t ret;
+
+    if (context == NULL)
+        return hg_endpoint_refuse("HG_Event_trigger", "the context is NULL");
+    ret = NA_Trigger(context->na_context, 0, max_count, actual_count_p);
+    return ret == HG_TIMEOUT ? HG_SUCCESS : ret;
+}
