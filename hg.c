@@ -22882,6 +22882,9 @@ struct hg_context {
     _Atomic bool closing;     /* refuses what arrives */
     /* Takes a message in, from the network or from ourselves. */
     na_rpc_cb_t arrived;
+    /* Frees what is left of a large input when its handle's last reference
+     * goes. */
+    void (*end_input)(struct hg_handle *handle);
 };
 
 static inline void hg_handle_count(_Atomic uint64_t *counter)
@@ -23207,6 +23210,8 @@ static void hg_handle_end(struct hg_handle *handle)
     bool kept;
 
     hg_handle_discount(handle);
+    if (HG_UNLIKELY(handle->large))
+        context->end_input(handle);
     hg_handle_clear(handle);
     hg_lock(&context->lock);
     kept = hg_handle_put(handle);
@@ -25406,8 +25411,6 @@ HG_PRIVATE void hg_serve_unref(struct hg_handle *handle)
     }
     if (handle->target && atomic_load(&handle->state) == HG_HANDLE_ARRIVED)
         (void) hg_serve_respond(handle, HG_CANCELED, NULL);
-    if (handle->target)
-        hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
 }
 
@@ -25567,6 +25570,11 @@ static void hg_context_peer_dead(
 
     hg_forward_end_all(context, addr, ret);
     hg_held_release(context, addr);
+}
+
+static void hg_context_end_input(struct hg_handle *handle)
+{
+    hg_overflow_end(handle, &handle->in_large);
 }
 
 /* ---- Time ---- */
@@ -25769,6 +25777,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->id = (uint8_t) (id >= 0 ? id : 0);
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
+    context->end_input = hg_context_end_input;
     ret = hg_handle_fill_pool(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;

@@ -60,6 +60,11 @@ static void hg_context_peer_dead(
     hg_held_release(context, addr);
 }
 
+static void hg_context_end_input(struct hg_handle *handle)
+{
+    hg_overflow_end(handle, &handle->in_large);
+}
+
 /* ---- Time ---- */
 
 /* Run the timers that expired, and send again what there was no memory for;
@@ -260,6 +265,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->id = (uint8_t) (id >= 0 ? id : 0);
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
+    context->end_input = hg_context_end_input;
     ret = hg_handle_fill_pool(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;

@@ -183,6 +183,8 @@ static void hg_handle_end(struct hg_handle *handle)
     bool kept;
 
     hg_handle_discount(handle);
+    if (HG_UNLIKELY(handle->large))
+        context->end_input(handle);
     hg_handle_clear(handle);
     hg_lock(&context->lock);
     kept = hg_handle_put(handle);

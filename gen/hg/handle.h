@@ -190,6 +190,9 @@ struct hg_context {
     _Atomic bool closing;     /* refuses what arrives */
     /* Takes a message in, from the network or from ourselves. */
     na_rpc_cb_t arrived;
+    /* Frees what is left of a large input when its handle's last reference
+     * goes. */
+    void (*end_input)(struct hg_handle *handle);
 };
 
 static inline void hg_handle_count(_Atomic uint64_t *counter)

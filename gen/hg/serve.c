@@ -449,8 +449,6 @@ HG_PRIVATE void hg_serve_unref(struct hg_handle *handle)
     }
     if (handle->target && atomic_load(&handle->state) == HG_HANDLE_ARRIVED)
         (void) hg_serve_respond(handle, HG_CANCELED, NULL);
-    if (handle->target)
-        hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
 }
 
