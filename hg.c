@@ -22169,7 +22169,7 @@ static void hg_transfer_run(struct na_completion *done)
     struct hg_transfer *transfer =
         HG_CONTAINER_OF(done, struct hg_transfer, done);
 
-    atomic_fetch_add(&layer->transfers_done, 1);
+    atomic_fetch_add(&transfer->args.local->layer->transfers_done, 1);
     if (transfer->ret == HG_SUCCESS)
         hg_transfer_count(&transfer->args);
     transfer->callback(transfer->ret, transfer->arg);
@@ -28383,7 +28383,8 @@ static void hg_bulk_request_revoke(uintptr_t ticket)
 /* Move the data at once, which ends well. HG_AGAIN: not so. Another code: it
  * may not be moved. */
 static hg_return_t hg_bulk_request_try(struct hg_context *context,
-    const struct hg_transfer_args *args, uintptr_t *ticket_p, hg_return_t *result_p)
+    const struct hg_transfer_args *args, uintptr_t *ticket_p,
+    hg_return_t *result_p)
 {
     uintptr_t ticket;
     hg_return_t ret = hg_bulk_request_issue(&hg_bulk_request_over, &ticket);

@@ -167,7 +167,8 @@ static void hg_bulk_request_revoke(uintptr_t ticket)
 /* Move the data at once, which ends well. HG_AGAIN: not so. Another code: it
  * may not be moved. */
 static hg_return_t hg_bulk_request_try(struct hg_context *context,
-    const struct hg_transfer_args *args, uintptr_t *ticket_p, hg_return_t *result_p)
+    const struct hg_transfer_args *args, uintptr_t *ticket_p,
+    hg_return_t *result_p)
 {
     uintptr_t ticket;
     hg_return_t ret = hg_bulk_request_issue(&hg_bulk_request_over, &ticket);

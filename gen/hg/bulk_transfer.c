@@ -70,7 +70,7 @@ static void hg_transfer_run(struct na_completion *done)
     struct hg_transfer *transfer =
         HG_CONTAINER_OF(done, struct hg_transfer, done);
 
-    atomic_fetch_add(&layer->transfers_done, 1);
+    atomic_fetch_add(&transfer->args.local->layer->transfers_done, 1);
     if (transfer->ret == HG_SUCCESS)
         hg_transfer_count(&transfer->args);
     transfer->callback(transfer->ret, transfer->arg);
