@@ -2558,14 +2558,24 @@ typedef uint64_t hg_ptr_t;
             goto label; \
     } while (0)
 
-/* Copy to, from where the proc stands, once there is room; and step on. */
+/* Copy to, from where the proc stands, once there is room; and step on. When
+ * freeing, nothing. */
 #define HG_PROC_TYPE_ENCODE(proc, source, size) \
-    memcpy(HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, source, size)
+    do { \
+        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
+            memcpy(HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, source, \
+                size); \
+    } while (0)
 #define HG_PROC_TYPE_DECODE(proc, target, size) \
-    memcpy(target, HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, size)
+    do { \
+        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
+            memcpy(target, HG_PROC_ROOM(proc)->data + HG_PROC_ROOM(proc)->pos, \
+                size); \
+    } while (0)
 #define HG_PROC_UPDATE(proc, size) \
     do { \
-        HG_PROC_ROOM(proc)->pos += (size); \
+        if (HG_PROC_ROOM(proc)->op != HG_FREE) \
+            HG_PROC_ROOM(proc)->pos += (size); \
     } while (0)
 #define HG_PROC_CHECKSUM_UPDATE(proc, source, size) \
     hg_proc_checksum_update(proc, source, size)

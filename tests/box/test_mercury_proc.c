@@ -338,7 +338,6 @@ static hg_return_t hg_proc_mproc_t(hg_proc_t proc, void *data)
     mproc_t *value = (mproc_t *) data;
     hg_return_t ret = HG_SUCCESS;
 
-    HG_PROC_TYPE(proc, uint64_t, &value->id, done, ret);
     HG_PROC_CHECK_SIZE(proc, sizeof(value->name), done, ret);
     if (hg_proc_get_op(proc) == HG_ENCODE)
         HG_PROC_TYPE_ENCODE(proc, value->name, sizeof(value->name));
@@ -346,6 +345,7 @@ static hg_return_t hg_proc_mproc_t(hg_proc_t proc, void *data)
         HG_PROC_TYPE_DECODE(proc, value->name, sizeof(value->name));
     HG_PROC_UPDATE(proc, sizeof(value->name));
     HG_PROC_CHECKSUM_UPDATE(proc, value->name, sizeof(value->name));
+    HG_PROC_TYPE(proc, uint64_t, &value->id, done, ret);
     HG_PROC_BYTES(proc, &value->tail, sizeof(value->tail), done, ret);
 
 done:
@@ -388,6 +388,8 @@ HG_TEST(mercury_proc_macros_move_values)
     }
     HG_CHECK_OK(hg_proc_reset(proc, NULL, 0, HG_FREE));
     HG_CHECK_OK(hg_proc_mproc_outer_t(proc, &out));
+    HG_CHECK_EQ_STR(out.inner.name, "four");
+    HG_CHECK_EQ_U64(hg_proc_get_size_used(proc), 0);
     HG_CHECK_OK(hg_proc_free(proc));
     free(bytes);
 }
