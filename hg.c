@@ -17060,6 +17060,11 @@ HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i);
 /* NULL: nobody speaks that (logged). */
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
 
+/* Whether `uri` names the transport, or none. Mercury calls that of shared
+ * memory "na": "na+sm://" is what its users write. */
+HG_PRIVATE bool na_plugins_named(
+    const struct na_plugin *plugin, const struct na_uri *uri);
+
 /* Whether an address string of `uri` is of the class's transport. */
 HG_PRIVATE bool na_plugins_speaks(
     const struct na_plugin *plugin, const struct na_uri *uri);
@@ -17140,12 +17145,19 @@ HG_PRIVATE const char *na_plugins_default(void)
 #endif
 }
 
+HG_PRIVATE bool na_plugins_named(
+    const struct na_plugin *plugin, const struct na_uri *uri)
+{
+    return uri->plugin[0] == '\0' || strcmp(uri->plugin, plugin->name) == 0 ||
+        (strcmp(uri->plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0);
+}
+
 HG_PRIVATE bool na_plugins_speaks(
     const struct na_plugin *plugin, const struct na_uri *uri)
 {
     const char *const *protocol;
 
-    if (uri->plugin[0] != '\0' && strcmp(uri->plugin, plugin->name) != 0)
+    if (!na_plugins_named(plugin, uri))
         return false;
     for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
         if (strcmp(uri->protocol, *protocol) == 0)
@@ -17473,11 +17485,8 @@ static struct na_protocol_info *na_protocols_entry(
 static bool na_protocols_wanted(const struct na_uri *uri,
     const struct na_plugin *plugin, const char *protocol)
 {
-    if (uri == NULL)
-        return true;
-    if (uri->plugin[0] != '\0' && strcmp(uri->plugin, plugin->name) != 0)
-        return false;
-    return strcmp(uri->protocol, protocol) == 0;
+    return uri == NULL ||
+        (na_plugins_named(plugin, uri) && strcmp(uri->protocol, protocol) == 0);
 }
 
 HG_EXPORT hg_return_t HG_Get_na_protocol_info(

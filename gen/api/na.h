@@ -49,6 +49,7 @@
  *
  *   self://                             this process only
  *   sm://name, sm:///path               this node, by shared memory (Linux)
+ *   na+sm://...                         the same, as Mercury calls it
  *   tcp://host:port, zmq+tcp://...      ZeroMQ over TCP (hg_na_zmq.c)
  *   zmq+ipc:///path, zmq+inproc://name  ZeroMQ, one node or one process
  *

@@ -59,12 +59,19 @@ HG_PRIVATE const char *na_plugins_default(void)
 #endif
 }
 
+HG_PRIVATE bool na_plugins_named(
+    const struct na_plugin *plugin, const struct na_uri *uri)
+{
+    return uri->plugin[0] == '\0' || strcmp(uri->plugin, plugin->name) == 0 ||
+        (strcmp(uri->plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0);
+}
+
 HG_PRIVATE bool na_plugins_speaks(
     const struct na_plugin *plugin, const struct na_uri *uri)
 {
     const char *const *protocol;
 
-    if (uri->plugin[0] != '\0' && strcmp(uri->plugin, plugin->name) != 0)
+    if (!na_plugins_named(plugin, uri))
         return false;
     for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
         if (strcmp(uri->protocol, *protocol) == 0)

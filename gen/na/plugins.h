@@ -26,6 +26,11 @@ HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i);
 /* NULL: nobody speaks that (logged). */
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
 
+/* Whether `uri` names the transport, or none. Mercury calls that of shared
+ * memory "na": "na+sm://" is what its users write. */
+HG_PRIVATE bool na_plugins_named(
+    const struct na_plugin *plugin, const struct na_uri *uri);
+
 /* Whether an address string of `uri` is of the class's transport. */
 HG_PRIVATE bool na_plugins_speaks(
     const struct na_plugin *plugin, const struct na_uri *uri);

@@ -48,11 +48,8 @@ static struct na_protocol_info *na_protocols_entry(
 static bool na_protocols_wanted(const struct na_uri *uri,
     const struct na_plugin *plugin, const char *protocol)
 {
-    if (uri == NULL)
-        return true;
-    if (uri->plugin[0] != '\0' && strcmp(uri->plugin, plugin->name) != 0)
-        return false;
-    return strcmp(uri->protocol, protocol) == 0;
+    return uri == NULL ||
+        (na_plugins_named(plugin, uri) && strcmp(uri->protocol, protocol) == 0);
 }
 
 HG_EXPORT hg_return_t HG_Get_na_protocol_info(

@@ -33,6 +33,29 @@ HG_TEST(a_name_is_chosen_and_can_be_looked_up)
     conform_close(&server);
 }
 
+/* What users of Mercury write. */
+HG_TEST(names_of_mercury_are_understood)
+{
+    struct conform_end server, client;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN], other[NA_MAX_ADDR_LEN + 8];
+
+    server.na_class = NA_Initialize("na+sm", NA_TRUE);
+    HG_CHECK(server.na_class != NULL);
+    HG_CHECK_EQ_STR(NA_Get_class_name(server.na_class), "sm");
+    server.context = NA_Context_create(server.na_class);
+    HG_CHECK_OK(NA_Addr_self(server.na_class, &server.self));
+    ends_open(&client, "na+sm://", 1000);
+    ends_name(&server, server.self, name);
+    (void) snprintf(other, sizeof(other), "na+%s", name);
+    HG_CHECK_OK(sm_meet(&client, &server, other, &addr));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+    hg_test_expect_log("no transport here speaks na+self");
+    HG_CHECK(NA_Initialize("na+self", NA_FALSE) == NULL);
+}
+
 /* 65 characters. */
 static const char names_too_long[] =
     "sm://0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0";
