@@ -1478,6 +1478,11 @@ HG_EXPORT void HG_Set_log_func2(
  * "info" goes. NULL is stderr. The stream stays the application's, and open. */
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream);
 
+/* The name of a code, as Mercury gives it: "HG_TIMEOUT"; of 23, which is not
+ * what it is there, "HG_DISCONNECT"; "unknown error" for other numbers. */
+HG_EXPORT const char *HG_Error_to_string2(
+    hg_return_t errnum) HG_WARN_UNUSED_RESULT;
+
 /* The release of Mercury whose interface this is, 2.4.1; arguments may be
  * NULL. */
 HG_EXPORT hg_return_t HG_Version_get2(
@@ -2427,6 +2432,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 
 /* ---- Plain names ---- */
 
+#define HG_Error_to_string HG_Error_to_string2
 #define HG_Version_get HG_Version_get2
 #define HG_Set_log_level HG_Set_log_level2
 #define HG_Set_log_subsys HG_Set_log_subsys2

@@ -9,6 +9,7 @@
 
 /* ---- Plain names ---- */
 
+#define HG_Error_to_string HG_Error_to_string2
 #define HG_Version_get HG_Version_get2
 #define HG_Set_log_level HG_Set_log_level2
 #define HG_Set_log_subsys HG_Set_log_subsys2

@@ -36,6 +36,37 @@ static const char *const hg_errors_texts[HG_RETURN_MAX] = {
     "other error",
 };
 
+/* Mercury's words for the same codes. */
+static const char *const hg_errors_names[HG_RETURN_MAX] = {
+    "HG_SUCCESS",
+    "HG_PERMISSION",
+    "HG_NOENTRY",
+    "HG_INTERRUPT",
+    "HG_AGAIN",
+    "HG_NOMEM",
+    "HG_ACCESS",
+    "HG_FAULT",
+    "HG_BUSY",
+    "HG_EXIST",
+    "HG_NODEV",
+    "HG_INVALID_ARG",
+    "HG_PROTOCOL_ERROR",
+    "HG_OVERFLOW",
+    "HG_MSGSIZE",
+    "HG_PROTONOSUPPORT",
+    "HG_OPNOTSUPPORTED",
+    "HG_ADDRINUSE",
+    "HG_ADDRNOTAVAIL",
+    "HG_HOSTUNREACH",
+    "HG_TIMEOUT",
+    "HG_CANCELED",
+    "HG_IO_ERROR",
+    "HG_DISCONNECT",
+    "HG_CHECKSUM_ERROR",
+    "HG_NA_ERROR",
+    "HG_OTHER_ERROR",
+};
+
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret)
 {
     if (ret < 0 || ret >= NA_RETURN_MAX)
@@ -48,6 +79,13 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
     if (ret < 0 || ret >= HG_RETURN_MAX)
         return "unknown error";
     return hg_errors_texts[ret];
+}
+
+HG_EXPORT const char *HG_Error_to_string2(hg_return_t errnum)
+{
+    if (errnum < 0 || errnum >= HG_RETURN_MAX)
+        return "unknown error";
+    return hg_errors_names[errnum];
 }
 
 HG_EXPORT hg_return_t HG_Version_get(

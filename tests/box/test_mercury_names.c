@@ -29,15 +29,21 @@ HG_TEST(mercury_version_is_the_one_that_was_asked_for)
 
 HG_TEST(mercury_names_every_code)
 {
-#define X(code) code,
-    static const int codes[] = {HG_RETURN_VALUES};
+#define X(code) {code, #code},
+    static const struct {
+        int code;
+        const char *name;
+    } codes[] = {HG_RETURN_VALUES};
 #undef X
     int i;
 
     for (i = 0; i <= HG_RETURN_MAX; i++)
-        HG_CHECK_EQ_INT(codes[i], i);
-    HG_CHECK_EQ_STR(
-        HG_Error_to_string(HG_INTERRUPT), HG_Error_to_string(HG_INTR));
+        HG_CHECK_EQ_INT(codes[i].code, i);
+    for (i = 0; i < HG_RETURN_MAX; i++)
+        HG_CHECK_EQ_STR(HG_Error_to_string(i),
+            i != HG_DISCONNECT ? codes[i].name : "HG_DISCONNECT");
+    HG_CHECK_EQ_STR(HG_Error_to_string(HG_RETURN_MAX), "unknown error");
+    HG_CHECK_EQ_STR(HG_Error_to_string(-1), "unknown error");
 }
 
 /* ---- Protocols ---- */
