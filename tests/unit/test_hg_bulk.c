@@ -608,7 +608,8 @@ HG_TEST(bulk_transfer_that_does_not_end_is_abandoned)
     core->ops.get = bulk_stuck_get;
     HG_CHECK_OK(
         bulk_start(&engine, HG_BULK_PULL, remote, 0, local, 0, size, &result));
-    transfer = (struct hg_transfer *) na_op_core_of(bulk_stuck)->arg;
+    transfer =
+        ((struct hg_transfer_slot *) na_op_core_of(bulk_stuck)->arg)->transfer;
     hg_bulk_unref(remote);
     hg_bulk_unref(local);
     hg_test_expect_log("0 calls, 0 sends and 1 transfers did not end");
