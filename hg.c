@@ -18393,8 +18393,8 @@ struct hg_proc {
     struct hg_proc_owner *owner; /* NULL: only the request model asks */
     struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
     struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
-    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;            /* bytes of *buf in front of `data` */
+    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;       /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
     size_t kept_capacity;
@@ -21198,9 +21198,9 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_find_own(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p);
 
-/* The next run of memory: at most `*size` bytes of a local handle at logical
- * offset *offset past the start of segment *segment; these three move on. False:
- * nothing is left. */
+/* The next run of memory: at most *size bytes of a local handle, at logical
+ * offset *offset past the start of segment *segment; these three move on.
+ * False: nothing is left. */
 HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
     size_t *offset, size_t *size, void **ptr_p, size_t *length_p);
 
@@ -21222,7 +21222,7 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
 HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
-/* The layer of the process: that of the request model, for procs of no class. */
+/* The layer of the process: the request model's, for procs of no class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 
@@ -21383,6 +21383,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_unlock(&layer->lock);
     }
     hg_bulk_drop_addr(bulk);
+    assert(atomic_load(&bulk->refs) == 0);
     if (bulk->original == NULL) {
         hg_mem_free(bulk->mems);
         hg_mem_free(bulk->segments);
@@ -21787,6 +21788,7 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
     struct hg_bulk_layer *layer = bulk->layer;
     struct na_link *link;
 
+    assert(bulk->remote && atomic_load(&bulk->addr) == NULL);
     hg_lock(&layer->lock);
     for (link = layer->handles.next; link != &layer->handles;
          link = link->next) {
@@ -22032,6 +22034,7 @@ static hg_return_t hg_bulk_check_passable(const struct hg_bulk *bulk)
 /* What came from a peer, as it came. */
 static void hg_bulk_pass_on(const struct hg_bulk *bulk, void *buf)
 {
+    assert(bulk->bytes != NULL && bulk->bytes_size > HG_BULK_FIXED);
     memcpy(buf, bulk->bytes, bulk->bytes_size);
     ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
 }
@@ -22237,6 +22240,7 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
 {
     hg_return_t ret;
 
+    assert(!bulk->published && bulk->mem_count == 0);
     bulk->remote = true;
     bulk->flags = start->flags & HG_BULK_WIRE_ACCESS;
     bulk->size = (size_t) start->size;
@@ -22797,6 +22801,7 @@ static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
     struct hg_transfer *transfer = slot->transfer;
 
     hg_transfer_end_slot(slot);
+    assert(transfer->owner == NULL);
     if (info->ret == NA_SUCCESS) {
         transfer->owner = info->info.lookup.addr;
         hg_bulk_add_peer(transfer->args.local->layer,
@@ -22834,6 +22839,7 @@ static void hg_transfer_ask(struct hg_transfer *transfer)
 {
     struct na_addr *addr = hg_transfer_peer(&transfer->args);
 
+    assert(transfer->owner == NULL && transfer->args.origin->remote);
     if (addr != NULL) {
         na_addr_ref(addr);
         transfer->owner = addr;
@@ -23024,6 +23030,7 @@ static struct hg_transfer *hg_transfer_new(const struct hg_transfer_args *args)
         hg_log_error("bulk", "no memory for a transfer");
         return NULL;
     }
+    assert(count >= 1);
     transfer->slot_count = (unsigned) count;
     for (i = 0; i < count; i++) {
         transfer->slots[i].transfer = transfer;
@@ -23099,6 +23106,7 @@ HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
 {
     hg_return_t ret = hg_transfer_try(transfer);
 
+    assert(transfer->turns == 0); /* nothing was started */
     if (ret == HG_AGAIN) {
         hg_transfer_ask(transfer);
         ret = HG_SUCCESS;
@@ -23634,8 +23642,8 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
  * stays allocated on failure. */
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
-/* Release what decoding allocated. The second one tells the proc whose arguments
- * they were. */
+/* Release what decoding allocated. The second one tells the proc whose
+ * arguments they were. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
 HG_PRIVATE hg_return_t hg_handle_release_of(
     struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
@@ -23655,8 +23663,8 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     struct hg_handle *handle, size_t size);
 
 /* Encode what is to be sent, the input at an origin and the output at a target,
- * into its buffer behind room for a header, and for the application's. HG_OVERFLOW:
- * that is more than a message, where nothing else is allowed. Failures are
+ * into its buffer behind room for a header, and for the application's.
+ * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
  * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
 
@@ -24338,6 +24346,7 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
 
     if (size < area)
         size = area;
+    assert(handle->context->callbacks);
     ret = hg_buf_reserve(buf, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret == HG_SUCCESS && fresh)
         memset(buf->data + HG_HEADER_MIN, 0, area);
@@ -24355,6 +24364,7 @@ static hg_return_t hg_handle_end_encode(
     size_t eager = target ? hg_class_output_eager(hg_class)
                           : hg_class_input_eager(hg_class);
 
+    assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
     args->data = buf->data + HG_HEADER_MIN;
     if (area > 0) {
         args->size += area;
@@ -27301,8 +27311,8 @@ hg_return_t HG_Cancel(hg_handle_t handle)
  * Handles are those of the room bulk, in the layer of a class; a transfer is
  * one of bulk_transfer, on its context. Here arguments are checked, in the
  * order in which Mercury does, so that of two mistakes the same one is told;
- * and a transfer gets a ticket, by which the application may cancel it: one of a
- * transfer that has ended names nothing.
+ * and a transfer gets a ticket, by which the application may cancel it: that of
+ * one which has ended names nothing.
  *
  *     HG_Bulk_transfer   hg_transfer_create, a ticket, hg_transfer_begin
  *       ...              whatever ends it queues it once (bulk_transfer)
@@ -27368,6 +27378,7 @@ static size_t *hg_bulk_call_sizes(
     size_t *sizes = few;
     uint32_t i;
 
+    assert(buf_sizes != NULL);
     if (count > HG_BULK_CALL_FEW)
         sizes = (size_t *) hg_mem_alloc(count * sizeof(sizes[0]));
     if (sizes == NULL) {
@@ -27466,6 +27477,7 @@ static struct na_addr *hg_bulk_call_look_up(struct hg_bulk *bulk)
     struct na_class *na_class = bulk->layer->na_class;
     struct na_addr *addr = hg_bulk_find_peer(bulk->layer, bulk->owner);
 
+    assert(bulk->remote && bulk->owner != NULL);
     if (addr == NULL) {
         if (NA_Addr_lookup_wait(na_class, bulk->owner,
                 na_class->info->lookup_ms, &addr) != NA_SUCCESS)
@@ -27678,8 +27690,12 @@ static hg_return_t hg_bulk_call_check_args(
 /* Its ticket names nothing from now on. With the last one the table goes. */
 static void hg_bulk_call_revoke(uintptr_t ticket)
 {
+    void *transfer;
+
     hg_lock(&hg_bulk_call_lock);
-    (void) hg_ticket_take(&hg_bulk_call_tickets, ticket);
+    transfer = hg_ticket_take(&hg_bulk_call_tickets, ticket);
+    assert(transfer != NULL);
+    (void) transfer;
     if (hg_bulk_call_tickets.slots.count == 0)
         (void) hg_ticket_take_any(&hg_bulk_call_tickets);
     hg_unlock(&hg_bulk_call_lock);
@@ -27692,6 +27708,7 @@ static void hg_bulk_call_ended(hg_return_t ret, void *arg)
 
     if (call->ticket != 0)
         hg_bulk_call_revoke(call->ticket);
+    assert(call->info.type == HG_CB_BULK);
     call->info.ret = ret;
     if (call->callback != NULL)
         (void) call->callback(&call->info);
@@ -27817,8 +27834,8 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
  * peer: addresses of the callback model.
  *
  * An address is one of NA, on the class's NA class; what counts references is
- * there. Here arguments are checked as Mercury's users expect it, and the end of
- * a lookup becomes a callback of theirs. A lookup is counted in its context,
+ * there. Here arguments are checked as Mercury's users expect it, and the end
+ * of a lookup becomes a callback of theirs. A lookup is counted in its context,
  * which does not end while one is under way.
  *
  * Nothing above includes this room: it has no header.
@@ -27870,6 +27887,7 @@ static na_return_t hg_peer_found(const struct na_cb_info *na_info)
     struct hg_peer_lookup *lookup = (struct hg_peer_lookup *) na_info->arg;
     struct hg_cb_info info;
 
+    assert(na_info->type == NA_CB_LOOKUP && lookup->callback != NULL);
     memset(&info, 0, sizeof(info));
     info.arg = lookup->arg;
     info.type = HG_CB_LOOKUP;

@@ -149,6 +149,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_unlock(&layer->lock);
     }
     hg_bulk_drop_addr(bulk);
+    assert(atomic_load(&bulk->refs) == 0);
     if (bulk->original == NULL) {
         hg_mem_free(bulk->mems);
         hg_mem_free(bulk->segments);
@@ -553,6 +554,7 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
     struct hg_bulk_layer *layer = bulk->layer;
     struct na_link *link;
 
+    assert(bulk->remote && atomic_load(&bulk->addr) == NULL);
     hg_lock(&layer->lock);
     for (link = layer->handles.next; link != &layer->handles;
          link = link->next) {

@@ -166,9 +166,9 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_find_own(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p);
 
-/* The next run of memory: at most `*size` bytes of a local handle at logical
- * offset *offset past the start of segment *segment; these three move on. False:
- * nothing is left. */
+/* The next run of memory: at most *size bytes of a local handle, at logical
+ * offset *offset past the start of segment *segment; these three move on.
+ * False: nothing is left. */
 HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
     size_t *offset, size_t *size, void **ptr_p, size_t *length_p);
 
@@ -190,7 +190,7 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
 HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
-/* The layer of the process: that of the request model, for procs of no class. */
+/* The layer of the process: the request model's, for procs of no class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 

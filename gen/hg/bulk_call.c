@@ -5,8 +5,8 @@
  * Handles are those of the room bulk, in the layer of a class; a transfer is
  * one of bulk_transfer, on its context. Here arguments are checked, in the
  * order in which Mercury does, so that of two mistakes the same one is told;
- * and a transfer gets a ticket, by which the application may cancel it: one of a
- * transfer that has ended names nothing.
+ * and a transfer gets a ticket, by which the application may cancel it: that of
+ * one which has ended names nothing.
  *
  *     HG_Bulk_transfer   hg_transfer_create, a ticket, hg_transfer_begin
  *       ...              whatever ends it queues it once (bulk_transfer)
@@ -72,6 +72,7 @@ static size_t *hg_bulk_call_sizes(
     size_t *sizes = few;
     uint32_t i;
 
+    assert(buf_sizes != NULL);
     if (count > HG_BULK_CALL_FEW)
         sizes = (size_t *) hg_mem_alloc(count * sizeof(sizes[0]));
     if (sizes == NULL) {
@@ -170,6 +171,7 @@ static struct na_addr *hg_bulk_call_look_up(struct hg_bulk *bulk)
     struct na_class *na_class = bulk->layer->na_class;
     struct na_addr *addr = hg_bulk_find_peer(bulk->layer, bulk->owner);
 
+    assert(bulk->remote && bulk->owner != NULL);
     if (addr == NULL) {
         if (NA_Addr_lookup_wait(na_class, bulk->owner,
                 na_class->info->lookup_ms, &addr) != NA_SUCCESS)
@@ -382,8 +384,12 @@ static hg_return_t hg_bulk_call_check_args(
 /* Its ticket names nothing from now on. With the last one the table goes. */
 static void hg_bulk_call_revoke(uintptr_t ticket)
 {
+    void *transfer;
+
     hg_lock(&hg_bulk_call_lock);
-    (void) hg_ticket_take(&hg_bulk_call_tickets, ticket);
+    transfer = hg_ticket_take(&hg_bulk_call_tickets, ticket);
+    assert(transfer != NULL);
+    (void) transfer;
     if (hg_bulk_call_tickets.slots.count == 0)
         (void) hg_ticket_take_any(&hg_bulk_call_tickets);
     hg_unlock(&hg_bulk_call_lock);
@@ -396,6 +402,7 @@ static void hg_bulk_call_ended(hg_return_t ret, void *arg)
 
     if (call->ticket != 0)
         hg_bulk_call_revoke(call->ticket);
+    assert(call->info.type == HG_CB_BULK);
     call->info.ret = ret;
     if (call->callback != NULL)
         (void) call->callback(&call->info);

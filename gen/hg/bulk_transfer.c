@@ -319,6 +319,7 @@ static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
     struct hg_transfer *transfer = slot->transfer;
 
     hg_transfer_end_slot(slot);
+    assert(transfer->owner == NULL);
     if (info->ret == NA_SUCCESS) {
         transfer->owner = info->info.lookup.addr;
         hg_bulk_add_peer(transfer->args.local->layer,
@@ -356,6 +357,7 @@ static void hg_transfer_ask(struct hg_transfer *transfer)
 {
     struct na_addr *addr = hg_transfer_peer(&transfer->args);
 
+    assert(transfer->owner == NULL && transfer->args.origin->remote);
     if (addr != NULL) {
         na_addr_ref(addr);
         transfer->owner = addr;
@@ -546,6 +548,7 @@ static struct hg_transfer *hg_transfer_new(const struct hg_transfer_args *args)
         hg_log_error("bulk", "no memory for a transfer");
         return NULL;
     }
+    assert(count >= 1);
     transfer->slot_count = (unsigned) count;
     for (i = 0; i < count; i++) {
         transfer->slots[i].transfer = transfer;
@@ -621,6 +624,7 @@ HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
 {
     hg_return_t ret = hg_transfer_try(transfer);
 
+    assert(transfer->turns == 0); /* nothing was started */
     if (ret == HG_AGAIN) {
         hg_transfer_ask(transfer);
         ret = HG_SUCCESS;

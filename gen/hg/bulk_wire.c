@@ -44,6 +44,7 @@ static hg_return_t hg_bulk_check_passable(const struct hg_bulk *bulk)
 /* What came from a peer, as it came. */
 static void hg_bulk_pass_on(const struct hg_bulk *bulk, void *buf)
 {
+    assert(bulk->bytes != NULL && bulk->bytes_size > HG_BULK_FIXED);
     memcpy(buf, bulk->bytes, bulk->bytes_size);
     ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
 }
@@ -249,6 +250,7 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
 {
     hg_return_t ret;
 
+    assert(!bulk->published && bulk->mem_count == 0);
     bulk->remote = true;
     bulk->flags = start->flags & HG_BULK_WIRE_ACCESS;
     bulk->size = (size_t) start->size;

@@ -658,6 +658,7 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
 
     if (size < area)
         size = area;
+    assert(handle->context->callbacks);
     ret = hg_buf_reserve(buf, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret == HG_SUCCESS && fresh)
         memset(buf->data + HG_HEADER_MIN, 0, area);
@@ -675,6 +676,7 @@ static hg_return_t hg_handle_end_encode(
     size_t eager = target ? hg_class_output_eager(hg_class)
                           : hg_class_input_eager(hg_class);
 
+    assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
     args->data = buf->data + HG_HEADER_MIN;
     if (area > 0) {
         args->size += area;

@@ -311,8 +311,8 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
  * stays allocated on failure. */
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
-/* Release what decoding allocated. The second one tells the proc whose arguments
- * they were. */
+/* Release what decoding allocated. The second one tells the proc whose
+ * arguments they were. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
 HG_PRIVATE hg_return_t hg_handle_release_of(
     struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
@@ -332,8 +332,8 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     struct hg_handle *handle, size_t size);
 
 /* Encode what is to be sent, the input at an origin and the output at a target,
- * into its buffer behind room for a header, and for the application's. HG_OVERFLOW:
- * that is more than a message, where nothing else is allowed. Failures are
+ * into its buffer behind room for a header, and for the application's.
+ * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
  * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
 

@@ -3,8 +3,8 @@
  * peer: addresses of the callback model.
  *
  * An address is one of NA, on the class's NA class; what counts references is
- * there. Here arguments are checked as Mercury's users expect it, and the end of
- * a lookup becomes a callback of theirs. A lookup is counted in its context,
+ * there. Here arguments are checked as Mercury's users expect it, and the end
+ * of a lookup becomes a callback of theirs. A lookup is counted in its context,
  * which does not end while one is under way.
  *
  * Nothing above includes this room: it has no header.
@@ -56,6 +56,7 @@ static na_return_t hg_peer_found(const struct na_cb_info *na_info)
     struct hg_peer_lookup *lookup = (struct hg_peer_lookup *) na_info->arg;
     struct hg_cb_info info;
 
+    assert(na_info->type == NA_CB_LOOKUP && lookup->callback != NULL);
     memset(&info, 0, sizeof(info));
     info.arg = lookup->arg;
     info.type = HG_CB_LOOKUP;

@@ -82,8 +82,8 @@ struct hg_proc {
     struct hg_proc_owner *owner; /* NULL: only the request model asks */
     struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
     struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
-    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;            /* bytes of *buf in front of `data` */
+    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;       /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
     size_t kept_capacity;

@@ -80,8 +80,8 @@ static inline void cb_find_peer(struct cb_end *end)
 {
     char *address = hg_test_hear(end->peer);
 
-    HG_CHECK_OK(NA_Addr_lookup_wait(
-        end->na_class, address, CB_PATIENCE, &end->target));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, address, CB_PATIENCE, &end->target));
     free(address);
 }
 
@@ -282,8 +282,8 @@ static void cb_serve(struct cb_end *end)
         workers[i].context = end->contexts[i];
         workers[i].stop = &stop;
         if (i > 0)
-            HG_CHECK(pthread_create(
-                         &threads[i], NULL, cb_work, &workers[i]) == 0);
+            HG_CHECK(
+                pthread_create(&threads[i], NULL, cb_work, &workers[i]) == 0);
     }
     (void) cb_work(&workers[0]);
     for (i = 1; i < end->count; i++)
