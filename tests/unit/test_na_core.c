@@ -680,7 +680,7 @@ static void *core_listen(void *arg)
     struct core_sink *sink = (struct core_sink *) arg;
 
     atomic_store(&sink->begun, true);
-    na_msg_set_sink(sink->context, core_hear, NULL, sink);
+    na_msg_set_sink(sink->context, NA_SINK_ANY, core_hear, NULL, sink);
     return NULL;
 }
 
@@ -721,7 +721,7 @@ HG_TEST(a_sink_hears_all_in_their_order)
     HG_CHECK_OK(na_msg_arrived(
         na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "c", 1));
     HG_CHECK_EQ_STR(sink.heard, "abc");
-    na_msg_set_sink(sink.context, NULL, NULL, NULL);
+    na_msg_set_sink(sink.context, NA_SINK_ANY, NULL, NULL, NULL);
     HG_CHECK_OK(NA_Context_destroy(na_class, sink.context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -879,7 +879,7 @@ static void *core_take_back(void *arg)
 {
     struct core_slow *slow = (struct core_slow *) arg;
 
-    na_msg_set_sink(slow->context, NULL, NULL, NULL);
+    na_msg_set_sink(slow->context, NA_SINK_ANY, NULL, NULL, NULL);
     atomic_store(&slow->step, 3);
     return NULL;
 }
@@ -899,8 +899,8 @@ HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
     for (i = 0; i < 2; i++) {
         slow.polls = i == 1;
         atomic_store(&slow.step, 0);
-        HG_CHECK_OK(
-            na_msg_set_sink(slow.context, core_take_slowly, NULL, &slow));
+        HG_CHECK_OK(na_msg_set_sink(
+            slow.context, NA_SINK_ANY, core_take_slowly, NULL, &slow));
         HG_CHECK(!pthread_create(&bringer, NULL, core_bring_slowly, &slow));
         while (atomic_load(&slow.step) != 1)
             (void) sched_yield();
@@ -935,10 +935,11 @@ HG_TEST(sinks_give_their_numbers_back)
     for (i = 0; i < 3; i++) {
         contexts[i] = NA_Context_create(na_class);
         HG_CHECK(contexts[i] != NULL);
-        na_msg_set_sink(contexts[i], core_count_rpc, core_count_dead, &got[i]);
+        na_msg_set_sink(
+            contexts[i], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[i]);
         HG_CHECK_EQ_INT(na_sink_number(contexts[i]), i);
     }
-    na_msg_set_sink(contexts[1], NULL, NULL, NULL);
+    na_msg_set_sink(contexts[1], NA_SINK_ANY, NULL, NULL, NULL);
     HG_CHECK(!na_sink_is_set(core, 1));
     HG_CHECK_OK(NA_Context_destroy(na_class, contexts[1]));
     /* The one behind the gap hears of deaths all the same. */
@@ -949,7 +950,8 @@ HG_TEST(sinks_give_their_numbers_back)
     HG_CHECK_RET(na_sink_deliver(core, peer, 1, 0, "x", 1), NA_NOENTRY);
     HG_CHECK_OK(na_sink_deliver(core, peer, 2, 0, "x", 1));
     contexts[1] = NA_Context_create(na_class);
-    na_msg_set_sink(contexts[1], core_count_rpc, core_count_dead, &got[1]);
+    na_msg_set_sink(
+        contexts[1], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[1]);
     HG_CHECK_EQ_INT(na_sink_number(contexts[1]), 1);
     HG_CHECK_OK(na_sink_deliver(core, peer, 1, 0, "x", 1));
     na_class->core->addr_dead(peer, NA_DISCONNECT);
@@ -957,7 +959,7 @@ HG_TEST(sinks_give_their_numbers_back)
     HG_CHECK_EQ_U64(got[1], 101);
     HG_CHECK_EQ_U64(got[2], 201);
     for (i = 0; i < 3; i++) {
-        na_msg_set_sink(contexts[i], NULL, NULL, NULL);
+        na_msg_set_sink(contexts[i], NA_SINK_ANY, NULL, NULL, NULL);
         HG_CHECK_OK(NA_Context_destroy(na_class, contexts[i]));
     }
     na_addr_unref(early);
