@@ -4897,6 +4897,7 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
     hg_lock(&core->context_lock);
     ret = na_sink_find_place(core, number, &sink);
     if (ret == NA_SUCCESS) {
+        assert(number < 0 || sink->number == number);
         sink->take = take;
         sink->dead = dead;
         sink->arg = arg;
@@ -5681,8 +5682,9 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Give the RPC plane of a context to `sink`, with what waited for it, and tell
- * `dead` of peers that die; `arg` is borrowed. Number and codes as na_sink_open.
- * NULL takes it back, and no call of either is under way on return. */
+ * `dead` of peers that die; `arg` is borrowed. Number and codes as those of
+ * na_sink_open. NULL takes it back, and no call of either is under way on
+ * return. */
 HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
 
@@ -24366,8 +24368,8 @@ HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
 
 /* The same in two steps, for handles that are used again: one with no number,
- * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number, once
- * for each call: HG_BUSY if it has one; HG_AGAIN, HG_NOMEM (logged). */
+ * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
+ * once for each call: HG_BUSY if it has one; HG_AGAIN, HG_NOMEM (logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
@@ -24375,9 +24377,9 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
-/* Encode and send. `callback` runs once, from the queue's DONE lane, and has the
- * caller's reference of the handle from then on; until then the caller keeps
- * it, and so does the callback until this returned. On an error the callback
+/* Encode and send. `callback` runs once, from the queue's DONE lane, and has
+ * the caller's reference of the handle from then on; until then the caller
+ * keeps it, and so does the callback until this returned. On an error the callback
  * never runs, and the handle is of no more use. In the callback model what
  * cannot be sent is no error here, but the callback's. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
@@ -25123,8 +25125,8 @@ HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
 
 /* Answer with an output, as HG_Respond: `left` is called once the answer has
- * left, or could not, with a reference of the handle that it gives back; it finds
- * `callback` and `arg` in handle->call. On an error it is not called, and the
+ * left, or could not, with a reference of the handle that it gives back; it
+ * finds `callback` and `arg` in handle->call. On an error it is not called, and the
  * call is still unanswered, but with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
@@ -25235,6 +25237,7 @@ static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
 {
     hg_return_t ret;
 
+    assert(!atomic_load(&handle->call.running) && hg_handle_is_given(handle));
     atomic_store(&handle->call.running, true);
     ret = hg_handle_open_call(handle);
     if (ret == HG_SUCCESS)
@@ -25248,6 +25251,7 @@ static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
  * one of us sees the other. */
 static void hg_serve_end_callback(struct hg_handle *handle)
 {
+    assert(atomic_load(&handle->call.running));
     atomic_store(&handle->call.running, false);
     if (!hg_handle_is_given(handle))
         hg_serve_abandon(handle);
@@ -25520,7 +25524,9 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
         ret = hg_serve_send_output(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
+    assert(handle->left == left); /* it was not told */
     handle->left = NULL;
+    assert(hg_serve_is_answered(handle));
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
     hg_handle_unref(handle);
     return ret;
@@ -26062,6 +26068,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
     uint64_t next;
 
+    assert(context->callbacks && !hg_context_is_separate(context));
     /* Armed first: who sets a timer after we have looked rings. */
     if (!NA_Poll_try_wait(context->na_context->na_class, context->na_context))
         return true;
@@ -26277,6 +26284,7 @@ static void hg_context_leave_class(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
 
+    assert(!hg_list_is_empty(&context->sibling));
     hg_lock(&hg_class->lock);
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);
@@ -26711,6 +26719,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_cb_t callback = call->callback;
 
     (void) arg;
+    assert(!handle->target && handle->number != 0);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_FORWARD;
@@ -26729,6 +26738,7 @@ static void hg_call_prepare(
 {
     struct hg_call_part *call = &handle->call;
 
+    assert(handle->in_flight && handle->context->callbacks);
     hg_handle_renew(handle);
     handle->rpc = *rpc;
     atomic_store_explicit(
@@ -26773,6 +26783,7 @@ static void hg_call_told(struct na_completion *told)
     struct hg_call_part *call = &handle->call;
     struct hg_cb_info info;
 
+    assert(handle->target && handle->left == NULL);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_RESPOND;
@@ -26824,10 +26835,10 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 /*
  * endpoint: classes and contexts of the callback model, and their progress.
  *
- * A class of this model owns what it stands on: an NA class, unless it was given
- * one, and a bulk layer. Its contexts are the engine's, with the difference that
- * threads progress and trigger them as they like: NA's role lets one thread at a
- * time move data, and the queue gives each entry to one.
+ * A class of this model owns what it stands on: an NA class, unless it was
+ * given one, and a bulk layer. Its contexts are the engine's, with the
+ * difference that threads progress and trigger them as they like: NA's role
+ * lets one thread at a time move data, and the queue gives each entry to one.
  *
  *     HG_Progress   hg_context_progress: until the queue has an entry
  *     HG_Trigger    na_context_trigger: runs entries of the queue
@@ -28343,7 +28354,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
     hg_request_t *request_p)
 {
-    struct hg_handle *handle;
+    struct hg_handle *handle = NULL;
     uint64_t number;
     hg_return_t ret;
 

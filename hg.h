@@ -1687,8 +1687,8 @@ HG_EXPORT hg_return_t HG_Create(
 /* Drop a reference; the last one frees the handle, its data, and what was left
  * of its messages. A call that arrived and is freed unanswered ends with
  * HG_CANCELED at its caller; while its function runs, with the code that
- * returns. To destroy once too often a handle that was just destroyed is told in
- * the log, and does nothing. */
+ * returns. To destroy what was just destroyed is told in the log, and does
+ * nothing. */
 HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Point a handle at another peer and function (NULL and 0 keep what it has),
@@ -1790,11 +1790,11 @@ HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p);
 
 /* For event loops. A descriptor that is readable when there is something to do;
- * -1 where the transport has none, or the system no epoll; the context's. Before each sleep on it,
- * HG_Event_ready: true says that there is something to do now. Then
- * HG_Event_progress, which never waits and tells how much waits for
- * HG_Event_trigger (count_p may be NULL), and that, which runs it and returns
- * HG_SUCCESS whether or not there was any. */
+ * -1 where the transport has none, or the system no epoll; the context's.
+ * Before each sleep on it, HG_Event_ready: true says that there is something to
+ * do now. Then HG_Event_progress, which never waits and tells how much waits
+ * for HG_Event_trigger (count_p may be NULL), and that, which runs it and
+ * returns HG_SUCCESS whether or not there was any. */
 HG_EXPORT int HG_Event_get_wait_fd(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
 HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;

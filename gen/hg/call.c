@@ -367,6 +367,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_cb_t callback = call->callback;
 
     (void) arg;
+    assert(!handle->target && handle->number != 0);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_FORWARD;
@@ -385,6 +386,7 @@ static void hg_call_prepare(
 {
     struct hg_call_part *call = &handle->call;
 
+    assert(handle->in_flight && handle->context->callbacks);
     hg_handle_renew(handle);
     handle->rpc = *rpc;
     atomic_store_explicit(
@@ -429,6 +431,7 @@ static void hg_call_told(struct na_completion *told)
     struct hg_call_part *call = &handle->call;
     struct hg_cb_info info;
 
+    assert(handle->target && handle->left == NULL);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_RESPOND;

@@ -299,6 +299,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
     uint64_t next;
 
+    assert(context->callbacks && !hg_context_is_separate(context));
     /* Armed first: who sets a timer after we have looked rings. */
     if (!NA_Poll_try_wait(context->na_context->na_class, context->na_context))
         return true;
@@ -514,6 +515,7 @@ static void hg_context_leave_class(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
 
+    assert(!hg_list_is_empty(&context->sibling));
     hg_lock(&hg_class->lock);
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);

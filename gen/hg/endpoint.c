@@ -2,10 +2,10 @@
 /*
  * endpoint: classes and contexts of the callback model, and their progress.
  *
- * A class of this model owns what it stands on: an NA class, unless it was given
- * one, and a bulk layer. Its contexts are the engine's, with the difference that
- * threads progress and trigger them as they like: NA's role lets one thread at a
- * time move data, and the queue gives each entry to one.
+ * A class of this model owns what it stands on: an NA class, unless it was
+ * given one, and a bulk layer. Its contexts are the engine's, with the
+ * difference that threads progress and trigger them as they like: NA's role
+ * lets one thread at a time move data, and the queue gives each entry to one.
  *
  *     HG_Progress   hg_context_progress: until the queue has an entry
  *     HG_Trigger    na_context_trigger: runs entries of the queue

@@ -74,6 +74,7 @@ static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
 {
     hg_return_t ret;
 
+    assert(!atomic_load(&handle->call.running) && hg_handle_is_given(handle));
     atomic_store(&handle->call.running, true);
     ret = hg_handle_open_call(handle);
     if (ret == HG_SUCCESS)
@@ -87,6 +88,7 @@ static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
  * one of us sees the other. */
 static void hg_serve_end_callback(struct hg_handle *handle)
 {
+    assert(atomic_load(&handle->call.running));
     atomic_store(&handle->call.running, false);
     if (!hg_handle_is_given(handle))
         hg_serve_abandon(handle);
@@ -359,7 +361,9 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
         ret = hg_serve_send_output(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
+    assert(handle->left == left); /* it was not told */
     handle->left = NULL;
+    assert(hg_serve_is_answered(handle));
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
     hg_handle_unref(handle);
     return ret;

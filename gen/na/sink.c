@@ -152,6 +152,7 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
     hg_lock(&core->context_lock);
     ret = na_sink_find_place(core, number, &sink);
     if (ret == NA_SUCCESS) {
+        assert(number < 0 || sink->number == number);
         sink->take = take;
         sink->dead = dead;
         sink->arg = arg;

@@ -106,7 +106,10 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
             &queue, (enum na_lane)(NA_LANE_CALL - i % 3), &entries[i].done);
     }
     HG_CHECK(na_queue_has(&queue, NA_LANES_DONE));
+    HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_DONE), 2);
+    HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_ALL), 4);
     HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
+    HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_ALL), 3);
     HG_CHECK_EQ_INT(entries[1].ran_as, 1);
     entries[2].again = true;
     HG_CHECK_EQ_INT(na_queue_run_internal(&queue), 3);
@@ -918,6 +921,43 @@ HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
     }
     HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
     HG_CHECK_OK(NA_Finalize(slow.na_class));
+}
+
+/* One that is asked for is given once; and the ones in between that nobody has
+ * keep nobody from hearing of a death. */
+HG_TEST(sinks_have_the_numbers_they_ask_for)
+{
+    static const int wanted[3] = {NA_CORE_CONTEXTS - 1, 7, 0};
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct na_addr *peer = na_addr_create(na_class, "self://peer", NA_FALSE);
+    struct na_class_core *core = na_class_core_of(na_class);
+    na_context_t *contexts[4];
+    unsigned got[4] = {0, 0, 0, 0};
+    unsigned i;
+
+    hg_test_expect_log("has the id 7 already");
+    for (i = 0; i < 4; i++)
+        contexts[i] = NA_Context_create(na_class);
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_OK(na_msg_set_sink(
+            contexts[i], wanted[i], core_count_rpc, core_count_dead, &got[i]));
+        HG_CHECK_EQ_INT(na_sink_number(contexts[i]), wanted[i]);
+        HG_CHECK_OK(
+            na_sink_deliver(core, peer, (uint8_t) wanted[i], 0, "x", 1));
+    }
+    HG_CHECK_RET(na_msg_set_sink(contexts[3], 7, core_count_rpc, NULL, &got[3]),
+        NA_EXIST);
+    HG_CHECK_OK(na_msg_set_sink(
+        contexts[3], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[3]));
+    HG_CHECK_EQ_INT(na_sink_number(contexts[3]), 1);
+    na_class->core->addr_dead(peer, NA_DISCONNECT);
+    for (i = 0; i < 4; i++) {
+        HG_CHECK_EQ_U64(got[i], i < 3 ? 101 : 100);
+        na_msg_set_sink(contexts[i], NA_SINK_ANY, NULL, NULL, NULL);
+        HG_CHECK_OK(NA_Context_destroy(na_class, contexts[i]));
+    }
+    na_addr_unref(peer);
+    HG_CHECK_OK(NA_Finalize(na_class));
 }
 
 /* A number belongs to one sink, and to nobody once that is taken away. */
