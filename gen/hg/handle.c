@@ -186,10 +186,11 @@ static void hg_handle_end(struct hg_handle *handle)
     if (HG_UNLIKELY(handle->large))
         context->end_input(handle);
     hg_handle_clear(handle);
+    hg_handle_leave_addr(addr);
     hg_lock(&context->lock);
     kept = hg_handle_put(handle);
+    /* From here on context and class may be gone. */
     hg_unlock(&context->lock);
-    hg_handle_leave_addr(addr);
     if (!kept)
         hg_handle_delete(handle);
 }
