@@ -40,7 +40,7 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;
-    hg_handle_count_locked(&context->hg_class->requests_sent, 1);
+    hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, 1);
     return HG_SUCCESS;
 }
 
@@ -116,7 +116,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
-        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
+        hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (handle->number != 0)
         (void) hg_slots_remove(&context->sequences, handle->number);
@@ -196,7 +196,9 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
             hg_class->na_class->max_unexpected_size)
         return hg_overflow_offer(handle, &handle->in_large, &handle->in,
             &header, &handle->in_args, 0, message_p, size_p);
-    if (handle->one_way) /* else it ends when the arguments were fetched */
+    /* Else it ends when the arguments were fetched, or, at ourselves, when who
+     * executes it is done. */
+    if (handle->one_way && !handle->addr->self)
         handle->left = hg_forward_left;
     header.payload_size = handle->in_args.size;
     hg_header_encode(&header, handle->in.data);
@@ -232,7 +234,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
             "\"%s\" cannot be called: %s is gone: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
-        return ret;
+        if (!handle->context->callbacks) /* there the callback tells, too */
+            return ret;
     }
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
@@ -248,9 +251,13 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     ret = hg_handle_send(handle, message, size);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
+    if (handle->context->callbacks) {
+        hg_forward_unsent(handle, ret);
+        return HG_SUCCESS;
+    }
     hg_lock(&handle->context->lock);
     if (hg_forward_take(handle))
-        hg_handle_count_locked(&handle->context->hg_class->requests_sent, -1);
+        hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
     else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
@@ -333,7 +340,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
-        hg_handle_count(&context->hg_class->outputs_fetched);
+        hg_handle_count(context, HG_COUNT_OUTPUTS_FETCHED);
     }
     hg_forward_finish(handle, ret);
 }
@@ -367,7 +374,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     if (handle != NULL && large)
         handle->state = HG_HANDLE_FETCHING;
     if (handle != NULL)
-        hg_handle_count_locked(&context->hg_class->responses_received, 1);
+        hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     hg_unlock(&context->lock);
     return handle;
 }
@@ -429,7 +436,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     hg_return_t ret = damaged;
 
     if (handle == NULL) {
-        hg_handle_count(&context->hg_class->late);
+        hg_handle_count(context, HG_COUNT_LATE);
         return;
     }
     if (damaged != HG_SUCCESS) {

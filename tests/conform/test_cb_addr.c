@@ -79,6 +79,30 @@ HG_TEST(cb_addr_lookup_by_callback_brings_a_reference)
     cb_close(&end);
 }
 
+/* A context does not end before the callback of a lookup has come. */
+HG_TEST(cb_addr_lookup_ends_before_its_context)
+{
+    struct addr_found found;
+    char name[NA_MAX_ADDR_LEN];
+    hg_context_t *context;
+    struct cb_end end;
+
+    cb_open(&end);
+    addr_name(&end, end.target, name);
+    context = HG_Context_create_id(end.hg_class, 1);
+    HG_CHECK(context != NULL);
+    memset(&found, 0, sizeof(found));
+    HG_CHECK_OK(
+        HG_Addr_lookup1(context, addr_found, &found, name, HG_OP_ID_IGNORE));
+    cb_triggering++; /* that triggers, too */
+    HG_CHECK_OK(HG_Context_destroy(context));
+    cb_triggering--;
+    HG_CHECK_EQ_INT(found.ends, 1);
+    HG_CHECK_OK(found.ret);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, found.addr));
+    cb_close(&end);
+}
+
 HG_TEST(cb_addr_lookup_of_nobody_fails)
 {
     struct addr_found found;

@@ -683,8 +683,8 @@ HG_TEST(bulk_transfer_ends_when_its_local_handle_is_freed)
     engine_close(&engine);
 }
 
-/* Cancel a transfer of many pieces after so many turns of both ends; once it has
- * ended its local memory is in use for something else. */
+/* Cancel a transfer of many pieces after so many turns of both ends; once it
+ * has ended its local memory is in use for something else. */
 static hg_return_t bulk_take_back(
     struct engine *engine, hg_bulk_op_t op, unsigned turns)
 {
@@ -886,7 +886,7 @@ HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
     HG_CHECK_EQ_INT(bulk_served.ends, 1);
     HG_CHECK_OK(bulk_served.ret);
     HG_CHECK_EQ_U64(
-        atomic_load(&engine.b.context->hg_class->inputs_fetched), 1);
+        atomic_load(&engine.b.context->counts[HG_COUNT_INPUTS_FETCHED]), 1);
     for (i = 0; i < COUNT; i++)
         HG_CHECK_EQ_MEM((char *) bulk_local->segments[0].address + i * PIECE,
             ptrs[i], PIECE);
