@@ -25094,9 +25094,9 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
 /* Encode and send. `callback` runs once, from the queue's DONE lane, and has
  * the caller's reference of the handle from then on; until then the caller
- * keeps it, and so does the callback until this returned. On an error the callback
- * never runs, and the handle is of no more use. In the callback model what
- * cannot be sent is no error here, but the callback's. */
+ * keeps it, and so does the callback until this returned. On an error the
+ * callback never runs, and the handle is of no more use. In the callback model
+ * what cannot be sent is no error here, but the callback's. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 
@@ -25841,8 +25841,8 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 
 /* Answer with an output, as HG_Respond: `left` is called once the answer has
  * left, or could not, with a reference of the handle that it gives back; it
- * finds `callback` and `arg` in handle->call. On an error it is not called, and the
- * call is still unanswered, but with HG_EXIST. */
+ * finds `callback` and `arg` in handle->call. On an error it is not called, and
+ * the call is still unanswered, but with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
     hg_cb_t callback, void *arg);
@@ -26676,7 +26676,7 @@ HG_PRIVATE hg_return_t hg_context_progress(
             ret = (context->callbacks ? na_progress : na_progress_alone)(
                 context->na_context, lanes, until);
         if (ret == HG_SUCCESS && context->callbacks &&
-            !na_queue_has(context->queue, lanes)) {
+            !na_queue_has(context->queue, NA_LANES_ALL)) {
             /* Poked, for a timer; or another thread was faster. */
             if (hg_clock_is_past(deadline))
                 return HG_TIMEOUT;
