@@ -38,6 +38,8 @@ struct hg_class {
     _Atomic uint64_t late;
     _Atomic uint64_t turned_away;
     _Atomic uint64_t dropped;
+    _Atomic uint64_t expired;
+    _Atomic uint64_t canceled;
 };
 
 /* How many bytes of encoded arguments go into a message. */

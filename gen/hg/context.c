@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/cancel.h"
 #include "hg/forward.h"
 #include "hg/held.h"
 #include "hg/overflow.h"
@@ -46,6 +47,8 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
         hg_forward_answer(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
         hg_held_acknowledged(context, source, &header);
+    else if (header.type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
+        hg_cancel_arrived(context, source, &header);
     else if (ret == HG_SUCCESS)
         hg_handle_count(&context->hg_class->refused);
     return NA_SUCCESS;
@@ -58,6 +61,7 @@ static void hg_context_peer_dead(
 
     hg_forward_end_all(context, addr, ret);
     hg_held_release(context, addr);
+    hg_cancel_peer(context, addr);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -100,7 +104,9 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
         }
         if (handle == NULL)
             return next;
-        if (!hg_held_expired(handle))
+        if (!handle->target)
+            hg_forward_expired(handle);
+        else if (!hg_held_expired(handle))
             hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
@@ -190,6 +196,10 @@ HG_PRIVATE hg_return_t hg_context_progress(
         else
             ret = (context->callbacks ? na_progress : na_progress_alone)(
                 context->na_context, lanes, until);
+        /* Somebody set a timer: that is none of the application's business. */
+        if (ret == HG_SUCCESS && context->callbacks && deadline != 0 &&
+            !na_queue_has(context->queue, lanes))
+            continue;
         if (ret != HG_TIMEOUT || until == deadline)
             return ret;
     }

@@ -318,6 +318,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     counters->late = atomic_load(&hg_class->late);
     counters->turned_away = atomic_load(&hg_class->turned_away);
     counters->dropped = atomic_load(&hg_class->dropped);
+    counters->expired = atomic_load(&hg_class->expired);
+    counters->canceled = atomic_load(&hg_class->canceled);
     counters->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
     counters->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
     hg_lock(&context->lock);

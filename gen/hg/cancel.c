@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cancel: see cancel.h. */
+#include "hg/cancel.h"
+
+#include "base/lock.h"
+#include "hg/overflow.h"
+#include "hg/serve.h"
+#include "na/addr.h"
+
+static struct hg_handle *hg_cancel_of(struct na_completion *notice)
+{
+    return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
+}
+
+/* Queue the notice, with a reference; the lock is held. */
+static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
+    void (*run)(struct na_completion *notice))
+{
+    if (handle->cancel.told)
+        return;
+    handle->cancel.used = true;
+    handle->cancel.told = true;
+    handle->cancel.notice.run = run;
+    hg_handle_ref(handle);
+    na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
+}
+
+/* Step from the internal lane: the sink may not end a transfer. */
+static void hg_cancel_run_fetch(struct na_completion *notice)
+{
+    struct hg_handle *handle = hg_cancel_of(notice);
+
+    hg_overflow_cancel(handle, &handle->in_large);
+    hg_lock(&handle->context->lock);
+    handle->cancel.told = false;
+    hg_unlock(&handle->context->lock);
+    hg_serve_unref(handle);
+}
+
+/* Whether the application has the call, and has yet to answer it. The lock is
+ * held, and one reference is the notice's. */
+static bool hg_cancel_is_open(struct hg_handle *handle)
+{
+    if (atomic_load(&handle->state) != HG_HANDLE_ARRIVED)
+        return false;
+    return handle->context->callbacks ? atomic_load(&handle->refs) > 1
+                                      : hg_handle_is_given(handle);
+}
+
+/* Entry of the DONE lane. */
+static void hg_cancel_run_callback(struct na_completion *notice)
+{
+    struct hg_handle *handle = hg_cancel_of(notice);
+    struct hg_cancel_part *part = &handle->cancel;
+    hg_cancel_cb_t callback = NULL;
+    void *arg;
+
+    hg_lock(&handle->context->lock);
+    if (hg_cancel_is_open(handle))
+        callback = part->callback;
+    arg = part->arg;
+    part->callback = NULL;
+    part->told = false;
+    hg_unlock(&handle->context->lock);
+    if (callback != NULL)
+        callback(handle, arg);
+    hg_serve_unref(handle);
+}
+
+/* Whether it is there still, and unanswered; else nothing but its state may be
+ * looked at. The lock is held. */
+static bool hg_cancel_is_there(struct hg_handle *handle)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+
+    return state == HG_HANDLE_FETCHING || state == HG_HANDLE_QUEUED ||
+        state == HG_HANDLE_ARRIVED;
+}
+
+/* Nobody waits for a call that is there. The lock is held. */
+static void hg_cancel_mark(struct hg_handle *handle)
+{
+    if (atomic_exchange(&handle->unwanted, true))
+        return;
+    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
+        handle->canceled = true;
+        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
+    } else if (handle->cancel.callback != NULL) {
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    }
+}
+
+static bool hg_cancel_is_meant(const struct hg_handle *handle,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    return handle->sequence == header->sequence &&
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
+        header->origin_context &&
+        na_addr_same(handle->addr, source);
+}
+
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.prev; link != &context->targets;
+         link = link->prev) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (!hg_cancel_is_there(handle) ||
+            !hg_cancel_is_meant(handle, source, header))
+            continue;
+        hg_cancel_mark(handle);
+        break;
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_peer(
+    struct hg_context *context, const struct na_addr *addr)
+{
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (hg_cancel_is_there(handle) && handle->addr == addr &&
+            !handle->one_way)
+            hg_cancel_mark(handle);
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_set_callback(
+    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg)
+{
+    struct hg_context *context = handle->context;
+
+    assert(handle->target);
+    hg_lock(&context->lock);
+    handle->cancel.used = true;
+    handle->cancel.callback = callback;
+    handle->cancel.arg = arg;
+    if (callback != NULL && hg_handle_is_over(handle))
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    hg_unlock(&context->lock);
+}
