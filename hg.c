@@ -23035,8 +23035,9 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: an acknowledgement, a cancellation, or an
- * answer without an output. One a handle, until that is back in the pool. Needs no memory: what a transport has none for stays
- * in `unsaid`. Any other failure is logged. */
+ * answer without an output. One a handle, until that is back in the pool. Needs
+ * no memory: what a transport has none for stays in `unsaid`. Any other failure
+ * is logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header);
 
@@ -24381,9 +24382,9 @@ HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
 
 /* The same in two steps, for handles that are used again: one with no number,
- * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number, once
- * for each call: HG_BUSY if it has one, or the message of one that was ended
- * before has yet to leave; HG_AGAIN, HG_NOMEM (logged). */
+ * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
+ * once for each call: HG_BUSY if it has one, or the message of one that was
+ * ended before has yet to leave; HG_AGAIN, HG_NOMEM (logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
@@ -24391,10 +24392,10 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
-/* Encode and send; the call's time begins. `callback` runs once, from the queue's DONE lane, and has the
- * caller's reference of the handle from then on; until then the caller keeps
- * it, and so does the callback until this returned. On an error the callback
- * never runs, and the handle is of no more use. */
+/* Encode and send; the call's time begins. `callback` runs once, from the
+ * queue's DONE lane, and has the caller's reference of the handle from then on;
+ * until then the caller keeps it, and so does the callback until this returned.
+ * On an error the callback never runs, and the handle is of no more use. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 
@@ -24676,9 +24677,9 @@ static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
 /* The call begins: from now on anything may end it. HG_NOMEM: it does not. */
 static hg_return_t hg_forward_begin(struct hg_handle *handle)
 {
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
 
-    assert(handle->state == HG_HANDLE_IDLE);
+    assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     handle->heard = false;
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
@@ -24746,6 +24747,7 @@ static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
 
+    assert(handle->state == HG_HANDLE_ENDED);
     if (na_addr_is_dead(handle->addr))
         return;
     hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
@@ -24891,6 +24893,7 @@ static void hg_forward_run_let_go(struct na_completion *done)
 {
     struct hg_handle *carrier = hg_handle_of(done);
 
+    assert(carrier->target && carrier->held_id != 0);
     if (!na_addr_is_dead(carrier->addr))
         hg_forward_acknowledge(carrier);
     hg_handle_unref(carrier);
@@ -25310,8 +25313,8 @@ HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text);
 
 /* Answer with an output, as HG_Respond: `left` is called once the answer has
- * left, or could not, with a reference of the handle that it gives back; it finds
- * `callback` and `arg` in handle->call. On an error it is not called. */
+ * left, or could not, with a reference of the handle that it gives back; it
+ * finds `callback` and `arg` in handle->call. On an error it is not called. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
     hg_cb_t callback, void *arg);
@@ -25401,6 +25404,7 @@ static bool hg_serve_send_text(
     size_t limit = handle->context->hg_class->na_class->max_expected_size;
     size_t size;
 
+    assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
     header->text = text;
     header->text_size = hg_serve_text_size(text);
     size = hg_header_size(header);
@@ -26059,6 +26063,7 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
 {
     if (handle->cancel.told)
         return;
+    assert(handle->target && atomic_load(&handle->refs) > 0);
     handle->cancel.used = true;
     handle->cancel.told = true;
     handle->cancel.notice.run = run;
@@ -26071,6 +26076,7 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
 
+    assert(handle->cancel.told && handle->canceled);
     hg_overflow_cancel(handle, &handle->in_large);
     hg_lock(&handle->context->lock);
     handle->cancel.told = false;
@@ -26096,6 +26102,7 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_cancel_cb_t callback = NULL;
     void *arg;
 
+    assert(part->told);
     hg_lock(&handle->context->lock);
     if (hg_cancel_is_open(handle))
         callback = part->callback;
@@ -28366,8 +28373,8 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
  * ticket: what an application holds in place of a request.
  *
  * A ticket looks like a pointer and is none, as it is odd: it is the index and
- * the generation of a slot, so that one whose request is gone names nothing, and
- * what is no ticket at all does no harm. Freeing twice, and using what was
+ * the generation of a slot, so that one whose request is gone names nothing,
+ * and what is no ticket at all does no harm. Freeing twice, and using what was
  * freed, are told apart from use.
  *
  * The table is freed between one HG_Init and the next, and generations would
@@ -28616,7 +28623,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
     unsigned timeout, hg_request_t *request_p)
 {
-    struct hg_handle *handle;
+    struct hg_handle *handle = NULL;
     uint64_t number;
     hg_return_t ret;
 

@@ -18,6 +18,7 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
 {
     if (handle->cancel.told)
         return;
+    assert(handle->target && atomic_load(&handle->refs) > 0);
     handle->cancel.used = true;
     handle->cancel.told = true;
     handle->cancel.notice.run = run;
@@ -30,6 +31,7 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
 
+    assert(handle->cancel.told && handle->canceled);
     hg_overflow_cancel(handle, &handle->in_large);
     hg_lock(&handle->context->lock);
     handle->cancel.told = false;
@@ -55,6 +57,7 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_cancel_cb_t callback = NULL;
     void *arg;
 
+    assert(part->told);
     hg_lock(&handle->context->lock);
     if (hg_cancel_is_open(handle))
         callback = part->callback;

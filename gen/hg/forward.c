@@ -253,9 +253,9 @@ static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
 /* The call begins: from now on anything may end it. HG_NOMEM: it does not. */
 static hg_return_t hg_forward_begin(struct hg_handle *handle)
 {
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
 
-    assert(handle->state == HG_HANDLE_IDLE);
+    assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     handle->heard = false;
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
@@ -323,6 +323,7 @@ static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
 
+    assert(handle->state == HG_HANDLE_ENDED);
     if (na_addr_is_dead(handle->addr))
         return;
     hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
@@ -468,6 +469,7 @@ static void hg_forward_run_let_go(struct na_completion *done)
 {
     struct hg_handle *carrier = hg_handle_of(done);
 
+    assert(carrier->target && carrier->held_id != 0);
     if (!na_addr_is_dead(carrier->addr))
         hg_forward_acknowledge(carrier);
     hg_handle_unref(carrier);

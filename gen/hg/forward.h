@@ -30,9 +30,9 @@ HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
 
 /* The same in two steps, for handles that are used again: one with no number,
- * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number, once
- * for each call: HG_BUSY if it has one, or the message of one that was ended
- * before has yet to leave; HG_AGAIN, HG_NOMEM (logged). */
+ * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
+ * once for each call: HG_BUSY if it has one, or the message of one that was
+ * ended before has yet to leave; HG_AGAIN, HG_NOMEM (logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
@@ -40,10 +40,10 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
-/* Encode and send; the call's time begins. `callback` runs once, from the queue's DONE lane, and has the
- * caller's reference of the handle from then on; until then the caller keeps
- * it, and so does the callback until this returned. On an error the callback
- * never runs, and the handle is of no more use. */
+/* Encode and send; the call's time begins. `callback` runs once, from the
+ * queue's DONE lane, and has the caller's reference of the handle from then on;
+ * until then the caller keeps it, and so does the callback until this returned.
+ * On an error the callback never runs, and the handle is of no more use. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 

@@ -294,8 +294,9 @@ HG_PRIVATE hg_return_t hg_handle_send(
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: an acknowledgement, a cancellation, or an
- * answer without an output. One a handle, until that is back in the pool. Needs no memory: what a transport has none for stays
- * in `unsaid`. Any other failure is logged. */
+ * answer without an output. One a handle, until that is back in the pool. Needs
+ * no memory: what a transport has none for stays in `unsaid`. Any other failure
+ * is logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header);
 

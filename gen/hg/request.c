@@ -66,7 +66,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
     unsigned timeout, hg_request_t *request_p)
 {
-    struct hg_handle *handle;
+    struct hg_handle *handle = NULL;
     uint64_t number;
     hg_return_t ret;
 

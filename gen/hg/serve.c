@@ -56,6 +56,7 @@ static bool hg_serve_send_text(
     size_t limit = handle->context->hg_class->na_class->max_expected_size;
     size_t size;
 
+    assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
     header->text = text;
     header->text_size = hg_serve_text_size(text);
     size = hg_header_size(header);

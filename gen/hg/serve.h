@@ -46,8 +46,8 @@ HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text);
 
 /* Answer with an output, as HG_Respond: `left` is called once the answer has
- * left, or could not, with a reference of the handle that it gives back; it finds
- * `callback` and `arg` in handle->call. On an error it is not called. */
+ * left, or could not, with a reference of the handle that it gives back; it
+ * finds `callback` and `arg` in handle->call. On an error it is not called. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
     hg_cb_t callback, void *arg);

@@ -3,8 +3,8 @@
  * ticket: what an application holds in place of a request.
  *
  * A ticket looks like a pointer and is none, as it is odd: it is the index and
- * the generation of a slot, so that one whose request is gone names nothing, and
- * what is no ticket at all does no harm. Freeing twice, and using what was
+ * the generation of a slot, so that one whose request is gone names nothing,
+ * and what is no ticket at all does no harm. Freeing twice, and using what was
  * freed, are told apart from use.
  *
  * The table is freed between one HG_Init and the next, and generations would

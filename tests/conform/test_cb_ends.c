@@ -337,7 +337,7 @@ HG_TEST(deadline_travels_with_the_call)
     ends_close(&end);
 }
 
-/* Progress returns for what HG_Trigger can run, not because there is a timer. */
+/* Progress returns for what HG_Trigger can run, not for a timer. */
 HG_TEST(deadline_of_a_call_is_no_event)
 {
     struct ends_end end;

@@ -879,3 +879,110 @@ HG_TEST(damage_is_told_in_words)
         "the input changed on the way, or is of another type there");
     ends_end(&engine);
 }
+
+/* ---- Handles that are used again ---- */
+
+static hg_return_t ends_count_call(const struct hg_cb_info *info)
+{
+    unsigned *ends = (unsigned *) info->arg;
+
+    ++*ends;
+    return HG_SUCCESS;
+}
+
+static void ends_turn_context(hg_context_t *context)
+{
+    unsigned count = 0;
+
+    (void) HG_Progress(context, 0);
+    do
+        (void) HG_Trigger(context, 0, 1, &count);
+    while (count > 0);
+}
+
+/* The message of a call that was canceled lies where the next one would be
+ * encoded: that one has to wait for it. */
+HG_TEST(handle_whose_message_has_not_left_is_busy)
+{
+    struct ends_tap tap = {LOOP_STUCK, HG_HEADER_REQUEST, 0};
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    hg_handle_t handle;
+    unsigned ends = 0;
+    na_class_t *other;
+    na_addr_t addr;
+    hg_id_t id;
+
+    loop_register();
+    other = engine_open_class("loop://b", ENDS_EAGER);
+    hg_class = HG_Init2("loop://a", HG_TRUE);
+    HG_CHECK(hg_class != NULL);
+    context = HG_Context_create(hg_class);
+    HG_CHECK(context != NULL);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(hg_class->na_class, "loop://b", 1000, &addr));
+    id = HG_Register_name(hg_class, "ends", NULL, NULL, NULL);
+    HG_CHECK_OK(HG_Create(context, addr, id, &handle));
+    loop_set_tap(ends_meet, &tap);
+    HG_CHECK_OK(HG_Forward2(handle, ends_count_call, &ends, NULL));
+    HG_CHECK_OK(HG_Cancel(handle));
+    ends_turn_context(context);
+    HG_CHECK_EQ_INT(ends, 1);
+    HG_CHECK_RET(HG_Forward2(handle, ends_count_call, &ends, NULL), HG_BUSY);
+    HG_CHECK_RET(HG_Reset(handle, NULL, id), HG_BUSY);
+    loop_unstick();
+    ends_turn_context(context);
+    HG_CHECK_EQ_INT(ends, 1);
+    tap.fate = LOOP_DROP;
+    HG_CHECK_OK(HG_Forward2(handle, ends_count_call, &ends, NULL));
+    HG_CHECK_OK(HG_Cancel(handle));
+    ends_turn_context(context);
+    HG_CHECK_EQ_INT(ends, 2);
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(NA_Addr_free(hg_class->na_class, addr));
+    HG_CHECK_OK(HG_Context_destroy(context));
+    HG_CHECK_OK(HG_Finalize2(hg_class));
+    HG_CHECK_OK(NA_Finalize(other));
+    loop_set_tap(NULL, NULL);
+}
+
+/* After its peer's death a handle is among the calls as before: what ends them
+ * all finds it. */
+HG_TEST(handle_that_outlives_its_peer_is_found_again)
+{
+    struct ends_tap tap = {LOOP_DROP, HG_HEADER_REQUEST, 0};
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    hg_handle_t handle;
+    unsigned ends = 0;
+    na_class_t *other;
+    unsigned i;
+    hg_id_t id;
+
+    loop_register();
+    other = engine_open_class("loop://b", ENDS_EAGER);
+    hg_class = HG_Init2("loop://a", HG_TRUE);
+    HG_CHECK(hg_class != NULL);
+    context = HG_Context_create(hg_class);
+    id = HG_Register_name(hg_class, "ends", NULL, NULL, NULL);
+    HG_CHECK_OK(HG_Create(context, NULL, id, &handle));
+    loop_set_tap(ends_meet, &tap);
+    for (i = 1; i < 4; i++) {
+        na_addr_t addr;
+
+        HG_CHECK_OK(
+            NA_Addr_lookup_wait(hg_class->na_class, "loop://b", 1000, &addr));
+        HG_CHECK_OK(HG_Reset(handle, addr, 0));
+        HG_CHECK_OK(HG_Forward2(handle, ends_count_call, &ends, NULL));
+        loop_kill(hg_class->na_class, addr);
+        ends_turn_context(context);
+        HG_CHECK_EQ_INT(ends, i);
+        HG_CHECK_EQ_STR(HG_Get_error_text(handle), "the peer is gone");
+        HG_CHECK_OK(NA_Addr_free(hg_class->na_class, addr));
+    }
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(HG_Context_destroy(context));
+    HG_CHECK_OK(HG_Finalize2(hg_class));
+    HG_CHECK_OK(NA_Finalize(other));
+    loop_set_tap(NULL, NULL);
+}
