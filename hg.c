@@ -116,6 +116,7 @@
 #endif
 #if HG_ENABLE_EPOLL
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #endif
 #ifdef __linux__
 #include <sys/random.h>
@@ -3151,6 +3152,9 @@ static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
     return false;
 }
 
+/* How many entries stand in `lanes`, none of which anybody runs alone. */
+HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
+
 /* Wait until `lanes` has an entry (NA_SUCCESS), `deadline` passed (NA_TIMEOUT)
  * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
  * The lock is held, and free while sleeping. */
@@ -3333,6 +3337,33 @@ HG_PRIVATE unsigned na_queue_run_alone(
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
     return na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
+}
+
+static unsigned na_queue_count_list(const struct na_completion *entry)
+{
+    unsigned n = 0;
+
+    for (; entry != NULL; entry = entry->next)
+        n++;
+    return n;
+}
+
+/* What stands below the first of a stack stays there while the lock is held:
+ * who pushes only puts more on top. */
+HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
+{
+    unsigned n = 0;
+    unsigned lane;
+
+    hg_lock(&queue->lock);
+    for (lane = 0; lane < NA_LANE_MAX; lane++) {
+        if ((lanes & (1u << lane)) == 0)
+            continue;
+        n += na_queue_count_list(atomic_load(&queue->pushed[lane]));
+        n += na_queue_count_list(atomic_load(&queue->head[lane]));
+    }
+    hg_unlock(&queue->lock);
+    return n;
 }
 
 HG_PRIVATE void na_queue_wake(struct na_queue *queue)
@@ -3937,6 +3968,9 @@ HG_PRIVATE bool na_addr_same(
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     const struct na_addr *addr, const char *function);
 
+/* Whether the application has a reference to any address of the class. */
+HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class);
+
 /* Release what the application leaked; the number. The class is closing. */
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
 
@@ -4126,6 +4160,22 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
         addr == NULL ? "the address is NULL"
                      : "the address is of another class");
     return NA_INVALID_ARG;
+}
+
+HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    const struct na_link *link;
+    bool given = false;
+
+    hg_lock(&core->lock);
+    for (link = core->addrs.next; link != &core->addrs && !given;
+         link = link->next)
+        given =
+            atomic_load(
+                &HG_CONTAINER_OF(link, struct na_addr_core, link)->given) > 0;
+    hg_unlock(&core->lock);
+    return given;
 }
 
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
@@ -4647,12 +4697,15 @@ HG_PRIVATE struct na_op_core *na_op_find(
 
 /* #include "na/core.h" */
 
+/* In place of a number: the first that is free. */
+#define NA_SINK_ANY (-1)
+
 /* Give the context, which has none, its functions, `arg` being borrowed by
- * both. Contexts with functions are numbered from 0: that is what peers
+ * both. Contexts with functions have numbers of their own: these are what peers
  * address, whatever other contexts the application makes. The gate is held on
- * return: until na_sink_let_in only the caller calls them. NA_NOMEM
- * (logged), and no lock is. */
-HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
+ * return: until na_sink_let_in only the caller calls them. NA_NOMEM, NA_EXIST:
+ * another context has the number, or all of them are taken (logged). */
+HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
 HG_PRIVATE void na_sink_let_in(struct na_context *context);
 
@@ -4802,30 +4855,49 @@ static struct na_sink *na_sink_new(struct na_class_core *core, unsigned number)
     return sink;
 }
 
-/* The first place that nobody has; the context lock is held, under which
- * alone `take` changes. */
-static struct na_sink *na_sink_find_free(struct na_class_core *core)
+/* Whether nobody has that place; the context lock is held, under which alone
+ * `take` changes. */
+static bool na_sink_is_free(struct na_class_core *core, unsigned number)
 {
-    unsigned number = 0;
-    struct na_sink *sink;
+    const struct na_sink *sink = na_sink_at(core, number);
 
-    while ((sink = na_sink_at(core, number)) != NULL && sink->take != NULL)
-        number++;
-    assert(number < NA_CORE_CONTEXTS);
-    return sink != NULL ? sink : na_sink_new(core, number);
+    return sink == NULL || sink->take == NULL;
 }
 
-HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
+/* The place wanted, or the first that nobody has; the context lock is held. */
+static na_return_t na_sink_find_place(
+    struct na_class_core *core, int wanted, struct na_sink **sink_p)
+{
+    unsigned number = wanted < 0 ? 0 : (unsigned) wanted;
+
+    while (wanted < 0 && number < NA_CORE_CONTEXTS &&
+        !na_sink_is_free(core, number))
+        number++;
+    if (number >= NA_CORE_CONTEXTS || !na_sink_is_free(core, number)) {
+        hg_log_error("ctx", "a context that takes calls has the id %u already",
+            number < NA_CORE_CONTEXTS ? number : NA_CORE_CONTEXTS - 1);
+        return NA_EXIST;
+    }
+    *sink_p = na_sink_at(core, number);
+    if (*sink_p == NULL)
+        *sink_p = na_sink_new(core, number);
+    return *sink_p != NULL ? NA_SUCCESS : NA_NOMEM;
+}
+
+HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_context_core *self = na_context_core_of(context);
-    struct na_sink *sink;
+    struct na_sink *sink = NULL;
+    na_return_t ret;
 
     assert(self->sink == NULL && take != NULL);
+    assert(number < NA_CORE_CONTEXTS);
     hg_lock(&core->context_lock);
-    sink = na_sink_find_free(core);
-    if (sink != NULL) {
+    ret = na_sink_find_place(core, number, &sink);
+    if (ret == NA_SUCCESS) {
+        assert(number < 0 || sink->number == number);
         sink->take = take;
         sink->dead = dead;
         sink->arg = arg;
@@ -4835,7 +4907,7 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
         self->engine = sink->number;
     }
     hg_unlock(&core->context_lock);
-    return sink != NULL ? NA_SUCCESS : NA_NOMEM;
+    return ret;
 }
 
 HG_PRIVATE void na_sink_let_in(struct na_context *context)
@@ -4921,9 +4993,7 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
     for (i = 0; i < NA_CORE_CONTEXTS; i++) {
         struct na_sink *sink = na_sink_at(core, i);
 
-        if (sink == NULL)
-            return;
-        if (!na_sink_enter(core, sink))
+        if (sink == NULL || !na_sink_enter(core, sink))
             continue;
         if (sink->dead != NULL)
             sink->dead(sink->arg, addr, ret);
@@ -5010,8 +5080,8 @@ HG_PRIVATE na_return_t na_match_cancel(
 HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Give the context a sink, as na_sink_open, and hand it what waited for it
- * before whatever else comes. NA_NOMEM (logged). */
-HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
+ * before whatever else comes. Codes as there. */
+HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
 
 #endif
@@ -5429,7 +5499,7 @@ static void na_match_take_rpc(
     }
 }
 
-HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
+HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_match *match = &na_class_core_of(context->na_class)->match;
@@ -5441,7 +5511,7 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
     assert(sink != NULL);
     hg_list_init(&mine);
     hg_lock(&match->lock);
-    ret = na_sink_open(context, sink, dead, arg);
+    ret = na_sink_open(context, number, sink, dead, arg);
     if (ret != NA_SUCCESS) {
         hg_unlock(&match->lock);
         return ret;
@@ -5612,9 +5682,10 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Give the RPC plane of a context to `sink`, with what waited for it, and tell
- * `dead` of peers that die; `arg` is borrowed. NULL takes it back, and no call
- * of either is under way on return. NA_NOMEM (logged). */
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context,
+ * `dead` of peers that die; `arg` is borrowed. Number and codes as those of
+ * na_sink_open. NULL takes it back, and no call of either is under way on
+ * return. */
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
 
 /* Send on the RPC plane if that is possible at once; else NA_AGAIN, and the
@@ -5727,11 +5798,11 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 
 /* ---- The RPC plane ---- */
 
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context,
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
     if (sink != NULL)
-        return na_match_set_sink(context, sink, dead, arg);
+        return na_match_set_sink(context, number, sink, dead, arg);
     na_sink_close(context);
     return NA_SUCCESS;
 }
@@ -9102,6 +9173,10 @@ HG_PRIVATE na_return_t na_progress_alone(
  * return soon. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
+/* One descriptor for two, readable when either is; -1: none was to be had
+ * (logged), or the system has nothing of the kind. */
+HG_PRIVATE int na_progress_join_fds(int first, int second);
+
 /* Wake every context of a class that sleeps: core->wake. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 
@@ -9497,8 +9572,7 @@ NA_EXPORT na_return_t NA_Progress(
 }
 
 #if HG_ENABLE_EPOLL
-/* One descriptor for two: an epoll over the waker's and the transport's. */
-static int na_progress_join_fds(int first, int second)
+HG_PRIVATE int na_progress_join_fds(int first, int second)
 {
     struct epoll_event event;
     int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -9522,8 +9596,7 @@ failed:
     return -1;
 }
 #else
-/* Without epoll there is no descriptor that stands for two. */
-static int na_progress_join_fds(int first, int second)
+HG_PRIVATE int na_progress_join_fds(int first, int second)
 {
     (void) first;
     (void) second;
@@ -9607,6 +9680,10 @@ HG_PRIVATE na_return_t na_context_create(
 HG_PRIVATE na_return_t na_context_destroy(
     struct na_context *context, unsigned drain_ms);
 
+/* Whether a thread is inside now. Keeping others out from then on is the
+ * application's part, as with any object it destroys. */
+HG_PRIVATE bool na_context_is_busy(struct na_context *context);
+
 /* Run entries as na_queue_run does. The context is busy meanwhile. */
 HG_PRIVATE unsigned na_context_run(struct na_context *context, unsigned lanes,
     unsigned max, uint64_t deadline);
@@ -9638,6 +9715,7 @@ HG_PRIVATE na_return_t na_context_cancel(
 /* #include "na/msg.h" */
 /* #include "na/op.h" */
 /* #include "na/progress.h" */
+/* #include "na/sink.h" */
 
 /* Enter it into its class under the first free id. */
 static na_return_t na_context_enter(
@@ -9764,13 +9842,13 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     return left == 0;
 }
 
-/* Whether a thread is inside now. Keeping others out from here on is the
- * application's part, as with any object it destroys. */
-static bool na_context_is_busy(struct na_context_core *context)
+HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 {
-    return atomic_load(&context->progressing) ||
-        na_queue_is_running(&context->queue) ||
-        atomic_load(&context->queue.waiters) > 0;
+    struct na_context_core *core = na_context_core_of(context);
+
+    return atomic_load(&core->progressing) ||
+        na_queue_is_running(&core->queue) ||
+        atomic_load(&core->queue.waiters) > 0;
 }
 
 HG_PRIVATE na_return_t na_context_destroy(
@@ -9779,11 +9857,11 @@ HG_PRIVATE na_return_t na_context_destroy(
     struct na_context_core *core = na_context_core_of(context);
     bool quiet;
 
-    if (na_context_is_busy(core)) {
+    if (na_context_is_busy(context)) {
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
-    (void) na_msg_set_sink(context, NULL, NULL, NULL);
+    (void) na_msg_set_sink(context, NA_SINK_ANY, NULL, NULL, NULL);
     quiet = na_context_drain(core, drain_ms);
     if (core->poll_armed) {
         na_class_ops(context->na_class)->wait_end(context);
@@ -22587,16 +22665,38 @@ end_copy:
  *
  * A class stands on one NA class for messages and on a bulk layer for memory;
  * contexts are where its calls happen. It knows nothing of what they do, except
- * how much of it: each counts in its class.
+ * how much of it: each counts for itself, so that they share no line of memory
+ * that is written, and leaves its counts to the class when it ends.
  *
- * Locking: none. What stands in it is constant while contexts exist, or guards
- * itself (the registry), or is an atomic.
+ * Locking: the class's lock guards the list of contexts and what those that
+ * ended have counted. The rest is constant while contexts exist, or guards
+ * itself (the registry).
  */
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
 
 /* #include "hg/bulk.h" */
 /* #include "hg/registry.h" */
+
+/* What each context counts, by the members of struct hg_counters. */
+enum hg_count {
+    /* Written under the context's lock. */
+    HG_COUNT_REQUESTS_SENT = 0, /* or about to be */
+    HG_COUNT_RESPONSES_RECEIVED,
+    HG_COUNT_REQUESTS_RECEIVED,
+    HG_COUNT_RESPONSES_SENT, /* refusals, too, of handles put back */
+    /* Written without. */
+    HG_COUNT_ERRORS_SENT,
+    HG_COUNT_INPUTS_FETCHED,
+    HG_COUNT_OUTPUTS_FETCHED,
+    HG_COUNT_REFUSED,
+    HG_COUNT_LATE,
+    HG_COUNT_TURNED_AWAY,
+    HG_COUNT_DROPPED,
+    HG_COUNT_EXPIRED,
+    HG_COUNT_CANCELED,
+    HG_COUNTS
+};
 
 struct hg_class {
     struct na_class *na_class;
@@ -22608,21 +22708,9 @@ struct hg_class {
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
-    /* Counters, by the members of struct hg_counters. The first four are
-     * written under the context's lock. */
-    _Atomic uint64_t requests_sent; /* or about to be */
-    _Atomic uint64_t responses_received;
-    _Atomic uint64_t requests_received;
-    _Atomic uint64_t responses_sent; /* refusals, too, of handles put back */
-    _Atomic uint64_t errors_sent;
-    _Atomic uint64_t inputs_fetched;
-    _Atomic uint64_t outputs_fetched;
-    _Atomic uint64_t refused;
-    _Atomic uint64_t late;
-    _Atomic uint64_t turned_away;
-    _Atomic uint64_t dropped;
-    _Atomic uint64_t expired;
-    _Atomic uint64_t canceled;
+    pthread_mutex_t lock;
+    struct na_link contexts;
+    uint64_t counted[HG_COUNTS]; /* by those that ended */
 };
 
 /* How many bytes of encoded arguments go into a message. */
@@ -22650,6 +22738,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 /* #include "hg/class.h" */
 
 /* #include "base/clock.h" */
+/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "hg/header.h" */
@@ -22711,9 +22800,13 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     hg_class->layer = layer;
     hg_class_set_options(&hg_class->options, options);
     hg_class->trace_base = hg_clock_random();
-    ret = hg_registry_init(&hg_class->registry);
+    hg_list_init(&hg_class->contexts);
+    ret = hg_lock_init(&hg_class->lock);
     if (ret != HG_SUCCESS)
         goto free_class;
+    ret = hg_registry_init(&hg_class->registry);
+    if (ret != HG_SUCCESS)
+        goto destroy_lock;
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
@@ -22722,6 +22815,8 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
 
 fini_registry:
     hg_registry_fini(&hg_class->registry);
+destroy_lock:
+    pthread_mutex_destroy(&hg_class->lock);
 free_class:
     hg_mem_free(hg_class);
     return ret;
@@ -22731,7 +22826,9 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 {
     if (hg_class->haunted)
         return;
+    assert(hg_list_is_empty(&hg_class->contexts));
     hg_registry_fini(&hg_class->registry);
+    pthread_mutex_destroy(&hg_class->lock);
     hg_mem_free(hg_class);
 }
 
@@ -22762,9 +22859,9 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
  * of ours it is in the table of sequences as well, in the pool, too: under
  * another number from then on, so that the one it had names nothing. So lists
  * and table hold handles in any state, and who finds one looks at its state
- * first, before anything else of it. Under the lock a reference may be taken of
- * a call that is QUEUED, FETCHING or ARRIVED: who gives the last one back looks
- * again, under the lock, before the handle is cleared.
+ * first, before anything else of it. A handle is cleared under the lock; so who
+ * holds that may look at it, but not at its address, without a reference, and
+ * get one unless the last has gone.
  *
  * Locking: the context's lock guards lists, tables, counts and the pool. A
  * state is an atomic. Whoever drives the current one leaves it, and needs no
@@ -22787,9 +22884,9 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 
 struct hg_context;
 
-/* The application's reference, among the others: who gives it back gives it
- * back once. */
-#define HG_HANDLE_GIVEN 0x80000000u
+/* A reference of the application's, among the others, which it gives back as
+ * often as it was given one. In the request model it has one at most. */
+#define HG_HANDLE_GIVEN (UINT64_C(1) << 32)
 
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
@@ -22824,8 +22921,9 @@ struct hg_request_part {
 
 /* What the room call keeps of a handle of the callback model. */
 struct hg_call_part {
-    bool used;     /* the rest is not all zeros */
-    bool answered; /* origin: the last call brought an output */
+    bool used;            /* the rest is not all zeros */
+    bool answered;        /* origin: the last call brought an output */
+    _Atomic bool running; /* target: its handler, which may fail yet */
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
     void *arg;
@@ -22872,7 +22970,7 @@ struct hg_handle {
     struct na_link link;       /* in flight or unanswered; the pool */
     struct na_link unsaid;     /* its control message has to wait for memory */
     struct hg_context *context;
-    _Atomic uint32_t refs; /* the application's is HG_HANDLE_GIVEN */
+    _Atomic uint64_t refs; /* the application's are HG_HANDLE_GIVEN each */
     _Atomic enum hg_handle_state state;
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
@@ -22926,6 +23024,8 @@ struct hg_handle {
 
 struct hg_context {
     struct hg_class *hg_class;
+    struct na_link sibling; /* the class's lock */
+    _Atomic uint64_t counts[HG_COUNTS];
     /* Of the callback model: threads progress and trigger as they like, and the
      * application counts its references of handles. */
     bool callbacks;
@@ -22950,6 +23050,11 @@ struct hg_context {
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
     _Atomic bool closing;     /* refuses what arrives */
+    /* For an event loop, -1 until asked: its timer, and one descriptor for that
+     * and the network; when the timer rings; context lock. */
+    int timer_fd;
+    int event_fd;
+    uint64_t timer_set;
     /* Takes a message in, from the network or from ourselves. */
     na_rpc_cb_t arrived;
     /* Frees what is left of a large input when its handle's last reference
@@ -22957,16 +23062,20 @@ struct hg_context {
     void (*end_input)(struct hg_handle *handle);
 };
 
-static inline void hg_handle_count(_Atomic uint64_t *counter)
+static inline void hg_handle_count(
+    struct hg_context *context, enum hg_count count)
 {
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&context->counts[count], 1, memory_order_relaxed);
 }
 
-/* The same, or less, where a lock keeps other writers away. */
-static inline void hg_handle_count_locked(_Atomic uint64_t *counter, int change)
+/* The same, or less, where the lock keeps other writers away. */
+static inline void hg_handle_count_locked(
+    struct hg_context *context, enum hg_count count, int change)
 {
+    _Atomic uint64_t *counter = &context->counts[count];
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
 
+    assert(count <= HG_COUNT_RESPONSES_SENT);
     atomic_store_explicit(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
@@ -22985,6 +23094,9 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+/* The same of a handle that was found; the lock is held. False: nobody has one
+ * any more. */
+HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
 /* The last reference takes it off its list, and ends its sequence. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 /* The same for the only reference, where the lock is held and nothing has to be
@@ -22993,10 +23105,12 @@ HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 HG_PRIVATE bool hg_handle_unref_locked(
     struct hg_handle *handle, struct na_addr **addr_p);
 
-/* The application gets a reference, of a handle whose only one is the caller's,
- * and gives it back: with `keep` the caller has it instead. False: it has none;
- * of who tries at a time one gets true. */
+/* The application gets a reference, one more than there are. Or it gets the
+ * caller's, which is the only one; with `keep` the caller has one, too. */
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep);
+/* It gives one back: with `keep` the caller has it instead. False: it has none;
+ * as many who try get true as it has. */
 HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep);
 
 /* Fill in what the application may ask of a handle of the callback model, and
@@ -23066,11 +23180,10 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
 HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_handle *handle, uint64_t when);
 
-/* Whether the application has its reference. */
+/* Whether the application has a reference. */
 static inline bool hg_handle_is_given(const struct hg_handle *handle)
 {
-    return (atomic_load_explicit(&handle->refs, memory_order_acquire) &
-               HG_HANDLE_GIVEN) != 0;
+    return atomic_load(&handle->refs) >= HG_HANDLE_GIVEN;
 }
 
 static inline struct hg_handle *hg_handle_of(struct na_completion *done)
@@ -23196,7 +23309,7 @@ HG_PRIVATE struct hg_handle *hg_handle_get(
 
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle)
 {
-    uint32_t before =
+    uint64_t before =
         atomic_fetch_add_explicit(&handle->refs, 1, memory_order_relaxed);
 
     assert(before > 0);
@@ -23251,11 +23364,11 @@ static bool hg_handle_put(struct hg_handle *handle)
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
-        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
+        hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
         HG_HANDLE_ANSWERED)
-        hg_handle_count_locked(&context->hg_class->responses_sent, 1);
+        hg_handle_count_locked(context, HG_COUNT_RESPONSES_SENT, 1);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
@@ -23269,19 +23382,26 @@ static bool hg_handle_put(struct hg_handle *handle)
     return true;
 }
 
-/* Give a reference back, unless it is the last one, which is not counted
- * down. */
+/* Whether the reference that is given back is the last one. */
 static bool hg_handle_is_last(struct hg_handle *handle)
 {
-    uint32_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
+    uint64_t before =
+        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
 
-    while (before > 1) {
+    assert(before > 0);
+    return before == 1;
+}
+
+HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
+{
+    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
+
+    while (before > 0) {
         if (atomic_compare_exchange_weak_explicit(&handle->refs, &before,
-                before - 1, memory_order_acq_rel, memory_order_acquire))
-            return false;
+                before + 1, memory_order_acq_rel, memory_order_relaxed))
+            return true;
     }
-    assert(before == 1);
-    return true;
+    return false;
 }
 
 /* Whether there is nothing to free, which takes too long with the lock held. */
@@ -23309,43 +23429,22 @@ static void hg_handle_lighten(struct hg_handle *handle)
     hg_handle_trim(&handle->out);
 }
 
-/* The only reference is ours, and nobody finds the handle from now on. False:
- * somebody has just found it, and has the last one. */
-static bool hg_handle_hide(struct hg_handle *handle)
-{
-    bool last;
-
-    hg_lock(&handle->context->lock);
-    last = hg_handle_is_last(handle);
-    if (last)
-        hg_list_remove(&handle->link);
-    hg_unlock(&handle->context->lock);
-    return last;
-}
-
-/* The last reference is given back, unless somebody finds the handle. */
+/* Nobody has a reference any more, nor gets one. */
 static void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr = handle->addr;
-    bool kept = true;
-    bool last;
+    bool kept;
 
-    if (HG_UNLIKELY(!hg_handle_is_light(handle))) {
-        if (!hg_handle_hide(handle))
-            return;
+    if (HG_UNLIKELY(!hg_handle_is_light(handle)))
         hg_handle_lighten(handle);
-    }
     hg_handle_discount(handle);
+    hg_handle_leave_addr(addr);
     hg_lock(&context->lock);
-    last = hg_handle_is_last(handle);
-    if (last) {
-        hg_handle_clear(handle);
-        kept = hg_handle_put(handle);
-    }
+    hg_handle_clear(handle);
+    kept = hg_handle_put(handle);
+    /* From here on context and class may be gone. */
     hg_unlock(&context->lock);
-    if (last)
-        hg_handle_leave_addr(addr);
     if (!kept)
         hg_handle_delete(handle);
 }
@@ -23371,27 +23470,31 @@ HG_PRIVATE bool hg_handle_unref_locked(
 
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle)
 {
+    uint64_t before = atomic_fetch_add_explicit(
+        &handle->refs, HG_HANDLE_GIVEN, memory_order_relaxed);
+
+    assert(before > 0);
+    (void) before;
+}
+
+HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep)
+{
     assert(atomic_load(&handle->refs) == 1);
     atomic_store_explicit(
-        &handle->refs, HG_HANDLE_GIVEN | 1, memory_order_relaxed);
+        &handle->refs, HG_HANDLE_GIVEN + (keep ? 1 : 0), memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
 {
-    uint32_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
-    uint32_t after;
-    bool last;
+    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
+    uint64_t after;
 
     do {
-        if ((before & HG_HANDLE_GIVEN) == 0)
+        if (before < HG_HANDLE_GIVEN)
             return false;
         after = before - HG_HANDLE_GIVEN + (keep ? 1 : 0);
-        last = after == 0;
-        if (last) /* as hg_handle_end wants it */
-            after = 1;
-    } while (!atomic_compare_exchange_weak_explicit(&handle->refs, &before,
-        after, memory_order_acq_rel, memory_order_relaxed));
-    if (last)
+    } while (!atomic_compare_exchange_weak(&handle->refs, &before, after));
+    if (after == 0)
         hg_handle_end(handle);
     return true;
 }
@@ -23651,6 +23754,35 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     header->text_size = 0;
 }
 
+/* Hand a message over to ourselves, to this context or another. */
+static hg_return_t hg_handle_hand_to_self(
+    struct hg_handle *handle, const void *data, size_t size)
+{
+    struct hg_context *context = handle->context;
+    uint8_t number =
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
+
+    if (!context->callbacks || number == na_sink_number(context->na_context))
+        return context->arrived(context, handle->addr, 0, data, size);
+    return na_sink_deliver(na_class_core_of(context->na_context->na_class),
+        handle->addr, number, 0, data, size);
+}
+
+/* The same. Who answers hears that the answer has left before who called hears
+ * of the answer, and may let go of the handle then. Whether the context that
+ * called is there still is nothing to who answers. */
+static hg_return_t hg_handle_send_self(
+    struct hg_handle *handle, const void *data, size_t size)
+{
+    if (handle->left == NULL)
+        return hg_handle_hand_to_self(handle, data, size);
+    hg_handle_ref(handle);
+    hg_handle_tell_left(handle, HG_SUCCESS);
+    (void) hg_handle_hand_to_self(handle, data, size);
+    hg_handle_unref(handle);
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size)
 {
@@ -23660,12 +23792,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
         atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
-    if (handle->addr->self) {
-        ret = context->arrived(context, handle->addr, 0, data, size);
-        if (ret == HG_SUCCESS)
-            hg_handle_tell_left(handle, ret);
-        return ret;
-    }
+    if (handle->addr->self)
+        return hg_handle_send_self(handle, data, size);
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (ret == HG_AGAIN)
         return hg_handle_send_later(handle, &msg);
@@ -23973,7 +24101,7 @@ static hg_return_t hg_overflow_take_share(
     hg_unlock(&context->lock);
     if (taken)
         return HG_SUCCESS;
-    hg_handle_count(&context->hg_class->turned_away);
+    hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     hg_log_warning("rpc",
         "no room for an %s of %zu bytes of \"%s\" with %s for now",
         fetched ? "input" : "output", fetched ? large->size : size,
@@ -24395,7 +24523,8 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 /* Encode and send; the call's time begins. `callback` runs once, from the
  * queue's DONE lane, and has the caller's reference of the handle from then on;
  * until then the caller keeps it, and so does the callback until this returned.
- * On an error the callback never runs, and the handle is of no more use. */
+ * On an error the callback never runs, and the handle is of no more use. In the
+ * callback model what cannot be sent is no error here, but the callback's. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
 
@@ -24464,7 +24593,7 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;
-    hg_handle_count_locked(&context->hg_class->requests_sent, 1);
+    hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, 1);
     return HG_SUCCESS;
 }
 
@@ -24541,7 +24670,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
-        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
+        hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (handle->number != 0)
         (void) hg_slots_remove(&context->sequences, handle->number);
@@ -24651,7 +24780,9 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
             hg_class->na_class->max_unexpected_size)
         return hg_overflow_offer(handle, &handle->in_large, &handle->in,
             &header, &handle->in_args, 0, message_p, size_p);
-    if (handle->one_way) /* else it ends when the arguments were fetched */
+    /* Else it ends when the arguments were fetched, or, at ourselves, when who
+     * executes it is done. */
+    if (handle->one_way && !handle->addr->self)
         handle->left = hg_forward_left;
     header.payload_size = handle->in_args.size;
     hg_header_encode(&header, handle->in.data);
@@ -24708,7 +24839,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
             "\"%s\" cannot be called: %s is gone: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
-        return ret;
+        if (!handle->context->callbacks) /* there the callback tells, too */
+            return ret;
     }
     handle->deadline =
         handle->timeout != 0 ? hg_clock_after_ms(handle->timeout) : 0;
@@ -24726,9 +24858,13 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     ret = hg_handle_send(handle, message, size);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
+    if (handle->context->callbacks) {
+        hg_forward_unsent(handle, ret);
+        return HG_SUCCESS;
+    }
     hg_lock(&handle->context->lock);
     if (hg_forward_take(handle))
-        hg_handle_count_locked(&handle->context->hg_class->requests_sent, -1);
+        hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
     else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
@@ -24867,7 +25003,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
-        hg_handle_count(&context->hg_class->outputs_fetched);
+        hg_handle_count(context, HG_COUNT_OUTPUTS_FETCHED);
     } else {
         hg_overflow_end(handle, &handle->out_large); /* it may have come */
         handle->text = text;
@@ -24934,7 +25070,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     if (handle != NULL)
         handle->heard = true;
     if (handle != NULL)
-        hg_handle_count_locked(&context->hg_class->responses_received, 1);
+        hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     hg_unlock(&context->lock);
     return handle;
 }
@@ -25019,7 +25155,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     hg_return_t ret = damaged;
 
     if (handle == NULL) {
-        hg_handle_count(&context->hg_class->late);
+        hg_handle_count(context, HG_COUNT_LATE);
         if (large)
             hg_forward_let_go(context, source, header);
         return;
@@ -25163,7 +25299,7 @@ HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
     if (handle != NULL)
         hg_held_push_let_go(handle);
     else
-        hg_handle_count(&context->hg_class->late);
+        hg_handle_count(context, HG_COUNT_LATE);
 }
 
 HG_PRIVATE void hg_held_release(
@@ -25314,7 +25450,8 @@ HG_PRIVATE hg_return_t hg_serve_respond_error(
 
 /* Answer with an output, as HG_Respond: `left` is called once the answer has
  * left, or could not, with a reference of the handle that it gives back; it
- * finds `callback` and `arg` in handle->call. On an error it is not called. */
+ * finds `callback` and `arg` in handle->call. On an error it is not called, and
+ * the call is still unanswered, but with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
     hg_cb_t callback, void *arg);
@@ -25330,9 +25467,11 @@ HG_PRIVATE hg_return_t hg_serve_output_buf(
 /* The application is done with the handle; HG_INVALID_ARG: it was before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 
-/* Give a reference back. If it is the last one of a call that arrived and was
- * not answered, it ends with HG_CANCELED. */
-HG_PRIVATE void hg_serve_unref(struct hg_handle *handle);
+/* In the callback model: the application gives a reference back of a handle at
+ * either side. If it is its last one of a call that arrived and was not
+ * answered, that ends with HG_CANCELED, or with what the handler returns if
+ * that runs still. One that it does not have is told (logged), no more. */
+HG_PRIVATE void hg_serve_drop(struct hg_handle *handle);
 
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
@@ -25357,6 +25496,9 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
 /* #include "na/addr.h" */
+
+/* What is said of a call that nobody answered. */
+#define HG_SERVE_UNANSWERED "freed without an answer"
 
 /* The buffer given for an output encoded by hand. */
 #define HG_SERVE_RAW_SIZE 4096
@@ -25430,11 +25572,12 @@ static void hg_serve_send_code(
     }
     handle->owed = false;
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
-    header.code = hg_handle_result(code);
+    if (!handle->one_way || handle->refused)
+        header.code = hg_handle_result(code);
     if (handle->refused)
         header.flags = HG_HEADER_REFUSED;
-    if (code != HG_SUCCESS)
-        hg_handle_count(&handle->context->hg_class->errors_sent);
+    if (header.code != HG_SUCCESS)
+        hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
     if (text != NULL && hg_serve_send_text(handle, &header, text))
         return;
     header.text_size = 0;
@@ -25450,6 +25593,7 @@ static const char *hg_serve_words(
 
     switch (ret) {
     case HG_NOENTRY:
+    case HG_INVALID_ARG:
         if (handle->rpc.callback != NULL)
             return "its input is not there any more";
         if (handle->rpc.name != NULL)
@@ -25487,43 +25631,75 @@ static const char *hg_serve_words_failed(hg_return_t ret)
 }
 
 /* Nobody waits for it: it is neither executed nor answered. */
-static void hg_serve_drop(struct hg_handle *handle)
+static void hg_serve_pass_over(struct hg_handle *handle)
 {
-    struct hg_class *hg_class = handle->context->hg_class;
+    bool expired = handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
+        hg_clock_now() >= handle->deadline;
 
     assert(handle->state == HG_HANDLE_QUEUED);
-    hg_handle_count(handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
-                hg_clock_now() >= handle->deadline
-            ? &hg_class->expired
-            : &hg_class->canceled);
+    hg_handle_count(
+        handle->context, expired ? HG_COUNT_EXPIRED : HG_COUNT_CANCELED);
     atomic_store(&handle->state, HG_HANDLE_DROPPED);
     (void) hg_handle_take_back(handle, false);
     hg_handle_unref(handle);
 }
 
-/* Run the handler. In the callback model the application's reference is one
- * like the others, which it gives back itself. */
-static hg_return_t hg_serve_execute(struct hg_handle *handle)
+/* The one answer of a handle: who gets true gives it. */
+static bool hg_serve_try_take(struct hg_handle *handle)
 {
-    hg_return_t ret = HG_SUCCESS;
+    enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
-    if (handle->context->callbacks) {
-        (void) hg_handle_take_back(handle, true);
-        ret = hg_handle_open_call(handle);
-        if (ret != HG_SUCCESS) /* nobody has seen it */
-            hg_handle_unref(handle);
-    }
-    return ret == HG_SUCCESS ? handle->rpc.callback(handle) : ret;
+    if (!atomic_compare_exchange_strong(
+            &handle->state, &arrived, HG_HANDLE_ANSWERED))
+        return false;
+    if (handle->addr->self || handle->one_way) /* nothing is sent */
+        hg_handle_discount(handle);
+    return true;
+}
+
+/* Nobody has the handle to answer it any more: whoever called is told, unless
+ * it was answered. */
+static void hg_serve_abandon(struct hg_handle *handle)
+{
+    if (hg_serve_try_take(handle))
+        hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
+}
+
+/* Run a handler of the callback model. What it returns is an answer also when
+ * it gave the handle back before: so nobody else gives one while it runs. */
+static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
+{
+    hg_return_t ret;
+
+    assert(!atomic_load(&handle->call.running) && hg_handle_is_given(handle));
+    atomic_store(&handle->call.running, true);
+    ret = hg_handle_open_call(handle);
+    if (ret == HG_SUCCESS)
+        return handle->rpc.callback(handle);
+    (void) hg_handle_take_back(handle, false); /* nobody has seen it */
+    return ret;
+}
+
+/* It returned, and what it returned was told. Who gives the last reference back
+ * meanwhile looks at the mark after that, we at the references after the mark:
+ * one of us sees the other. */
+static void hg_serve_end_callback(struct hg_handle *handle)
+{
+    assert(atomic_load(&handle->call.running));
+    atomic_store(&handle->call.running, false);
+    if (!hg_handle_is_given(handle))
+        hg_serve_abandon(handle);
 }
 
 /* Entry of the CALL lane: run the handler. */
 static void hg_serve_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    bool callbacks = handle->context->callbacks;
     hg_return_t ret;
 
     if (hg_handle_is_over(handle)) {
-        hg_serve_drop(handle);
+        hg_serve_pass_over(handle);
         return;
     }
     if (!hg_serve_enter(handle)) {
@@ -25531,7 +25707,8 @@ static void hg_serve_run(struct na_completion *done)
         hg_handle_unref(handle);
         return;
     }
-    ret = hg_serve_execute(handle);
+    ret = callbacks ? hg_serve_begin_callback(handle)
+                    : handle->rpc.callback(handle);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
             "the handler of \"%s\" returns %d (%s), which is no result",
@@ -25544,10 +25721,12 @@ static void hg_serve_run(struct na_completion *done)
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
         (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
-        if (!handle->context->callbacks)
+        if (!callbacks)
             (void) hg_serve_free(handle);
     }
-    hg_serve_unref(handle);
+    if (callbacks)
+        hg_serve_end_callback(handle);
+    hg_handle_unref(handle);
 }
 
 /* Step from the internal lane: answer without executing. */
@@ -25557,7 +25736,7 @@ static void hg_serve_run_refusal(struct na_completion *done)
     char words[HG_ERROR_TEXT_MAX];
 
     if (hg_handle_is_over(handle)) {
-        hg_serve_drop(handle);
+        hg_serve_pass_over(handle);
         return;
     }
     (void) hg_serve_enter(handle);
@@ -25589,7 +25768,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     }
     handle->in_args.data = handle->in_large.data;
     handle->in_args.size = handle->in_large.size;
-    hg_handle_count(&context->hg_class->inputs_fetched);
+    hg_handle_count(context, HG_COUNT_INPUTS_FETCHED);
     hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }
 
@@ -25621,7 +25800,8 @@ static void hg_serve_identify(
 {
     handle->target = true;
     handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
-    handle->owed = handle->one_way && (header->flags & HG_HEADER_LARGE) != 0;
+    handle->owed = handle->one_way &&
+        ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
     handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
     atomic_store_explicit(
@@ -25646,10 +25826,10 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         admitted = hg_serve_admit(handle, refused);
     }
     if (admitted) {
-        hg_handle_give(handle);
+        hg_handle_hand_over(handle, true);
         hg_serve_identify(handle, header);
         if (!refused)
-            hg_handle_count_locked(&context->hg_class->requests_received, 1);
+            hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
         atomic_store_explicit(
             &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
         hg_list_push(&context->targets, &handle->link);
@@ -25658,7 +25838,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     if (handle == NULL)
         return HG_NOMEM;
     if (!admitted) {
-        hg_handle_count(&context->hg_class->dropped);
+        hg_handle_count(context, HG_COUNT_DROPPED);
         hg_log_warning("rpc", "%s sends calls and takes no answers",
             hg_handle_peer(handle));
         hg_handle_unref(handle);
@@ -25681,7 +25861,7 @@ static hg_return_t hg_serve_accept(
     ret = hg_registry_find(
         &handle->context->hg_class->registry, header->rpc_id, &handle->rpc);
     if (ret == HG_SUCCESS && handle->rpc.callback == NULL)
-        ret = HG_NOENTRY;
+        ret = handle->context->callbacks ? HG_INVALID_ARG : HG_NOENTRY;
     if (ret != HG_SUCCESS) {
         hg_log_warning("rpc",
             "%s calls %016" PRIx64 " (\"%s\"), which is not served",
@@ -25712,9 +25892,9 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
         hg_serve_push_refusal(handle, damaged);
         return HG_SUCCESS;
     }
-    ret = HG_AGAIN;
+    ret = context->callbacks && context->closing ? HG_CANCELED : HG_AGAIN;
     if (handle->refused)
-        hg_handle_count(&context->hg_class->turned_away);
+        hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     else
         ret = hg_serve_accept(handle, header);
     if (ret != HG_SUCCESS) {
@@ -25730,21 +25910,14 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 
 /* ---- Answering ---- */
 
-/* The one answer of a handle: who gets HG_SUCCESS gives it. HG_EXIST
- * (logged). */
+/* The same; HG_EXIST (logged). */
 static hg_return_t hg_serve_take(struct hg_handle *handle)
 {
-    enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
-
-    if (!atomic_compare_exchange_strong(
-            &handle->state, &arrived, HG_HANDLE_ANSWERED)) {
-        hg_log_error("rpc", "a call of \"%s\" was answered twice",
-            hg_handle_function(handle));
-        return HG_EXIST;
-    }
-    if (handle->addr->self || handle->one_way) /* nothing is sent */
-        hg_handle_discount(handle);
-    return HG_SUCCESS;
+    if (hg_serve_try_take(handle))
+        return HG_SUCCESS;
+    hg_log_error("rpc", "a call of \"%s\" was answered twice",
+        hg_handle_function(handle));
+    return HG_EXIST;
 }
 
 /* Send what stands in handle->out behind the header's place. */
@@ -25788,8 +25961,6 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret == HG_SUCCESS)
         ret = hg_serve_send_output(handle);
-    if (ret != HG_SUCCESS)
-        handle->left = NULL; /* who answers hears of it by the code */
     if (ret != HG_SUCCESS && !na_addr_is_dead(handle->addr))
         hg_serve_send_code(handle, ret, NULL);
     return ret;
@@ -25807,9 +25978,16 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     handle->call.arg = arg;
     handle->left = left;
     hg_handle_ref(handle);
-    ret = hg_serve_finish(handle, hg_handle_encode(handle, data));
-    if (ret != HG_SUCCESS)
-        hg_handle_unref(handle);
+    ret = hg_handle_encode(handle, data);
+    if (ret == HG_SUCCESS)
+        ret = hg_serve_send_output(handle);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    assert(handle->left == left); /* it was not told */
+    handle->left = NULL;
+    assert(hg_serve_is_answered(handle));
+    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    hg_handle_unref(handle);
     return ret;
 }
 
@@ -25895,8 +26073,6 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
 
 /* ---- Letting go ---- */
 
-#define HG_SERVE_UNANSWERED "freed without an answer"
-
 /* Whether the application has the handle: it was given, and not freed. */
 static bool hg_serve_is_given(struct hg_handle *handle)
 {
@@ -25930,17 +26106,20 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_serve_unref(struct hg_handle *handle)
+HG_PRIVATE void hg_serve_drop(struct hg_handle *handle)
 {
-    uint32_t refs = atomic_load_explicit(&handle->refs, memory_order_acquire);
+    bool rest = handle->target && !hg_serve_is_answered(handle);
 
-    while (refs > 1) {
-        if (atomic_compare_exchange_weak_explicit(&handle->refs, &refs,
-                refs - 1, memory_order_acq_rel, memory_order_acquire))
-            return;
+    /* As in hg_serve_free: one that is back in the pool is nobody's. */
+    if (!hg_handle_take_back(handle, rest)) {
+        hg_log_error(
+            "rpc", "a handle was destroyed more often than it was referenced");
+        return;
     }
-    if (handle->target && atomic_load(&handle->state) == HG_HANDLE_ARRIVED)
-        (void) hg_serve_respond_error(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
+    if (!rest)
+        return;
+    if (!hg_handle_is_given(handle) && !atomic_load(&handle->call.running))
+        hg_serve_abandon(handle);
     hg_handle_unref(handle);
 }
 
@@ -26049,25 +26228,23 @@ HG_PRIVATE void hg_cancel_set_callback(
 
 /* #include "base/lock.h" */
 /* #include "hg/overflow.h" */
-/* #include "hg/serve.h" */
-/* #include "na/addr.h" */
 
 static struct hg_handle *hg_cancel_of(struct na_completion *notice)
 {
     return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
 }
 
-/* Queue the notice, with a reference; the lock is held. */
+/* Queue the notice, with a reference, unless it is queued, or the handle is on
+ * its way home; the lock is held. */
 static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *notice))
 {
-    if (handle->cancel.told)
+    assert(handle->target);
+    if (handle->cancel.told || !hg_handle_try_ref(handle))
         return;
-    assert(handle->target && atomic_load(&handle->refs) > 0);
     handle->cancel.used = true;
     handle->cancel.told = true;
     handle->cancel.notice.run = run;
-    hg_handle_ref(handle);
     na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
 }
 
@@ -26081,17 +26258,14 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
     hg_lock(&handle->context->lock);
     handle->cancel.told = false;
     hg_unlock(&handle->context->lock);
-    hg_serve_unref(handle);
+    hg_handle_unref(handle);
 }
 
-/* Whether the application has the call, and has yet to answer it. The lock is
- * held, and one reference is the notice's. */
+/* Whether the application has the call, and has yet to answer it. */
 static bool hg_cancel_is_open(struct hg_handle *handle)
 {
-    if (atomic_load(&handle->state) != HG_HANDLE_ARRIVED)
-        return false;
-    return handle->context->callbacks ? atomic_load(&handle->refs) > 1
-                                      : hg_handle_is_given(handle);
+    return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
+        hg_handle_is_given(handle);
 }
 
 /* Entry of the DONE lane. */
@@ -26112,11 +26286,10 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_unlock(&handle->context->lock);
     if (callback != NULL)
         callback(handle, arg);
-    hg_serve_unref(handle);
+    hg_handle_unref(handle);
 }
 
-/* Whether it is there still, and unanswered; else nothing but its state may be
- * looked at. The lock is held. */
+/* Whether it is there still, and unanswered. The lock is held. */
 static bool hg_cancel_is_there(struct hg_handle *handle)
 {
     enum hg_handle_state state = atomic_load(&handle->state);
@@ -26138,13 +26311,14 @@ static void hg_cancel_mark(struct hg_handle *handle)
     }
 }
 
+/* What is said of a call comes the same way as the call came: from the same
+ * address, at which need not be looked. */
 static bool hg_cancel_is_meant(const struct hg_handle *handle,
     const struct na_addr *source, const struct hg_header *header)
 {
-    return handle->sequence == header->sequence &&
+    return handle->sequence == header->sequence && handle->addr == source &&
         atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
-        header->origin_context &&
-        na_addr_same(handle->addr, source);
+        header->origin_context;
 }
 
 HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
@@ -26220,10 +26394,20 @@ HG_PRIVATE void hg_cancel_set_callback(
 
 /* #include "hg/handle.h" */
 
-/* A context of a class; it makes NA contexts of its own. With `id` not negative
- * it is one of the callback model, of that id. HG_NOMEM (logged). */
+/* For hg_context_create: of the request model; with the first free id. */
+#define HG_CONTEXT_OWN (-1)
+#define HG_CONTEXT_ANY (-2)
+
+/* A context of a class; it makes NA contexts of its own. With an `id`, or any,
+ * it is one of the callback model. HG_NOMEM; HG_EXIST: the id is taken (both
+ * logged). */
 HG_PRIVATE hg_return_t hg_context_create(
     struct hg_class *hg_class, int id, struct hg_context **context_p);
+
+/* What all contexts of a class have counted, also those that ended; `size` is
+ * not set. */
+HG_PRIVATE void hg_context_sum(
+    struct hg_class *hg_class, struct hg_counters *sum_p);
 
 /* Take no more calls. */
 HG_PRIVATE void hg_context_refuse(struct hg_context *context);
@@ -26239,9 +26423,16 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
 /* Progress until one of `lanes` of the context's queue has an entry
  * (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0 tests) or a signal comes
- * (HG_INTR). One thread at a time, but in the callback model. */
+ * (HG_INTR). In the request model one thread at a time, for which it also ends
+ * when somebody pokes. */
 HG_PRIVATE hg_return_t hg_context_progress(
     struct hg_context *context, unsigned lanes, uint64_t deadline);
+
+/* In the callback model: a descriptor that is readable when there is something
+ * to do, a timer of ours included; -1: none. And whether there is something to
+ * do now; if not, the descriptor tells from then on, until progress is made. */
+HG_PRIVATE int hg_context_event_fd(struct hg_context *context);
+HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 
 #endif
 
@@ -26265,6 +26456,7 @@ HG_PRIVATE hg_return_t hg_context_progress(
 /* #include "na/context.h" */
 /* #include "na/msg.h" */
 /* #include "na/progress.h" */
+/* #include "na/sink.h" */
 
 /* How soon to try again what needs memory. */
 #define HG_CONTEXT_AGAIN_MS 10
@@ -26285,7 +26477,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     (void) tag;
     ret = hg_header_decode(&header, data, (size_t) size, &answerable);
     if (ret != HG_SUCCESS) {
-        hg_handle_count(&context->hg_class->refused);
+        hg_handle_count(context, HG_COUNT_REFUSED);
         hg_log_warning("rpc",
             "a malformed message of %" PRIu64 " bytes from %s", size,
             source->name != NULL ? source->name : "a peer");
@@ -26301,7 +26493,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     else if (header.type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
         hg_cancel_arrived(context, source, &header);
     else if (ret == HG_SUCCESS)
-        hg_handle_count(&context->hg_class->refused);
+        hg_handle_count(context, HG_COUNT_REFUSED);
     return NA_SUCCESS;
 }
 
@@ -26447,13 +26639,184 @@ HG_PRIVATE hg_return_t hg_context_progress(
         else
             ret = (context->callbacks ? na_progress : na_progress_alone)(
                 context->na_context, lanes, until);
-        /* Somebody set a timer: that is none of the application's business. */
-        if (ret == HG_SUCCESS && context->callbacks && deadline != 0 &&
-            !na_queue_has(context->queue, lanes))
-            continue;
-        if (ret != HG_TIMEOUT || until == deadline)
+        if (ret == HG_SUCCESS && context->callbacks &&
+            !na_queue_has(context->queue, lanes)) {
+            /* Poked, for a timer; or another thread was faster. */
+            if (hg_clock_is_past(deadline))
+                return HG_TIMEOUT;
+        } else if (ret != HG_TIMEOUT || until == deadline) {
             return ret;
+        }
     }
+}
+
+/* ---- Event loops ---- */
+
+/* When to come back for what time alone brings. */
+static uint64_t hg_context_next_timer(struct hg_context *context)
+{
+    uint64_t next = HG_CLOCK_NEVER;
+    bool unsaid;
+
+    if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
+        return next;
+    hg_lock(&context->lock);
+    next = hg_deadline_next(&context->deadline);
+    unsaid = !hg_list_is_empty(&context->unsaid);
+    hg_unlock(&context->lock);
+    if (unsaid) {
+        uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
+
+        next = soon < next ? soon : next;
+    }
+    return next;
+}
+
+#if HG_ENABLE_EPOLL
+
+/* The descriptor of both, made; the lock is held. */
+static void hg_context_open_event_fd(struct hg_context *context, int fd)
+{
+    context->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (context->timer_fd < 0) {
+        (void) hg_log_no_fd("ctx", "a timer");
+        return;
+    }
+    context->event_fd = na_progress_join_fds(fd, context->timer_fd);
+    if (context->event_fd >= 0)
+        return;
+    (void) close(context->timer_fd);
+    context->timer_fd = -1;
+}
+
+/* Let the timer ring at `when`. One that rang is silent again. */
+static void hg_context_set_timer_fd(struct hg_context *context, uint64_t when)
+{
+    struct itimerspec spec;
+
+    memset(&spec, 0, sizeof(spec)); /* never */
+    if (when != HG_CLOCK_NEVER) {
+        spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
+        spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
+    }
+    hg_lock(&context->lock);
+    if (context->timer_fd >= 0 && context->timer_set != when) {
+        int rc =
+            timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+
+        assert(rc == 0);
+        (void) rc;
+        context->timer_set = when;
+    }
+    hg_unlock(&context->lock);
+}
+
+#else
+
+/* Nothing stands for a timer here: who has one is polled. */
+static void hg_context_open_event_fd(struct hg_context *context, int fd)
+{
+    (void) context;
+    (void) fd;
+}
+
+static void hg_context_set_timer_fd(struct hg_context *context, uint64_t when)
+{
+    (void) context;
+    (void) when;
+}
+
+#endif
+
+HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
+{
+    int fd = NA_Poll_get_fd(context->na_context->na_class, context->na_context);
+
+    if (fd < 0)
+        return -1;
+    hg_lock(&context->lock);
+    if (context->event_fd < 0)
+        hg_context_open_event_fd(context, fd);
+    fd = context->event_fd;
+    hg_unlock(&context->lock);
+    return fd;
+}
+
+HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
+{
+    uint64_t next;
+
+    assert(context->callbacks && !hg_context_is_separate(context));
+    /* Armed first: who sets a timer after we have looked rings. */
+    if (!NA_Poll_try_wait(context->na_context->na_class, context->na_context))
+        return true;
+    next = hg_context_next_timer(context);
+    if (next != HG_CLOCK_NEVER && hg_clock_now() >= next)
+        return true;
+    hg_context_set_timer_fd(context, next);
+    return false;
+}
+
+/* ---- Counts ---- */
+
+/* Its lock is held, or it is past its end. */
+static void hg_context_add_counts(
+    const struct hg_context *context, uint64_t counts[HG_COUNTS])
+{
+    unsigned i;
+
+    for (i = 0; i < HG_COUNTS; i++)
+        counts[i] +=
+            atomic_load_explicit(&context->counts[i], memory_order_relaxed);
+}
+
+/* The same, and what is there now. */
+static void hg_context_add_now(struct hg_context *context,
+    uint64_t counts[HG_COUNTS], struct hg_counters *sum)
+{
+    hg_lock(&context->lock);
+    hg_context_add_counts(context, counts);
+    counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
+    sum->in_flight += context->in_flight;
+    sum->unanswered += hg_handle_count_targets(context, false);
+    sum->fetched_bytes += hg_share_total(&context->share, HG_SHARE_FETCHED);
+    sum->held_bytes += hg_share_total(&context->share, HG_SHARE_HELD);
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_context_sum(
+    struct hg_class *hg_class, struct hg_counters *sum_p)
+{
+    uint64_t counts[HG_COUNTS];
+    struct na_link *link;
+
+    sum_p->in_flight = 0;
+    sum_p->unanswered = 0;
+    sum_p->fetched_bytes = 0;
+    sum_p->held_bytes = 0;
+    hg_lock(&hg_class->lock);
+    memcpy(counts, hg_class->counted, sizeof(counts));
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        hg_context_add_now(
+            HG_CONTAINER_OF(link, struct hg_context, sibling), counts, sum_p);
+    hg_unlock(&hg_class->lock);
+    sum_p->requests_sent = counts[HG_COUNT_REQUESTS_SENT];
+    sum_p->responses_received = counts[HG_COUNT_RESPONSES_RECEIVED];
+    sum_p->requests_received = counts[HG_COUNT_REQUESTS_RECEIVED];
+    sum_p->responses_sent = counts[HG_COUNT_RESPONSES_SENT];
+    sum_p->errors_sent = counts[HG_COUNT_ERRORS_SENT];
+    sum_p->inputs_fetched = counts[HG_COUNT_INPUTS_FETCHED];
+    sum_p->outputs_fetched = counts[HG_COUNT_OUTPUTS_FETCHED];
+    sum_p->refused = counts[HG_COUNT_REFUSED];
+    sum_p->late = counts[HG_COUNT_LATE];
+    sum_p->turned_away = counts[HG_COUNT_TURNED_AWAY];
+    sum_p->dropped = counts[HG_COUNT_DROPPED];
+    sum_p->expired = counts[HG_COUNT_EXPIRED];
+    sum_p->canceled = counts[HG_COUNT_CANCELED];
+    sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
+    sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
 }
 
 /* ---- Life ---- */
@@ -26521,9 +26884,12 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_slots_init(&context->sequences);
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
+    hg_list_init(&context->sibling);
     context->hg_class = hg_class;
-    context->callbacks = id >= 0;
-    context->id = (uint8_t) (id >= 0 ? id : 0);
+    context->callbacks = id != HG_CONTEXT_OWN;
+    context->timer_fd = -1;
+    context->event_fd = -1;
+    context->timer_set = HG_CLOCK_NEVER;
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
     context->end_input = hg_context_end_input;
@@ -26533,10 +26899,14 @@ HG_PRIVATE hg_return_t hg_context_create(
     ret = hg_context_open_na(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
-    ret = na_msg_set_sink(
-        context->na_context, hg_context_arrived, hg_context_peer_dead, context);
+    ret = na_msg_set_sink(context->na_context, id >= 0 ? id : NA_SINK_ANY,
+        hg_context_arrived, hg_context_peer_dead, context);
     if (ret != HG_SUCCESS)
         goto close_na;
+    context->id = na_sink_number(context->na_context);
+    hg_lock(&hg_class->lock);
+    hg_list_push(&hg_class->contexts, &context->sibling);
+    hg_unlock(&hg_class->lock);
     *context_p = context;
     return HG_SUCCESS;
 
@@ -26582,8 +26952,24 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->sequences);
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
+    if (context->event_fd >= 0) {
+        (void) close(context->event_fd);
+        (void) close(context->timer_fd);
+    }
     pthread_mutex_destroy(&context->lock);
     hg_mem_free(context);
+}
+
+/* Leave the class, and the counts to it. */
+static void hg_context_leave_class(struct hg_context *context)
+{
+    struct hg_class *hg_class = context->hg_class;
+
+    assert(!hg_list_is_empty(&context->sibling));
+    hg_lock(&hg_class->lock);
+    hg_list_remove(&context->sibling);
+    hg_context_add_counts(context, hg_class->counted);
+    hg_unlock(&hg_class->lock);
 }
 
 HG_PRIVATE void hg_context_refuse(struct hg_context *context)
@@ -26610,7 +26996,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
-    (void) na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    (void) na_msg_set_sink(context->na_context, NA_SINK_ANY, NULL, NULL, NULL);
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->transfers.context);
@@ -26634,6 +27020,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         hg_share_forget(hg_class->na_class);
     }
     hg_context_close_na(context, quiet);
+    hg_context_leave_class(context);
     if (quiet)
         hg_context_delete(context);
     else
@@ -26658,11 +27045,12 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
  *     hg_call_ended gives the number back, runs the callback, then the
  *                   reference goes
  *
- *     HG_Respond    a reference; hg_serve_respond
+ *     HG_Respond    a reference; hg_serve_respond_told
  *       ...         the message leaves, at once or later (handle)
  *     hg_call_left  queues the callback, which ends with the reference
  *
- * The last reference of a call that arrived and is not answered answers it.
+ * The application's references are counted apart from those. Its last one of a
+ * call that arrived and is not answered answers it (serve).
  *
  * Arguments are checked here; what happens is forward's and serve's. Nothing
  * above includes this room: it has no header.
@@ -26711,6 +27099,13 @@ static hg_return_t hg_call_find(
     return HG_SUCCESS;
 }
 
+/* Whether calls of it are not answered, as of now. */
+static bool hg_call_is_one_way(const struct hg_rpc *rpc)
+{
+    return rpc->more != NULL &&
+        atomic_load_explicit(&rpc->more->one_way, memory_order_relaxed);
+}
+
 static hg_return_t hg_call_check_addr(struct hg_context *context,
     const struct na_addr *addr, const char *function)
 {
@@ -26736,18 +27131,20 @@ hg_return_t HG_Create(
     handle = hg_forward_new(context, addr, &rpc);
     if (handle == NULL)
         return HG_NOMEM;
+    handle->one_way = hg_call_is_one_way(&rpc);
+    hg_handle_hand_over(handle, false);
     ret = hg_handle_open_call(handle);
     if (ret == HG_SUCCESS)
         *handle_p = handle;
     else
-        hg_handle_unref(handle);
+        (void) hg_handle_take_back(handle, false);
     return ret;
 }
 
 hg_return_t HG_Destroy(hg_handle_t handle)
 {
     if (handle != NULL)
-        hg_serve_unref(handle);
+        hg_serve_drop(handle);
     return HG_SUCCESS;
 }
 
@@ -26773,6 +27170,8 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
         before = hg_handle_swap_addr(handle, addr);
     if (id != 0)
         handle->rpc = rpc;
+    handle->one_way = hg_call_is_one_way(&handle->rpc);
+    handle->call.answered = false;
     handle->call.target_context = 0;
     hg_handle_set_info(handle);
     hg_forward_forget(handle);
@@ -26784,13 +27183,18 @@ hg_return_t HG_Ref_incr(hg_handle_t handle)
 {
     if (handle == NULL)
         return hg_call_refuse("HG_Ref_incr", "the handle is NULL");
-    hg_handle_ref(handle);
+    hg_handle_give(handle);
     return HG_SUCCESS;
 }
 
 int32_t HG_Ref_get(hg_handle_t handle)
 {
-    return handle != NULL ? (int32_t) atomic_load(&handle->refs) : -1;
+    uint64_t refs;
+
+    if (handle == NULL)
+        return -1;
+    refs = atomic_load(&handle->refs);
+    return (int32_t) (refs / HG_HANDLE_GIVEN + refs % HG_HANDLE_GIVEN);
 }
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
@@ -26843,7 +27247,7 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     }
     ret = hg_handle_decode(handle, data);
     if (ret == HG_SUCCESS)
-        hg_handle_ref(handle);
+        hg_handle_give(handle);
     return ret;
 }
 
@@ -26860,7 +27264,7 @@ static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
         return HG_FAULT;
     }
     ret = hg_handle_release(proc, data);
-    hg_serve_unref(handle);
+    hg_serve_drop(handle);
     return ret;
 }
 
@@ -26996,6 +27400,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_cb_t callback = call->callback;
 
     (void) arg;
+    assert(!handle->target && handle->number != 0);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_FORWARD;
@@ -27005,7 +27410,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_forward_forget(handle);
     if (callback != NULL)
         (void) callback(&info);
-    hg_serve_unref(handle);
+    hg_handle_unref(handle);
 }
 
 /* The handle is numbered: what this call is. */
@@ -27014,10 +27419,9 @@ static void hg_call_prepare(
 {
     struct hg_call_part *call = &handle->call;
 
+    assert(handle->in_flight && handle->context->callbacks);
     hg_handle_renew(handle);
     handle->rpc = *rpc;
-    handle->one_way =
-        atomic_load_explicit(&rpc->more->one_way, memory_order_relaxed);
     atomic_store_explicit(
         &handle->peer_context, call->target_context, memory_order_relaxed);
     call->answered = false;
@@ -27043,10 +27447,12 @@ hg_return_t HG_Forward2(
         return ret;
     hg_call_prepare(handle, &rpc, callback, arg);
     hg_handle_ref(handle);
+    hg_handle_ref(handle); /* ours: another thread may be past the callback */
     ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-    hg_forward_forget(handle);
+    if (ret != HG_SUCCESS) {
+        hg_forward_forget(handle);
+        hg_handle_unref(handle);
+    }
     hg_handle_unref(handle);
     return ret;
 }
@@ -27058,6 +27464,7 @@ static void hg_call_told(struct na_completion *told)
     struct hg_call_part *call = &handle->call;
     struct hg_cb_info info;
 
+    assert(handle->target && handle->left == NULL);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_RESPOND;
@@ -27065,7 +27472,7 @@ static void hg_call_told(struct na_completion *told)
     info.info.respond.handle = handle;
     if (call->callback != NULL)
         (void) call->callback(&info);
-    hg_serve_unref(handle);
+    hg_handle_unref(handle);
 }
 
 /* The answer has left, or could not. */
@@ -27109,24 +27516,25 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 /*
  * endpoint: classes and contexts of the callback model, and their progress.
  *
- * A class of this model owns what it stands on: an NA class, unless it was given
- * one, and a bulk layer. Its contexts are the engine's, with the difference that
- * threads progress and trigger them as they like: NA's role lets one thread at a
- * time move data, and the queue gives each entry to one.
+ * A class of this model owns what it stands on: an NA class, unless it was
+ * given one, and a bulk layer. Its contexts are the engine's, with the
+ * difference that threads progress and trigger them as they like: NA's role
+ * lets one thread at a time move data, and the queue gives each entry to one.
  *
  *     HG_Progress   hg_context_progress: until the queue has an entry
  *     HG_Trigger    na_context_trigger: runs entries of the queue
  *
  * Nothing above includes this room: it has no header.
  *
- * Locking: a class's lock guards its list of contexts and its data; that of
- * all classes guards the list of those, which is for the counters.
+ * Locking: one lock guards the list of all classes, which is for the counters.
+ * The data of a class is the application's to keep others away from.
  */
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/context.h" */
 /* #include "hg/forward.h" */
+/* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/live.h" */
 /* #include "na/progress.h" */
@@ -27141,10 +27549,8 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 struct hg_endpoint {
     struct hg_class pub; /* first */
     struct na_link link; /* of all classes */
-    pthread_mutex_t lock;
-    unsigned contexts;
-    bool own_na; /* it closes the NA class */
-    bool stats;  /* tell the counters at the end */
+    bool own_na;         /* it closes the NA class */
+    bool stats;          /* tell the counters at the end */
     void *data;
     void (*free_data)(void *data);
 };
@@ -27212,10 +27618,6 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
             &hg_class) != HG_SUCCESS)
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
-    if (hg_lock_init(&endpoint->lock) != HG_SUCCESS) {
-        hg_class_destroy(hg_class);
-        return NULL;
-    }
     endpoint->own_na = info->na_class == NULL;
     endpoint->stats = info->stats != 0;
     hg_lock(&hg_endpoint_lock);
@@ -27298,22 +27700,28 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
 }
 
-/* Why a class cannot end yet; NULL. */
+/* Why a class cannot end yet; NULL. Addresses of an NA class of the
+ * application's are that one's. */
 static const char *hg_endpoint_is_used(struct hg_endpoint *endpoint)
 {
-    struct hg_bulk_layer *layer = endpoint->pub.layer;
+    struct hg_class *hg_class = &endpoint->pub;
+    struct hg_bulk_layer *layer = hg_class->layer;
     bool contexts;
     bool bulks;
 
-    hg_lock(&endpoint->lock);
-    contexts = endpoint->contexts > 0;
-    hg_unlock(&endpoint->lock);
     hg_lock(&layer->lock);
     bulks = !hg_list_is_empty(&layer->handles);
     hg_unlock(&layer->lock);
+    hg_lock(&hg_class->lock);
+    contexts = !hg_list_is_empty(&hg_class->contexts);
+    hg_unlock(&hg_class->lock);
+    if (bulks)
+        return "a bulk handle is left";
     if (contexts)
         return "a context is left";
-    return bulks ? "a bulk handle is left" : NULL;
+    return endpoint->own_na && na_addr_is_any_given(hg_class->na_class)
+        ? "an address is left"
+        : NULL;
 }
 
 hg_return_t HG_Finalize2(hg_class_t *hg_class)
@@ -27342,7 +27750,6 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     layer = hg_class->layer;
     na_class = hg_class->na_class;
     own_na = endpoint->own_na;
-    pthread_mutex_destroy(&endpoint->lock);
     hg_class_destroy(hg_class);
     hg_bulk_layer_destroy(layer);
     na_live_let_go(na_class);
@@ -27405,23 +27812,21 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
 hg_return_t HG_Class_get_counters(
     const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
 {
-    const struct hg_bulk_layer *layer;
+    struct hg_counters sum;
 
     if (hg_class == NULL || diag_counters == NULL)
         return hg_endpoint_refuse(
             "HG_Class_get_counters", "an argument is NULL");
-    layer = hg_class->layer;
+    hg_context_sum(&hg_endpoint_of(hg_class)->pub, &sum);
     memset(diag_counters, 0, sizeof(*diag_counters));
-    diag_counters->rpc_req_sent_count = atomic_load(&hg_class->requests_sent);
-    diag_counters->rpc_req_recv_count =
-        atomic_load(&hg_class->requests_received);
-    diag_counters->rpc_resp_sent_count = atomic_load(&hg_class->responses_sent);
-    diag_counters->rpc_resp_recv_count =
-        atomic_load(&hg_class->responses_received);
-    diag_counters->rpc_req_extra_count = atomic_load(&hg_class->inputs_fetched);
-    diag_counters->rpc_resp_extra_count =
-        atomic_load(&hg_class->outputs_fetched);
-    diag_counters->bulk_count = atomic_load(&layer->transfers_done);
+    diag_counters->rpc_req_sent_count = sum.requests_sent;
+    diag_counters->rpc_req_recv_count = sum.requests_received;
+    diag_counters->rpc_resp_sent_count = sum.responses_sent;
+    diag_counters->rpc_resp_recv_count = sum.responses_received;
+    diag_counters->rpc_req_extra_count = sum.inputs_fetched;
+    diag_counters->rpc_resp_extra_count = sum.outputs_fetched;
+    diag_counters->rpc_req_recv_active_count = sum.unanswered;
+    diag_counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
     return HG_SUCCESS;
 }
 
@@ -27449,25 +27854,21 @@ void HG_Diag_dump_counters(void)
 /* ---- Contexts ---- */
 
 static hg_context_t *hg_endpoint_add_context(
-    hg_class_t *hg_class, uint8_t id, const char *function)
+    hg_class_t *hg_class, int id, const char *function)
 {
-    struct hg_context *context;
+    struct hg_context *context = NULL;
 
-    if (hg_class == NULL) {
+    if (hg_class == NULL)
         (void) hg_endpoint_refuse(function, "the class is NULL");
-        return NULL;
-    }
-    if (hg_context_create(hg_class, id, &context) != HG_SUCCESS)
-        return NULL;
-    hg_lock(&hg_endpoint_of(hg_class)->lock);
-    hg_endpoint_of(hg_class)->contexts++;
-    hg_unlock(&hg_endpoint_of(hg_class)->lock);
+    else
+        (void) hg_context_create(hg_class, id, &context);
     return context;
 }
 
 hg_context_t *HG_Context_create(hg_class_t *hg_class)
 {
-    return hg_endpoint_add_context(hg_class, 0, "HG_Context_create");
+    return hg_endpoint_add_context(
+        hg_class, HG_CONTEXT_ANY, "HG_Context_create");
 }
 
 hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
@@ -27483,28 +27884,55 @@ hg_return_t HG_Context_unpost(hg_context_t *context)
     return HG_SUCCESS;
 }
 
-hg_return_t HG_Context_destroy(hg_context_t *context)
+/* Whether what is left of a context is left to stay: handles of no call, which
+ * only the application can let go of. */
+static bool hg_endpoint_is_stuck(struct hg_context *context)
 {
-    struct hg_endpoint *endpoint;
-    void (*free_data)(void *data);
-    uint64_t deadline;
-    void *data;
+    const struct na_link *link;
+    uint32_t idle = 0;
+    bool stuck;
 
-    if (context == NULL)
-        return HG_SUCCESS;
-    endpoint = hg_endpoint_of(context->hg_class);
-    deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);
-    hg_context_refuse(context);
-    hg_forward_end_all(context, NULL, HG_CANCELED);
-    while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+    hg_lock(&context->lock);
+    for (link = context->origins.next; link != &context->origins;
+         link = link->next)
+        idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
+            HG_HANDLE_IDLE;
+    stuck = idle > 0 && idle == context->live && context->sending == 0 &&
+        atomic_load(&context->transfers.under_way) == 0;
+    hg_unlock(&context->lock);
+    return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
+}
+
+/* Turn the wheel until everything is home, or will not come. */
+static void hg_endpoint_drain(struct hg_context *context)
+{
+    uint64_t deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);
+
+    while (!hg_context_is_quiet(context) && !hg_endpoint_is_stuck(context) &&
+        hg_clock_now() < deadline) {
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
         (void) na_context_run(
             context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
     }
+}
+
+hg_return_t HG_Context_destroy(hg_context_t *context)
+{
+    void (*free_data)(void *data);
+    void *data;
+
+    if (context == NULL)
+        return HG_SUCCESS;
+    if (na_context_is_busy(context->na_context)) {
+        hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
+        return HG_BUSY;
+    }
+    hg_context_refuse(context);
+    hg_forward_end_all(context, NULL, HG_CANCELED);
+    hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
-        hg_log_error("ctx", "HG_Context_destroy: %" PRIu32 " handles are left",
-            context->live);
+        hg_log_error("ctx", "HG_Context_destroy: handles, or sends, are left");
         return HG_BUSY;
     }
     data = context->data;
@@ -27512,9 +27940,6 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_context_destroy(context);
     if (data != NULL && free_data != NULL)
         free_data(data);
-    hg_lock(&endpoint->lock);
-    endpoint->contexts--;
-    hg_unlock(&endpoint->lock);
     return HG_SUCCESS;
 }
 
@@ -27726,13 +28151,13 @@ int HG_Event_get_wait_fd(const hg_context_t *context)
 {
     if (context == NULL)
         return -1;
-    return NA_Poll_get_fd(context->na_context->na_class, context->na_context);
+    /* What is made when it is asked for first is no part of its value. */
+    return hg_context_event_fd((hg_context_t *) (uintptr_t) context);
 }
 
 bool HG_Event_ready(hg_context_t *context)
 {
-    return context != NULL &&
-        !NA_Poll_try_wait(context->na_context->na_class, context->na_context);
+    return context != NULL && hg_context_event_ready(context);
 }
 
 hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
@@ -27743,7 +28168,7 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
         return hg_endpoint_refuse("HG_Event_progress", "the context is NULL");
     ret = hg_context_progress(context, NA_LANES_ALL, 0);
     if (count_p != NULL)
-        *count_p = na_queue_has(context->queue, NA_LANES_ALL) ? 1 : 0;
+        *count_p = na_queue_count(context->queue, NA_LANES_ALL);
     return ret == HG_TIMEOUT || ret == HG_INTR ? HG_SUCCESS : ret;
 }
 
@@ -29950,7 +30375,7 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         &hg_init_state.options, &hg_class);
     if (ret != HG_SUCCESS)
         goto end_bulk;
-    ret = hg_context_create(hg_class, -1, &hg_init_state.context);
+    ret = hg_context_create(hg_class, HG_CONTEXT_OWN, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;
     if (own_bulk)
@@ -30050,35 +30475,12 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 {
     struct hg_context *context = hg_layer_enter("HG_Get_counters");
-    struct hg_class *hg_class;
 
     if (context == NULL)
         return HG_FAULT;
     if (counters == NULL || counters->size != sizeof(*counters))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Get_counters", "counters is NULL, or its size not set"));
-    hg_class = context->hg_class;
-    counters->requests_sent = atomic_load(&hg_class->requests_sent);
-    counters->responses_received = atomic_load(&hg_class->responses_received);
-    counters->requests_received = atomic_load(&hg_class->requests_received);
-    counters->errors_sent = atomic_load(&hg_class->errors_sent);
-    counters->inputs_fetched = atomic_load(&hg_class->inputs_fetched);
-    counters->outputs_fetched = atomic_load(&hg_class->outputs_fetched);
-    counters->refused = atomic_load(&hg_class->refused);
-    counters->late = atomic_load(&hg_class->late);
-    counters->turned_away = atomic_load(&hg_class->turned_away);
-    counters->dropped = atomic_load(&hg_class->dropped);
-    counters->expired = atomic_load(&hg_class->expired);
-    counters->canceled = atomic_load(&hg_class->canceled);
-    counters->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
-    counters->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
-    hg_lock(&context->lock);
-    counters->in_flight = context->in_flight;
-    counters->responses_sent = atomic_load(&hg_class->responses_sent) +
-        hg_handle_count_targets(context, true);
-    counters->unanswered = hg_handle_count_targets(context, false);
-    counters->fetched_bytes = hg_share_total(&context->share, HG_SHARE_FETCHED);
-    counters->held_bytes = hg_share_total(&context->share, HG_SHARE_HELD);
-    hg_unlock(&context->lock);
+    hg_context_sum(context->hg_class, counters);
     return hg_layer_leave(HG_SUCCESS);
 }

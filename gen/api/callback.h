@@ -338,7 +338,8 @@ HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
 
 /* A place where operations complete; on a class that listens, calls for its id
  * arrive there from now on. Callers choose the id by HG_Set_target_id; without
- * one it is 0. NULL on failure. */
+ * one it is 0. HG_Context_create takes the first that is free: 0 in a class
+ * that has no other context. NULL on failure: another context has the id. */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
 HG_EXPORT hg_context_t *HG_Context_create_id(
@@ -349,7 +350,8 @@ HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 
 /* End a context: takes no more calls, and for at most 5 s makes progress and
  * runs callbacks until its handles are gone; then frees the data set on it.
- * HG_BUSY: another thread progresses it, or handles are left (logged). */
+ * HG_BUSY (logged): a thread is in it, and nothing has changed; or handles are
+ * left, with the context, which takes no calls any more. */
 HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
 
 HG_EXPORT hg_class_t *HG_Context_get_class(
@@ -451,7 +453,9 @@ HG_EXPORT hg_return_t HG_Create(
 
 /* Drop a reference; the last one frees the handle, its data, and what was left
  * of its messages. A call that arrived and is freed unanswered ends with
- * HG_CANCELED at its caller. */
+ * HG_CANCELED at its caller; while its function runs, with the code that
+ * returns. To destroy what was just destroyed is told in the log, and does
+ * nothing. */
 HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Point a handle at another peer and function (NULL and 0 keep what it has),
@@ -553,11 +557,11 @@ HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p);
 
 /* For event loops. A descriptor that is readable when there is something to do;
- * -1 where the transport has none; the context's. Before each sleep on it,
- * HG_Event_ready: true says that there is something to do now. Then
- * HG_Event_progress, which never waits and tells how much waits for
- * HG_Event_trigger (count_p may be NULL), and that, which runs it and returns
- * HG_SUCCESS whether or not there was any. */
+ * -1 where the transport has none, or the system no epoll; the context's.
+ * Before each sleep on it, HG_Event_ready: true says that there is something to
+ * do now. Then HG_Event_progress, which never waits and tells how much waits
+ * for HG_Event_trigger (count_p may be NULL), and that, which runs it and
+ * returns HG_SUCCESS whether or not there was any. */
 HG_EXPORT int HG_Event_get_wait_fd(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
 HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;

@@ -105,6 +105,7 @@
 #endif
 #if HG_ENABLE_EPOLL
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #endif
 #ifdef __linux__
 #include <sys/random.h>

@@ -12,11 +12,12 @@
  *     hg_call_ended gives the number back, runs the callback, then the
  *                   reference goes
  *
- *     HG_Respond    a reference; hg_serve_respond
+ *     HG_Respond    a reference; hg_serve_respond_told
  *       ...         the message leaves, at once or later (handle)
  *     hg_call_left  queues the callback, which ends with the reference
  *
- * The last reference of a call that arrived and is not answered answers it.
+ * The application's references are counted apart from those. Its last one of a
+ * call that arrived and is not answered answers it (serve).
  *
  * Arguments are checked here; what happens is forward's and serve's. Nothing
  * above includes this room: it has no header.
@@ -65,6 +66,13 @@ static hg_return_t hg_call_find(
     return HG_SUCCESS;
 }
 
+/* Whether calls of it are not answered, as of now. */
+static bool hg_call_is_one_way(const struct hg_rpc *rpc)
+{
+    return rpc->more != NULL &&
+        atomic_load_explicit(&rpc->more->one_way, memory_order_relaxed);
+}
+
 static hg_return_t hg_call_check_addr(struct hg_context *context,
     const struct na_addr *addr, const char *function)
 {
@@ -90,18 +98,20 @@ hg_return_t HG_Create(
     handle = hg_forward_new(context, addr, &rpc);
     if (handle == NULL)
         return HG_NOMEM;
+    handle->one_way = hg_call_is_one_way(&rpc);
+    hg_handle_hand_over(handle, false);
     ret = hg_handle_open_call(handle);
     if (ret == HG_SUCCESS)
         *handle_p = handle;
     else
-        hg_handle_unref(handle);
+        (void) hg_handle_take_back(handle, false);
     return ret;
 }
 
 hg_return_t HG_Destroy(hg_handle_t handle)
 {
     if (handle != NULL)
-        hg_serve_unref(handle);
+        hg_serve_drop(handle);
     return HG_SUCCESS;
 }
 
@@ -127,6 +137,8 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
         before = hg_handle_swap_addr(handle, addr);
     if (id != 0)
         handle->rpc = rpc;
+    handle->one_way = hg_call_is_one_way(&handle->rpc);
+    handle->call.answered = false;
     handle->call.target_context = 0;
     hg_handle_set_info(handle);
     hg_forward_forget(handle);
@@ -138,13 +150,18 @@ hg_return_t HG_Ref_incr(hg_handle_t handle)
 {
     if (handle == NULL)
         return hg_call_refuse("HG_Ref_incr", "the handle is NULL");
-    hg_handle_ref(handle);
+    hg_handle_give(handle);
     return HG_SUCCESS;
 }
 
 int32_t HG_Ref_get(hg_handle_t handle)
 {
-    return handle != NULL ? (int32_t) atomic_load(&handle->refs) : -1;
+    uint64_t refs;
+
+    if (handle == NULL)
+        return -1;
+    refs = atomic_load(&handle->refs);
+    return (int32_t) (refs / HG_HANDLE_GIVEN + refs % HG_HANDLE_GIVEN);
 }
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
@@ -197,7 +214,7 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     }
     ret = hg_handle_decode(handle, data);
     if (ret == HG_SUCCESS)
-        hg_handle_ref(handle);
+        hg_handle_give(handle);
     return ret;
 }
 
@@ -214,7 +231,7 @@ static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
         return HG_FAULT;
     }
     ret = hg_handle_release(proc, data);
-    hg_serve_unref(handle);
+    hg_serve_drop(handle);
     return ret;
 }
 
@@ -350,6 +367,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_cb_t callback = call->callback;
 
     (void) arg;
+    assert(!handle->target && handle->number != 0);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_FORWARD;
@@ -359,7 +377,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_forward_forget(handle);
     if (callback != NULL)
         (void) callback(&info);
-    hg_serve_unref(handle);
+    hg_handle_unref(handle);
 }
 
 /* The handle is numbered: what this call is. */
@@ -368,10 +386,9 @@ static void hg_call_prepare(
 {
     struct hg_call_part *call = &handle->call;
 
+    assert(handle->in_flight && handle->context->callbacks);
     hg_handle_renew(handle);
     handle->rpc = *rpc;
-    handle->one_way =
-        atomic_load_explicit(&rpc->more->one_way, memory_order_relaxed);
     atomic_store_explicit(
         &handle->peer_context, call->target_context, memory_order_relaxed);
     call->answered = false;
@@ -397,10 +414,12 @@ hg_return_t HG_Forward2(
         return ret;
     hg_call_prepare(handle, &rpc, callback, arg);
     hg_handle_ref(handle);
+    hg_handle_ref(handle); /* ours: another thread may be past the callback */
     ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-    hg_forward_forget(handle);
+    if (ret != HG_SUCCESS) {
+        hg_forward_forget(handle);
+        hg_handle_unref(handle);
+    }
     hg_handle_unref(handle);
     return ret;
 }
@@ -412,6 +431,7 @@ static void hg_call_told(struct na_completion *told)
     struct hg_call_part *call = &handle->call;
     struct hg_cb_info info;
 
+    assert(handle->target && handle->left == NULL);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_RESPOND;
@@ -419,7 +439,7 @@ static void hg_call_told(struct na_completion *told)
     info.info.respond.handle = handle;
     if (call->callback != NULL)
         (void) call->callback(&info);
-    hg_serve_unref(handle);
+    hg_handle_unref(handle);
 }
 
 /* The answer has left, or could not. */

@@ -4,25 +4,23 @@
 
 #include "base/lock.h"
 #include "hg/overflow.h"
-#include "hg/serve.h"
-#include "na/addr.h"
 
 static struct hg_handle *hg_cancel_of(struct na_completion *notice)
 {
     return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
 }
 
-/* Queue the notice, with a reference; the lock is held. */
+/* Queue the notice, with a reference, unless it is queued, or the handle is on
+ * its way home; the lock is held. */
 static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *notice))
 {
-    if (handle->cancel.told)
+    assert(handle->target);
+    if (handle->cancel.told || !hg_handle_try_ref(handle))
         return;
-    assert(handle->target && atomic_load(&handle->refs) > 0);
     handle->cancel.used = true;
     handle->cancel.told = true;
     handle->cancel.notice.run = run;
-    hg_handle_ref(handle);
     na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
 }
 
@@ -36,17 +34,14 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
     hg_lock(&handle->context->lock);
     handle->cancel.told = false;
     hg_unlock(&handle->context->lock);
-    hg_serve_unref(handle);
+    hg_handle_unref(handle);
 }
 
-/* Whether the application has the call, and has yet to answer it. The lock is
- * held, and one reference is the notice's. */
+/* Whether the application has the call, and has yet to answer it. */
 static bool hg_cancel_is_open(struct hg_handle *handle)
 {
-    if (atomic_load(&handle->state) != HG_HANDLE_ARRIVED)
-        return false;
-    return handle->context->callbacks ? atomic_load(&handle->refs) > 1
-                                      : hg_handle_is_given(handle);
+    return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
+        hg_handle_is_given(handle);
 }
 
 /* Entry of the DONE lane. */
@@ -67,11 +62,10 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_unlock(&handle->context->lock);
     if (callback != NULL)
         callback(handle, arg);
-    hg_serve_unref(handle);
+    hg_handle_unref(handle);
 }
 
-/* Whether it is there still, and unanswered; else nothing but its state may be
- * looked at. The lock is held. */
+/* Whether it is there still, and unanswered. The lock is held. */
 static bool hg_cancel_is_there(struct hg_handle *handle)
 {
     enum hg_handle_state state = atomic_load(&handle->state);
@@ -93,13 +87,14 @@ static void hg_cancel_mark(struct hg_handle *handle)
     }
 }
 
+/* What is said of a call comes the same way as the call came: from the same
+ * address, at which need not be looked. */
 static bool hg_cancel_is_meant(const struct hg_handle *handle,
     const struct na_addr *source, const struct hg_header *header)
 {
-    return handle->sequence == header->sequence &&
+    return handle->sequence == header->sequence && handle->addr == source &&
         atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
-        header->origin_context &&
-        na_addr_same(handle->addr, source);
+        header->origin_context;
 }
 
 HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,

@@ -3,6 +3,7 @@
 #include "hg/class.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "hg/header.h"
@@ -64,9 +65,13 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     hg_class->layer = layer;
     hg_class_set_options(&hg_class->options, options);
     hg_class->trace_base = hg_clock_random();
-    ret = hg_registry_init(&hg_class->registry);
+    hg_list_init(&hg_class->contexts);
+    ret = hg_lock_init(&hg_class->lock);
     if (ret != HG_SUCCESS)
         goto free_class;
+    ret = hg_registry_init(&hg_class->registry);
+    if (ret != HG_SUCCESS)
+        goto destroy_lock;
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
@@ -75,6 +80,8 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
 
 fini_registry:
     hg_registry_fini(&hg_class->registry);
+destroy_lock:
+    pthread_mutex_destroy(&hg_class->lock);
 free_class:
     hg_mem_free(hg_class);
     return ret;
@@ -84,6 +91,8 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 {
     if (hg_class->haunted)
         return;
+    assert(hg_list_is_empty(&hg_class->contexts));
     hg_registry_fini(&hg_class->registry);
+    pthread_mutex_destroy(&hg_class->lock);
     hg_mem_free(hg_class);
 }

@@ -4,16 +4,38 @@
  *
  * A class stands on one NA class for messages and on a bulk layer for memory;
  * contexts are where its calls happen. It knows nothing of what they do, except
- * how much of it: each counts in its class.
+ * how much of it: each counts for itself, so that they share no line of memory
+ * that is written, and leaves its counts to the class when it ends.
  *
- * Locking: none. What stands in it is constant while contexts exist, or guards
- * itself (the registry), or is an atomic.
+ * Locking: the class's lock guards the list of contexts and what those that
+ * ended have counted. The rest is constant while contexts exist, or guards
+ * itself (the registry).
  */
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
 
 #include "hg/bulk.h"
 #include "hg/registry.h"
+
+/* What each context counts, by the members of struct hg_counters. */
+enum hg_count {
+    /* Written under the context's lock. */
+    HG_COUNT_REQUESTS_SENT = 0, /* or about to be */
+    HG_COUNT_RESPONSES_RECEIVED,
+    HG_COUNT_REQUESTS_RECEIVED,
+    HG_COUNT_RESPONSES_SENT, /* refusals, too, of handles put back */
+    /* Written without. */
+    HG_COUNT_ERRORS_SENT,
+    HG_COUNT_INPUTS_FETCHED,
+    HG_COUNT_OUTPUTS_FETCHED,
+    HG_COUNT_REFUSED,
+    HG_COUNT_LATE,
+    HG_COUNT_TURNED_AWAY,
+    HG_COUNT_DROPPED,
+    HG_COUNT_EXPIRED,
+    HG_COUNT_CANCELED,
+    HG_COUNTS
+};
 
 struct hg_class {
     struct na_class *na_class;
@@ -25,21 +47,9 @@ struct hg_class {
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
-    /* Counters, by the members of struct hg_counters. The first four are
-     * written under the context's lock. */
-    _Atomic uint64_t requests_sent; /* or about to be */
-    _Atomic uint64_t responses_received;
-    _Atomic uint64_t requests_received;
-    _Atomic uint64_t responses_sent; /* refusals, too, of handles put back */
-    _Atomic uint64_t errors_sent;
-    _Atomic uint64_t inputs_fetched;
-    _Atomic uint64_t outputs_fetched;
-    _Atomic uint64_t refused;
-    _Atomic uint64_t late;
-    _Atomic uint64_t turned_away;
-    _Atomic uint64_t dropped;
-    _Atomic uint64_t expired;
-    _Atomic uint64_t canceled;
+    pthread_mutex_t lock;
+    struct na_link contexts;
+    uint64_t counted[HG_COUNTS]; /* by those that ended */
 };
 
 /* How many bytes of encoded arguments go into a message. */

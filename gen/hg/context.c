@@ -14,6 +14,7 @@
 #include "na/context.h"
 #include "na/msg.h"
 #include "na/progress.h"
+#include "na/sink.h"
 
 /* How soon to try again what needs memory. */
 #define HG_CONTEXT_AGAIN_MS 10
@@ -34,7 +35,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     (void) tag;
     ret = hg_header_decode(&header, data, (size_t) size, &answerable);
     if (ret != HG_SUCCESS) {
-        hg_handle_count(&context->hg_class->refused);
+        hg_handle_count(context, HG_COUNT_REFUSED);
         hg_log_warning("rpc",
             "a malformed message of %" PRIu64 " bytes from %s", size,
             source->name != NULL ? source->name : "a peer");
@@ -50,7 +51,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     else if (header.type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
         hg_cancel_arrived(context, source, &header);
     else if (ret == HG_SUCCESS)
-        hg_handle_count(&context->hg_class->refused);
+        hg_handle_count(context, HG_COUNT_REFUSED);
     return NA_SUCCESS;
 }
 
@@ -196,13 +197,184 @@ HG_PRIVATE hg_return_t hg_context_progress(
         else
             ret = (context->callbacks ? na_progress : na_progress_alone)(
                 context->na_context, lanes, until);
-        /* Somebody set a timer: that is none of the application's business. */
-        if (ret == HG_SUCCESS && context->callbacks && deadline != 0 &&
-            !na_queue_has(context->queue, lanes))
-            continue;
-        if (ret != HG_TIMEOUT || until == deadline)
+        if (ret == HG_SUCCESS && context->callbacks &&
+            !na_queue_has(context->queue, lanes)) {
+            /* Poked, for a timer; or another thread was faster. */
+            if (hg_clock_is_past(deadline))
+                return HG_TIMEOUT;
+        } else if (ret != HG_TIMEOUT || until == deadline) {
             return ret;
+        }
     }
+}
+
+/* ---- Event loops ---- */
+
+/* When to come back for what time alone brings. */
+static uint64_t hg_context_next_timer(struct hg_context *context)
+{
+    uint64_t next = HG_CLOCK_NEVER;
+    bool unsaid;
+
+    if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
+        return next;
+    hg_lock(&context->lock);
+    next = hg_deadline_next(&context->deadline);
+    unsaid = !hg_list_is_empty(&context->unsaid);
+    hg_unlock(&context->lock);
+    if (unsaid) {
+        uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
+
+        next = soon < next ? soon : next;
+    }
+    return next;
+}
+
+#if HG_ENABLE_EPOLL
+
+/* The descriptor of both, made; the lock is held. */
+static void hg_context_open_event_fd(struct hg_context *context, int fd)
+{
+    context->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (context->timer_fd < 0) {
+        (void) hg_log_no_fd("ctx", "a timer");
+        return;
+    }
+    context->event_fd = na_progress_join_fds(fd, context->timer_fd);
+    if (context->event_fd >= 0)
+        return;
+    (void) close(context->timer_fd);
+    context->timer_fd = -1;
+}
+
+/* Let the timer ring at `when`. One that rang is silent again. */
+static void hg_context_set_timer_fd(struct hg_context *context, uint64_t when)
+{
+    struct itimerspec spec;
+
+    memset(&spec, 0, sizeof(spec)); /* never */
+    if (when != HG_CLOCK_NEVER) {
+        spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
+        spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
+    }
+    hg_lock(&context->lock);
+    if (context->timer_fd >= 0 && context->timer_set != when) {
+        int rc =
+            timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+
+        assert(rc == 0);
+        (void) rc;
+        context->timer_set = when;
+    }
+    hg_unlock(&context->lock);
+}
+
+#else
+
+/* Nothing stands for a timer here: who has one is polled. */
+static void hg_context_open_event_fd(struct hg_context *context, int fd)
+{
+    (void) context;
+    (void) fd;
+}
+
+static void hg_context_set_timer_fd(struct hg_context *context, uint64_t when)
+{
+    (void) context;
+    (void) when;
+}
+
+#endif
+
+HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
+{
+    int fd = NA_Poll_get_fd(context->na_context->na_class, context->na_context);
+
+    if (fd < 0)
+        return -1;
+    hg_lock(&context->lock);
+    if (context->event_fd < 0)
+        hg_context_open_event_fd(context, fd);
+    fd = context->event_fd;
+    hg_unlock(&context->lock);
+    return fd;
+}
+
+HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
+{
+    uint64_t next;
+
+    assert(context->callbacks && !hg_context_is_separate(context));
+    /* Armed first: who sets a timer after we have looked rings. */
+    if (!NA_Poll_try_wait(context->na_context->na_class, context->na_context))
+        return true;
+    next = hg_context_next_timer(context);
+    if (next != HG_CLOCK_NEVER && hg_clock_now() >= next)
+        return true;
+    hg_context_set_timer_fd(context, next);
+    return false;
+}
+
+/* ---- Counts ---- */
+
+/* Its lock is held, or it is past its end. */
+static void hg_context_add_counts(
+    const struct hg_context *context, uint64_t counts[HG_COUNTS])
+{
+    unsigned i;
+
+    for (i = 0; i < HG_COUNTS; i++)
+        counts[i] +=
+            atomic_load_explicit(&context->counts[i], memory_order_relaxed);
+}
+
+/* The same, and what is there now. */
+static void hg_context_add_now(struct hg_context *context,
+    uint64_t counts[HG_COUNTS], struct hg_counters *sum)
+{
+    hg_lock(&context->lock);
+    hg_context_add_counts(context, counts);
+    counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
+    sum->in_flight += context->in_flight;
+    sum->unanswered += hg_handle_count_targets(context, false);
+    sum->fetched_bytes += hg_share_total(&context->share, HG_SHARE_FETCHED);
+    sum->held_bytes += hg_share_total(&context->share, HG_SHARE_HELD);
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_context_sum(
+    struct hg_class *hg_class, struct hg_counters *sum_p)
+{
+    uint64_t counts[HG_COUNTS];
+    struct na_link *link;
+
+    sum_p->in_flight = 0;
+    sum_p->unanswered = 0;
+    sum_p->fetched_bytes = 0;
+    sum_p->held_bytes = 0;
+    hg_lock(&hg_class->lock);
+    memcpy(counts, hg_class->counted, sizeof(counts));
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        hg_context_add_now(
+            HG_CONTAINER_OF(link, struct hg_context, sibling), counts, sum_p);
+    hg_unlock(&hg_class->lock);
+    sum_p->requests_sent = counts[HG_COUNT_REQUESTS_SENT];
+    sum_p->responses_received = counts[HG_COUNT_RESPONSES_RECEIVED];
+    sum_p->requests_received = counts[HG_COUNT_REQUESTS_RECEIVED];
+    sum_p->responses_sent = counts[HG_COUNT_RESPONSES_SENT];
+    sum_p->errors_sent = counts[HG_COUNT_ERRORS_SENT];
+    sum_p->inputs_fetched = counts[HG_COUNT_INPUTS_FETCHED];
+    sum_p->outputs_fetched = counts[HG_COUNT_OUTPUTS_FETCHED];
+    sum_p->refused = counts[HG_COUNT_REFUSED];
+    sum_p->late = counts[HG_COUNT_LATE];
+    sum_p->turned_away = counts[HG_COUNT_TURNED_AWAY];
+    sum_p->dropped = counts[HG_COUNT_DROPPED];
+    sum_p->expired = counts[HG_COUNT_EXPIRED];
+    sum_p->canceled = counts[HG_COUNT_CANCELED];
+    sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
+    sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
 }
 
 /* ---- Life ---- */
@@ -270,9 +442,12 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_slots_init(&context->sequences);
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
+    hg_list_init(&context->sibling);
     context->hg_class = hg_class;
-    context->callbacks = id >= 0;
-    context->id = (uint8_t) (id >= 0 ? id : 0);
+    context->callbacks = id != HG_CONTEXT_OWN;
+    context->timer_fd = -1;
+    context->event_fd = -1;
+    context->timer_set = HG_CLOCK_NEVER;
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
     context->end_input = hg_context_end_input;
@@ -282,10 +457,14 @@ HG_PRIVATE hg_return_t hg_context_create(
     ret = hg_context_open_na(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
-    ret = na_msg_set_sink(
-        context->na_context, hg_context_arrived, hg_context_peer_dead, context);
+    ret = na_msg_set_sink(context->na_context, id >= 0 ? id : NA_SINK_ANY,
+        hg_context_arrived, hg_context_peer_dead, context);
     if (ret != HG_SUCCESS)
         goto close_na;
+    context->id = na_sink_number(context->na_context);
+    hg_lock(&hg_class->lock);
+    hg_list_push(&hg_class->contexts, &context->sibling);
+    hg_unlock(&hg_class->lock);
     *context_p = context;
     return HG_SUCCESS;
 
@@ -331,8 +510,24 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->sequences);
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
+    if (context->event_fd >= 0) {
+        (void) close(context->event_fd);
+        (void) close(context->timer_fd);
+    }
     pthread_mutex_destroy(&context->lock);
     hg_mem_free(context);
+}
+
+/* Leave the class, and the counts to it. */
+static void hg_context_leave_class(struct hg_context *context)
+{
+    struct hg_class *hg_class = context->hg_class;
+
+    assert(!hg_list_is_empty(&context->sibling));
+    hg_lock(&hg_class->lock);
+    hg_list_remove(&context->sibling);
+    hg_context_add_counts(context, hg_class->counted);
+    hg_unlock(&hg_class->lock);
 }
 
 HG_PRIVATE void hg_context_refuse(struct hg_context *context)
@@ -359,7 +554,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
-    (void) na_msg_set_sink(context->na_context, NULL, NULL, NULL);
+    (void) na_msg_set_sink(context->na_context, NA_SINK_ANY, NULL, NULL, NULL);
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->transfers.context);
@@ -383,6 +578,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         hg_share_forget(hg_class->na_class);
     }
     hg_context_close_na(context, quiet);
+    hg_context_leave_class(context);
     if (quiet)
         hg_context_delete(context);
     else

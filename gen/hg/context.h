@@ -14,10 +14,20 @@
 
 #include "hg/handle.h"
 
-/* A context of a class; it makes NA contexts of its own. With `id` not negative
- * it is one of the callback model, of that id. HG_NOMEM (logged). */
+/* For hg_context_create: of the request model; with the first free id. */
+#define HG_CONTEXT_OWN (-1)
+#define HG_CONTEXT_ANY (-2)
+
+/* A context of a class; it makes NA contexts of its own. With an `id`, or any,
+ * it is one of the callback model. HG_NOMEM; HG_EXIST: the id is taken (both
+ * logged). */
 HG_PRIVATE hg_return_t hg_context_create(
     struct hg_class *hg_class, int id, struct hg_context **context_p);
+
+/* What all contexts of a class have counted, also those that ended; `size` is
+ * not set. */
+HG_PRIVATE void hg_context_sum(
+    struct hg_class *hg_class, struct hg_counters *sum_p);
 
 /* Take no more calls. */
 HG_PRIVATE void hg_context_refuse(struct hg_context *context);
@@ -33,8 +43,15 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 
 /* Progress until one of `lanes` of the context's queue has an entry
  * (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0 tests) or a signal comes
- * (HG_INTR). One thread at a time, but in the callback model. */
+ * (HG_INTR). In the request model one thread at a time, for which it also ends
+ * when somebody pokes. */
 HG_PRIVATE hg_return_t hg_context_progress(
     struct hg_context *context, unsigned lanes, uint64_t deadline);
+
+/* In the callback model: a descriptor that is readable when there is something
+ * to do, a timer of ours included; -1: none. And whether there is something to
+ * do now; if not, the descriptor tells from then on, until progress is made. */
+HG_PRIVATE int hg_context_event_fd(struct hg_context *context);
+HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 
 #endif

@@ -2,24 +2,25 @@
 /*
  * endpoint: classes and contexts of the callback model, and their progress.
  *
- * A class of this model owns what it stands on: an NA class, unless it was given
- * one, and a bulk layer. Its contexts are the engine's, with the difference that
- * threads progress and trigger them as they like: NA's role lets one thread at a
- * time move data, and the queue gives each entry to one.
+ * A class of this model owns what it stands on: an NA class, unless it was
+ * given one, and a bulk layer. Its contexts are the engine's, with the
+ * difference that threads progress and trigger them as they like: NA's role
+ * lets one thread at a time move data, and the queue gives each entry to one.
  *
  *     HG_Progress   hg_context_progress: until the queue has an entry
  *     HG_Trigger    na_context_trigger: runs entries of the queue
  *
  * Nothing above includes this room: it has no header.
  *
- * Locking: a class's lock guards its list of contexts and its data; that of
- * all classes guards the list of those, which is for the counters.
+ * Locking: one lock guards the list of all classes, which is for the counters.
+ * The data of a class is the application's to keep others away from.
  */
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/context.h"
 #include "hg/forward.h"
+#include "na/addr.h"
 #include "na/context.h"
 #include "na/live.h"
 #include "na/progress.h"
@@ -34,10 +35,8 @@
 struct hg_endpoint {
     struct hg_class pub; /* first */
     struct na_link link; /* of all classes */
-    pthread_mutex_t lock;
-    unsigned contexts;
-    bool own_na; /* it closes the NA class */
-    bool stats;  /* tell the counters at the end */
+    bool own_na;         /* it closes the NA class */
+    bool stats;          /* tell the counters at the end */
     void *data;
     void (*free_data)(void *data);
 };
@@ -105,10 +104,6 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
             &hg_class) != HG_SUCCESS)
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
-    if (hg_lock_init(&endpoint->lock) != HG_SUCCESS) {
-        hg_class_destroy(hg_class);
-        return NULL;
-    }
     endpoint->own_na = info->na_class == NULL;
     endpoint->stats = info->stats != 0;
     hg_lock(&hg_endpoint_lock);
@@ -191,22 +186,28 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
 }
 
-/* Why a class cannot end yet; NULL. */
+/* Why a class cannot end yet; NULL. Addresses of an NA class of the
+ * application's are that one's. */
 static const char *hg_endpoint_is_used(struct hg_endpoint *endpoint)
 {
-    struct hg_bulk_layer *layer = endpoint->pub.layer;
+    struct hg_class *hg_class = &endpoint->pub;
+    struct hg_bulk_layer *layer = hg_class->layer;
     bool contexts;
     bool bulks;
 
-    hg_lock(&endpoint->lock);
-    contexts = endpoint->contexts > 0;
-    hg_unlock(&endpoint->lock);
     hg_lock(&layer->lock);
     bulks = !hg_list_is_empty(&layer->handles);
     hg_unlock(&layer->lock);
+    hg_lock(&hg_class->lock);
+    contexts = !hg_list_is_empty(&hg_class->contexts);
+    hg_unlock(&hg_class->lock);
+    if (bulks)
+        return "a bulk handle is left";
     if (contexts)
         return "a context is left";
-    return bulks ? "a bulk handle is left" : NULL;
+    return endpoint->own_na && na_addr_is_any_given(hg_class->na_class)
+        ? "an address is left"
+        : NULL;
 }
 
 hg_return_t HG_Finalize2(hg_class_t *hg_class)
@@ -235,7 +236,6 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     layer = hg_class->layer;
     na_class = hg_class->na_class;
     own_na = endpoint->own_na;
-    pthread_mutex_destroy(&endpoint->lock);
     hg_class_destroy(hg_class);
     hg_bulk_layer_destroy(layer);
     na_live_let_go(na_class);
@@ -298,23 +298,21 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
 hg_return_t HG_Class_get_counters(
     const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
 {
-    const struct hg_bulk_layer *layer;
+    struct hg_counters sum;
 
     if (hg_class == NULL || diag_counters == NULL)
         return hg_endpoint_refuse(
             "HG_Class_get_counters", "an argument is NULL");
-    layer = hg_class->layer;
+    hg_context_sum(&hg_endpoint_of(hg_class)->pub, &sum);
     memset(diag_counters, 0, sizeof(*diag_counters));
-    diag_counters->rpc_req_sent_count = atomic_load(&hg_class->requests_sent);
-    diag_counters->rpc_req_recv_count =
-        atomic_load(&hg_class->requests_received);
-    diag_counters->rpc_resp_sent_count = atomic_load(&hg_class->responses_sent);
-    diag_counters->rpc_resp_recv_count =
-        atomic_load(&hg_class->responses_received);
-    diag_counters->rpc_req_extra_count = atomic_load(&hg_class->inputs_fetched);
-    diag_counters->rpc_resp_extra_count =
-        atomic_load(&hg_class->outputs_fetched);
-    diag_counters->bulk_count = atomic_load(&layer->transfers_done);
+    diag_counters->rpc_req_sent_count = sum.requests_sent;
+    diag_counters->rpc_req_recv_count = sum.requests_received;
+    diag_counters->rpc_resp_sent_count = sum.responses_sent;
+    diag_counters->rpc_resp_recv_count = sum.responses_received;
+    diag_counters->rpc_req_extra_count = sum.inputs_fetched;
+    diag_counters->rpc_resp_extra_count = sum.outputs_fetched;
+    diag_counters->rpc_req_recv_active_count = sum.unanswered;
+    diag_counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
     return HG_SUCCESS;
 }
 
@@ -342,25 +340,21 @@ void HG_Diag_dump_counters(void)
 /* ---- Contexts ---- */
 
 static hg_context_t *hg_endpoint_add_context(
-    hg_class_t *hg_class, uint8_t id, const char *function)
+    hg_class_t *hg_class, int id, const char *function)
 {
-    struct hg_context *context;
+    struct hg_context *context = NULL;
 
-    if (hg_class == NULL) {
+    if (hg_class == NULL)
         (void) hg_endpoint_refuse(function, "the class is NULL");
-        return NULL;
-    }
-    if (hg_context_create(hg_class, id, &context) != HG_SUCCESS)
-        return NULL;
-    hg_lock(&hg_endpoint_of(hg_class)->lock);
-    hg_endpoint_of(hg_class)->contexts++;
-    hg_unlock(&hg_endpoint_of(hg_class)->lock);
+    else
+        (void) hg_context_create(hg_class, id, &context);
     return context;
 }
 
 hg_context_t *HG_Context_create(hg_class_t *hg_class)
 {
-    return hg_endpoint_add_context(hg_class, 0, "HG_Context_create");
+    return hg_endpoint_add_context(
+        hg_class, HG_CONTEXT_ANY, "HG_Context_create");
 }
 
 hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
@@ -376,28 +370,55 @@ hg_return_t HG_Context_unpost(hg_context_t *context)
     return HG_SUCCESS;
 }
 
-hg_return_t HG_Context_destroy(hg_context_t *context)
+/* Whether what is left of a context is left to stay: handles of no call, which
+ * only the application can let go of. */
+static bool hg_endpoint_is_stuck(struct hg_context *context)
 {
-    struct hg_endpoint *endpoint;
-    void (*free_data)(void *data);
-    uint64_t deadline;
-    void *data;
+    const struct na_link *link;
+    uint32_t idle = 0;
+    bool stuck;
 
-    if (context == NULL)
-        return HG_SUCCESS;
-    endpoint = hg_endpoint_of(context->hg_class);
-    deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);
-    hg_context_refuse(context);
-    hg_forward_end_all(context, NULL, HG_CANCELED);
-    while (!hg_context_is_quiet(context) && hg_clock_now() < deadline) {
+    hg_lock(&context->lock);
+    for (link = context->origins.next; link != &context->origins;
+         link = link->next)
+        idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
+            HG_HANDLE_IDLE;
+    stuck = idle > 0 && idle == context->live && context->sending == 0 &&
+        atomic_load(&context->transfers.under_way) == 0;
+    hg_unlock(&context->lock);
+    return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
+}
+
+/* Turn the wheel until everything is home, or will not come. */
+static void hg_endpoint_drain(struct hg_context *context)
+{
+    uint64_t deadline = hg_clock_after_ms(HG_ENDPOINT_DRAIN_MS);
+
+    while (!hg_context_is_quiet(context) && !hg_endpoint_is_stuck(context) &&
+        hg_clock_now() < deadline) {
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
         (void) na_context_run(
             context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
     }
+}
+
+hg_return_t HG_Context_destroy(hg_context_t *context)
+{
+    void (*free_data)(void *data);
+    void *data;
+
+    if (context == NULL)
+        return HG_SUCCESS;
+    if (na_context_is_busy(context->na_context)) {
+        hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
+        return HG_BUSY;
+    }
+    hg_context_refuse(context);
+    hg_forward_end_all(context, NULL, HG_CANCELED);
+    hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
-        hg_log_error("ctx", "HG_Context_destroy: %" PRIu32 " handles are left",
-            context->live);
+        hg_log_error("ctx", "HG_Context_destroy: handles, or sends, are left");
         return HG_BUSY;
     }
     data = context->data;
@@ -405,9 +426,6 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_context_destroy(context);
     if (data != NULL && free_data != NULL)
         free_data(data);
-    hg_lock(&endpoint->lock);
-    endpoint->contexts--;
-    hg_unlock(&endpoint->lock);
     return HG_SUCCESS;
 }
 
@@ -619,13 +637,13 @@ int HG_Event_get_wait_fd(const hg_context_t *context)
 {
     if (context == NULL)
         return -1;
-    return NA_Poll_get_fd(context->na_context->na_class, context->na_context);
+    /* What is made when it is asked for first is no part of its value. */
+    return hg_context_event_fd((hg_context_t *) (uintptr_t) context);
 }
 
 bool HG_Event_ready(hg_context_t *context)
 {
-    return context != NULL &&
-        !NA_Poll_try_wait(context->na_context->na_class, context->na_context);
+    return context != NULL && hg_context_event_ready(context);
 }
 
 hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
@@ -636,7 +654,7 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
         return hg_endpoint_refuse("HG_Event_progress", "the context is NULL");
     ret = hg_context_progress(context, NA_LANES_ALL, 0);
     if (count_p != NULL)
-        *count_p = na_queue_has(context->queue, NA_LANES_ALL) ? 1 : 0;
+        *count_p = na_queue_count(context->queue, NA_LANES_ALL);
     return ret == HG_TIMEOUT || ret == HG_INTR ? HG_SUCCESS : ret;
 }
 

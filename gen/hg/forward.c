@@ -40,7 +40,7 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;
-    hg_handle_count_locked(&context->hg_class->requests_sent, 1);
+    hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, 1);
     return HG_SUCCESS;
 }
 
@@ -117,7 +117,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
-        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
+        hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (handle->number != 0)
         (void) hg_slots_remove(&context->sequences, handle->number);
@@ -227,7 +227,9 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
             hg_class->na_class->max_unexpected_size)
         return hg_overflow_offer(handle, &handle->in_large, &handle->in,
             &header, &handle->in_args, 0, message_p, size_p);
-    if (handle->one_way) /* else it ends when the arguments were fetched */
+    /* Else it ends when the arguments were fetched, or, at ourselves, when who
+     * executes it is done. */
+    if (handle->one_way && !handle->addr->self)
         handle->left = hg_forward_left;
     header.payload_size = handle->in_args.size;
     hg_header_encode(&header, handle->in.data);
@@ -284,7 +286,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
             "\"%s\" cannot be called: %s is gone: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
-        return ret;
+        if (!handle->context->callbacks) /* there the callback tells, too */
+            return ret;
     }
     handle->deadline =
         handle->timeout != 0 ? hg_clock_after_ms(handle->timeout) : 0;
@@ -302,9 +305,13 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     ret = hg_handle_send(handle, message, size);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
+    if (handle->context->callbacks) {
+        hg_forward_unsent(handle, ret);
+        return HG_SUCCESS;
+    }
     hg_lock(&handle->context->lock);
     if (hg_forward_take(handle))
-        hg_handle_count_locked(&handle->context->hg_class->requests_sent, -1);
+        hg_handle_count_locked(handle->context, HG_COUNT_REQUESTS_SENT, -1);
     else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
@@ -443,7 +450,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
-        hg_handle_count(&context->hg_class->outputs_fetched);
+        hg_handle_count(context, HG_COUNT_OUTPUTS_FETCHED);
     } else {
         hg_overflow_end(handle, &handle->out_large); /* it may have come */
         handle->text = text;
@@ -510,7 +517,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     if (handle != NULL)
         handle->heard = true;
     if (handle != NULL)
-        hg_handle_count_locked(&context->hg_class->responses_received, 1);
+        hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     hg_unlock(&context->lock);
     return handle;
 }
@@ -595,7 +602,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     hg_return_t ret = damaged;
 
     if (handle == NULL) {
-        hg_handle_count(&context->hg_class->late);
+        hg_handle_count(context, HG_COUNT_LATE);
         if (large)
             hg_forward_let_go(context, source, header);
         return;

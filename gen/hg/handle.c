@@ -80,7 +80,7 @@ HG_PRIVATE struct hg_handle *hg_handle_get(
 
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle)
 {
-    uint32_t before =
+    uint64_t before =
         atomic_fetch_add_explicit(&handle->refs, 1, memory_order_relaxed);
 
     assert(before > 0);
@@ -135,11 +135,11 @@ static bool hg_handle_put(struct hg_handle *handle)
     if (handle->in_flight) { /* it was never sent */
         handle->in_flight = false;
         context->in_flight--;
-        hg_handle_count_locked(&context->hg_class->requests_sent, -1);
+        hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
         HG_HANDLE_ANSWERED)
-        hg_handle_count_locked(&context->hg_class->responses_sent, 1);
+        hg_handle_count_locked(context, HG_COUNT_RESPONSES_SENT, 1);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
@@ -153,19 +153,26 @@ static bool hg_handle_put(struct hg_handle *handle)
     return true;
 }
 
-/* Give a reference back, unless it is the last one, which is not counted
- * down. */
+/* Whether the reference that is given back is the last one. */
 static bool hg_handle_is_last(struct hg_handle *handle)
 {
-    uint32_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
+    uint64_t before =
+        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
 
-    while (before > 1) {
+    assert(before > 0);
+    return before == 1;
+}
+
+HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
+{
+    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
+
+    while (before > 0) {
         if (atomic_compare_exchange_weak_explicit(&handle->refs, &before,
-                before - 1, memory_order_acq_rel, memory_order_acquire))
-            return false;
+                before + 1, memory_order_acq_rel, memory_order_relaxed))
+            return true;
     }
-    assert(before == 1);
-    return true;
+    return false;
 }
 
 /* Whether there is nothing to free, which takes too long with the lock held. */
@@ -193,43 +200,22 @@ static void hg_handle_lighten(struct hg_handle *handle)
     hg_handle_trim(&handle->out);
 }
 
-/* The only reference is ours, and nobody finds the handle from now on. False:
- * somebody has just found it, and has the last one. */
-static bool hg_handle_hide(struct hg_handle *handle)
-{
-    bool last;
-
-    hg_lock(&handle->context->lock);
-    last = hg_handle_is_last(handle);
-    if (last)
-        hg_list_remove(&handle->link);
-    hg_unlock(&handle->context->lock);
-    return last;
-}
-
-/* The last reference is given back, unless somebody finds the handle. */
+/* Nobody has a reference any more, nor gets one. */
 static void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr = handle->addr;
-    bool kept = true;
-    bool last;
+    bool kept;
 
-    if (HG_UNLIKELY(!hg_handle_is_light(handle))) {
-        if (!hg_handle_hide(handle))
-            return;
+    if (HG_UNLIKELY(!hg_handle_is_light(handle)))
         hg_handle_lighten(handle);
-    }
     hg_handle_discount(handle);
+    hg_handle_leave_addr(addr);
     hg_lock(&context->lock);
-    last = hg_handle_is_last(handle);
-    if (last) {
-        hg_handle_clear(handle);
-        kept = hg_handle_put(handle);
-    }
+    hg_handle_clear(handle);
+    kept = hg_handle_put(handle);
+    /* From here on context and class may be gone. */
     hg_unlock(&context->lock);
-    if (last)
-        hg_handle_leave_addr(addr);
     if (!kept)
         hg_handle_delete(handle);
 }
@@ -255,27 +241,31 @@ HG_PRIVATE bool hg_handle_unref_locked(
 
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle)
 {
+    uint64_t before = atomic_fetch_add_explicit(
+        &handle->refs, HG_HANDLE_GIVEN, memory_order_relaxed);
+
+    assert(before > 0);
+    (void) before;
+}
+
+HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep)
+{
     assert(atomic_load(&handle->refs) == 1);
     atomic_store_explicit(
-        &handle->refs, HG_HANDLE_GIVEN | 1, memory_order_relaxed);
+        &handle->refs, HG_HANDLE_GIVEN + (keep ? 1 : 0), memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep)
 {
-    uint32_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
-    uint32_t after;
-    bool last;
+    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
+    uint64_t after;
 
     do {
-        if ((before & HG_HANDLE_GIVEN) == 0)
+        if (before < HG_HANDLE_GIVEN)
             return false;
         after = before - HG_HANDLE_GIVEN + (keep ? 1 : 0);
-        last = after == 0;
-        if (last) /* as hg_handle_end wants it */
-            after = 1;
-    } while (!atomic_compare_exchange_weak_explicit(&handle->refs, &before,
-        after, memory_order_acq_rel, memory_order_relaxed));
-    if (last)
+    } while (!atomic_compare_exchange_weak(&handle->refs, &before, after));
+    if (after == 0)
         hg_handle_end(handle);
     return true;
 }
@@ -535,6 +525,35 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     header->text_size = 0;
 }
 
+/* Hand a message over to ourselves, to this context or another. */
+static hg_return_t hg_handle_hand_to_self(
+    struct hg_handle *handle, const void *data, size_t size)
+{
+    struct hg_context *context = handle->context;
+    uint8_t number =
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
+
+    if (!context->callbacks || number == na_sink_number(context->na_context))
+        return context->arrived(context, handle->addr, 0, data, size);
+    return na_sink_deliver(na_class_core_of(context->na_context->na_class),
+        handle->addr, number, 0, data, size);
+}
+
+/* The same. Who answers hears that the answer has left before who called hears
+ * of the answer, and may let go of the handle then. Whether the context that
+ * called is there still is nothing to who answers. */
+static hg_return_t hg_handle_send_self(
+    struct hg_handle *handle, const void *data, size_t size)
+{
+    if (handle->left == NULL)
+        return hg_handle_hand_to_self(handle, data, size);
+    hg_handle_ref(handle);
+    hg_handle_tell_left(handle, HG_SUCCESS);
+    (void) hg_handle_hand_to_self(handle, data, size);
+    hg_handle_unref(handle);
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size)
 {
@@ -544,12 +563,8 @@ HG_PRIVATE hg_return_t hg_handle_send(
         atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
-    if (handle->addr->self) {
-        ret = context->arrived(context, handle->addr, 0, data, size);
-        if (ret == HG_SUCCESS)
-            hg_handle_tell_left(handle, ret);
-        return ret;
-    }
+    if (handle->addr->self)
+        return hg_handle_send_self(handle, data, size);
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (ret == HG_AGAIN)
         return hg_handle_send_later(handle, &msg);

@@ -21,9 +21,9 @@
  * of ours it is in the table of sequences as well, in the pool, too: under
  * another number from then on, so that the one it had names nothing. So lists
  * and table hold handles in any state, and who finds one looks at its state
- * first, before anything else of it. Under the lock a reference may be taken of
- * a call that is QUEUED, FETCHING or ARRIVED: who gives the last one back looks
- * again, under the lock, before the handle is cleared.
+ * first, before anything else of it. A handle is cleared under the lock; so who
+ * holds that may look at it, but not at its address, without a reference, and
+ * get one unless the last has gone.
  *
  * Locking: the context's lock guards lists, tables, counts and the pool. A
  * state is an atomic. Whoever drives the current one leaves it, and needs no
@@ -46,9 +46,9 @@
 
 struct hg_context;
 
-/* The application's reference, among the others: who gives it back gives it
- * back once. */
-#define HG_HANDLE_GIVEN 0x80000000u
+/* A reference of the application's, among the others, which it gives back as
+ * often as it was given one. In the request model it has one at most. */
+#define HG_HANDLE_GIVEN (UINT64_C(1) << 32)
 
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
@@ -83,8 +83,9 @@ struct hg_request_part {
 
 /* What the room call keeps of a handle of the callback model. */
 struct hg_call_part {
-    bool used;     /* the rest is not all zeros */
-    bool answered; /* origin: the last call brought an output */
+    bool used;            /* the rest is not all zeros */
+    bool answered;        /* origin: the last call brought an output */
+    _Atomic bool running; /* target: its handler, which may fail yet */
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
     void *arg;
@@ -131,7 +132,7 @@ struct hg_handle {
     struct na_link link;       /* in flight or unanswered; the pool */
     struct na_link unsaid;     /* its control message has to wait for memory */
     struct hg_context *context;
-    _Atomic uint32_t refs; /* the application's is HG_HANDLE_GIVEN */
+    _Atomic uint64_t refs; /* the application's are HG_HANDLE_GIVEN each */
     _Atomic enum hg_handle_state state;
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
@@ -185,6 +186,8 @@ struct hg_handle {
 
 struct hg_context {
     struct hg_class *hg_class;
+    struct na_link sibling; /* the class's lock */
+    _Atomic uint64_t counts[HG_COUNTS];
     /* Of the callback model: threads progress and trigger as they like, and the
      * application counts its references of handles. */
     bool callbacks;
@@ -209,6 +212,11 @@ struct hg_context {
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
     _Atomic bool closing;     /* refuses what arrives */
+    /* For an event loop, -1 until asked: its timer, and one descriptor for that
+     * and the network; when the timer rings; context lock. */
+    int timer_fd;
+    int event_fd;
+    uint64_t timer_set;
     /* Takes a message in, from the network or from ourselves. */
     na_rpc_cb_t arrived;
     /* Frees what is left of a large input when its handle's last reference
@@ -216,16 +224,20 @@ struct hg_context {
     void (*end_input)(struct hg_handle *handle);
 };
 
-static inline void hg_handle_count(_Atomic uint64_t *counter)
+static inline void hg_handle_count(
+    struct hg_context *context, enum hg_count count)
 {
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&context->counts[count], 1, memory_order_relaxed);
 }
 
-/* The same, or less, where a lock keeps other writers away. */
-static inline void hg_handle_count_locked(_Atomic uint64_t *counter, int change)
+/* The same, or less, where the lock keeps other writers away. */
+static inline void hg_handle_count_locked(
+    struct hg_context *context, enum hg_count count, int change)
 {
+    _Atomic uint64_t *counter = &context->counts[count];
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
 
+    assert(count <= HG_COUNT_RESPONSES_SENT);
     atomic_store_explicit(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
@@ -244,6 +256,9 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+/* The same of a handle that was found; the lock is held. False: nobody has one
+ * any more. */
+HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
 /* The last reference takes it off its list, and ends its sequence. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 /* The same for the only reference, where the lock is held and nothing has to be
@@ -252,10 +267,12 @@ HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 HG_PRIVATE bool hg_handle_unref_locked(
     struct hg_handle *handle, struct na_addr **addr_p);
 
-/* The application gets a reference, of a handle whose only one is the caller's,
- * and gives it back: with `keep` the caller has it instead. False: it has none;
- * of who tries at a time one gets true. */
+/* The application gets a reference, one more than there are. Or it gets the
+ * caller's, which is the only one; with `keep` the caller has one, too. */
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep);
+/* It gives one back: with `keep` the caller has it instead. False: it has none;
+ * as many who try get true as it has. */
 HG_PRIVATE bool hg_handle_take_back(struct hg_handle *handle, bool keep);
 
 /* Fill in what the application may ask of a handle of the callback model, and
@@ -325,11 +342,10 @@ HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
 HG_PRIVATE hg_return_t hg_handle_set_timer(
     struct hg_handle *handle, uint64_t when);
 
-/* Whether the application has its reference. */
+/* Whether the application has a reference. */
 static inline bool hg_handle_is_given(const struct hg_handle *handle)
 {
-    return (atomic_load_explicit(&handle->refs, memory_order_acquire) &
-               HG_HANDLE_GIVEN) != 0;
+    return atomic_load(&handle->refs) >= HG_HANDLE_GIVEN;
 }
 
 static inline struct hg_handle *hg_handle_of(struct na_completion *done)

@@ -67,7 +67,7 @@ HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
     if (handle != NULL)
         hg_held_push_let_go(handle);
     else
-        hg_handle_count(&context->hg_class->late);
+        hg_handle_count(context, HG_COUNT_LATE);
 }
 
 HG_PRIVATE void hg_held_release(

@@ -200,7 +200,7 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         &hg_init_state.options, &hg_class);
     if (ret != HG_SUCCESS)
         goto end_bulk;
-    ret = hg_context_create(hg_class, -1, &hg_init_state.context);
+    ret = hg_context_create(hg_class, HG_CONTEXT_OWN, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;
     if (own_bulk)
@@ -300,35 +300,12 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 {
     struct hg_context *context = hg_layer_enter("HG_Get_counters");
-    struct hg_class *hg_class;
 
     if (context == NULL)
         return HG_FAULT;
     if (counters == NULL || counters->size != sizeof(*counters))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Get_counters", "counters is NULL, or its size not set"));
-    hg_class = context->hg_class;
-    counters->requests_sent = atomic_load(&hg_class->requests_sent);
-    counters->responses_received = atomic_load(&hg_class->responses_received);
-    counters->requests_received = atomic_load(&hg_class->requests_received);
-    counters->errors_sent = atomic_load(&hg_class->errors_sent);
-    counters->inputs_fetched = atomic_load(&hg_class->inputs_fetched);
-    counters->outputs_fetched = atomic_load(&hg_class->outputs_fetched);
-    counters->refused = atomic_load(&hg_class->refused);
-    counters->late = atomic_load(&hg_class->late);
-    counters->turned_away = atomic_load(&hg_class->turned_away);
-    counters->dropped = atomic_load(&hg_class->dropped);
-    counters->expired = atomic_load(&hg_class->expired);
-    counters->canceled = atomic_load(&hg_class->canceled);
-    counters->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
-    counters->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
-    hg_lock(&context->lock);
-    counters->in_flight = context->in_flight;
-    counters->responses_sent = atomic_load(&hg_class->responses_sent) +
-        hg_handle_count_targets(context, true);
-    counters->unanswered = hg_handle_count_targets(context, false);
-    counters->fetched_bytes = hg_share_total(&context->share, HG_SHARE_FETCHED);
-    counters->held_bytes = hg_share_total(&context->share, HG_SHARE_HELD);
-    hg_unlock(&context->lock);
+    hg_context_sum(context->hg_class, counters);
     return hg_layer_leave(HG_SUCCESS);
 }

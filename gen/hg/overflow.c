@@ -49,7 +49,7 @@ static hg_return_t hg_overflow_take_share(
     hg_unlock(&context->lock);
     if (taken)
         return HG_SUCCESS;
-    hg_handle_count(&context->hg_class->turned_away);
+    hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     hg_log_warning("rpc",
         "no room for an %s of %zu bytes of \"%s\" with %s for now",
         fetched ? "input" : "output", fetched ? large->size : size,

@@ -10,6 +10,9 @@
 #include "hg/overflow.h"
 #include "na/addr.h"
 
+/* What is said of a call that nobody answered. */
+#define HG_SERVE_UNANSWERED "freed without an answer"
+
 /* The buffer given for an output encoded by hand. */
 #define HG_SERVE_RAW_SIZE 4096
 
@@ -82,11 +85,12 @@ static void hg_serve_send_code(
     }
     handle->owed = false;
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
-    header.code = hg_handle_result(code);
+    if (!handle->one_way || handle->refused)
+        header.code = hg_handle_result(code);
     if (handle->refused)
         header.flags = HG_HEADER_REFUSED;
-    if (code != HG_SUCCESS)
-        hg_handle_count(&handle->context->hg_class->errors_sent);
+    if (header.code != HG_SUCCESS)
+        hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
     if (text != NULL && hg_serve_send_text(handle, &header, text))
         return;
     header.text_size = 0;
@@ -102,6 +106,7 @@ static const char *hg_serve_words(
 
     switch (ret) {
     case HG_NOENTRY:
+    case HG_INVALID_ARG:
         if (handle->rpc.callback != NULL)
             return "its input is not there any more";
         if (handle->rpc.name != NULL)
@@ -139,43 +144,75 @@ static const char *hg_serve_words_failed(hg_return_t ret)
 }
 
 /* Nobody waits for it: it is neither executed nor answered. */
-static void hg_serve_drop(struct hg_handle *handle)
+static void hg_serve_pass_over(struct hg_handle *handle)
 {
-    struct hg_class *hg_class = handle->context->hg_class;
+    bool expired = handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
+        hg_clock_now() >= handle->deadline;
 
     assert(handle->state == HG_HANDLE_QUEUED);
-    hg_handle_count(handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
-                hg_clock_now() >= handle->deadline
-            ? &hg_class->expired
-            : &hg_class->canceled);
+    hg_handle_count(
+        handle->context, expired ? HG_COUNT_EXPIRED : HG_COUNT_CANCELED);
     atomic_store(&handle->state, HG_HANDLE_DROPPED);
     (void) hg_handle_take_back(handle, false);
     hg_handle_unref(handle);
 }
 
-/* Run the handler. In the callback model the application's reference is one
- * like the others, which it gives back itself. */
-static hg_return_t hg_serve_execute(struct hg_handle *handle)
+/* The one answer of a handle: who gets true gives it. */
+static bool hg_serve_try_take(struct hg_handle *handle)
 {
-    hg_return_t ret = HG_SUCCESS;
+    enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
-    if (handle->context->callbacks) {
-        (void) hg_handle_take_back(handle, true);
-        ret = hg_handle_open_call(handle);
-        if (ret != HG_SUCCESS) /* nobody has seen it */
-            hg_handle_unref(handle);
-    }
-    return ret == HG_SUCCESS ? handle->rpc.callback(handle) : ret;
+    if (!atomic_compare_exchange_strong(
+            &handle->state, &arrived, HG_HANDLE_ANSWERED))
+        return false;
+    if (handle->addr->self || handle->one_way) /* nothing is sent */
+        hg_handle_discount(handle);
+    return true;
+}
+
+/* Nobody has the handle to answer it any more: whoever called is told, unless
+ * it was answered. */
+static void hg_serve_abandon(struct hg_handle *handle)
+{
+    if (hg_serve_try_take(handle))
+        hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
+}
+
+/* Run a handler of the callback model. What it returns is an answer also when
+ * it gave the handle back before: so nobody else gives one while it runs. */
+static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
+{
+    hg_return_t ret;
+
+    assert(!atomic_load(&handle->call.running) && hg_handle_is_given(handle));
+    atomic_store(&handle->call.running, true);
+    ret = hg_handle_open_call(handle);
+    if (ret == HG_SUCCESS)
+        return handle->rpc.callback(handle);
+    (void) hg_handle_take_back(handle, false); /* nobody has seen it */
+    return ret;
+}
+
+/* It returned, and what it returned was told. Who gives the last reference back
+ * meanwhile looks at the mark after that, we at the references after the mark:
+ * one of us sees the other. */
+static void hg_serve_end_callback(struct hg_handle *handle)
+{
+    assert(atomic_load(&handle->call.running));
+    atomic_store(&handle->call.running, false);
+    if (!hg_handle_is_given(handle))
+        hg_serve_abandon(handle);
 }
 
 /* Entry of the CALL lane: run the handler. */
 static void hg_serve_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    bool callbacks = handle->context->callbacks;
     hg_return_t ret;
 
     if (hg_handle_is_over(handle)) {
-        hg_serve_drop(handle);
+        hg_serve_pass_over(handle);
         return;
     }
     if (!hg_serve_enter(handle)) {
@@ -183,7 +220,8 @@ static void hg_serve_run(struct na_completion *done)
         hg_handle_unref(handle);
         return;
     }
-    ret = hg_serve_execute(handle);
+    ret = callbacks ? hg_serve_begin_callback(handle)
+                    : handle->rpc.callback(handle);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
             "the handler of \"%s\" returns %d (%s), which is no result",
@@ -196,10 +234,12 @@ static void hg_serve_run(struct na_completion *done)
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
         (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
-        if (!handle->context->callbacks)
+        if (!callbacks)
             (void) hg_serve_free(handle);
     }
-    hg_serve_unref(handle);
+    if (callbacks)
+        hg_serve_end_callback(handle);
+    hg_handle_unref(handle);
 }
 
 /* Step from the internal lane: answer without executing. */
@@ -209,7 +249,7 @@ static void hg_serve_run_refusal(struct na_completion *done)
     char words[HG_ERROR_TEXT_MAX];
 
     if (hg_handle_is_over(handle)) {
-        hg_serve_drop(handle);
+        hg_serve_pass_over(handle);
         return;
     }
     (void) hg_serve_enter(handle);
@@ -241,7 +281,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     }
     handle->in_args.data = handle->in_large.data;
     handle->in_args.size = handle->in_large.size;
-    hg_handle_count(&context->hg_class->inputs_fetched);
+    hg_handle_count(context, HG_COUNT_INPUTS_FETCHED);
     hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }
 
@@ -273,7 +313,8 @@ static void hg_serve_identify(
 {
     handle->target = true;
     handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
-    handle->owed = handle->one_way && (header->flags & HG_HEADER_LARGE) != 0;
+    handle->owed = handle->one_way &&
+        ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
     handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
     atomic_store_explicit(
@@ -298,10 +339,10 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         admitted = hg_serve_admit(handle, refused);
     }
     if (admitted) {
-        hg_handle_give(handle);
+        hg_handle_hand_over(handle, true);
         hg_serve_identify(handle, header);
         if (!refused)
-            hg_handle_count_locked(&context->hg_class->requests_received, 1);
+            hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
         atomic_store_explicit(
             &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
         hg_list_push(&context->targets, &handle->link);
@@ -310,7 +351,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     if (handle == NULL)
         return HG_NOMEM;
     if (!admitted) {
-        hg_handle_count(&context->hg_class->dropped);
+        hg_handle_count(context, HG_COUNT_DROPPED);
         hg_log_warning("rpc", "%s sends calls and takes no answers",
             hg_handle_peer(handle));
         hg_handle_unref(handle);
@@ -333,7 +374,7 @@ static hg_return_t hg_serve_accept(
     ret = hg_registry_find(
         &handle->context->hg_class->registry, header->rpc_id, &handle->rpc);
     if (ret == HG_SUCCESS && handle->rpc.callback == NULL)
-        ret = HG_NOENTRY;
+        ret = handle->context->callbacks ? HG_INVALID_ARG : HG_NOENTRY;
     if (ret != HG_SUCCESS) {
         hg_log_warning("rpc",
             "%s calls %016" PRIx64 " (\"%s\"), which is not served",
@@ -364,9 +405,9 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
         hg_serve_push_refusal(handle, damaged);
         return HG_SUCCESS;
     }
-    ret = HG_AGAIN;
+    ret = context->callbacks && context->closing ? HG_CANCELED : HG_AGAIN;
     if (handle->refused)
-        hg_handle_count(&context->hg_class->turned_away);
+        hg_handle_count(context, HG_COUNT_TURNED_AWAY);
     else
         ret = hg_serve_accept(handle, header);
     if (ret != HG_SUCCESS) {
@@ -382,21 +423,14 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 
 /* ---- Answering ---- */
 
-/* The one answer of a handle: who gets HG_SUCCESS gives it. HG_EXIST
- * (logged). */
+/* The same; HG_EXIST (logged). */
 static hg_return_t hg_serve_take(struct hg_handle *handle)
 {
-    enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
-
-    if (!atomic_compare_exchange_strong(
-            &handle->state, &arrived, HG_HANDLE_ANSWERED)) {
-        hg_log_error("rpc", "a call of \"%s\" was answered twice",
-            hg_handle_function(handle));
-        return HG_EXIST;
-    }
-    if (handle->addr->self || handle->one_way) /* nothing is sent */
-        hg_handle_discount(handle);
-    return HG_SUCCESS;
+    if (hg_serve_try_take(handle))
+        return HG_SUCCESS;
+    hg_log_error("rpc", "a call of \"%s\" was answered twice",
+        hg_handle_function(handle));
+    return HG_EXIST;
 }
 
 /* Send what stands in handle->out behind the header's place. */
@@ -440,8 +474,6 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret == HG_SUCCESS)
         ret = hg_serve_send_output(handle);
-    if (ret != HG_SUCCESS)
-        handle->left = NULL; /* who answers hears of it by the code */
     if (ret != HG_SUCCESS && !na_addr_is_dead(handle->addr))
         hg_serve_send_code(handle, ret, NULL);
     return ret;
@@ -459,9 +491,16 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     handle->call.arg = arg;
     handle->left = left;
     hg_handle_ref(handle);
-    ret = hg_serve_finish(handle, hg_handle_encode(handle, data));
-    if (ret != HG_SUCCESS)
-        hg_handle_unref(handle);
+    ret = hg_handle_encode(handle, data);
+    if (ret == HG_SUCCESS)
+        ret = hg_serve_send_output(handle);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    assert(handle->left == left); /* it was not told */
+    handle->left = NULL;
+    assert(hg_serve_is_answered(handle));
+    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    hg_handle_unref(handle);
     return ret;
 }
 
@@ -547,8 +586,6 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
 
 /* ---- Letting go ---- */
 
-#define HG_SERVE_UNANSWERED "freed without an answer"
-
 /* Whether the application has the handle: it was given, and not freed. */
 static bool hg_serve_is_given(struct hg_handle *handle)
 {
@@ -582,17 +619,20 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_serve_unref(struct hg_handle *handle)
+HG_PRIVATE void hg_serve_drop(struct hg_handle *handle)
 {
-    uint32_t refs = atomic_load_explicit(&handle->refs, memory_order_acquire);
+    bool rest = handle->target && !hg_serve_is_answered(handle);
 
-    while (refs > 1) {
-        if (atomic_compare_exchange_weak_explicit(&handle->refs, &refs,
-                refs - 1, memory_order_acq_rel, memory_order_acquire))
-            return;
+    /* As in hg_serve_free: one that is back in the pool is nobody's. */
+    if (!hg_handle_take_back(handle, rest)) {
+        hg_log_error(
+            "rpc", "a handle was destroyed more often than it was referenced");
+        return;
     }
-    if (handle->target && atomic_load(&handle->state) == HG_HANDLE_ARRIVED)
-        (void) hg_serve_respond_error(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
+    if (!rest)
+        return;
+    if (!hg_handle_is_given(handle) && !atomic_load(&handle->call.running))
+        hg_serve_abandon(handle);
     hg_handle_unref(handle);
 }
 

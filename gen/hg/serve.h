@@ -47,7 +47,8 @@ HG_PRIVATE hg_return_t hg_serve_respond_error(
 
 /* Answer with an output, as HG_Respond: `left` is called once the answer has
  * left, or could not, with a reference of the handle that it gives back; it
- * finds `callback` and `arg` in handle->call. On an error it is not called. */
+ * finds `callback` and `arg` in handle->call. On an error it is not called, and
+ * the call is still unanswered, but with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
     hg_cb_t callback, void *arg);
@@ -63,9 +64,11 @@ HG_PRIVATE hg_return_t hg_serve_output_buf(
 /* The application is done with the handle; HG_INVALID_ARG: it was before. */
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 
-/* Give a reference back. If it is the last one of a call that arrived and was
- * not answered, it ends with HG_CANCELED. */
-HG_PRIVATE void hg_serve_unref(struct hg_handle *handle);
+/* In the callback model: the application gives a reference back of a handle at
+ * either side. If it is its last one of a call that arrived and was not
+ * answered, that ends with HG_CANCELED, or with what the handler returns if
+ * that runs still. One that it does not have is told (logged), no more. */
+HG_PRIVATE void hg_serve_drop(struct hg_handle *handle);
 
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);

@@ -48,6 +48,9 @@ HG_PRIVATE bool na_addr_same(
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     const struct na_addr *addr, const char *function);
 
+/* Whether the application has a reference to any address of the class. */
+HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class);
+
 /* Release what the application leaked; the number. The class is closing. */
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
 

@@ -12,6 +12,7 @@
 #include "na/msg.h"
 #include "na/op.h"
 #include "na/progress.h"
+#include "na/sink.h"
 
 /* Enter it into its class under the first free id. */
 static na_return_t na_context_enter(
@@ -138,13 +139,13 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     return left == 0;
 }
 
-/* Whether a thread is inside now. Keeping others out from here on is the
- * application's part, as with any object it destroys. */
-static bool na_context_is_busy(struct na_context_core *context)
+HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 {
-    return atomic_load(&context->progressing) ||
-        na_queue_is_running(&context->queue) ||
-        atomic_load(&context->queue.waiters) > 0;
+    struct na_context_core *core = na_context_core_of(context);
+
+    return atomic_load(&core->progressing) ||
+        na_queue_is_running(&core->queue) ||
+        atomic_load(&core->queue.waiters) > 0;
 }
 
 HG_PRIVATE na_return_t na_context_destroy(
@@ -153,11 +154,11 @@ HG_PRIVATE na_return_t na_context_destroy(
     struct na_context_core *core = na_context_core_of(context);
     bool quiet;
 
-    if (na_context_is_busy(core)) {
+    if (na_context_is_busy(context)) {
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
-    (void) na_msg_set_sink(context, NULL, NULL, NULL);
+    (void) na_msg_set_sink(context, NA_SINK_ANY, NULL, NULL, NULL);
     quiet = na_context_drain(core, drain_ms);
     if (core->poll_armed) {
         na_class_ops(context->na_class)->wait_end(context);

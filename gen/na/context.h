@@ -27,6 +27,10 @@ HG_PRIVATE na_return_t na_context_create(
 HG_PRIVATE na_return_t na_context_destroy(
     struct na_context *context, unsigned drain_ms);
 
+/* Whether a thread is inside now. Keeping others out from then on is the
+ * application's part, as with any object it destroys. */
+HG_PRIVATE bool na_context_is_busy(struct na_context *context);
+
 /* Run entries as na_queue_run does. The context is busy meanwhile. */
 HG_PRIVATE unsigned na_context_run(struct na_context *context, unsigned lanes,
     unsigned max, uint64_t deadline);

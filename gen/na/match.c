@@ -407,7 +407,7 @@ static void na_match_take_rpc(
     }
 }
 
-HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
+HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_match *match = &na_class_core_of(context->na_class)->match;
@@ -419,7 +419,7 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
     assert(sink != NULL);
     hg_list_init(&mine);
     hg_lock(&match->lock);
-    ret = na_sink_open(context, sink, dead, arg);
+    ret = na_sink_open(context, number, sink, dead, arg);
     if (ret != NA_SUCCESS) {
         hg_unlock(&match->lock);
         return ret;

@@ -73,8 +73,8 @@ HG_PRIVATE na_return_t na_match_cancel(
 HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Give the context a sink, as na_sink_open, and hand it what waited for it
- * before whatever else comes. NA_NOMEM (logged). */
-HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context,
+ * before whatever else comes. Codes as there. */
+HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
 
 #endif

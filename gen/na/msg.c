@@ -91,11 +91,11 @@ HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret)
 
 /* ---- The RPC plane ---- */
 
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context,
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg)
 {
     if (sink != NULL)
-        return na_match_set_sink(context, sink, dead, arg);
+        return na_match_set_sink(context, number, sink, dead, arg);
     na_sink_close(context);
     return NA_SUCCESS;
 }

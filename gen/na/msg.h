@@ -29,9 +29,10 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 HG_PRIVATE void na_msg_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Give the RPC plane of a context to `sink`, with what waited for it, and tell
- * `dead` of peers that die; `arg` is borrowed. NULL takes it back, and no call
- * of either is under way on return. NA_NOMEM (logged). */
-HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context,
+ * `dead` of peers that die; `arg` is borrowed. Number and codes as those of
+ * na_sink_open. NULL takes it back, and no call of either is under way on
+ * return. */
+HG_PRIVATE na_return_t na_msg_set_sink(struct na_context *context, int number,
     na_rpc_cb_t sink, na_rpc_dead_cb_t dead, void *arg);
 
 /* Send on the RPC plane if that is possible at once; else NA_AGAIN, and the

@@ -384,8 +384,7 @@ NA_EXPORT na_return_t NA_Progress(
 }
 
 #if HG_ENABLE_EPOLL
-/* One descriptor for two: an epoll over the waker's and the transport's. */
-static int na_progress_join_fds(int first, int second)
+HG_PRIVATE int na_progress_join_fds(int first, int second)
 {
     struct epoll_event event;
     int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -409,8 +408,7 @@ failed:
     return -1;
 }
 #else
-/* Without epoll there is no descriptor that stands for two. */
-static int na_progress_join_fds(int first, int second)
+HG_PRIVATE int na_progress_join_fds(int first, int second)
 {
     (void) first;
     (void) second;

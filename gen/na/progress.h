@@ -36,6 +36,10 @@ HG_PRIVATE na_return_t na_progress_alone(
  * return soon. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
+/* One descriptor for two, readable when either is; -1: none was to be had
+ * (logged), or the system has nothing of the kind. */
+HG_PRIVATE int na_progress_join_fds(int first, int second);
+
 /* Wake every context of a class that sleeps: core->wake. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 

@@ -167,6 +167,33 @@ HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
     return na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
 }
 
+static unsigned na_queue_count_list(const struct na_completion *entry)
+{
+    unsigned n = 0;
+
+    for (; entry != NULL; entry = entry->next)
+        n++;
+    return n;
+}
+
+/* What stands below the first of a stack stays there while the lock is held:
+ * who pushes only puts more on top. */
+HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
+{
+    unsigned n = 0;
+    unsigned lane;
+
+    hg_lock(&queue->lock);
+    for (lane = 0; lane < NA_LANE_MAX; lane++) {
+        if ((lanes & (1u << lane)) == 0)
+            continue;
+        n += na_queue_count_list(atomic_load(&queue->pushed[lane]));
+        n += na_queue_count_list(atomic_load(&queue->head[lane]));
+    }
+    hg_unlock(&queue->lock);
+    return n;
+}
+
 HG_PRIVATE void na_queue_wake(struct na_queue *queue)
 {
     struct na_link *link;

@@ -102,6 +102,9 @@ static inline bool na_queue_has(struct na_queue *queue, unsigned lanes)
     return false;
 }
 
+/* How many entries stand in `lanes`, none of which anybody runs alone. */
+HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
+
 /* Wait until `lanes` has an entry (NA_SUCCESS), `deadline` passed (NA_TIMEOUT)
  * or a signal came (NA_INTR). With `taken` not NULL: or until that is false.
  * The lock is held, and free while sleeping. */

@@ -110,30 +110,49 @@ static struct na_sink *na_sink_new(struct na_class_core *core, unsigned number)
     return sink;
 }
 
-/* The first place that nobody has; the context lock is held, under which
- * alone `take` changes. */
-static struct na_sink *na_sink_find_free(struct na_class_core *core)
+/* Whether nobody has that place; the context lock is held, under which alone
+ * `take` changes. */
+static bool na_sink_is_free(struct na_class_core *core, unsigned number)
 {
-    unsigned number = 0;
-    struct na_sink *sink;
+    const struct na_sink *sink = na_sink_at(core, number);
 
-    while ((sink = na_sink_at(core, number)) != NULL && sink->take != NULL)
-        number++;
-    assert(number < NA_CORE_CONTEXTS);
-    return sink != NULL ? sink : na_sink_new(core, number);
+    return sink == NULL || sink->take == NULL;
 }
 
-HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
+/* The place wanted, or the first that nobody has; the context lock is held. */
+static na_return_t na_sink_find_place(
+    struct na_class_core *core, int wanted, struct na_sink **sink_p)
+{
+    unsigned number = wanted < 0 ? 0 : (unsigned) wanted;
+
+    while (wanted < 0 && number < NA_CORE_CONTEXTS &&
+        !na_sink_is_free(core, number))
+        number++;
+    if (number >= NA_CORE_CONTEXTS || !na_sink_is_free(core, number)) {
+        hg_log_error("ctx", "a context that takes calls has the id %u already",
+            number < NA_CORE_CONTEXTS ? number : NA_CORE_CONTEXTS - 1);
+        return NA_EXIST;
+    }
+    *sink_p = na_sink_at(core, number);
+    if (*sink_p == NULL)
+        *sink_p = na_sink_new(core, number);
+    return *sink_p != NULL ? NA_SUCCESS : NA_NOMEM;
+}
+
+HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_context_core *self = na_context_core_of(context);
-    struct na_sink *sink;
+    struct na_sink *sink = NULL;
+    na_return_t ret;
 
     assert(self->sink == NULL && take != NULL);
+    assert(number < NA_CORE_CONTEXTS);
     hg_lock(&core->context_lock);
-    sink = na_sink_find_free(core);
-    if (sink != NULL) {
+    ret = na_sink_find_place(core, number, &sink);
+    if (ret == NA_SUCCESS) {
+        assert(number < 0 || sink->number == number);
         sink->take = take;
         sink->dead = dead;
         sink->arg = arg;
@@ -143,7 +162,7 @@ HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
         self->engine = sink->number;
     }
     hg_unlock(&core->context_lock);
-    return sink != NULL ? NA_SUCCESS : NA_NOMEM;
+    return ret;
 }
 
 HG_PRIVATE void na_sink_let_in(struct na_context *context)
@@ -229,9 +248,7 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
     for (i = 0; i < NA_CORE_CONTEXTS; i++) {
         struct na_sink *sink = na_sink_at(core, i);
 
-        if (sink == NULL)
-            return;
-        if (!na_sink_enter(core, sink))
+        if (sink == NULL || !na_sink_enter(core, sink))
             continue;
         if (sink->dead != NULL)
             sink->dead(sink->arg, addr, ret);

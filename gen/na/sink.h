@@ -24,12 +24,15 @@
 
 #include "na/core.h"
 
+/* In place of a number: the first that is free. */
+#define NA_SINK_ANY (-1)
+
 /* Give the context, which has none, its functions, `arg` being borrowed by
- * both. Contexts with functions are numbered from 0: that is what peers
+ * both. Contexts with functions have numbers of their own: these are what peers
  * address, whatever other contexts the application makes. The gate is held on
- * return: until na_sink_let_in only the caller calls them. NA_NOMEM
- * (logged), and no lock is. */
-HG_PRIVATE na_return_t na_sink_open(struct na_context *context,
+ * return: until na_sink_let_in only the caller calls them. NA_NOMEM, NA_EXIST:
+ * another context has the number, or all of them are taken (logged). */
+HG_PRIVATE na_return_t na_sink_open(struct na_context *context, int number,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg);
 HG_PRIVATE void na_sink_let_in(struct na_context *context);
 

@@ -153,10 +153,10 @@ static void fuzz_check_counters(void)
 {
     struct engine *engine = fuzz_engine();
 
-    HG_CHECK(atomic_load(&engine->a.context->hg_class->refused) > 0);
-    HG_CHECK(atomic_load(&engine->a.context->hg_class->late) > 0);
-    HG_CHECK(atomic_load(&engine->b.context->hg_class->refused) > 0);
-    HG_CHECK(atomic_load(&engine->b.context->hg_class->errors_sent) > 0);
+    HG_CHECK(atomic_load(&engine->a.context->counts[HG_COUNT_REFUSED]) > 0);
+    HG_CHECK(atomic_load(&engine->a.context->counts[HG_COUNT_LATE]) > 0);
+    HG_CHECK(atomic_load(&engine->b.context->counts[HG_COUNT_REFUSED]) > 0);
+    HG_CHECK(atomic_load(&engine->b.context->counts[HG_COUNT_ERRORS_SENT]) > 0);
     engine_close(engine);
 }
 

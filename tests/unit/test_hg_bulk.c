@@ -690,7 +690,7 @@ HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
     HG_CHECK_EQ_INT(bulk_served.ends, 1);
     HG_CHECK_OK(bulk_served.ret);
     HG_CHECK_EQ_U64(
-        atomic_load(&engine.b.context->hg_class->inputs_fetched), 1);
+        atomic_load(&engine.b.context->counts[HG_COUNT_INPUTS_FETCHED]), 1);
     for (i = 0; i < COUNT; i++)
         HG_CHECK_EQ_MEM((char *) bulk_local->segments[0].address + i * PIECE,
             ptrs[i], PIECE);

@@ -189,9 +189,12 @@ HG_TEST(deadline_drops_a_call_that_was_not_executed)
     (void) poll(NULL, 0, 2); /* it counts from when it heard of the call */
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 0);
-    HG_CHECK_EQ_U64(atomic_load(&engine.b.hg_class->expired), 1);
-    HG_CHECK_EQ_U64(atomic_load(&engine.b.hg_class->canceled), 0);
-    HG_CHECK_EQ_U64(atomic_load(&engine.b.hg_class->responses_sent), 0);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_EXPIRED]), 1);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_CANCELED]), 0);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_RESPONSES_SENT]), 0);
     engine_forget(&call);
     ends_end(&engine);
 }
@@ -288,8 +291,10 @@ HG_TEST(cancel_drops_a_call_that_was_not_executed)
     (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 2);
-    HG_CHECK_EQ_U64(atomic_load(&engine.b.hg_class->canceled), 1);
-    HG_CHECK_EQ_U64(atomic_load(&engine.b.hg_class->expired), 0);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_CANCELED]), 1);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_EXPIRED]), 0);
     HG_CHECK_RET(calls[1].ret, HG_CANCELED);
     HG_CHECK_EQ_INT(ends_told, 0); /* nobody else's */
     for (i = 0; i < 2; i++)
@@ -328,8 +333,10 @@ HG_TEST(cancel_ends_the_fetch_of_an_input)
         HG_CHECK_EQ_INT(call.ends, 1);
         HG_CHECK_RET(call.ret, HG_CANCELED);
         HG_CHECK_EQ_INT(ends_executed, 0);
-        HG_CHECK_EQ_U64(atomic_load(&engine.b.hg_class->canceled), 1);
-        HG_CHECK_EQ_U64(atomic_load(&engine.b.hg_class->errors_sent), 0);
+        HG_CHECK_EQ_U64(
+            atomic_load(&engine.b.context->counts[HG_COUNT_CANCELED]), 1);
+        HG_CHECK_EQ_U64(
+            atomic_load(&engine.b.context->counts[HG_COUNT_ERRORS_SENT]), 0);
         engine_forget(&call);
         ends_end(&engine);
     }
@@ -350,8 +357,8 @@ HG_TEST(cancel_lets_go_of_a_large_answer_that_comes_too_late)
     HG_CHECK_OK(hg_forward_cancel(call.handle));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(engine.b.context->held.count, 0);
-    HG_CHECK_EQ_U64(atomic_load(&engine.a.hg_class->late), 1);
-    HG_CHECK_EQ_U64(atomic_load(&engine.b.hg_class->late), 0);
+    HG_CHECK_EQ_U64(atomic_load(&engine.a.context->counts[HG_COUNT_LATE]), 1);
+    HG_CHECK_EQ_U64(atomic_load(&engine.b.context->counts[HG_COUNT_LATE]), 0);
     HG_CHECK_RET(call.ret, HG_CANCELED);
     engine_forget(&call);
     ends_end(&engine);

@@ -35,12 +35,12 @@ static enum loop_fate engine_tap(
 
 static uint64_t engine_refused(const struct engine_end *end)
 {
-    return atomic_load(&end->context->hg_class->refused);
+    return atomic_load(&end->context->counts[HG_COUNT_REFUSED]);
 }
 
 static uint64_t engine_late(const struct engine_end *end)
 {
-    return atomic_load(&end->context->hg_class->late);
+    return atomic_load(&end->context->counts[HG_COUNT_LATE]);
 }
 
 static hg_return_t engine_answer_large(hg_handle_t handle)
@@ -89,9 +89,10 @@ static void engine_echo_size(struct engine *engine, hg_id_t id, size_t size)
     struct blob in = engine_new_blob(size, size);
     struct blob out = {0, NULL};
     struct engine_call call;
-    uint64_t inputs = atomic_load(&engine->b.context->hg_class->inputs_fetched);
+    uint64_t inputs =
+        atomic_load(&engine->b.context->counts[HG_COUNT_INPUTS_FETCHED]);
     uint64_t outputs =
-        atomic_load(&engine->a.context->hg_class->outputs_fetched);
+        atomic_load(&engine->a.context->counts[HG_COUNT_OUTPUTS_FETCHED]);
     bool large = HG_HEADER_MIN + 8 + size > ENGINE_EAGER;
 
     HG_CHECK_OK(engine_start(engine, id, &in, &call));
@@ -106,10 +107,12 @@ static void engine_echo_size(struct engine *engine, hg_id_t id, size_t size)
     engine_forget(&call);
     free(in.bytes);
     HG_CHECK_EQ_U64(
-        atomic_load(&engine->b.context->hg_class->inputs_fetched) - inputs,
+        atomic_load(&engine->b.context->counts[HG_COUNT_INPUTS_FETCHED]) -
+            inputs,
         large);
     HG_CHECK_EQ_U64(
-        atomic_load(&engine->a.context->hg_class->outputs_fetched) - outputs,
+        atomic_load(&engine->a.context->counts[HG_COUNT_OUTPUTS_FETCHED]) -
+            outputs,
         large);
     /* The acknowledgement took the output's memory back. */
     engine_check_empty(engine);
@@ -364,7 +367,7 @@ HG_TEST(overflow_fetch_stops_when_the_layer_ends)
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_CANCELED);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->inputs_fetched), 0);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_INPUTS_FETCHED]), 0);
     context->closing = false;
     engine_forget(&call);
     free(in.bytes);
@@ -618,17 +621,16 @@ HG_TEST(calls_never_sent_are_not_counted)
 {
     struct engine engine;
     struct engine_call call;
-    struct hg_class *hg_class;
     hg_id_t id;
 
     engine_begin(&engine, ENGINE_EAGER, NULL);
-    hg_class = engine.a.context->hg_class;
     id = engine_register(&engine, "echo", engine_echo);
     HG_CHECK_OK(
         hg_forward_create(engine.a.context, engine.a.peer, id, &call.handle));
     HG_CHECK_EQ_INT(engine.a.context->in_flight, 1);
     hg_handle_unref(call.handle);
-    HG_CHECK_EQ_U64(atomic_load(&hg_class->requests_sent), 0);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.a.context->counts[HG_COUNT_REQUESTS_SENT]), 0);
     HG_CHECK_EQ_INT(engine.a.context->in_flight, 0);
     engine_end(&engine);
 }

@@ -271,7 +271,7 @@ HG_TEST(share_holds_against_inputs_that_never_come)
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), taken);
     HG_CHECK_EQ_U64(share_room(&siege), taken);
     HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 10);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 0);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 0);
     share_good_call(&siege, siege.echo, 10);
     share_good_call(&siege, siege.echo, SHARE_LARGE);
     /* In the middle of its input there is no room for the rest. */
@@ -283,7 +283,8 @@ HG_TEST(share_holds_against_inputs_that_never_come)
         share_attack(&siege, siege.keep, 0);
     share_turn(&siege, 20);
     HG_CHECK_EQ_INT(engine_kept_count, 6);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 1 + 194);
+    HG_CHECK_EQ_U64(
+        atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 1 + 194);
     share_good_call(&siege, siege.echo, SHARE_LARGE);
     /* It dies: nothing is left of it. */
     for (i = 0; i < engine_kept_count; i++)
@@ -313,7 +314,7 @@ HG_TEST(share_of_inputs_that_never_come_is_given_back)
         (void) na_context_run(
             context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
     }
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->errors_sent), 12);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_ERRORS_SENT]), 12);
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_FETCHED), 0);
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_CALLS), 0);
     share_good_call(&siege, siege.echo, 10);
@@ -335,7 +336,7 @@ HG_TEST(share_holds_against_outputs_that_nobody_fetches)
     }
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 4 * SHARE_LARGE);
     HG_CHECK_EQ_INT(context->held.count, 4);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 96);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 96);
     share_good_call(&siege, siege.large, 10);
     share_good_call(&siege, siege.large, SHARE_LARGE);
     HG_CHECK_EQ_INT(context->held.count, 4);
@@ -363,14 +364,14 @@ HG_TEST(share_counts_what_lingers_only_while_it_does)
         share_turn(&siege, 1);
     }
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), SHARE_LARGE);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 1);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 1);
     atomic_store(lingering, 0);
     for (i = 0; i < 4; i++) {
         share_attack(&siege, siege.large, 0);
         share_turn(&siege, 1);
     }
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 4 * SHARE_LARGE);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->turned_away), 2);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 2);
     hg_held_release(context, siege.bad_addr);
     share_turn(&siege, 5);
     HG_CHECK_EQ_U64(share_total(&siege, HG_SHARE_HELD), 0);
@@ -390,13 +391,14 @@ HG_TEST(share_of_refusals_has_an_end)
     share_attack(&siege, siege.echo + 1, 0);
     share_turn(&siege, 5);
     /* A call that it may make is none of them. */
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->dropped), 0);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->requests_received), 2);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 0);
+    HG_CHECK_EQ_U64(
+        atomic_load(&context->counts[HG_COUNT_REQUESTS_RECEIVED]), 2);
     HG_CHECK(
         hg_share_take(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16));
     share_attack(&siege, siege.echo, 0);
     share_turn(&siege, 5);
-    HG_CHECK_EQ_U64(atomic_load(&context->hg_class->dropped), 1);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 1);
     share_good_call(&siege, siege.echo, SHARE_LARGE);
     hg_share_give(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16);
     hg_share_give(&context->share, siege.bad_addr, HG_SHARE_REFUSALS, 16);

@@ -106,7 +106,10 @@ HG_TEST(queue_keeps_lanes_apart_and_in_order)
             &queue, (enum na_lane)(NA_LANE_CALL - i % 3), &entries[i].done);
     }
     HG_CHECK(na_queue_has(&queue, NA_LANES_DONE));
+    HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_DONE), 2);
+    HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_ALL), 4);
     HG_CHECK_EQ_INT(na_queue_run(&queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
+    HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_ALL), 3);
     HG_CHECK_EQ_INT(entries[1].ran_as, 1);
     entries[2].again = true;
     HG_CHECK_EQ_INT(na_queue_run_internal(&queue), 3);
@@ -680,7 +683,7 @@ static void *core_listen(void *arg)
     struct core_sink *sink = (struct core_sink *) arg;
 
     atomic_store(&sink->begun, true);
-    na_msg_set_sink(sink->context, core_hear, NULL, sink);
+    na_msg_set_sink(sink->context, NA_SINK_ANY, core_hear, NULL, sink);
     return NULL;
 }
 
@@ -721,7 +724,7 @@ HG_TEST(a_sink_hears_all_in_their_order)
     HG_CHECK_OK(na_msg_arrived(
         na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "c", 1));
     HG_CHECK_EQ_STR(sink.heard, "abc");
-    na_msg_set_sink(sink.context, NULL, NULL, NULL);
+    na_msg_set_sink(sink.context, NA_SINK_ANY, NULL, NULL, NULL);
     HG_CHECK_OK(NA_Context_destroy(na_class, sink.context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -879,7 +882,7 @@ static void *core_take_back(void *arg)
 {
     struct core_slow *slow = (struct core_slow *) arg;
 
-    na_msg_set_sink(slow->context, NULL, NULL, NULL);
+    na_msg_set_sink(slow->context, NA_SINK_ANY, NULL, NULL, NULL);
     atomic_store(&slow->step, 3);
     return NULL;
 }
@@ -899,8 +902,8 @@ HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
     for (i = 0; i < 2; i++) {
         slow.polls = i == 1;
         atomic_store(&slow.step, 0);
-        HG_CHECK_OK(
-            na_msg_set_sink(slow.context, core_take_slowly, NULL, &slow));
+        HG_CHECK_OK(na_msg_set_sink(
+            slow.context, NA_SINK_ANY, core_take_slowly, NULL, &slow));
         HG_CHECK(!pthread_create(&bringer, NULL, core_bring_slowly, &slow));
         while (atomic_load(&slow.step) != 1)
             (void) sched_yield();
@@ -920,6 +923,43 @@ HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
     HG_CHECK_OK(NA_Finalize(slow.na_class));
 }
 
+/* One that is asked for is given once; and the ones in between that nobody has
+ * keep nobody from hearing of a death. */
+HG_TEST(sinks_have_the_numbers_they_ask_for)
+{
+    static const int wanted[3] = {NA_CORE_CONTEXTS - 1, 7, 0};
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct na_addr *peer = na_addr_create(na_class, "self://peer", NA_FALSE);
+    struct na_class_core *core = na_class_core_of(na_class);
+    na_context_t *contexts[4];
+    unsigned got[4] = {0, 0, 0, 0};
+    unsigned i;
+
+    hg_test_expect_log("has the id 7 already");
+    for (i = 0; i < 4; i++)
+        contexts[i] = NA_Context_create(na_class);
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_OK(na_msg_set_sink(
+            contexts[i], wanted[i], core_count_rpc, core_count_dead, &got[i]));
+        HG_CHECK_EQ_INT(na_sink_number(contexts[i]), wanted[i]);
+        HG_CHECK_OK(
+            na_sink_deliver(core, peer, (uint8_t) wanted[i], 0, "x", 1));
+    }
+    HG_CHECK_RET(na_msg_set_sink(contexts[3], 7, core_count_rpc, NULL, &got[3]),
+        NA_EXIST);
+    HG_CHECK_OK(na_msg_set_sink(
+        contexts[3], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[3]));
+    HG_CHECK_EQ_INT(na_sink_number(contexts[3]), 1);
+    na_class->core->addr_dead(peer, NA_DISCONNECT);
+    for (i = 0; i < 4; i++) {
+        HG_CHECK_EQ_U64(got[i], i < 3 ? 101 : 100);
+        na_msg_set_sink(contexts[i], NA_SINK_ANY, NULL, NULL, NULL);
+        HG_CHECK_OK(NA_Context_destroy(na_class, contexts[i]));
+    }
+    na_addr_unref(peer);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* A number belongs to one sink, and to nobody once that is taken away. */
 HG_TEST(sinks_give_their_numbers_back)
 {
@@ -935,10 +975,11 @@ HG_TEST(sinks_give_their_numbers_back)
     for (i = 0; i < 3; i++) {
         contexts[i] = NA_Context_create(na_class);
         HG_CHECK(contexts[i] != NULL);
-        na_msg_set_sink(contexts[i], core_count_rpc, core_count_dead, &got[i]);
+        na_msg_set_sink(
+            contexts[i], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[i]);
         HG_CHECK_EQ_INT(na_sink_number(contexts[i]), i);
     }
-    na_msg_set_sink(contexts[1], NULL, NULL, NULL);
+    na_msg_set_sink(contexts[1], NA_SINK_ANY, NULL, NULL, NULL);
     HG_CHECK(!na_sink_is_set(core, 1));
     HG_CHECK_OK(NA_Context_destroy(na_class, contexts[1]));
     /* The one behind the gap hears of deaths all the same. */
@@ -949,7 +990,8 @@ HG_TEST(sinks_give_their_numbers_back)
     HG_CHECK_RET(na_sink_deliver(core, peer, 1, 0, "x", 1), NA_NOENTRY);
     HG_CHECK_OK(na_sink_deliver(core, peer, 2, 0, "x", 1));
     contexts[1] = NA_Context_create(na_class);
-    na_msg_set_sink(contexts[1], core_count_rpc, core_count_dead, &got[1]);
+    na_msg_set_sink(
+        contexts[1], NA_SINK_ANY, core_count_rpc, core_count_dead, &got[1]);
     HG_CHECK_EQ_INT(na_sink_number(contexts[1]), 1);
     HG_CHECK_OK(na_sink_deliver(core, peer, 1, 0, "x", 1));
     na_class->core->addr_dead(peer, NA_DISCONNECT);
@@ -957,7 +999,7 @@ HG_TEST(sinks_give_their_numbers_back)
     HG_CHECK_EQ_U64(got[1], 101);
     HG_CHECK_EQ_U64(got[2], 201);
     for (i = 0; i < 3; i++) {
-        na_msg_set_sink(contexts[i], NULL, NULL, NULL);
+        na_msg_set_sink(contexts[i], NA_SINK_ANY, NULL, NULL, NULL);
         HG_CHECK_OK(NA_Context_destroy(na_class, contexts[i]));
     }
     na_addr_unref(early);

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Classes and contexts of the callback model: how they begin and end, what they
+ * keep, event loops, and peers that die. On every transport.
+ */
+#include "cb.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+static hg_id_t life_inc_id, life_keep_id, life_where_id, life_one_id;
+
+/* Handles that nobody answers until they are let go. */
+static hg_handle_t life_kept[64];
+static unsigned life_kept_count;
+
+static hg_return_t life_keep(hg_handle_t handle)
+{
+    HG_CHECK(life_kept_count < 64);
+    life_kept[life_kept_count++] = handle;
+    return HG_SUCCESS;
+}
+
+/* The id of the context that executes it. */
+static hg_return_t life_where(hg_handle_t handle)
+{
+    const struct hg_info *info = HG_Get_info(handle);
+    cb_one_t out = {HG_Context_get_id(info->context)};
+
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+    return HG_Destroy(handle);
+}
+
+static hg_return_t life_one(hg_handle_t handle)
+{
+    return HG_Destroy(handle);
+}
+
+static void cb_register(hg_class_t *hg_class)
+{
+    hg_class_t *c = hg_class;
+
+    life_inc_id = MERCURY_REGISTER(c, "inc", cb_one_t, cb_one_t, cb_inc);
+    life_keep_id = MERCURY_REGISTER(c, "keep", cb_one_t, cb_one_t, life_keep);
+    life_where_id = MERCURY_REGISTER(c, "where", void, cb_one_t, life_where);
+    life_one_id = MERCURY_REGISTER(c, "one", void, void, life_one);
+    HG_CHECK_OK(HG_Registered_disable_response(c, life_one_id, HG_TRUE));
+    HG_CHECK(life_where_id != 0);
+}
+
+static hg_class_t *life_init(uint8_t listen)
+{
+    char *string = hg_test_listen_string();
+    hg_class_t *hg_class = HG_Init(string, listen);
+
+    HG_CHECK(hg_class != NULL);
+    free(string);
+    return hg_class;
+}
+
+/* ---- Beginning and ending ---- */
+
+HG_TEST(init_and_finalize_are_repeated_in_one_process)
+{
+    unsigned fds = 0;
+    int i;
+
+    for (i = 0; i < 5; i++) {
+        struct cb_end end;
+        cb_one_t one = {i};
+        hg_class_t *hg_class = life_init(HG_TRUE);
+        hg_context_t *context = HG_Context_create(hg_class);
+
+        HG_CHECK(context != NULL);
+        HG_CHECK(HG_Class_is_listening(hg_class));
+        HG_CHECK(HG_Class_get_name(hg_class) != NULL);
+        HG_CHECK(HG_Class_get_protocol(hg_class) != NULL);
+        HG_CHECK(HG_Context_get_class(context) == hg_class);
+        HG_CHECK_OK(HG_Context_destroy(context));
+        HG_CHECK_OK(HG_Finalize(hg_class));
+
+        cb_open(&end);
+        HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
+        HG_CHECK_EQ_INT(one.value, i + 1);
+        cb_close(&end);
+        if (i == 1)
+            fds = hg_test_fd_count();
+    }
+    HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+    HG_CHECK_OK(HG_Finalize(NULL));
+    HG_CHECK_OK(HG_Context_destroy(NULL));
+}
+
+HG_TEST(class_needs_an_address_and_options_a_version)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+
+    hg_test_expect_log("the address string is NULL");
+    hg_test_expect_log("options of an unknown version");
+    HG_CHECK(HG_Init(NULL, HG_TRUE) == NULL);
+    HG_CHECK(HG_Init_opt2("self://", HG_TRUE, 0, &info) == NULL);
+    HG_CHECK(
+        HG_Init_opt2("self://", HG_TRUE, HG_VERSION(2, 99), &info) == NULL);
+}
+
+/* Look another end of this process up; its wheel turns meanwhile. */
+static void life_find(struct cb_end *end, const struct cb_end *other)
+{
+    char address[NA_MAX_ADDR_LEN];
+    _Atomic unsigned stop = 0;
+    struct cb_worker worker;
+    pthread_t thread;
+    hg_addr_t self;
+
+    HG_CHECK_OK(NA_Addr_self(other->na_class, &self));
+    HG_CHECK_OK(
+        NA_Addr_to_string(other->na_class, address, sizeof(address), self));
+    HG_CHECK_OK(NA_Addr_free(other->na_class, self));
+    worker.context = other->context;
+    worker.stop = &stop;
+    HG_CHECK(pthread_create(&thread, NULL, cb_work, &worker) == 0);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, address, CB_PATIENCE, &end->target));
+    atomic_store(&stop, 1);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* Two classes of one process call each other, each in its own time. */
+HG_TEST(two_classes_in_one_process)
+{
+    struct cb_end a;
+    struct cb_end b;
+    struct cb_call call;
+    cb_one_t one = {1};
+    hg_handle_t handle;
+
+    hg_test_expect_log("the address is of another class");
+    cb_start(&a, 1);
+    cb_start(&b, 1);
+    HG_CHECK(a.hg_class != b.hg_class);
+    if (hg_test_is_self()) { /* it reaches nobody else */
+        HG_CHECK_OK(NA_Addr_self(a.na_class, &a.target));
+        HG_CHECK_OK(NA_Addr_self(b.na_class, &b.target));
+        HG_CHECK_OK(cb_call(&a, life_inc_id, &one, &one));
+        HG_CHECK_OK(cb_call(&b, life_inc_id, &one, &one));
+    } else {
+        life_find(&a, &b);
+        HG_CHECK_OK(NA_Addr_self(b.na_class, &b.target));
+        HG_CHECK_OK(cb_forward(&call, cb_new_handle(&a, life_inc_id), &one));
+        while (call.ends == 0) {
+            (void) cb_turn(a.context, 1);
+            (void) cb_turn(b.context, 1);
+        }
+        HG_CHECK_OK(call.ret);
+        HG_CHECK_OK(HG_Get_output(call.handle, &one));
+        HG_CHECK_OK(HG_Free_output(call.handle, &one));
+        HG_CHECK_OK(HG_Destroy(call.handle));
+        HG_CHECK_OK(cb_call(&b, life_inc_id, &one, &one));
+    }
+    HG_CHECK_EQ_INT(one.value, 3);
+    /* One's address is nothing to the other. */
+    HG_CHECK_RET(
+        HG_Create(b.context, a.target, life_inc_id, &handle), HG_INVALID_ARG);
+    cb_close(&a);
+    HG_CHECK_OK(cb_call(&b, life_inc_id, &one, &one));
+    cb_close(&b);
+}
+
+static void life_count_free(void *data)
+{
+    (*(int *) data)++;
+}
+
+HG_TEST(data_is_freed_with_what_it_hangs_on)
+{
+    int freed[5] = {0, 0, 0, 0, 0};
+    struct cb_end end;
+    uint8_t flag = 7;
+    hg_id_t id = 0;
+
+    hg_test_expect_log("is not registered");
+    hg_test_expect_log("HG_Registered_name: an argument is NULL");
+    cb_start(&end, 1);
+    HG_CHECK_OK(HG_Class_set_data(end.hg_class, &freed[4], life_count_free));
+    HG_CHECK_OK(HG_Class_set_data(end.hg_class, &freed[0], life_count_free));
+    HG_CHECK(HG_Class_get_data(end.hg_class) == &freed[0]);
+    HG_CHECK_OK(HG_Context_set_data(end.context, &freed[1], life_count_free));
+    HG_CHECK(HG_Context_get_data(end.context) == &freed[1]);
+    HG_CHECK_OK(HG_Register_data(
+        end.hg_class, life_inc_id, &freed[2], life_count_free));
+    HG_CHECK_OK(HG_Register_data(
+        end.hg_class, life_keep_id, &freed[3], life_count_free));
+    HG_CHECK(HG_Registered_data(end.hg_class, life_inc_id) == &freed[2]);
+    HG_CHECK(HG_Registered_data(end.hg_class, 12345) == NULL);
+    HG_CHECK_RET(HG_Register_data(end.hg_class, 12345, NULL, NULL), HG_NOENTRY);
+
+    HG_CHECK_OK(HG_Registered_name(end.hg_class, "inc", &id, &flag));
+    HG_CHECK_EQ_INT(flag, HG_TRUE);
+    HG_CHECK_EQ_U64(id, life_inc_id);
+    HG_CHECK_RET(
+        HG_Registered_name(end.hg_class, "inc", &id, NULL), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Deregister(end.hg_class, life_inc_id));
+    HG_CHECK_EQ_INT(freed[2], 1);
+    HG_CHECK_RET(HG_Deregister(end.hg_class, life_inc_id), HG_NOENTRY);
+    HG_CHECK_OK(HG_Registered(end.hg_class, life_inc_id, &flag));
+    HG_CHECK_EQ_INT(flag, HG_FALSE);
+    HG_CHECK_EQ_INT(freed[0] + freed[1] + freed[3], 0);
+    cb_end(&end);
+    HG_CHECK_EQ_INT(freed[0], 1);
+    HG_CHECK_EQ_INT(freed[1], 1);
+    HG_CHECK_EQ_INT(freed[3], 1);
+    HG_CHECK_EQ_INT(freed[4], 0); /* what was replaced is the application's */
+}
+
+/* ---- What is left ---- */
+
+HG_TEST(finalize_is_busy_with_a_context_left)
+{
+    struct cb_end end;
+
+    hg_test_expect_log("HG_Finalize: a context is left");
+    cb_start(&end, 1);
+    HG_CHECK_RET(HG_Finalize(end.hg_class), HG_BUSY);
+    cb_end(&end);
+}
+
+HG_TEST(context_destroy_is_busy_with_handles_left)
+{
+    struct cb_end end;
+    hg_handle_t handle;
+
+    hg_test_expect_log("handles, or sends, are left");
+    cb_open(&end);
+    handle = cb_new_handle(&end, life_inc_id);
+    HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+struct life_thread {
+    hg_context_t *context;
+    _Atomic unsigned stop;
+};
+
+static void *life_progress(void *arg)
+{
+    struct life_thread *thread = (struct life_thread *) arg;
+
+    while (atomic_load(&thread->stop) == 0) {
+        hg_return_t ret = HG_Progress(thread->context, CB_PATIENCE);
+
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
+        if (ret == HG_SUCCESS)
+            (void) cb_trigger(thread->context, 0, 1);
+    }
+    return NULL;
+}
+
+HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
+{
+    struct life_thread thread;
+    struct cb_end end;
+    struct cb_call call;
+    hg_handle_t handle;
+    pthread_t id;
+
+    hg_test_expect_log("a thread is in the context");
+    hg_test_allow_log("handles, or sends, are left");
+    hg_test_allow_log("refused \"where\"");
+    cb_open(&end);
+    thread.context = end.context;
+    atomic_init(&thread.stop, 0);
+    handle = cb_new_handle(&end, life_where_id);
+    HG_CHECK(pthread_create(&id, NULL, life_progress, &thread) == 0);
+    HG_CHECK_OK(cb_forward(&call, handle, NULL));
+    while (atomic_load(&call.ends) == 0)
+        (void) poll(NULL, 0, 1);
+    /* It goes back to sleep; until then the handle keeps the context. */
+    do {
+        (void) poll(NULL, 0, 10);
+        HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);
+    } while (hg_test_log_count("a thread is in the context") == 0);
+    /* The thread serves us still. */
+    HG_CHECK_OK(cb_forward(&call, handle, NULL));
+    while (atomic_load(&call.ends) == 0)
+        (void) poll(NULL, 0, 1);
+    if (hg_test_log_count("handles, or sends, are left") == 0)
+        HG_CHECK_OK(call.ret); /* nothing had changed */
+    atomic_store(&thread.stop, 1);
+    HG_CHECK_OK(HG_Forward(handle, NULL, NULL, NULL)); /* wakes it */
+    HG_CHECK(pthread_join(id, NULL) == 0);
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+HG_TEST(context_that_ends_cancels_its_calls)
+{
+    struct cb_end end;
+    struct cb_call call;
+    cb_one_t one = {1};
+
+    cb_open(&end);
+    HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, life_keep_id), &one));
+    HG_CHECK_OK(HG_Destroy(call.handle));
+    cb_triggering++; /* HG_Context_destroy runs callbacks, too */
+    HG_CHECK_OK(HG_Context_destroy(end.context));
+    cb_triggering--;
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    end.count = 0;
+    if (end.peer != NULL) { /* it has a handle left */
+        hg_test_signal(end.peer, SIGKILL);
+        HG_CHECK(WIFSIGNALED(hg_test_wait(end.peer)));
+        end.peer = NULL;
+    }
+    cb_close(&end);
+}
+
+HG_TEST(unposted_context_cancels_what_comes)
+{
+    struct cb_end end;
+    struct cb_end other;
+    struct cb_call call;
+    cb_one_t one = {1};
+
+    hg_test_allow_log("refused");
+    cb_open(&end);
+    HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
+    if (hg_test_is_self()) {
+        HG_CHECK_OK(HG_Context_unpost(end.context));
+        HG_CHECK_RET(cb_call(&end, life_inc_id, &one, &one), HG_CANCELED);
+    } else { /* a second class of ours stands for the peer */
+        cb_start(&other, 1);
+        HG_CHECK_OK(NA_Addr_self(other.na_class, &other.target));
+        HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+        life_find(&end, &other);
+        HG_CHECK_OK(HG_Context_unpost(other.context));
+        HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, life_inc_id), &one));
+        while (call.ends == 0) {
+            (void) cb_turn(end.context, 1);
+            (void) cb_turn(other.context, 1);
+        }
+        HG_CHECK_RET(call.ret, HG_CANCELED);
+        HG_CHECK_OK(HG_Destroy(call.handle));
+        cb_close(&other);
+    }
+    cb_close(&end);
+}
+
+/* ---- Several contexts ---- */
+
+HG_TEST(calls_go_to_the_context_of_the_id)
+{
+    struct cb_end end;
+    hg_handle_t handle;
+    cb_one_t one;
+    int i;
+
+    cb_open_with(&end, 3);
+    for (i = 0; i < 3; i++)
+        HG_CHECK_EQ_INT(HG_Context_get_id(end.contexts[i]), i);
+    handle = cb_new_handle(&end, life_where_id);
+    for (i = 2; i >= 0; i--) {
+        struct cb_call call;
+
+        HG_CHECK_OK(HG_Set_target_id(handle, (uint8_t) i));
+        HG_CHECK_EQ_INT(HG_Get_info(handle)->context_id, i);
+        HG_CHECK_OK(cb_forward(&call, handle, NULL));
+        while (call.ends == 0) {
+            (void) cb_turn(end.context, 1);
+            if (end.peer == NULL && i > 0)
+                (void) cb_turn(end.contexts[i], 1);
+        }
+        HG_CHECK_OK(call.ret);
+        HG_CHECK_OK(HG_Get_output(handle, &one));
+        HG_CHECK_EQ_INT(one.value, i);
+        HG_CHECK_OK(HG_Free_output(handle, &one));
+    }
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+HG_TEST(context_ids_are_taken_once)
+{
+    struct cb_end end;
+    hg_context_t *nine;
+    hg_context_t *one;
+
+    hg_test_expect_log("has the id 9 already");
+    cb_start(&end, 1);
+    nine = HG_Context_create_id(end.hg_class, 9);
+    HG_CHECK(nine != NULL);
+    HG_CHECK_EQ_INT(HG_Context_get_id(nine), 9);
+    HG_CHECK(HG_Context_create_id(end.hg_class, 9) == NULL);
+    one = HG_Context_create(end.hg_class);
+    HG_CHECK_EQ_INT(HG_Context_get_id(one), 1);
+    HG_CHECK_OK(HG_Context_destroy(nine));
+    nine = HG_Context_create_id(end.hg_class, 9);
+    HG_CHECK(nine != NULL);
+    HG_CHECK_OK(HG_Context_destroy(nine));
+    HG_CHECK_OK(HG_Context_destroy(one));
+    cb_end(&end);
+}
+
+HG_TEST(counters_are_those_of_all_contexts)
+{
+    struct hg_diag_counters counters;
+    struct cb_end end;
+    cb_one_t one = {0};
+    uint64_t served = 0;
+    unsigned i;
+
+    cb_open_with(&end, 3);
+    for (i = 0; i < 3; i++) {
+        end.context = end.contexts[i];
+        if (end.peer == NULL && i > 0) /* calls go to the first */
+            continue;
+        HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
+        HG_CHECK_OK(cb_call(&end, life_one_id, NULL, NULL));
+    }
+    end.context = end.contexts[0];
+    HG_CHECK_OK(HG_Class_get_counters(end.hg_class, &counters));
+    served = end.peer == NULL ? 2 : 0;
+    HG_CHECK_EQ_U64(counters.rpc_req_sent_count, served != 0 ? 2 : 6);
+    HG_CHECK_EQ_U64(counters.rpc_req_recv_count, served);
+    HG_CHECK_EQ_U64(counters.rpc_req_recv_active_count, 0);
+    HG_CHECK_OK(HG_Context_destroy(end.contexts[2]));
+    end.count = 2; /* what it has counted stays */
+    HG_CHECK_OK(HG_Class_get_counters(end.hg_class, &counters));
+    HG_CHECK_EQ_U64(counters.rpc_req_sent_count, served != 0 ? 2 : 6);
+    HG_CHECK_EQ_U64(counters.rpc_req_recv_count, served);
+    cb_close(&end);
+}
+
+/* ---- Progress ---- */
+
+HG_TEST(progress_and_trigger_tell_whether_there_was_anything)
+{
+    struct cb_end end;
+    struct cb_call call;
+    cb_one_t one = {1};
+    unsigned count = 7;
+
+    cb_open(&end);
+    while (cb_turn(end.context, 1) > 0)
+        continue;
+    HG_CHECK_RET(HG_Progress(end.context, 0), HG_TIMEOUT);
+    HG_CHECK_RET(HG_Trigger(end.context, 0, 1, &count), HG_TIMEOUT);
+    HG_CHECK_EQ_INT(count, 0);
+    HG_CHECK_RET(HG_Trigger(end.context, 1, 1, NULL), HG_TIMEOUT);
+    HG_CHECK_OK(HG_Event_trigger(end.context, 1, &count));
+    HG_CHECK_EQ_INT(count, 0);
+    HG_CHECK_OK(HG_Event_progress(end.context, &count));
+    HG_CHECK_EQ_INT(count, 0);
+
+    HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, life_inc_id), &one));
+    HG_CHECK_OK(HG_Progress(end.context, CB_PATIENCE));
+    HG_CHECK_OK(HG_Progress(end.context, 0)); /* it waits still */
+    HG_CHECK(HG_Event_ready(end.context));
+    HG_CHECK_OK(HG_Event_progress(end.context, &count));
+    HG_CHECK(count >= 1);
+    HG_CHECK_OK(HG_Trigger(end.context, 0, 0, &count));
+    HG_CHECK_EQ_INT(count, 0);
+    HG_CHECK_OK(cb_wait(&end, &call));
+    HG_CHECK_OK(HG_Destroy(call.handle));
+    cb_close(&end);
+}
+
+/* Canceled calls are known to wait in the queue, each as one. */
+HG_TEST(event_progress_tells_how_much_waits)
+{
+    enum { COUNT = 7 };
+    struct cb_call calls[COUNT];
+    struct cb_end end;
+    cb_one_t one = {1};
+    unsigned want = COUNT;
+    unsigned count = 0;
+    unsigned i;
+
+    cb_open(&end);
+    for (i = 0; i < COUNT; i++) {
+        HG_CHECK_OK(
+            cb_forward(&calls[i], cb_new_handle(&end, life_where_id), &one));
+        HG_CHECK_OK(HG_Cancel(calls[i].handle));
+    }
+    if (end.peer == NULL) /* the calls wait there, too */
+        want += COUNT;
+    HG_CHECK_OK(HG_Event_progress(end.context, &count));
+    HG_CHECK_EQ_INT(count, want);
+    HG_CHECK_EQ_INT(cb_trigger(end.context, 0, 3), 3);
+    HG_CHECK_OK(HG_Event_progress(end.context, &count));
+    HG_CHECK_EQ_INT(count, want - 3);
+    for (i = 0; i < COUNT; i++) {
+        HG_CHECK_RET(cb_wait(&end, &calls[i]), HG_CANCELED);
+        HG_CHECK_OK(HG_Destroy(calls[i].handle));
+    }
+    cb_close(&end);
+}
+
+/* An event loop as the header has it. */
+static void life_loop(hg_context_t *context, const _Atomic unsigned *flag)
+{
+    struct pollfd pfd;
+
+    pfd.fd = HG_Event_get_wait_fd(context);
+    pfd.events = POLLIN;
+    while (atomic_load(flag) == 0) {
+        unsigned count = 0;
+
+        if (!HG_Event_ready(context))
+            HG_CHECK(pfd.fd < 0 ? poll(NULL, 0, 1) == 0
+                                : poll(&pfd, 1, (int) CB_PATIENCE) == 1);
+        HG_CHECK_OK(HG_Event_progress(context, &count));
+        cb_triggering++;
+        HG_CHECK_OK(HG_Event_trigger(context, count, &count));
+        cb_triggering--;
+    }
+}
+
+HG_TEST(event_loop_sleeps_on_the_descriptor)
+{
+    struct cb_end end;
+    struct cb_call call;
+    cb_one_t one = {1};
+    hg_handle_t handle;
+    int fd;
+    int i;
+
+    cb_open(&end);
+    fd = HG_Event_get_wait_fd(end.context);
+    HG_CHECK_EQ_INT(HG_Event_get_wait_fd(end.context), fd);
+    HG_CHECK_EQ_INT(HG_Event_get_wait_fd(NULL), -1);
+    HG_CHECK(!HG_Event_ready(NULL));
+    handle = cb_new_handle(&end, life_inc_id);
+    for (i = 0; i < 20; i++) {
+        HG_CHECK_OK(cb_forward(&call, handle, &one));
+        life_loop(end.context, &call.ends);
+        HG_CHECK_OK(call.ret);
+    }
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+/* ---- Peers that die ---- */
+
+HG_TEST_WHERE(call_that_is_never_answered_ends_when_the_peer_dies,
+    hg_test_crosses_processes)
+{
+    enum { COUNT = 20 };
+    static struct cb_call calls[COUNT];
+    struct cb_end end;
+    struct cb_call call;
+    cb_one_t one = {1};
+    int i;
+
+    hg_test_allow_log("");
+    cb_open(&end);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(
+            cb_forward(&calls[i], cb_new_handle(&end, life_keep_id), &one));
+    HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one)); /* all have arrived */
+    for (i = 0; i < 5; i++)
+        (void) cb_turn(end.context, 1);
+    hg_test_signal(end.peer, SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(end.peer)));
+    for (i = 0; i < COUNT; i++) {
+        HG_CHECK_RET(cb_wait(&end, &calls[i]), HG_DISCONNECT);
+        HG_CHECK_EQ_INT(calls[i].refs, 2);
+        HG_CHECK_EQ_INT(HG_Ref_get(calls[i].handle), 1);
+    }
+    /* It is told by the callback, too, that nothing can be sent any more. */
+    HG_CHECK_OK(cb_forward(&call, calls[0].handle, &one));
+    HG_CHECK_RET(cb_wait(&end, &call), HG_DISCONNECT);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(HG_Destroy(calls[i].handle));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+
+    /* A server that comes after it is somebody else. */
+    end.peer = hg_test_spawn("server", "1", (char *) NULL);
+    cb_find_peer(&end);
+    one.value = 5;
+    HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
+    HG_CHECK_EQ_INT(one.value, 6);
+    cb_close(&end);
+}

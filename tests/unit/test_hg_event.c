@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an event loop of the callback model is woken by: besides the network,
+ * which tests/conform sees to, the library's own timers.
+ */
+#include "engine.h"
+
+#include <poll.h>
+
+struct event_end {
+    struct engine_end end;
+    struct hg_context *context; /* of the callback model */
+    struct hg_handle *handle;
+    struct pollfd pfd;
+};
+
+static void event_open(struct event_end *event)
+{
+    static const struct hg_options options = HG_OPTIONS_INITIALIZER;
+
+    HG_CHECK_OK(engine_open_end(&event->end, "self://", 0, &options));
+    HG_CHECK_OK(hg_context_create(event->end.hg_class, 5, &event->context));
+    HG_CHECK_EQ_INT(event->context->id, 5);
+    event->handle = engine_new_handle(event->context);
+    event->pfd.fd = hg_context_event_fd(event->context);
+    event->pfd.events = POLLIN;
+    HG_CHECK_EQ_INT(event->pfd.fd >= 0, HG_ENABLE_EPOLL);
+    HG_CHECK_EQ_INT(hg_context_event_fd(event->context), event->pfd.fd);
+}
+
+static void event_close(struct event_end *event)
+{
+    hg_handle_unref(event->handle);
+    hg_context_destroy(event->context);
+    engine_close_end(&event->end);
+}
+
+static void event_set_timer(struct event_end *event, uint64_t when)
+{
+    hg_lock(&event->context->lock);
+    HG_CHECK_OK(hg_handle_set_timer(event->handle, when));
+    hg_unlock(&event->context->lock);
+}
+
+HG_TEST(event_loop_is_woken_for_a_timer)
+{
+    struct event_end event;
+    unsigned rounds;
+
+    event_open(&event);
+    for (rounds = 0; rounds < 2 && event.pfd.fd >= 0; rounds++) {
+        uint64_t when;
+
+        HG_CHECK(!hg_context_event_ready(event.context));
+        HG_CHECK_EQ_INT(poll(&event.pfd, 1, 0), 0);
+        /* It is set while the loop sleeps, which is to sleep shorter. */
+        when = hg_clock_after_ms(50);
+        event_set_timer(&event, when);
+        HG_CHECK_EQ_INT(poll(&event.pfd, 1, 10000), 1);
+        while (hg_clock_now() < when) {
+            HG_CHECK_RET(hg_context_progress(event.context, NA_LANES_ALL, 0),
+                HG_TIMEOUT);
+            if (!hg_context_event_ready(event.context))
+                HG_CHECK_EQ_INT(poll(&event.pfd, 1, 10000), 1);
+        }
+        HG_CHECK(hg_context_event_ready(event.context));
+        HG_CHECK_RET(
+            hg_context_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
+        HG_CHECK_EQ_INT(event.context->deadline.count, 0);
+    }
+    event_close(&event);
+}
+
+/* Who only pokes brings nothing that HG_Trigger could run. */
+HG_TEST(progress_that_is_poked_has_nothing_to_tell)
+{
+    struct event_end event;
+
+    event_open(&event);
+    na_progress_poke(event.context->na_context);
+    HG_CHECK_RET(
+        hg_context_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
+    na_progress_poke(event.context->na_context);
+    HG_CHECK_RET(
+        hg_context_progress(event.context, NA_LANES_ALL, hg_clock_after_ms(1)),
+        HG_TIMEOUT);
+    event_close(&event);
+}
