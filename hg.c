@@ -18415,6 +18415,7 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 /* #include "base/os.h" */
 
 struct hg_bulk_layer;
+struct na_addr;
 
 /* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
  * empty one. */
@@ -18469,8 +18470,9 @@ struct hg_proc {
     const char *peer;     /* and by or at whom; NULL */
     struct hg_proc_owner *owner; /* NULL: only the request model asks */
     struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
-    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;            /* bytes of *buf in front of `data` */
+    struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
+    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;       /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
     size_t kept_capacity;
@@ -18689,6 +18691,7 @@ static void hg_proc_init(
     proc->peer = NULL;
     proc->owner = NULL;
     proc->layer = NULL;
+    proc->addr = NULL;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;
@@ -21110,14 +21113,22 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
  * bulk: memory that others may move.
  *
  * A bulk handle is memory of this process or a description of somebody
- * else's. Handles are counted: a transfer in flight keeps those it uses. A
- * local handle is published when it is first serialized: its memory is
- * registered and it gets a random id, by which a description that comes back
- * to this process turns into an alias: a handle that shares the memory of the
- * first one, and is of no more use once that one was freed.
+ * else's. Handles are counted: a transfer in flight keeps those it uses. Those
+ * references that the application has are counted apart, since memory is
+ * withdrawn with the last of them. A local handle is published when it is first
+ * serialized: its memory is registered and it gets a random id, by which a
+ * description that comes back to this process turns into an alias: a handle
+ * that shares the memory of the first one, and is of no more use once that one
+ * was freed.
  *
- * Locking: the layer's lock guards its list, ids and publication; counts are
- * atomics, that of holds with the mark of withdrawal; everything else of a
+ * A bound handle tells where its memory is, so that whoever gets it in the end
+ * may move that: its description carries the owner's address, and is passed on
+ * as it came. An owner that does not listen has no address for others; who got
+ * the description from its owner knows it as the peer of that call.
+ *
+ * Locking: the layer's lock guards its list, ids, publication and binding;
+ * counts are atomics, that of holds with the mark of withdrawal; an owner's
+ * address is set once, as is the mark of being bound; everything else of a
  * handle is constant.
  */
 #ifndef HG_GEN_HG_BULK_H
@@ -21151,9 +21162,12 @@ struct hg_bulk {
     struct na_link link;
     struct hg_bulk_layer *layer; /* NULL once the layer ended */
     _Atomic uint32_t refs;
+    _Atomic uint32_t given; /* those of them that the application has */
     unsigned long flags;
     bool remote;
     bool published;
+    _Atomic bool bound; /* of an alias, its original's */
+    uint8_t context_id; /* if so: of the owner's context */
     /* Of its memory; and HG_BULK_WITHDRAWN: it is not to be touched, for its
      * owner freed it. From then on holds end under the layer's lock. */
     _Atomic uint32_t holds;
@@ -21165,7 +21179,12 @@ struct hg_bulk {
     struct na_mem_block memory;  /* allocated by the library, or zeros */
     struct na_mem_handle **mems;
     size_t mem_count;
-    char *owner; /* remote: its bulk address, or NULL */
+    /* Remote only. */
+    char *owner; /* its address where the memory is; NULL: the caller's */
+    _Atomic(struct na_addr *) addr; /* the owner's, of a bound one; NULL */
+    uint64_t incarnation;           /* of the owner's layer */
+    unsigned char *bytes;           /* of a bound one: the description */
+    size_t bytes_size;
 };
 
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
@@ -21189,6 +21208,12 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 
+/* The application's references: a new handle has one. One more; and one less,
+ * of which the last withdraws the memory. HG_INVALID_ARG (logged): it has
+ * none. */
+HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
+HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
+
 /* Withdraw from peers' reach and from its aliases', waiting for who holds it,
  * and end the transfers that it is the local side of: HG_CANCELED. What
  * HG_Bulk_handle_free does first. Does nothing to an alias. */
@@ -21208,6 +21233,33 @@ static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
     return bulk->original != NULL ? bulk->original : bulk;
 }
 
+/* ---- Where memory is ---- */
+
+static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
+{
+    return atomic_load(&hg_bulk_source(bulk)->bound);
+}
+
+/* Bind memory of ours to a context. HG_INVALID_ARG (logged): it is a peer's, or
+ * bound. */
+HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id);
+
+/* The address that a description of our memory tells; "": it needs none, or
+ * there is none. */
+HG_PRIVATE const char *hg_bulk_own_name(struct hg_bulk *bulk);
+
+/* The owner's address of a remote handle, which has none, is `addr`: a
+ * reference is taken. */
+HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr);
+
+/* The address of the owner, borrowed as long as the handle; NULL: the handle
+ * does not know it, or it is dead and may be looked up. */
+HG_PRIVATE struct na_addr *hg_bulk_addr(struct hg_bulk *bulk);
+
+/* A description that was passed on came back: learn the owner's address from
+ * another handle of the same memory. */
+HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk);
+
 /* An empty handle with one reference, in the layer's list. NULL: out of memory
  * (logged). */
 HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer);
@@ -21223,6 +21275,12 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
  * freed. */
 HG_PRIVATE hg_return_t hg_bulk_find_own(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p);
+
+/* The next run of memory: at most *size bytes of a local handle, at logical
+ * offset *offset past the start of segment *segment; these three move on.
+ * False: nothing is left. */
+HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
+    size_t *offset, size_t *size, void **ptr_p, size_t *length_p);
 
 /* See HG_Bulk_handle_access. */
 HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
@@ -21242,7 +21300,7 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
 HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
-/* The layer of the process: that of the request model, for procs of no class. */
+/* The layer of the process: the request model's, for procs of no class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 
@@ -21350,6 +21408,16 @@ static void hg_bulk_drop_mems(struct hg_bulk *bulk)
     bulk->mem_count = 0;
 }
 
+/* Let go of the owner's address. The handle is on no list any more, where
+ * others would find it (hg_bulk_recognise). */
+static void hg_bulk_drop_addr(struct hg_bulk *bulk)
+{
+    struct na_addr *addr = atomic_exchange(&bulk->addr, NULL);
+
+    if (addr != NULL)
+        na_addr_unref(addr);
+}
+
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 {
     struct na_link *link;
@@ -21359,6 +21427,7 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
 
         hg_bulk_drop_mems(bulk);
+        hg_bulk_drop_addr(bulk);
         bulk->layer = NULL;
         left++;
     }
@@ -21391,6 +21460,8 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_list_remove(&bulk->link);
         hg_unlock(&layer->lock);
     }
+    hg_bulk_drop_addr(bulk);
+    assert(atomic_load(&bulk->refs) == 0);
     if (bulk->original == NULL) {
         hg_mem_free(bulk->mems);
         hg_mem_free(bulk->segments);
@@ -21399,6 +21470,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_bulk_unref(bulk->original); /* which is no alias */
     }
     hg_mem_free(bulk->owner);
+    hg_mem_free(bulk->bytes);
     hg_mem_free(bulk);
 }
 
@@ -21421,6 +21493,28 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
         hg_bulk_delete(bulk);
 }
 
+HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
+{
+    hg_bulk_ref(bulk);
+    atomic_fetch_add(&bulk->given, 1);
+}
+
+HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
+{
+    uint32_t before = atomic_load(&bulk->given);
+
+    do {
+        if (before == 0) {
+            hg_log_error("bulk", "a bulk handle was freed too often");
+            return HG_INVALID_ARG;
+        }
+    } while (!atomic_compare_exchange_weak(&bulk->given, &before, before - 1));
+    if (before == 1 && !bulk->remote)
+        hg_bulk_withdraw(bulk);
+    hg_bulk_unref(bulk);
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
 {
     struct hg_bulk *bulk = (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk));
@@ -21430,6 +21524,7 @@ HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
         return NULL;
     }
     atomic_init(&bulk->refs, 1);
+    atomic_init(&bulk->given, 1);
     bulk->layer = layer;
     hg_lock(&layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
@@ -21714,6 +21809,79 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
     return hg_bulk_make_alias(layer, bulk, bulk_p);
 }
 
+/* ---- Where memory is ---- */
+
+HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
+{
+    struct hg_bulk *source = hg_bulk_source(bulk);
+    struct hg_bulk_layer *layer = bulk->layer;
+    bool done = false;
+
+    hg_lock(&layer->lock);
+    if (!bulk->remote && !atomic_load(&source->bound)) {
+        source->context_id = context_id;
+        atomic_store(&source->bound, true);
+        done = true;
+    }
+    hg_unlock(&layer->lock);
+    if (done)
+        return HG_SUCCESS;
+    hg_log_error("bulk", "HG_Bulk_bind: the handle is %s",
+        bulk->remote ? "of a peer's memory" : "bound already");
+    return HG_INVALID_ARG;
+}
+
+HG_PRIVATE const char *hg_bulk_own_name(struct hg_bulk *bulk)
+{
+    const struct hg_bulk_layer *layer = bulk->layer;
+    const char *name = layer->owner;
+
+    assert(!bulk->remote);
+    if (name[0] == '\0' && hg_bulk_is_bound(bulk) && layer->na_class->listen)
+        name = layer->na_class->self_addr->name;
+    return name;
+}
+
+HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
+{
+    struct na_addr *none = NULL;
+
+    assert(bulk->remote);
+    na_addr_ref(addr);
+    if (!atomic_compare_exchange_strong(&bulk->addr, &none, addr))
+        na_addr_unref(addr); /* another thread was faster */
+}
+
+HG_PRIVATE struct na_addr *hg_bulk_addr(struct hg_bulk *bulk)
+{
+    struct na_addr *addr = atomic_load(&bulk->addr);
+
+    if (addr != NULL && bulk->owner != NULL && na_addr_is_dead(addr))
+        return NULL;
+    return addr;
+}
+
+HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    struct na_link *link;
+
+    assert(bulk->remote && atomic_load(&bulk->addr) == NULL);
+    hg_lock(&layer->lock);
+    for (link = layer->handles.next; link != &layer->handles;
+         link = link->next) {
+        struct hg_bulk *other = HG_CONTAINER_OF(link, struct hg_bulk, link);
+        struct na_addr *addr = atomic_load(&other->addr);
+
+        if (addr != NULL && other->id == bulk->id &&
+            other->incarnation == bulk->incarnation) {
+            hg_bulk_set_addr(bulk, addr);
+            break;
+        }
+    }
+    hg_unlock(&layer->lock);
+}
+
 /* ---- Owners ---- */
 
 HG_PRIVATE struct na_addr *hg_bulk_find_peer(
@@ -21769,6 +21937,27 @@ HG_PRIVATE void hg_bulk_add_peer(
 
 /* ---- Access ---- */
 
+HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
+    size_t *offset, size_t *size, void **ptr_p, size_t *length_p)
+{
+    while (*size > 0 && *segment < bulk->segment_count) {
+        const struct na_segment *at = &bulk->segments[(*segment)++];
+        size_t length = (size_t) at->size;
+
+        if (*offset >= length) {
+            *offset -= length;
+            continue;
+        }
+        length -= *offset;
+        *ptr_p = (char *) at->address + *offset;
+        *length_p = length < *size ? length : *size;
+        *size -= *length_p;
+        *offset = 0;
+        return true;
+    }
+    return false;
+}
+
 HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
     size_t size, unsigned long flags, unsigned max_count, void **buf_ptrs,
     size_t *buf_sizes, unsigned *actual_count)
@@ -21776,7 +21965,7 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
     hg_return_t ret = hg_bulk_check_there(bulk);
     const char *why = NULL;
     unsigned n = 0;
-    size_t i;
+    size_t segment = 0;
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -21794,22 +21983,10 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
         hg_log_error("bulk", "access: %s", why);
         return ret;
     }
-    for (i = 0; i < bulk->segment_count && n < max_count && size > 0; i++) {
-        size_t length = (size_t) bulk->segments[i].size;
-
-        if (offset >= length) {
-            offset -= length;
-            continue;
-        }
-        length -= offset;
-        if (length > size)
-            length = size;
-        buf_ptrs[n] = (char *) bulk->segments[i].address + offset;
-        buf_sizes[n] = length;
-        size -= length;
-        offset = 0;
+    while (n < max_count &&
+        hg_bulk_next_run(
+            bulk, &segment, &offset, &size, &buf_ptrs[n], &buf_sizes[n]))
         n++;
-    }
     *actual_count = n;
     return HG_SUCCESS;
 }
@@ -21845,10 +22022,17 @@ HG_PRIVATE size_t hg_bulk_find_mem(
  *      |magic|ver|flg|owner#| size | segments| incarnation | id  | mems  |
  *      +-----+---+---+------+------+---------+-------------+-----+-------+
  *      | owner's address, owner# bytes | mems x { size 8, length 4, bytes } |
- *      +-------------------------------+------------------------------------+
+ *      +---------+---------------------+------------------------------------+
+ *      | context | only if bound
+ *      +---------+
  *
- * `owner` is empty unless bulk runs on a class of its own. `mems` is 1 where
- * the transport takes all segments in one memory handle.
+ * `flg` is what may be done with the memory, and the flags below. `owner` is
+ * empty unless bulk runs on a class of its own, or the handle is bound and its
+ * owner listens. `mems` is 1 where the transport takes all segments in one
+ * memory handle. What comes behind is for later versions.
+ *
+ * A bound handle that came from a peer is passed on as it came, but for a flag
+ * that says so: else who gets it might take us for its owner.
  *
  * Locking: none of its own.
  */
@@ -21857,11 +22041,17 @@ HG_PRIVATE size_t hg_bulk_find_mem(
 
 /* #include "hg/bulk.h" */
 
+enum hg_bulk_wire_flags {
+    HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 written, 3 both */
+    HG_BULK_WIRE_BOUND = 0x04,  /* the owner's context is told at the end */
+    HG_BULK_WIRE_PASSED = 0x08  /* not by its owner */
+};
+
 /* Bytes that hg_bulk_serialize writes. */
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 
-/* HG_MSGSIZE: the buffer is too small; HG_OPNOTSUPPORT: the handle is a peer's,
- * or nobody could find its owner; HG_NOENTRY; all logged. */
+/* HG_MSGSIZE: the buffer is too small; HG_OPNOTSUPPORT: the handle is a peer's
+ * and not bound, or nobody could find its owner; HG_NOENTRY; all logged. */
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size);
 
@@ -21890,68 +22080,111 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 #define HG_BULK_VERSION 1
 #define HG_BULK_FIXED 44
 #define HG_BULK_MEM_FIXED 12
+#define HG_BULK_FLAGS_AT 5
 
 /* ---- Descriptions of ours ---- */
 
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
 {
-    struct hg_bulk_layer *layer = bulk->layer;
-    const char *owner = bulk->remote ? bulk->owner : layer->owner;
-    size_t size = HG_BULK_FIXED + (owner != NULL ? strlen(owner) : 0);
+    size_t size = HG_BULK_FIXED;
     size_t i;
 
+    if (bulk->remote)
+        return bulk->bytes_size; /* 0: it cannot be passed on */
+    size += strlen(hg_bulk_own_name(bulk)) + (hg_bulk_is_bound(bulk) ? 1 : 0);
     for (i = 0; i < bulk->mem_count; i++)
         size += HG_BULK_MEM_FIXED +
             (size_t) NA_Mem_handle_get_serialize_size(
-                layer->na_class, bulk->mems[i]);
+                bulk->layer->na_class, bulk->mems[i]);
     return size;
+}
+
+/* HG_OPNOTSUPPORT (logged): a peer's, of which nobody knows where it is. */
+static hg_return_t hg_bulk_check_passable(const struct hg_bulk *bulk)
+{
+    if (!bulk->remote || bulk->bytes != NULL)
+        return HG_SUCCESS;
+    hg_log_error(
+        "bulk", "a peer's bulk handle cannot be passed on, unless it is bound");
+    return HG_OPNOTSUPPORT;
+}
+
+/* What came from a peer, as it came. */
+static void hg_bulk_pass_on(const struct hg_bulk *bulk, void *buf)
+{
+    assert(bulk->bytes != NULL && bulk->bytes_size > HG_BULK_FIXED);
+    memcpy(buf, bulk->bytes, bulk->bytes_size);
+    ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
+}
+
+/* The memory handles of ours, which is published. */
+static hg_return_t hg_bulk_write_mems(
+    const struct hg_bulk *bulk, struct hg_wire *wire)
+{
+    struct na_class *na_class = bulk->layer->na_class;
+    hg_return_t ret = HG_SUCCESS;
+    size_t i;
+
+    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
+        size_t size =
+            (size_t) NA_Mem_handle_get_serialize_size(na_class, bulk->mems[i]);
+
+        hg_wire_put64(wire, bulk->mems[i]->size);
+        hg_wire_put32(wire, (uint32_t) size);
+        ret = NA_Mem_handle_serialize(
+            na_class, hg_wire_take(wire, size), size, bulk->mems[i]);
+    }
+    return ret;
+}
+
+/* A description of memory of ours. */
+static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    bool bound = hg_bulk_is_bound(bulk);
+    const char *owner = hg_bulk_own_name(bulk);
+    size_t owner_size = strlen(owner);
+    hg_return_t ret = hg_bulk_check_mute(layer);
+
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_publish(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_wire_put32(wire, HG_BULK_MAGIC);
+    hg_wire_put8(wire, HG_BULK_VERSION);
+    hg_wire_put8(wire,
+        (uint8_t) (bulk->flags | (bound ? (unsigned) HG_BULK_WIRE_BOUND : 0u)));
+    hg_wire_put16(wire, (uint16_t) owner_size);
+    hg_wire_put64(wire, bulk->size);
+    hg_wire_put64(wire, bulk->segment_count);
+    hg_wire_put64(wire, layer->incarnation);
+    hg_wire_put64(wire, bulk->id);
+    hg_wire_put32(wire, (uint32_t) bulk->mem_count);
+    hg_wire_put_bytes(wire, owner, owner_size);
+    ret = hg_bulk_write_mems(bulk, wire);
+    if (bound)
+        hg_wire_put8(wire, bulk->context_id);
+    assert(ret != HG_SUCCESS || !wire->failed);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size)
 {
-    struct hg_bulk_layer *layer = bulk->layer;
     struct hg_wire wire = hg_wire_writer(buf, buf_size);
-    size_t owner_size = strlen(layer->owner);
-    hg_return_t ret;
-    size_t i;
+    hg_return_t ret = hg_bulk_check_passable(bulk);
 
-    if (bulk->remote) {
-        hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
-        return HG_OPNOTSUPPORT;
-    }
-    bulk = hg_bulk_source(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
     if (buf_size < hg_bulk_serialize_size(bulk)) {
         hg_log_error(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
         return HG_MSGSIZE;
     }
-    ret = hg_bulk_check_mute(layer);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_publish(bulk);
-    if (ret != HG_SUCCESS)
-        return ret;
-    hg_wire_put32(&wire, HG_BULK_MAGIC);
-    hg_wire_put8(&wire, HG_BULK_VERSION);
-    hg_wire_put8(&wire, (uint8_t) bulk->flags);
-    hg_wire_put16(&wire, (uint16_t) owner_size);
-    hg_wire_put64(&wire, bulk->size);
-    hg_wire_put64(&wire, bulk->segment_count);
-    hg_wire_put64(&wire, layer->incarnation);
-    hg_wire_put64(&wire, bulk->id);
-    hg_wire_put32(&wire, (uint32_t) bulk->mem_count);
-    hg_wire_put_bytes(&wire, layer->owner, owner_size);
-    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
-        size_t size = (size_t) NA_Mem_handle_get_serialize_size(
-            layer->na_class, bulk->mems[i]);
-
-        hg_wire_put64(&wire, bulk->mems[i]->size);
-        hg_wire_put32(&wire, (uint32_t) size);
-        ret = NA_Mem_handle_serialize(
-            layer->na_class, hg_wire_take(&wire, size), size, bulk->mems[i]);
-    }
-    assert(ret != HG_SUCCESS || !wire.failed);
-    return ret;
+    if (!bulk->remote)
+        return hg_bulk_write_own(hg_bulk_source(bulk), &wire);
+    hg_bulk_pass_on(bulk, buf);
+    return HG_SUCCESS;
 }
 
 /* ---- Descriptions from peers ---- */
@@ -21989,8 +22222,25 @@ static hg_return_t hg_bulk_read_mems(
             return HG_PROTOCOL_ERROR;
         total += size;
     }
-    return total == bulk->size && hg_wire_left(wire) == 0 ? HG_SUCCESS
-                                                          : HG_PROTOCOL_ERROR;
+    return total == bulk->size ? HG_SUCCESS : HG_PROTOCOL_ERROR;
+}
+
+/* What a bound handle tells besides; and all of it, to be passed on. */
+static hg_return_t hg_bulk_read_bound(
+    struct hg_bulk *bulk, struct hg_wire *wire, const void *bytes, size_t size)
+{
+    bulk->context_id = hg_wire_get8(wire);
+    if (wire->failed)
+        return HG_PROTOCOL_ERROR;
+    bulk->bytes = (unsigned char *) hg_mem_alloc(size);
+    if (bulk->bytes == NULL) {
+        hg_log_error("bulk", "no memory for a description of %zu bytes", size);
+        return HG_NOMEM;
+    }
+    memcpy(bulk->bytes, bytes, size);
+    bulk->bytes_size = size;
+    atomic_store(&bulk->bound, true);
+    return HG_SUCCESS;
 }
 
 /* The owner's address, a string without NUL on the wire. */
@@ -22013,14 +22263,73 @@ static hg_return_t hg_bulk_read_owner(
     return HG_SUCCESS;
 }
 
-/* Fill a new handle from a description whose start was checked. */
-static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
-    struct hg_wire *wire, size_t owner_size, uint32_t mems)
-{
-    hg_return_t ret = hg_bulk_read_owner(bulk, wire, owner_size);
+/* The fixed part. */
+struct hg_bulk_start {
+    uint32_t magic;
+    uint8_t version;
+    uint8_t flags;
+    uint16_t owner_size;
+    uint64_t size;
+    uint64_t segments;
+    uint64_t incarnation;
+    uint64_t id;
+    uint32_t mems;
+};
 
+/* Whether the flags are of this version: those of a bound handle tell who
+ * sends it. */
+static bool hg_bulk_are_flags(unsigned flags)
+{
+    const unsigned bound = HG_BULK_WIRE_BOUND;
+    const unsigned passed = HG_BULK_WIRE_PASSED;
+    unsigned how = flags & ~(unsigned) HG_BULK_WIRE_ACCESS;
+
+    return (flags & HG_BULK_WIRE_ACCESS) != 0 &&
+        (how == 0 || how == bound || how == (bound | passed));
+}
+
+/* HG_PROTOCOL_ERROR (logged). */
+static hg_return_t hg_bulk_read_start(
+    struct hg_bulk_start *start, struct hg_wire *wire)
+{
+    start->magic = hg_wire_get32(wire);
+    start->version = hg_wire_get8(wire);
+    start->flags = hg_wire_get8(wire);
+    start->owner_size = hg_wire_get16(wire);
+    start->size = hg_wire_get64(wire);
+    start->segments = hg_wire_get64(wire);
+    start->incarnation = hg_wire_get64(wire);
+    start->id = hg_wire_get64(wire);
+    start->mems = hg_wire_get32(wire);
+    if (!wire->failed && start->magic == HG_BULK_MAGIC &&
+        start->version == HG_BULK_VERSION && hg_bulk_are_flags(start->flags) &&
+        start->size <= SIZE_MAX && start->segments <= SIZE_MAX &&
+        start->segments > 0)
+        return HG_SUCCESS;
+    hg_log_error("bulk", "these bytes are no bulk handle");
+    return HG_PROTOCOL_ERROR;
+}
+
+/* Fill a new handle from a description, of which `wire` stands behind the
+ * start. */
+static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
+    const struct hg_bulk_start *start, struct hg_wire *wire, const void *buf,
+    size_t buf_size)
+{
+    hg_return_t ret;
+
+    assert(!bulk->published && bulk->mem_count == 0);
+    bulk->remote = true;
+    bulk->flags = start->flags & HG_BULK_WIRE_ACCESS;
+    bulk->size = (size_t) start->size;
+    bulk->segment_count = (size_t) start->segments;
+    bulk->incarnation = start->incarnation;
+    bulk->id = start->id;
+    ret = hg_bulk_read_owner(bulk, wire, start->owner_size);
     if (ret == HG_SUCCESS)
-        ret = hg_bulk_read_mems(bulk, wire, mems);
+        ret = hg_bulk_read_mems(bulk, wire, start->mems);
+    if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
+        ret = hg_bulk_read_bound(bulk, wire, buf, buf_size);
     if (ret == HG_PROTOCOL_ERROR)
         hg_log_error("bulk", "a malformed bulk handle");
     return ret;
@@ -22030,39 +22339,24 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
 {
     struct hg_wire wire = hg_wire_reader(buf, buf_size);
-    uint32_t magic = hg_wire_get32(&wire);
-    uint8_t version = hg_wire_get8(&wire);
-    uint8_t flags = hg_wire_get8(&wire);
-    uint16_t owner_size = hg_wire_get16(&wire);
-    uint64_t size = hg_wire_get64(&wire);
-    uint64_t segments = hg_wire_get64(&wire);
-    uint64_t incarnation = hg_wire_get64(&wire);
-    uint64_t id = hg_wire_get64(&wire);
-    uint32_t mems = hg_wire_get32(&wire);
+    struct hg_bulk_start start;
     struct hg_bulk *bulk;
-    hg_return_t ret;
+    hg_return_t ret = hg_bulk_read_start(&start, &wire);
 
-    if (wire.failed || magic != HG_BULK_MAGIC || version != HG_BULK_VERSION ||
-        flags < HG_BULK_READ_ONLY || flags > HG_BULK_READWRITE ||
-        size > SIZE_MAX || segments > SIZE_MAX || segments == 0) {
-        hg_log_error("bulk", "these bytes are no bulk handle");
-        return HG_PROTOCOL_ERROR;
-    }
-    if (incarnation == layer->incarnation)
-        return hg_bulk_find_own(layer, id, bulk_p);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (start.incarnation == layer->incarnation)
+        return hg_bulk_find_own(layer, start.id, bulk_p);
     bulk = hg_bulk_new(layer);
     if (bulk == NULL)
         return HG_NOMEM;
-    bulk->remote = true;
-    bulk->flags = flags;
-    bulk->size = (size_t) size;
-    bulk->segment_count = (size_t) segments;
-    bulk->id = id;
-    ret = hg_bulk_read_remote(bulk, &wire, owner_size, mems);
+    ret = hg_bulk_read_remote(bulk, &start, &wire, buf, buf_size);
     if (ret != HG_SUCCESS) {
         hg_bulk_unref(bulk);
         return ret;
     }
+    if ((start.flags & HG_BULK_WIRE_PASSED) != 0)
+        hg_bulk_recognise(bulk);
     *bulk_p = bulk;
     return HG_SUCCESS;
 }
@@ -22093,6 +22387,9 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return hg_proc_fail(proc, HG_FAULT);
     }
+    ret = hg_bulk_check_passable(bulk);
+    if (ret != HG_SUCCESS)
+        return hg_proc_fail(proc, ret);
     size = hg_bulk_serialize_size(bulk);
     if (size > UINT32_MAX) {
         hg_log_error("bulk", "a description of %zu bytes is too large", size);
@@ -22107,6 +22404,19 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
         return proc->error;
     ret = hg_bulk_serialize(bulk, bytes, size);
     return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
+}
+
+/* A bound handle that its owner sent, as far as can be told, is at the peer of
+ * the call it came with: there is nothing to look up. */
+static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
+{
+    if (bulk->bytes == NULL || peer == NULL || peer->self ||
+        (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
+        peer->na_class != bulk->layer->na_class)
+        return;
+    if (bulk->owner == NULL ||
+        (peer->name != NULL && strcmp(bulk->owner, peer->name) == 0))
+        hg_bulk_set_addr(bulk, peer);
 }
 
 static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
@@ -22134,6 +22444,7 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
         ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
     if (ret != HG_SUCCESS)
         return hg_proc_fail(proc, ret);
+    hg_bulk_meet(bulk, proc->addr);
     *bulk_p = bulk;
     return HG_SUCCESS;
 }
@@ -22149,7 +22460,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
         if (*bulk != NULL && !hg_bulk_is_forked(*bulk))
-            hg_bulk_unref(*bulk);
+            (void) hg_bulk_take_back(*bulk);
         *bulk = NULL;
         return HG_SUCCESS;
     }
@@ -22170,14 +22481,18 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  * peer's as far as the transport can: then nothing is allocated, queued, or to
  * be waited for.
  *
- * Where bulk has a class of its own, the owner's address there travels in the
- * handle and is looked up the first time.
+ * Where bulk has a class of its own, and in a bound handle, the owner's address
+ * travels along and is looked up the first time.
+ *
+ * One that is canceled starts no more pieces, and those under way are asked to
+ * end: it ends when they have, so that nothing touches its memory any more. If
+ * all data was moved all the same, it has gone well.
  *
  * One that does not end with its context is abandoned: it tells nobody, and its
  * memory is left to the transport.
  *
- * Locking: a transfer's own mutex guards its counts; it is not held while a
- * piece is started.
+ * Locking: a transfer's own mutex guards its counts and slots; it is not held
+ * while a piece is started, or canceled.
  */
 #ifndef HG_GEN_HG_BULK_TRANSFER_H
 #define HG_GEN_HG_BULK_TRANSFER_H
@@ -22196,7 +22511,8 @@ struct hg_transfer_home {
  * transfer takes references. */
 struct hg_transfer_args {
     hg_bulk_op_t op;
-    struct na_addr *addr; /* of the origin, on the RPC class */
+    struct na_addr *addr; /* of the origin, on the RPC class; NULL: the handle,
+                             which is bound, tells it */
     struct hg_bulk *origin;
     size_t origin_offset;
     struct hg_bulk *local;
@@ -22216,6 +22532,26 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg);
 
+/* ---- The same in steps, for what can be canceled ---- */
+
+struct hg_transfer;
+
+/* One that has not begun; then hg_transfer_begin, or hg_transfer_forget: it
+ * never was. */
+HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
+    const struct hg_transfer_args *args,
+    void (*callback)(hg_return_t ret, void *arg), void *arg,
+    struct hg_transfer **transfer_p);
+HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer);
+HG_PRIVATE void hg_transfer_forget(struct hg_transfer *transfer);
+
+/* Keep one that ends meanwhile in place for hg_transfer_cancel, before its
+ * callback has run. False: it has ended. */
+HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer);
+
+/* Ask it to end, and let go of it: HG_CANCELED, or the result that won. */
+HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
+
 #endif
 
 /* ==== gen/hg/bulk_transfer.c ==== */
@@ -22230,6 +22566,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
+/* #include "na/context.h" */
 /* #include "na/lookup.h" */
 /* #include "na/rma.h" */
 
@@ -22253,6 +22590,14 @@ struct hg_transfer_piece {
     size_t size;
 };
 
+/* An operation of the transport's: a piece, or the lookup before them. */
+struct hg_transfer_slot {
+    struct hg_transfer *transfer;
+    struct hg_transfer_slot *next; /* idle */
+    unsigned turn;                 /* which use of it this is; 0: idle */
+    na_op_id_t op_id;              /* once known */
+};
+
 struct hg_transfer {
     struct na_completion done;
     struct hg_transfer_home *home;
@@ -22261,16 +22606,24 @@ struct hg_transfer {
     pthread_mutex_t lock;
     /* Guarded by lock. */
     struct hg_transfer_walk walk; /* to what was started */
-    unsigned pieces;              /* on their way, and 1 while being started */
+    /* On their way, 1 while being started, 1 for each who holds it. */
+    unsigned pieces;
+    bool canceled;
     hg_return_t ret;
+    unsigned turns; /* of slots, all together */
+    struct hg_transfer_slot *idle;
     void (*callback)(hg_return_t ret, void *arg);
     void *arg;
+    unsigned slot_count;
+    struct hg_transfer_slot slots[];
 };
 
 static void hg_transfer_delete(struct hg_transfer *transfer)
 {
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
+    if (transfer->args.addr != NULL)
+        na_addr_unref(transfer->args.addr);
     atomic_fetch_sub(&transfer->home->under_way, 1);
     hg_bulk_unref(transfer->args.origin);
     hg_bulk_unref(transfer->args.local);
@@ -22305,6 +22658,9 @@ static void hg_transfer_finish(struct hg_transfer *transfer)
 {
     if (atomic_load(&transfer->home->left))
         return; /* nobody is there to be told */
+    if (transfer->canceled && transfer->ret == HG_SUCCESS &&
+        transfer->walk.cut < transfer->args.size)
+        transfer->ret = HG_CANCELED;
     /* A peer may send any code, and these two mean "not yet" to who waits. */
     if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
         transfer->ret = HG_OTHER_ERROR;
@@ -22326,6 +22682,52 @@ static void hg_transfer_drop_piece(
     hg_unlock(&transfer->lock);
     if (last)
         hg_transfer_finish(transfer);
+}
+
+/* ---- Slots: the lock is held ---- */
+
+/* For an operation, which is counted; there is an idle one. */
+static struct hg_transfer_slot *hg_transfer_take_slot(
+    struct hg_transfer *transfer)
+{
+    struct hg_transfer_slot *slot = transfer->idle;
+
+    assert(slot != NULL && slot->turn == 0);
+    transfer->idle = slot->next;
+    slot->turn = ++transfer->turns;
+    slot->op_id = NA_OP_ID_NULL;
+    transfer->pieces++;
+    return slot;
+}
+
+static void hg_transfer_give_slot(struct hg_transfer_slot *slot)
+{
+    struct hg_transfer *transfer = slot->transfer;
+
+    assert(slot->turn != 0);
+    slot->turn = 0;
+    slot->op_id = NA_OP_ID_NULL;
+    slot->next = transfer->idle;
+    transfer->idle = slot;
+}
+
+/* An operation was started in this turn of the slot: remember it, unless it has
+ * ended. Who canceled the transfer meanwhile did not find it. The lock is not
+ * held. */
+static void hg_transfer_note(
+    struct hg_transfer_slot *slot, unsigned turn, na_op_id_t op_id)
+{
+    struct hg_transfer *transfer = slot->transfer;
+    bool mine;
+
+    hg_lock(&transfer->lock);
+    mine = slot->turn == turn;
+    if (mine)
+        slot->op_id = op_id;
+    mine = mine && transfer->canceled;
+    hg_unlock(&transfer->lock);
+    if (mine)
+        (void) na_context_cancel(transfer->home->context, op_id);
 }
 
 /* ---- Pieces ---- */
@@ -22377,28 +22779,41 @@ static bool hg_transfer_cut(struct hg_transfer_walk *walk,
     return true;
 }
 
-/* Cut the next piece off, if one may start now. */
-static bool hg_transfer_next(
-    struct hg_transfer *transfer, struct hg_transfer_piece *piece)
+/* Cut the next piece off, if one may start now: its slot, with its turn. */
+static struct hg_transfer_slot *hg_transfer_next(struct hg_transfer *transfer,
+    struct hg_transfer_piece *piece, unsigned *turn_p)
 {
-    bool some;
+    struct hg_transfer_slot *slot = NULL;
 
     hg_lock(&transfer->lock);
-    some = transfer->ret == HG_SUCCESS &&
-        transfer->pieces <= HG_TRANSFER_WINDOW &&
-        hg_transfer_cut(&transfer->walk, &transfer->args, piece);
-    if (some)
-        transfer->pieces++;
+    if (transfer->ret == HG_SUCCESS && !transfer->canceled &&
+        transfer->idle != NULL &&
+        hg_transfer_cut(&transfer->walk, &transfer->args, piece)) {
+        slot = hg_transfer_take_slot(transfer);
+        *turn_p = slot->turn;
+    }
     hg_unlock(&transfer->lock);
-    return some;
+    return slot;
+}
+
+/* Its operation is over: the slot is idle, and still counted. */
+static void hg_transfer_end_slot(struct hg_transfer_slot *slot)
+{
+    struct hg_transfer *transfer = slot->transfer;
+
+    hg_lock(&transfer->lock);
+    hg_transfer_give_slot(slot);
+    hg_unlock(&transfer->lock);
 }
 
 static void hg_transfer_issue(struct hg_transfer *transfer);
 
 static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
 {
-    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
+    struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
+    struct hg_transfer *transfer = slot->transfer;
 
+    hg_transfer_end_slot(slot);
     /* This piece keeps the transfer alive while others start in its place. */
     if (info->ret == NA_SUCCESS)
         hg_transfer_issue(transfer);
@@ -22408,9 +22823,10 @@ static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
 
 /* That the peer died, or the local handle was freed, is told by the code
  * alone. */
-static hg_return_t hg_transfer_start_piece(
-    struct hg_transfer *transfer, const struct hg_transfer_piece *piece)
+static hg_return_t hg_transfer_start_piece(struct hg_transfer_slot *slot,
+    const struct hg_transfer_piece *piece, na_op_id_t *op_id_p)
 {
+    struct hg_transfer *transfer = slot->transfer;
     struct hg_bulk *local = transfer->args.local;
     hg_return_t ret = na_addr_state(transfer->owner);
 
@@ -22420,9 +22836,9 @@ static hg_return_t hg_transfer_start_piece(
         return HG_CANCELED;
     ret = na_rma_start(transfer->home->context,
         transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
-        NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece->local,
+        NA_LANE_INTERNAL, hg_transfer_piece_done, slot, piece->local,
         piece->local_offset, piece->origin, piece->origin_offset, piece->size,
-        transfer->owner, NA_OP_ID_IGNORE);
+        transfer->owner, op_id_p);
     hg_bulk_release(local);
     return ret;
 }
@@ -22431,21 +22847,39 @@ static hg_return_t hg_transfer_start_piece(
 static void hg_transfer_issue(struct hg_transfer *transfer)
 {
     struct hg_transfer_piece piece;
+    struct hg_transfer_slot *slot;
+    unsigned turn = 0;
 
-    while (hg_transfer_next(transfer, &piece)) {
-        hg_return_t ret = hg_transfer_start_piece(transfer, &piece);
+    while ((slot = hg_transfer_next(transfer, &piece, &turn)) != NULL) {
+        na_op_id_t op_id = NA_OP_ID_NULL;
+        hg_return_t ret = hg_transfer_start_piece(slot, &piece, &op_id);
 
-        if (ret != HG_SUCCESS)
+        if (ret == HG_SUCCESS) {
+            hg_transfer_note(slot, turn, op_id);
+        } else {
+            hg_transfer_end_slot(slot);
             hg_transfer_drop_piece(transfer, ret);
+        }
     }
 }
 
 /* ---- The owner's address ---- */
 
+/* Where the origin's memory is, borrowed; NULL: that is to be looked up. */
+static struct na_addr *hg_transfer_peer(const struct hg_transfer_args *args)
+{
+    struct na_addr *addr = hg_bulk_addr(args->origin);
+
+    return addr != NULL || args->origin->owner != NULL ? addr : args->addr;
+}
+
 static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
 {
-    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
+    struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
+    struct hg_transfer *transfer = slot->transfer;
 
+    hg_transfer_end_slot(slot);
+    assert(transfer->owner == NULL);
     if (info->ret == NA_SUCCESS) {
         transfer->owner = info->info.lookup.addr;
         hg_bulk_add_peer(transfer->args.local->layer,
@@ -22456,31 +22890,45 @@ static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Find out whom to ask, and begin. The caller's count is handed over. */
-static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
+/* The slot is the lookup's. */
+static void hg_transfer_look_up(struct hg_transfer *transfer)
 {
-    struct hg_bulk *origin = transfer->args.origin;
-    struct hg_bulk_layer *layer = transfer->args.local->layer;
+    struct hg_transfer_slot *slot;
+    na_op_id_t op_id = NA_OP_ID_NULL;
+    unsigned turn;
+    hg_return_t ret;
 
-    if (origin->owner == NULL) {
-        if (transfer->args.addr->na_class != layer->na_class) {
-            hg_log_error("bulk",
-                "the handle does not tell its owner's address on the bulk "
-                "class");
-            return HG_PROTOCOL_ERROR;
-        }
-        na_addr_ref(transfer->args.addr);
-        transfer->owner = transfer->args.addr;
+    hg_lock(&transfer->lock);
+    slot = hg_transfer_take_slot(transfer);
+    turn = slot->turn;
+    hg_unlock(&transfer->lock);
+    ret = na_lookup_start(transfer->home->context, NA_LANE_INTERNAL,
+        hg_transfer_looked_up, slot, transfer->args.origin->owner, &op_id);
+    if (ret == HG_SUCCESS) {
+        hg_transfer_note(slot, turn, op_id);
     } else {
-        transfer->owner = hg_bulk_find_peer(layer, origin->owner);
-        if (transfer->owner == NULL)
-            return na_lookup_start(transfer->home->context, NA_LANE_INTERNAL,
-                hg_transfer_looked_up, transfer, origin->owner,
-                NA_OP_ID_IGNORE);
+        hg_transfer_end_slot(slot);
+        hg_transfer_drop_piece(transfer, ret);
     }
-    hg_transfer_issue(transfer);
-    hg_transfer_drop_piece(transfer, HG_SUCCESS);
-    return HG_SUCCESS;
+}
+
+/* Find out whom to ask, and start pieces. The caller holds a count. */
+static void hg_transfer_ask(struct hg_transfer *transfer)
+{
+    struct na_addr *addr = hg_transfer_peer(&transfer->args);
+
+    assert(transfer->owner == NULL && transfer->args.origin->remote);
+    if (addr != NULL) {
+        na_addr_ref(addr);
+        transfer->owner = addr;
+    } else {
+        transfer->owner = hg_bulk_find_peer(
+            transfer->args.local->layer, transfer->args.origin->owner);
+    }
+    if (transfer->owner != NULL)
+        hg_transfer_issue(transfer);
+    else
+        hg_transfer_look_up(transfer);
 }
 
 /* ---- Memory of this process ---- */
@@ -22533,7 +22981,8 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return HG_FAULT;
     }
-    if (args->local->remote || (args->origin->remote && args->addr->self)) {
+    if (args->local->remote ||
+        (args->origin->remote && args->addr != NULL && args->addr->self)) {
         hg_log_error("bulk",
             args->local->remote ? "the local handle is of a peer's memory"
                                 : "the origin's memory is not this process's");
@@ -22559,25 +23008,45 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
     return HG_SUCCESS;
 }
 
+/* Whether there is a way to the origin's memory. */
+static hg_return_t hg_transfer_check_peer(const struct hg_transfer_args *args)
+{
+    struct na_addr *addr;
+
+    if (!args->origin->remote)
+        return HG_SUCCESS;
+    addr = hg_transfer_peer(args);
+    if (addr == NULL && args->origin->owner == NULL) {
+        hg_log_error("bulk",
+            "the handle was passed on, and its owner does not listen: nobody "
+            "else can reach the memory");
+        return HG_HOSTUNREACH;
+    }
+    if (addr == NULL || addr->na_class == args->local->layer->na_class)
+        return HG_SUCCESS;
+    hg_log_error("bulk",
+        "the handle does not tell its owner's address on the bulk class");
+    return HG_PROTOCOL_ERROR;
+}
+
 /* All pieces one after the other: the result of the whole. HG_AGAIN: one is to
  * be started. */
 static hg_return_t hg_transfer_move(
     struct hg_transfer_home *home, const struct hg_transfer_args *args)
 {
-    struct hg_bulk_layer *layer = args->local->layer;
+    struct na_addr *addr = hg_transfer_peer(args);
     struct hg_transfer_walk walk;
     struct hg_transfer_piece piece;
     hg_return_t ret = HG_SUCCESS;
 
-    /* Whoever is elsewhere on the bulk class is to be looked up. */
-    if (args->origin->owner != NULL || args->addr->na_class != layer->na_class)
+    if (addr == NULL)
         return HG_AGAIN;
     hg_transfer_walk_init(&walk, args);
     while (ret == HG_SUCCESS && hg_transfer_cut(&walk, args, &piece))
         ret = na_rma_now(home->context,
             args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET, piece.local,
             piece.local_offset, piece.origin, piece.origin_offset, piece.size,
-            args->addr);
+            addr);
     return ret;
 }
 
@@ -22586,6 +23055,8 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
 {
     hg_return_t ret = hg_transfer_check(args);
 
+    if (ret == HG_SUCCESS)
+        ret = hg_transfer_check_peer(args);
     if (ret != HG_SUCCESS)
         return ret;
     if (!args->origin->remote) {
@@ -22609,50 +23080,167 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
+/* Let go of what a copy holds. */
+static void hg_transfer_end_copy(const struct hg_transfer_args *args)
+{
+    if (args->origin->remote)
+        return;
+    hg_bulk_release(args->local);
+    hg_bulk_release(args->origin);
+}
+
+/* As many slots as pieces can be under way. */
+static struct hg_transfer *hg_transfer_new(const struct hg_transfer_args *args)
+{
+    size_t count = args->origin->mem_count + args->local->mem_count;
+    struct hg_transfer *transfer;
+    size_t i;
+
+    if (!args->origin->remote || count < 2)
+        count = 2;
+    count--; /* the cuts of both, and what is between */
+    if (count > HG_TRANSFER_WINDOW)
+        count = HG_TRANSFER_WINDOW;
+    transfer = (struct hg_transfer *) hg_mem_calloc(
+        1, sizeof(*transfer) + count * sizeof(transfer->slots[0]));
+    if (transfer == NULL || hg_lock_init(&transfer->lock) != HG_SUCCESS) {
+        hg_mem_free(transfer);
+        hg_log_error("bulk", "no memory for a transfer");
+        return NULL;
+    }
+    assert(count >= 1);
+    transfer->slot_count = (unsigned) count;
+    for (i = 0; i < count; i++) {
+        transfer->slots[i].transfer = transfer;
+        transfer->slots[i].next = transfer->idle;
+        transfer->idle = &transfer->slots[i];
+    }
+    return transfer;
+}
+
+HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
-    void (*callback)(hg_return_t ret, void *arg), void *arg)
+    void (*callback)(hg_return_t ret, void *arg), void *arg,
+    struct hg_transfer **transfer_p)
 {
     struct hg_transfer *transfer;
     hg_return_t ret = hg_transfer_check(args);
 
     if (ret == HG_SUCCESS)
+        ret = hg_transfer_check_peer(args);
+    if (ret == HG_SUCCESS)
         ret = args->origin->remote ? hg_bulk_check_there(args->local)
                                    : hg_transfer_begin_copy(args);
     if (ret != HG_SUCCESS)
         return ret;
-    transfer = (struct hg_transfer *) hg_mem_calloc(1, sizeof(*transfer));
-    if (transfer == NULL || hg_lock_init(&transfer->lock) != HG_SUCCESS) {
-        hg_mem_free(transfer);
-        hg_log_error("bulk", "no memory for a transfer");
-        ret = HG_NOMEM;
-        goto end_copy;
+    transfer = hg_transfer_new(args);
+    if (transfer == NULL) {
+        hg_transfer_end_copy(args);
+        return HG_NOMEM;
     }
     transfer->home = home;
     transfer->args = *args;
     hg_bulk_ref(args->origin);
     hg_bulk_ref(args->local);
+    if (args->addr != NULL)
+        na_addr_ref(args->addr);
     atomic_fetch_add(&home->under_way, 1);
     transfer->pieces = 1;
     transfer->callback = callback;
     transfer->arg = arg;
     hg_transfer_walk_init(&transfer->walk, args);
+    *transfer_p = transfer;
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_transfer_forget(struct hg_transfer *transfer)
+{
+    assert(transfer->pieces == 1);
+    hg_transfer_end_copy(&transfer->args);
+    hg_transfer_delete(transfer);
+}
+
+/* Move all within the call, if that can be: how it ended; HG_AGAIN: it is to be
+ * started. */
+static hg_return_t hg_transfer_try(struct hg_transfer *transfer)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+    hg_return_t ret;
+
     if (!args->origin->remote) {
         hg_transfer_copy(args);
-        hg_transfer_drop_piece(transfer, HG_SUCCESS);
         return HG_SUCCESS;
     }
-    ret = hg_transfer_begin(transfer);
-    if (ret != HG_SUCCESS)
-        hg_transfer_delete(transfer);
+    if (args->size == 0) /* there is nobody to ask */
+        return HG_SUCCESS;
+    if (!hg_bulk_hold(args->local))
+        return HG_CANCELED;
+    ret = hg_transfer_move(transfer->home, args);
+    hg_bulk_release(args->local);
     return ret;
+}
 
-end_copy:
-    if (!args->origin->remote) {
-        hg_bulk_release(args->local);
-        hg_bulk_release(args->origin);
+HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
+{
+    hg_return_t ret = hg_transfer_try(transfer);
+
+    assert(transfer->turns == 0); /* nothing was started */
+    if (ret == HG_AGAIN) {
+        hg_transfer_ask(transfer);
+        ret = HG_SUCCESS;
+    } else {
+        hg_lock(&transfer->lock);
+        transfer->walk.cut = transfer->args.size;
+        hg_unlock(&transfer->lock);
     }
+    hg_transfer_drop_piece(transfer, ret);
+}
+
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
+    const struct hg_transfer_args *args,
+    void (*callback)(hg_return_t ret, void *arg), void *arg)
+{
+    struct hg_transfer *transfer = NULL;
+    hg_return_t ret = hg_transfer_create(home, args, callback, arg, &transfer);
+
+    if (ret == HG_SUCCESS)
+        hg_transfer_begin(transfer);
     return ret;
+}
+
+/* ---- Canceling ---- */
+
+HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer)
+{
+    bool held;
+
+    hg_lock(&transfer->lock);
+    held = transfer->pieces > 0;
+    if (held)
+        transfer->pieces++;
+    hg_unlock(&transfer->lock);
+    return held;
+}
+
+HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
+{
+    struct na_context *context = transfer->home->context;
+    unsigned i;
+
+    hg_lock(&transfer->lock);
+    assert(transfer->pieces > 0);
+    transfer->canceled = true;
+    hg_unlock(&transfer->lock);
+    for (i = 0; i < transfer->slot_count; i++) {
+        na_op_id_t op_id;
+
+        hg_lock(&transfer->lock);
+        op_id = transfer->slots[i].op_id;
+        hg_unlock(&transfer->lock);
+        if (op_id != NA_OP_ID_NULL) /* one that ended meanwhile is stale */
+            (void) na_context_cancel(context, op_id);
+    }
+    hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }
 
 /* ==== gen/hg/class.h ==== */
@@ -22705,6 +23293,10 @@ struct hg_class {
     struct hg_registry registry;
     uint64_t trace_base; /* a sequence and this are a trace id */
     /* Of the callback model; constant while calls are under way. */
+    size_t input_offset; /* bytes of the application's before an input */
+    size_t output_offset;
+    bool no_overflow;         /* arguments fit a message */
+    bool release_input_early; /* with the decoding of it */
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
@@ -22921,8 +23513,11 @@ struct hg_request_part {
 
 /* What the room call keeps of a handle of the callback model. */
 struct hg_call_part {
-    bool used;            /* the rest is not all zeros */
-    bool answered;        /* origin: the last call brought an output */
+    bool used;     /* the rest is not all zeros */
+    bool answered; /* origin: the last call brought an output */
+    bool own_area; /* the application has the message that is to be sent, and
+                      so what is in front of the arguments */
+    bool dropped;  /* target: the message it came with is gone */
     _Atomic bool running; /* target: its handler, which may fail yet */
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
@@ -23049,6 +23644,7 @@ struct hg_context {
     uint32_t in_flight;
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
+    _Atomic uint32_t lookups; /* of the callback model, under way */
     _Atomic bool closing;     /* refuses what arrives */
     /* For an event loop, -1 until asked: its timer, and one descriptor for that
      * and the network; when the timer rings; context lock. */
@@ -23194,14 +23790,32 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 /* Decode what came, the input at a target and the output at an origin, with
  * its proc, which there is, into `data`. Codes as HG_Handler_get_input; nothing
  * stays allocated on failure. */
-HG_PRIVATE hg_return_t hg_handle_decode(
-    const struct hg_handle *handle, void *data);
+HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
-/* Release what decoding allocated. */
+/* Release what decoding allocated. The second one tells the proc whose
+ * arguments they were. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
+HG_PRIVATE hg_return_t hg_handle_release_of(
+    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
+
+/* Bytes of the application's in front of the arguments in this direction. */
+static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+
+    return output ? hg_class->output_offset : hg_class->input_offset;
+}
+
+/* Room for the message that is to be sent, of `size` bytes behind its header at
+ * least. What the application may write before the arguments is zeros until it
+ * has asked for it. HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_handle_open_area(
+    struct hg_handle *handle, size_t size);
 
 /* Encode what is to be sent, the input at an origin and the output at a target,
- * into its buffer behind room for a header. Failures are logged. */
+ * into its buffer behind room for a header, and for the application's.
+ * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
+ * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
 
 /* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
@@ -23232,6 +23846,7 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 /* #include "hg/handle.h" */
 
 /* #include "base/clock.h" */
+/* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "na/addr.h" */
@@ -23919,20 +24534,59 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
 
 /* ---- Arguments ---- */
 
-HG_PRIVATE hg_return_t hg_handle_decode(
-    const struct hg_handle *handle, void *data)
+/* Who asks a proc of this handle is told of it in the callback model only. */
+static void hg_handle_lend(
+    struct hg_handle *handle, struct hg_proc *proc, struct hg_proc_owner *owner)
+{
+    static const struct hg_proc_owner nobody = {NULL, NULL, NULL, NULL};
+
+    proc->layer = handle->context->hg_class->layer;
+    proc->addr = handle->addr;
+    if (!handle->context->callbacks)
+        return;
+    *owner = nobody;
+    owner->hg_class = handle->context->hg_class;
+    owner->handle = handle;
+    hg_proc_set_owner(proc, owner);
+}
+
+/* Begin to decode arguments behind so many bytes of the application's. */
+static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
+    struct hg_proc *proc, const struct hg_args *args, size_t area)
+{
+    hg_return_t ret;
+
+    hg_proc_init_decode(proc, args->data, args->size);
+    hg_proc_set_subject(proc, handle->rpc.name, handle->addr->name);
+    ret = hg_proc_verify(proc, args->crc);
+    if (ret != HG_SUCCESS || area == 0)
+        return ret;
+    if (args->size < area) {
+        hg_log_error("proc",
+            "\"%s\" with %s: %zu bytes came, and %zu are to be in front of the "
+            "arguments",
+            hg_handle_function(handle), hg_handle_peer(handle), args->size,
+            area);
+        return HG_OVERFLOW;
+    }
+    hg_proc_init_decode(proc, args->data + area, args->size - area);
+    hg_proc_set_subject(proc, handle->rpc.name, handle->addr->name);
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
     const struct hg_args *args = target ? &handle->in_args : &handle->out_args;
+    struct hg_proc_owner owner;
     struct hg_proc proc;
     hg_return_t ret;
 
-    hg_proc_init_decode(&proc, args->data, args->size);
-    proc.layer = handle->context->hg_class->layer;
-    hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
-    ret = hg_proc_verify(&proc, args->crc);
+    ret = hg_handle_begin_decode(
+        handle, &proc, args, hg_handle_area(handle, !target));
     if (ret != HG_SUCCESS)
         return ret;
+    hg_handle_lend(handle, &proc, &owner);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (ret == HG_SUCCESS && args->raw)
@@ -23948,25 +24602,85 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
     return proc_cb(&proc, data);
 }
 
+HG_PRIVATE hg_return_t hg_handle_release_of(
+    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data)
+{
+    struct hg_proc_owner owner;
+    struct hg_proc proc;
+
+    hg_proc_init_free(&proc);
+    hg_handle_lend(handle, &proc, &owner);
+    return proc_cb(&proc, data);
+}
+
+HG_PRIVATE hg_return_t hg_handle_open_area(
+    struct hg_handle *handle, size_t size)
+{
+    struct hg_buf *buf = handle->target ? &handle->out : &handle->in;
+    size_t area = hg_handle_area(handle, handle->target);
+    bool fresh = !handle->call.own_area || buf->capacity < HG_HEADER_MIN + area;
+    hg_return_t ret;
+
+    if (size < area)
+        size = area;
+    assert(handle->context->callbacks);
+    ret = hg_buf_reserve(buf, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
+    if (ret == HG_SUCCESS && fresh)
+        memset(buf->data + HG_HEADER_MIN, 0, area);
+    return ret;
+}
+
+/* Encoding went well: where everything is behind the header, and whether it may
+ * be sent. */
+static hg_return_t hg_handle_end_encode(
+    struct hg_handle *handle, const struct hg_buf *buf, size_t area)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+    bool target = handle->target;
+    struct hg_args *args = target ? &handle->out_args : &handle->in_args;
+    size_t eager = target ? hg_class_output_eager(hg_class)
+                          : hg_class_input_eager(hg_class);
+
+    assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
+    args->data = buf->data + HG_HEADER_MIN;
+    if (area > 0) {
+        args->size += area;
+        args->crc = hg_crc64_update(0, args->data, args->size);
+    }
+    if (HG_LIKELY(!hg_class->no_overflow || args->size <= eager))
+        return HG_SUCCESS;
+    hg_log_error("rpc",
+        "the %s of \"%s\" has %zu bytes, and may have %zu: larger ones were "
+        "switched off",
+        target ? "output" : "input", hg_handle_function(handle), args->size,
+        eager);
+    return HG_OVERFLOW;
+}
+
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
     struct hg_buf *buf = target ? &handle->out : &handle->in;
     struct hg_args *args = target ? &handle->out_args : &handle->in_args;
     hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
+    size_t area = hg_handle_area(handle, target);
+    struct hg_proc_owner owner;
     struct hg_proc proc;
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
 
-    ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
-        HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
-    proc.layer = handle->context->hg_class->layer;
+    if (HG_UNLIKELY(area > 0))
+        ret = hg_handle_open_area(handle, area);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area,
+        HG_HEADER_MIN + area +
+            handle->context->hg_class->options.max_args_size);
+    hg_handle_lend(handle, &proc, &owner);
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
-    if (ret == HG_SUCCESS)
-        args->data = buf->data + HG_HEADER_MIN;
-    return ret;
+    return ret == HG_SUCCESS ? hg_handle_end_encode(handle, buf, area) : ret;
 }
 
 /* ==== gen/hg/overflow.h ==== */
@@ -26412,7 +27126,7 @@ HG_PRIVATE void hg_context_sum(
 /* Take no more calls. */
 HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 
-/* Whether no handle, send or transfer of it is anywhere. */
+/* Whether no handle, send, transfer or lookup of it is anywhere. */
 HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context);
 
 /* Cancel and answer what is left, let accepted sends leave for at most
@@ -26927,7 +27641,8 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
     hg_lock(&context->lock);
     quiet = context->live == 0 && context->sending == 0;
     hg_unlock(&context->lock);
-    return quiet && atomic_load(&context->transfers.under_way) == 0;
+    return quiet && atomic_load(&context->transfers.under_way) == 0 &&
+        atomic_load(&context->lookups) == 0;
 }
 
 /* Turn the wheel until everything came home or time is up. */
@@ -27025,6 +27740,155 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         hg_context_delete(context);
     else
         hg_class->haunted = true;
+}
+
+/* ==== gen/hg/ticket.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/ticket.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ticket: what an application holds in place of a request.
+ *
+ * A ticket looks like a pointer and is none, as it is odd: it is the index and
+ * the generation of a slot, so that one whose request is gone names nothing,
+ * and what is no ticket at all does no harm. Freeing twice, and using what was
+ * freed, are told apart from use.
+ *
+ * The table is freed between one HG_Init and the next, and generations would
+ * begin anew: a salt that changes then keeps old tickets stale.
+ *
+ * Locking: none; the owner guards its table.
+ */
+#ifndef HG_GEN_HG_TICKET_H
+#define HG_GEN_HG_TICKET_H
+
+/* #include "base/map.h" */
+
+/* ---- For who has slots of its own ---- */
+
+/* The ticket of a slot, never 0; and what lies in the slot of a ticket, whose
+ * identifier is *id_p then, or NULL: it names nothing. */
+HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
+HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
+    uintptr_t ticket, uint64_t *id_p);
+
+/* Whether something may be a ticket, and then no pointer to an object. */
+static inline bool hg_ticket_is_one(uintptr_t ticket)
+{
+    return (ticket & 1) != 0;
+}
+
+/* The salt that follows. */
+HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);
+
+/* ---- A table ---- */
+
+struct hg_tickets {
+    struct hg_slots slots;
+    uint32_t salt;
+};
+
+/* A ticket, never 0, for `object`. HG_NOMEM; HG_OVERFLOW past 2^24. */
+HG_PRIVATE hg_return_t hg_ticket_issue(
+    struct hg_tickets *tickets, void *object, uintptr_t *ticket_p);
+
+/* The object of a ticket, or NULL. */
+HG_PRIVATE void *hg_ticket_get(
+    const struct hg_tickets *tickets, uintptr_t ticket);
+
+/* The same, and the ticket is stale from now on. */
+HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
+
+/* Take any one that is left; NULL: the table is empty, and freed. */
+HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
+
+#endif
+
+/* ==== gen/hg/ticket.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/ticket.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ticket: see ticket.h. */
+/* #include "hg/ticket.h" */
+
+/* Odd, so that every salt comes before any comes again. */
+#define HG_TICKET_SALT 0x9e3779b9u
+
+/* Where the generation begins: what a pointer has above 24 bits of index, and
+ * a one, is left for it on a small machine. */
+#if UINTPTR_MAX > 0xffffffffu
+#define HG_TICKET_INDEX_BITS 32
+#else
+#define HG_TICKET_INDEX_BITS 25
+#endif
+
+HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
+{
+    uint64_t generation = (uint32_t) (id >> 32) ^ salt;
+
+    return (uintptr_t) (generation << HG_TICKET_INDEX_BITS |
+        (uint32_t) id << 1 | 1);
+}
+
+/* The upper bits come from the slot, where a ticket has not room for all. */
+HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
+    uintptr_t ticket, uint64_t *id_p)
+{
+    uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
+    uint64_t id = 0;
+    void *object = hg_slots_live(slots, (uint32_t) (index >> 1), &id);
+
+    if (object == NULL || hg_ticket_of(salt, id) != ticket)
+        return NULL;
+    *id_p = id;
+    return object;
+}
+
+HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt)
+{
+    return salt + HG_TICKET_SALT;
+}
+
+HG_PRIVATE hg_return_t hg_ticket_issue(
+    struct hg_tickets *tickets, void *object, uintptr_t *ticket_p)
+{
+    uint64_t id;
+    hg_return_t ret = hg_slots_add(&tickets->slots, object, &id);
+
+    if (ret == HG_SUCCESS)
+        *ticket_p = hg_ticket_of(tickets->salt, id);
+    return ret;
+}
+
+HG_PRIVATE void *hg_ticket_get(
+    const struct hg_tickets *tickets, uintptr_t ticket)
+{
+    uint64_t id;
+
+    return hg_ticket_find(&tickets->slots, tickets->salt, ticket, &id);
+}
+
+HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket)
+{
+    uint64_t id;
+    void *object = hg_ticket_find(&tickets->slots, tickets->salt, ticket, &id);
+
+    return object != NULL ? hg_slots_remove(&tickets->slots, id) : NULL;
+}
+
+HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
+{
+    uint32_t cursor = 0;
+    uint64_t id;
+    void *object = hg_slots_next(&tickets->slots, &cursor, &id);
+
+    if (object != NULL)
+        return hg_slots_remove(&tickets->slots, id);
+    hg_slots_fini(&tickets->slots);
+    tickets->salt = hg_ticket_next_salt(tickets->salt);
+    return NULL;
 }
 
 /* ==== gen/hg/call.c ==== */
@@ -27231,6 +28095,15 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 
 /* ---- Arguments ---- */
 
+/* What a call came with goes. Decoding it again finds nothing. */
+static void hg_call_drop_input(struct hg_handle *handle)
+{
+    handle->in_args.data = NULL;
+    handle->in_args.size = 0;
+    handle->call.dropped = true;
+    hg_buf_fini(&handle->in);
+}
+
 /* Decode with the side's proc; a reference for who frees what that made. */
 static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     bool there, void *data, const char *function)
@@ -27242,10 +28115,15 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     if (proc == NULL || !there) {
         hg_log_error("rpc", "%s: \"%s\" %s", function,
             hg_handle_function(handle),
-            proc == NULL ? "has no such proc" : "was not answered");
+            proc == NULL         ? "has no such proc"
+                : handle->target ? "came with a message that is released"
+                                 : "was not answered");
         return HG_FAULT;
     }
     ret = hg_handle_decode(handle, data);
+    if (ret == HG_SUCCESS && handle->target &&
+        handle->context->hg_class->release_input_early)
+        hg_call_drop_input(handle);
     if (ret == HG_SUCCESS)
         hg_handle_give(handle);
     return ret;
@@ -27263,7 +28141,7 @@ static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
             hg_handle_function(handle));
         return HG_FAULT;
     }
-    ret = hg_handle_release(proc, data);
+    ret = hg_handle_release_of(handle, proc, data);
     hg_serve_drop(handle);
     return ret;
 }
@@ -27272,9 +28150,10 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
     hg_return_t ret = hg_call_check(handle, true, "HG_Get_input");
 
-    return ret == HG_SUCCESS ? hg_call_decode(handle, handle->rpc.in_proc, true,
-                                   in_struct, "HG_Get_input")
-                             : ret;
+    return ret == HG_SUCCESS
+        ? hg_call_decode(handle, handle->rpc.in_proc, !handle->call.dropped,
+              in_struct, "HG_Get_input")
+        : ret;
 }
 
 hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
@@ -27305,31 +28184,53 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
                              : ret;
 }
 
+/* How much of a message, or of what was too large for one, are arguments. */
+static hg_size_t hg_call_payload_size(
+    const struct hg_handle *handle, const struct hg_args *args, bool output)
+{
+    size_t area = hg_handle_area(handle, output);
+
+    return args->size > area ? args->size - area : 0;
+}
+
 hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
 {
-    return handle != NULL ? handle->in_args.size : 0;
+    return handle != NULL
+        ? hg_call_payload_size(handle, &handle->in_args, false)
+        : 0;
 }
 
 hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
 {
-    return handle != NULL ? handle->out_args.size : 0;
+    return handle != NULL
+        ? hg_call_payload_size(handle, &handle->out_args, true)
+        : 0;
 }
 
-/* Where the message of one direction is, or is to be: `mine` is its sender. */
-static hg_return_t hg_call_get_buf(struct hg_buf *buf,
-    const struct hg_args *args, bool mine, size_t eager, void **buf_p,
-    hg_size_t *size_p)
+/* The message that is to be sent, of `eager` bytes. What is in front of the
+ * arguments is the application's from now on, also for the calls after this
+ * one. */
+static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
+    const struct hg_buf *buf, size_t eager, void **buf_p, hg_size_t *size_p)
 {
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret = hg_handle_open_area(handle, eager);
 
-    if (mine)
-        ret = hg_buf_reserve(buf, HG_HEADER_MIN + eager, HG_HEADER_MIN + eager);
     if (ret != HG_SUCCESS)
         return ret;
-    *buf_p = mine ? (void *) (buf->data + HG_HEADER_MIN)
-                  : (void *) (uintptr_t) args->data;
+    handle->call.own_area = true;
+    *buf_p = buf->data + HG_HEADER_MIN;
     if (size_p != NULL)
-        *size_p = mine ? eager : args->size;
+        *size_p = eager;
+    return HG_SUCCESS;
+}
+
+/* The message that came. */
+static hg_return_t hg_call_show_buf(
+    const struct hg_args *args, void **buf_p, hg_size_t *size_p)
+{
+    *buf_p = (void *) (uintptr_t) args->data;
+    if (size_p != NULL)
+        *size_p = args->size;
     return HG_SUCCESS;
 }
 
@@ -27338,9 +28239,11 @@ hg_return_t HG_Get_input_buf(
 {
     if (handle == NULL || in_buf_p == NULL)
         return hg_call_refuse("HG_Get_input_buf", "an argument is NULL");
-    return hg_call_get_buf(&handle->in, &handle->in_args, !handle->target,
-        hg_class_input_eager(handle->context->hg_class), in_buf_p,
-        in_buf_size_p);
+    return handle->target
+        ? hg_call_show_buf(&handle->in_args, in_buf_p, in_buf_size_p)
+        : hg_call_lend_buf(handle, &handle->in,
+              hg_class_input_eager(handle->context->hg_class), in_buf_p,
+              in_buf_size_p);
 }
 
 hg_return_t HG_Get_output_buf(
@@ -27348,17 +28251,23 @@ hg_return_t HG_Get_output_buf(
 {
     if (handle == NULL || out_buf_p == NULL)
         return hg_call_refuse("HG_Get_output_buf", "an argument is NULL");
-    return hg_call_get_buf(&handle->out, &handle->out_args, handle->target,
-        hg_class_output_eager(handle->context->hg_class), out_buf_p,
-        out_buf_size_p);
+    return handle->target
+        ? hg_call_lend_buf(handle, &handle->out,
+              hg_class_output_eager(handle->context->hg_class), out_buf_p,
+              out_buf_size_p)
+        : hg_call_show_buf(&handle->out_args, out_buf_p, out_buf_size_p);
 }
 
-static hg_return_t hg_call_get_extra(
-    const struct hg_overflow *large, void **buf_p, hg_size_t *size_p)
+/* Arguments that came by themselves; those of a sender are where they were
+ * encoded. */
+static hg_return_t hg_call_get_extra(const struct hg_overflow *large,
+    size_t area, void **buf_p, hg_size_t *size_p)
 {
-    *buf_p = large->data;
+    bool there = large->data != NULL && large->size >= area;
+
+    *buf_p = there ? large->data + area : NULL;
     if (size_p != NULL)
-        *size_p = large->data != NULL ? large->size : 0;
+        *size_p = there ? large->size - area : 0;
     return HG_SUCCESS;
 }
 
@@ -27367,7 +28276,8 @@ hg_return_t HG_Get_input_extra_buf(
 {
     if (handle == NULL || in_buf_p == NULL)
         return hg_call_refuse("HG_Get_input_extra_buf", "an argument is NULL");
-    return hg_call_get_extra(&handle->in_large, in_buf_p, in_buf_size_p);
+    return hg_call_get_extra(&handle->in_large, hg_handle_area(handle, false),
+        in_buf_p, in_buf_size_p);
 }
 
 hg_return_t HG_Get_output_extra_buf(
@@ -27375,19 +28285,17 @@ hg_return_t HG_Get_output_extra_buf(
 {
     if (handle == NULL || out_buf_p == NULL)
         return hg_call_refuse("HG_Get_output_extra_buf", "an argument is NULL");
-    return hg_call_get_extra(&handle->out_large, out_buf_p, out_buf_size_p);
+    return hg_call_get_extra(&handle->out_large, hg_handle_area(handle, true),
+        out_buf_p, out_buf_size_p);
 }
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle)
 {
     hg_return_t ret = hg_call_check(handle, true, "HG_Release_input_buf");
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    handle->in_args.data = NULL;
-    handle->in_args.size = 0;
-    hg_buf_fini(&handle->in);
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        hg_call_drop_input(handle);
+    return ret;
 }
 
 /* ---- Calls ---- */
@@ -27508,6 +28416,704 @@ hg_return_t HG_Cancel(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
+/* ==== gen/hg/bulk_call.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/bulk_call.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk_call: bulk data of the callback model.
+ *
+ * Handles are those of the room bulk, in the layer of a class; a transfer is
+ * one of bulk_transfer, on its context. Here arguments are checked, in the
+ * order in which Mercury does, so that of two mistakes the same one is told;
+ * and a transfer gets a ticket, by which the application may cancel it: that of
+ * one which has ended names nothing.
+ *
+ *     HG_Bulk_transfer   hg_transfer_create, a ticket, hg_transfer_begin
+ *       ...              whatever ends it queues it once (bulk_transfer)
+ *     hg_bulk_call_ended takes the ticket back, runs the callback
+ *
+ * A handle may be one of the request model's, whose layer may be ending: it is
+ * freed as there.
+ *
+ * Nothing above includes this room: it has no header.
+ *
+ * Locking: one mutex guards the tickets, of all classes: it is held for a few
+ * instructions, and by whoever asks for a ticket only. A transfer's own lock is
+ * taken inside.
+ */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "hg/bulk_wire.h" */
+/* #include "hg/context.h" */
+/* #include "hg/ticket.h" */
+/* #include "na/addr.h" */
+/* #include "na/live.h" */
+
+/* As many segments as need no memory to be told. */
+#define HG_BULK_CALL_FEW 16
+
+/* A transfer under way. */
+struct hg_bulk_call {
+    hg_cb_t callback; /* NULL: nobody wants to hear */
+    uintptr_t ticket; /* 0: none */
+    struct hg_cb_info info;
+};
+
+/* Of transfers, each until its callback runs. */
+static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hg_tickets hg_bulk_call_tickets;
+
+static hg_return_t hg_bulk_call_refuse(const char *function, const char *what)
+{
+    hg_log_error("bulk", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+/* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
+ * ended, or is the parent's of a child of fork. All logged. */
+static hg_return_t hg_bulk_call_check(
+    const struct hg_bulk *bulk, const char *function)
+{
+    if (bulk == NULL)
+        return hg_bulk_call_refuse(function, "the handle is NULL");
+    if (bulk->layer != NULL)
+        return na_live_check(bulk->layer->na_class, function);
+    hg_log_error("bulk", "%s: the bulk layer of a handle has ended", function);
+    return HG_FAULT;
+}
+
+/* ---- Handles ---- */
+
+/* The sizes as the room bulk has them: in `few`, or on the heap. NULL: no
+ * memory (logged). */
+static size_t *hg_bulk_call_sizes(
+    uint32_t count, const hg_size_t *buf_sizes, size_t *few)
+{
+    size_t *sizes = few;
+    uint32_t i;
+
+    assert(buf_sizes != NULL);
+    if (count > HG_BULK_CALL_FEW)
+        sizes = (size_t *) hg_mem_alloc(count * sizeof(sizes[0]));
+    if (sizes == NULL) {
+        hg_log_error("bulk", "no memory for %" PRIu32 " segments", count);
+        return NULL;
+    }
+    /* What no memory has is refused like any other size. */
+    for (i = 0; i < count; i++)
+        sizes[i] = buf_sizes[i] <= SIZE_MAX ? (size_t) buf_sizes[i] : SIZE_MAX;
+    return sizes;
+}
+
+static hg_return_t hg_bulk_call_create(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    hg_bulk_t *handle)
+{
+    size_t few[HG_BULK_CALL_FEW];
+    size_t *sizes;
+    hg_return_t ret;
+
+    if (hg_class == NULL || handle == NULL || buf_sizes == NULL)
+        return hg_bulk_call_refuse("HG_Bulk_create", "an argument is NULL");
+    ret = na_live_check(hg_class->layer->na_class, "HG_Bulk_create");
+    if (ret != HG_SUCCESS)
+        return ret;
+    sizes = hg_bulk_call_sizes(count, buf_sizes, few);
+    if (sizes == NULL)
+        return HG_NOMEM;
+    ret =
+        hg_bulk_create(hg_class->layer, count, buf_ptrs, sizes, flags, handle);
+    if (sizes != few)
+        hg_mem_free(sizes);
+    return ret;
+}
+
+hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    hg_bulk_t *handle)
+{
+    return hg_bulk_call_create(
+        hg_class, count, buf_ptrs, buf_sizes, flags, handle);
+}
+
+hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
+    void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
+    const struct hg_bulk_attr *attrs, hg_bulk_t *handle)
+{
+    if (attrs == NULL)
+        return hg_bulk_call_refuse(
+            "HG_Bulk_create_attr", "an argument is NULL");
+    if (attrs->mem_type != HG_MEM_TYPE_HOST) {
+        hg_log_error(
+            "bulk", "HG_Bulk_create_attr: only the host's memory can be moved");
+        return HG_OPNOTSUPPORT;
+    }
+    return hg_bulk_call_create(
+        hg_class, count, buf_ptrs, buf_sizes, flags, handle);
+}
+
+hg_return_t HG_Bulk_free(hg_bulk_t handle)
+{
+    hg_return_t ret;
+
+    if (handle == HG_BULK_NULL)
+        return HG_SUCCESS;
+    if (handle->layer == NULL || handle->layer == hg_bulk_current())
+        return HG_Bulk_handle_free(handle);
+    ret = hg_bulk_call_check(handle, "HG_Bulk_free");
+    return ret == HG_SUCCESS ? hg_bulk_take_back(handle) : ret;
+}
+
+hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
+{
+    if (handle == HG_BULK_NULL)
+        return hg_bulk_call_refuse("HG_Bulk_ref_incr", "the handle is NULL");
+    hg_bulk_give(handle);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
+{
+    hg_return_t ret = hg_bulk_call_check(handle, "HG_Bulk_bind");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (context == NULL || context->hg_class->layer != handle->layer)
+        return hg_bulk_call_refuse("HG_Bulk_bind",
+            context == NULL ? "the context is NULL"
+                            : "handle and context are of different classes");
+    return hg_bulk_bind(handle, context->id);
+}
+
+/* The owner's address of a handle that was passed on, looked up now. */
+static struct na_addr *hg_bulk_call_look_up(struct hg_bulk *bulk)
+{
+    struct na_class *na_class = bulk->layer->na_class;
+    struct na_addr *addr = hg_bulk_find_peer(bulk->layer, bulk->owner);
+
+    assert(bulk->remote && bulk->owner != NULL);
+    if (addr == NULL) {
+        if (NA_Addr_lookup_wait(na_class, bulk->owner,
+                na_class->info->lookup_ms, &addr) != NA_SUCCESS)
+            return NULL;
+        na_addr_ref(addr);
+        (void) NA_Addr_free(na_class, addr); /* the application's */
+        hg_bulk_add_peer(bulk->layer, bulk->owner, addr);
+    }
+    hg_bulk_set_addr(bulk, addr);
+    na_addr_unref(addr);
+    return atomic_load(&bulk->addr);
+}
+
+hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
+{
+    struct na_addr *addr;
+
+    if (hg_bulk_call_check(handle, "HG_Bulk_get_addr") != HG_SUCCESS ||
+        !hg_bulk_is_bound(handle))
+        return HG_ADDR_NULL;
+    if (!handle->remote)
+        return handle->layer->na_class->self_addr;
+    addr = atomic_load(&handle->addr);
+    return addr != NULL || handle->owner == NULL ? addr
+                                                 : hg_bulk_call_look_up(handle);
+}
+
+uint8_t HG_Bulk_get_context_id(hg_bulk_t handle)
+{
+    if (handle == HG_BULK_NULL) {
+        (void) hg_bulk_call_refuse(
+            "HG_Bulk_get_context_id", "the handle is NULL");
+        return 0;
+    }
+    return hg_bulk_is_bound(handle) ? hg_bulk_source(handle)->context_id : 0;
+}
+
+hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
+    uint8_t flags, uint32_t max_count, void **buf_ptrs, hg_size_t *buf_sizes,
+    uint32_t *actual_count)
+{
+    unsigned none = 0;
+    uint32_t count = 0;
+    size_t segment = 0;
+    size_t at = (size_t) offset;
+    size_t left = (size_t) size;
+    hg_return_t ret;
+
+    (void) flags;
+    if (handle == HG_BULK_NULL)
+        return hg_bulk_call_refuse("HG_Bulk_access", "the handle is NULL");
+    if (size == 0 || max_count == 0)
+        return HG_SUCCESS;
+    if (offset > SIZE_MAX || size > SIZE_MAX) /* past any end */
+        at = left = SIZE_MAX;
+    ret = hg_bulk_access(handle, at, left, 0, 0, NULL, NULL, &none);
+    if (ret != HG_SUCCESS)
+        return ret;
+    while (count < max_count) {
+        void *ptr;
+        size_t length;
+
+        if (!hg_bulk_next_run(handle, &segment, &at, &left, &ptr, &length))
+            break;
+        if (buf_ptrs != NULL)
+            buf_ptrs[count] = ptr;
+        if (buf_sizes != NULL)
+            buf_sizes[count] = length;
+        count++;
+    }
+    if (actual_count != NULL)
+        *actual_count = count;
+    return HG_SUCCESS;
+}
+
+hg_size_t HG_Bulk_get_size(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL ? handle->size : 0;
+}
+
+/* A handle of the request model may have more than the type can tell. */
+uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle)
+{
+    if (handle == HG_BULK_NULL)
+        return 0;
+    return handle->segment_count < UINT32_MAX ? (uint32_t) handle->segment_count
+                                              : UINT32_MAX;
+}
+
+uint8_t HG_Bulk_get_flags(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL ? (uint8_t) handle->flags : 0;
+}
+
+hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
+{
+    (void) flags;
+    return hg_bulk_call_check(handle, "HG_Bulk_get_serialize_size") ==
+            HG_SUCCESS
+        ? hg_bulk_serialize_size(handle)
+        : 0;
+}
+
+hg_return_t HG_Bulk_serialize(
+    void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle)
+{
+    hg_return_t ret = hg_bulk_call_check(handle, "HG_Bulk_serialize");
+
+    (void) flags;
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (buf == NULL)
+        return hg_bulk_call_refuse("HG_Bulk_serialize", "buf is NULL");
+    return hg_bulk_serialize(
+        handle, buf, buf_size <= SIZE_MAX ? (size_t) buf_size : SIZE_MAX);
+}
+
+hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
+    const void *buf, hg_size_t buf_size)
+{
+    hg_return_t ret;
+
+    if (hg_class == NULL || handle == NULL || buf == NULL)
+        return hg_bulk_call_refuse(
+            "HG_Bulk_deserialize", "an argument is NULL");
+    ret = na_live_check(hg_class->layer->na_class, "HG_Bulk_deserialize");
+    return ret == HG_SUCCESS
+        ? hg_bulk_deserialize(hg_class->layer, buf, (size_t) buf_size, handle)
+        : ret;
+}
+
+/* ---- Transfers ---- */
+
+/* What one is to do, as the application says it. */
+struct hg_bulk_call_args {
+    struct hg_context *context;
+    hg_bulk_op_t op;
+    struct na_addr *addr; /* NULL: the origin's handle is to tell it */
+    struct hg_bulk *origin;
+    hg_size_t origin_offset;
+    struct hg_bulk *local;
+    hg_size_t local_offset;
+    hg_size_t size;
+};
+
+static bool hg_bulk_call_is_inside(
+    const struct hg_bulk *bulk, hg_size_t offset, hg_size_t size)
+{
+    return offset <= bulk->size && size <= bulk->size - offset;
+}
+
+/* Whether flags of both sides allow it. An unknown operation is not told
+ * here. */
+static bool hg_bulk_call_is_allowed(const struct hg_bulk_call_args *args)
+{
+    bool pull = args->op == HG_BULK_PULL;
+    const struct hg_bulk *from = pull ? args->origin : args->local;
+    const struct hg_bulk *to = pull ? args->local : args->origin;
+
+    return (from->flags & HG_BULK_READ_ONLY) != 0 &&
+        (to->flags & HG_BULK_WRITE_ONLY) != 0;
+}
+
+/* What is wrong with the arguments but for flags; NULL: nothing. `bind`: the
+ * origin's handle is to be a bound one. */
+static const char *hg_bulk_call_judge(
+    const struct hg_bulk_call_args *args, bool bind)
+{
+    const struct hg_bulk_layer *layer;
+
+    if (args->context == NULL)
+        return "the context is NULL";
+    if (args->origin == NULL)
+        return "the origin's handle is NULL";
+    if (!hg_bulk_call_is_inside(args->origin, args->origin_offset, args->size))
+        return "past the end of the origin's handle";
+    if (hg_bulk_is_bound(args->origin) != bind)
+        return bind ? "the origin's handle is not bound"
+                    : "the origin's handle is bound: HG_Bulk_bind_transfer is "
+                      "for it";
+    if (!bind && args->addr == NULL)
+        return "the address is NULL";
+    if (args->local == NULL)
+        return "the local handle is NULL";
+    if (!hg_bulk_call_is_inside(args->local, args->local_offset, args->size))
+        return "past the end of the local handle";
+    layer = args->context->hg_class->layer;
+    if (args->origin->layer != layer || args->local->layer != layer ||
+        (args->addr != NULL &&
+            args->addr->na_class != args->context->hg_class->na_class))
+        return "context, handles and address are of different classes";
+    return NULL;
+}
+
+static hg_return_t hg_bulk_call_check_args(
+    const struct hg_bulk_call_args *args, bool bind, const char *function)
+{
+    const char *wrong = hg_bulk_call_judge(args, bind);
+
+    if (wrong != NULL)
+        return hg_bulk_call_refuse(function, wrong);
+    if (!hg_bulk_call_is_allowed(args)) {
+        hg_log_error(
+            "bulk", "%s: a handle's flags forbid the direction", function);
+        return HG_PERMISSION;
+    }
+    return na_live_check(args->context->hg_class->na_class, function);
+}
+
+/* Its ticket names nothing from now on. With the last one the table goes. */
+static void hg_bulk_call_revoke(uintptr_t ticket)
+{
+    void *transfer;
+
+    hg_lock(&hg_bulk_call_lock);
+    transfer = hg_ticket_take(&hg_bulk_call_tickets, ticket);
+    assert(transfer != NULL);
+    (void) transfer;
+    if (hg_bulk_call_tickets.slots.count == 0)
+        (void) hg_ticket_take_any(&hg_bulk_call_tickets);
+    hg_unlock(&hg_bulk_call_lock);
+}
+
+/* From the queue: the transfer is over. */
+static void hg_bulk_call_ended(hg_return_t ret, void *arg)
+{
+    struct hg_bulk_call *call = (struct hg_bulk_call *) arg;
+
+    if (call->ticket != 0)
+        hg_bulk_call_revoke(call->ticket);
+    assert(call->info.type == HG_CB_BULK);
+    call->info.ret = ret;
+    if (call->callback != NULL)
+        (void) call->callback(&call->info);
+    hg_mem_free(call);
+}
+
+/* The transfer may be canceled from now on, once its ticket is told. */
+static hg_return_t hg_bulk_call_issue(
+    struct hg_bulk_call *call, struct hg_transfer *transfer)
+{
+    hg_return_t ret;
+
+    hg_lock(&hg_bulk_call_lock);
+    ret = hg_ticket_issue(&hg_bulk_call_tickets, transfer, &call->ticket);
+    hg_unlock(&hg_bulk_call_lock);
+    return ret;
+}
+
+static hg_return_t hg_bulk_call_start(const struct hg_bulk_call_args *args,
+    hg_cb_t callback, void *arg, hg_op_id_t *op_id)
+{
+    struct hg_transfer_args what = {args->op, args->addr, args->origin,
+        (size_t) args->origin_offset, args->local, (size_t) args->local_offset,
+        (size_t) args->size};
+    struct hg_bulk_call *call =
+        (struct hg_bulk_call *) hg_mem_calloc(1, sizeof(*call));
+    struct hg_transfer *transfer = NULL;
+    hg_return_t ret;
+
+    if (call == NULL) {
+        hg_log_error("bulk", "no memory for a transfer");
+        return HG_NOMEM;
+    }
+    call->callback = callback;
+    call->info.arg = arg;
+    call->info.type = HG_CB_BULK;
+    call->info.info.bulk.origin_handle = args->origin;
+    call->info.info.bulk.local_handle = args->local;
+    call->info.info.bulk.op = args->op;
+    call->info.info.bulk.size = args->size;
+    ret = hg_transfer_create(
+        &args->context->transfers, &what, hg_bulk_call_ended, call, &transfer);
+    if (ret != HG_SUCCESS)
+        goto free_call;
+    if (op_id != HG_OP_ID_IGNORE) {
+        ret = hg_bulk_call_issue(call, transfer);
+        if (ret != HG_SUCCESS)
+            goto forget;
+        *op_id = (hg_op_id_t) call->ticket;
+    }
+    hg_transfer_begin(transfer);
+    return HG_SUCCESS;
+
+forget:
+    hg_transfer_forget(transfer);
+free_call:
+    hg_mem_free(call);
+    return ret;
+}
+
+hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id)
+{
+    struct hg_bulk_call_args args = {context, op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+    hg_return_t ret = hg_bulk_call_check_args(&args, false, "HG_Bulk_transfer");
+
+    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
+                             : ret;
+}
+
+hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_bulk_t origin_handle,
+    hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
+    hg_size_t size, hg_op_id_t *op_id)
+{
+    struct hg_bulk_call_args args = {context, op, NULL, origin_handle,
+        origin_offset, local_handle, local_offset, size};
+    hg_return_t ret =
+        hg_bulk_call_check_args(&args, true, "HG_Bulk_bind_transfer");
+
+    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
+                             : ret;
+}
+
+/* Memory is served by whichever context of the origin makes progress. */
+hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
+    void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
+    hg_bulk_t origin_handle, hg_size_t origin_offset, hg_bulk_t local_handle,
+    hg_size_t local_offset, hg_size_t size, hg_op_id_t *op_id)
+{
+    (void) origin_id;
+    return HG_Bulk_transfer2(context, callback, arg, op, origin_addr,
+        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
+}
+
+hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
+{
+    struct hg_transfer *transfer;
+    bool held;
+
+    if (op_id == HG_OP_ID_NULL)
+        return hg_bulk_call_refuse(
+            "HG_Bulk_cancel", "the operation's id is NULL");
+    hg_lock(&hg_bulk_call_lock);
+    transfer = (struct hg_transfer *) hg_ticket_get(
+        &hg_bulk_call_tickets, (uintptr_t) op_id);
+    held = transfer != NULL && hg_transfer_hold(transfer);
+    hg_unlock(&hg_bulk_call_lock);
+    if (held)
+        hg_transfer_cancel(transfer);
+    return HG_SUCCESS;
+}
+
+/* ==== gen/hg/peer.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/peer.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer: addresses of the callback model.
+ *
+ * An address is one of NA, on the class's NA class; what counts references is
+ * there. Here arguments are checked as Mercury's users expect it, and the end
+ * of a lookup becomes a callback of theirs. A lookup is counted in its context,
+ * which does not end while one is under way.
+ *
+ * Nothing above includes this room: it has no header.
+ *
+ * Locking: none of its own; the count is an atomic.
+ */
+/* #include "base/log.h" */
+/* #include "base/mem.h" */
+/* #include "hg/context.h" */
+/* #include "na/addr.h" */
+/* #include "na/live.h" */
+/* #include "na/lookup.h" */
+
+/* A lookup under way. */
+struct hg_peer_lookup {
+    struct hg_context *context;
+    hg_cb_t callback;
+    void *arg;
+};
+
+static hg_return_t hg_peer_refuse(const char *function, const char *what)
+{
+    hg_log_error("addr", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+/* Whether the class is one and has the address. */
+static hg_return_t hg_peer_check(const hg_class_t *hg_class,
+    const struct na_addr *addr, const char *function)
+{
+    return hg_class != NULL ? na_addr_check(hg_class->na_class, addr, function)
+                            : hg_peer_refuse(function, "the class is NULL");
+}
+
+/* ---- Lookups ---- */
+
+static void hg_peer_end_lookup(struct hg_peer_lookup *lookup)
+{
+    uint32_t before = atomic_fetch_sub(&lookup->context->lookups, 1);
+
+    assert(before > 0);
+    (void) before;
+    hg_mem_free(lookup);
+}
+
+/* From the queue: the address is the application's. */
+static na_return_t hg_peer_found(const struct na_cb_info *na_info)
+{
+    struct hg_peer_lookup *lookup = (struct hg_peer_lookup *) na_info->arg;
+    struct hg_cb_info info;
+
+    assert(na_info->type == NA_CB_LOOKUP && lookup->callback != NULL);
+    memset(&info, 0, sizeof(info));
+    info.arg = lookup->arg;
+    info.type = HG_CB_LOOKUP;
+    info.ret = na_info->ret;
+    if (na_info->ret == NA_SUCCESS)
+        info.info.lookup.addr = na_info->info.lookup.addr;
+    (void) lookup->callback(&info);
+    hg_peer_end_lookup(lookup);
+    return NA_SUCCESS;
+}
+
+hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
+    const char *name, hg_op_id_t *op_id_p)
+{
+    struct hg_peer_lookup *lookup;
+    hg_return_t ret;
+
+    (void) op_id_p;
+    if (context == NULL || name == NULL)
+        return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
+    ret = na_live_check(context->hg_class->na_class, "HG_Addr_lookup");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (callback == NULL) /* the transport knows the peer then: that is all */
+        return na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL,
+            name, NA_OP_ID_IGNORE);
+    lookup = (struct hg_peer_lookup *) hg_mem_calloc(1, sizeof(*lookup));
+    if (lookup == NULL) {
+        hg_log_error("addr", "no memory for the lookup of '%s'", name);
+        return HG_NOMEM;
+    }
+    lookup->context = context;
+    lookup->callback = callback;
+    lookup->arg = arg;
+    atomic_fetch_add(&context->lookups, 1);
+    ret = na_lookup_start(context->na_context, NA_LANE_DONE, hg_peer_found,
+        lookup, name, NA_OP_ID_IGNORE);
+    if (ret != HG_SUCCESS)
+        hg_peer_end_lookup(lookup);
+    return ret;
+}
+
+hg_return_t HG_Addr_lookup2(
+    hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
+{
+    if (hg_class == NULL || name == NULL || addr_p == NULL)
+        return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
+    return NA_Addr_lookup_wait(
+        hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
+}
+
+/* ---- References ---- */
+
+hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
+{
+    if (hg_class == NULL)
+        return hg_peer_refuse("HG_Addr_free", "the class is NULL");
+    return addr != HG_ADDR_NULL ? NA_Addr_free(hg_class->na_class, addr)
+                                : HG_SUCCESS;
+}
+
+hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
+{
+    return hg_peer_check(hg_class, addr, "HG_Addr_set_remove");
+}
+
+hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
+{
+    return hg_class != NULL
+        ? NA_Addr_self(hg_class->na_class, addr_p)
+        : hg_peer_refuse("HG_Addr_self", "the class is NULL");
+}
+
+hg_return_t HG_Addr_dup(
+    hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p)
+{
+    return hg_class != NULL
+        ? NA_Addr_dup(hg_class->na_class, addr, new_addr_p)
+        : hg_peer_refuse("HG_Addr_dup", "the class is NULL");
+}
+
+/* ---- What is known of it ---- */
+
+uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
+{
+    if (hg_class == NULL) {
+        (void) hg_peer_refuse("HG_Addr_cmp", "the class is NULL");
+        return HG_FALSE;
+    }
+    if (addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
+        return addr1 == addr2 ? HG_TRUE : HG_FALSE;
+    return NA_Addr_cmp(hg_class->na_class, addr1, addr2) ? HG_TRUE : HG_FALSE;
+}
+
+hg_return_t HG_Addr_to_string(
+    hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr)
+{
+    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_to_string");
+    hg_size_t room;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (buf_size_p == NULL)
+        return hg_peer_refuse("HG_Addr_to_string", "buf_size_p is NULL");
+    room = *buf_size_p;
+    *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
+    return buf != NULL ? NA_Addr_to_string(hg_class->na_class, buf, room, addr)
+                       : HG_SUCCESS;
+}
+
 /* ==== gen/hg/endpoint.c ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/endpoint.c"
@@ -27618,6 +29224,8 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
             &hg_class) != HG_SUCCESS)
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
+    hg_class->no_overflow = info->no_overflow;
+    hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
     endpoint->stats = info->stats != 0;
     hg_lock(&hg_endpoint_lock);
@@ -27783,6 +29391,37 @@ hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
     return hg_class != NULL ? hg_class_output_eager(hg_class) : 0;
 }
 
+/* Whether so many bytes fit a message. */
+static hg_return_t hg_endpoint_check_offset(const hg_class_t *hg_class,
+    hg_size_t offset, hg_size_t eager, const char *function)
+{
+    if (hg_class == NULL)
+        return hg_endpoint_refuse(function, "the class is NULL");
+    return offset <= eager
+        ? HG_SUCCESS
+        : hg_endpoint_refuse(function, "the offset exceeds the eager size");
+}
+
+hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
+{
+    hg_return_t ret = hg_endpoint_check_offset(hg_class, offset,
+        HG_Class_get_input_eager_size(hg_class), "HG_Class_set_input_offset");
+
+    if (ret == HG_SUCCESS)
+        hg_class->input_offset = (size_t) offset;
+    return ret;
+}
+
+hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
+{
+    hg_return_t ret = hg_endpoint_check_offset(hg_class, offset,
+        HG_Class_get_output_eager_size(hg_class), "HG_Class_set_output_offset");
+
+    if (ret == HG_SUCCESS)
+        hg_class->output_offset = (size_t) offset;
+    return ret;
+}
+
 hg_return_t HG_Class_set_data(
     hg_class_t *hg_class, void *data, void (*free_callback)(void *))
 {
@@ -27898,7 +29537,8 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
             HG_HANDLE_IDLE;
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
-        atomic_load(&context->transfers.under_way) == 0;
+        atomic_load(&context->transfers.under_way) == 0 &&
+        atomic_load(&context->lookups) == 0;
     hg_unlock(&context->lock);
     return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
 }
@@ -28789,155 +30429,6 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     return ret;
 }
 
-/* ==== gen/hg/ticket.h ==== */
-#ifdef HG_LINES
-#line 1 "gen/hg/ticket.h"
-#endif
-/* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * ticket: what an application holds in place of a request.
- *
- * A ticket looks like a pointer and is none, as it is odd: it is the index and
- * the generation of a slot, so that one whose request is gone names nothing,
- * and what is no ticket at all does no harm. Freeing twice, and using what was
- * freed, are told apart from use.
- *
- * The table is freed between one HG_Init and the next, and generations would
- * begin anew: a salt that changes then keeps old tickets stale.
- *
- * Locking: none; the owner guards its table.
- */
-#ifndef HG_GEN_HG_TICKET_H
-#define HG_GEN_HG_TICKET_H
-
-/* #include "base/map.h" */
-
-/* ---- For who has slots of its own ---- */
-
-/* The ticket of a slot, never 0; and what lies in the slot of a ticket, whose
- * identifier is *id_p then, or NULL: it names nothing. */
-HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
-HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
-    uintptr_t ticket, uint64_t *id_p);
-
-/* Whether something may be a ticket, and then no pointer to an object. */
-static inline bool hg_ticket_is_one(uintptr_t ticket)
-{
-    return (ticket & 1) != 0;
-}
-
-/* The salt that follows. */
-HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);
-
-/* ---- A table ---- */
-
-struct hg_tickets {
-    struct hg_slots slots;
-    uint32_t salt;
-};
-
-/* A ticket, never 0, for `object`. HG_NOMEM; HG_OVERFLOW past 2^24. */
-HG_PRIVATE hg_return_t hg_ticket_issue(
-    struct hg_tickets *tickets, void *object, uintptr_t *ticket_p);
-
-/* The object of a ticket, or NULL. */
-HG_PRIVATE void *hg_ticket_get(
-    const struct hg_tickets *tickets, uintptr_t ticket);
-
-/* The same, and the ticket is stale from now on. */
-HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
-
-/* Take any one that is left; NULL: the table is empty, and freed. */
-HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
-
-#endif
-
-/* ==== gen/hg/ticket.c ==== */
-#ifdef HG_LINES
-#line 1 "gen/hg/ticket.c"
-#endif
-/* SPDX-License-Identifier: BSD-3-Clause */
-/* ticket: see ticket.h. */
-/* #include "hg/ticket.h" */
-
-/* Odd, so that every salt comes before any comes again. */
-#define HG_TICKET_SALT 0x9e3779b9u
-
-/* Where the generation begins: what a pointer has above 24 bits of index, and
- * a one, is left for it on a small machine. */
-#if UINTPTR_MAX > 0xffffffffu
-#define HG_TICKET_INDEX_BITS 32
-#else
-#define HG_TICKET_INDEX_BITS 25
-#endif
-
-HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
-{
-    uint64_t generation = (uint32_t) (id >> 32) ^ salt;
-
-    return (uintptr_t) (generation << HG_TICKET_INDEX_BITS |
-        (uint32_t) id << 1 | 1);
-}
-
-/* The upper bits come from the slot, where a ticket has not room for all. */
-HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
-    uintptr_t ticket, uint64_t *id_p)
-{
-    uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
-    uint64_t id = 0;
-    void *object = hg_slots_live(slots, (uint32_t) (index >> 1), &id);
-
-    if (object == NULL || hg_ticket_of(salt, id) != ticket)
-        return NULL;
-    *id_p = id;
-    return object;
-}
-
-HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt)
-{
-    return salt + HG_TICKET_SALT;
-}
-
-HG_PRIVATE hg_return_t hg_ticket_issue(
-    struct hg_tickets *tickets, void *object, uintptr_t *ticket_p)
-{
-    uint64_t id;
-    hg_return_t ret = hg_slots_add(&tickets->slots, object, &id);
-
-    if (ret == HG_SUCCESS)
-        *ticket_p = hg_ticket_of(tickets->salt, id);
-    return ret;
-}
-
-HG_PRIVATE void *hg_ticket_get(
-    const struct hg_tickets *tickets, uintptr_t ticket)
-{
-    uint64_t id;
-
-    return hg_ticket_find(&tickets->slots, tickets->salt, ticket, &id);
-}
-
-HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket)
-{
-    uint64_t id;
-    void *object = hg_ticket_find(&tickets->slots, tickets->salt, ticket, &id);
-
-    return object != NULL ? hg_slots_remove(&tickets->slots, id) : NULL;
-}
-
-HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
-{
-    uint32_t cursor = 0;
-    uint64_t id;
-    void *object = hg_slots_next(&tickets->slots, &cursor, &id);
-
-    if (object != NULL)
-        return hg_slots_remove(&tickets->slots, id);
-    hg_slots_fini(&tickets->slots);
-    tickets->salt = hg_ticket_next_salt(tickets->salt);
-    return NULL;
-}
-
 /* ==== gen/hg/request.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/request.h"
@@ -29483,6 +30974,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
 {
     bool inside;
+    hg_return_t ret;
 
     if (handle == NULL)
         return hg_layer_refuse("HG_Bulk_handle_free", "handle is NULL");
@@ -29491,13 +30983,11 @@ HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
     inside = hg_layer_enter_bulk(NULL) != NULL;
     if (!inside)
         hg_layer_lock(); /* the layer has ended, or is about to: one by one */
-    if (!handle->remote)
-        hg_bulk_withdraw(handle);
-    hg_bulk_unref(handle);
+    ret = hg_bulk_take_back(handle);
     if (inside)
-        return hg_layer_leave_bulk(HG_SUCCESS);
+        return hg_layer_leave_bulk(ret);
     hg_layer_unlock();
-    return HG_SUCCESS;
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,

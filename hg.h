@@ -1530,8 +1530,8 @@ HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
 
 /* Leave `offset` bytes in front of every encoded input (output) for headers of
  * the application, which writes and reads them through HG_Get_input_buf and
- * HG_Get_output_buf. Both sides set the same. HG_INVALID_ARG: more than the
- * eager size. Not while calls are in flight. */
+ * HG_Get_output_buf; zeros, if it asks for no buffer. Both sides set the same.
+ * HG_INVALID_ARG: more than the eager size. Not while calls are in flight. */
 HG_EXPORT hg_return_t HG_Class_set_input_offset(
     hg_class_t *hg_class, hg_size_t offset);
 HG_EXPORT hg_return_t HG_Class_set_output_offset(
@@ -1647,8 +1647,8 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
 /* ---- Addresses ---- */
 
 /* Find a peer, as NA_Addr_lookup does; `name` is copied. HG_CB_LOOKUP brings a
- * reference to its address, or the code. No operation id is given: *op_id_p
- * stays as it is. */
+ * reference to its address, or the code. A name that is none is told at once.
+ * No operation id is given: *op_id_p stays as it is. */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
 
@@ -1656,11 +1656,13 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
 
-/* Drop a reference. */
+/* Drop a reference. HG_INVALID_ARG: the application has none, as of an address
+ * that HG_Get_info tells. */
 HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 
-/* The peer is said to be gone: with the last reference its connection goes,
- * and a later lookup makes a new one. */
+/* The peer is said to be gone. There is nothing to do: a connection that broke
+ * is noticed by itself (death_ms), and a lookup after that makes a new one; one
+ * that lives is kept. */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
 /* A reference to the class's own address; another reference. */
@@ -1854,18 +1856,25 @@ HG_EXPORT hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
     void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
     const struct hg_bulk_attr *attrs, hg_bulk_t *handle);
 
-/* Drop a reference; the last one withdraws the memory from peers, as
- * HG_Bulk_handle_free does. One more. */
+/* Drop a reference. The last one of the application's withdraws the memory, as
+ * HG_Bulk_handle_free does: nothing touches it any more, and transfers that it
+ * is the local side of end with HG_CANCELED. A handle that was decoded has one
+ * reference, which HG_Free_input drops. One more. HG_INVALID_ARG: dropped as
+ * often as taken already, as far as that can be told. */
 HG_EXPORT hg_return_t HG_Bulk_free(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 
 /* Put the address of the class, and the id of the context, into a local handle,
- * so that whoever gets it in the end can reach its memory. HG_INVALID_ARG: it
- * has one already. */
+ * so that whoever gets it in the end can reach its memory: who got it may pass
+ * it on. The address of a class that does not listen is of use only to who got
+ * the handle from it, and while that is kept. HG_INVALID_ARG: it has one
+ * already, is of a peer's memory, or of another class than the context. */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
 /* What HG_Bulk_bind put into a handle, here or where it came from; the address
- * is the handle's. HG_ADDR_NULL and 0: nothing. */
+ * is the handle's. That of a handle which was passed on is looked up now, which
+ * takes lookup_ms at most, unless that was done before. HG_ADDR_NULL and 0:
+ * nothing, or nobody is there. */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 
@@ -1882,8 +1891,9 @@ HG_EXPORT hg_size_t HG_Bulk_get_size(hg_bulk_t handle);
 HG_EXPORT uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 
-/* A handle as bytes, and back. `flags` is 0. HG_MSGSIZE: too little room;
- * HG_PROTOCOL_ERROR: not a serialized handle. */
+/* A handle as bytes, and back. `flags` is ignored. HG_MSGSIZE: too little room;
+ * HG_PROTOCOL_ERROR: not a serialized handle; what lies behind one is passed
+ * over. HG_OPNOTSUPPORT, and a size of 0: a peer's handle that is not bound. */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);
 HG_EXPORT hg_return_t HG_Bulk_serialize(
@@ -1895,9 +1905,12 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * memory; offsets are logical. The callback's `size` is that of the transfer,
  * its `ret` what became of it. *op_id (NULL allowed) is written before it can
  * run. A transfer holds references to both handles and to the address.
- * HG_INVALID_ARG: past the end of a handle, objects of different classes, or an
- * origin handle with an address of its own, which is for HG_Bulk_bind_transfer,
- * and only such ones; HG_PERMISSION: flags forbid the direction. */
+ * HG_INVALID_ARG: past the end of a handle, objects of different classes, a
+ * local handle of a peer's memory, or an origin handle with an address of its
+ * own, which is for HG_Bulk_bind_transfer, and only such ones; HG_PERMISSION:
+ * flags forbid the direction; HG_NOENTRY: a handle of this process, which this
+ * one was decoded from, was freed; HG_HOSTUNREACH: the handle was passed on and
+ * its owner does not listen. */
 HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
     hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
@@ -1915,7 +1928,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
     hg_op_id_t *op_id);
 
 /* Ask that a transfer end: its callback comes, once, with HG_CANCELED or with
- * the result that won. HG_SUCCESS also when it has ended. */
+ * the result that won; nothing touches the local memory after it. HG_SUCCESS
+ * also when it has ended. HG_INVALID_ARG: HG_OP_ID_NULL. */
 HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
 
 /* ==== gen/api/callback_proc.h ==== */

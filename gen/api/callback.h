@@ -294,8 +294,8 @@ HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
 
 /* Leave `offset` bytes in front of every encoded input (output) for headers of
  * the application, which writes and reads them through HG_Get_input_buf and
- * HG_Get_output_buf. Both sides set the same. HG_INVALID_ARG: more than the
- * eager size. Not while calls are in flight. */
+ * HG_Get_output_buf; zeros, if it asks for no buffer. Both sides set the same.
+ * HG_INVALID_ARG: more than the eager size. Not while calls are in flight. */
 HG_EXPORT hg_return_t HG_Class_set_input_offset(
     hg_class_t *hg_class, hg_size_t offset);
 HG_EXPORT hg_return_t HG_Class_set_output_offset(
@@ -411,8 +411,8 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
 /* ---- Addresses ---- */
 
 /* Find a peer, as NA_Addr_lookup does; `name` is copied. HG_CB_LOOKUP brings a
- * reference to its address, or the code. No operation id is given: *op_id_p
- * stays as it is. */
+ * reference to its address, or the code. A name that is none is told at once.
+ * No operation id is given: *op_id_p stays as it is. */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
 
@@ -420,11 +420,13 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
 
-/* Drop a reference. */
+/* Drop a reference. HG_INVALID_ARG: the application has none, as of an address
+ * that HG_Get_info tells. */
 HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 
-/* The peer is said to be gone: with the last reference its connection goes,
- * and a later lookup makes a new one. */
+/* The peer is said to be gone. There is nothing to do: a connection that broke
+ * is noticed by itself (death_ms), and a lookup after that makes a new one; one
+ * that lives is kept. */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
 /* A reference to the class's own address; another reference. */

@@ -96,6 +96,16 @@ static void hg_bulk_drop_mems(struct hg_bulk *bulk)
     bulk->mem_count = 0;
 }
 
+/* Let go of the owner's address. The handle is on no list any more, where
+ * others would find it (hg_bulk_recognise). */
+static void hg_bulk_drop_addr(struct hg_bulk *bulk)
+{
+    struct na_addr *addr = atomic_exchange(&bulk->addr, NULL);
+
+    if (addr != NULL)
+        na_addr_unref(addr);
+}
+
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 {
     struct na_link *link;
@@ -105,6 +115,7 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
 
         hg_bulk_drop_mems(bulk);
+        hg_bulk_drop_addr(bulk);
         bulk->layer = NULL;
         left++;
     }
@@ -137,6 +148,8 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_list_remove(&bulk->link);
         hg_unlock(&layer->lock);
     }
+    hg_bulk_drop_addr(bulk);
+    assert(atomic_load(&bulk->refs) == 0);
     if (bulk->original == NULL) {
         hg_mem_free(bulk->mems);
         hg_mem_free(bulk->segments);
@@ -145,6 +158,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_bulk_unref(bulk->original); /* which is no alias */
     }
     hg_mem_free(bulk->owner);
+    hg_mem_free(bulk->bytes);
     hg_mem_free(bulk);
 }
 
@@ -167,6 +181,28 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
         hg_bulk_delete(bulk);
 }
 
+HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
+{
+    hg_bulk_ref(bulk);
+    atomic_fetch_add(&bulk->given, 1);
+}
+
+HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
+{
+    uint32_t before = atomic_load(&bulk->given);
+
+    do {
+        if (before == 0) {
+            hg_log_error("bulk", "a bulk handle was freed too often");
+            return HG_INVALID_ARG;
+        }
+    } while (!atomic_compare_exchange_weak(&bulk->given, &before, before - 1));
+    if (before == 1 && !bulk->remote)
+        hg_bulk_withdraw(bulk);
+    hg_bulk_unref(bulk);
+    return HG_SUCCESS;
+}
+
 HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
 {
     struct hg_bulk *bulk = (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk));
@@ -176,6 +212,7 @@ HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
         return NULL;
     }
     atomic_init(&bulk->refs, 1);
+    atomic_init(&bulk->given, 1);
     bulk->layer = layer;
     hg_lock(&layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
@@ -460,6 +497,79 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
     return hg_bulk_make_alias(layer, bulk, bulk_p);
 }
 
+/* ---- Where memory is ---- */
+
+HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
+{
+    struct hg_bulk *source = hg_bulk_source(bulk);
+    struct hg_bulk_layer *layer = bulk->layer;
+    bool done = false;
+
+    hg_lock(&layer->lock);
+    if (!bulk->remote && !atomic_load(&source->bound)) {
+        source->context_id = context_id;
+        atomic_store(&source->bound, true);
+        done = true;
+    }
+    hg_unlock(&layer->lock);
+    if (done)
+        return HG_SUCCESS;
+    hg_log_error("bulk", "HG_Bulk_bind: the handle is %s",
+        bulk->remote ? "of a peer's memory" : "bound already");
+    return HG_INVALID_ARG;
+}
+
+HG_PRIVATE const char *hg_bulk_own_name(struct hg_bulk *bulk)
+{
+    const struct hg_bulk_layer *layer = bulk->layer;
+    const char *name = layer->owner;
+
+    assert(!bulk->remote);
+    if (name[0] == '\0' && hg_bulk_is_bound(bulk) && layer->na_class->listen)
+        name = layer->na_class->self_addr->name;
+    return name;
+}
+
+HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
+{
+    struct na_addr *none = NULL;
+
+    assert(bulk->remote);
+    na_addr_ref(addr);
+    if (!atomic_compare_exchange_strong(&bulk->addr, &none, addr))
+        na_addr_unref(addr); /* another thread was faster */
+}
+
+HG_PRIVATE struct na_addr *hg_bulk_addr(struct hg_bulk *bulk)
+{
+    struct na_addr *addr = atomic_load(&bulk->addr);
+
+    if (addr != NULL && bulk->owner != NULL && na_addr_is_dead(addr))
+        return NULL;
+    return addr;
+}
+
+HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    struct na_link *link;
+
+    assert(bulk->remote && atomic_load(&bulk->addr) == NULL);
+    hg_lock(&layer->lock);
+    for (link = layer->handles.next; link != &layer->handles;
+         link = link->next) {
+        struct hg_bulk *other = HG_CONTAINER_OF(link, struct hg_bulk, link);
+        struct na_addr *addr = atomic_load(&other->addr);
+
+        if (addr != NULL && other->id == bulk->id &&
+            other->incarnation == bulk->incarnation) {
+            hg_bulk_set_addr(bulk, addr);
+            break;
+        }
+    }
+    hg_unlock(&layer->lock);
+}
+
 /* ---- Owners ---- */
 
 HG_PRIVATE struct na_addr *hg_bulk_find_peer(
@@ -515,6 +625,27 @@ HG_PRIVATE void hg_bulk_add_peer(
 
 /* ---- Access ---- */
 
+HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
+    size_t *offset, size_t *size, void **ptr_p, size_t *length_p)
+{
+    while (*size > 0 && *segment < bulk->segment_count) {
+        const struct na_segment *at = &bulk->segments[(*segment)++];
+        size_t length = (size_t) at->size;
+
+        if (*offset >= length) {
+            *offset -= length;
+            continue;
+        }
+        length -= *offset;
+        *ptr_p = (char *) at->address + *offset;
+        *length_p = length < *size ? length : *size;
+        *size -= *length_p;
+        *offset = 0;
+        return true;
+    }
+    return false;
+}
+
 HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
     size_t size, unsigned long flags, unsigned max_count, void **buf_ptrs,
     size_t *buf_sizes, unsigned *actual_count)
@@ -522,7 +653,7 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
     hg_return_t ret = hg_bulk_check_there(bulk);
     const char *why = NULL;
     unsigned n = 0;
-    size_t i;
+    size_t segment = 0;
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -540,22 +671,10 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
         hg_log_error("bulk", "access: %s", why);
         return ret;
     }
-    for (i = 0; i < bulk->segment_count && n < max_count && size > 0; i++) {
-        size_t length = (size_t) bulk->segments[i].size;
-
-        if (offset >= length) {
-            offset -= length;
-            continue;
-        }
-        length -= offset;
-        if (length > size)
-            length = size;
-        buf_ptrs[n] = (char *) bulk->segments[i].address + offset;
-        buf_sizes[n] = length;
-        size -= length;
-        offset = 0;
+    while (n < max_count &&
+        hg_bulk_next_run(
+            bulk, &segment, &offset, &size, &buf_ptrs[n], &buf_sizes[n]))
         n++;
-    }
     *actual_count = n;
     return HG_SUCCESS;
 }

@@ -3,14 +3,22 @@
  * bulk: memory that others may move.
  *
  * A bulk handle is memory of this process or a description of somebody
- * else's. Handles are counted: a transfer in flight keeps those it uses. A
- * local handle is published when it is first serialized: its memory is
- * registered and it gets a random id, by which a description that comes back
- * to this process turns into an alias: a handle that shares the memory of the
- * first one, and is of no more use once that one was freed.
+ * else's. Handles are counted: a transfer in flight keeps those it uses. Those
+ * references that the application has are counted apart, since memory is
+ * withdrawn with the last of them. A local handle is published when it is first
+ * serialized: its memory is registered and it gets a random id, by which a
+ * description that comes back to this process turns into an alias: a handle
+ * that shares the memory of the first one, and is of no more use once that one
+ * was freed.
  *
- * Locking: the layer's lock guards its list, ids and publication; counts are
- * atomics, that of holds with the mark of withdrawal; everything else of a
+ * A bound handle tells where its memory is, so that whoever gets it in the end
+ * may move that: its description carries the owner's address, and is passed on
+ * as it came. An owner that does not listen has no address for others; who got
+ * the description from its owner knows it as the peer of that call.
+ *
+ * Locking: the layer's lock guards its list, ids, publication and binding;
+ * counts are atomics, that of holds with the mark of withdrawal; an owner's
+ * address is set once, as is the mark of being bound; everything else of a
  * handle is constant.
  */
 #ifndef HG_GEN_HG_BULK_H
@@ -44,9 +52,12 @@ struct hg_bulk {
     struct na_link link;
     struct hg_bulk_layer *layer; /* NULL once the layer ended */
     _Atomic uint32_t refs;
+    _Atomic uint32_t given; /* those of them that the application has */
     unsigned long flags;
     bool remote;
     bool published;
+    _Atomic bool bound; /* of an alias, its original's */
+    uint8_t context_id; /* if so: of the owner's context */
     /* Of its memory; and HG_BULK_WITHDRAWN: it is not to be touched, for its
      * owner freed it. From then on holds end under the layer's lock. */
     _Atomic uint32_t holds;
@@ -58,7 +69,12 @@ struct hg_bulk {
     struct na_mem_block memory;  /* allocated by the library, or zeros */
     struct na_mem_handle **mems;
     size_t mem_count;
-    char *owner; /* remote: its bulk address, or NULL */
+    /* Remote only. */
+    char *owner; /* its address where the memory is; NULL: the caller's */
+    _Atomic(struct na_addr *) addr; /* the owner's, of a bound one; NULL */
+    uint64_t incarnation;           /* of the owner's layer */
+    unsigned char *bytes;           /* of a bound one: the description */
+    size_t bytes_size;
 };
 
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
@@ -82,6 +98,12 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
 HG_PRIVATE void hg_bulk_ref(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 
+/* The application's references: a new handle has one. One more; and one less,
+ * of which the last withdraws the memory. HG_INVALID_ARG (logged): it has
+ * none. */
+HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
+HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
+
 /* Withdraw from peers' reach and from its aliases', waiting for who holds it,
  * and end the transfers that it is the local side of: HG_CANCELED. What
  * HG_Bulk_handle_free does first. Does nothing to an alias. */
@@ -101,6 +123,33 @@ static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
     return bulk->original != NULL ? bulk->original : bulk;
 }
 
+/* ---- Where memory is ---- */
+
+static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
+{
+    return atomic_load(&hg_bulk_source(bulk)->bound);
+}
+
+/* Bind memory of ours to a context. HG_INVALID_ARG (logged): it is a peer's, or
+ * bound. */
+HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id);
+
+/* The address that a description of our memory tells; "": it needs none, or
+ * there is none. */
+HG_PRIVATE const char *hg_bulk_own_name(struct hg_bulk *bulk);
+
+/* The owner's address of a remote handle, which has none, is `addr`: a
+ * reference is taken. */
+HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr);
+
+/* The address of the owner, borrowed as long as the handle; NULL: the handle
+ * does not know it, or it is dead and may be looked up. */
+HG_PRIVATE struct na_addr *hg_bulk_addr(struct hg_bulk *bulk);
+
+/* A description that was passed on came back: learn the owner's address from
+ * another handle of the same memory. */
+HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk);
+
 /* An empty handle with one reference, in the layer's list. NULL: out of memory
  * (logged). */
 HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer);
@@ -116,6 +165,12 @@ HG_PRIVATE hg_return_t hg_bulk_publish(struct hg_bulk *bulk);
  * freed. */
 HG_PRIVATE hg_return_t hg_bulk_find_own(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p);
+
+/* The next run of memory: at most *size bytes of a local handle, at logical
+ * offset *offset past the start of segment *segment; these three move on.
+ * False: nothing is left. */
+HG_PRIVATE bool hg_bulk_next_run(const struct hg_bulk *bulk, size_t *segment,
+    size_t *offset, size_t *size, void **ptr_p, size_t *length_p);
 
 /* See HG_Bulk_handle_access. */
 HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
@@ -135,7 +190,7 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
 HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
-/* The layer of the process: that of the request model, for procs of no class. */
+/* The layer of the process: the request model's, for procs of no class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 

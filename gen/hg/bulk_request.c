@@ -51,6 +51,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
 {
     bool inside;
+    hg_return_t ret;
 
     if (handle == NULL)
         return hg_layer_refuse("HG_Bulk_handle_free", "handle is NULL");
@@ -59,13 +60,11 @@ HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle)
     inside = hg_layer_enter_bulk(NULL) != NULL;
     if (!inside)
         hg_layer_lock(); /* the layer has ended, or is about to: one by one */
-    if (!handle->remote)
-        hg_bulk_withdraw(handle);
-    hg_bulk_unref(handle);
+    ret = hg_bulk_take_back(handle);
     if (inside)
-        return hg_layer_leave_bulk(HG_SUCCESS);
+        return hg_layer_leave_bulk(ret);
     hg_layer_unlock();
-    return HG_SUCCESS;
+    return ret;
 }
 
 HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "na/addr.h"
+#include "na/context.h"
 #include "na/lookup.h"
 #include "na/rma.h"
 
@@ -29,6 +30,14 @@ struct hg_transfer_piece {
     size_t size;
 };
 
+/* An operation of the transport's: a piece, or the lookup before them. */
+struct hg_transfer_slot {
+    struct hg_transfer *transfer;
+    struct hg_transfer_slot *next; /* idle */
+    unsigned turn;                 /* which use of it this is; 0: idle */
+    na_op_id_t op_id;              /* once known */
+};
+
 struct hg_transfer {
     struct na_completion done;
     struct hg_transfer_home *home;
@@ -37,16 +46,24 @@ struct hg_transfer {
     pthread_mutex_t lock;
     /* Guarded by lock. */
     struct hg_transfer_walk walk; /* to what was started */
-    unsigned pieces;              /* on their way, and 1 while being started */
+    /* On their way, 1 while being started, 1 for each who holds it. */
+    unsigned pieces;
+    bool canceled;
     hg_return_t ret;
+    unsigned turns; /* of slots, all together */
+    struct hg_transfer_slot *idle;
     void (*callback)(hg_return_t ret, void *arg);
     void *arg;
+    unsigned slot_count;
+    struct hg_transfer_slot slots[];
 };
 
 static void hg_transfer_delete(struct hg_transfer *transfer)
 {
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
+    if (transfer->args.addr != NULL)
+        na_addr_unref(transfer->args.addr);
     atomic_fetch_sub(&transfer->home->under_way, 1);
     hg_bulk_unref(transfer->args.origin);
     hg_bulk_unref(transfer->args.local);
@@ -81,6 +98,9 @@ static void hg_transfer_finish(struct hg_transfer *transfer)
 {
     if (atomic_load(&transfer->home->left))
         return; /* nobody is there to be told */
+    if (transfer->canceled && transfer->ret == HG_SUCCESS &&
+        transfer->walk.cut < transfer->args.size)
+        transfer->ret = HG_CANCELED;
     /* A peer may send any code, and these two mean "not yet" to who waits. */
     if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
         transfer->ret = HG_OTHER_ERROR;
@@ -102,6 +122,52 @@ static void hg_transfer_drop_piece(
     hg_unlock(&transfer->lock);
     if (last)
         hg_transfer_finish(transfer);
+}
+
+/* ---- Slots: the lock is held ---- */
+
+/* For an operation, which is counted; there is an idle one. */
+static struct hg_transfer_slot *hg_transfer_take_slot(
+    struct hg_transfer *transfer)
+{
+    struct hg_transfer_slot *slot = transfer->idle;
+
+    assert(slot != NULL && slot->turn == 0);
+    transfer->idle = slot->next;
+    slot->turn = ++transfer->turns;
+    slot->op_id = NA_OP_ID_NULL;
+    transfer->pieces++;
+    return slot;
+}
+
+static void hg_transfer_give_slot(struct hg_transfer_slot *slot)
+{
+    struct hg_transfer *transfer = slot->transfer;
+
+    assert(slot->turn != 0);
+    slot->turn = 0;
+    slot->op_id = NA_OP_ID_NULL;
+    slot->next = transfer->idle;
+    transfer->idle = slot;
+}
+
+/* An operation was started in this turn of the slot: remember it, unless it has
+ * ended. Who canceled the transfer meanwhile did not find it. The lock is not
+ * held. */
+static void hg_transfer_note(
+    struct hg_transfer_slot *slot, unsigned turn, na_op_id_t op_id)
+{
+    struct hg_transfer *transfer = slot->transfer;
+    bool mine;
+
+    hg_lock(&transfer->lock);
+    mine = slot->turn == turn;
+    if (mine)
+        slot->op_id = op_id;
+    mine = mine && transfer->canceled;
+    hg_unlock(&transfer->lock);
+    if (mine)
+        (void) na_context_cancel(transfer->home->context, op_id);
 }
 
 /* ---- Pieces ---- */
@@ -153,28 +219,41 @@ static bool hg_transfer_cut(struct hg_transfer_walk *walk,
     return true;
 }
 
-/* Cut the next piece off, if one may start now. */
-static bool hg_transfer_next(
-    struct hg_transfer *transfer, struct hg_transfer_piece *piece)
+/* Cut the next piece off, if one may start now: its slot, with its turn. */
+static struct hg_transfer_slot *hg_transfer_next(struct hg_transfer *transfer,
+    struct hg_transfer_piece *piece, unsigned *turn_p)
 {
-    bool some;
+    struct hg_transfer_slot *slot = NULL;
 
     hg_lock(&transfer->lock);
-    some = transfer->ret == HG_SUCCESS &&
-        transfer->pieces <= HG_TRANSFER_WINDOW &&
-        hg_transfer_cut(&transfer->walk, &transfer->args, piece);
-    if (some)
-        transfer->pieces++;
+    if (transfer->ret == HG_SUCCESS && !transfer->canceled &&
+        transfer->idle != NULL &&
+        hg_transfer_cut(&transfer->walk, &transfer->args, piece)) {
+        slot = hg_transfer_take_slot(transfer);
+        *turn_p = slot->turn;
+    }
     hg_unlock(&transfer->lock);
-    return some;
+    return slot;
+}
+
+/* Its operation is over: the slot is idle, and still counted. */
+static void hg_transfer_end_slot(struct hg_transfer_slot *slot)
+{
+    struct hg_transfer *transfer = slot->transfer;
+
+    hg_lock(&transfer->lock);
+    hg_transfer_give_slot(slot);
+    hg_unlock(&transfer->lock);
 }
 
 static void hg_transfer_issue(struct hg_transfer *transfer);
 
 static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
 {
-    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
+    struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
+    struct hg_transfer *transfer = slot->transfer;
 
+    hg_transfer_end_slot(slot);
     /* This piece keeps the transfer alive while others start in its place. */
     if (info->ret == NA_SUCCESS)
         hg_transfer_issue(transfer);
@@ -184,9 +263,10 @@ static na_return_t hg_transfer_piece_done(const struct na_cb_info *info)
 
 /* That the peer died, or the local handle was freed, is told by the code
  * alone. */
-static hg_return_t hg_transfer_start_piece(
-    struct hg_transfer *transfer, const struct hg_transfer_piece *piece)
+static hg_return_t hg_transfer_start_piece(struct hg_transfer_slot *slot,
+    const struct hg_transfer_piece *piece, na_op_id_t *op_id_p)
 {
+    struct hg_transfer *transfer = slot->transfer;
     struct hg_bulk *local = transfer->args.local;
     hg_return_t ret = na_addr_state(transfer->owner);
 
@@ -196,9 +276,9 @@ static hg_return_t hg_transfer_start_piece(
         return HG_CANCELED;
     ret = na_rma_start(transfer->home->context,
         transfer->args.op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET,
-        NA_LANE_INTERNAL, hg_transfer_piece_done, transfer, piece->local,
+        NA_LANE_INTERNAL, hg_transfer_piece_done, slot, piece->local,
         piece->local_offset, piece->origin, piece->origin_offset, piece->size,
-        transfer->owner, NA_OP_ID_IGNORE);
+        transfer->owner, op_id_p);
     hg_bulk_release(local);
     return ret;
 }
@@ -207,21 +287,39 @@ static hg_return_t hg_transfer_start_piece(
 static void hg_transfer_issue(struct hg_transfer *transfer)
 {
     struct hg_transfer_piece piece;
+    struct hg_transfer_slot *slot;
+    unsigned turn = 0;
 
-    while (hg_transfer_next(transfer, &piece)) {
-        hg_return_t ret = hg_transfer_start_piece(transfer, &piece);
+    while ((slot = hg_transfer_next(transfer, &piece, &turn)) != NULL) {
+        na_op_id_t op_id = NA_OP_ID_NULL;
+        hg_return_t ret = hg_transfer_start_piece(slot, &piece, &op_id);
 
-        if (ret != HG_SUCCESS)
+        if (ret == HG_SUCCESS) {
+            hg_transfer_note(slot, turn, op_id);
+        } else {
+            hg_transfer_end_slot(slot);
             hg_transfer_drop_piece(transfer, ret);
+        }
     }
 }
 
 /* ---- The owner's address ---- */
 
+/* Where the origin's memory is, borrowed; NULL: that is to be looked up. */
+static struct na_addr *hg_transfer_peer(const struct hg_transfer_args *args)
+{
+    struct na_addr *addr = hg_bulk_addr(args->origin);
+
+    return addr != NULL || args->origin->owner != NULL ? addr : args->addr;
+}
+
 static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
 {
-    struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
+    struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
+    struct hg_transfer *transfer = slot->transfer;
 
+    hg_transfer_end_slot(slot);
+    assert(transfer->owner == NULL);
     if (info->ret == NA_SUCCESS) {
         transfer->owner = info->info.lookup.addr;
         hg_bulk_add_peer(transfer->args.local->layer,
@@ -232,31 +330,45 @@ static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Find out whom to ask, and begin. The caller's count is handed over. */
-static hg_return_t hg_transfer_begin(struct hg_transfer *transfer)
+/* The slot is the lookup's. */
+static void hg_transfer_look_up(struct hg_transfer *transfer)
 {
-    struct hg_bulk *origin = transfer->args.origin;
-    struct hg_bulk_layer *layer = transfer->args.local->layer;
+    struct hg_transfer_slot *slot;
+    na_op_id_t op_id = NA_OP_ID_NULL;
+    unsigned turn;
+    hg_return_t ret;
 
-    if (origin->owner == NULL) {
-        if (transfer->args.addr->na_class != layer->na_class) {
-            hg_log_error("bulk",
-                "the handle does not tell its owner's address on the bulk "
-                "class");
-            return HG_PROTOCOL_ERROR;
-        }
-        na_addr_ref(transfer->args.addr);
-        transfer->owner = transfer->args.addr;
+    hg_lock(&transfer->lock);
+    slot = hg_transfer_take_slot(transfer);
+    turn = slot->turn;
+    hg_unlock(&transfer->lock);
+    ret = na_lookup_start(transfer->home->context, NA_LANE_INTERNAL,
+        hg_transfer_looked_up, slot, transfer->args.origin->owner, &op_id);
+    if (ret == HG_SUCCESS) {
+        hg_transfer_note(slot, turn, op_id);
     } else {
-        transfer->owner = hg_bulk_find_peer(layer, origin->owner);
-        if (transfer->owner == NULL)
-            return na_lookup_start(transfer->home->context, NA_LANE_INTERNAL,
-                hg_transfer_looked_up, transfer, origin->owner,
-                NA_OP_ID_IGNORE);
+        hg_transfer_end_slot(slot);
+        hg_transfer_drop_piece(transfer, ret);
     }
-    hg_transfer_issue(transfer);
-    hg_transfer_drop_piece(transfer, HG_SUCCESS);
-    return HG_SUCCESS;
+}
+
+/* Find out whom to ask, and start pieces. The caller holds a count. */
+static void hg_transfer_ask(struct hg_transfer *transfer)
+{
+    struct na_addr *addr = hg_transfer_peer(&transfer->args);
+
+    assert(transfer->owner == NULL && transfer->args.origin->remote);
+    if (addr != NULL) {
+        na_addr_ref(addr);
+        transfer->owner = addr;
+    } else {
+        transfer->owner = hg_bulk_find_peer(
+            transfer->args.local->layer, transfer->args.origin->owner);
+    }
+    if (transfer->owner != NULL)
+        hg_transfer_issue(transfer);
+    else
+        hg_transfer_look_up(transfer);
 }
 
 /* ---- Memory of this process ---- */
@@ -309,7 +421,8 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return HG_FAULT;
     }
-    if (args->local->remote || (args->origin->remote && args->addr->self)) {
+    if (args->local->remote ||
+        (args->origin->remote && args->addr != NULL && args->addr->self)) {
         hg_log_error("bulk",
             args->local->remote ? "the local handle is of a peer's memory"
                                 : "the origin's memory is not this process's");
@@ -335,25 +448,45 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
     return HG_SUCCESS;
 }
 
+/* Whether there is a way to the origin's memory. */
+static hg_return_t hg_transfer_check_peer(const struct hg_transfer_args *args)
+{
+    struct na_addr *addr;
+
+    if (!args->origin->remote)
+        return HG_SUCCESS;
+    addr = hg_transfer_peer(args);
+    if (addr == NULL && args->origin->owner == NULL) {
+        hg_log_error("bulk",
+            "the handle was passed on, and its owner does not listen: nobody "
+            "else can reach the memory");
+        return HG_HOSTUNREACH;
+    }
+    if (addr == NULL || addr->na_class == args->local->layer->na_class)
+        return HG_SUCCESS;
+    hg_log_error("bulk",
+        "the handle does not tell its owner's address on the bulk class");
+    return HG_PROTOCOL_ERROR;
+}
+
 /* All pieces one after the other: the result of the whole. HG_AGAIN: one is to
  * be started. */
 static hg_return_t hg_transfer_move(
     struct hg_transfer_home *home, const struct hg_transfer_args *args)
 {
-    struct hg_bulk_layer *layer = args->local->layer;
+    struct na_addr *addr = hg_transfer_peer(args);
     struct hg_transfer_walk walk;
     struct hg_transfer_piece piece;
     hg_return_t ret = HG_SUCCESS;
 
-    /* Whoever is elsewhere on the bulk class is to be looked up. */
-    if (args->origin->owner != NULL || args->addr->na_class != layer->na_class)
+    if (addr == NULL)
         return HG_AGAIN;
     hg_transfer_walk_init(&walk, args);
     while (ret == HG_SUCCESS && hg_transfer_cut(&walk, args, &piece))
         ret = na_rma_now(home->context,
             args->op == HG_BULK_PUSH ? NA_CB_PUT : NA_CB_GET, piece.local,
             piece.local_offset, piece.origin, piece.origin_offset, piece.size,
-            args->addr);
+            addr);
     return ret;
 }
 
@@ -362,6 +495,8 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
 {
     hg_return_t ret = hg_transfer_check(args);
 
+    if (ret == HG_SUCCESS)
+        ret = hg_transfer_check_peer(args);
     if (ret != HG_SUCCESS)
         return ret;
     if (!args->origin->remote) {
@@ -385,48 +520,165 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
+/* Let go of what a copy holds. */
+static void hg_transfer_end_copy(const struct hg_transfer_args *args)
+{
+    if (args->origin->remote)
+        return;
+    hg_bulk_release(args->local);
+    hg_bulk_release(args->origin);
+}
+
+/* As many slots as pieces can be under way. */
+static struct hg_transfer *hg_transfer_new(const struct hg_transfer_args *args)
+{
+    size_t count = args->origin->mem_count + args->local->mem_count;
+    struct hg_transfer *transfer;
+    size_t i;
+
+    if (!args->origin->remote || count < 2)
+        count = 2;
+    count--; /* the cuts of both, and what is between */
+    if (count > HG_TRANSFER_WINDOW)
+        count = HG_TRANSFER_WINDOW;
+    transfer = (struct hg_transfer *) hg_mem_calloc(
+        1, sizeof(*transfer) + count * sizeof(transfer->slots[0]));
+    if (transfer == NULL || hg_lock_init(&transfer->lock) != HG_SUCCESS) {
+        hg_mem_free(transfer);
+        hg_log_error("bulk", "no memory for a transfer");
+        return NULL;
+    }
+    assert(count >= 1);
+    transfer->slot_count = (unsigned) count;
+    for (i = 0; i < count; i++) {
+        transfer->slots[i].transfer = transfer;
+        transfer->slots[i].next = transfer->idle;
+        transfer->idle = &transfer->slots[i];
+    }
+    return transfer;
+}
+
+HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
-    void (*callback)(hg_return_t ret, void *arg), void *arg)
+    void (*callback)(hg_return_t ret, void *arg), void *arg,
+    struct hg_transfer **transfer_p)
 {
     struct hg_transfer *transfer;
     hg_return_t ret = hg_transfer_check(args);
 
     if (ret == HG_SUCCESS)
+        ret = hg_transfer_check_peer(args);
+    if (ret == HG_SUCCESS)
         ret = args->origin->remote ? hg_bulk_check_there(args->local)
                                    : hg_transfer_begin_copy(args);
     if (ret != HG_SUCCESS)
         return ret;
-    transfer = (struct hg_transfer *) hg_mem_calloc(1, sizeof(*transfer));
-    if (transfer == NULL || hg_lock_init(&transfer->lock) != HG_SUCCESS) {
-        hg_mem_free(transfer);
-        hg_log_error("bulk", "no memory for a transfer");
-        ret = HG_NOMEM;
-        goto end_copy;
+    transfer = hg_transfer_new(args);
+    if (transfer == NULL) {
+        hg_transfer_end_copy(args);
+        return HG_NOMEM;
     }
     transfer->home = home;
     transfer->args = *args;
     hg_bulk_ref(args->origin);
     hg_bulk_ref(args->local);
+    if (args->addr != NULL)
+        na_addr_ref(args->addr);
     atomic_fetch_add(&home->under_way, 1);
     transfer->pieces = 1;
     transfer->callback = callback;
     transfer->arg = arg;
     hg_transfer_walk_init(&transfer->walk, args);
+    *transfer_p = transfer;
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_transfer_forget(struct hg_transfer *transfer)
+{
+    assert(transfer->pieces == 1);
+    hg_transfer_end_copy(&transfer->args);
+    hg_transfer_delete(transfer);
+}
+
+/* Move all within the call, if that can be: how it ended; HG_AGAIN: it is to be
+ * started. */
+static hg_return_t hg_transfer_try(struct hg_transfer *transfer)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+    hg_return_t ret;
+
     if (!args->origin->remote) {
         hg_transfer_copy(args);
-        hg_transfer_drop_piece(transfer, HG_SUCCESS);
         return HG_SUCCESS;
     }
-    ret = hg_transfer_begin(transfer);
-    if (ret != HG_SUCCESS)
-        hg_transfer_delete(transfer);
+    if (args->size == 0) /* there is nobody to ask */
+        return HG_SUCCESS;
+    if (!hg_bulk_hold(args->local))
+        return HG_CANCELED;
+    ret = hg_transfer_move(transfer->home, args);
+    hg_bulk_release(args->local);
     return ret;
+}
 
-end_copy:
-    if (!args->origin->remote) {
-        hg_bulk_release(args->local);
-        hg_bulk_release(args->origin);
+HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
+{
+    hg_return_t ret = hg_transfer_try(transfer);
+
+    assert(transfer->turns == 0); /* nothing was started */
+    if (ret == HG_AGAIN) {
+        hg_transfer_ask(transfer);
+        ret = HG_SUCCESS;
+    } else {
+        hg_lock(&transfer->lock);
+        transfer->walk.cut = transfer->args.size;
+        hg_unlock(&transfer->lock);
     }
+    hg_transfer_drop_piece(transfer, ret);
+}
+
+HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
+    const struct hg_transfer_args *args,
+    void (*callback)(hg_return_t ret, void *arg), void *arg)
+{
+    struct hg_transfer *transfer = NULL;
+    hg_return_t ret = hg_transfer_create(home, args, callback, arg, &transfer);
+
+    if (ret == HG_SUCCESS)
+        hg_transfer_begin(transfer);
     return ret;
+}
+
+/* ---- Canceling ---- */
+
+HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer)
+{
+    bool held;
+
+    hg_lock(&transfer->lock);
+    held = transfer->pieces > 0;
+    if (held)
+        transfer->pieces++;
+    hg_unlock(&transfer->lock);
+    return held;
+}
+
+HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
+{
+    struct na_context *context = transfer->home->context;
+    unsigned i;
+
+    hg_lock(&transfer->lock);
+    assert(transfer->pieces > 0);
+    transfer->canceled = true;
+    hg_unlock(&transfer->lock);
+    for (i = 0; i < transfer->slot_count; i++) {
+        na_op_id_t op_id;
+
+        hg_lock(&transfer->lock);
+        op_id = transfer->slots[i].op_id;
+        hg_unlock(&transfer->lock);
+        if (op_id != NA_OP_ID_NULL) /* one that ended meanwhile is stale */
+            (void) na_context_cancel(context, op_id);
+    }
+    hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }

@@ -9,14 +9,18 @@
  * peer's as far as the transport can: then nothing is allocated, queued, or to
  * be waited for.
  *
- * Where bulk has a class of its own, the owner's address there travels in the
- * handle and is looked up the first time.
+ * Where bulk has a class of its own, and in a bound handle, the owner's address
+ * travels along and is looked up the first time.
+ *
+ * One that is canceled starts no more pieces, and those under way are asked to
+ * end: it ends when they have, so that nothing touches its memory any more. If
+ * all data was moved all the same, it has gone well.
  *
  * One that does not end with its context is abandoned: it tells nobody, and its
  * memory is left to the transport.
  *
- * Locking: a transfer's own mutex guards its counts; it is not held while a
- * piece is started.
+ * Locking: a transfer's own mutex guards its counts and slots; it is not held
+ * while a piece is started, or canceled.
  */
 #ifndef HG_GEN_HG_BULK_TRANSFER_H
 #define HG_GEN_HG_BULK_TRANSFER_H
@@ -35,7 +39,8 @@ struct hg_transfer_home {
  * transfer takes references. */
 struct hg_transfer_args {
     hg_bulk_op_t op;
-    struct na_addr *addr; /* of the origin, on the RPC class */
+    struct na_addr *addr; /* of the origin, on the RPC class; NULL: the handle,
+                             which is bound, tells it */
     struct hg_bulk *origin;
     size_t origin_offset;
     struct hg_bulk *local;
@@ -54,5 +59,25 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg);
+
+/* ---- The same in steps, for what can be canceled ---- */
+
+struct hg_transfer;
+
+/* One that has not begun; then hg_transfer_begin, or hg_transfer_forget: it
+ * never was. */
+HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
+    const struct hg_transfer_args *args,
+    void (*callback)(hg_return_t ret, void *arg), void *arg,
+    struct hg_transfer **transfer_p);
+HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer);
+HG_PRIVATE void hg_transfer_forget(struct hg_transfer *transfer);
+
+/* Keep one that ends meanwhile in place for hg_transfer_cancel, before its
+ * callback has run. False: it has ended. */
+HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer);
+
+/* Ask it to end, and let go of it: HG_CANCELED, or the result that won. */
+HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
 
 #endif

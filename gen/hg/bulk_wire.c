@@ -12,68 +12,111 @@
 #define HG_BULK_VERSION 1
 #define HG_BULK_FIXED 44
 #define HG_BULK_MEM_FIXED 12
+#define HG_BULK_FLAGS_AT 5
 
 /* ---- Descriptions of ours ---- */
 
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
 {
-    struct hg_bulk_layer *layer = bulk->layer;
-    const char *owner = bulk->remote ? bulk->owner : layer->owner;
-    size_t size = HG_BULK_FIXED + (owner != NULL ? strlen(owner) : 0);
+    size_t size = HG_BULK_FIXED;
     size_t i;
 
+    if (bulk->remote)
+        return bulk->bytes_size; /* 0: it cannot be passed on */
+    size += strlen(hg_bulk_own_name(bulk)) + (hg_bulk_is_bound(bulk) ? 1 : 0);
     for (i = 0; i < bulk->mem_count; i++)
         size += HG_BULK_MEM_FIXED +
             (size_t) NA_Mem_handle_get_serialize_size(
-                layer->na_class, bulk->mems[i]);
+                bulk->layer->na_class, bulk->mems[i]);
     return size;
+}
+
+/* HG_OPNOTSUPPORT (logged): a peer's, of which nobody knows where it is. */
+static hg_return_t hg_bulk_check_passable(const struct hg_bulk *bulk)
+{
+    if (!bulk->remote || bulk->bytes != NULL)
+        return HG_SUCCESS;
+    hg_log_error(
+        "bulk", "a peer's bulk handle cannot be passed on, unless it is bound");
+    return HG_OPNOTSUPPORT;
+}
+
+/* What came from a peer, as it came. */
+static void hg_bulk_pass_on(const struct hg_bulk *bulk, void *buf)
+{
+    assert(bulk->bytes != NULL && bulk->bytes_size > HG_BULK_FIXED);
+    memcpy(buf, bulk->bytes, bulk->bytes_size);
+    ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
+}
+
+/* The memory handles of ours, which is published. */
+static hg_return_t hg_bulk_write_mems(
+    const struct hg_bulk *bulk, struct hg_wire *wire)
+{
+    struct na_class *na_class = bulk->layer->na_class;
+    hg_return_t ret = HG_SUCCESS;
+    size_t i;
+
+    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
+        size_t size =
+            (size_t) NA_Mem_handle_get_serialize_size(na_class, bulk->mems[i]);
+
+        hg_wire_put64(wire, bulk->mems[i]->size);
+        hg_wire_put32(wire, (uint32_t) size);
+        ret = NA_Mem_handle_serialize(
+            na_class, hg_wire_take(wire, size), size, bulk->mems[i]);
+    }
+    return ret;
+}
+
+/* A description of memory of ours. */
+static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
+{
+    struct hg_bulk_layer *layer = bulk->layer;
+    bool bound = hg_bulk_is_bound(bulk);
+    const char *owner = hg_bulk_own_name(bulk);
+    size_t owner_size = strlen(owner);
+    hg_return_t ret = hg_bulk_check_mute(layer);
+
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_publish(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_wire_put32(wire, HG_BULK_MAGIC);
+    hg_wire_put8(wire, HG_BULK_VERSION);
+    hg_wire_put8(wire,
+        (uint8_t) (bulk->flags | (bound ? (unsigned) HG_BULK_WIRE_BOUND : 0u)));
+    hg_wire_put16(wire, (uint16_t) owner_size);
+    hg_wire_put64(wire, bulk->size);
+    hg_wire_put64(wire, bulk->segment_count);
+    hg_wire_put64(wire, layer->incarnation);
+    hg_wire_put64(wire, bulk->id);
+    hg_wire_put32(wire, (uint32_t) bulk->mem_count);
+    hg_wire_put_bytes(wire, owner, owner_size);
+    ret = hg_bulk_write_mems(bulk, wire);
+    if (bound)
+        hg_wire_put8(wire, bulk->context_id);
+    assert(ret != HG_SUCCESS || !wire->failed);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size)
 {
-    struct hg_bulk_layer *layer = bulk->layer;
     struct hg_wire wire = hg_wire_writer(buf, buf_size);
-    size_t owner_size = strlen(layer->owner);
-    hg_return_t ret;
-    size_t i;
+    hg_return_t ret = hg_bulk_check_passable(bulk);
 
-    if (bulk->remote) {
-        hg_log_error("bulk", "a peer's bulk handle cannot be passed on");
-        return HG_OPNOTSUPPORT;
-    }
-    bulk = hg_bulk_source(bulk);
+    if (ret != HG_SUCCESS)
+        return ret;
     if (buf_size < hg_bulk_serialize_size(bulk)) {
         hg_log_error(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
         return HG_MSGSIZE;
     }
-    ret = hg_bulk_check_mute(layer);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_publish(bulk);
-    if (ret != HG_SUCCESS)
-        return ret;
-    hg_wire_put32(&wire, HG_BULK_MAGIC);
-    hg_wire_put8(&wire, HG_BULK_VERSION);
-    hg_wire_put8(&wire, (uint8_t) bulk->flags);
-    hg_wire_put16(&wire, (uint16_t) owner_size);
-    hg_wire_put64(&wire, bulk->size);
-    hg_wire_put64(&wire, bulk->segment_count);
-    hg_wire_put64(&wire, layer->incarnation);
-    hg_wire_put64(&wire, bulk->id);
-    hg_wire_put32(&wire, (uint32_t) bulk->mem_count);
-    hg_wire_put_bytes(&wire, layer->owner, owner_size);
-    for (i = 0; i < bulk->mem_count && ret == HG_SUCCESS; i++) {
-        size_t size = (size_t) NA_Mem_handle_get_serialize_size(
-            layer->na_class, bulk->mems[i]);
-
-        hg_wire_put64(&wire, bulk->mems[i]->size);
-        hg_wire_put32(&wire, (uint32_t) size);
-        ret = NA_Mem_handle_serialize(
-            layer->na_class, hg_wire_take(&wire, size), size, bulk->mems[i]);
-    }
-    assert(ret != HG_SUCCESS || !wire.failed);
-    return ret;
+    if (!bulk->remote)
+        return hg_bulk_write_own(hg_bulk_source(bulk), &wire);
+    hg_bulk_pass_on(bulk, buf);
+    return HG_SUCCESS;
 }
 
 /* ---- Descriptions from peers ---- */
@@ -111,8 +154,25 @@ static hg_return_t hg_bulk_read_mems(
             return HG_PROTOCOL_ERROR;
         total += size;
     }
-    return total == bulk->size && hg_wire_left(wire) == 0 ? HG_SUCCESS
-                                                          : HG_PROTOCOL_ERROR;
+    return total == bulk->size ? HG_SUCCESS : HG_PROTOCOL_ERROR;
+}
+
+/* What a bound handle tells besides; and all of it, to be passed on. */
+static hg_return_t hg_bulk_read_bound(
+    struct hg_bulk *bulk, struct hg_wire *wire, const void *bytes, size_t size)
+{
+    bulk->context_id = hg_wire_get8(wire);
+    if (wire->failed)
+        return HG_PROTOCOL_ERROR;
+    bulk->bytes = (unsigned char *) hg_mem_alloc(size);
+    if (bulk->bytes == NULL) {
+        hg_log_error("bulk", "no memory for a description of %zu bytes", size);
+        return HG_NOMEM;
+    }
+    memcpy(bulk->bytes, bytes, size);
+    bulk->bytes_size = size;
+    atomic_store(&bulk->bound, true);
+    return HG_SUCCESS;
 }
 
 /* The owner's address, a string without NUL on the wire. */
@@ -135,14 +195,73 @@ static hg_return_t hg_bulk_read_owner(
     return HG_SUCCESS;
 }
 
-/* Fill a new handle from a description whose start was checked. */
-static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
-    struct hg_wire *wire, size_t owner_size, uint32_t mems)
-{
-    hg_return_t ret = hg_bulk_read_owner(bulk, wire, owner_size);
+/* The fixed part. */
+struct hg_bulk_start {
+    uint32_t magic;
+    uint8_t version;
+    uint8_t flags;
+    uint16_t owner_size;
+    uint64_t size;
+    uint64_t segments;
+    uint64_t incarnation;
+    uint64_t id;
+    uint32_t mems;
+};
 
+/* Whether the flags are of this version: those of a bound handle tell who
+ * sends it. */
+static bool hg_bulk_are_flags(unsigned flags)
+{
+    const unsigned bound = HG_BULK_WIRE_BOUND;
+    const unsigned passed = HG_BULK_WIRE_PASSED;
+    unsigned how = flags & ~(unsigned) HG_BULK_WIRE_ACCESS;
+
+    return (flags & HG_BULK_WIRE_ACCESS) != 0 &&
+        (how == 0 || how == bound || how == (bound | passed));
+}
+
+/* HG_PROTOCOL_ERROR (logged). */
+static hg_return_t hg_bulk_read_start(
+    struct hg_bulk_start *start, struct hg_wire *wire)
+{
+    start->magic = hg_wire_get32(wire);
+    start->version = hg_wire_get8(wire);
+    start->flags = hg_wire_get8(wire);
+    start->owner_size = hg_wire_get16(wire);
+    start->size = hg_wire_get64(wire);
+    start->segments = hg_wire_get64(wire);
+    start->incarnation = hg_wire_get64(wire);
+    start->id = hg_wire_get64(wire);
+    start->mems = hg_wire_get32(wire);
+    if (!wire->failed && start->magic == HG_BULK_MAGIC &&
+        start->version == HG_BULK_VERSION && hg_bulk_are_flags(start->flags) &&
+        start->size <= SIZE_MAX && start->segments <= SIZE_MAX &&
+        start->segments > 0)
+        return HG_SUCCESS;
+    hg_log_error("bulk", "these bytes are no bulk handle");
+    return HG_PROTOCOL_ERROR;
+}
+
+/* Fill a new handle from a description, of which `wire` stands behind the
+ * start. */
+static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
+    const struct hg_bulk_start *start, struct hg_wire *wire, const void *buf,
+    size_t buf_size)
+{
+    hg_return_t ret;
+
+    assert(!bulk->published && bulk->mem_count == 0);
+    bulk->remote = true;
+    bulk->flags = start->flags & HG_BULK_WIRE_ACCESS;
+    bulk->size = (size_t) start->size;
+    bulk->segment_count = (size_t) start->segments;
+    bulk->incarnation = start->incarnation;
+    bulk->id = start->id;
+    ret = hg_bulk_read_owner(bulk, wire, start->owner_size);
     if (ret == HG_SUCCESS)
-        ret = hg_bulk_read_mems(bulk, wire, mems);
+        ret = hg_bulk_read_mems(bulk, wire, start->mems);
+    if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
+        ret = hg_bulk_read_bound(bulk, wire, buf, buf_size);
     if (ret == HG_PROTOCOL_ERROR)
         hg_log_error("bulk", "a malformed bulk handle");
     return ret;
@@ -152,39 +271,24 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p)
 {
     struct hg_wire wire = hg_wire_reader(buf, buf_size);
-    uint32_t magic = hg_wire_get32(&wire);
-    uint8_t version = hg_wire_get8(&wire);
-    uint8_t flags = hg_wire_get8(&wire);
-    uint16_t owner_size = hg_wire_get16(&wire);
-    uint64_t size = hg_wire_get64(&wire);
-    uint64_t segments = hg_wire_get64(&wire);
-    uint64_t incarnation = hg_wire_get64(&wire);
-    uint64_t id = hg_wire_get64(&wire);
-    uint32_t mems = hg_wire_get32(&wire);
+    struct hg_bulk_start start;
     struct hg_bulk *bulk;
-    hg_return_t ret;
+    hg_return_t ret = hg_bulk_read_start(&start, &wire);
 
-    if (wire.failed || magic != HG_BULK_MAGIC || version != HG_BULK_VERSION ||
-        flags < HG_BULK_READ_ONLY || flags > HG_BULK_READWRITE ||
-        size > SIZE_MAX || segments > SIZE_MAX || segments == 0) {
-        hg_log_error("bulk", "these bytes are no bulk handle");
-        return HG_PROTOCOL_ERROR;
-    }
-    if (incarnation == layer->incarnation)
-        return hg_bulk_find_own(layer, id, bulk_p);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (start.incarnation == layer->incarnation)
+        return hg_bulk_find_own(layer, start.id, bulk_p);
     bulk = hg_bulk_new(layer);
     if (bulk == NULL)
         return HG_NOMEM;
-    bulk->remote = true;
-    bulk->flags = flags;
-    bulk->size = (size_t) size;
-    bulk->segment_count = (size_t) segments;
-    bulk->id = id;
-    ret = hg_bulk_read_remote(bulk, &wire, owner_size, mems);
+    ret = hg_bulk_read_remote(bulk, &start, &wire, buf, buf_size);
     if (ret != HG_SUCCESS) {
         hg_bulk_unref(bulk);
         return ret;
     }
+    if ((start.flags & HG_BULK_WIRE_PASSED) != 0)
+        hg_bulk_recognise(bulk);
     *bulk_p = bulk;
     return HG_SUCCESS;
 }
@@ -215,6 +319,9 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return hg_proc_fail(proc, HG_FAULT);
     }
+    ret = hg_bulk_check_passable(bulk);
+    if (ret != HG_SUCCESS)
+        return hg_proc_fail(proc, ret);
     size = hg_bulk_serialize_size(bulk);
     if (size > UINT32_MAX) {
         hg_log_error("bulk", "a description of %zu bytes is too large", size);
@@ -229,6 +336,19 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
         return proc->error;
     ret = hg_bulk_serialize(bulk, bytes, size);
     return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
+}
+
+/* A bound handle that its owner sent, as far as can be told, is at the peer of
+ * the call it came with: there is nothing to look up. */
+static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
+{
+    if (bulk->bytes == NULL || peer == NULL || peer->self ||
+        (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
+        peer->na_class != bulk->layer->na_class)
+        return;
+    if (bulk->owner == NULL ||
+        (peer->name != NULL && strcmp(bulk->owner, peer->name) == 0))
+        hg_bulk_set_addr(bulk, peer);
 }
 
 static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
@@ -256,6 +376,7 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
         ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
     if (ret != HG_SUCCESS)
         return hg_proc_fail(proc, ret);
+    hg_bulk_meet(bulk, proc->addr);
     *bulk_p = bulk;
     return HG_SUCCESS;
 }
@@ -271,7 +392,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
         if (*bulk != NULL && !hg_bulk_is_forked(*bulk))
-            hg_bulk_unref(*bulk);
+            (void) hg_bulk_take_back(*bulk);
         *bulk = NULL;
         return HG_SUCCESS;
     }

@@ -198,6 +198,15 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 
 /* ---- Arguments ---- */
 
+/* What a call came with goes. Decoding it again finds nothing. */
+static void hg_call_drop_input(struct hg_handle *handle)
+{
+    handle->in_args.data = NULL;
+    handle->in_args.size = 0;
+    handle->call.dropped = true;
+    hg_buf_fini(&handle->in);
+}
+
 /* Decode with the side's proc; a reference for who frees what that made. */
 static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     bool there, void *data, const char *function)
@@ -209,10 +218,15 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     if (proc == NULL || !there) {
         hg_log_error("rpc", "%s: \"%s\" %s", function,
             hg_handle_function(handle),
-            proc == NULL ? "has no such proc" : "was not answered");
+            proc == NULL         ? "has no such proc"
+                : handle->target ? "came with a message that is released"
+                                 : "was not answered");
         return HG_FAULT;
     }
     ret = hg_handle_decode(handle, data);
+    if (ret == HG_SUCCESS && handle->target &&
+        handle->context->hg_class->release_input_early)
+        hg_call_drop_input(handle);
     if (ret == HG_SUCCESS)
         hg_handle_give(handle);
     return ret;
@@ -230,7 +244,7 @@ static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
             hg_handle_function(handle));
         return HG_FAULT;
     }
-    ret = hg_handle_release(proc, data);
+    ret = hg_handle_release_of(handle, proc, data);
     hg_serve_drop(handle);
     return ret;
 }
@@ -239,9 +253,10 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
     hg_return_t ret = hg_call_check(handle, true, "HG_Get_input");
 
-    return ret == HG_SUCCESS ? hg_call_decode(handle, handle->rpc.in_proc, true,
-                                   in_struct, "HG_Get_input")
-                             : ret;
+    return ret == HG_SUCCESS
+        ? hg_call_decode(handle, handle->rpc.in_proc, !handle->call.dropped,
+              in_struct, "HG_Get_input")
+        : ret;
 }
 
 hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
@@ -272,31 +287,53 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
                              : ret;
 }
 
+/* How much of a message, or of what was too large for one, are arguments. */
+static hg_size_t hg_call_payload_size(
+    const struct hg_handle *handle, const struct hg_args *args, bool output)
+{
+    size_t area = hg_handle_area(handle, output);
+
+    return args->size > area ? args->size - area : 0;
+}
+
 hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
 {
-    return handle != NULL ? handle->in_args.size : 0;
+    return handle != NULL
+        ? hg_call_payload_size(handle, &handle->in_args, false)
+        : 0;
 }
 
 hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
 {
-    return handle != NULL ? handle->out_args.size : 0;
+    return handle != NULL
+        ? hg_call_payload_size(handle, &handle->out_args, true)
+        : 0;
 }
 
-/* Where the message of one direction is, or is to be: `mine` is its sender. */
-static hg_return_t hg_call_get_buf(struct hg_buf *buf,
-    const struct hg_args *args, bool mine, size_t eager, void **buf_p,
-    hg_size_t *size_p)
+/* The message that is to be sent, of `eager` bytes. What is in front of the
+ * arguments is the application's from now on, also for the calls after this
+ * one. */
+static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
+    const struct hg_buf *buf, size_t eager, void **buf_p, hg_size_t *size_p)
 {
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret = hg_handle_open_area(handle, eager);
 
-    if (mine)
-        ret = hg_buf_reserve(buf, HG_HEADER_MIN + eager, HG_HEADER_MIN + eager);
     if (ret != HG_SUCCESS)
         return ret;
-    *buf_p = mine ? (void *) (buf->data + HG_HEADER_MIN)
-                  : (void *) (uintptr_t) args->data;
+    handle->call.own_area = true;
+    *buf_p = buf->data + HG_HEADER_MIN;
     if (size_p != NULL)
-        *size_p = mine ? eager : args->size;
+        *size_p = eager;
+    return HG_SUCCESS;
+}
+
+/* The message that came. */
+static hg_return_t hg_call_show_buf(
+    const struct hg_args *args, void **buf_p, hg_size_t *size_p)
+{
+    *buf_p = (void *) (uintptr_t) args->data;
+    if (size_p != NULL)
+        *size_p = args->size;
     return HG_SUCCESS;
 }
 
@@ -305,9 +342,11 @@ hg_return_t HG_Get_input_buf(
 {
     if (handle == NULL || in_buf_p == NULL)
         return hg_call_refuse("HG_Get_input_buf", "an argument is NULL");
-    return hg_call_get_buf(&handle->in, &handle->in_args, !handle->target,
-        hg_class_input_eager(handle->context->hg_class), in_buf_p,
-        in_buf_size_p);
+    return handle->target
+        ? hg_call_show_buf(&handle->in_args, in_buf_p, in_buf_size_p)
+        : hg_call_lend_buf(handle, &handle->in,
+              hg_class_input_eager(handle->context->hg_class), in_buf_p,
+              in_buf_size_p);
 }
 
 hg_return_t HG_Get_output_buf(
@@ -315,17 +354,23 @@ hg_return_t HG_Get_output_buf(
 {
     if (handle == NULL || out_buf_p == NULL)
         return hg_call_refuse("HG_Get_output_buf", "an argument is NULL");
-    return hg_call_get_buf(&handle->out, &handle->out_args, handle->target,
-        hg_class_output_eager(handle->context->hg_class), out_buf_p,
-        out_buf_size_p);
+    return handle->target
+        ? hg_call_lend_buf(handle, &handle->out,
+              hg_class_output_eager(handle->context->hg_class), out_buf_p,
+              out_buf_size_p)
+        : hg_call_show_buf(&handle->out_args, out_buf_p, out_buf_size_p);
 }
 
-static hg_return_t hg_call_get_extra(
-    const struct hg_overflow *large, void **buf_p, hg_size_t *size_p)
+/* Arguments that came by themselves; those of a sender are where they were
+ * encoded. */
+static hg_return_t hg_call_get_extra(const struct hg_overflow *large,
+    size_t area, void **buf_p, hg_size_t *size_p)
 {
-    *buf_p = large->data;
+    bool there = large->data != NULL && large->size >= area;
+
+    *buf_p = there ? large->data + area : NULL;
     if (size_p != NULL)
-        *size_p = large->data != NULL ? large->size : 0;
+        *size_p = there ? large->size - area : 0;
     return HG_SUCCESS;
 }
 
@@ -334,7 +379,8 @@ hg_return_t HG_Get_input_extra_buf(
 {
     if (handle == NULL || in_buf_p == NULL)
         return hg_call_refuse("HG_Get_input_extra_buf", "an argument is NULL");
-    return hg_call_get_extra(&handle->in_large, in_buf_p, in_buf_size_p);
+    return hg_call_get_extra(&handle->in_large, hg_handle_area(handle, false),
+        in_buf_p, in_buf_size_p);
 }
 
 hg_return_t HG_Get_output_extra_buf(
@@ -342,19 +388,17 @@ hg_return_t HG_Get_output_extra_buf(
 {
     if (handle == NULL || out_buf_p == NULL)
         return hg_call_refuse("HG_Get_output_extra_buf", "an argument is NULL");
-    return hg_call_get_extra(&handle->out_large, out_buf_p, out_buf_size_p);
+    return hg_call_get_extra(&handle->out_large, hg_handle_area(handle, true),
+        out_buf_p, out_buf_size_p);
 }
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle)
 {
     hg_return_t ret = hg_call_check(handle, true, "HG_Release_input_buf");
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    handle->in_args.data = NULL;
-    handle->in_args.size = 0;
-    hg_buf_fini(&handle->in);
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        hg_call_drop_input(handle);
+    return ret;
 }
 
 /* ---- Calls ---- */

@@ -44,6 +44,10 @@ struct hg_class {
     struct hg_registry registry;
     uint64_t trace_base; /* a sequence and this are a trace id */
     /* Of the callback model; constant while calls are under way. */
+    size_t input_offset; /* bytes of the application's before an input */
+    size_t output_offset;
+    bool no_overflow;         /* arguments fit a message */
+    bool release_input_early; /* with the decoding of it */
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */

@@ -485,7 +485,8 @@ HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context)
     hg_lock(&context->lock);
     quiet = context->live == 0 && context->sending == 0;
     hg_unlock(&context->lock);
-    return quiet && atomic_load(&context->transfers.under_way) == 0;
+    return quiet && atomic_load(&context->transfers.under_way) == 0 &&
+        atomic_load(&context->lookups) == 0;
 }
 
 /* Turn the wheel until everything came home or time is up. */

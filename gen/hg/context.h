@@ -32,7 +32,7 @@ HG_PRIVATE void hg_context_sum(
 /* Take no more calls. */
 HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 
-/* Whether no handle, send or transfer of it is anywhere. */
+/* Whether no handle, send, transfer or lookup of it is anywhere. */
 HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context);
 
 /* Cancel and answer what is left, let accepted sends leave for at most

@@ -104,6 +104,8 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
             &hg_class) != HG_SUCCESS)
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
+    hg_class->no_overflow = info->no_overflow;
+    hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
     endpoint->stats = info->stats != 0;
     hg_lock(&hg_endpoint_lock);
@@ -269,6 +271,37 @@ hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
     return hg_class != NULL ? hg_class_output_eager(hg_class) : 0;
 }
 
+/* Whether so many bytes fit a message. */
+static hg_return_t hg_endpoint_check_offset(const hg_class_t *hg_class,
+    hg_size_t offset, hg_size_t eager, const char *function)
+{
+    if (hg_class == NULL)
+        return hg_endpoint_refuse(function, "the class is NULL");
+    return offset <= eager
+        ? HG_SUCCESS
+        : hg_endpoint_refuse(function, "the offset exceeds the eager size");
+}
+
+hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
+{
+    hg_return_t ret = hg_endpoint_check_offset(hg_class, offset,
+        HG_Class_get_input_eager_size(hg_class), "HG_Class_set_input_offset");
+
+    if (ret == HG_SUCCESS)
+        hg_class->input_offset = (size_t) offset;
+    return ret;
+}
+
+hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
+{
+    hg_return_t ret = hg_endpoint_check_offset(hg_class, offset,
+        HG_Class_get_output_eager_size(hg_class), "HG_Class_set_output_offset");
+
+    if (ret == HG_SUCCESS)
+        hg_class->output_offset = (size_t) offset;
+    return ret;
+}
+
 hg_return_t HG_Class_set_data(
     hg_class_t *hg_class, void *data, void (*free_callback)(void *))
 {
@@ -384,7 +417,8 @@ static bool hg_endpoint_is_stuck(struct hg_context *context)
         idle += HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
             HG_HANDLE_IDLE;
     stuck = idle > 0 && idle == context->live && context->sending == 0 &&
-        atomic_load(&context->transfers.under_way) == 0;
+        atomic_load(&context->transfers.under_way) == 0 &&
+        atomic_load(&context->lookups) == 0;
     hg_unlock(&context->lock);
     return stuck && !na_queue_has(context->queue, NA_LANES_ALL);
 }

@@ -3,6 +3,7 @@
 #include "hg/handle.h"
 
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "na/addr.h"
@@ -690,20 +691,59 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
 
 /* ---- Arguments ---- */
 
-HG_PRIVATE hg_return_t hg_handle_decode(
-    const struct hg_handle *handle, void *data)
+/* Who asks a proc of this handle is told of it in the callback model only. */
+static void hg_handle_lend(
+    struct hg_handle *handle, struct hg_proc *proc, struct hg_proc_owner *owner)
+{
+    static const struct hg_proc_owner nobody = {NULL, NULL, NULL, NULL};
+
+    proc->layer = handle->context->hg_class->layer;
+    proc->addr = handle->addr;
+    if (!handle->context->callbacks)
+        return;
+    *owner = nobody;
+    owner->hg_class = handle->context->hg_class;
+    owner->handle = handle;
+    hg_proc_set_owner(proc, owner);
+}
+
+/* Begin to decode arguments behind so many bytes of the application's. */
+static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
+    struct hg_proc *proc, const struct hg_args *args, size_t area)
+{
+    hg_return_t ret;
+
+    hg_proc_init_decode(proc, args->data, args->size);
+    hg_proc_set_subject(proc, handle->rpc.name, handle->addr->name);
+    ret = hg_proc_verify(proc, args->crc);
+    if (ret != HG_SUCCESS || area == 0)
+        return ret;
+    if (args->size < area) {
+        hg_log_error("proc",
+            "\"%s\" with %s: %zu bytes came, and %zu are to be in front of the "
+            "arguments",
+            hg_handle_function(handle), hg_handle_peer(handle), args->size,
+            area);
+        return HG_OVERFLOW;
+    }
+    hg_proc_init_decode(proc, args->data + area, args->size - area);
+    hg_proc_set_subject(proc, handle->rpc.name, handle->addr->name);
+    return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
     const struct hg_args *args = target ? &handle->in_args : &handle->out_args;
+    struct hg_proc_owner owner;
     struct hg_proc proc;
     hg_return_t ret;
 
-    hg_proc_init_decode(&proc, args->data, args->size);
-    proc.layer = handle->context->hg_class->layer;
-    hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
-    ret = hg_proc_verify(&proc, args->crc);
+    ret = hg_handle_begin_decode(
+        handle, &proc, args, hg_handle_area(handle, !target));
     if (ret != HG_SUCCESS)
         return ret;
+    hg_handle_lend(handle, &proc, &owner);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (ret == HG_SUCCESS && args->raw)
@@ -719,23 +759,83 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
     return proc_cb(&proc, data);
 }
 
+HG_PRIVATE hg_return_t hg_handle_release_of(
+    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data)
+{
+    struct hg_proc_owner owner;
+    struct hg_proc proc;
+
+    hg_proc_init_free(&proc);
+    hg_handle_lend(handle, &proc, &owner);
+    return proc_cb(&proc, data);
+}
+
+HG_PRIVATE hg_return_t hg_handle_open_area(
+    struct hg_handle *handle, size_t size)
+{
+    struct hg_buf *buf = handle->target ? &handle->out : &handle->in;
+    size_t area = hg_handle_area(handle, handle->target);
+    bool fresh = !handle->call.own_area || buf->capacity < HG_HEADER_MIN + area;
+    hg_return_t ret;
+
+    if (size < area)
+        size = area;
+    assert(handle->context->callbacks);
+    ret = hg_buf_reserve(buf, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
+    if (ret == HG_SUCCESS && fresh)
+        memset(buf->data + HG_HEADER_MIN, 0, area);
+    return ret;
+}
+
+/* Encoding went well: where everything is behind the header, and whether it may
+ * be sent. */
+static hg_return_t hg_handle_end_encode(
+    struct hg_handle *handle, const struct hg_buf *buf, size_t area)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+    bool target = handle->target;
+    struct hg_args *args = target ? &handle->out_args : &handle->in_args;
+    size_t eager = target ? hg_class_output_eager(hg_class)
+                          : hg_class_input_eager(hg_class);
+
+    assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
+    args->data = buf->data + HG_HEADER_MIN;
+    if (area > 0) {
+        args->size += area;
+        args->crc = hg_crc64_update(0, args->data, args->size);
+    }
+    if (HG_LIKELY(!hg_class->no_overflow || args->size <= eager))
+        return HG_SUCCESS;
+    hg_log_error("rpc",
+        "the %s of \"%s\" has %zu bytes, and may have %zu: larger ones were "
+        "switched off",
+        target ? "output" : "input", hg_handle_function(handle), args->size,
+        eager);
+    return HG_OVERFLOW;
+}
+
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
     struct hg_buf *buf = target ? &handle->out : &handle->in;
     struct hg_args *args = target ? &handle->out_args : &handle->in_args;
     hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
+    size_t area = hg_handle_area(handle, target);
+    struct hg_proc_owner owner;
     struct hg_proc proc;
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
 
-    ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN,
-        HG_HEADER_MIN + handle->context->hg_class->options.max_args_size);
-    proc.layer = handle->context->hg_class->layer;
+    if (HG_UNLIKELY(area > 0))
+        ret = hg_handle_open_area(handle, area);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area,
+        HG_HEADER_MIN + area +
+            handle->context->hg_class->options.max_args_size);
+    hg_handle_lend(handle, &proc, &owner);
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
-    if (ret == HG_SUCCESS)
-        args->data = buf->data + HG_HEADER_MIN;
-    return ret;
+    return ret == HG_SUCCESS ? hg_handle_end_encode(handle, buf, area) : ret;
 }

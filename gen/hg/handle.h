@@ -83,8 +83,11 @@ struct hg_request_part {
 
 /* What the room call keeps of a handle of the callback model. */
 struct hg_call_part {
-    bool used;            /* the rest is not all zeros */
-    bool answered;        /* origin: the last call brought an output */
+    bool used;     /* the rest is not all zeros */
+    bool answered; /* origin: the last call brought an output */
+    bool own_area; /* the application has the message that is to be sent, and
+                      so what is in front of the arguments */
+    bool dropped;  /* target: the message it came with is gone */
     _Atomic bool running; /* target: its handler, which may fail yet */
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
@@ -211,6 +214,7 @@ struct hg_context {
     uint32_t in_flight;
     uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends under way */
+    _Atomic uint32_t lookups; /* of the callback model, under way */
     _Atomic bool closing;     /* refuses what arrives */
     /* For an event loop, -1 until asked: its timer, and one descriptor for that
      * and the network; when the timer rings; context lock. */
@@ -356,14 +360,32 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 /* Decode what came, the input at a target and the output at an origin, with
  * its proc, which there is, into `data`. Codes as HG_Handler_get_input; nothing
  * stays allocated on failure. */
-HG_PRIVATE hg_return_t hg_handle_decode(
-    const struct hg_handle *handle, void *data);
+HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
-/* Release what decoding allocated. */
+/* Release what decoding allocated. The second one tells the proc whose
+ * arguments they were. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
+HG_PRIVATE hg_return_t hg_handle_release_of(
+    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
+
+/* Bytes of the application's in front of the arguments in this direction. */
+static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+
+    return output ? hg_class->output_offset : hg_class->input_offset;
+}
+
+/* Room for the message that is to be sent, of `size` bytes behind its header at
+ * least. What the application may write before the arguments is zeros until it
+ * has asked for it. HG_NOMEM (logged). */
+HG_PRIVATE hg_return_t hg_handle_open_area(
+    struct hg_handle *handle, size_t size);
 
 /* Encode what is to be sent, the input at an origin and the output at a target,
- * into its buffer behind room for a header. Failures are logged. */
+ * into its buffer behind room for a header, and for the application's.
+ * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
+ * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
 
 /* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody

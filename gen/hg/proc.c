@@ -88,6 +88,7 @@ static void hg_proc_init(
     proc->peer = NULL;
     proc->owner = NULL;
     proc->layer = NULL;
+    proc->addr = NULL;
     proc->buf = NULL;
     proc->reserve = 0;
     proc->kept = NULL;

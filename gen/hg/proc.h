@@ -26,6 +26,7 @@
 #include "base/os.h"
 
 struct hg_bulk_layer;
+struct na_addr;
 
 /* Bytes on the heap that grow; hg_mem_free(data) frees them. All zeros is an
  * empty one. */
@@ -80,8 +81,9 @@ struct hg_proc {
     const char *peer;     /* and by or at whom; NULL */
     struct hg_proc_owner *owner; /* NULL: only the request model asks */
     struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
-    struct hg_buf *buf;        /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;            /* bytes of *buf in front of `data` */
+    struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
+    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
+    size_t reserve;       /* bytes of *buf in front of `data` */
     struct hg_proc_kept *kept; /* decoding for the engine; else NULL */
     size_t kept_count;
     size_t kept_capacity;

@@ -78,7 +78,7 @@ int hg_fuzz_bulk(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     hg_wire_store32(copy, HG_BULK_MAGIC);
     copy[4] = HG_BULK_VERSION;
-    copy[5] = (uint8_t) (1 + copy[5] % 3);
+    copy[5] = (uint8_t) (copy[5] & 15);
     fuzz_deserialize(copy, size);
     free(copy);
     return 0;

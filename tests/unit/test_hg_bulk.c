@@ -68,6 +68,8 @@ static hg_return_t bulk_start(struct engine *engine, hg_bulk_op_t op,
 
 /* ---- Bytes ---- */
 
+static const char *const bulk_pictures[] = {"bulk", "bulk_owner", "bulk_bound"};
+
 static struct hg_bulk *bulk_golden_handle(struct hg_bulk_layer *layer,
     size_t count, const size_t *sizes, unsigned long flags)
 {
@@ -78,6 +80,44 @@ static struct hg_bulk *bulk_golden_handle(struct hg_bulk_layer *layer,
     /* Published once, so that the numbers below are not drawn again. */
     HG_CHECK_OK(hg_bulk_serialize(bulk, scratch, sizeof(scratch)));
     return bulk;
+}
+
+/* A bound handle, which is passed on as it came, with a mark. */
+static void bulk_compare_bound(struct engine *engine, struct golden *golden)
+{
+    size_t size = 16;
+    size_t want_size;
+    const unsigned char *want = golden_get(golden, "bulk_bound", &want_size);
+    unsigned char bytes[256];
+    struct hg_bulk *bulk =
+        bulk_golden_handle(engine->a.layer, 1, &size, HG_BULK_WRITE_ONLY);
+    struct hg_bulk *remote = NULL;
+    uint64_t key = bulk->mems[0]->key;
+    uint64_t id = bulk->id;
+
+    engine->a.layer->owner[0] = '\0';
+    HG_CHECK_OK(hg_bulk_bind(bulk, 5));
+    bulk->id = 0x4847464544434241u;
+    bulk->mems[0]->key = 0x5857565554535251u;
+    HG_CHECK_EQ_U64(hg_bulk_serialize_size(bulk), want_size);
+    HG_CHECK_OK(hg_bulk_serialize(bulk, bytes, sizeof(bytes)));
+    HG_CHECK_EQ_MEM(bytes, want, want_size);
+    bulk->id = id;
+    bulk->mems[0]->key = key;
+
+    HG_CHECK_OK(hg_bulk_deserialize(engine->b.layer, want, want_size, &remote));
+    HG_CHECK(hg_bulk_is_bound(remote) && remote->context_id == 5);
+    HG_CHECK_EQ_U64(remote->flags, HG_BULK_WRITE_ONLY);
+    HG_CHECK_EQ_STR(remote->owner, "loop://a");
+    HG_CHECK(hg_bulk_addr(remote) == NULL); /* nobody has told it */
+    memset(bytes, 0, sizeof(bytes));
+    HG_CHECK_EQ_U64(hg_bulk_serialize_size(remote), want_size);
+    HG_CHECK_OK(hg_bulk_serialize(remote, bytes, sizeof(bytes)));
+    HG_CHECK_EQ_INT(bytes[HG_BULK_FLAGS_AT], 0x0e);
+    bytes[HG_BULK_FLAGS_AT] = 0x06;
+    HG_CHECK_EQ_MEM(bytes, want, want_size);
+    hg_bulk_unref(remote);
+    hg_bulk_unref(bulk);
 }
 
 HG_TEST(bulk_handle_matches_its_picture)
@@ -137,8 +177,81 @@ HG_TEST(bulk_handle_matches_its_picture)
         bulk->id = id;
         hg_bulk_unref(bulk);
     }
+    bulk_compare_bound(&engine, golden);
     engine_close(&engine);
     golden_close(golden);
+}
+
+/* Which flags there are; those of versions to come are refused. */
+HG_TEST(bulk_handle_knows_its_flags)
+{
+    size_t size = 16;
+    unsigned char bytes[256];
+    struct hg_bulk *own;
+    struct engine engine;
+    unsigned flags;
+
+    hg_test_allow_log("");
+    bulk_begin(&engine, 0);
+    HG_CHECK_OK(hg_bulk_create(
+        engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &own));
+    HG_CHECK_OK(hg_bulk_bind(own, 0));
+    size = hg_bulk_serialize_size(own);
+    HG_CHECK_OK(hg_bulk_serialize(own, bytes, size));
+    for (flags = 0; flags < 256; flags++) {
+        struct hg_bulk *bulk = NULL;
+        bool good = flags < 16 && flags % 4 != 0 && flags / 4 != 2;
+
+        bytes[HG_BULK_FLAGS_AT] = (unsigned char) flags;
+        HG_CHECK_RET(hg_bulk_deserialize(engine.b.layer, bytes, size, &bulk),
+            good ? HG_SUCCESS : HG_PROTOCOL_ERROR);
+        if (good) {
+            HG_CHECK(hg_bulk_is_bound(bulk) == (flags >= 4));
+            hg_bulk_unref(bulk);
+        }
+    }
+    hg_bulk_unref(own);
+    engine_close(&engine);
+}
+
+/* A handle that was passed on learns where its memory is from one of the same
+ * memory that came before, and from no other. */
+HG_TEST(bulk_handle_that_was_passed_on_is_recognised)
+{
+    size_t size = 100;
+    unsigned char bytes[2][256];
+    struct hg_bulk *bulks[2];
+    struct hg_bulk *first = NULL;
+    struct hg_bulk *again = NULL;
+    struct hg_bulk *other = NULL;
+    struct engine engine;
+    unsigned i;
+
+    bulk_begin(&engine, 0);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(hg_bulk_create(
+            engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &bulks[i]));
+        HG_CHECK_OK(hg_bulk_bind(bulks[i], 0));
+        HG_CHECK_OK(hg_bulk_serialize(bulks[i], bytes[i], sizeof(bytes[i])));
+    }
+    HG_CHECK_OK(hg_bulk_deserialize(
+        engine.b.layer, bytes[0], sizeof(bytes[0]), &first));
+    hg_bulk_set_addr(first, engine.b.peer);
+    for (i = 0; i < 2; i++)
+        bytes[i][HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
+    HG_CHECK_OK(hg_bulk_deserialize(
+        engine.b.layer, bytes[0], sizeof(bytes[0]), &again));
+    HG_CHECK_OK(hg_bulk_deserialize(
+        engine.b.layer, bytes[1], sizeof(bytes[1]), &other));
+    HG_CHECK(hg_bulk_addr(again) == engine.b.peer);
+    HG_CHECK(hg_bulk_addr(other) == NULL);
+    hg_bulk_unref(first);
+    HG_CHECK(hg_bulk_addr(again) == engine.b.peer); /* it has its own */
+    hg_bulk_unref(again);
+    hg_bulk_unref(other);
+    for (i = 0; i < 2; i++)
+        hg_bulk_unref(bulks[i]);
+    engine_close(&engine);
 }
 
 /* Whatever bytes say: a code and one log line, or a handle with which every
@@ -158,7 +271,7 @@ HG_TEST_SECONDS(bulk_handle_may_be_garbage, 60)
         uint8_t bytes[512];
         size_t size;
         const unsigned char *want =
-            golden_get(golden, round % 2 == 0 ? "bulk" : "bulk_owner", &size);
+            golden_get(golden, bulk_pictures[round % 3], &size);
         struct hg_bulk *bulk = NULL;
         uint8_t *exact;
 
@@ -191,10 +304,10 @@ HG_TEST(bulk_handle_refuses_every_cut)
 
     hg_test_allow_log("");
     bulk_begin(&engine, 0);
-    for (which = 0; which < 2; which++) {
+    for (which = 0; which < 3; which++) {
         size_t size;
         const unsigned char *want =
-            golden_get(golden, which == 0 ? "bulk" : "bulk_owner", &size);
+            golden_get(golden, bulk_pictures[which], &size);
         size_t cut;
 
         for (cut = 0; cut < size; cut++) {
@@ -570,6 +683,88 @@ HG_TEST(bulk_transfer_ends_when_its_local_handle_is_freed)
     engine_close(&engine);
 }
 
+/* Cancel a transfer of many pieces after so many turns of both ends; once it
+ * has ended its local memory is in use for something else. */
+static hg_return_t bulk_take_back(
+    struct engine *engine, hg_bulk_op_t op, unsigned turns)
+{
+    enum { COUNT = 100, PIECE = 100 };
+    static unsigned char memory[2][COUNT * PIECE]; /* the origin's, the local */
+    struct hg_transfer_args args = {op, engine->b.peer, NULL, 0, NULL, 0, 0};
+    struct hg_transfer *transfer = NULL;
+    struct bulk_result result = {0, -1};
+    struct hg_bulk *bulks[2];
+    size_t sizes[COUNT];
+    void *ptrs[COUNT];
+    size_t i;
+
+    for (i = 0; i < 2; i++) {
+        struct engine_end *end = i == 0 ? &engine->a : &engine->b;
+        size_t k;
+
+        memset(memory[i], (int) i + 1, sizeof(memory[i]));
+        for (k = 0; k < COUNT; k++) {
+            sizes[k] = PIECE;
+            ptrs[k] = memory[i] + k * PIECE;
+        }
+        HG_CHECK_OK(hg_bulk_create(
+            end->layer, COUNT, ptrs, sizes, HG_BULK_READWRITE, &bulks[i]));
+    }
+    args.origin = bulk_as_remote(bulks[0], engine->b.layer);
+    args.local = bulks[1];
+    args.size = sizeof(memory[0]);
+    HG_CHECK_OK(hg_transfer_create(
+        &engine->b.context->transfers, &args, bulk_ended, &result, &transfer));
+    hg_transfer_begin(transfer);
+    for (i = 0; i < turns && result.ends == 0; i++)
+        engine_turn(i % 2 == 0 ? &engine->b : &engine->a);
+    if (result.ends == 0) {
+        bool held = hg_transfer_hold(transfer);
+
+        if (held)
+            hg_transfer_cancel(transfer);
+        while (result.ends == 0) /* its own side is enough */
+            engine_turn(&engine->b);
+    }
+    for (i = 0; i < sizeof(memory[0]); i++) /* all of it, or not all */
+        HG_CHECK(result.ret != HG_SUCCESS || memory[0][i] == memory[1][i]);
+    memset(memory[1], 0xee, sizeof(memory[1]));
+    engine_settle(engine);
+    HG_CHECK_EQ_INT(result.ends, 1);
+    for (i = 0; i < sizeof(memory[0]); i++) {
+        HG_CHECK_EQ_INT(memory[1][i], 0xee); /* nobody wrote there */
+        HG_CHECK(memory[0][i] != 0xee);      /* ... or read */
+    }
+    hg_bulk_unref(args.origin);
+    hg_bulk_unref(bulks[0]);
+    hg_bulk_unref(bulks[1]);
+    return result.ret;
+}
+
+HG_TEST(bulk_transfer_ends_when_it_is_canceled)
+{
+    struct engine engine;
+    unsigned canceled = 0;
+    unsigned whole = 0;
+    unsigned turns;
+
+    bulk_begin(&engine, 1);
+    for (turns = 0; turns < 40; turns++) {
+        hg_return_t ret = bulk_take_back(
+            &engine, turns % 2 == 0 ? HG_BULK_PULL : HG_BULK_PUSH, turns / 2);
+
+        if (ret == HG_SUCCESS)
+            whole++;
+        else
+            canceled++;
+        if (ret != HG_SUCCESS)
+            HG_CHECK_RET(ret, HG_CANCELED);
+    }
+    HG_CHECK(canceled > 0 && whole > 0);
+    HG_CHECK_EQ_INT(atomic_load(&engine.b.context->transfers.under_way), 0);
+    engine_close(&engine);
+}
+
 /* An RMA operation that is not given back in time, nor canceled. */
 static struct na_op *bulk_stuck;
 
@@ -608,7 +803,8 @@ HG_TEST(bulk_transfer_that_does_not_end_is_abandoned)
     core->ops.get = bulk_stuck_get;
     HG_CHECK_OK(
         bulk_start(&engine, HG_BULK_PULL, remote, 0, local, 0, size, &result));
-    transfer = (struct hg_transfer *) na_op_core_of(bulk_stuck)->arg;
+    transfer =
+        ((struct hg_transfer_slot *) na_op_core_of(bulk_stuck)->arg)->transfer;
     hg_bulk_unref(remote);
     hg_bulk_unref(local);
     hg_test_expect_log("0 calls, 0 sends and 1 transfers did not end");
@@ -816,6 +1012,48 @@ HG_TEST(bulk_may_have_a_class_of_its_own)
     hg_bulk_unref(local);
     bulk_close_separate(&a);
     bulk_close_separate(&b);
+}
+
+/* Also while it waits for the owner's address. */
+HG_TEST(bulk_transfer_is_canceled_while_it_looks_up)
+{
+    struct hg_transfer_args args = {HG_BULK_PULL, NULL, NULL, 0, NULL, 0, 100};
+    struct bulk_result result = {0, -1};
+    struct hg_transfer *transfer = NULL;
+    size_t size = 100;
+    struct engine engine;
+    struct hg_bulk *origin;
+    unsigned char bytes[256];
+
+    bulk_begin(&engine, 0);
+    HG_CHECK_OK(hg_bulk_create(
+        engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &origin));
+    HG_CHECK_OK(hg_bulk_create(
+        engine.b.layer, 1, NULL, &size, HG_BULK_READWRITE, &args.local));
+    HG_CHECK_OK(hg_bulk_bind(origin, 0));
+    HG_CHECK_OK(hg_bulk_serialize(origin, bytes, sizeof(bytes)));
+    HG_CHECK_OK(hg_bulk_deserialize(
+        engine.b.layer, bytes, sizeof(bytes), &args.origin));
+    HG_CHECK_OK(hg_transfer_create(
+        &engine.b.context->transfers, &args, bulk_ended, &result, &transfer));
+    hg_transfer_begin(transfer);
+    HG_CHECK(hg_transfer_hold(transfer));
+    hg_transfer_cancel(transfer);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(result.ends, 1);
+    HG_CHECK_RET(result.ret, HG_CANCELED);
+
+    /* Left alone it finds its way. */
+    memset(&result, 0, sizeof(result));
+    HG_CHECK_OK(hg_transfer_start(
+        &engine.b.context->transfers, &args, bulk_ended, &result));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(result.ends, 1);
+    HG_CHECK_OK(result.ret);
+    hg_bulk_unref(args.origin);
+    hg_bulk_unref(args.local);
+    hg_bulk_unref(origin);
+    engine_close(&engine);
 }
 
 HG_TEST(bulk_class_that_does_not_listen_exposes_nothing)

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer: addresses of the callback model.
+ *
+ * An address is one of NA, on the class's NA class; what counts references is
+ * there. Here arguments are checked as Mercury's users expect it, and the end
+ * of a lookup becomes a callback of theirs. A lookup is counted in its context,
+ * which does not end while one is under way.
+ *
+ * Nothing above includes this room: it has no header.
+ *
+ * Locking: none of its own; the count is an atomic.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "hg/context.h"
+#include "na/addr.h"
+#include "na/live.h"
+#include "na/lookup.h"
+
+/* A lookup under way. */
+struct hg_peer_lookup {
+    struct hg_context *context;
+    hg_cb_t callback;
+    void *arg;
+};
+
+static hg_return_t hg_peer_refuse(const char *function, const char *what)
+{
+    hg_log_error("addr", "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+/* Whether the class is one and has the address. */
+static hg_return_t hg_peer_check(const hg_class_t *hg_class,
+    const struct na_addr *addr, const char *function)
+{
+    return hg_class != NULL ? na_addr_check(hg_class->na_class, addr, function)
+                            : hg_peer_refuse(function, "the class is NULL");
+}
+
+/* ---- Lookups ---- */
+
+static void hg_peer_end_lookup(struct hg_peer_lookup *lookup)
+{
+    uint32_t before = atomic_fetch_sub(&lookup->context->lookups, 1);
+
+    assert(before > 0);
+    (void) before;
+    hg_mem_free(lookup);
+}
+
+/* From the queue: the address is the application's. */
+static na_return_t hg_peer_found(const struct na_cb_info *na_info)
+{
+    struct hg_peer_lookup *lookup = (struct hg_peer_lookup *) na_info->arg;
+    struct hg_cb_info info;
+
+    assert(na_info->type == NA_CB_LOOKUP && lookup->callback != NULL);
+    memset(&info, 0, sizeof(info));
+    info.arg = lookup->arg;
+    info.type = HG_CB_LOOKUP;
+    info.ret = na_info->ret;
+    if (na_info->ret == NA_SUCCESS)
+        info.info.lookup.addr = na_info->info.lookup.addr;
+    (void) lookup->callback(&info);
+    hg_peer_end_lookup(lookup);
+    return NA_SUCCESS;
+}
+
+hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
+    const char *name, hg_op_id_t *op_id_p)
+{
+    struct hg_peer_lookup *lookup;
+    hg_return_t ret;
+
+    (void) op_id_p;
+    if (context == NULL || name == NULL)
+        return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
+    ret = na_live_check(context->hg_class->na_class, "HG_Addr_lookup");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (callback == NULL) /* the transport knows the peer then: that is all */
+        return na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL,
+            name, NA_OP_ID_IGNORE);
+    lookup = (struct hg_peer_lookup *) hg_mem_calloc(1, sizeof(*lookup));
+    if (lookup == NULL) {
+        hg_log_error("addr", "no memory for the lookup of '%s'", name);
+        return HG_NOMEM;
+    }
+    lookup->context = context;
+    lookup->callback = callback;
+    lookup->arg = arg;
+    atomic_fetch_add(&context->lookups, 1);
+    ret = na_lookup_start(context->na_context, NA_LANE_DONE, hg_peer_found,
+        lookup, name, NA_OP_ID_IGNORE);
+    if (ret != HG_SUCCESS)
+        hg_peer_end_lookup(lookup);
+    return ret;
+}
+
+hg_return_t HG_Addr_lookup2(
+    hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
+{
+    if (hg_class == NULL || name == NULL || addr_p == NULL)
+        return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
+    return NA_Addr_lookup_wait(
+        hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
+}
+
+/* ---- References ---- */
+
+hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
+{
+    if (hg_class == NULL)
+        return hg_peer_refuse("HG_Addr_free", "the class is NULL");
+    return addr != HG_ADDR_NULL ? NA_Addr_free(hg_class->na_class, addr)
+                                : HG_SUCCESS;
+}
+
+hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
+{
+    return hg_peer_check(hg_class, addr, "HG_Addr_set_remove");
+}
+
+hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
+{
+    return hg_class != NULL
+        ? NA_Addr_self(hg_class->na_class, addr_p)
+        : hg_peer_refuse("HG_Addr_self", "the class is NULL");
+}
+
+hg_return_t HG_Addr_dup(
+    hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p)
+{
+    return hg_class != NULL
+        ? NA_Addr_dup(hg_class->na_class, addr, new_addr_p)
+        : hg_peer_refuse("HG_Addr_dup", "the class is NULL");
+}
+
+/* ---- What is known of it ---- */
+
+uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
+{
+    if (hg_class == NULL) {
+        (void) hg_peer_refuse("HG_Addr_cmp", "the class is NULL");
+        return HG_FALSE;
+    }
+    if (addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
+        return addr1 == addr2 ? HG_TRUE : HG_FALSE;
+    return NA_Addr_cmp(hg_class->na_class, addr1, addr2) ? HG_TRUE : HG_FALSE;
+}
+
+hg_return_t HG_Addr_to_string(
+    hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr)
+{
+    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_to_string");
+    hg_size_t room;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (buf_size_p == NULL)
+        return hg_peer_refuse("HG_Addr_to_string", "buf_size_p is NULL");
+    room = *buf_size_p;
+    *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
+    return buf != NULL ? NA_Addr_to_string(hg_class->na_class, buf, room, addr)
+                       : HG_SUCCESS;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses of the callback model: looked up in both ways, counted, compared,
+ * printed. On every transport.
+ */
+#include "cb.h"
+
+static hg_id_t addr_inc_id;
+
+static void cb_register(hg_class_t *hg_class)
+{
+    addr_inc_id =
+        MERCURY_REGISTER(hg_class, "addr inc", cb_one_t, cb_one_t, cb_inc);
+    HG_CHECK(addr_inc_id != 0);
+}
+
+/* The name of what is called. */
+static void addr_name(
+    const struct cb_end *end, hg_addr_t addr, char name[NA_MAX_ADDR_LEN])
+{
+    hg_size_t size = NA_MAX_ADDR_LEN;
+
+    HG_CHECK_OK(HG_Addr_to_string(end->hg_class, name, &size, addr));
+    HG_CHECK_EQ_U64(size, strlen(name) + 1);
+}
+
+struct addr_found {
+    _Atomic unsigned ends;
+    hg_return_t ret;
+    hg_addr_t addr;
+};
+
+static hg_return_t addr_found(const struct hg_cb_info *info)
+{
+    struct addr_found *found = (struct addr_found *) info->arg;
+
+    HG_CHECK(cb_triggering > 0);
+    HG_CHECK_EQ_INT(info->type, HG_CB_LOOKUP);
+    found->ret = info->ret;
+    found->addr = info->info.lookup.addr;
+    HG_CHECK_EQ_INT(atomic_fetch_add(&found->ends, 1), 0);
+    return HG_OTHER_ERROR; /* which nobody looks at */
+}
+
+/* Look up by callback; the result. */
+static hg_return_t addr_look_up(
+    const struct cb_end *end, const char *name, struct addr_found *found)
+{
+    char copy[NA_MAX_ADDR_LEN];
+    hg_return_t ret;
+
+    memset(found, 0, sizeof(*found));
+    snprintf(copy, sizeof(copy), "%s", name);
+    ret =
+        HG_Addr_lookup1(end->context, addr_found, found, copy, HG_OP_ID_IGNORE);
+    memset(copy, 0, sizeof(copy)); /* it was copied */
+    if (ret != HG_SUCCESS)
+        return ret;
+    HG_CHECK_EQ_INT(found->ends, 0);
+    cb_turn_until(end->context, &found->ends);
+    return found->ret;
+}
+
+HG_TEST(cb_addr_lookup_by_callback_brings_a_reference)
+{
+    struct addr_found found;
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end;
+
+    cb_open(&end);
+    addr_name(&end, end.target, name);
+    HG_CHECK_OK(addr_look_up(&end, name, &found));
+    HG_CHECK(HG_Addr_cmp(end.hg_class, found.addr, end.target));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, found.addr));
+    /* Nobody wants to hear: nothing is kept. */
+    HG_CHECK_OK(
+        HG_Addr_lookup1(end.context, NULL, NULL, name, HG_OP_ID_IGNORE));
+    (void) cb_turn(end.context, 1);
+    cb_close(&end);
+}
+
+/* A context does not end before the callback of a lookup has come. */
+HG_TEST(cb_addr_lookup_ends_before_its_context)
+{
+    struct addr_found found;
+    char name[NA_MAX_ADDR_LEN];
+    hg_context_t *context;
+    struct cb_end end;
+
+    cb_open(&end);
+    addr_name(&end, end.target, name);
+    context = HG_Context_create_id(end.hg_class, 1);
+    HG_CHECK(context != NULL);
+    memset(&found, 0, sizeof(found));
+    HG_CHECK_OK(
+        HG_Addr_lookup1(context, addr_found, &found, name, HG_OP_ID_IGNORE));
+    cb_triggering++; /* that triggers, too */
+    HG_CHECK_OK(HG_Context_destroy(context));
+    cb_triggering--;
+    HG_CHECK_EQ_INT(found.ends, 1);
+    HG_CHECK_OK(found.ret);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, found.addr));
+    cb_close(&end);
+}
+
+HG_TEST(cb_addr_lookup_of_nobody_fails)
+{
+    struct addr_found found;
+    struct cb_end end;
+    char *string;
+    hg_addr_t addr = HG_ADDR_NULL;
+    hg_return_t ret;
+
+    hg_test_allow_log("");
+    cb_open(&end);
+    HG_CHECK(addr_look_up(&end, "nosuch://x", &found) != HG_SUCCESS);
+    HG_CHECK_EQ_INT(found.ends, 0);
+    HG_CHECK(HG_Addr_lookup2(end.hg_class, "no address", &addr) != HG_SUCCESS);
+    string = hg_test_listen_string(); /* where nobody listens */
+    if (!hg_test_is_self() && strstr(string, ":0") == NULL) {
+        ret = addr_look_up(&end, string, &found);
+        HG_CHECK(ret != HG_SUCCESS);
+        HG_CHECK(found.addr == HG_ADDR_NULL);
+        HG_CHECK(HG_Addr_lookup2(end.hg_class, string, &addr) != HG_SUCCESS);
+    }
+    free(string);
+    HG_CHECK(addr == HG_ADDR_NULL);
+    cb_close(&end);
+}
+
+/* As Mercury's own test does. */
+HG_TEST(cb_addr_lookup_call_and_free_again_and_again)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end;
+    hg_handle_t handle;
+    unsigned i;
+
+    cb_open(&end);
+    addr_name(&end, end.target, name);
+    handle = cb_new_handle(&end, addr_inc_id);
+    for (i = 0; i < 32; i++) {
+        cb_one_t value = {(int32_t) i};
+        hg_addr_t addr;
+
+        HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &addr));
+        HG_CHECK_OK(HG_Reset(handle, addr, addr_inc_id));
+        HG_CHECK_OK(cb_do(&end, handle, &value, &value));
+        HG_CHECK_EQ_INT(value.value, (int) i + 1);
+        HG_CHECK_OK(HG_Free_output(handle, &value));
+        HG_CHECK_OK(HG_Addr_set_remove(end.hg_class, addr));
+        HG_CHECK_OK(HG_Addr_free(end.hg_class, addr));
+    }
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+HG_TEST(cb_addr_references_are_counted)
+{
+    struct cb_end end;
+    hg_addr_t self = HG_ADDR_NULL;
+    hg_addr_t again = HG_ADDR_NULL;
+    hg_handle_t handle;
+
+    cb_open(&end);
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &self));
+    HG_CHECK_OK(HG_Addr_dup(end.hg_class, end.target, &again));
+    HG_CHECK(HG_Addr_cmp(end.hg_class, again, end.target));
+    HG_CHECK_EQ_INT(HG_Addr_cmp(end.hg_class, self, end.target),
+        end.peer == NULL ? HG_TRUE : HG_FALSE);
+    HG_CHECK_EQ_INT(
+        HG_Addr_cmp(end.hg_class, HG_ADDR_NULL, HG_ADDR_NULL), HG_TRUE);
+    HG_CHECK_EQ_INT(HG_Addr_cmp(end.hg_class, HG_ADDR_NULL, self), HG_FALSE);
+    HG_CHECK_EQ_INT(HG_Addr_cmp(end.hg_class, self, HG_ADDR_NULL), HG_FALSE);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, self));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, HG_ADDR_NULL));
+    /* A handle keeps its own. */
+    HG_CHECK_OK(HG_Create(end.context, again, addr_inc_id, &handle));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, again));
+    HG_CHECK(HG_Get_info(handle)->addr == again);
+    HG_CHECK(HG_Addr_cmp(end.hg_class, HG_Get_info(handle)->addr, end.target));
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+HG_TEST(cb_addr_string_tells_its_size)
+{
+    char name[NA_MAX_ADDR_LEN];
+    char want[NA_MAX_ADDR_LEN];
+    hg_size_t size = 0;
+    struct cb_end end;
+
+    cb_open(&end);
+    addr_name(&end, end.target, want);
+    HG_CHECK_OK(HG_Addr_to_string(end.hg_class, NULL, &size, end.target));
+    HG_CHECK_EQ_U64(size, strlen(want) + 1);
+    memset(name, 'x', sizeof(name));
+    HG_CHECK_OK(HG_Addr_to_string(end.hg_class, name, &size, end.target));
+    HG_CHECK_EQ_STR(name, want);
+    HG_CHECK_EQ_INT(name[size], 'x');
+    size--;
+    hg_test_expect_log("do not fit");
+    HG_CHECK_RET(
+        HG_Addr_to_string(end.hg_class, name, &size, end.target), HG_MSGSIZE);
+    HG_CHECK_EQ_U64(size, strlen(want) + 1);
+    cb_close(&end);
+}
+
+HG_TEST(cb_addr_invalid_arguments)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end;
+    struct cb_end other;
+    hg_addr_t addr = HG_ADDR_NULL;
+    hg_size_t size = sizeof(name);
+
+    hg_test_allow_log("");
+    cb_open(&end);
+    cb_start(&other, 1);
+    HG_CHECK_RET(
+        HG_Addr_lookup1(NULL, addr_found, NULL, "x", NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_lookup1(end.context, addr_found, NULL, NULL, NULL),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_lookup2(NULL, "x", &addr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_lookup2(end.hg_class, NULL, &addr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_lookup2(end.hg_class, "x", NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_free(NULL, end.target), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_free(other.hg_class, end.target), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_set_remove(NULL, end.target), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_set_remove(end.hg_class, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_self(NULL, &addr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_self(end.hg_class, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_dup(NULL, end.target, &addr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_dup(end.hg_class, NULL, &addr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_dup(end.hg_class, end.target, NULL), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(HG_Addr_cmp(NULL, end.target, end.target), HG_FALSE);
+    HG_CHECK_RET(
+        HG_Addr_to_string(NULL, name, &size, end.target), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_to_string(end.hg_class, name, NULL, end.target),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(
+        HG_Addr_to_string(end.hg_class, name, &size, NULL), HG_INVALID_ARG);
+    HG_CHECK(addr == HG_ADDR_NULL);
+    cb_end(&other);
+    cb_close(&end);
+}
