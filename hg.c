@@ -20348,14 +20348,14 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
 #define HG_HEADER_MINOR 0
 #define HG_HEADER_FIXED 72 /* bytes before the options */
 #define HG_HEADER_MIN (HG_HEADER_FIXED + 4)
-#define HG_HEADER_MAX 1024     /* with all options; longer ones are refused */
-#define HG_HEADER_STABLE 32    /* bytes every version shares */
-#define HG_HEADER_TEXT_MAX 240 /* of an error text */
+#define HG_HEADER_MAX 1024  /* with all options; longer ones are refused */
+#define HG_HEADER_STABLE 32 /* bytes every version shares */
+#define HG_HEADER_TEXT_MAX (HG_ERROR_TEXT_MAX - 1)
 
 enum hg_header_type {
     HG_HEADER_REQUEST = 1,
     HG_HEADER_RESPONSE = 2,
-    HG_HEADER_CANCEL = 3, /* of the request with this sequence */
+    HG_HEADER_CANCEL = 3, /* nobody waits for the request of this sequence */
     HG_HEADER_ACK = 4     /* the output held under this sequence was fetched */
 };
 
@@ -23281,6 +23281,8 @@ enum hg_count {
     HG_COUNT_LATE,
     HG_COUNT_TURNED_AWAY,
     HG_COUNT_DROPPED,
+    HG_COUNT_EXPIRED,
+    HG_COUNT_CANCELED,
     HG_COUNTS
 };
 
@@ -23439,6 +23441,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
  *
  *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
+ *                                +---> DROPPED
  *
  * A target's handle counts as one of its peer's calls until its answer has
  * left, and as one of its refusals while that cannot leave (share.h).
@@ -23448,7 +23451,9 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
  * of ours it is in the table of sequences as well, in the pool, too: under
  * another number from then on, so that the one it had names nothing. So lists
  * and table hold handles in any state, and who finds one looks at its state
- * first, before anything else of it.
+ * first, before anything else of it. A handle is cleared under the lock; so who
+ * holds that may look at it, but not at its address, without a reference, and
+ * get one unless the last has gone.
  *
  * Locking: the context's lock guards lists, tables, counts and the pool. A
  * state is an atomic. Whoever drives the current one leaves it, and needs no
@@ -23482,7 +23487,8 @@ enum hg_handle_state {
     HG_HANDLE_ENDED,    /* origin: the result stands */
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
     HG_HANDLE_ARRIVED,  /* target: with its handler */
-    HG_HANDLE_ANSWERED  /* target */
+    HG_HANDLE_ANSWERED, /* target */
+    HG_HANDLE_DROPPED   /* target: neither executed nor answered */
 };
 
 enum hg_request_state {
@@ -23521,6 +23527,15 @@ struct hg_call_part {
     struct hg_info info;
     void *data;
     void (*free_data)(void *data);
+};
+
+/* What the room cancel keeps of a call to us; under the context's lock. */
+struct hg_cancel_part {
+    bool used;                   /* the rest is not all zeros */
+    bool told;                   /* `notice` is queued */
+    struct na_completion notice; /* that nobody waits any more */
+    hg_cancel_cb_t callback;     /* NULL: nobody wants to hear */
+    void *arg;
 };
 
 /* Arguments that travel outside a message. */
@@ -23564,7 +23579,13 @@ struct hg_handle {
     bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
+    bool heard;    /* origin: the target has answered; context lock */
+    _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
+    uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
+    uint64_t deadline; /* of this one; 0: none */
+    hg_return_t why;   /* origin: if `canceled`, how it ends; context lock */
+    const char *text;  /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
@@ -23589,6 +23610,8 @@ struct hg_handle {
     struct hg_overflow in_large;
     struct hg_overflow out_large;
     struct hg_call_part call;
+    struct hg_cancel_part cancel;
+    _Atomic uint32_t sends; /* of its messages under way */
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
     unsigned char control[HG_HEADER_MIN];
@@ -23667,6 +23690,9 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+/* The same of a handle that was found; the lock is held. False: nobody has one
+ * any more. */
+HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
 /* The last reference takes it off its list, and ends its sequence. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 /* The same for the only reference, where the lock is held and nothing has to be
@@ -23715,10 +23741,24 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size);
 
-/* Send a message without arguments: an acknowledgement, or an answer without
- * an output. One a handle. Needs no memory: what a transport has none for stays
- * in `unsaid`. Any other failure is logged. */
+/* Tell who asks that the message has left, or could not. */
+HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
+
+/* Send a message without arguments: an acknowledgement, a cancellation, or an
+ * answer without an output. One a handle, until that is back in the pool. Needs
+ * no memory: what a transport has none for stays in `unsaid`. Any other failure
+ * is logged. */
 HG_PRIVATE void hg_handle_send_control(
+    struct hg_handle *handle, const struct hg_header *header);
+
+/* A handle of no call, to send such a message to somebody's context; NULL: no
+ * memory, or that one takes no messages (logged). */
+HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
+    struct hg_context *context, struct na_addr *addr, uint8_t peer_context);
+
+/* Send such a message about a call of ours: by a carrier, where the handle may
+ * have other calls. */
+HG_PRIVATE void hg_handle_send_notice(
     struct hg_handle *handle, const struct hg_header *header);
 
 /* Send again what is in `unsaid`. False: some of it is still there. */
@@ -23778,6 +23818,11 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
  * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
 
+/* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
+ * waits any more for a call to us. */
+HG_PRIVATE uint32_t hg_handle_time_left(const struct hg_handle *handle);
+HG_PRIVATE bool hg_handle_is_over(struct hg_handle *handle);
+
 /* For log lines: the peer's name, and that of the function. */
 HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle);
 HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle);
@@ -23800,6 +23845,7 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 /* handle: see handle.h. */
 /* #include "hg/handle.h" */
 
+/* #include "base/clock.h" */
 /* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
@@ -23899,13 +23945,6 @@ static void hg_handle_clear_large(struct hg_overflow *large)
     memset(large, 0, sizeof(*large));
 }
 
-static void hg_handle_clear_call(struct hg_call_part *call)
-{
-    if (call->data != NULL && call->free_data != NULL)
-        call->free_data(call->data);
-    memset(call, 0, sizeof(*call));
-}
-
 static void hg_handle_delete(struct hg_handle *handle)
 {
     hg_buf_fini(&handle->in);
@@ -23914,18 +23953,15 @@ static void hg_handle_delete(struct hg_handle *handle)
 }
 
 /* Back to what hg_handle_new made, but for the buffers; not yet what others may
- * look at: state, list and number. */
+ * look at: state, list and number. It is light, and the lock is held. */
 static void hg_handle_clear(struct hg_handle *handle)
 {
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
-    if (HG_UNLIKELY(handle->large)) {
-        hg_handle_clear_large(&handle->in_large);
-        hg_handle_clear_large(&handle->out_large);
-    }
+    assert(!handle->large && handle->call.data == NULL && handle->sends == 0);
     if (HG_UNLIKELY(handle->call.used))
-        hg_handle_clear_call(&handle->call);
-    hg_handle_trim(&handle->in);
-    hg_handle_trim(&handle->out);
+        memset(&handle->call, 0, sizeof(handle->call));
+    if (HG_UNLIKELY(handle->cancel.used))
+        memset(&handle->cancel, 0, sizeof(handle->cancel));
     memset(&handle->target, 0,
         hg_mem_unknown(offsetof(struct hg_handle, in) -
             offsetof(struct hg_handle, target)));
@@ -23961,32 +23997,66 @@ static bool hg_handle_put(struct hg_handle *handle)
     return true;
 }
 
-/* Whether the reference that is given back is the last one. The only one need
- * not be counted down: nobody else has one to make more of. */
+/* Whether the reference that is given back is the last one. */
 static bool hg_handle_is_last(struct hg_handle *handle)
 {
-    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
+    uint64_t before =
+        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
 
-    if (before != 1)
-        before =
-            atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
     assert(before > 0);
     return before == 1;
 }
 
-/* Nobody has a reference any more. */
+HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
+{
+    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
+
+    while (before > 0) {
+        if (atomic_compare_exchange_weak_explicit(&handle->refs, &before,
+                before + 1, memory_order_acq_rel, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+/* Whether there is nothing to free, which takes too long with the lock held. */
+static bool hg_handle_is_light(const struct hg_handle *handle)
+{
+    return !handle->large && handle->call.data == NULL &&
+        handle->in.capacity <= HG_HANDLE_BUF_MAX &&
+        handle->out.capacity <= HG_HANDLE_BUF_MAX;
+}
+
+static void hg_handle_lighten(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    if (handle->large) {
+        context->end_input(handle);
+        hg_handle_clear_large(&handle->in_large);
+        hg_handle_clear_large(&handle->out_large);
+    }
+    handle->large = false;
+    if (handle->call.data != NULL && handle->call.free_data != NULL)
+        handle->call.free_data(handle->call.data);
+    handle->call.data = NULL;
+    hg_handle_trim(&handle->in);
+    hg_handle_trim(&handle->out);
+}
+
+/* Nobody has a reference any more, nor gets one. */
 static void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr = handle->addr;
     bool kept;
 
+    if (HG_UNLIKELY(!hg_handle_is_light(handle)))
+        hg_handle_lighten(handle);
     hg_handle_discount(handle);
-    if (HG_UNLIKELY(handle->large))
-        context->end_input(handle);
-    hg_handle_clear(handle);
     hg_handle_leave_addr(addr);
     hg_lock(&context->lock);
+    hg_handle_clear(handle);
     kept = hg_handle_put(handle);
     /* From here on context and class may be gone. */
     hg_unlock(&context->lock);
@@ -24004,9 +24074,7 @@ HG_PRIVATE bool hg_handle_unref_locked(
     struct hg_handle *handle, struct na_addr **addr_p)
 {
     if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
-        handle->large || handle->counted ||
-        handle->in.capacity > HG_HANDLE_BUF_MAX ||
-        handle->out.capacity > HG_HANDLE_BUF_MAX ||
+        handle->counted || !hg_handle_is_light(handle) ||
         handle->context->pool_count >= HG_HANDLE_POOL_MAX)
         return false;
     *addr_p = handle->addr;
@@ -24082,6 +24150,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     }
     handle->large = false;
     handle->canceled = false;
+    handle->text = NULL;
     handle->held_id = 0;
     handle->ret = HG_SUCCESS;
     handle->in_args = none;
@@ -24183,6 +24252,27 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
         : ret;
 }
 
+HG_PRIVATE uint32_t hg_handle_time_left(const struct hg_handle *handle)
+{
+    uint64_t now;
+    uint64_t ms;
+
+    if (handle->deadline == 0)
+        return HG_NO_DEADLINE;
+    now = hg_clock_now();
+    if (now >= handle->deadline)
+        return 0;
+    ms = (handle->deadline - now - 1) / HG_CLOCK_MS + 1;
+    return ms < HG_NO_DEADLINE ? (uint32_t) ms : HG_NO_DEADLINE - 1;
+}
+
+HG_PRIVATE bool hg_handle_is_over(struct hg_handle *handle)
+{
+    return atomic_load_explicit(&handle->unwanted, memory_order_acquire) ||
+        (handle->deadline != 0 && hg_clock_now() >= handle->deadline) ||
+        (!handle->one_way && na_addr_is_dead(handle->addr));
+}
+
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
 {
     if (!handle->counted)
@@ -24208,14 +24298,15 @@ static void hg_handle_count_stuck(struct hg_handle *handle)
 static void hg_handle_end_sending(struct hg_handle *handle)
 {
     uint32_t before = atomic_fetch_sub(&handle->context->sending, 1);
+    uint32_t sends = atomic_fetch_sub(&handle->sends, 1);
 
-    assert(before > 0);
+    assert(before > 0 && sends > 0);
     (void) before;
+    (void) sends;
     hg_handle_unref(handle);
 }
 
-/* Tell who asks that a message has left, or could not. */
-static void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
+HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
 {
     void (*left)(struct hg_handle * handle, hg_return_t ret) = handle->left;
 
@@ -24248,6 +24339,7 @@ static hg_return_t hg_handle_send_later(
 
     hg_handle_ref(handle);
     atomic_fetch_add(&context->sending, 1);
+    atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
     ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, handle);
     if (ret != HG_SUCCESS)
@@ -24357,6 +24449,47 @@ HG_PRIVATE void hg_handle_send_control(
     hg_header_encode(header, handle->control);
     if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
         na_progress_poke(handle->context->na_context);
+}
+
+HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
+    struct hg_context *context, struct na_addr *addr, uint8_t peer_context)
+{
+    struct hg_handle *carrier = NULL;
+    bool full;
+
+    hg_lock(&context->lock);
+    full = hg_share_is_full(&context->share, addr, HG_SHARE_REFUSALS);
+    if (!full)
+        carrier = hg_handle_get(context, true);
+    if (carrier != NULL) {
+        hg_handle_set_addr(carrier, addr);
+        atomic_store_explicit(
+            &carrier->peer_context, peer_context, memory_order_relaxed);
+        carrier->target = true; /* counts as a refusal if it cannot leave */
+        carrier->refused = true;
+    }
+    hg_unlock(&context->lock);
+    if (full)
+        hg_log_warning("rpc", "%s takes no messages",
+            addr->name != NULL ? addr->name : "a peer");
+    return carrier;
+}
+
+HG_PRIVATE void hg_handle_send_notice(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    struct hg_handle *carrier;
+
+    if (!handle->context->callbacks || handle->target) {
+        hg_handle_send_control(handle, header);
+        return;
+    }
+    carrier = hg_handle_get_carrier(
+        handle->context, handle->addr, header->target_context);
+    if (carrier == NULL)
+        return;
+    hg_handle_send_control(carrier, header);
+    hg_handle_unref(carrier);
 }
 
 /* Take all that is in `unsaid`; their references are the caller's. */
@@ -24617,7 +24750,7 @@ static inline void hg_overflow_end(
         hg_overflow_end_large(handle, large);
 }
 
-/* Ask a fetch to end early. */
+/* Ask a fetch to end early; its handle is marked as canceled. */
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large);
 
@@ -24840,7 +24973,8 @@ static hg_return_t hg_overflow_begin_piece(
     hg_return_t ret = HG_SUCCESS;
 
     hg_lock(&context->lock);
-    assert(!large->under_way && handle->timer.index == 0);
+    assert(!large->under_way);
+    assert(!handle->target || handle->timer.index == 0);
     if (handle->target)
         ret = hg_handle_set_timer(handle,
             hg_clock_after_ms(context->hg_class->options.output_hold_ms));
@@ -24911,6 +25045,7 @@ static hg_return_t hg_overflow_next(
     size_t start = large->got;
     size_t size = hg_overflow_piece(handle, large);
     na_op_id_t op_id = NA_OP_ID_NULL;
+    bool canceled = false; /* while it began */
     hg_return_t ret;
 
     ret = hg_overflow_grow(handle, large, start + size);
@@ -24928,10 +25063,14 @@ static hg_return_t hg_overflow_next(
         handle->addr, &op_id);
     if (ret == HG_SUCCESS) {
         hg_lock(&context->lock);
-        if (large->under_way && large->got == start) /* this piece is */
+        if (large->under_way && large->got == start) { /* this piece is */
             large->op_id = op_id;
+            canceled = handle->canceled;
+        }
         hg_unlock(&context->lock);
     }
+    if (canceled)
+        (void) na_context_cancel(context->na_context, op_id);
     hg_handle_unref(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
@@ -25020,8 +25159,8 @@ HG_PRIVATE void hg_overflow_cancel(
     hg_lock(&context->lock);
     op_id = large->op_id;
     hg_unlock(&context->lock);
-    /* Stale once the piece ended, and not yet known before it started: then
-     * the fetch runs on, and its result is ignored by the caller. */
+    /* Stale once the piece ended, and not yet known before it started: then who
+     * starts it sees that it is canceled. */
     (void) na_context_cancel(context->na_context, op_id);
 }
 
@@ -25059,7 +25198,9 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
  *
  * A call ends in one place: whoever takes it out of the table of calls in
  * flight (the answer, a cancel, the peer's death, the end of the layer) sets
- * its result and queues its callback. Nobody else can, so it comes once.
+ * its result and queues its callback. Nobody else can, so it comes once. Who
+ * ends it though it was sent, because its time is over for one, tells the
+ * target. What comes of it later is let go of.
  *
  * A call goes through the context's lock twice: when it gets its handle, with a
  * number, and when it is taken out. Between these, while its bytes are encoded
@@ -25084,7 +25225,8 @@ HG_PRIVATE hg_return_t hg_forward_find(
 
 /* The same in two steps, for handles that are used again: one with no number,
  * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
- * once for each call: HG_BUSY if it has one; HG_AGAIN, HG_NOMEM (logged). */
+ * once for each call: HG_BUSY if it has one, or the message of one that was
+ * ended before has yet to leave; HG_AGAIN, HG_NOMEM (logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
@@ -25092,13 +25234,16 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
-/* Encode and send. `callback` runs once, from the queue's DONE lane, and has
- * the caller's reference of the handle from then on; until then the caller
- * keeps it, and so does the callback until this returned. On an error the
- * callback never runs, and the handle is of no more use. In the callback model
- * what cannot be sent is no error here, but the callback's. */
+/* Encode and send; the call's time begins. `callback` runs once, from the
+ * queue's DONE lane, and has the caller's reference of the handle from then on;
+ * until then the caller keeps it, and so does the callback until this returned.
+ * On an error the callback never runs, and the handle is of no more use. In the
+ * callback model what cannot be sent is no error here, but the callback's. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
+
+/* The timer of a call of ours expired. */
+HG_PRIVATE void hg_forward_expired(struct hg_handle *handle);
 
 /* Take a call back: its callback comes with HG_CANCELED, or with the result
  * that won. HG_NOENTRY: it ended already. */
@@ -25223,7 +25368,8 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
     hg_return_t ret = HG_BUSY;
 
     hg_lock(&context->lock);
-    if (handle->state == HG_HANDLE_IDLE && handle->number == 0)
+    if (handle->state == HG_HANDLE_IDLE && handle->number == 0 &&
+        (handle->heard || atomic_load(&handle->sends) == 0))
         ret = hg_forward_enter(handle);
     hg_unlock(&context->lock);
     return hg_forward_refuse(context, ret);
@@ -25249,19 +25395,27 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 
 /* ---- The table of calls in flight ---- */
 
-/* Take a call out; the lock is held. Who gets true ends it. */
-static bool hg_forward_take(struct hg_handle *handle)
+/* Take a call out; the lock is held. Who gets true ends it, or first fetches
+ * its output, for which its time goes on. */
+static bool hg_forward_take_to(
+    struct hg_handle *handle, enum hg_handle_state state)
 {
     struct hg_context *context = handle->context;
 
     if (handle->state != HG_HANDLE_SENT)
         return false;
-    atomic_store_explicit(
-        &handle->state, HG_HANDLE_ENDED, memory_order_release);
+    atomic_store_explicit(&handle->state, state, memory_order_release);
     assert(handle->in_flight && context->in_flight > 0);
     handle->in_flight = false;
     context->in_flight--;
+    if (state == HG_HANDLE_ENDED)
+        hg_deadline_remove(&context->deadline, &handle->timer);
     return true;
+}
+
+static bool hg_forward_take(struct hg_handle *handle)
+{
+    return hg_forward_take_to(handle, HG_HANDLE_ENDED);
 }
 
 /* Entry of the queue: the result stands. */
@@ -25274,11 +25428,28 @@ static void hg_forward_run(struct na_completion *done)
     handle->callback(handle, handle->arg); /* the handle is its now */
 }
 
-/* Tell the result of a call that was taken out. */
+/* What this side has to say of how it ended a call. */
+static const char *hg_forward_words(hg_return_t ret)
+{
+    switch (ret) {
+    case HG_TIMEOUT: return "its time was over";
+    case HG_CANCELED: return "it was taken back";
+    case HG_DISCONNECT: return "the peer is gone";
+    case HG_HOSTUNREACH: return "the peer cannot be reached";
+    default: return NULL;
+    }
+}
+
+/* Tell the result of a call that was taken out, and that is a result. */
+static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
+{
+    handle->ret = ret;
+    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+}
+
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 {
-    handle->ret = hg_handle_result(ret);
-    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+    hg_forward_tell(handle, hg_handle_result(ret));
 }
 
 /* ---- Starting ---- */
@@ -25313,6 +25484,11 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
         header.flags = HG_HEADER_ONE_WAY;
     header.trace_id = hg_class->trace_base + handle->sequence;
     header.args_crc = handle->in_args.crc;
+    if (handle->deadline != 0) {
+        uint32_t left = hg_handle_time_left(handle);
+
+        header.time_left = left > 0 ? left : 1;
+    }
     if (!handle->addr->self &&
         HG_HEADER_MIN + handle->in_args.size >
             hg_class->na_class->max_unexpected_size)
@@ -25337,8 +25513,29 @@ static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
     hg_lock(&handle->context->lock);
     taken = hg_forward_take(handle);
     hg_unlock(&handle->context->lock);
-    if (taken)
-        hg_forward_finish(handle, ret);
+    if (!taken)
+        return;
+    handle->text = hg_forward_words(ret);
+    hg_forward_finish(handle, ret);
+}
+
+/* The call begins: from now on anything may end it. HG_NOMEM: it does not. */
+static hg_return_t hg_forward_begin(struct hg_handle *handle)
+{
+    hg_return_t ret;
+
+    assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
+    handle->heard = false;
+    if (HG_LIKELY(handle->deadline == 0)) {
+        atomic_store(&handle->state, HG_HANDLE_SENT);
+        return HG_SUCCESS;
+    }
+    hg_lock(&handle->context->lock);
+    ret = hg_handle_set_timer(handle, handle->deadline);
+    if (ret == HG_SUCCESS)
+        atomic_store(&handle->state, HG_HANDLE_SENT);
+    hg_unlock(&handle->context->lock);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
@@ -25359,17 +25556,19 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
         if (!handle->context->callbacks) /* there the callback tells, too */
             return ret;
     }
+    handle->deadline =
+        handle->timeout != 0 ? hg_clock_after_ms(handle->timeout) : 0;
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
         return ret;
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    /* The call begins: from now on anything may end it. A peer that died before
-     * that fails the send: who buries it marks it first, then looks at states,
-     * and we look at the mark after that. */
-    assert(handle->state == HG_HANDLE_IDLE);
-    atomic_store(&handle->state, HG_HANDLE_SENT);
+    /* A peer that died before it begins fails the send: who buries it marks it
+     * first, then looks at states, and we look at the mark after that. */
+    ret = hg_forward_begin(handle);
+    if (ret != HG_SUCCESS)
+        goto end_large;
     ret = hg_handle_send(handle, message, size);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
@@ -25383,30 +25582,73 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
-    if (ret != HG_SUCCESS)
-        hg_overflow_end(handle, &handle->in_large);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+end_large:
+    hg_overflow_end(handle, &handle->in_large);
     return ret;
 }
 
 /* ---- Ending ---- */
 
-HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
+/* Tell the target that nobody waits any more for a call that was taken out,
+ * and is ours still. */
+static void hg_forward_revoke(struct hg_handle *handle)
+{
+    struct hg_header header;
+
+    assert(handle->state == HG_HANDLE_ENDED);
+    if (na_addr_is_dead(handle->addr))
+        return;
+    hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
+    hg_handle_send_notice(handle, &header);
+}
+
+/* Whether the time of a call that is under way is over; the lock is held. What
+ * expired may be the timer of a call that the handle had before. */
+static bool hg_forward_is_late(const struct hg_handle *handle)
+{
+    return (handle->state == HG_HANDLE_SENT ||
+               handle->state == HG_HANDLE_FETCHING) &&
+        handle->deadline != 0 && hg_clock_now() >= handle->deadline;
+}
+
+/* End a call that is under way with HG_CANCELED, or HG_TIMEOUT if it is late.
+ * False: it is not, or ended already. */
+static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
-    bool fetching;
-    bool taken;
+    bool fetching = false;
+    bool taken = false;
 
     hg_lock(&context->lock);
-    fetching = handle->state == HG_HANDLE_FETCHING;
-    if (fetching)
-        handle->canceled = true;
-    taken = hg_forward_take(handle);
+    if (ret != HG_TIMEOUT || hg_forward_is_late(handle)) {
+        fetching = handle->state == HG_HANDLE_FETCHING;
+        if (fetching && !handle->canceled) {
+            handle->canceled = true;
+            handle->why = ret;
+        }
+        taken = hg_forward_take(handle);
+    }
     hg_unlock(&context->lock);
     if (fetching)
         hg_overflow_cancel(handle, &handle->out_large);
-    if (taken)
-        hg_forward_finish(handle, HG_CANCELED);
-    return taken || fetching ? HG_SUCCESS : HG_NOENTRY;
+    if (taken) {
+        hg_forward_revoke(handle);
+        handle->text = hg_forward_words(ret);
+        hg_forward_tell(handle, ret);
+    }
+    return taken || fetching;
+}
+
+HG_PRIVATE void hg_forward_expired(struct hg_handle *handle)
+{
+    (void) hg_forward_give_up(handle, HG_TIMEOUT);
+}
+
+HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
+{
+    return hg_forward_give_up(handle, HG_CANCELED) ? HG_SUCCESS : HG_NOENTRY;
 }
 
 HG_PRIVATE void hg_forward_end_all(
@@ -25430,8 +25672,16 @@ HG_PRIVATE void hg_forward_end_all(
         }
     }
     hg_unlock(&context->lock);
-    while ((link = hg_list_pop(&ended)) != NULL)
-        hg_forward_finish(HG_CONTAINER_OF(link, struct hg_handle, link), ret);
+    while ((link = hg_list_pop(&ended)) != NULL) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        hg_lock(&context->lock);
+        hg_list_push(&context->origins, link);
+        hg_unlock(&context->lock);
+        handle->text = hg_forward_words(ret);
+        hg_forward_finish(handle, ret);
+    }
 }
 
 /* ---- Answers ---- */
@@ -25443,19 +25693,24 @@ static void hg_forward_acknowledge(struct hg_handle *handle)
 
     hg_handle_begin_header(handle, HG_HEADER_ACK, &header);
     header.sequence = handle->held_id;
-    hg_handle_send_control(handle, &header);
+    hg_handle_send_notice(handle, &header);
 }
 
 /* The fetch of a large output ended, or could not begin. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
+    const char *text = "the output could not be fetched";
 
+    ret = hg_handle_result(ret);
     hg_lock(&context->lock);
     assert(handle->state == HG_HANDLE_FETCHING);
     handle->state = HG_HANDLE_ENDED;
-    if (handle->canceled)
-        ret = HG_CANCELED;
+    hg_deadline_remove(&context->deadline, &handle->timer);
+    if (handle->canceled) {
+        ret = handle->why;
+        text = hg_forward_words(ret);
+    }
     hg_unlock(&context->lock);
     if (handle->held_id != 0 && !na_addr_is_dead(handle->addr))
         hg_forward_acknowledge(handle);
@@ -25463,8 +25718,11 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
         hg_handle_count(context, HG_COUNT_OUTPUTS_FETCHED);
+    } else {
+        hg_overflow_end(handle, &handle->out_large); /* it may have come */
+        handle->text = text;
     }
-    hg_forward_finish(handle, ret);
+    hg_forward_tell(handle, ret);
 }
 
 /* Step from the internal lane: the sink may not start a transfer. */
@@ -25480,6 +25738,34 @@ static void hg_forward_fetch(struct na_completion *done)
         handle->out_args.size, hg_forward_fetched);
 }
 
+/* A large output came for which nobody waits: its holder need not wait. */
+static void hg_forward_run_let_go(struct na_completion *done)
+{
+    struct hg_handle *carrier = hg_handle_of(done);
+
+    assert(carrier->target && carrier->held_id != 0);
+    if (!na_addr_is_dead(carrier->addr))
+        hg_forward_acknowledge(carrier);
+    hg_handle_unref(carrier);
+}
+
+static void hg_forward_let_go(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header)
+{
+    uint64_t held_id =
+        hg_overflow_held_id(header->payload, (size_t) header->payload_size);
+    struct hg_handle *carrier = NULL;
+
+    if (held_id != 0)
+        carrier =
+            hg_handle_get_carrier(context, source, header->origin_context);
+    if (carrier == NULL)
+        return;
+    carrier->rpc.id = header->rpc_id;
+    carrier->held_id = held_id;
+    hg_handle_push(carrier, NA_LANE_INTERNAL, hg_forward_run_let_go);
+}
+
 /* The call this answers, taken out of the table; NULL: nobody waits. */
 static struct hg_handle *hg_forward_match(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header, bool large)
@@ -25491,14 +25777,36 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         &context->sequences, header->sequence);
     if (handle != NULL &&
         (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
-            !na_addr_same(handle->addr, source) || !hg_forward_take(handle)))
+            !na_addr_same(handle->addr, source) ||
+            !hg_forward_take_to(
+                handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED)))
         handle = NULL;
-    if (handle != NULL && large)
-        handle->state = HG_HANDLE_FETCHING;
+    if (handle != NULL)
+        handle->heard = true;
     if (handle != NULL)
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     hg_unlock(&context->lock);
     return handle;
+}
+
+/* Keep the text of an error, if there is memory, but for what a terminal would
+ * obey. */
+static void hg_forward_keep_text(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    size_t size = header->text_size;
+    size_t i;
+
+    if (size == 0 ||
+        hg_buf_reserve(&handle->out, size + 1, size + 1) != HG_SUCCESS)
+        return;
+    for (i = 0; i < size; i++) {
+        unsigned char c = (unsigned char) header->text[i];
+
+        handle->out.data[i] = c < ' ' || c == 0x7f ? '?' : c;
+    }
+    handle->out.data[size] = '\0';
+    handle->text = (const char *) handle->out.data;
 }
 
 /* Say why a call was not executed. A code of the handler's own is the
@@ -25507,6 +25815,7 @@ static void hg_forward_log_code(
     const struct hg_handle *handle, const struct hg_header *header)
 {
     const char *function = hg_handle_function(handle);
+    const char *text = handle->text != NULL ? handle->text : "";
     const char *peer = hg_handle_peer(handle);
     hg_return_t code = header->code;
 
@@ -25523,8 +25832,8 @@ static void hg_forward_log_code(
         hg_log_warning(
             "rpc", "%s has no room for \"%s\" for now", peer, function);
     else
-        hg_log_error("rpc", "%s refused \"%s\": %s", peer, function,
-            HG_Error_to_string(code));
+        hg_log_error("rpc", "%s refused \"%s\": %s%s%s", peer, function,
+            HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
 }
 
 /* Copy an answer, which is whole; its code. */
@@ -25534,6 +25843,8 @@ static hg_return_t hg_forward_keep_answer(
     size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret = hg_handle_result(header->code);
 
+    if (ret != HG_SUCCESS)
+        hg_forward_keep_text(handle, header);
     hg_forward_log_code(handle, header);
     if (ret != HG_SUCCESS)
         return ret;
@@ -25559,6 +25870,8 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
 
     if (handle == NULL) {
         hg_handle_count(context, HG_COUNT_LATE);
+        if (large)
+            hg_forward_let_go(context, source, header);
         return;
     }
     if (damaged != HG_SUCCESS) {
@@ -25566,6 +25879,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
             "a damaged answer to \"%s\" came from %s, or one of another "
             "version",
             hg_handle_function(handle), hg_handle_peer(handle));
+        handle->text = "a damaged answer, or one of another version";
         goto finish;
     }
     atomic_store_explicit(
@@ -25816,6 +26130,10 @@ give_place:
  * held). The room share divides that fairly; what is past it ends with
  * HG_AGAIN.
  *
+ * Nobody waits any more for a call that was canceled (room cancel), or whose
+ * time is over: it is dropped where it was not executed yet, and what answers
+ * it goes nowhere.
+ *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.
  *
@@ -25838,6 +26156,11 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
  * HG_EXIST: answered already. */
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
+
+/* Answer with a code and a text, which may be NULL, and is left out when there
+ * is no memory for it. HG_EXIST: answered already. */
+HG_PRIVATE hg_return_t hg_serve_respond_error(
+    struct hg_handle *handle, hg_return_t code, const char *text);
 
 /* Answer with an output, as HG_Respond: `left` is called once the answer has
  * left, or could not, with a reference of the handle that it gives back; it
@@ -25880,12 +26203,16 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* serve: see serve.h. */
 /* #include "hg/serve.h" */
 
+/* #include "base/clock.h" */
 /* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
 /* #include "na/addr.h" */
+
+/* What is said of a call that nobody answered. */
+#define HG_SERVE_UNANSWERED "freed without an answer"
 
 /* The buffer given for an output encoded by hand. */
 #define HG_SERVE_RAW_SIZE 4096
@@ -25907,13 +26234,56 @@ static bool hg_serve_is_answered(struct hg_handle *handle)
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
-/* Send a code in place of an output, if anybody waits for one. */
-static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
+/* Whether its origin has said, or its death has, that nobody waits. */
+static bool hg_serve_is_unwanted(struct hg_handle *handle)
+{
+    return atomic_load_explicit(&handle->unwanted, memory_order_acquire);
+}
+
+/* How much of a text travels: whole characters of UTF-8. */
+static size_t hg_serve_text_size(const char *text)
+{
+    size_t size = strlen(text);
+
+    if (size <= HG_HEADER_TEXT_MAX)
+        return size;
+    size = HG_HEADER_TEXT_MAX;
+    while (size > 0 && ((unsigned char) text[size] & 0xc0) == 0x80)
+        size--;
+    return size;
+}
+
+/* Send a code with a text. False: there is no memory for it, or no room. */
+static bool hg_serve_send_text(
+    struct hg_handle *handle, struct hg_header *header, const char *text)
+{
+    size_t limit = handle->context->hg_class->na_class->max_expected_size;
+    size_t size;
+
+    assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
+    header->text = text;
+    header->text_size = hg_serve_text_size(text);
+    size = hg_header_size(header);
+    if (header->text_size == 0 || size > limit ||
+        hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
+        return false;
+    hg_header_encode(header, handle->out.data);
+    return hg_handle_send(handle, handle->out.data, size) == HG_SUCCESS;
+}
+
+/* Send a code in place of an output, if anybody waits for one; `text` may be
+ * NULL. */
+static void hg_serve_send_code(
+    struct hg_handle *handle, hg_return_t code, const char *text)
 {
     struct hg_header header;
 
     if (handle->one_way && !handle->owed)
         return;
+    if (hg_serve_is_unwanted(handle)) {
+        hg_handle_discount(handle);
+        return;
+    }
     handle->owed = false;
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     if (!handle->one_way || handle->refused)
@@ -25922,7 +26292,70 @@ static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
         header.flags = HG_HEADER_REFUSED;
     if (header.code != HG_SUCCESS)
         hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
+    if (text != NULL && hg_serve_send_text(handle, &header, text))
+        return;
+    header.text_size = 0;
     hg_handle_send_control(handle, &header);
+}
+
+/* What this side has to say of a call that it did not execute; NULL: no more
+ * than the code says. */
+static const char *hg_serve_words(
+    const struct hg_handle *handle, hg_return_t ret, char *buf, size_t size)
+{
+    const struct hg_options *options = &handle->context->hg_class->options;
+
+    switch (ret) {
+    case HG_NOENTRY:
+    case HG_INVALID_ARG:
+        if (handle->rpc.callback != NULL)
+            return "its input is not there any more";
+        if (handle->rpc.name != NULL)
+            snprintf(buf, size, "\"%s\" is registered without a handler",
+                handle->rpc.name);
+        else
+            snprintf(buf, size, "function %016" PRIx64 " is not registered",
+                handle->rpc.id);
+        return buf;
+    case HG_AGAIN:
+        if (atomic_load(&handle->context->closing))
+            return "it is ending";
+        snprintf(buf, size, "no room; at most %u calls, %zu bytes of input",
+            options->max_unanswered, options->max_fetched_bytes);
+        return buf;
+    case HG_MSGSIZE:
+        snprintf(buf, size, "arguments of at most %zu bytes",
+            options->max_args_size);
+        return buf;
+    case HG_PROTOCOL_ERROR:
+        snprintf(buf, size, "a damaged message, or not of version %d",
+            HG_HEADER_MAJOR);
+        return buf;
+    case HG_CANCELED: return "its input did not come in time";
+    default: return NULL;
+    }
+}
+
+/* The same of one whose handler failed with that code. */
+static const char *hg_serve_words_failed(hg_return_t ret)
+{
+    if (ret == HG_CHECKSUM_ERROR)
+        return "the input changed on the way, or is of another type there";
+    return ret == HG_OVERFLOW ? "the input is shorter than its type" : NULL;
+}
+
+/* Nobody waits for it: it is neither executed nor answered. */
+static void hg_serve_pass_over(struct hg_handle *handle)
+{
+    bool expired = handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
+        hg_clock_now() >= handle->deadline;
+
+    assert(handle->state == HG_HANDLE_QUEUED);
+    hg_handle_count(
+        handle->context, expired ? HG_COUNT_EXPIRED : HG_COUNT_CANCELED);
+    atomic_store(&handle->state, HG_HANDLE_DROPPED);
+    (void) hg_handle_take_back(handle, false);
+    hg_handle_unref(handle);
 }
 
 /* The one answer of a handle: who gets true gives it. */
@@ -25943,7 +26376,7 @@ static bool hg_serve_try_take(struct hg_handle *handle)
 static void hg_serve_abandon(struct hg_handle *handle)
 {
     if (hg_serve_try_take(handle))
-        hg_serve_send_code(handle, HG_CANCELED);
+        hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
 }
 
 /* Run a handler of the callback model. What it returns is an answer also when
@@ -25979,6 +26412,10 @@ static void hg_serve_run(struct na_completion *done)
     bool callbacks = handle->context->callbacks;
     hg_return_t ret;
 
+    if (hg_handle_is_over(handle)) {
+        hg_serve_pass_over(handle);
+        return;
+    }
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
         hg_handle_unref(handle);
@@ -25997,7 +26434,7 @@ static void hg_serve_run(struct na_completion *done)
             "the handler of \"%s\" answered and then failed: %s",
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
-        (void) hg_serve_respond(handle, ret, NULL);
+        (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
         if (!callbacks)
             (void) hg_serve_free(handle);
     }
@@ -26010,9 +26447,15 @@ static void hg_serve_run(struct na_completion *done)
 static void hg_serve_run_refusal(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    char words[HG_ERROR_TEXT_MAX];
 
+    if (hg_handle_is_over(handle)) {
+        hg_serve_pass_over(handle);
+        return;
+    }
     (void) hg_serve_enter(handle);
-    (void) hg_serve_respond(handle, handle->ret, NULL);
+    (void) hg_serve_respond_error(handle, handle->ret,
+        hg_serve_words(handle, handle->ret, words, sizeof(words)));
     (void) hg_serve_free(handle);
     hg_handle_unref(handle);
 }
@@ -26032,7 +26475,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     assert(handle->state == HG_HANDLE_FETCHING);
     atomic_store(&handle->state, HG_HANDLE_QUEUED);
     if (handle->one_way && ret == HG_SUCCESS)
-        hg_serve_send_code(handle, HG_SUCCESS);
+        hg_serve_send_code(handle, HG_SUCCESS, NULL);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
         return;
@@ -26065,6 +26508,20 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
         !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
 }
 
+/* Whose call it is. The lock is held: others look for it. */
+static void hg_serve_identify(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    handle->target = true;
+    handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
+    handle->owed = handle->one_way &&
+        ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
+    handle->rpc.id = header->rpc_id;
+    handle->sequence = header->sequence;
+    atomic_store_explicit(
+        &handle->peer_context, header->origin_context, memory_order_relaxed);
+}
+
 /* A handle for a request, in the list of those to us, with two references: its
  * step's in the queue, and the application's, which is what hg_serve_free lets
  * go of. Beyond its peer's share it is made all the same, to be refused. None,
@@ -26084,6 +26541,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);
+        hg_serve_identify(handle, header);
         if (!refused)
             hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
         atomic_store_explicit(
@@ -26100,14 +26558,8 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         hg_handle_unref(handle);
         return HG_SUCCESS;
     }
-    handle->target = true;
-    handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
-    handle->owed = handle->one_way &&
-        ((header->flags & HG_HEADER_LARGE) != 0 || source->self);
-    handle->rpc.id = header->rpc_id;
-    handle->sequence = header->sequence;
-    atomic_store_explicit(
-        &handle->peer_context, header->origin_context, memory_order_relaxed);
+    if (header->time_left != 0)
+        handle->deadline = hg_clock_after_ms(header->time_left);
     *handle_p = handle;
     return HG_SUCCESS;
 }
@@ -26194,6 +26646,12 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
         size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
 
+    if (HG_UNLIKELY(hg_serve_is_unwanted(handle)) &&
+        !na_addr_is_dead(handle->addr)) {
+        hg_handle_discount(handle);
+        hg_handle_tell_left(handle, HG_CANCELED);
+        return HG_SUCCESS;
+    }
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
@@ -26218,7 +26676,7 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
     if (ret == HG_SUCCESS)
         ret = hg_serve_send_output(handle);
     if (ret != HG_SUCCESS && !na_addr_is_dead(handle->addr))
-        hg_serve_send_code(handle, ret);
+        hg_serve_send_code(handle, ret, NULL);
     return ret;
 }
 
@@ -26256,8 +26714,18 @@ HG_PRIVATE hg_return_t hg_serve_respond(
         return ret;
     if (code == HG_SUCCESS && !handle->one_way)
         return hg_serve_finish(handle, hg_handle_encode(handle, data));
-    hg_serve_send_code(handle, code);
+    hg_serve_send_code(handle, code, NULL);
     return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_serve_respond_error(
+    struct hg_handle *handle, hg_return_t code, const char *text)
+{
+    hg_return_t ret = hg_serve_take(handle);
+
+    if (ret == HG_SUCCESS)
+        hg_serve_send_code(handle, code, text);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_serve_output_buf(
@@ -26332,7 +26800,7 @@ static bool hg_serve_is_given(struct hg_handle *handle)
 static void hg_serve_free_rest(struct hg_handle *handle)
 {
     if (!hg_serve_is_answered(handle))
-        (void) hg_serve_respond(handle, HG_CANCELED, NULL);
+        (void) hg_serve_respond_error(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
     hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
 }
@@ -26416,6 +26884,210 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
     }
 }
 
+/* ==== gen/hg/cancel.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/cancel.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cancel: calls to us for which nobody waits any more.
+ *
+ * The origin says so when it takes a call back or its time is over; its death
+ * says so of all it had. The call is looked for among those that arrived, by
+ * its origin and the number it has there, and marked. What the mark does
+ * depends on how far the call is:
+ *
+ *     FETCHING    its fetch is ended, then as QUEUED
+ *     QUEUED      serve drops it when its turn comes: neither executed nor
+ *                 answered
+ *     ARRIVED     whoever executes it may ask, or has a callback run
+ *     ANSWERED    nothing: the origin lets go of an answer that comes too late
+ *
+ * An origin that dies wants no answer of what nobody waits for, a call one way,
+ * and its last words are executed all the same.
+ *
+ * The callback is an entry of the queue like others. It has a reference of the
+ * handle while it is queued, and finds out in its turn whether the application
+ * still has the call and has not answered it.
+ *
+ * Locking: the context's lock guards marks, being set, and what is in
+ * handle->cancel. Callbacks, and transports, are called without.
+ */
+#ifndef HG_GEN_HG_CANCEL_H
+#define HG_GEN_HG_CANCEL_H
+
+/* #include "hg/handle.h" */
+
+/* Somebody does not wait any more for a call of theirs; it need not be here. */
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header);
+
+/* A peer died. */
+HG_PRIVATE void hg_cancel_peer(
+    struct hg_context *context, const struct na_addr *addr);
+
+/* See HG_Set_cancel_cb. */
+HG_PRIVATE void hg_cancel_set_callback(
+    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg);
+
+#endif
+
+/* ==== gen/hg/cancel.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/cancel.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cancel: see cancel.h. */
+/* #include "hg/cancel.h" */
+
+/* #include "base/lock.h" */
+/* #include "hg/overflow.h" */
+
+static struct hg_handle *hg_cancel_of(struct na_completion *notice)
+{
+    return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
+}
+
+/* Queue the notice, with a reference, unless it is queued, or the handle is on
+ * its way home; the lock is held. */
+static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
+    void (*run)(struct na_completion *notice))
+{
+    assert(handle->target);
+    if (handle->cancel.told || !hg_handle_try_ref(handle))
+        return;
+    handle->cancel.used = true;
+    handle->cancel.told = true;
+    handle->cancel.notice.run = run;
+    na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
+}
+
+/* Step from the internal lane: the sink may not end a transfer. */
+static void hg_cancel_run_fetch(struct na_completion *notice)
+{
+    struct hg_handle *handle = hg_cancel_of(notice);
+
+    assert(handle->cancel.told && handle->canceled);
+    hg_overflow_cancel(handle, &handle->in_large);
+    hg_lock(&handle->context->lock);
+    handle->cancel.told = false;
+    hg_unlock(&handle->context->lock);
+    hg_handle_unref(handle);
+}
+
+/* Whether the application has the call, and has yet to answer it. */
+static bool hg_cancel_is_open(struct hg_handle *handle)
+{
+    return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
+        hg_handle_is_given(handle);
+}
+
+/* Entry of the DONE lane. */
+static void hg_cancel_run_callback(struct na_completion *notice)
+{
+    struct hg_handle *handle = hg_cancel_of(notice);
+    struct hg_cancel_part *part = &handle->cancel;
+    hg_cancel_cb_t callback = NULL;
+    void *arg;
+
+    assert(part->told);
+    hg_lock(&handle->context->lock);
+    if (hg_cancel_is_open(handle))
+        callback = part->callback;
+    arg = part->arg;
+    part->callback = NULL;
+    part->told = false;
+    hg_unlock(&handle->context->lock);
+    if (callback != NULL)
+        callback(handle, arg);
+    hg_handle_unref(handle);
+}
+
+/* Whether it is there still, and unanswered. The lock is held. */
+static bool hg_cancel_is_there(struct hg_handle *handle)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+
+    return state == HG_HANDLE_FETCHING || state == HG_HANDLE_QUEUED ||
+        state == HG_HANDLE_ARRIVED;
+}
+
+/* Nobody waits for a call that is there. The lock is held. */
+static void hg_cancel_mark(struct hg_handle *handle)
+{
+    if (atomic_exchange(&handle->unwanted, true))
+        return;
+    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
+        handle->canceled = true;
+        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
+    } else if (handle->cancel.callback != NULL) {
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    }
+}
+
+/* What is said of a call comes the same way as the call came: from the same
+ * address, at which need not be looked. */
+static bool hg_cancel_is_meant(const struct hg_handle *handle,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    return handle->sequence == header->sequence && handle->addr == source &&
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
+        header->origin_context;
+}
+
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.prev; link != &context->targets;
+         link = link->prev) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (!hg_cancel_is_there(handle) ||
+            !hg_cancel_is_meant(handle, source, header))
+            continue;
+        hg_cancel_mark(handle);
+        break;
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_peer(
+    struct hg_context *context, const struct na_addr *addr)
+{
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (hg_cancel_is_there(handle) && handle->addr == addr &&
+            !handle->one_way)
+            hg_cancel_mark(handle);
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_set_callback(
+    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg)
+{
+    struct hg_context *context = handle->context;
+
+    assert(handle->target);
+    hg_lock(&context->lock);
+    handle->cancel.used = true;
+    handle->cancel.callback = callback;
+    handle->cancel.arg = arg;
+    if (callback != NULL && hg_handle_is_over(handle))
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    hg_unlock(&context->lock);
+}
+
 /* ==== gen/hg/context.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/context.h"
@@ -26489,6 +27161,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/cancel.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
@@ -26531,6 +27204,8 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
         hg_forward_answer(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
         hg_held_acknowledged(context, source, &header);
+    else if (header.type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
+        hg_cancel_arrived(context, source, &header);
     else if (ret == HG_SUCCESS)
         hg_handle_count(context, HG_COUNT_REFUSED);
     return NA_SUCCESS;
@@ -26543,6 +27218,7 @@ static void hg_context_peer_dead(
 
     hg_forward_end_all(context, addr, ret);
     hg_held_release(context, addr);
+    hg_cancel_peer(context, addr);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -26585,7 +27261,9 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
         }
         if (handle == NULL)
             return next;
-        if (!hg_held_expired(handle))
+        if (!handle->target)
+            hg_forward_expired(handle);
+        else if (!hg_held_expired(handle))
             hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
@@ -26849,6 +27527,8 @@ HG_PRIVATE void hg_context_sum(
     sum_p->late = counts[HG_COUNT_LATE];
     sum_p->turned_away = counts[HG_COUNT_TURNED_AWAY];
     sum_p->dropped = counts[HG_COUNT_DROPPED];
+    sum_p->expired = counts[HG_COUNT_EXPIRED];
+    sum_p->canceled = counts[HG_COUNT_CANCELED];
     sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
     sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
 }
@@ -27070,9 +27750,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 /*
  * ticket: what an application holds in place of a request.
  *
- * A ticket looks like a pointer and is none: it is the index and the
- * generation of a slot, so that one whose request is gone names nothing, and
- * what is no ticket at all does no harm. Freeing twice, and using what was
+ * A ticket looks like a pointer and is none, as it is odd: it is the index and
+ * the generation of a slot, so that one whose request is gone names nothing,
+ * and what is no ticket at all does no harm. Freeing twice, and using what was
  * freed, are told apart from use.
  *
  * The table is freed between one HG_Init and the next, and generations would
@@ -27092,6 +27772,12 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
 HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
     uintptr_t ticket, uint64_t *id_p);
+
+/* Whether something may be a ticket, and then no pointer to an object. */
+static inline bool hg_ticket_is_one(uintptr_t ticket)
+{
+    return (ticket & 1) != 0;
+}
 
 /* The salt that follows. */
 HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);
@@ -27130,19 +27816,20 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
 /* Odd, so that every salt comes before any comes again. */
 #define HG_TICKET_SALT 0x9e3779b9u
 
-/* Where the generation begins: what a pointer has above 24 bits of index is
- * left for it on a small machine. */
+/* Where the generation begins: what a pointer has above 24 bits of index, and
+ * a one, is left for it on a small machine. */
 #if UINTPTR_MAX > 0xffffffffu
 #define HG_TICKET_INDEX_BITS 32
 #else
-#define HG_TICKET_INDEX_BITS 24
+#define HG_TICKET_INDEX_BITS 25
 #endif
 
 HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
 {
     uint64_t generation = (uint32_t) (id >> 32) ^ salt;
 
-    return (uintptr_t) (generation << HG_TICKET_INDEX_BITS | (uint32_t) id);
+    return (uintptr_t) (generation << HG_TICKET_INDEX_BITS |
+        (uint32_t) id << 1 | 1);
 }
 
 /* The upper bits come from the slot, where a ticket has not room for all. */
@@ -27151,7 +27838,7 @@ HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
 {
     uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
     uint64_t id = 0;
-    void *object = hg_slots_live(slots, (uint32_t) index, &id);
+    void *object = hg_slots_live(slots, (uint32_t) (index >> 1), &id);
 
     if (object == NULL || hg_ticket_of(salt, id) != ticket)
         return NULL;
@@ -29171,7 +29858,8 @@ hg_return_t HG_Event_trigger(
 /* ---- The RPC layer ---- */
 
 /* The context, which stays until hg_layer_leave. NULL (logged): HG_Init was
- * not called, or HG_Finalize was. */
+ * not called, or HG_Finalize was. `function` NULL: the caller knows what to do
+ * without, and nothing is logged. */
 HG_PRIVATE struct hg_context *hg_layer_enter(const char *function);
 
 /* Hands `ret` through, so that a function can end with it. */
@@ -29291,7 +29979,7 @@ HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
 {
     if (hg_layer_pass(&hg_layer_gate))
         return hg_layer_context;
-    if (hg_layer_is_forked(function))
+    if (function == NULL || hg_layer_is_forked(function))
         return NULL;
     hg_log_error(
         "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
@@ -29771,6 +30459,9 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
 
 /* #include "hg/context.h" */
 
+/* What a request that ended has of how, in words; "". */
+HG_PRIVATE const char *hg_request_text(hg_request_t request);
+
 /* Free the requests the application left; the gate is closed. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
@@ -29834,6 +30525,8 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
         handle->rpc.out_proc != NULL) {
         ret = hg_handle_decode(handle, request->out_struct);
         request->decoded = ret == HG_SUCCESS;
+        if (ret != HG_SUCCESS)
+            handle->text = "the output could not be decoded";
     }
     request->ret = ret;
     hg_wait_raise(&request->done);
@@ -29844,7 +30537,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 /* HG_Forward, inside the gate. */
 static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
-    hg_request_t *request_p)
+    unsigned timeout, hg_request_t *request_p)
 {
     struct hg_handle *handle = NULL;
     uint64_t number;
@@ -29864,6 +30557,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
         goto unref_handle;
     }
     handle->request.out_struct = out_struct;
+    handle->timeout = timeout;
     number = handle->number;
     atomic_store_explicit(&handle->issued, true, memory_order_relaxed);
     ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
@@ -29879,8 +30573,9 @@ unref_handle:
     return ret;
 }
 
-HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
-    void *out_struct, hg_request_t *request)
+HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
+    void *in_struct, void *out_struct, unsigned int timeout,
+    hg_request_t *request)
 {
     struct hg_context *context = hg_layer_enter("HG_Forward");
 
@@ -29890,8 +30585,14 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
         *request = HG_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
-    return hg_layer_leave(
-        hg_request_start(context, addr, id, in_struct, out_struct, request));
+    return hg_layer_leave(hg_request_start(
+        context, addr, id, in_struct, out_struct, timeout, request));
+}
+
+HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
+    void *out_struct, hg_request_t *request)
+{
+    return HG_Forward_timed(addr, id, in_struct, out_struct, 0, request);
 }
 
 /* ---- Waiting ---- */
@@ -30054,6 +30755,27 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (missing != NULL)
         hg_request_unknown(*missing, "HG_Wait_all");
     return hg_layer_leave(ret);
+}
+
+/* ---- How it ended ---- */
+
+HG_PRIVATE const char *hg_request_text(hg_request_t request)
+{
+    struct hg_context *context = hg_layer_enter("HG_Get_error_text");
+    struct hg_handle *handle;
+    const char *text = NULL;
+
+    if (context == NULL)
+        return "";
+    hg_lock(&context->lock);
+    handle = hg_request_find(context, request);
+    if (handle != NULL && atomic_load(&handle->request.done))
+        text = handle->text;
+    hg_unlock(&context->lock);
+    if (handle == NULL)
+        hg_request_unknown(request, "HG_Get_error_text");
+    (void) hg_layer_leave(HG_SUCCESS);
+    return text != NULL ? text : "";
 }
 
 /* ---- Freeing ---- */
@@ -30790,6 +31512,151 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
     if (!hg_handler_enter("HG_Handler_free"))
         return HG_FAULT;
     return hg_handler_leave(hg_serve_free(handle));
+}
+
+/* ==== gen/hg/extras.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/extras.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * extras: time limits, cancellation and errors with a text, for both models.
+ *
+ * Arguments are checked here; what happens is forward's, serve's and cancel's.
+ * A handle may be one of either model. One of the request model is gone with
+ * its layer, so these functions pass that one's gate if it is open. Nothing
+ * above includes this room: it has no header.
+ *
+ * Locking: the context's lock around what is to be set before a call begins.
+ */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "hg/cancel.h" */
+/* #include "hg/layer.h" */
+/* #include "hg/request.h" */
+/* #include "hg/serve.h" */
+/* #include "hg/ticket.h" */
+
+static bool hg_extras_enter(void)
+{
+    return hg_layer_enter(NULL) != NULL;
+}
+
+static void hg_extras_leave(bool inside)
+{
+    if (inside)
+        (void) hg_layer_leave(HG_SUCCESS);
+}
+
+/* Whether it is a handle, of that side. HG_INVALID_ARG (logged). */
+static hg_return_t hg_extras_check(
+    const struct hg_handle *handle, bool target, const char *function)
+{
+    if (handle == NULL)
+        return hg_layer_refuse(function, "the handle is NULL");
+    if (handle->target != target)
+        return hg_layer_refuse(function,
+            target ? "the handle is of a call of ours"
+                   : "the handle is of a call that arrived");
+    return HG_SUCCESS;
+}
+
+/* ---- Deadlines ---- */
+
+HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
+{
+    bool inside = hg_extras_enter();
+    hg_return_t ret = hg_extras_check(handle, false, "HG_Set_deadline");
+
+    if (ret == HG_SUCCESS) {
+        hg_lock(&handle->context->lock);
+        if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
+            ret = HG_BUSY;
+        if (ret == HG_SUCCESS) {
+            handle->timeout = timeout;
+            handle->deadline = 0;
+        }
+        hg_unlock(&handle->context->lock);
+        if (ret != HG_SUCCESS)
+            hg_log_error("rpc", "HG_Set_deadline: a call is in flight");
+    }
+    hg_extras_leave(inside);
+    return ret;
+}
+
+HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)
+{
+    bool inside;
+    uint32_t left;
+
+    if (handle == NULL)
+        return HG_NO_DEADLINE;
+    inside = hg_extras_enter();
+    left = hg_handle_time_left(handle);
+    if (left == HG_NO_DEADLINE && handle->timeout != 0)
+        left = handle->timeout; /* it has not begun */
+    hg_extras_leave(inside);
+    return left;
+}
+
+/* ---- Cancellation ---- */
+
+HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle)
+{
+    bool inside;
+    bool over;
+
+    if (handle == NULL)
+        return HG_FALSE;
+    inside = hg_extras_enter();
+    over = handle->target && hg_handle_is_over(handle);
+    hg_extras_leave(inside);
+    return over ? HG_TRUE : HG_FALSE;
+}
+
+HG_EXPORT hg_return_t HG_Set_cancel_cb(
+    hg_handle_t handle, hg_cancel_cb_t callback, void *arg)
+{
+    bool inside = hg_extras_enter();
+    hg_return_t ret = hg_extras_check(handle, true, "HG_Set_cancel_cb");
+
+    if (ret == HG_SUCCESS)
+        hg_cancel_set_callback(handle, callback, arg);
+    hg_extras_leave(inside);
+    return ret;
+}
+
+/* ---- Errors ---- */
+
+HG_EXPORT hg_return_t HG_Respond_error(
+    hg_handle_t handle, hg_return_t code, const char *text)
+{
+    bool inside = hg_extras_enter();
+    hg_return_t ret = hg_extras_check(handle, true, "HG_Respond_error");
+
+    if (ret == HG_SUCCESS && (code <= HG_SUCCESS || code >= HG_RETURN_MAX))
+        ret = hg_layer_refuse("HG_Respond_error", "that is no error");
+    if (ret == HG_SUCCESS)
+        ret = hg_serve_respond_error(handle, code, text);
+    hg_extras_leave(inside);
+    return ret;
+}
+
+/* The words that an origin's handle has; they are the handle's. */
+static const char *hg_extras_text(const struct hg_handle *handle)
+{
+    return handle != NULL && !handle->target && handle->text != NULL
+        ? handle->text
+        : "";
+}
+
+HG_EXPORT const char *HG_Get_error_text(const void *call)
+{
+    hg_handle_t handle = (hg_handle_t) (uintptr_t) call;
+
+    return hg_ticket_is_one((uintptr_t) call)
+        ? hg_request_text((hg_request_t) (uintptr_t) call)
+        : hg_extras_text(handle);
 }
 
 /* ==== gen/hg/init.c ==== */

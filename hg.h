@@ -1126,7 +1126,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
 
 /* Wait for a call: its own result, with *status HG_TRUE once it completed;
- * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not, and only then.
+ * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
+ * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
  * HG_INVALID_ARG: NULL, or a request that was freed. Makes progress for the
  * whole process and runs handlers, also inside a handler, to a depth of 16. Of
  * a call that is done it tells at once; else it looks for news at least once,
@@ -1216,6 +1217,8 @@ struct hg_counters {
     uint64_t late;        /* answers nobody waited for any more */
     uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
     uint64_t dropped;     /* calls of who takes no answers: no answer */
+    uint64_t expired;     /* calls whose time was over: neither executed, ... */
+    uint64_t canceled;    /* ... nor answered, as those nobody waited for */
     uint64_t bulk_bytes_pulled;
     uint64_t bulk_bytes_pushed;
     uint64_t in_flight;     /* now */
@@ -2072,7 +2075,9 @@ HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
  * that clocks need not agree: the origin's call ends with HG_TIMEOUT, never
  * before, at most a turn of progress after; a target drops a call whose time is
  * over before it was executed. One that is being executed goes on. Without a
- * deadline a call to a peer that lives may wait for ever.
+ * deadline a call to a peer that lives may wait for ever. A call that is made
+ * while another is executed has nothing of that one's time unless it is given
+ * some: HG_Get_time_left tells how much there is.
  */
 
 #define HG_NO_DEADLINE UINT32_MAX
@@ -2082,8 +2087,9 @@ HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
  * HG_INVALID_ARG: a target's handle. HG_Reset keeps it. */
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
 
-/* How many ms are left, at either side: 0 when it is over, HG_NO_DEADLINE
- * without one, or for HG_HANDLE_NULL. */
+/* How many ms are left, at either side, a part of one counting as one: 0 when
+ * it is over, HG_NO_DEADLINE without one, or for HG_HANDLE_NULL. All of it
+ * before HG_Forward. */
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
 
 #if !HG_API_STRICT
@@ -2102,16 +2108,17 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * to be answered or freed as ever; the answer goes nowhere.
  */
 
-/* HG_TRUE once nobody waits for the call any more; HG_FALSE for
- * HG_HANDLE_NULL. */
+/* HG_TRUE once nobody waits for a call that arrived: its origin said so or
+ * died, or its time is over. HG_FALSE for HG_HANDLE_NULL, and at the origin. */
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
 
-/* Runs at most once, where callbacks run, before the handle is freed, which it
- * must not be there. */
+/* Runs at most once, where callbacks run, while the call is neither answered
+ * nor freed; there it may be answered, but is not to be freed. */
 typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
 
-/* Have `callback` run when that happens, soon if it has; NULL: not any more.
- * HG_INVALID_ARG: an origin's handle. */
+/* Have `callback` run when the origin says so or dies, soon if it has; NULL:
+ * not any more. Neither this nor what answers or frees the handle waits for one
+ * that another thread runs just then. HG_INVALID_ARG: an origin's handle. */
 HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
 
@@ -2126,8 +2133,8 @@ HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text);
 
 /* What the target, or else this side, had to say of how a call ended; "" if
- * nothing, never NULL. `call` is an origin's handle or a request; the text is
- * its. */
+ * nothing, or while it has not, never NULL. `call` is an origin's handle or a
+ * request; the text is its, until the handle's next HG_Forward. */
 HG_EXPORT const char *HG_Get_error_text(const void *call);
 
 /* ---- Back-pressure ---- */

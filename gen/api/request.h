@@ -134,7 +134,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
     void *out_struct, hg_request_t *request);
 
 /* Wait for a call: its own result, with *status HG_TRUE once it completed;
- * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not, and only then.
+ * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
+ * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
  * HG_INVALID_ARG: NULL, or a request that was freed. Makes progress for the
  * whole process and runs handlers, also inside a handler, to a depth of 16. Of
  * a call that is done it tells at once; else it looks for news at least once,
@@ -224,6 +225,8 @@ struct hg_counters {
     uint64_t late;        /* answers nobody waited for any more */
     uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
     uint64_t dropped;     /* calls of who takes no answers: no answer */
+    uint64_t expired;     /* calls whose time was over: neither executed, ... */
+    uint64_t canceled;    /* ... nor answered, as those nobody waited for */
     uint64_t bulk_bytes_pulled;
     uint64_t bulk_bytes_pushed;
     uint64_t in_flight;     /* now */

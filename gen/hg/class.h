@@ -32,6 +32,8 @@ enum hg_count {
     HG_COUNT_LATE,
     HG_COUNT_TURNED_AWAY,
     HG_COUNT_DROPPED,
+    HG_COUNT_EXPIRED,
+    HG_COUNT_CANCELED,
     HG_COUNTS
 };
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/cancel.h"
 #include "hg/forward.h"
 #include "hg/held.h"
 #include "hg/overflow.h"
@@ -47,6 +48,8 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
         hg_forward_answer(context, source, &header, ret);
     else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
         hg_held_acknowledged(context, source, &header);
+    else if (header.type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
+        hg_cancel_arrived(context, source, &header);
     else if (ret == HG_SUCCESS)
         hg_handle_count(context, HG_COUNT_REFUSED);
     return NA_SUCCESS;
@@ -59,6 +62,7 @@ static void hg_context_peer_dead(
 
     hg_forward_end_all(context, addr, ret);
     hg_held_release(context, addr);
+    hg_cancel_peer(context, addr);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -101,7 +105,9 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
         }
         if (handle == NULL)
             return next;
-        if (!hg_held_expired(handle))
+        if (!handle->target)
+            hg_forward_expired(handle);
+        else if (!hg_held_expired(handle))
             hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
@@ -365,6 +371,8 @@ HG_PRIVATE void hg_context_sum(
     sum_p->late = counts[HG_COUNT_LATE];
     sum_p->turned_away = counts[HG_COUNT_TURNED_AWAY];
     sum_p->dropped = counts[HG_COUNT_DROPPED];
+    sum_p->expired = counts[HG_COUNT_EXPIRED];
+    sum_p->canceled = counts[HG_COUNT_CANCELED];
     sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
     sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
 }

@@ -101,7 +101,8 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
     hg_return_t ret = HG_BUSY;
 
     hg_lock(&context->lock);
-    if (handle->state == HG_HANDLE_IDLE && handle->number == 0)
+    if (handle->state == HG_HANDLE_IDLE && handle->number == 0 &&
+        (handle->heard || atomic_load(&handle->sends) == 0))
         ret = hg_forward_enter(handle);
     hg_unlock(&context->lock);
     return hg_forward_refuse(context, ret);
@@ -127,19 +128,27 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 
 /* ---- The table of calls in flight ---- */
 
-/* Take a call out; the lock is held. Who gets true ends it. */
-static bool hg_forward_take(struct hg_handle *handle)
+/* Take a call out; the lock is held. Who gets true ends it, or first fetches
+ * its output, for which its time goes on. */
+static bool hg_forward_take_to(
+    struct hg_handle *handle, enum hg_handle_state state)
 {
     struct hg_context *context = handle->context;
 
     if (handle->state != HG_HANDLE_SENT)
         return false;
-    atomic_store_explicit(
-        &handle->state, HG_HANDLE_ENDED, memory_order_release);
+    atomic_store_explicit(&handle->state, state, memory_order_release);
     assert(handle->in_flight && context->in_flight > 0);
     handle->in_flight = false;
     context->in_flight--;
+    if (state == HG_HANDLE_ENDED)
+        hg_deadline_remove(&context->deadline, &handle->timer);
     return true;
+}
+
+static bool hg_forward_take(struct hg_handle *handle)
+{
+    return hg_forward_take_to(handle, HG_HANDLE_ENDED);
 }
 
 /* Entry of the queue: the result stands. */
@@ -152,11 +161,28 @@ static void hg_forward_run(struct na_completion *done)
     handle->callback(handle, handle->arg); /* the handle is its now */
 }
 
-/* Tell the result of a call that was taken out. */
+/* What this side has to say of how it ended a call. */
+static const char *hg_forward_words(hg_return_t ret)
+{
+    switch (ret) {
+    case HG_TIMEOUT: return "its time was over";
+    case HG_CANCELED: return "it was taken back";
+    case HG_DISCONNECT: return "the peer is gone";
+    case HG_HOSTUNREACH: return "the peer cannot be reached";
+    default: return NULL;
+    }
+}
+
+/* Tell the result of a call that was taken out, and that is a result. */
+static void hg_forward_tell(struct hg_handle *handle, hg_return_t ret)
+{
+    handle->ret = ret;
+    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+}
+
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 {
-    handle->ret = hg_handle_result(ret);
-    hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
+    hg_forward_tell(handle, hg_handle_result(ret));
 }
 
 /* ---- Starting ---- */
@@ -191,6 +217,11 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
         header.flags = HG_HEADER_ONE_WAY;
     header.trace_id = hg_class->trace_base + handle->sequence;
     header.args_crc = handle->in_args.crc;
+    if (handle->deadline != 0) {
+        uint32_t left = hg_handle_time_left(handle);
+
+        header.time_left = left > 0 ? left : 1;
+    }
     if (!handle->addr->self &&
         HG_HEADER_MIN + handle->in_args.size >
             hg_class->na_class->max_unexpected_size)
@@ -215,8 +246,29 @@ static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
     hg_lock(&handle->context->lock);
     taken = hg_forward_take(handle);
     hg_unlock(&handle->context->lock);
-    if (taken)
-        hg_forward_finish(handle, ret);
+    if (!taken)
+        return;
+    handle->text = hg_forward_words(ret);
+    hg_forward_finish(handle, ret);
+}
+
+/* The call begins: from now on anything may end it. HG_NOMEM: it does not. */
+static hg_return_t hg_forward_begin(struct hg_handle *handle)
+{
+    hg_return_t ret;
+
+    assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
+    handle->heard = false;
+    if (HG_LIKELY(handle->deadline == 0)) {
+        atomic_store(&handle->state, HG_HANDLE_SENT);
+        return HG_SUCCESS;
+    }
+    hg_lock(&handle->context->lock);
+    ret = hg_handle_set_timer(handle, handle->deadline);
+    if (ret == HG_SUCCESS)
+        atomic_store(&handle->state, HG_HANDLE_SENT);
+    hg_unlock(&handle->context->lock);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
@@ -237,17 +289,19 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
         if (!handle->context->callbacks) /* there the callback tells, too */
             return ret;
     }
+    handle->deadline =
+        handle->timeout != 0 ? hg_clock_after_ms(handle->timeout) : 0;
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
         return ret;
     handle->callback = callback;
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
-    /* The call begins: from now on anything may end it. A peer that died before
-     * that fails the send: who buries it marks it first, then looks at states,
-     * and we look at the mark after that. */
-    assert(handle->state == HG_HANDLE_IDLE);
-    atomic_store(&handle->state, HG_HANDLE_SENT);
+    /* A peer that died before it begins fails the send: who buries it marks it
+     * first, then looks at states, and we look at the mark after that. */
+    ret = hg_forward_begin(handle);
+    if (ret != HG_SUCCESS)
+        goto end_large;
     ret = hg_handle_send(handle, message, size);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
@@ -261,30 +315,73 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     else
         ret = HG_SUCCESS; /* it ended meanwhile: the callback tells */
     hg_unlock(&handle->context->lock);
-    if (ret != HG_SUCCESS)
-        hg_overflow_end(handle, &handle->in_large);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+end_large:
+    hg_overflow_end(handle, &handle->in_large);
     return ret;
 }
 
 /* ---- Ending ---- */
 
-HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
+/* Tell the target that nobody waits any more for a call that was taken out,
+ * and is ours still. */
+static void hg_forward_revoke(struct hg_handle *handle)
+{
+    struct hg_header header;
+
+    assert(handle->state == HG_HANDLE_ENDED);
+    if (na_addr_is_dead(handle->addr))
+        return;
+    hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
+    hg_handle_send_notice(handle, &header);
+}
+
+/* Whether the time of a call that is under way is over; the lock is held. What
+ * expired may be the timer of a call that the handle had before. */
+static bool hg_forward_is_late(const struct hg_handle *handle)
+{
+    return (handle->state == HG_HANDLE_SENT ||
+               handle->state == HG_HANDLE_FETCHING) &&
+        handle->deadline != 0 && hg_clock_now() >= handle->deadline;
+}
+
+/* End a call that is under way with HG_CANCELED, or HG_TIMEOUT if it is late.
+ * False: it is not, or ended already. */
+static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
-    bool fetching;
-    bool taken;
+    bool fetching = false;
+    bool taken = false;
 
     hg_lock(&context->lock);
-    fetching = handle->state == HG_HANDLE_FETCHING;
-    if (fetching)
-        handle->canceled = true;
-    taken = hg_forward_take(handle);
+    if (ret != HG_TIMEOUT || hg_forward_is_late(handle)) {
+        fetching = handle->state == HG_HANDLE_FETCHING;
+        if (fetching && !handle->canceled) {
+            handle->canceled = true;
+            handle->why = ret;
+        }
+        taken = hg_forward_take(handle);
+    }
     hg_unlock(&context->lock);
     if (fetching)
         hg_overflow_cancel(handle, &handle->out_large);
-    if (taken)
-        hg_forward_finish(handle, HG_CANCELED);
-    return taken || fetching ? HG_SUCCESS : HG_NOENTRY;
+    if (taken) {
+        hg_forward_revoke(handle);
+        handle->text = hg_forward_words(ret);
+        hg_forward_tell(handle, ret);
+    }
+    return taken || fetching;
+}
+
+HG_PRIVATE void hg_forward_expired(struct hg_handle *handle)
+{
+    (void) hg_forward_give_up(handle, HG_TIMEOUT);
+}
+
+HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
+{
+    return hg_forward_give_up(handle, HG_CANCELED) ? HG_SUCCESS : HG_NOENTRY;
 }
 
 HG_PRIVATE void hg_forward_end_all(
@@ -308,8 +405,16 @@ HG_PRIVATE void hg_forward_end_all(
         }
     }
     hg_unlock(&context->lock);
-    while ((link = hg_list_pop(&ended)) != NULL)
-        hg_forward_finish(HG_CONTAINER_OF(link, struct hg_handle, link), ret);
+    while ((link = hg_list_pop(&ended)) != NULL) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        hg_lock(&context->lock);
+        hg_list_push(&context->origins, link);
+        hg_unlock(&context->lock);
+        handle->text = hg_forward_words(ret);
+        hg_forward_finish(handle, ret);
+    }
 }
 
 /* ---- Answers ---- */
@@ -321,19 +426,24 @@ static void hg_forward_acknowledge(struct hg_handle *handle)
 
     hg_handle_begin_header(handle, HG_HEADER_ACK, &header);
     header.sequence = handle->held_id;
-    hg_handle_send_control(handle, &header);
+    hg_handle_send_notice(handle, &header);
 }
 
 /* The fetch of a large output ended, or could not begin. */
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
+    const char *text = "the output could not be fetched";
 
+    ret = hg_handle_result(ret);
     hg_lock(&context->lock);
     assert(handle->state == HG_HANDLE_FETCHING);
     handle->state = HG_HANDLE_ENDED;
-    if (handle->canceled)
-        ret = HG_CANCELED;
+    hg_deadline_remove(&context->deadline, &handle->timer);
+    if (handle->canceled) {
+        ret = handle->why;
+        text = hg_forward_words(ret);
+    }
     hg_unlock(&context->lock);
     if (handle->held_id != 0 && !na_addr_is_dead(handle->addr))
         hg_forward_acknowledge(handle);
@@ -341,8 +451,11 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
         hg_handle_count(context, HG_COUNT_OUTPUTS_FETCHED);
+    } else {
+        hg_overflow_end(handle, &handle->out_large); /* it may have come */
+        handle->text = text;
     }
-    hg_forward_finish(handle, ret);
+    hg_forward_tell(handle, ret);
 }
 
 /* Step from the internal lane: the sink may not start a transfer. */
@@ -358,6 +471,34 @@ static void hg_forward_fetch(struct na_completion *done)
         handle->out_args.size, hg_forward_fetched);
 }
 
+/* A large output came for which nobody waits: its holder need not wait. */
+static void hg_forward_run_let_go(struct na_completion *done)
+{
+    struct hg_handle *carrier = hg_handle_of(done);
+
+    assert(carrier->target && carrier->held_id != 0);
+    if (!na_addr_is_dead(carrier->addr))
+        hg_forward_acknowledge(carrier);
+    hg_handle_unref(carrier);
+}
+
+static void hg_forward_let_go(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header)
+{
+    uint64_t held_id =
+        hg_overflow_held_id(header->payload, (size_t) header->payload_size);
+    struct hg_handle *carrier = NULL;
+
+    if (held_id != 0)
+        carrier =
+            hg_handle_get_carrier(context, source, header->origin_context);
+    if (carrier == NULL)
+        return;
+    carrier->rpc.id = header->rpc_id;
+    carrier->held_id = held_id;
+    hg_handle_push(carrier, NA_LANE_INTERNAL, hg_forward_run_let_go);
+}
+
 /* The call this answers, taken out of the table; NULL: nobody waits. */
 static struct hg_handle *hg_forward_match(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header, bool large)
@@ -369,14 +510,36 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         &context->sequences, header->sequence);
     if (handle != NULL &&
         (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
-            !na_addr_same(handle->addr, source) || !hg_forward_take(handle)))
+            !na_addr_same(handle->addr, source) ||
+            !hg_forward_take_to(
+                handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED)))
         handle = NULL;
-    if (handle != NULL && large)
-        handle->state = HG_HANDLE_FETCHING;
+    if (handle != NULL)
+        handle->heard = true;
     if (handle != NULL)
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     hg_unlock(&context->lock);
     return handle;
+}
+
+/* Keep the text of an error, if there is memory, but for what a terminal would
+ * obey. */
+static void hg_forward_keep_text(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    size_t size = header->text_size;
+    size_t i;
+
+    if (size == 0 ||
+        hg_buf_reserve(&handle->out, size + 1, size + 1) != HG_SUCCESS)
+        return;
+    for (i = 0; i < size; i++) {
+        unsigned char c = (unsigned char) header->text[i];
+
+        handle->out.data[i] = c < ' ' || c == 0x7f ? '?' : c;
+    }
+    handle->out.data[size] = '\0';
+    handle->text = (const char *) handle->out.data;
 }
 
 /* Say why a call was not executed. A code of the handler's own is the
@@ -385,6 +548,7 @@ static void hg_forward_log_code(
     const struct hg_handle *handle, const struct hg_header *header)
 {
     const char *function = hg_handle_function(handle);
+    const char *text = handle->text != NULL ? handle->text : "";
     const char *peer = hg_handle_peer(handle);
     hg_return_t code = header->code;
 
@@ -401,8 +565,8 @@ static void hg_forward_log_code(
         hg_log_warning(
             "rpc", "%s has no room for \"%s\" for now", peer, function);
     else
-        hg_log_error("rpc", "%s refused \"%s\": %s", peer, function,
-            HG_Error_to_string(code));
+        hg_log_error("rpc", "%s refused \"%s\": %s%s%s", peer, function,
+            HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
 }
 
 /* Copy an answer, which is whole; its code. */
@@ -412,6 +576,8 @@ static hg_return_t hg_forward_keep_answer(
     size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret = hg_handle_result(header->code);
 
+    if (ret != HG_SUCCESS)
+        hg_forward_keep_text(handle, header);
     hg_forward_log_code(handle, header);
     if (ret != HG_SUCCESS)
         return ret;
@@ -437,6 +603,8 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
 
     if (handle == NULL) {
         hg_handle_count(context, HG_COUNT_LATE);
+        if (large)
+            hg_forward_let_go(context, source, header);
         return;
     }
     if (damaged != HG_SUCCESS) {
@@ -444,6 +612,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
             "a damaged answer to \"%s\" came from %s, or one of another "
             "version",
             hg_handle_function(handle), hg_handle_peer(handle));
+        handle->text = "a damaged answer, or one of another version";
         goto finish;
     }
     atomic_store_explicit(

@@ -4,7 +4,9 @@
  *
  * A call ends in one place: whoever takes it out of the table of calls in
  * flight (the answer, a cancel, the peer's death, the end of the layer) sets
- * its result and queues its callback. Nobody else can, so it comes once.
+ * its result and queues its callback. Nobody else can, so it comes once. Who
+ * ends it though it was sent, because its time is over for one, tells the
+ * target. What comes of it later is let go of.
  *
  * A call goes through the context's lock twice: when it gets its handle, with a
  * number, and when it is taken out. Between these, while its bytes are encoded
@@ -29,7 +31,8 @@ HG_PRIVATE hg_return_t hg_forward_find(
 
 /* The same in two steps, for handles that are used again: one with no number,
  * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
- * once for each call: HG_BUSY if it has one; HG_AGAIN, HG_NOMEM (logged). */
+ * once for each call: HG_BUSY if it has one, or the message of one that was
+ * ended before has yet to leave; HG_AGAIN, HG_NOMEM (logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
@@ -37,13 +40,16 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
-/* Encode and send. `callback` runs once, from the queue's DONE lane, and has
- * the caller's reference of the handle from then on; until then the caller
- * keeps it, and so does the callback until this returned. On an error the
- * callback never runs, and the handle is of no more use. In the callback model
- * what cannot be sent is no error here, but the callback's. */
+/* Encode and send; the call's time begins. `callback` runs once, from the
+ * queue's DONE lane, and has the caller's reference of the handle from then on;
+ * until then the caller keeps it, and so does the callback until this returned.
+ * On an error the callback never runs, and the handle is of no more use. In the
+ * callback model what cannot be sent is no error here, but the callback's. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
+
+/* The timer of a call of ours expired. */
+HG_PRIVATE void hg_forward_expired(struct hg_handle *handle);
 
 /* Take a call back: its callback comes with HG_CANCELED, or with the result
  * that won. HG_NOENTRY: it ended already. */

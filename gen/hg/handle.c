@@ -2,6 +2,7 @@
 /* handle: see handle.h. */
 #include "hg/handle.h"
 
+#include "base/clock.h"
 #include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -101,13 +102,6 @@ static void hg_handle_clear_large(struct hg_overflow *large)
     memset(large, 0, sizeof(*large));
 }
 
-static void hg_handle_clear_call(struct hg_call_part *call)
-{
-    if (call->data != NULL && call->free_data != NULL)
-        call->free_data(call->data);
-    memset(call, 0, sizeof(*call));
-}
-
 static void hg_handle_delete(struct hg_handle *handle)
 {
     hg_buf_fini(&handle->in);
@@ -116,18 +110,15 @@ static void hg_handle_delete(struct hg_handle *handle)
 }
 
 /* Back to what hg_handle_new made, but for the buffers; not yet what others may
- * look at: state, list and number. */
+ * look at: state, list and number. It is light, and the lock is held. */
 static void hg_handle_clear(struct hg_handle *handle)
 {
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
-    if (HG_UNLIKELY(handle->large)) {
-        hg_handle_clear_large(&handle->in_large);
-        hg_handle_clear_large(&handle->out_large);
-    }
+    assert(!handle->large && handle->call.data == NULL && handle->sends == 0);
     if (HG_UNLIKELY(handle->call.used))
-        hg_handle_clear_call(&handle->call);
-    hg_handle_trim(&handle->in);
-    hg_handle_trim(&handle->out);
+        memset(&handle->call, 0, sizeof(handle->call));
+    if (HG_UNLIKELY(handle->cancel.used))
+        memset(&handle->cancel, 0, sizeof(handle->cancel));
     memset(&handle->target, 0,
         hg_mem_unknown(offsetof(struct hg_handle, in) -
             offsetof(struct hg_handle, target)));
@@ -163,32 +154,66 @@ static bool hg_handle_put(struct hg_handle *handle)
     return true;
 }
 
-/* Whether the reference that is given back is the last one. The only one need
- * not be counted down: nobody else has one to make more of. */
+/* Whether the reference that is given back is the last one. */
 static bool hg_handle_is_last(struct hg_handle *handle)
 {
-    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_acquire);
+    uint64_t before =
+        atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
 
-    if (before != 1)
-        before =
-            atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
     assert(before > 0);
     return before == 1;
 }
 
-/* Nobody has a reference any more. */
+HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
+{
+    uint64_t before = atomic_load_explicit(&handle->refs, memory_order_relaxed);
+
+    while (before > 0) {
+        if (atomic_compare_exchange_weak_explicit(&handle->refs, &before,
+                before + 1, memory_order_acq_rel, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+/* Whether there is nothing to free, which takes too long with the lock held. */
+static bool hg_handle_is_light(const struct hg_handle *handle)
+{
+    return !handle->large && handle->call.data == NULL &&
+        handle->in.capacity <= HG_HANDLE_BUF_MAX &&
+        handle->out.capacity <= HG_HANDLE_BUF_MAX;
+}
+
+static void hg_handle_lighten(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    if (handle->large) {
+        context->end_input(handle);
+        hg_handle_clear_large(&handle->in_large);
+        hg_handle_clear_large(&handle->out_large);
+    }
+    handle->large = false;
+    if (handle->call.data != NULL && handle->call.free_data != NULL)
+        handle->call.free_data(handle->call.data);
+    handle->call.data = NULL;
+    hg_handle_trim(&handle->in);
+    hg_handle_trim(&handle->out);
+}
+
+/* Nobody has a reference any more, nor gets one. */
 static void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr = handle->addr;
     bool kept;
 
+    if (HG_UNLIKELY(!hg_handle_is_light(handle)))
+        hg_handle_lighten(handle);
     hg_handle_discount(handle);
-    if (HG_UNLIKELY(handle->large))
-        context->end_input(handle);
-    hg_handle_clear(handle);
     hg_handle_leave_addr(addr);
     hg_lock(&context->lock);
+    hg_handle_clear(handle);
     kept = hg_handle_put(handle);
     /* From here on context and class may be gone. */
     hg_unlock(&context->lock);
@@ -206,9 +231,7 @@ HG_PRIVATE bool hg_handle_unref_locked(
     struct hg_handle *handle, struct na_addr **addr_p)
 {
     if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
-        handle->large || handle->counted ||
-        handle->in.capacity > HG_HANDLE_BUF_MAX ||
-        handle->out.capacity > HG_HANDLE_BUF_MAX ||
+        handle->counted || !hg_handle_is_light(handle) ||
         handle->context->pool_count >= HG_HANDLE_POOL_MAX)
         return false;
     *addr_p = handle->addr;
@@ -284,6 +307,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     }
     handle->large = false;
     handle->canceled = false;
+    handle->text = NULL;
     handle->held_id = 0;
     handle->ret = HG_SUCCESS;
     handle->in_args = none;
@@ -385,6 +409,27 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
         : ret;
 }
 
+HG_PRIVATE uint32_t hg_handle_time_left(const struct hg_handle *handle)
+{
+    uint64_t now;
+    uint64_t ms;
+
+    if (handle->deadline == 0)
+        return HG_NO_DEADLINE;
+    now = hg_clock_now();
+    if (now >= handle->deadline)
+        return 0;
+    ms = (handle->deadline - now - 1) / HG_CLOCK_MS + 1;
+    return ms < HG_NO_DEADLINE ? (uint32_t) ms : HG_NO_DEADLINE - 1;
+}
+
+HG_PRIVATE bool hg_handle_is_over(struct hg_handle *handle)
+{
+    return atomic_load_explicit(&handle->unwanted, memory_order_acquire) ||
+        (handle->deadline != 0 && hg_clock_now() >= handle->deadline) ||
+        (!handle->one_way && na_addr_is_dead(handle->addr));
+}
+
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
 {
     if (!handle->counted)
@@ -410,14 +455,15 @@ static void hg_handle_count_stuck(struct hg_handle *handle)
 static void hg_handle_end_sending(struct hg_handle *handle)
 {
     uint32_t before = atomic_fetch_sub(&handle->context->sending, 1);
+    uint32_t sends = atomic_fetch_sub(&handle->sends, 1);
 
-    assert(before > 0);
+    assert(before > 0 && sends > 0);
     (void) before;
+    (void) sends;
     hg_handle_unref(handle);
 }
 
-/* Tell who asks that a message has left, or could not. */
-static void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
+HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
 {
     void (*left)(struct hg_handle * handle, hg_return_t ret) = handle->left;
 
@@ -450,6 +496,7 @@ static hg_return_t hg_handle_send_later(
 
     hg_handle_ref(handle);
     atomic_fetch_add(&context->sending, 1);
+    atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
     ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, handle);
     if (ret != HG_SUCCESS)
@@ -559,6 +606,47 @@ HG_PRIVATE void hg_handle_send_control(
     hg_header_encode(header, handle->control);
     if (!hg_handle_say(handle)) /* who sleeps till then is to come sooner */
         na_progress_poke(handle->context->na_context);
+}
+
+HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
+    struct hg_context *context, struct na_addr *addr, uint8_t peer_context)
+{
+    struct hg_handle *carrier = NULL;
+    bool full;
+
+    hg_lock(&context->lock);
+    full = hg_share_is_full(&context->share, addr, HG_SHARE_REFUSALS);
+    if (!full)
+        carrier = hg_handle_get(context, true);
+    if (carrier != NULL) {
+        hg_handle_set_addr(carrier, addr);
+        atomic_store_explicit(
+            &carrier->peer_context, peer_context, memory_order_relaxed);
+        carrier->target = true; /* counts as a refusal if it cannot leave */
+        carrier->refused = true;
+    }
+    hg_unlock(&context->lock);
+    if (full)
+        hg_log_warning("rpc", "%s takes no messages",
+            addr->name != NULL ? addr->name : "a peer");
+    return carrier;
+}
+
+HG_PRIVATE void hg_handle_send_notice(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    struct hg_handle *carrier;
+
+    if (!handle->context->callbacks || handle->target) {
+        hg_handle_send_control(handle, header);
+        return;
+    }
+    carrier = hg_handle_get_carrier(
+        handle->context, handle->addr, header->target_context);
+    if (carrier == NULL)
+        return;
+    hg_handle_send_control(carrier, header);
+    hg_handle_unref(carrier);
 }
 
 /* Take all that is in `unsaid`; their references are the caller's. */

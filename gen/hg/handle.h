@@ -11,6 +11,7 @@
  *
  *     origin:  IDLE -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
+ *                                +---> DROPPED
  *
  * A target's handle counts as one of its peer's calls until its answer has
  * left, and as one of its refusals while that cannot leave (share.h).
@@ -20,7 +21,9 @@
  * of ours it is in the table of sequences as well, in the pool, too: under
  * another number from then on, so that the one it had names nothing. So lists
  * and table hold handles in any state, and who finds one looks at its state
- * first, before anything else of it.
+ * first, before anything else of it. A handle is cleared under the lock; so who
+ * holds that may look at it, but not at its address, without a reference, and
+ * get one unless the last has gone.
  *
  * Locking: the context's lock guards lists, tables, counts and the pool. A
  * state is an atomic. Whoever drives the current one leaves it, and needs no
@@ -54,7 +57,8 @@ enum hg_handle_state {
     HG_HANDLE_ENDED,    /* origin: the result stands */
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
     HG_HANDLE_ARRIVED,  /* target: with its handler */
-    HG_HANDLE_ANSWERED  /* target */
+    HG_HANDLE_ANSWERED, /* target */
+    HG_HANDLE_DROPPED   /* target: neither executed nor answered */
 };
 
 enum hg_request_state {
@@ -93,6 +97,15 @@ struct hg_call_part {
     struct hg_info info;
     void *data;
     void (*free_data)(void *data);
+};
+
+/* What the room cancel keeps of a call to us; under the context's lock. */
+struct hg_cancel_part {
+    bool used;                   /* the rest is not all zeros */
+    bool told;                   /* `notice` is queued */
+    struct na_completion notice; /* that nobody waits any more */
+    hg_cancel_cb_t callback;     /* NULL: nobody wants to hear */
+    void *arg;
 };
 
 /* Arguments that travel outside a message. */
@@ -136,7 +149,13 @@ struct hg_handle {
     bool refused;  /* target: not to be executed */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
+    bool heard;    /* origin: the target has answered; context lock */
+    _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
+    uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
+    uint64_t deadline; /* of this one; 0: none */
+    hg_return_t why;   /* origin: if `canceled`, how it ends; context lock */
+    const char *text;  /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
@@ -161,6 +180,8 @@ struct hg_handle {
     struct hg_overflow in_large;
     struct hg_overflow out_large;
     struct hg_call_part call;
+    struct hg_cancel_part cancel;
+    _Atomic uint32_t sends; /* of its messages under way */
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
     unsigned char control[HG_HEADER_MIN];
@@ -239,6 +260,9 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 HG_PRIVATE struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve);
 HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
+/* The same of a handle that was found; the lock is held. False: nobody has one
+ * any more. */
+HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
 /* The last reference takes it off its list, and ends its sequence. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
 /* The same for the only reference, where the lock is held and nothing has to be
@@ -287,10 +311,24 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const void *data, size_t size);
 
-/* Send a message without arguments: an acknowledgement, or an answer without
- * an output. One a handle. Needs no memory: what a transport has none for stays
- * in `unsaid`. Any other failure is logged. */
+/* Tell who asks that the message has left, or could not. */
+HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
+
+/* Send a message without arguments: an acknowledgement, a cancellation, or an
+ * answer without an output. One a handle, until that is back in the pool. Needs
+ * no memory: what a transport has none for stays in `unsaid`. Any other failure
+ * is logged. */
 HG_PRIVATE void hg_handle_send_control(
+    struct hg_handle *handle, const struct hg_header *header);
+
+/* A handle of no call, to send such a message to somebody's context; NULL: no
+ * memory, or that one takes no messages (logged). */
+HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
+    struct hg_context *context, struct na_addr *addr, uint8_t peer_context);
+
+/* Send such a message about a call of ours: by a carrier, where the handle may
+ * have other calls. */
+HG_PRIVATE void hg_handle_send_notice(
     struct hg_handle *handle, const struct hg_header *header);
 
 /* Send again what is in `unsaid`. False: some of it is still there. */
@@ -349,6 +387,11 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
  * HG_OVERFLOW: more than a message, where nothing else is allowed. Failures are
  * logged. */
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data);
+
+/* How many ms a call has left, rounded up; HG_NO_DEADLINE. And whether nobody
+ * waits any more for a call to us. */
+HG_PRIVATE uint32_t hg_handle_time_left(const struct hg_handle *handle);
+HG_PRIVATE bool hg_handle_is_over(struct hg_handle *handle);
 
 /* For log lines: the peer's name, and that of the function. */
 HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle);

@@ -36,14 +36,14 @@
 #define HG_HEADER_MINOR 0
 #define HG_HEADER_FIXED 72 /* bytes before the options */
 #define HG_HEADER_MIN (HG_HEADER_FIXED + 4)
-#define HG_HEADER_MAX 1024     /* with all options; longer ones are refused */
-#define HG_HEADER_STABLE 32    /* bytes every version shares */
-#define HG_HEADER_TEXT_MAX 240 /* of an error text */
+#define HG_HEADER_MAX 1024  /* with all options; longer ones are refused */
+#define HG_HEADER_STABLE 32 /* bytes every version shares */
+#define HG_HEADER_TEXT_MAX (HG_ERROR_TEXT_MAX - 1)
 
 enum hg_header_type {
     HG_HEADER_REQUEST = 1,
     HG_HEADER_RESPONSE = 2,
-    HG_HEADER_CANCEL = 3, /* of the request with this sequence */
+    HG_HEADER_CANCEL = 3, /* nobody waits for the request of this sequence */
     HG_HEADER_ACK = 4     /* the output held under this sequence was fetched */
 };
 

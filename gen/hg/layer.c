@@ -69,7 +69,7 @@ HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
 {
     if (hg_layer_pass(&hg_layer_gate))
         return hg_layer_context;
-    if (hg_layer_is_forked(function))
+    if (function == NULL || hg_layer_is_forked(function))
         return NULL;
     hg_log_error(
         "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);

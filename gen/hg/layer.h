@@ -29,7 +29,8 @@
 /* ---- The RPC layer ---- */
 
 /* The context, which stays until hg_layer_leave. NULL (logged): HG_Init was
- * not called, or HG_Finalize was. */
+ * not called, or HG_Finalize was. `function` NULL: the caller knows what to do
+ * without, and nothing is logged. */
 HG_PRIVATE struct hg_context *hg_layer_enter(const char *function);
 
 /* Hands `ret` through, so that a function can end with it. */

@@ -207,7 +207,8 @@ static hg_return_t hg_overflow_begin_piece(
     hg_return_t ret = HG_SUCCESS;
 
     hg_lock(&context->lock);
-    assert(!large->under_way && handle->timer.index == 0);
+    assert(!large->under_way);
+    assert(!handle->target || handle->timer.index == 0);
     if (handle->target)
         ret = hg_handle_set_timer(handle,
             hg_clock_after_ms(context->hg_class->options.output_hold_ms));
@@ -278,6 +279,7 @@ static hg_return_t hg_overflow_next(
     size_t start = large->got;
     size_t size = hg_overflow_piece(handle, large);
     na_op_id_t op_id = NA_OP_ID_NULL;
+    bool canceled = false; /* while it began */
     hg_return_t ret;
 
     ret = hg_overflow_grow(handle, large, start + size);
@@ -295,10 +297,14 @@ static hg_return_t hg_overflow_next(
         handle->addr, &op_id);
     if (ret == HG_SUCCESS) {
         hg_lock(&context->lock);
-        if (large->under_way && large->got == start) /* this piece is */
+        if (large->under_way && large->got == start) { /* this piece is */
             large->op_id = op_id;
+            canceled = handle->canceled;
+        }
         hg_unlock(&context->lock);
     }
+    if (canceled)
+        (void) na_context_cancel(context->na_context, op_id);
     hg_handle_unref(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
@@ -387,8 +393,8 @@ HG_PRIVATE void hg_overflow_cancel(
     hg_lock(&context->lock);
     op_id = large->op_id;
     hg_unlock(&context->lock);
-    /* Stale once the piece ended, and not yet known before it started: then
-     * the fetch runs on, and its result is ignored by the caller. */
+    /* Stale once the piece ended, and not yet known before it started: then who
+     * starts it sees that it is canceled. */
     (void) na_context_cancel(context->na_context, op_id);
 }
 

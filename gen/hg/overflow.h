@@ -61,7 +61,7 @@ static inline void hg_overflow_end(
         hg_overflow_end_large(handle, large);
 }
 
-/* Ask a fetch to end early. */
+/* Ask a fetch to end early; its handle is marked as canceled. */
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large);
 

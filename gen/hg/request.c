@@ -52,6 +52,8 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
         handle->rpc.out_proc != NULL) {
         ret = hg_handle_decode(handle, request->out_struct);
         request->decoded = ret == HG_SUCCESS;
+        if (ret != HG_SUCCESS)
+            handle->text = "the output could not be decoded";
     }
     request->ret = ret;
     hg_wait_raise(&request->done);
@@ -62,7 +64,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 /* HG_Forward, inside the gate. */
 static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
-    hg_request_t *request_p)
+    unsigned timeout, hg_request_t *request_p)
 {
     struct hg_handle *handle = NULL;
     uint64_t number;
@@ -82,6 +84,7 @@ static hg_return_t hg_request_start(struct hg_context *context,
         goto unref_handle;
     }
     handle->request.out_struct = out_struct;
+    handle->timeout = timeout;
     number = handle->number;
     atomic_store_explicit(&handle->issued, true, memory_order_relaxed);
     ret = hg_forward_start(handle, in_struct, hg_request_ended, NULL);
@@ -97,8 +100,9 @@ unref_handle:
     return ret;
 }
 
-HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
-    void *out_struct, hg_request_t *request)
+HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
+    void *in_struct, void *out_struct, unsigned int timeout,
+    hg_request_t *request)
 {
     struct hg_context *context = hg_layer_enter("HG_Forward");
 
@@ -108,8 +112,14 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
         *request = HG_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
-    return hg_layer_leave(
-        hg_request_start(context, addr, id, in_struct, out_struct, request));
+    return hg_layer_leave(hg_request_start(
+        context, addr, id, in_struct, out_struct, timeout, request));
+}
+
+HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
+    void *out_struct, hg_request_t *request)
+{
+    return HG_Forward_timed(addr, id, in_struct, out_struct, 0, request);
 }
 
 /* ---- Waiting ---- */
@@ -272,6 +282,27 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     if (missing != NULL)
         hg_request_unknown(*missing, "HG_Wait_all");
     return hg_layer_leave(ret);
+}
+
+/* ---- How it ended ---- */
+
+HG_PRIVATE const char *hg_request_text(hg_request_t request)
+{
+    struct hg_context *context = hg_layer_enter("HG_Get_error_text");
+    struct hg_handle *handle;
+    const char *text = NULL;
+
+    if (context == NULL)
+        return "";
+    hg_lock(&context->lock);
+    handle = hg_request_find(context, request);
+    if (handle != NULL && atomic_load(&handle->request.done))
+        text = handle->text;
+    hg_unlock(&context->lock);
+    if (handle == NULL)
+        hg_request_unknown(request, "HG_Get_error_text");
+    (void) hg_layer_leave(HG_SUCCESS);
+    return text != NULL ? text : "";
 }
 
 /* ---- Freeing ---- */

@@ -24,6 +24,9 @@
 
 #include "hg/context.h"
 
+/* What a request that ended has of how, in words; "". */
+HG_PRIVATE const char *hg_request_text(hg_request_t request);
+
 /* Free the requests the application left; the gate is closed. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 

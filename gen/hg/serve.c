@@ -2,12 +2,16 @@
 /* serve: see serve.h. */
 #include "hg/serve.h"
 
+#include "base/clock.h"
 #include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/held.h"
 #include "hg/overflow.h"
 #include "na/addr.h"
+
+/* What is said of a call that nobody answered. */
+#define HG_SERVE_UNANSWERED "freed without an answer"
 
 /* The buffer given for an output encoded by hand. */
 #define HG_SERVE_RAW_SIZE 4096
@@ -29,13 +33,56 @@ static bool hg_serve_is_answered(struct hg_handle *handle)
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
-/* Send a code in place of an output, if anybody waits for one. */
-static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
+/* Whether its origin has said, or its death has, that nobody waits. */
+static bool hg_serve_is_unwanted(struct hg_handle *handle)
+{
+    return atomic_load_explicit(&handle->unwanted, memory_order_acquire);
+}
+
+/* How much of a text travels: whole characters of UTF-8. */
+static size_t hg_serve_text_size(const char *text)
+{
+    size_t size = strlen(text);
+
+    if (size <= HG_HEADER_TEXT_MAX)
+        return size;
+    size = HG_HEADER_TEXT_MAX;
+    while (size > 0 && ((unsigned char) text[size] & 0xc0) == 0x80)
+        size--;
+    return size;
+}
+
+/* Send a code with a text. False: there is no memory for it, or no room. */
+static bool hg_serve_send_text(
+    struct hg_handle *handle, struct hg_header *header, const char *text)
+{
+    size_t limit = handle->context->hg_class->na_class->max_expected_size;
+    size_t size;
+
+    assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
+    header->text = text;
+    header->text_size = hg_serve_text_size(text);
+    size = hg_header_size(header);
+    if (header->text_size == 0 || size > limit ||
+        hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
+        return false;
+    hg_header_encode(header, handle->out.data);
+    return hg_handle_send(handle, handle->out.data, size) == HG_SUCCESS;
+}
+
+/* Send a code in place of an output, if anybody waits for one; `text` may be
+ * NULL. */
+static void hg_serve_send_code(
+    struct hg_handle *handle, hg_return_t code, const char *text)
 {
     struct hg_header header;
 
     if (handle->one_way && !handle->owed)
         return;
+    if (hg_serve_is_unwanted(handle)) {
+        hg_handle_discount(handle);
+        return;
+    }
     handle->owed = false;
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     if (!handle->one_way || handle->refused)
@@ -44,7 +91,70 @@ static void hg_serve_send_code(struct hg_handle *handle, hg_return_t code)
         header.flags = HG_HEADER_REFUSED;
     if (header.code != HG_SUCCESS)
         hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
+    if (text != NULL && hg_serve_send_text(handle, &header, text))
+        return;
+    header.text_size = 0;
     hg_handle_send_control(handle, &header);
+}
+
+/* What this side has to say of a call that it did not execute; NULL: no more
+ * than the code says. */
+static const char *hg_serve_words(
+    const struct hg_handle *handle, hg_return_t ret, char *buf, size_t size)
+{
+    const struct hg_options *options = &handle->context->hg_class->options;
+
+    switch (ret) {
+    case HG_NOENTRY:
+    case HG_INVALID_ARG:
+        if (handle->rpc.callback != NULL)
+            return "its input is not there any more";
+        if (handle->rpc.name != NULL)
+            snprintf(buf, size, "\"%s\" is registered without a handler",
+                handle->rpc.name);
+        else
+            snprintf(buf, size, "function %016" PRIx64 " is not registered",
+                handle->rpc.id);
+        return buf;
+    case HG_AGAIN:
+        if (atomic_load(&handle->context->closing))
+            return "it is ending";
+        snprintf(buf, size, "no room; at most %u calls, %zu bytes of input",
+            options->max_unanswered, options->max_fetched_bytes);
+        return buf;
+    case HG_MSGSIZE:
+        snprintf(buf, size, "arguments of at most %zu bytes",
+            options->max_args_size);
+        return buf;
+    case HG_PROTOCOL_ERROR:
+        snprintf(buf, size, "a damaged message, or not of version %d",
+            HG_HEADER_MAJOR);
+        return buf;
+    case HG_CANCELED: return "its input did not come in time";
+    default: return NULL;
+    }
+}
+
+/* The same of one whose handler failed with that code. */
+static const char *hg_serve_words_failed(hg_return_t ret)
+{
+    if (ret == HG_CHECKSUM_ERROR)
+        return "the input changed on the way, or is of another type there";
+    return ret == HG_OVERFLOW ? "the input is shorter than its type" : NULL;
+}
+
+/* Nobody waits for it: it is neither executed nor answered. */
+static void hg_serve_pass_over(struct hg_handle *handle)
+{
+    bool expired = handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
+        hg_clock_now() >= handle->deadline;
+
+    assert(handle->state == HG_HANDLE_QUEUED);
+    hg_handle_count(
+        handle->context, expired ? HG_COUNT_EXPIRED : HG_COUNT_CANCELED);
+    atomic_store(&handle->state, HG_HANDLE_DROPPED);
+    (void) hg_handle_take_back(handle, false);
+    hg_handle_unref(handle);
 }
 
 /* The one answer of a handle: who gets true gives it. */
@@ -65,7 +175,7 @@ static bool hg_serve_try_take(struct hg_handle *handle)
 static void hg_serve_abandon(struct hg_handle *handle)
 {
     if (hg_serve_try_take(handle))
-        hg_serve_send_code(handle, HG_CANCELED);
+        hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
 }
 
 /* Run a handler of the callback model. What it returns is an answer also when
@@ -101,6 +211,10 @@ static void hg_serve_run(struct na_completion *done)
     bool callbacks = handle->context->callbacks;
     hg_return_t ret;
 
+    if (hg_handle_is_over(handle)) {
+        hg_serve_pass_over(handle);
+        return;
+    }
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
         hg_handle_unref(handle);
@@ -119,7 +233,7 @@ static void hg_serve_run(struct na_completion *done)
             "the handler of \"%s\" answered and then failed: %s",
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
-        (void) hg_serve_respond(handle, ret, NULL);
+        (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
         if (!callbacks)
             (void) hg_serve_free(handle);
     }
@@ -132,9 +246,15 @@ static void hg_serve_run(struct na_completion *done)
 static void hg_serve_run_refusal(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
+    char words[HG_ERROR_TEXT_MAX];
 
+    if (hg_handle_is_over(handle)) {
+        hg_serve_pass_over(handle);
+        return;
+    }
     (void) hg_serve_enter(handle);
-    (void) hg_serve_respond(handle, handle->ret, NULL);
+    (void) hg_serve_respond_error(handle, handle->ret,
+        hg_serve_words(handle, handle->ret, words, sizeof(words)));
     (void) hg_serve_free(handle);
     hg_handle_unref(handle);
 }
@@ -154,7 +274,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     assert(handle->state == HG_HANDLE_FETCHING);
     atomic_store(&handle->state, HG_HANDLE_QUEUED);
     if (handle->one_way && ret == HG_SUCCESS)
-        hg_serve_send_code(handle, HG_SUCCESS);
+        hg_serve_send_code(handle, HG_SUCCESS, NULL);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
         return;
@@ -187,6 +307,20 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
         !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
 }
 
+/* Whose call it is. The lock is held: others look for it. */
+static void hg_serve_identify(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    handle->target = true;
+    handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
+    handle->owed = handle->one_way &&
+        ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
+    handle->rpc.id = header->rpc_id;
+    handle->sequence = header->sequence;
+    atomic_store_explicit(
+        &handle->peer_context, header->origin_context, memory_order_relaxed);
+}
+
 /* A handle for a request, in the list of those to us, with two references: its
  * step's in the queue, and the application's, which is what hg_serve_free lets
  * go of. Beyond its peer's share it is made all the same, to be refused. None,
@@ -206,6 +340,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);
+        hg_serve_identify(handle, header);
         if (!refused)
             hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
         atomic_store_explicit(
@@ -222,14 +357,8 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         hg_handle_unref(handle);
         return HG_SUCCESS;
     }
-    handle->target = true;
-    handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
-    handle->owed = handle->one_way &&
-        ((header->flags & HG_HEADER_LARGE) != 0 || source->self);
-    handle->rpc.id = header->rpc_id;
-    handle->sequence = header->sequence;
-    atomic_store_explicit(
-        &handle->peer_context, header->origin_context, memory_order_relaxed);
+    if (header->time_left != 0)
+        handle->deadline = hg_clock_after_ms(header->time_left);
     *handle_p = handle;
     return HG_SUCCESS;
 }
@@ -316,6 +445,12 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
         size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
 
+    if (HG_UNLIKELY(hg_serve_is_unwanted(handle)) &&
+        !na_addr_is_dead(handle->addr)) {
+        hg_handle_discount(handle);
+        hg_handle_tell_left(handle, HG_CANCELED);
+        return HG_SUCCESS;
+    }
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
@@ -340,7 +475,7 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
     if (ret == HG_SUCCESS)
         ret = hg_serve_send_output(handle);
     if (ret != HG_SUCCESS && !na_addr_is_dead(handle->addr))
-        hg_serve_send_code(handle, ret);
+        hg_serve_send_code(handle, ret, NULL);
     return ret;
 }
 
@@ -378,8 +513,18 @@ HG_PRIVATE hg_return_t hg_serve_respond(
         return ret;
     if (code == HG_SUCCESS && !handle->one_way)
         return hg_serve_finish(handle, hg_handle_encode(handle, data));
-    hg_serve_send_code(handle, code);
+    hg_serve_send_code(handle, code, NULL);
     return HG_SUCCESS;
+}
+
+HG_PRIVATE hg_return_t hg_serve_respond_error(
+    struct hg_handle *handle, hg_return_t code, const char *text)
+{
+    hg_return_t ret = hg_serve_take(handle);
+
+    if (ret == HG_SUCCESS)
+        hg_serve_send_code(handle, code, text);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_serve_output_buf(
@@ -454,7 +599,7 @@ static bool hg_serve_is_given(struct hg_handle *handle)
 static void hg_serve_free_rest(struct hg_handle *handle)
 {
     if (!hg_serve_is_answered(handle))
-        (void) hg_serve_respond(handle, HG_CANCELED, NULL);
+        (void) hg_serve_respond_error(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
     hg_overflow_end(handle, &handle->in_large);
     hg_handle_unref(handle);
 }

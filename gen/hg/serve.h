@@ -13,6 +13,10 @@
  * held). The room share divides that fairly; what is past it ends with
  * HG_AGAIN.
  *
+ * Nobody waits any more for a call that was canceled (room cancel), or whose
+ * time is over: it is dropped where it was not executed yet, and what answers
+ * it goes nowhere.
+ *
  * A handle is the application's from the start of the handler until
  * HG_Handler_free, or until the handler fails without having answered.
  *
@@ -35,6 +39,11 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
  * HG_EXIST: answered already. */
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data);
+
+/* Answer with a code and a text, which may be NULL, and is left out when there
+ * is no memory for it. HG_EXIST: answered already. */
+HG_PRIVATE hg_return_t hg_serve_respond_error(
+    struct hg_handle *handle, hg_return_t code, const char *text);
 
 /* Answer with an output, as HG_Respond: `left` is called once the answer has
  * left, or could not, with a reference of the handle that it gives back; it

@@ -5,19 +5,20 @@
 /* Odd, so that every salt comes before any comes again. */
 #define HG_TICKET_SALT 0x9e3779b9u
 
-/* Where the generation begins: what a pointer has above 24 bits of index is
- * left for it on a small machine. */
+/* Where the generation begins: what a pointer has above 24 bits of index, and
+ * a one, is left for it on a small machine. */
 #if UINTPTR_MAX > 0xffffffffu
 #define HG_TICKET_INDEX_BITS 32
 #else
-#define HG_TICKET_INDEX_BITS 24
+#define HG_TICKET_INDEX_BITS 25
 #endif
 
 HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
 {
     uint64_t generation = (uint32_t) (id >> 32) ^ salt;
 
-    return (uintptr_t) (generation << HG_TICKET_INDEX_BITS | (uint32_t) id);
+    return (uintptr_t) (generation << HG_TICKET_INDEX_BITS |
+        (uint32_t) id << 1 | 1);
 }
 
 /* The upper bits come from the slot, where a ticket has not room for all. */
@@ -26,7 +27,7 @@ HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
 {
     uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
     uint64_t id = 0;
-    void *object = hg_slots_live(slots, (uint32_t) index, &id);
+    void *object = hg_slots_live(slots, (uint32_t) (index >> 1), &id);
 
     if (object == NULL || hg_ticket_of(salt, id) != ticket)
         return NULL;

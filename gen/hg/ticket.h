@@ -2,9 +2,9 @@
 /*
  * ticket: what an application holds in place of a request.
  *
- * A ticket looks like a pointer and is none: it is the index and the
- * generation of a slot, so that one whose request is gone names nothing, and
- * what is no ticket at all does no harm. Freeing twice, and using what was
+ * A ticket looks like a pointer and is none, as it is odd: it is the index and
+ * the generation of a slot, so that one whose request is gone names nothing,
+ * and what is no ticket at all does no harm. Freeing twice, and using what was
  * freed, are told apart from use.
  *
  * The table is freed between one HG_Init and the next, and generations would
@@ -24,6 +24,12 @@
 HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id);
 HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
     uintptr_t ticket, uint64_t *id_p);
+
+/* Whether something may be a ticket, and then no pointer to an object. */
+static inline bool hg_ticket_is_one(uintptr_t ticket)
+{
+    return (ticket & 1) != 0;
+}
 
 /* The salt that follows. */
 HG_PRIVATE uint32_t hg_ticket_next_salt(uint32_t salt);

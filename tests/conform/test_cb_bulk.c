@@ -8,6 +8,10 @@
 
 #define BULK_SIZE 65536u
 
+/* On a transport to other processes a transfer of so much is never done within
+ * the call; to oneself it always is. */
+#define BULK_LONG ((size_t) 16 << 20)
+
 /* How a target is to move the caller's memory. */
 enum bulk_how {
     BULK_PLAIN = 0,
@@ -23,10 +27,11 @@ MERCURY_GEN_PROC(bulk_move_t,
         (uint64_t) (origin_offset))((uint64_t) (local_offset))(
         (uint64_t) (size)))
 MERCURY_GEN_PROC(bulk_moved_t, ((int32_t) (ret))((uint64_t) (sum)))
+MERCURY_GEN_PROC(bulk_lend_t, ((hg_bulk_t) (bulk)))
 MERCURY_GEN_PROC(
     bulk_third_t, ((hg_bulk_t) (bulk))((hg_string_t) (name))((uint64_t) (size)))
 
-static hg_id_t bulk_move_id, bulk_third_id;
+static hg_id_t bulk_move_id, bulk_third_id, bulk_lend_id, bulk_end_id;
 
 static unsigned char bulk_byte(size_t i)
 {
@@ -257,13 +262,41 @@ static hg_return_t bulk_hand_on(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
+/* ---- Memory of the target's ---- */
+
+static hg_bulk_t bulk_lent = HG_BULK_NULL;
+
+/* Answer with a handle of our own; and free it. */
+static hg_return_t bulk_lend(hg_handle_t handle)
+{
+    bulk_lend_t out;
+    hg_size_t size = BULK_LONG;
+
+    HG_CHECK_OK(HG_Bulk_create(HG_Get_info(handle)->hg_class, 1, NULL, &size,
+        HG_BULK_READWRITE, &bulk_lent));
+    out.bulk = bulk_lent;
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+    return HG_Destroy(handle);
+}
+
+static hg_return_t bulk_end(hg_handle_t handle)
+{
+    HG_CHECK_OK(HG_Bulk_free(bulk_lent));
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
+    return HG_Destroy(handle);
+}
+
 static void cb_register(hg_class_t *hg_class)
 {
+    bulk_lend_id =
+        MERCURY_REGISTER(hg_class, "bulk lend", void, bulk_lend_t, bulk_lend);
+    bulk_end_id = MERCURY_REGISTER(hg_class, "bulk end", void, void, bulk_end);
     bulk_move_id = MERCURY_REGISTER(
         hg_class, "bulk move", bulk_move_t, bulk_moved_t, bulk_move);
     bulk_third_id = MERCURY_REGISTER(
         hg_class, "bulk third", bulk_third_t, bulk_moved_t, bulk_hand_on);
-    HG_CHECK(bulk_move_id != 0 && bulk_third_id != 0);
+    HG_CHECK(bulk_move_id != 0 && bulk_third_id != 0 && bulk_lend_id != 0 &&
+        bulk_end_id != 0);
 }
 
 /* ---- The origin ---- */
@@ -447,10 +480,6 @@ HG_TEST(cb_bulk_large_data)
 
 /* ---- Canceling, and letting go ---- */
 
-/* On a transport to other processes a transfer of so much is never done within
- * the call; to oneself it always is. */
-#define BULK_LONG ((size_t) 16 << 20)
-
 static void bulk_try_cancel(
     const struct cb_end *end, const struct bulk_memory *memory, unsigned turns)
 {
@@ -565,6 +594,71 @@ HG_TEST(cb_bulk_handles_live_as_long_as_their_references)
     HG_CHECK(own.bulk[0] == from && own.bulk[1] == to);
     HG_CHECK_OK(HG_Bulk_cancel(op_id));
     HG_CHECK_OK(HG_Bulk_cancel((hg_op_id_t) (uintptr_t) 0x12345678));
+    cb_close(&end);
+}
+
+/* Operations for another thread to cancel: the last one started; 0, none. */
+static _Atomic uintptr_t bulk_victim;
+static _Atomic bool bulk_stop;
+
+static void *bulk_cancel_all(void *arg)
+{
+    unsigned *done = (unsigned *) arg;
+
+    while (!atomic_load(&bulk_stop)) {
+        uintptr_t victim = atomic_load(&bulk_victim);
+
+        if (victim == 0)
+            continue;
+        HG_CHECK_OK(HG_Bulk_cancel((hg_op_id_t) victim));
+        *done += 1;
+    }
+    return NULL;
+}
+
+/* Each ends once, however it is ended, and whoever it is of. */
+HG_TEST(cb_bulk_cancel_from_another_thread)
+{
+    enum { ROUNDS = 100 };
+    hg_size_t size = (hg_size_t) 1 << 20;
+    unsigned canceled = 0;
+    unsigned cancels = 0;
+    bulk_lend_t lent;
+    struct cb_end end;
+    hg_handle_t handle;
+    hg_bulk_t local;
+    pthread_t thread;
+    unsigned i;
+
+    cb_open(&end);
+    handle = cb_new_handle(&end, bulk_lend_id);
+    HG_CHECK_OK(cb_do(&end, handle, NULL, &lent));
+    HG_CHECK_OK(HG_Bulk_create(
+        end.hg_class, 1, NULL, &size, HG_BULK_READWRITE, &local));
+    HG_CHECK(pthread_create(&thread, NULL, bulk_cancel_all, &cancels) == 0);
+    for (i = 0; i < ROUNDS; i++) {
+        struct bulk_own own = {0, -1, {NULL, NULL}};
+        hg_op_id_t op_id = HG_OP_ID_NULL;
+        unsigned turns = 0;
+
+        HG_CHECK_OK(HG_Bulk_transfer(end.context, bulk_own_ended, &own,
+            i % 2 == 0 ? HG_BULK_PULL : HG_BULK_PUSH, end.target, lent.bulk, i,
+            local, 0, size, &op_id));
+        atomic_store(&bulk_victim, (uintptr_t) op_id);
+        while (own.ends == 0) {
+            HG_CHECK(turns++ < CB_PATIENCE);
+            (void) cb_turn(end.context, 1);
+        }
+        HG_CHECK(own.ret == HG_SUCCESS || own.ret == HG_CANCELED);
+        canceled += own.ret == HG_CANCELED;
+    }
+    atomic_store(&bulk_stop, true);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK(end.peer != NULL || canceled == 0);
+    HG_CHECK_OK(HG_Bulk_free(local));
+    HG_CHECK_OK(HG_Free_output(handle, &lent));
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(cb_call(&end, bulk_end_id, NULL, NULL));
     cb_close(&end);
 }
 

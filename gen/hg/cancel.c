@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cancel: see cancel.h. */
+#include "hg/cancel.h"
+
+#include "base/lock.h"
+#include "hg/overflow.h"
+
+static struct hg_handle *hg_cancel_of(struct na_completion *notice)
+{
+    return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
+}
+
+/* Queue the notice, with a reference, unless it is queued, or the handle is on
+ * its way home; the lock is held. */
+static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
+    void (*run)(struct na_completion *notice))
+{
+    assert(handle->target);
+    if (handle->cancel.told || !hg_handle_try_ref(handle))
+        return;
+    handle->cancel.used = true;
+    handle->cancel.told = true;
+    handle->cancel.notice.run = run;
+    na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
+}
+
+/* Step from the internal lane: the sink may not end a transfer. */
+static void hg_cancel_run_fetch(struct na_completion *notice)
+{
+    struct hg_handle *handle = hg_cancel_of(notice);
+
+    assert(handle->cancel.told && handle->canceled);
+    hg_overflow_cancel(handle, &handle->in_large);
+    hg_lock(&handle->context->lock);
+    handle->cancel.told = false;
+    hg_unlock(&handle->context->lock);
+    hg_handle_unref(handle);
+}
+
+/* Whether the application has the call, and has yet to answer it. */
+static bool hg_cancel_is_open(struct hg_handle *handle)
+{
+    return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
+        hg_handle_is_given(handle);
+}
+
+/* Entry of the DONE lane. */
+static void hg_cancel_run_callback(struct na_completion *notice)
+{
+    struct hg_handle *handle = hg_cancel_of(notice);
+    struct hg_cancel_part *part = &handle->cancel;
+    hg_cancel_cb_t callback = NULL;
+    void *arg;
+
+    assert(part->told);
+    hg_lock(&handle->context->lock);
+    if (hg_cancel_is_open(handle))
+        callback = part->callback;
+    arg = part->arg;
+    part->callback = NULL;
+    part->told = false;
+    hg_unlock(&handle->context->lock);
+    if (callback != NULL)
+        callback(handle, arg);
+    hg_handle_unref(handle);
+}
+
+/* Whether it is there still, and unanswered. The lock is held. */
+static bool hg_cancel_is_there(struct hg_handle *handle)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+
+    return state == HG_HANDLE_FETCHING || state == HG_HANDLE_QUEUED ||
+        state == HG_HANDLE_ARRIVED;
+}
+
+/* Nobody waits for a call that is there. The lock is held. */
+static void hg_cancel_mark(struct hg_handle *handle)
+{
+    if (atomic_exchange(&handle->unwanted, true))
+        return;
+    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
+        handle->canceled = true;
+        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
+    } else if (handle->cancel.callback != NULL) {
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    }
+}
+
+/* What is said of a call comes the same way as the call came: from the same
+ * address, at which need not be looked. */
+static bool hg_cancel_is_meant(const struct hg_handle *handle,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    return handle->sequence == header->sequence && handle->addr == source &&
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
+        header->origin_context;
+}
+
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.prev; link != &context->targets;
+         link = link->prev) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (!hg_cancel_is_there(handle) ||
+            !hg_cancel_is_meant(handle, source, header))
+            continue;
+        hg_cancel_mark(handle);
+        break;
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_peer(
+    struct hg_context *context, const struct na_addr *addr)
+{
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (hg_cancel_is_there(handle) && handle->addr == addr &&
+            !handle->one_way)
+            hg_cancel_mark(handle);
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_set_callback(
+    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg)
+{
+    struct hg_context *context = handle->context;
+
+    assert(handle->target);
+    hg_lock(&context->lock);
+    handle->cancel.used = true;
+    handle->cancel.callback = callback;
+    handle->cancel.arg = arg;
+    if (callback != NULL && hg_handle_is_over(handle))
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    hg_unlock(&context->lock);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cancel: calls to us for which nobody waits any more.
+ *
+ * The origin says so when it takes a call back or its time is over; its death
+ * says so of all it had. The call is looked for among those that arrived, by
+ * its origin and the number it has there, and marked. What the mark does
+ * depends on how far the call is:
+ *
+ *     FETCHING    its fetch is ended, then as QUEUED
+ *     QUEUED      serve drops it when its turn comes: neither executed nor
+ *                 answered
+ *     ARRIVED     whoever executes it may ask, or has a callback run
+ *     ANSWERED    nothing: the origin lets go of an answer that comes too late
+ *
+ * An origin that dies wants no answer of what nobody waits for, a call one way,
+ * and its last words are executed all the same.
+ *
+ * The callback is an entry of the queue like others. It has a reference of the
+ * handle while it is queued, and finds out in its turn whether the application
+ * still has the call and has not answered it.
+ *
+ * Locking: the context's lock guards marks, being set, and what is in
+ * handle->cancel. Callbacks, and transports, are called without.
+ */
+#ifndef HG_GEN_HG_CANCEL_H
+#define HG_GEN_HG_CANCEL_H
+
+#include "hg/handle.h"
+
+/* Somebody does not wait any more for a call of theirs; it need not be here. */
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header);
+
+/* A peer died. */
+HG_PRIVATE void hg_cancel_peer(
+    struct hg_context *context, const struct na_addr *addr);
+
+/* See HG_Set_cancel_cb. */
+HG_PRIVATE void hg_cancel_set_callback(
+    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg);
+
+#endif

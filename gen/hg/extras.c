@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * extras: time limits, cancellation and errors with a text, for both models.
+ *
+ * Arguments are checked here; what happens is forward's, serve's and cancel's.
+ * A handle may be one of either model. One of the request model is gone with
+ * its layer, so these functions pass that one's gate if it is open. Nothing
+ * above includes this room: it has no header.
+ *
+ * Locking: the context's lock around what is to be set before a call begins.
+ */
+#include "base/lock.h"
+#include "base/log.h"
+#include "hg/cancel.h"
+#include "hg/layer.h"
+#include "hg/request.h"
+#include "hg/serve.h"
+#include "hg/ticket.h"
+
+static bool hg_extras_enter(void)
+{
+    return hg_layer_enter(NULL) != NULL;
+}
+
+static void hg_extras_leave(bool inside)
+{
+    if (inside)
+        (void) hg_layer_leave(HG_SUCCESS);
+}
+
+/* Whether it is a handle, of that side. HG_INVALID_ARG (logged). */
+static hg_return_t hg_extras_check(
+    const struct hg_handle *handle, bool target, const char *function)
+{
+    if (handle == NULL)
+        return hg_layer_refuse(function, "the handle is NULL");
+    if (handle->target != target)
+        return hg_layer_refuse(function,
+            target ? "the handle is of a call of ours"
+                   : "the handle is of a call that arrived");
+    return HG_SUCCESS;
+}
+
+/* ---- Deadlines ---- */
+
+HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
+{
+    bool inside = hg_extras_enter();
+    hg_return_t ret = hg_extras_check(handle, false, "HG_Set_deadline");
+
+    if (ret == HG_SUCCESS) {
+        hg_lock(&handle->context->lock);
+        if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
+            ret = HG_BUSY;
+        if (ret == HG_SUCCESS) {
+            handle->timeout = timeout;
+            handle->deadline = 0;
+        }
+        hg_unlock(&handle->context->lock);
+        if (ret != HG_SUCCESS)
+            hg_log_error("rpc", "HG_Set_deadline: a call is in flight");
+    }
+    hg_extras_leave(inside);
+    return ret;
+}
+
+HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)
+{
+    bool inside;
+    uint32_t left;
+
+    if (handle == NULL)
+        return HG_NO_DEADLINE;
+    inside = hg_extras_enter();
+    left = hg_handle_time_left(handle);
+    if (left == HG_NO_DEADLINE && handle->timeout != 0)
+        left = handle->timeout; /* it has not begun */
+    hg_extras_leave(inside);
+    return left;
+}
+
+/* ---- Cancellation ---- */
+
+HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle)
+{
+    bool inside;
+    bool over;
+
+    if (handle == NULL)
+        return HG_FALSE;
+    inside = hg_extras_enter();
+    over = handle->target && hg_handle_is_over(handle);
+    hg_extras_leave(inside);
+    return over ? HG_TRUE : HG_FALSE;
+}
+
+HG_EXPORT hg_return_t HG_Set_cancel_cb(
+    hg_handle_t handle, hg_cancel_cb_t callback, void *arg)
+{
+    bool inside = hg_extras_enter();
+    hg_return_t ret = hg_extras_check(handle, true, "HG_Set_cancel_cb");
+
+    if (ret == HG_SUCCESS)
+        hg_cancel_set_callback(handle, callback, arg);
+    hg_extras_leave(inside);
+    return ret;
+}
+
+/* ---- Errors ---- */
+
+HG_EXPORT hg_return_t HG_Respond_error(
+    hg_handle_t handle, hg_return_t code, const char *text)
+{
+    bool inside = hg_extras_enter();
+    hg_return_t ret = hg_extras_check(handle, true, "HG_Respond_error");
+
+    if (ret == HG_SUCCESS && (code <= HG_SUCCESS || code >= HG_RETURN_MAX))
+        ret = hg_layer_refuse("HG_Respond_error", "that is no error");
+    if (ret == HG_SUCCESS)
+        ret = hg_serve_respond_error(handle, code, text);
+    hg_extras_leave(inside);
+    return ret;
+}
+
+/* The words that an origin's handle has; they are the handle's. */
+static const char *hg_extras_text(const struct hg_handle *handle)
+{
+    return handle != NULL && !handle->target && handle->text != NULL
+        ? handle->text
+        : "";
+}
+
+HG_EXPORT const char *HG_Get_error_text(const void *call)
+{
+    hg_handle_t handle = (hg_handle_t) (uintptr_t) call;
+
+    return hg_ticket_is_one((uintptr_t) call)
+        ? hg_request_text((hg_request_t) (uintptr_t) call)
+        : hg_extras_text(handle);
+}

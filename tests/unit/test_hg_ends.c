@@ -1,0 +1,995 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How calls end before their answer: at a deadline, canceled, with an error and
+ * its text; in every order of what may come between, and nothing is left.
+ */
+#include "support/house.h"
+
+#include "engine.h"
+
+#define ENDS_EAGER 4096
+
+struct ends_tap {
+    enum loop_fate fate;
+    uint8_t type;
+    unsigned count;
+};
+
+static enum loop_fate ends_meet(
+    void *arg, na_class_t *from, unsigned char *data, size_t *size)
+{
+    struct ends_tap *tap = (struct ends_tap *) arg;
+
+    (void) from;
+    if (*size < HG_HEADER_MIN || data[6] != tap->type)
+        return LOOP_PASS;
+    tap->count++;
+    return tap->fate;
+}
+
+/* ---- A call that is kept, and what its handler hears ---- */
+
+static unsigned ends_executed;
+static unsigned ends_told;
+
+static void ends_hear(hg_handle_t handle, void *arg)
+{
+    HG_CHECK(HG_Is_canceled(handle) == HG_TRUE);
+    HG_CHECK(arg == &ends_told);
+    ends_told++;
+}
+
+static hg_return_t ends_keep(hg_handle_t handle)
+{
+    ends_executed++;
+    HG_CHECK(HG_Is_canceled(handle) == HG_FALSE);
+    HG_CHECK_OK(HG_Set_cancel_cb(handle, ends_hear, &ends_told));
+    return engine_keep(handle);
+}
+
+static void ends_begin(struct engine *engine, const struct hg_options *options)
+{
+    loop_register();
+    HG_CHECK_OK(engine_open(engine, ENDS_EAGER, options));
+    engine_kept_count = 0;
+    ends_executed = 0;
+    ends_told = 0;
+}
+
+static void ends_check_empty(struct engine *engine)
+{
+    struct hg_context *contexts[2] = {engine->a.context, engine->b.context};
+    unsigned kind;
+    unsigned i;
+
+    engine_check_empty(engine);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK(hg_list_is_empty(&contexts[i]->unsaid));
+        HG_CHECK_EQ_INT(contexts[i]->transfers.under_way, 0);
+        for (kind = 0; kind < HG_SHARE_KINDS; kind++)
+            HG_CHECK_EQ_U64(
+                hg_share_total(&contexts[i]->share, (enum hg_share_kind) kind),
+                0);
+    }
+}
+
+static void ends_end(struct engine *engine)
+{
+    ends_check_empty(engine);
+    loop_set_tap(NULL, NULL);
+    engine_close(engine);
+}
+
+/* As HG_Forward_timed does. */
+static void ends_start(struct engine *engine, hg_id_t id, size_t size,
+    unsigned timeout, struct engine_call *call)
+{
+    struct blob in = engine_new_blob(size, 3);
+
+    memset(call, 0, sizeof(*call));
+    HG_CHECK_OK(hg_forward_create(
+        engine->a.context, engine->a.peer, id, &call->handle));
+    call->handle->timeout = timeout;
+    HG_CHECK_OK(hg_forward_start(call->handle, &in, engine_ended, call));
+    free(in.bytes);
+}
+
+/* Its time is over now; nothing if it has ended. */
+static void ends_pass_time(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    if (handle->timer.index != 0) {
+        hg_deadline_remove(&context->deadline, &handle->timer);
+        handle->deadline = 1;
+        HG_CHECK_OK(hg_deadline_add(&context->deadline, &handle->timer, 1));
+    }
+    hg_unlock(&context->lock);
+    (void) hg_context_run_timers(context);
+}
+
+/* ---- Deadlines ---- */
+
+HG_TEST(deadline_ends_a_call_never_too_early)
+{
+    struct engine_call call;
+    struct engine engine;
+    uint64_t end;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    end = hg_clock_after_ms(20);
+    ends_start(&engine, id, 10, 20, &call);
+    HG_CHECK(hg_handle_time_left(call.handle) > 0);
+    HG_CHECK(hg_handle_time_left(call.handle) <= 20);
+    engine_turn(&engine.b);
+    HG_CHECK_EQ_INT(engine_kept_count, 1);
+    HG_CHECK(HG_Get_time_left(engine_kept[0]) <= 20);
+    while (call.ends == 0) {
+        (void) hg_context_progress(
+            engine.a.context, NA_LANES_ALL, hg_clock_after_ms(5000));
+        (void) na_context_run(engine.a.context->na_context, NA_LANES_ALL,
+            UINT_MAX, HG_CLOCK_NEVER);
+    }
+    HG_CHECK(hg_clock_now() >= end);
+    HG_CHECK_RET(call.ret, HG_TIMEOUT);
+    HG_CHECK_EQ_STR(call.handle->text, "its time was over");
+    HG_CHECK_EQ_INT(hg_handle_time_left(call.handle), 0);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(ends_told, 1); /* its handler, too */
+    HG_CHECK_EQ_INT(HG_Get_time_left(engine_kept[0]), 0);
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    engine_settle(&engine);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* A call that is answered in time ends then, and no timer is left of it. */
+HG_TEST(deadline_is_gone_with_its_call)
+{
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    ends_start(&engine, id, 10, 60000, &call);
+    HG_CHECK_EQ_INT(engine.a.context->deadline.count, 1);
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_EQ_INT(engine.a.context->deadline.count, 0);
+    engine_forget(&call);
+    ends_start(&engine, id, 100000, 60000, &call); /* it fetches, too */
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* The target goes by its own clock: nothing tells it that the call is over. */
+HG_TEST(deadline_drops_a_call_that_was_not_executed)
+{
+    struct ends_tap tap = {LOOP_DROP, HG_HEADER_CANCEL, 0};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    loop_set_tap(ends_meet, &tap);
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 10, 5, &call);
+    (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+    HG_CHECK_EQ_INT(hg_handle_count_targets(engine.b.context, false), 1);
+    while (call.ends == 0)
+        engine_turn(&engine.a);
+    HG_CHECK_RET(call.ret, HG_TIMEOUT);
+    HG_CHECK_EQ_INT(tap.count, 1);
+    (void) poll(NULL, 0, 2); /* it counts from when it heard of the call */
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(ends_executed, 0);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_EXPIRED]), 1);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_CANCELED]), 0);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_RESPONSES_SENT]), 0);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* A timer that expired just when the call ended is not the next one's. */
+HG_TEST(deadline_of_an_earlier_call_ends_no_other)
+{
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 10, 60000, &call);
+    hg_forward_expired(call.handle);
+    HG_CHECK_EQ_INT(call.handle->state, HG_HANDLE_SENT);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    hg_forward_expired(call.handle);
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+static hg_return_t ends_answer_large(hg_handle_t handle)
+{
+    hg_return_t ret = engine_answer_size(handle, 100000);
+
+    (void) hg_serve_free(handle);
+    return ret;
+}
+
+/* Until a call of `a` fetches its output, which is held at `b`. */
+static void ends_begin_fetch(
+    struct engine *engine, unsigned timeout, struct engine_call *call)
+{
+    hg_id_t id = engine_register(engine, "large", ends_answer_large);
+
+    ends_start(engine, id, 10, timeout, call);
+    engine_turn(&engine->b);
+    HG_CHECK_EQ_INT(engine->b.context->held.count, 1);
+    (void) na_class_ops(engine->a.na_class)
+        ->poll(engine->a.context->na_context);
+    HG_CHECK_EQ_INT(call->handle->state, HG_HANDLE_FETCHING);
+}
+
+HG_TEST(deadline_ends_the_fetch_of_an_output)
+{
+    struct engine_call call;
+    struct engine engine;
+
+    ends_begin(&engine, NULL);
+    ends_begin_fetch(&engine, 60000, &call);
+    ends_pass_time(call.handle);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_TIMEOUT);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* Whoever took it back first tells how it ends. */
+HG_TEST(fetch_of_an_output_ends_as_was_asked_first)
+{
+    struct engine_call call;
+    struct engine engine;
+
+    ends_begin(&engine, NULL);
+    ends_begin_fetch(&engine, 60000, &call);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    ends_pass_time(call.handle);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* ---- Cancellation ---- */
+
+HG_TEST(cancel_drops_a_call_that_was_not_executed)
+{
+    struct engine_call calls[3];
+    struct engine engine;
+    unsigned i;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    for (i = 0; i < 3; i++)
+        ends_start(&engine, id, i == 1 ? 10 : 20, 0, &calls[i]);
+    (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+    HG_CHECK_OK(hg_forward_cancel(calls[1].handle));
+    (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(ends_executed, 2);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_CANCELED]), 1);
+    HG_CHECK_EQ_U64(
+        atomic_load(&engine.b.context->counts[HG_COUNT_EXPIRED]), 0);
+    HG_CHECK_RET(calls[1].ret, HG_CANCELED);
+    HG_CHECK_EQ_INT(ends_told, 0); /* nobody else's */
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(hg_serve_free(engine_kept[i]));
+    engine_settle(&engine);
+    for (i = 0; i < 3; i++)
+        engine_forget(&calls[i]);
+    ends_end(&engine);
+}
+
+/* The target is fetching, or about to, or has what it fetched. */
+HG_TEST(cancel_ends_the_fetch_of_an_input)
+{
+    unsigned turns;
+
+    for (turns = 0; turns < 8; turns++) {
+        struct engine_call call;
+        struct engine engine;
+        unsigned i;
+        hg_id_t id;
+
+        ends_begin(&engine, NULL);
+        id = engine_register(&engine, "keep", ends_keep);
+        ends_start(&engine, id, (size_t) 3 << 20, 0, &call);
+        if (turns == 0)
+            (void) na_class_ops(engine.b.na_class)
+                ->poll(engine.b.context->na_context);
+        for (i = 0; i < turns; i++) {
+            (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+            engine_turn(&engine.a);
+        }
+        HG_CHECK_EQ_INT(hg_handle_count_targets(engine.b.context, false), 1);
+        HG_CHECK_OK(hg_forward_cancel(call.handle));
+        (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(call.ends, 1);
+        HG_CHECK_RET(call.ret, HG_CANCELED);
+        HG_CHECK_EQ_INT(ends_executed, 0);
+        HG_CHECK_EQ_U64(
+            atomic_load(&engine.b.context->counts[HG_COUNT_CANCELED]), 1);
+        HG_CHECK_EQ_U64(
+            atomic_load(&engine.b.context->counts[HG_COUNT_ERRORS_SENT]), 0);
+        engine_forget(&call);
+        ends_end(&engine);
+    }
+}
+
+/* The answer was on its way: its holder hears at once that it need not wait. */
+HG_TEST(cancel_lets_go_of_a_large_answer_that_comes_too_late)
+{
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "large", ends_answer_large);
+    ends_start(&engine, id, 10, 0, &call);
+    engine_turn(&engine.b);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 0);
+    HG_CHECK_EQ_U64(atomic_load(&engine.a.context->counts[HG_COUNT_LATE]), 1);
+    HG_CHECK_EQ_U64(atomic_load(&engine.b.context->counts[HG_COUNT_LATE]), 0);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* Set after it happened it runs soon; answered or taken back it does not. */
+HG_TEST(cancel_callback_runs_while_the_call_is_open)
+{
+    enum { NEVER, LATE, ANSWERED, FREED, UNSET, WAYS };
+    unsigned way;
+
+    for (way = NEVER; way < WAYS; way++) {
+        struct engine_call call;
+        struct engine engine;
+        hg_id_t id;
+
+        ends_begin(&engine, NULL);
+        id = engine_register(
+            &engine, "keep", way == LATE ? engine_keep : ends_keep);
+        ends_start(&engine, id, 10, 0, &call);
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(engine_kept_count, 1);
+        if (way == UNSET)
+            HG_CHECK_OK(HG_Set_cancel_cb(engine_kept[0], NULL, NULL));
+        if (way != NEVER)
+            HG_CHECK_OK(hg_forward_cancel(call.handle));
+        (void) hg_context_progress(engine.b.context, NA_LANES_ALL, 0);
+        HG_CHECK_EQ_INT(
+            HG_Is_canceled(engine_kept[0]), way == NEVER ? HG_FALSE : HG_TRUE);
+        if (way == LATE)
+            HG_CHECK_OK(
+                HG_Set_cancel_cb(engine_kept[0], ends_hear, &ends_told));
+        if (way == ANSWERED)
+            HG_CHECK_OK(engine_answer_size(engine_kept[0], 10));
+        if (way == FREED)
+            HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+        HG_CHECK_EQ_INT(ends_told, 0);
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(ends_told, way == LATE);
+        if (way != FREED)
+            HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+        engine_settle(&engine);
+        HG_CHECK_RET(call.ret, HG_CANCELED);
+        engine_forget(&call);
+        ends_end(&engine);
+    }
+}
+
+HG_TEST(cancel_of_somebody_else_is_none)
+{
+    struct engine_call call;
+    struct engine engine;
+    struct hg_header header;
+    unsigned char bytes[HG_HEADER_MIN];
+    unsigned i;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 10, 0, &call);
+    engine_settle(&engine);
+    for (i = 0; i < 3; i++) {
+        memset(&header, 0, sizeof(header));
+        header.type = HG_HEADER_CANCEL;
+        header.rpc_id = id;
+        header.sequence = call.handle->sequence + (i == 0);
+        header.origin_context = i == 1;
+        hg_header_encode(&header, bytes);
+        loop_inject(engine.b.na_class,
+            i == 2 ? engine.b.na_class->self_addr : engine.b.peer, bytes,
+            sizeof(bytes));
+        engine_settle(&engine);
+        HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_FALSE);
+    }
+    HG_CHECK_OK(engine_answer_size(engine_kept[0], 10));
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* There is no memory at all when the call is taken back. */
+HG_TEST(cancel_needs_no_memory)
+{
+    struct ends_tap tap = {LOOP_LATER, HG_HEADER_CANCEL, 0};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("no memory");
+    ends_begin(&engine, NULL);
+    loop_set_tap(ends_meet, &tap);
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 10, 0, &call);
+    engine_settle(&engine);
+    hg_test_alloc_fail_at(1);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK(hg_test_alloc_failed());
+    hg_test_alloc_fail_at(0);
+    while (ends_told == 0)
+        engine_settle(&engine);
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* ---- Every order ---- */
+
+enum ends_step {
+    ENDS_ARRIVE = 0, /* what was sent to the target arrives, ... */
+    ENDS_ARRIVE_TOO, /* ... again */
+    ENDS_EXECUTE,
+    ENDS_RESPOND,
+    ENDS_RETURN, /* what was sent to the origin arrives */
+    ENDS_CANCEL,
+    ENDS_EXPIRE,
+    ENDS_DIE,
+    ENDS_STEPS
+};
+
+struct ends_order {
+    struct engine engine;
+    struct engine_call call;
+    hg_return_t want; /* how it is to end, once that is clear */
+    bool clear;
+    bool answered;
+    uint8_t steps[ENDS_STEPS];
+    uint64_t runs;
+    unsigned stride; /* of so many runs only the first is one */
+};
+
+/* The call ends so, unless it has ended. */
+static void ends_expect(struct ends_order *order, hg_return_t ret)
+{
+    if (order->clear)
+        return;
+    order->clear = true;
+    order->want = ret;
+}
+
+static void ends_arrive(struct ends_order *order)
+{
+    (void) hg_context_progress(order->engine.b.context, NA_LANES_ALL, 0);
+    (void) na_context_run(order->engine.b.context->na_context, NA_LANES_DONE,
+        UINT_MAX, HG_CLOCK_NEVER);
+}
+
+static void ends_respond(struct ends_order *order)
+{
+    if (engine_kept_count == 0 || order->answered)
+        return;
+    order->answered = true;
+    (void) engine_answer_size(engine_kept[0], 10);
+}
+
+/* The answer may be among what comes, and then the call has ended, or its
+ * output is being fetched. */
+static void ends_return(struct ends_order *order)
+{
+    enum hg_handle_state state;
+
+    (void) hg_context_progress(order->engine.a.context, NA_LANES_ALL, 0);
+    state = order->call.handle->state;
+    if (state == HG_HANDLE_ENDED)
+        ends_expect(order, HG_SUCCESS);
+}
+
+static void ends_die(struct ends_order *order)
+{
+    loop_kill(order->engine.a.na_class, order->engine.a.peer);
+    loop_kill(order->engine.b.na_class, order->engine.b.peer);
+    ends_expect(order, HG_DISCONNECT);
+}
+
+static void ends_do(struct ends_order *order, enum ends_step step)
+{
+    struct hg_handle *handle = order->call.handle;
+
+    switch (step) {
+    case ENDS_ARRIVE:
+    case ENDS_ARRIVE_TOO: ends_arrive(order); break;
+    case ENDS_EXECUTE:
+        (void) na_context_run(order->engine.b.context->na_context,
+            1u << NA_LANE_CALL, UINT_MAX, HG_CLOCK_NEVER);
+        break;
+    case ENDS_RESPOND: ends_respond(order); break;
+    case ENDS_RETURN: ends_return(order); break;
+    case ENDS_CANCEL:
+        (void) hg_forward_cancel(handle);
+        ends_expect(order, HG_CANCELED);
+        break;
+    case ENDS_EXPIRE:
+        ends_pass_time(handle);
+        ends_expect(order, HG_TIMEOUT);
+        break;
+    default: ends_die(order);
+    }
+}
+
+/* Two that live; both begin anew now and then, so that the dead do not pile
+ * up. */
+static hg_id_t ends_revive(struct engine *engine, uint64_t round)
+{
+    if (round % 128 != 0) {
+        HG_CHECK_OK(NA_Addr_free(engine->a.na_class, engine->a.peer));
+        HG_CHECK_OK(NA_Addr_free(engine->b.na_class, engine->b.peer));
+        HG_CHECK_OK(NA_Addr_lookup_wait(
+            engine->a.na_class, "loop://b", 1000, &engine->a.peer));
+        HG_CHECK_OK(NA_Addr_lookup_wait(
+            engine->b.na_class, "loop://a", 1000, &engine->b.peer));
+    } else {
+        engine_close(engine);
+        HG_CHECK_OK(engine_open(engine, ENDS_EAGER, NULL));
+    }
+    return engine_register(engine, "keep", ends_keep);
+}
+
+static void ends_run_order(struct ends_order *order)
+{
+    struct engine *engine = &order->engine;
+    unsigned i;
+
+    engine_kept_count = 0;
+    ends_executed = 0;
+    ends_told = 0;
+    order->clear = false;
+    order->answered = false;
+    ends_start(
+        engine, ends_revive(engine, order->runs), 10, 60000, &order->call);
+    for (i = 0; i < ENDS_STEPS; i++)
+        ends_do(order, (enum ends_step) order->steps[i]);
+    engine_settle(engine);
+    HG_CHECK(order->clear);
+    HG_CHECK_EQ_INT(order->call.ends, 1);
+    HG_CHECK_RET(order->call.ret, order->want);
+    HG_CHECK_EQ_INT(ends_executed, engine_kept_count);
+    HG_CHECK(ends_told <= (order->answered ? 1 : engine_kept_count));
+    if (engine_kept_count > 0 && !order->answered && order->want != HG_SUCCESS)
+        HG_CHECK_EQ_INT(ends_told, 1);
+    if (engine_kept_count > 0)
+        HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    engine_settle(engine);
+    engine_forget(&order->call);
+    ends_check_empty(engine);
+}
+
+/* Every order of the steps from `first` on, the two that are alike in one. */
+static void ends_permute(struct ends_order *order, unsigned first)
+{
+    unsigned i;
+
+    if (first == ENDS_STEPS) {
+        unsigned at = 0;
+
+        while (order->steps[at] > ENDS_ARRIVE_TOO)
+            at++;
+        if (order->steps[at] == ENDS_ARRIVE &&
+            order->runs++ % order->stride == 0)
+            ends_run_order(order);
+        return;
+    }
+    for (i = first; i < ENDS_STEPS; i++) {
+        uint8_t step = order->steps[i];
+
+        order->steps[i] = order->steps[first];
+        order->steps[first] = step;
+        ends_permute(order, first + 1);
+        order->steps[first] = order->steps[i];
+        order->steps[i] = step;
+    }
+}
+
+HG_TEST_SECONDS(calls_end_once_in_every_order, 120)
+{
+    static struct ends_order order;
+    unsigned i;
+
+    hg_test_allow_log("");
+    (void) HG_Set_log_level("error");
+    ends_begin(&order.engine, NULL);
+    order.stride = hg_test_is_plain() ? 1 : 11;
+    for (i = 0; i < ENDS_STEPS; i++)
+        order.steps[i] = (uint8_t) i;
+    ends_permute(&order, 0);
+    HG_CHECK_EQ_U64(order.runs, 20160);
+    ends_end(&order.engine);
+}
+
+/* Three calls at a time, large and small, with steps of any of them. */
+static void ends_run_random(struct engine *engine, hg_id_t id, uint64_t *state)
+{
+    static const size_t sizes[] = {0, 10, 20000, 300000};
+    struct engine_call calls[3];
+    bool answered[3] = {false, false, false};
+    bool dead = false;
+    uint64_t steps = hg_test_random(state) % 40;
+    unsigned i;
+
+    engine_kept_count = 0;
+    for (i = 0; i < 3; i++)
+        ends_start(
+            engine, id, sizes[hg_test_random(state) % 4], 60000, &calls[i]);
+    for (i = 0; i < steps; i++) {
+        unsigned which = (unsigned) (hg_test_random(state) % 3);
+
+        switch (hg_test_random(state) % 16) {
+        case 0: (void) hg_forward_cancel(calls[which].handle); break;
+        case 1: ends_pass_time(calls[which].handle); break;
+        case 2:
+            if (which == 0 && !dead) {
+                loop_kill(engine->a.na_class, engine->a.peer);
+                loop_kill(engine->b.na_class, engine->b.peer);
+                dead = true;
+            }
+            break;
+        case 3:
+        case 4:
+            if (which < engine_kept_count && !answered[which]) {
+                answered[which] = true;
+                (void) engine_answer_size(
+                    engine_kept[which], sizes[hg_test_random(state) % 4]);
+            }
+            break;
+        case 5:
+        case 6:
+        case 7: engine_turn(&engine->b); break;
+        case 8:
+        case 9:
+        case 10: engine_turn(&engine->a); break;
+        case 11:
+        case 12:
+            (void) hg_context_progress(engine->b.context, NA_LANES_ALL, 0);
+            break;
+        default: (void) hg_context_progress(engine->a.context, NA_LANES_ALL, 0);
+        }
+    }
+    engine_settle(engine);
+    for (i = 0; i < 3; i++)
+        (void) hg_forward_cancel(calls[i].handle);
+    engine_settle(engine);
+    for (i = 0; i < engine_kept_count; i++)
+        HG_CHECK_OK(hg_serve_free(engine_kept[i]));
+    engine_settle(engine);
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_EQ_INT(calls[i].ends, 1);
+        engine_forget(&calls[i]);
+    }
+    ends_check_empty(engine);
+}
+
+HG_TEST_SECONDS(calls_end_once_in_any_order_of_several, 120)
+{
+    uint64_t state = hg_test_seed();
+    unsigned rounds = hg_test_is_plain() ? 2000 : 300;
+    struct engine engine;
+    unsigned round;
+
+    hg_test_allow_log("");
+    (void) HG_Set_log_level("error");
+    ends_begin(&engine, NULL);
+    for (round = 1; round <= rounds; round++)
+        ends_run_random(&engine, ends_revive(&engine, round), &state);
+    ends_end(&engine);
+}
+
+/* ---- Texts ---- */
+
+static const char *ends_text;
+static hg_return_t ends_code;
+
+static hg_return_t ends_fail(hg_handle_t handle)
+{
+    HG_CHECK_OK(HG_Respond_error(handle, ends_code, ends_text));
+    HG_CHECK_RET(HG_Respond_error(handle, ends_code, "again"), HG_EXIST);
+    return hg_serve_free(handle);
+}
+
+static void ends_check_text(
+    struct engine *engine, hg_id_t id, hg_return_t ret, const char *text)
+{
+    struct engine_call call;
+
+    ends_start(engine, id, 10, 0, &call);
+    engine_settle(engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, ret);
+    HG_CHECK_EQ_STR(HG_Get_error_text(call.handle), text);
+    engine_forget(&call);
+}
+
+HG_TEST(error_has_the_text_it_was_given)
+{
+    char longest[HG_ERROR_TEXT_MAX];
+    char longer[2 * HG_ERROR_TEXT_MAX];
+    struct engine engine;
+    hg_id_t id;
+
+    hg_test_expect_log("answered twice");
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "fail", ends_fail);
+    ends_code = HG_PERMISSION;
+    ends_text = "not you";
+    ends_check_text(&engine, id, HG_PERMISSION, "not you");
+    ends_text = NULL;
+    ends_check_text(&engine, id, HG_PERMISSION, "");
+    ends_text = "";
+    ends_check_text(&engine, id, HG_PERMISSION, "");
+    ends_text = "two\nlines \x1b[1m and \xc3\xa9";
+    ends_check_text(&engine, id, HG_PERMISSION, "two?lines ?[1m and \xc3\xa9");
+    memset(longer, 'x', sizeof(longer));
+    longer[sizeof(longer) - 1] = '\0';
+    memset(longest, 'x', sizeof(longest));
+    longest[sizeof(longest) - 1] = '\0';
+    ends_text = longer;
+    ends_check_text(&engine, id, HG_PERMISSION, longest);
+    memcpy(longer + HG_ERROR_TEXT_MAX - 3, "\xe2\x82\xac", 3);
+    longest[HG_ERROR_TEXT_MAX - 3] = '\0'; /* no half of a character */
+    ends_check_text(&engine, id, HG_PERMISSION, longest);
+    ends_code = HG_TIMEOUT; /* which would mean that it has not ended */
+    ends_text = "in vain";
+    ends_check_text(&engine, id, HG_OTHER_ERROR, "in vain");
+    ends_end(&engine);
+}
+
+/* Where there is no memory for it the code travels alone. */
+HG_TEST(error_comes_without_its_text_rather_than_not)
+{
+    struct engine_call call;
+    struct engine engine;
+    unsigned texts = 0;
+    unsigned nth;
+    hg_id_t id;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", engine_keep);
+    for (nth = 1; nth < 7; nth++) {
+        ends_start(&engine, id, 10, 0, &call);
+        engine_settle(&engine);
+        HG_CHECK_EQ_INT(engine_kept_count, nth);
+        hg_buf_fini(&engine_kept[nth - 1]->out);
+        hg_test_alloc_fail_at(nth);
+        HG_CHECK_OK(
+            HG_Respond_error(engine_kept[nth - 1], HG_PERMISSION, "not you"));
+        HG_CHECK_OK(hg_serve_free(engine_kept[nth - 1]));
+        hg_test_alloc_fail_at(0);
+        while (call.ends == 0)
+            engine_settle(&engine);
+        HG_CHECK_RET(call.ret, HG_PERMISSION);
+        texts += strcmp(HG_Get_error_text(call.handle), "") != 0;
+        engine_forget(&call);
+    }
+    HG_CHECK(texts > 0 && texts < 6);
+    ends_end(&engine);
+}
+
+HG_TEST(refusals_have_a_text)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL};
+    struct engine_call call;
+    struct engine engine;
+    char text[64];
+    hg_id_t id;
+
+    options.max_unanswered = 1;
+    ends_begin(&engine, &options);
+    id = hg_registry_add(&engine.a.hg_class->registry, "stranger", &rpc);
+    snprintf(
+        text, sizeof(text), "function %016" PRIx64 " is not registered", id);
+    hg_test_expect_log("\"stranger\" is not served by loop://b");
+    ends_check_text(&engine, id, HG_NOENTRY, text);
+    HG_CHECK(
+        hg_registry_add(&engine.b.hg_class->registry, "stranger", &rpc) == id);
+    ends_check_text(&engine, id, HG_NOENTRY,
+        "\"stranger\" is registered without a handler");
+
+    id = engine_register(&engine, "keep", engine_keep);
+    ends_start(&engine, id, 10, 0, &call);
+    ends_check_text(&engine, id, HG_AGAIN,
+        "no room; at most 1 calls, 1073741824 bytes of input");
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    HG_CHECK_EQ_STR(call.handle->text, "freed without an answer");
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+static enum loop_fate ends_damage(
+    void *arg, na_class_t *from, unsigned char *data, size_t *size)
+{
+    const unsigned *at = (const unsigned *) arg;
+
+    (void) from;
+    if (*size > *at && data[6] == HG_HEADER_REQUEST)
+        data[*at] ^= 0xff;
+    return LOOP_PASS;
+}
+
+HG_TEST(damage_is_told_in_words)
+{
+    struct engine engine;
+    unsigned at;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    loop_set_tap(ends_damage, &at);
+    hg_test_expect_log("refused \"echo\": protocol error: a damaged message");
+    at = 4; /* the version */
+    ends_check_text(&engine, id, HG_PROTOCOL_ERROR,
+        "a damaged message, or not of version 1");
+    at = 70; /* the header */
+    ends_check_text(&engine, id, HG_PROTOCOL_ERROR,
+        "a damaged message, or not of version 1");
+    hg_test_expect_log("changed on the way");
+    at = HG_HEADER_MIN + 9; /* the arguments */
+    ends_check_text(&engine, id, HG_CHECKSUM_ERROR,
+        "the input changed on the way, or is of another type there");
+    ends_end(&engine);
+}
+
+/* ---- Handles that are used again ---- */
+
+static hg_return_t ends_count_call(const struct hg_cb_info *info)
+{
+    unsigned *ends = (unsigned *) info->arg;
+
+    ++*ends;
+    return HG_SUCCESS;
+}
+
+static void ends_turn_context(hg_context_t *context)
+{
+    unsigned count = 0;
+
+    (void) HG_Progress(context, 0);
+    do
+        (void) HG_Trigger(context, 0, 1, &count);
+    while (count > 0);
+}
+
+/* The message of a call that was canceled lies where the next one would be
+ * encoded: that one has to wait for it. */
+HG_TEST(handle_whose_message_has_not_left_is_busy)
+{
+    struct ends_tap tap = {LOOP_STUCK, HG_HEADER_REQUEST, 0};
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    hg_handle_t handle;
+    unsigned ends = 0;
+    na_class_t *other;
+    na_addr_t addr;
+    hg_id_t id;
+
+    loop_register();
+    other = engine_open_class("loop://b", ENDS_EAGER);
+    hg_class = HG_Init2("loop://a", HG_TRUE);
+    HG_CHECK(hg_class != NULL);
+    context = HG_Context_create(hg_class);
+    HG_CHECK(context != NULL);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(hg_class->na_class, "loop://b", 1000, &addr));
+    id = HG_Register_name(hg_class, "ends", NULL, NULL, NULL);
+    HG_CHECK_OK(HG_Create(context, addr, id, &handle));
+    loop_set_tap(ends_meet, &tap);
+    HG_CHECK_OK(HG_Forward2(handle, ends_count_call, &ends, NULL));
+    HG_CHECK_OK(HG_Cancel(handle));
+    ends_turn_context(context);
+    HG_CHECK_EQ_INT(ends, 1);
+    HG_CHECK_RET(HG_Forward2(handle, ends_count_call, &ends, NULL), HG_BUSY);
+    HG_CHECK_RET(HG_Reset(handle, NULL, id), HG_BUSY);
+    loop_unstick();
+    ends_turn_context(context);
+    HG_CHECK_EQ_INT(ends, 1);
+    tap.fate = LOOP_DROP;
+    HG_CHECK_OK(HG_Forward2(handle, ends_count_call, &ends, NULL));
+    HG_CHECK_OK(HG_Cancel(handle));
+    ends_turn_context(context);
+    HG_CHECK_EQ_INT(ends, 2);
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(NA_Addr_free(hg_class->na_class, addr));
+    HG_CHECK_OK(HG_Context_destroy(context));
+    HG_CHECK_OK(HG_Finalize2(hg_class));
+    HG_CHECK_OK(NA_Finalize(other));
+    loop_set_tap(NULL, NULL);
+}
+
+/* After its peer's death a handle is among the calls as before: what ends them
+ * all finds it. */
+HG_TEST(handle_that_outlives_its_peer_is_found_again)
+{
+    struct ends_tap tap = {LOOP_DROP, HG_HEADER_REQUEST, 0};
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    hg_handle_t handle;
+    unsigned ends = 0;
+    na_class_t *other;
+    unsigned i;
+    hg_id_t id;
+
+    loop_register();
+    other = engine_open_class("loop://b", ENDS_EAGER);
+    hg_class = HG_Init2("loop://a", HG_TRUE);
+    HG_CHECK(hg_class != NULL);
+    context = HG_Context_create(hg_class);
+    id = HG_Register_name(hg_class, "ends", NULL, NULL, NULL);
+    HG_CHECK_OK(HG_Create(context, NULL, id, &handle));
+    loop_set_tap(ends_meet, &tap);
+    for (i = 1; i < 4; i++) {
+        na_addr_t addr;
+
+        HG_CHECK_OK(
+            NA_Addr_lookup_wait(hg_class->na_class, "loop://b", 1000, &addr));
+        HG_CHECK_OK(HG_Reset(handle, addr, 0));
+        HG_CHECK_OK(HG_Forward2(handle, ends_count_call, &ends, NULL));
+        loop_kill(hg_class->na_class, addr);
+        ends_turn_context(context);
+        HG_CHECK_EQ_INT(ends, i);
+        HG_CHECK_EQ_STR(HG_Get_error_text(handle), "the peer is gone");
+        HG_CHECK_OK(NA_Addr_free(hg_class->na_class, addr));
+    }
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(HG_Context_destroy(context));
+    HG_CHECK_OK(HG_Finalize2(hg_class));
+    HG_CHECK_OK(NA_Finalize(other));
+    loop_set_tap(NULL, NULL);
+}
