@@ -106,6 +106,20 @@ static void hg_bulk_drop_addr(struct hg_bulk *bulk)
         na_addr_unref(addr);
 }
 
+/* Nobody else knows them any more. */
+static void hg_bulk_forget_peers(struct na_link *peers)
+{
+    struct na_link *link;
+
+    while ((link = hg_list_pop(peers)) != NULL) {
+        struct hg_bulk_peer *peer =
+            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
+
+        na_addr_unref(peer->addr);
+        hg_mem_free(peer);
+    }
+}
+
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 {
     struct na_link *link;
@@ -122,13 +136,7 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     if (left > 0)
         hg_log_warning("bulk", "%u bulk handle%s the layer", left,
             left == 1 ? " outlives" : "s outlive");
-    while ((link = hg_list_pop(&layer->peers)) != NULL) {
-        struct hg_bulk_peer *peer =
-            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
-
-        na_addr_unref(peer->addr);
-        hg_mem_free(peer);
-    }
+    hg_bulk_forget_peers(&layer->peers);
     hg_map_fini(&layer->ids);
     pthread_cond_destroy(&layer->released);
     pthread_mutex_destroy(&layer->lock);
@@ -603,9 +611,27 @@ HG_PRIVATE struct na_addr *hg_bulk_find_peer(
     return addr;
 }
 
+/* Take those that are dead off the list, to be forgotten. The lock is held. */
+static void hg_bulk_take_dead(struct hg_bulk_layer *layer, struct na_link *dead)
+{
+    struct na_link *link = layer->peers.next;
+
+    while (link != &layer->peers) {
+        struct hg_bulk_peer *peer =
+            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
+
+        link = link->next;
+        if (!na_addr_is_dead(peer->addr))
+            continue;
+        hg_list_remove(&peer->link);
+        hg_list_push(dead, &peer->link);
+    }
+}
+
 HG_PRIVATE void hg_bulk_add_peer(
     struct hg_bulk_layer *layer, const char *name, struct na_addr *addr)
 {
+    struct na_link dead;
     size_t size = strlen(name) + 1;
     struct hg_bulk_peer *peer =
         (struct hg_bulk_peer *) hg_mem_alloc(sizeof(*peer) + size);
@@ -618,9 +644,12 @@ HG_PRIVATE void hg_bulk_add_peer(
     hg_list_init(&peer->link);
     na_addr_ref(addr);
     peer->addr = addr;
+    hg_list_init(&dead);
     hg_lock(&layer->lock);
+    hg_bulk_take_dead(layer, &dead);
     hg_list_push(&layer->peers, &peer->link);
     hg_unlock(&layer->lock);
+    hg_bulk_forget_peers(&dead);
 }
 
 /* ---- Access ---- */

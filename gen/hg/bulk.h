@@ -184,7 +184,8 @@ HG_PRIVATE size_t hg_bulk_find_mem(
 
 /* The address of an owner that was looked up before, with a reference; NULL:
  * it was not, or is dead. And remember one (a reference is taken), unless there
- * is no memory (logged): then it is looked up again. */
+ * is no memory (logged): then it is looked up again. Those who died since are
+ * forgotten. */
 HG_PRIVATE struct na_addr *hg_bulk_find_peer(
     struct hg_bulk_layer *layer, const char *name);
 HG_PRIVATE void hg_bulk_add_peer(

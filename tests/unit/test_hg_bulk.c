@@ -1056,6 +1056,28 @@ HG_TEST(bulk_transfer_is_canceled_while_it_looks_up)
     engine_close(&engine);
 }
 
+/* Owners that came and went do not pile up. */
+HG_TEST(bulk_owners_who_died_are_forgotten)
+{
+    struct engine engine;
+    struct hg_bulk_layer *layer;
+    na_addr_t addr;
+
+    bulk_begin(&engine, 0);
+    layer = engine.b.layer;
+    hg_bulk_add_peer(layer, "loop://a", engine.b.peer);
+    addr = hg_bulk_find_peer(layer, "loop://a");
+    HG_CHECK(addr == engine.b.peer);
+    na_addr_unref(addr);
+    loop_kill(engine.b.na_class, engine.b.peer);
+    hg_bulk_add_peer(layer, "loop://b", engine.b.na_class->self_addr);
+    HG_CHECK(layer->peers.next == layer->peers.prev); /* the new one alone */
+    addr = hg_bulk_find_peer(layer, "loop://b");
+    HG_CHECK(addr == engine.b.na_class->self_addr);
+    na_addr_unref(addr);
+    engine_close(&engine);
+}
+
 HG_TEST(bulk_class_that_does_not_listen_exposes_nothing)
 {
     struct bulk_separate a;
