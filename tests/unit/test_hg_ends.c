@@ -515,7 +515,7 @@ static void ends_respond(struct ends_order *order)
     if (engine_kept_count == 0 || order->answered)
         return;
     order->answered = true;
-    (void) engine_answer_size(engine_kept[0], 10);
+    HG_CHECK_OK(engine_answer_size(engine_kept[0], 10));
 }
 
 /* The answer may be among what comes, and then the call has ended, or its
@@ -682,8 +682,8 @@ static void ends_run_random(struct engine *engine, hg_id_t id, uint64_t *state)
         case 4:
             if (which < engine_kept_count && !answered[which]) {
                 answered[which] = true;
-                (void) engine_answer_size(
-                    engine_kept[which], sizes[hg_test_random(state) % 4]);
+                HG_CHECK_OK(engine_answer_size(
+                    engine_kept[which], sizes[hg_test_random(state) % 4]));
             }
             break;
         case 5:
