@@ -27363,7 +27363,7 @@ HG_PRIVATE hg_return_t hg_context_progress(
             ret = (context->callbacks ? na_progress : na_progress_alone)(
                 context->na_context, lanes, until);
         if (ret == HG_SUCCESS && context->callbacks &&
-            !na_queue_has(context->queue, lanes)) {
+            !na_queue_has(context->queue, NA_LANES_ALL)) {
             /* Poked, for a timer; or another thread was faster. */
             if (hg_clock_is_past(deadline))
                 return HG_TIMEOUT;

@@ -619,8 +619,8 @@ static void *bulk_cancel_all(void *arg)
 /* Each ends once, however it is ended, and whoever it is of. */
 HG_TEST(cb_bulk_cancel_from_another_thread)
 {
-    enum { ROUNDS = 100 };
-    hg_size_t size = (hg_size_t) 1 << 20;
+    enum { ROUNDS = 50 };
+    hg_size_t size = BULK_LONG / 2;
     unsigned canceled = 0;
     unsigned cancels = 0;
     bulk_lend_t lent;
@@ -839,6 +839,61 @@ HG_TEST(cb_bulk_access_tells_the_segments)
     HG_CHECK_RET(
         HG_Bulk_access(bulk, 5, 56, 0, 4, ptrs, got, &count), HG_OVERFLOW);
     HG_CHECK_OK(HG_Bulk_free(bulk));
+    cb_close(&end);
+}
+
+/* ---- When there is no memory ---- */
+
+static const struct cb_end *bulk_starved;
+
+/* 0, or the code of what could not be had. */
+static int bulk_play(void *arg)
+{
+    const struct cb_end *end = bulk_starved;
+    struct bulk_own own = {0, -1, {NULL, NULL}};
+    unsigned char bytes[256];
+    hg_size_t sizes[20];
+    hg_bulk_t bulk[3] = {NULL, NULL, NULL};
+    hg_op_id_t op_id = HG_OP_ID_NULL;
+    hg_return_t ret;
+    unsigned i;
+
+    (void) arg;
+    for (i = 0; i < 20; i++) /* more than need no memory to be told */
+        sizes[i] = i;
+    ret = HG_Bulk_create(
+        end->hg_class, 20, NULL, sizes, HG_BULK_READ_ONLY, &bulk[0]);
+    if (ret == HG_SUCCESS)
+        ret = HG_Bulk_create(
+            end->hg_class, 20, NULL, sizes, HG_BULK_WRITE_ONLY, &bulk[1]);
+    if (ret == HG_SUCCESS)
+        ret = HG_Bulk_serialize(bytes, sizeof(bytes), 0, bulk[0]);
+    if (ret == HG_SUCCESS)
+        ret =
+            HG_Bulk_deserialize(end->hg_class, &bulk[2], bytes, sizeof(bytes));
+    if (ret == HG_SUCCESS)
+        ret = HG_Bulk_transfer(end->context, bulk_own_ended, &own, HG_BULK_PULL,
+            end->target, bulk[2], 0, bulk[1], 0, 190, &op_id);
+    if (ret == HG_SUCCESS) {
+        while (own.ends == 0)
+            (void) cb_turn(end->context, 0);
+        ret = own.ret;
+    }
+    for (i = 0; i < 3; i++)
+        HG_CHECK_OK(HG_Bulk_free(bulk[i]));
+    HG_CHECK_EQ_INT(own.ends, op_id != HG_OP_ID_NULL ? 1 : 0);
+    return ret;
+}
+
+HG_TEST_WHERE(cb_bulk_without_memory_fails_whole, hg_test_is_self)
+{
+    struct cb_end end;
+
+    hg_test_alloc_install();
+    cb_open(&end);
+    bulk_starved = &end;
+    HG_CHECK_OK(bulk_play(NULL)); /* what stays with the class is there now */
+    HG_CHECK(hg_test_oom_loop(bulk_play, NULL) > 10);
     cb_close(&end);
 }
 

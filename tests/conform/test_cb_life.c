@@ -215,14 +215,35 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
 
 /* ---- What is left ---- */
 
-HG_TEST(finalize_is_busy_with_a_context_left)
+/* Looked for in this order; nothing has changed by any of them. */
+HG_TEST(finalize_is_busy_with_what_is_left)
 {
-    struct cb_end end;
+    hg_class_t *hg_class = life_init(HG_TRUE);
+    hg_context_t *context = HG_Context_create(hg_class);
+    hg_size_t size = 8;
+    hg_addr_t self;
+    hg_addr_t again;
+    hg_bulk_t bulk;
 
+    hg_test_expect_log("HG_Finalize: a bulk handle is left");
     hg_test_expect_log("HG_Finalize: a context is left");
-    cb_start(&end, 1);
-    HG_CHECK_RET(HG_Finalize(end.hg_class), HG_BUSY);
-    cb_end(&end);
+    hg_test_expect_log("HG_Finalize: an address is left");
+    HG_CHECK_OK(
+        HG_Bulk_create(hg_class, 1, NULL, &size, HG_BULK_READWRITE, &bulk));
+    HG_CHECK_OK(HG_Addr_self(hg_class, &self));
+    HG_CHECK_OK(HG_Addr_dup(hg_class, self, &again));
+    HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
+    HG_CHECK_EQ_INT(hg_test_log_count("HG_Finalize: a bulk handle is left"), 1);
+    HG_CHECK_OK(HG_Bulk_free(bulk));
+    HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
+    HG_CHECK_EQ_INT(hg_test_log_count("HG_Finalize: a context is left"), 1);
+    HG_CHECK_OK(HG_Context_destroy(context));
+    HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
+    HG_CHECK_OK(HG_Addr_free(hg_class, self));
+    HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
+    HG_CHECK_EQ_INT(hg_test_log_count("HG_Finalize: an address is left"), 2);
+    HG_CHECK_OK(HG_Addr_free(hg_class, again));
+    HG_CHECK_OK(HG_Finalize(hg_class));
 }
 
 HG_TEST(context_destroy_is_busy_with_handles_left)
