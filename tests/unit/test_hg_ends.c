@@ -216,6 +216,12 @@ HG_TEST(deadline_of_an_earlier_call_ends_no_other)
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_CANCELED);
     engine_forget(&call);
+    ends_start(&engine, id, 10, 0, &call); /* has all the time */
+    hg_forward_expired(call.handle);
+    HG_CHECK_EQ_INT(call.handle->state, HG_HANDLE_SENT);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    engine_settle(&engine);
+    engine_forget(&call);
     ends_end(&engine);
 }
 
