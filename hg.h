@@ -2105,7 +2105,8 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * HG_Cancel, HG_Request_free of a call in flight, a deadline at the origin and
  * the death of the origin tell the target that nobody waits any more. A call
  * that was not executed yet is dropped; one that is, may ask or be told. It is
- * to be answered or freed as ever; the answer goes nowhere.
+ * to be answered or freed as ever; the answer goes nowhere, of which only the
+ * callback of HG_Respond hears, as HG_CANCELED or HG_DISCONNECT.
  */
 
 /* HG_TRUE once nobody waits for a call that arrived: its origin said so or

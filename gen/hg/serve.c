@@ -433,6 +433,15 @@ static hg_return_t hg_serve_take(struct hg_handle *handle)
     return HG_EXIST;
 }
 
+/* An answer goes nowhere, as nobody waits for it: `ret` says why. */
+static hg_return_t hg_serve_send_nothing(
+    struct hg_handle *handle, hg_return_t ret)
+{
+    hg_handle_discount(handle);
+    hg_handle_tell_left(handle, ret);
+    return HG_SUCCESS;
+}
+
 /* Send what stands in handle->out behind the header's place. */
 static hg_return_t hg_serve_send_output(struct hg_handle *handle)
 {
@@ -445,12 +454,10 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
         size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
 
-    if (HG_UNLIKELY(hg_serve_is_unwanted(handle)) &&
-        !na_addr_is_dead(handle->addr)) {
-        hg_handle_discount(handle);
-        hg_handle_tell_left(handle, HG_CANCELED);
-        return HG_SUCCESS;
-    }
+    if (HG_UNLIKELY(na_addr_is_dead(handle->addr)))
+        return hg_serve_send_nothing(handle, na_addr_state(handle->addr));
+    if (HG_UNLIKELY(hg_serve_is_unwanted(handle)))
+        return hg_serve_send_nothing(handle, HG_CANCELED);
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
@@ -465,6 +472,8 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     ret = hg_handle_send(handle, message, size);
     if (ret != HG_SUCCESS && large)
         hg_held_take_back(handle);
+    if (ret != HG_SUCCESS && na_addr_is_dead(handle->addr))
+        return hg_serve_send_nothing(handle, ret);
     return ret;
 }
 

@@ -405,6 +405,7 @@ HG_TEST(cancel_of_many_calls_of_one_handle)
         ret = ends_wait(&end, &call);
         HG_CHECK(ret == HG_CANCELED || (i % 2 == 0 && ret == HG_SUCCESS));
     }
+    HG_CHECK(ends_ask(&end, &call) == HG_NO_DEADLINE);
     HG_CHECK_OK(HG_Destroy(call.handle));
     ends_close(&end);
 }

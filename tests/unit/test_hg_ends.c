@@ -216,6 +216,12 @@ HG_TEST(deadline_of_an_earlier_call_ends_no_other)
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_CANCELED);
     engine_forget(&call);
+    ends_start(&engine, id, 10, 0, &call); /* has all the time */
+    hg_forward_expired(call.handle);
+    HG_CHECK_EQ_INT(call.handle->state, HG_HANDLE_SENT);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    engine_settle(&engine);
+    engine_forget(&call);
     ends_end(&engine);
 }
 
@@ -515,7 +521,7 @@ static void ends_respond(struct ends_order *order)
     if (engine_kept_count == 0 || order->answered)
         return;
     order->answered = true;
-    (void) engine_answer_size(engine_kept[0], 10);
+    HG_CHECK_OK(engine_answer_size(engine_kept[0], 10));
 }
 
 /* The answer may be among what comes, and then the call has ended, or its
@@ -682,8 +688,8 @@ static void ends_run_random(struct engine *engine, hg_id_t id, uint64_t *state)
         case 4:
             if (which < engine_kept_count && !answered[which]) {
                 answered[which] = true;
-                (void) engine_answer_size(
-                    engine_kept[which], sizes[hg_test_random(state) % 4]);
+                HG_CHECK_OK(engine_answer_size(
+                    engine_kept[which], sizes[hg_test_random(state) % 4]));
             }
             break;
         case 5:
