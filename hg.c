@@ -12522,8 +12522,8 @@ struct na_sm_class {
     struct na_link movers;     /* peers that may touch memory of ours */
     struct na_link transfers;  /* puts and gets that wait for their turn */
     _Atomic bool moves;        /* some do, or did; read without it */
-    struct na_link unmet;      /* ... and for a peer's permit, before that */
-    struct na_op *moving;      /* the one that has it, or NULL */
+    struct na_link unmet; /* ... and for what a peer answers, before that */
+    struct na_op *moving; /* the one that has it, or NULL */
     uint64_t moving_id;
     bool moving_canceled;
     pthread_cond_t moved; /* moving changed */
@@ -12551,8 +12551,9 @@ struct na_sm_class {
 
 struct na_sm_op {
     struct na_op base;
-    bool held;  /* on one of our lists; guarded by the class lock */
-    bool aimed; /* `far` is set */
+    bool held;      /* on one of our lists; guarded by the class lock */
+    bool aimed;     /* `far` is set */
+    uint8_t awaits; /* the arena without which it does not go on; 0: none */
     /* Put, get: where the next piece is. */
     struct na_cursor near;
     struct na_cursor far;
@@ -13416,8 +13417,8 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
  *     or
  *       <------------- GRANT: arena id, without: no, or not now
  *
- * Nobody waits for an answer: a transfer takes the other ways until the arena
- * is there, and for good if it does not come. An arena is granted once in a
+ * A transfer takes the other ways until the arena is there, and for good if it
+ * does not come; with HG_SM_RMA=map it waits for the answer. An arena is granted once in a
  * connection, so there are at most 64 such packets each way and floods of ASK
  * come to nothing; what makes no sense is counted and ignored:
  *
@@ -13461,6 +13462,10 @@ enum na_sm_reach {
  * running otherwise. Asks the peer at the first use of an arena. */
 HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
     uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
+
+/* Whether an arena was asked for, and the answer is still to come: then
+ * na_sm_peer_resume is called after it. */
+HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id);
 
 /* Ask a peer for its permit, unless that was done. A failure is found out by
  * asking again. */
@@ -13545,6 +13550,19 @@ HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
     na_sm_reach_ask(addr, id, window);
     return window->state == NA_SM_WINDOW_SHUT ? NA_SM_REACH_NEVER
                                               : NA_SM_REACH_ASKED;
+}
+
+HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id)
+{
+    bool awaits;
+
+    if (id == 0 || id > NA_SM_ARENAS)
+        return false;
+    hg_lock(&addr->lock);
+    awaits = addr->windows != NULL &&
+        addr->windows->window[id - 1].state == NA_SM_WINDOW_ASKED;
+    hg_unlock(&addr->lock);
+    return awaits;
 }
 
 HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
@@ -13680,6 +13698,11 @@ static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
     else if (packet->kind == NA_SM_GRANT)
         counter = na_sm_reach_granted(addr, packet);
     hg_unlock(&addr->lock);
+    if (packet->kind == NA_SM_GRANT) {
+        hg_lock(&self->lock);
+        na_sm_peer_resume(self);
+        na_sm_peer_unlock(self);
+    }
     return counter;
 }
 
@@ -14393,8 +14416,9 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * Memory that the library allocated lies in an arena. Once the initiator has
  * mapped that, it copies by itself, under the same hazard words, with no call
  * of the kernel and whether or not that denies its copies; until then the
- * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping. The
- * counter sm_rma_mapped tells such bytes; HG_SM_RMA=vm has none.
+ * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping, asleep
+ * like those that wait for the permit. The counter sm_rma_mapped tells such
+ * bytes; HG_SM_RMA=vm has none.
  *
  * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
  * moved by who polls, a piece of each operation in turns, so that small calls
@@ -14893,10 +14917,12 @@ static na_return_t na_sm_rma_map(
     reach = na_sm_reach(addr, touch->told.arena,
         touch->told.arena_offset + op->remote_offset, size, put, &far);
     hg_unlock(&addr->lock);
+    if (reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP) {
+        rma->awaits = touch->told.arena;
+        return NA_AGAIN;
+    }
     if (reach != NA_SM_REACH_HERE)
-        return reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP
-            ? NA_AGAIN
-            : NA_OPNOTSUPPORT;
+        return NA_OPNOTSUPPORT;
     while (left > 0) {
         na_size_t run;
         char *near = na_cursor_run(&rma->near, left, &run);
@@ -14954,6 +14980,7 @@ static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
     struct na_sm_touch touch;
     na_return_t ret = na_sm_rma_pin(self, na_sm_addr_of(op->addr), &touch);
 
+    na_sm_op_of(op)->awaits = 0;
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_rma_find(self, &touch, op);
@@ -14997,9 +15024,10 @@ static na_return_t na_sm_rma_hand_over(
  * so that nobody who ends that wait is missed. */
 static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
 {
-    const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     bool asked = na_sm_peer_state(addr) == NA_SM_READY &&
-        atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
+        (atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED ||
+            na_sm_reach_awaits(addr, na_sm_op_of(op)->awaits));
 
     na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
     if (!asked)
@@ -15024,6 +15052,7 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
         return na_sm_rma_hand_over(self, op);
     na_cursor_init(&na_sm_op_of(op)->near, op->local, op->local_offset);
     na_sm_op_of(op)->aimed = false;
+    na_sm_op_of(op)->awaits = 0;
     if (op->size <= NA_SM_RMA_AT_ONCE)
         ret = na_sm_rma_piece(self, op);
     if (ret == NA_OPNOTSUPPORT)
@@ -15047,6 +15076,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     rma.base = *op;
     rma.held = false;
     rma.aimed = false;
+    rma.awaits = 0;
     na_cursor_init(&rma.near, op->local, op->local_offset);
     ret = na_sm_rma_piece(self, &rma.base);
     /* What was moved of it is moved again. */
