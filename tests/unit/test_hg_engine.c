@@ -1383,6 +1383,46 @@ HG_TEST(waits_that_end_leave_the_role_to_who_stays)
     engine_close(&engine);
 }
 
+struct engine_flag {
+    struct na_completion completion;
+    _Atomic bool done;
+};
+
+static void engine_raise(struct na_completion *completion)
+{
+    hg_wait_raise(
+        &HG_CONTAINER_OF(completion, struct engine_flag, completion)->done);
+}
+
+/* Waits whose results are there already do without a look at the network, but
+ * not for ever: an answer comes though they follow one another. */
+HG_TEST(waits_that_need_not_look_look_at_times)
+{
+    struct blob in = engine_new_blob(10, 3);
+    struct engine_flag flag = {{NULL, engine_raise}, false};
+    struct engine engine;
+    struct engine_call call;
+    unsigned waits = 0;
+
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 1024, NULL));
+    HG_CHECK_OK(engine_start(
+        &engine, engine_register(&engine, "echo", engine_echo), &in, &call));
+    engine_turn(&engine.b);
+    hg_wait_state.blind = 0;
+    while (call.ends == 0) {
+        atomic_store(&flag.done, false);
+        na_queue_push(engine.a.context->queue, NA_LANE_DONE, &flag.completion);
+        HG_CHECK_OK(hg_wait_until(engine.a.context, &flag.done, false, 0));
+        waits++;
+    }
+    HG_CHECK_EQ_INT(waits, HG_WAIT_BLIND);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    free(in.bytes);
+    engine_close(&engine);
+}
+
 static void *engine_wait_for_calls(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
