@@ -13418,10 +13418,10 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
  *       <------------- GRANT: arena id, without: no, or not now
  *
  * A transfer takes the other ways until the arena is there, and for good if it
- * does not come; with HG_SM_RMA=map it waits for the answer. An arena is granted
- * once in a connection, so there are at most 64 such packets each way and
- * floods of ASK
- * come to nothing; what makes no sense is counted and ignored:
+ * does not come; with HG_SM_RMA=map it waits for the answer. An arena is
+ * granted once in a connection, so there are at most 64 such packets each way
+ * and floods of ASK come to nothing; what makes no sense is counted and
+ * ignored:
  *
  *     sm_arena_granted   arenas that were given to peers
  *     sm_arena_refused   ASK for what there is not, or was granted before

@@ -10,10 +10,10 @@
  *       <------------- GRANT: arena id, without: no, or not now
  *
  * A transfer takes the other ways until the arena is there, and for good if it
- * does not come; with HG_SM_RMA=map it waits for the answer. An arena is granted
- * once in a connection, so there are at most 64 such packets each way and
- * floods of ASK
- * come to nothing; what makes no sense is counted and ignored:
+ * does not come; with HG_SM_RMA=map it waits for the answer. An arena is
+ * granted once in a connection, so there are at most 64 such packets each way
+ * and floods of ASK come to nothing; what makes no sense is counted and
+ * ignored:
  *
  *     sm_arena_granted   arenas that were given to peers
  *     sm_arena_refused   ASK for what there is not, or was granted before
