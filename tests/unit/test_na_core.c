@@ -920,6 +920,48 @@ HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
     HG_CHECK_OK(NA_Finalize(slow.na_class));
 }
 
+/* Bring a message, by way of who keeps what no sink takes, while the sink that
+ * it is for is being taken back. */
+static void *core_bring_late(void *arg)
+{
+    struct core_slow *slow = (struct core_slow *) arg;
+    struct na_class_core *core = na_class_core_of(slow->na_class);
+
+    hg_lock(&core->poll_lock);
+    na_sink_begin_poll(core);
+    atomic_store(&slow->step, 1);
+    while ((atomic_load(&core->sinks[0]->gate) & NA_SINK_SHUT) == 0)
+        (void) sched_yield();
+    HG_CHECK_OK(na_msg_arrived(
+        slow->na_class, slow->na_class->self_addr, NA_MSG_RPC, 0, 0, "x", 1));
+    na_sink_end_poll();
+    hg_unlock(&core->poll_lock);
+    return NULL;
+}
+
+/* Whoever polls goes on meanwhile: the message waits for the next sink. */
+HG_TEST(sinks_are_taken_back_while_messages_come)
+{
+    struct core_slow slow;
+    unsigned got = 0;
+    pthread_t bringer;
+
+    memset(&slow, 0, sizeof(slow));
+    slow.na_class = NA_Initialize("self://", NA_TRUE);
+    slow.context = NA_Context_create(slow.na_class);
+    HG_CHECK_OK(na_msg_set_sink(slow.context, core_take_slowly, NULL, &slow));
+    HG_CHECK(!pthread_create(&bringer, NULL, core_bring_late, &slow));
+    while (atomic_load(&slow.step) != 1)
+        (void) sched_yield();
+    na_msg_set_sink(slow.context, NULL, NULL, NULL);
+    HG_CHECK(!pthread_join(bringer, NULL));
+    HG_CHECK_OK(
+        na_msg_set_sink(slow.context, core_count_rpc, core_count_dead, &got));
+    HG_CHECK_EQ_INT(got, 1);
+    HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
+    HG_CHECK_OK(NA_Finalize(slow.na_class));
+}
+
 /* A number belongs to one sink, and to nobody once that is taken away. */
 HG_TEST(sinks_give_their_numbers_back)
 {
