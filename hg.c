@@ -9247,7 +9247,7 @@ static int na_progress_join_fds(int first, int second)
 close_fd:
     (void) close(fd);
 failed:
-    hg_log_error("ctx", "no descriptor to poll: %s", strerror(errno));
+    (void) hg_log_no_fd("ctx", "what an application polls");
     return -1;
 }
 #else
@@ -12083,6 +12083,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
             na_sm_name_text(name), strerror(errno));
         if (name->is_path)
             (void) unlink(name->where.sun_path);
+        memset(made_p, 0, sizeof(*made_p)); /* nothing to remove later */
         goto unlock;
     }
     NA_SM_STEP();
@@ -16621,9 +16622,9 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }
 
-/* Eat the bell that ended a sleep. Most often it is of who was heard first
- * thing after it, and then no other socket need be asked: were one readable,
- * the next sleep would not last, and nobody would be heard after it. */
+/* Eat the bell that ended a sleep. Most often it is of who was heard last,
+ * and then no other socket need be asked: were one readable, the next sleep
+ * would not last, and nobody would be heard after it. */
 static unsigned na_sm_eat(struct na_sm_class *self, uint64_t now)
 {
     struct na_sm_addr *addr = self->heard < NA_SM_PEERS
@@ -23782,16 +23783,23 @@ static void hg_serve_free_rest(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
+static hg_return_t hg_serve_refuse_free(void)
+{
+    hg_log_error("rpc", "a handle was freed twice");
+    return HG_INVALID_ARG;
+}
+
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    bool rest = handle->large || !hg_serve_is_answered(handle);
+    bool rest;
 
     /* One that is back in the pool has another state. One that serves another
      * call by now is not told from it: that call is ended. */
-    if (!hg_serve_is_given(handle) || !hg_handle_take_back(handle, rest)) {
-        hg_log_error("rpc", "a handle was freed twice");
-        return HG_INVALID_ARG;
-    }
+    if (!hg_serve_is_given(handle))
+        return hg_serve_refuse_free();
+    rest = handle->large || !hg_serve_is_answered(handle);
+    if (!hg_handle_take_back(handle, rest))
+        return hg_serve_refuse_free();
     if (rest)
         hg_serve_free_rest(handle);
     return HG_SUCCESS;
@@ -24628,6 +24636,11 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
 /* When a wait of so many milliseconds ends, for hg_wait_until. */
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
 
+/* Whether it is time for a wait that could do without to look for news, so that
+ * nobody's have to wait for longer than about a millisecond, or than the
+ * application waits for nothing. `deadline` is hg_wait_deadline's. */
+HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
+
 /* Whether this thread runs a handler; whether it may run (one more). */
 HG_PRIVATE bool hg_wait_in_handler(void);
 HG_PRIVATE bool hg_wait_may_run(void);
@@ -24653,8 +24666,10 @@ HG_PRIVATE bool hg_wait_may_run(void);
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
 
-/* Waits that end without a look for news of others, one after the other. */
+/* Waits that end without a look for news of others, one after the other, and for
+ * how long. */
 #define HG_WAIT_BLIND 16
+#define HG_WAIT_BLIND_NS HG_CLOCK_MS
 
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
@@ -24671,11 +24686,13 @@ struct hg_wait_state {
     _Atomic unsigned servers;  /* those of them that run handlers */
     struct na_link waiters;
     unsigned blind; /* rounds since the last look for news; the driver's */
+    _Atomic uint64_t now;    /* when the last wait with a timeout began */
+    _Atomic uint64_t looked; /* what that was at the last look */
 };
 
 /* The waits of this process. */
 static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0};
+    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0, 0, 0};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
@@ -24692,7 +24709,21 @@ HG_PRIVATE bool hg_wait_may_run(void)
 
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
 {
-    return timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    uint64_t now;
+
+    if (timeout == 0)
+        return 0;
+    now = hg_clock_now();
+    atomic_store_explicit(&hg_wait_state.now, now, memory_order_relaxed);
+    return now + (uint64_t) timeout * HG_CLOCK_MS;
+}
+
+HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline)
+{
+    return deadline == 0 ||
+        atomic_load_explicit(&hg_wait_state.now, memory_order_relaxed) -
+            atomic_load_explicit(&hg_wait_state.looked, memory_order_relaxed) >=
+        HG_WAIT_BLIND_NS;
 }
 
 static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
@@ -24845,14 +24876,14 @@ static unsigned hg_wait_run_done(struct hg_context *context)
 /* Run what completed already, as calls to oneself have; whether the wait is
  * over with that, without a look for news of others: not for ever. The role is
  * ours. */
-static bool hg_wait_need_not_look(
-    struct hg_context *context, const _Atomic bool *done, unsigned *events_p)
+static bool hg_wait_need_not_look(struct hg_context *context,
+    const _Atomic bool *done, uint64_t deadline, unsigned *events_p)
 {
     if (!na_queue_has(context->queue, NA_LANES_DONE))
         return false;
     *events_p += hg_wait_run_done(context);
     return hg_wait_is_over(done, *events_p) &&
-        ++hg_wait_state.blind < HG_WAIT_BLIND;
+        ++hg_wait_state.blind < HG_WAIT_BLIND && !hg_wait_wants_news(deadline);
 }
 
 /* Drive for one round: progress, then run what completed, which adds to
@@ -24863,11 +24894,14 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     hg_return_t ret = HG_SUCCESS;
 
     assert(atomic_load(&hg_wait_state.driving));
-    if (!hg_wait_need_not_look(context, done, events_p)) {
+    if (!hg_wait_need_not_look(context, done, deadline, events_p)) {
         /* What it waits for may be there all the same. */
         if (hg_wait_is_over(done, *events_p))
             deadline = 0;
         hg_wait_state.blind = 0;
+        atomic_store_explicit(&hg_wait_state.looked,
+            atomic_load_explicit(&hg_wait_state.now, memory_order_relaxed),
+            memory_order_relaxed);
         ret = hg_wait_progress(context, calls, deadline);
         *events_p += hg_wait_run_done(context);
     }
@@ -25537,7 +25571,7 @@ struct hg_bulk_request {
 /* Stands for every transfer that had ended well when it was asked for. */
 static struct hg_bulk_request hg_bulk_request_over;
 
-/* Waits for such between two turns of progress. */
+/* Waits for such between two turns of progress, if they come soon enough. */
 #define HG_BULK_REQUEST_TURN 16u
 
 /* All that nobody waited for to the end; the mutex guards also what is in a
@@ -25831,7 +25865,8 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         &hg_bulk_request_tickets, (uintptr_t) request);
     if (found == &hg_bulk_request_over) {
         (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
-        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0;
+        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 ||
+            hg_wait_wants_news(deadline);
         done = true;
         taken = false;
         ret = HG_SUCCESS;

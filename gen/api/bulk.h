@@ -89,6 +89,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
  * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
  * that this one was decoded from; HG_DISCONNECT: the origin is dead.
+ * What can be moved without the peer, in this process or, over sm://, up to some
+ * 100 KiB, is moved in this thread before the function returns.
  * A transfer ends when its peer makes progress or dies. Who does not want to
  * wait so long frees the local handle. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
