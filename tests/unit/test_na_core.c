@@ -1134,6 +1134,54 @@ HG_TEST(who_could_not_poll_is_woken_to)
     HG_CHECK_OK(NA_Finalize(slow.na_class));
 }
 
+/* A transport that all contexts share, of which the polls are counted. */
+static unsigned core_poll_counted(na_context_t *context)
+{
+    atomic_fetch_add(&core_polled, 1);
+    return na_self_table()->poll(context);
+}
+
+/* Who takes a sink back has the poll lock, too: those that found it taken, and
+ * sleep since, are woken. */
+HG_TEST(who_could_not_poll_is_woken_when_a_sink_was_taken_back)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct core_sleeper other;
+    struct na_class_core *core;
+    struct core_slow taken;
+    pthread_t taker;
+
+    table = *na_self_table();
+    table.name = "counted";
+    table.poll = core_poll_counted;
+    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    info.wait_mode = NA_WAIT_BLOCK;
+    other.na_class = NA_Initialize_opt("counted+self://", NA_TRUE, &info);
+    HG_CHECK(other.na_class != NULL);
+    core = na_class_core_of(other.na_class);
+    other.context = NA_Context_create(other.na_class);
+    memset(&taken, 0, sizeof(taken));
+    taken.na_class = other.na_class;
+    taken.context = NA_Context_create(other.na_class);
+    HG_CHECK_OK(na_msg_set_sink(taken.context, core_take_slowly, NULL, &taken));
+    hg_lock(&core->poll_lock);
+    core_put_to_sleep(&other);
+    HG_CHECK_EQ_INT(atomic_load(&core->poll_skipped), 1);
+    HG_CHECK(!pthread_create(&taker, NULL, core_take_back, &taken));
+    HG_CHECK_EQ_U64(atomic_load(&core_polled), 0);
+    hg_unlock(&core->poll_lock); /* and nothing else is done for who sleeps */
+    HG_CHECK(!pthread_join(taker, NULL));
+    while (atomic_load(&core_polled) == 0)
+        (void) sched_yield();
+    na_progress_poke(other.context);
+    HG_CHECK(!pthread_join(other.thread, NULL));
+    HG_CHECK_OK(NA_Context_destroy(other.na_class, taken.context));
+    HG_CHECK_OK(NA_Context_destroy(other.na_class, other.context));
+    HG_CHECK_OK(NA_Finalize(other.na_class));
+}
+
 static int core_poke(na_context_t *context)
 {
     na_progress_poke(context);
