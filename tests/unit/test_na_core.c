@@ -1182,6 +1182,48 @@ HG_TEST(who_could_not_poll_is_woken_when_a_sink_was_taken_back)
     HG_CHECK_OK(NA_Finalize(other.na_class));
 }
 
+static struct core_sleeper *core_late; /* who comes while core_slow polls */
+
+static unsigned core_poll_with_another(na_context_t *context)
+{
+    if (context != core_slow) {
+        atomic_fetch_add(&core_polled, 1);
+    } else if (core_late != NULL) {
+        core_put_to_sleep(core_late);
+        core_late = NULL;
+    }
+    return na_self_table()->poll(context);
+}
+
+/* Also who has a context to itself, and so no role to leave, lets in those that
+ * found the transport taken, and sleep since. */
+HG_TEST(who_could_not_poll_is_woken_by_who_is_alone)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct core_sleeper other;
+
+    table = *na_self_table();
+    table.name = "alone";
+    table.poll = core_poll_with_another;
+    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    info.wait_mode = NA_WAIT_BLOCK;
+    other.na_class = NA_Initialize_opt("alone+self://", NA_TRUE, &info);
+    HG_CHECK(other.na_class != NULL);
+    other.context = NA_Context_create(other.na_class);
+    HG_CHECK_OK(na_context_create(other.na_class, true, &core_slow));
+    core_late = &other;
+    HG_CHECK_RET(na_progress_alone(core_slow, NA_LANES_ALL, 0), NA_TIMEOUT);
+    while (atomic_load(&core_polled) == 0)
+        (void) sched_yield();
+    na_progress_poke(other.context);
+    HG_CHECK(!pthread_join(other.thread, NULL));
+    HG_CHECK_OK(na_context_destroy(core_slow));
+    HG_CHECK_OK(NA_Context_destroy(other.na_class, other.context));
+    HG_CHECK_OK(NA_Finalize(other.na_class));
+}
+
 static int core_poke(na_context_t *context)
 {
     na_progress_poke(context);
