@@ -998,6 +998,8 @@ static void engine_check_pool(const struct hg_context *context)
 
     HG_CHECK(context->pool_count > 0);
     HG_CHECK(context->pool_count <= HG_HANDLE_POOL_MAX);
+    /* Nor do their numbers. */
+    HG_CHECK(context->sequences.count <= context->pool_count);
     for (link = context->pool.next; link != &context->pool; link = link->next) {
         const struct hg_handle *handle = HG_CONTAINER_OF(
             (struct na_link *) (uintptr_t) link, struct hg_handle, link);
@@ -1014,6 +1016,7 @@ HG_TEST(handles_that_rest_hold_little)
     struct blob large = engine_new_blob(HG_HANDLE_BUF_MAX + 1, 5);
     struct blob in = engine_new_blob(10, 3);
     struct engine engine;
+    struct na_addr *addr = NULL;
     hg_id_t id;
     unsigned i;
 
@@ -1028,10 +1031,16 @@ HG_TEST(handles_that_rest_hold_little)
     for (i = 0; i < CALLS; i++)
         HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
     engine_settle(&engine);
-    for (i = 0; i < CALLS; i++) {
+    for (i = 1; i < CALLS; i++) {
         HG_CHECK_OK(calls[i].ret);
         engine_forget(&calls[i]);
     }
+    /* What is one too many is not put back in passing: it is to be freed. */
+    HG_CHECK_EQ_INT(engine.a.context->pool_count, HG_HANDLE_POOL_MAX);
+    hg_lock(&engine.a.context->lock);
+    HG_CHECK(!hg_handle_unref_locked(calls[0].handle, &addr));
+    hg_unlock(&engine.a.context->lock);
+    engine_forget(&calls[0]);
     engine_check_pool(engine.a.context);
     engine_check_pool(engine.b.context);
     free(large.bytes);
