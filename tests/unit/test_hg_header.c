@@ -222,12 +222,13 @@ HG_TEST(header_shorter_than_its_fields_is_refused)
  * version shares. */
 HG_TEST(header_of_a_refused_message_has_nothing_of_before)
 {
-    static const struct hg_header nothing;
     unsigned char bytes[HG_HEADER_STABLE] = {0};
+    struct hg_header nothing;
     struct hg_header header;
     bool answerable;
     size_t size;
 
+    memset(&nothing, 0, sizeof(nothing));
     for (size = HG_HEADER_STABLE - 1; size <= HG_HEADER_STABLE; size++) {
         memset(&header, 0xff, sizeof(header));
         HG_CHECK_RET(hg_header_decode(&header, bytes, size, &answerable),
