@@ -554,7 +554,7 @@ HG_TEST(bulk_transfer_that_is_refused_leaves_no_ticket)
     hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
     hg_bulk_t from, to;
     size_t size = 100;
-    na_addr_t self;
+    na_addr_t self = NA_ADDR_NULL;
 
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(HG_Init(na_class));
