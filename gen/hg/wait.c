@@ -13,8 +13,8 @@
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
 
-/* Waits that end without a look for news of others, one after the other, and for
- * how long. */
+/* Waits that end without a look for news of others, one after the other, and
+ * for how long. */
 #define HG_WAIT_BLIND 16
 #define HG_WAIT_BLIND_NS HG_CLOCK_MS
 
