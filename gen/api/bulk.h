@@ -91,8 +91,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * decoded from; HG_DISCONNECT: the origin is dead. What can be moved without
  * the peer, in this process or, over sm://, up to some 100 KiB, is moved in
  * this thread before the function returns. A transfer ends when its peer makes
- * progress or dies. Who does not want to wait so long frees the local handle.
- * */
+ * progress or dies. Who does not want to wait so long frees the local
+ * handle. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
