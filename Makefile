@@ -287,6 +287,7 @@ UBSAN := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
 TSAN  := -O1 -g -fsanitize=thread
 PORT  := -O0 -g -DHG_ENABLE_EPOLL=0 -DHG_ENABLE_CRC_SIMD=0
 export ASAN_OPTIONS  ?= detect_leaks=1:abort_on_error=0
+export LSAN_OPTIONS  ?= suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
 export UBSAN_OPTIONS ?= print_stacktrace=1
 export TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/tsan.supp
 export CC BUILD

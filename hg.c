@@ -4974,14 +4974,10 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
 
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
 {
-    struct na_sink *sink;
-    bool is_set;
+    const struct na_sink *sink = na_sink_at(core, target);
 
-    hg_lock(&core->context_lock);
-    sink = na_sink_at(core, target);
-    is_set = sink != NULL && sink->take != NULL;
-    hg_unlock(&core->context_lock);
-    return is_set;
+    /* One that is being taken back is not: who polls must not wait for that. */
+    return sink != NULL && (na_sink_look(sink) & NA_SINK_SHUT) == 0;
 }
 
 HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
@@ -9592,7 +9588,7 @@ HG_PRIVATE int na_progress_join_fds(int first, int second)
 close_fd:
     (void) close(fd);
 failed:
-    hg_log_error("ctx", "no descriptor to poll: %s", strerror(errno));
+    (void) hg_log_no_fd("ctx", "what an application polls");
     return -1;
 }
 #else
@@ -12442,6 +12438,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
             na_sm_name_text(name), strerror(errno));
         if (name->is_path)
             (void) unlink(name->where.sun_path);
+        memset(made_p, 0, sizeof(*made_p)); /* nothing to remove later */
         goto unlock;
     }
     NA_SM_STEP();
@@ -12877,8 +12874,8 @@ struct na_sm_class {
     struct na_link movers;     /* peers that may touch memory of ours */
     struct na_link transfers;  /* puts and gets that wait for their turn */
     _Atomic bool moves;        /* some do, or did; read without it */
-    struct na_link unmet;      /* ... and for a peer's permit, before that */
-    struct na_op *moving;      /* the one that has it, or NULL */
+    struct na_link unmet; /* ... and for what a peer answers, before that */
+    struct na_op *moving; /* the one that has it, or NULL */
     uint64_t moving_id;
     bool moving_canceled;
     pthread_cond_t moved; /* moving changed */
@@ -12906,8 +12903,9 @@ struct na_sm_class {
 
 struct na_sm_op {
     struct na_op base;
-    bool held;  /* on one of our lists; guarded by the class lock */
-    bool aimed; /* `far` is set */
+    bool held;      /* on one of our lists; guarded by the class lock */
+    bool aimed;     /* `far` is set */
+    uint8_t awaits; /* the arena without which it does not go on; 0: none */
     /* Put, get: where the next piece is. */
     struct na_cursor near;
     struct na_cursor far;
@@ -13771,10 +13769,11 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
  *     or
  *       <------------- GRANT: arena id, without: no, or not now
  *
- * Nobody waits for an answer: a transfer takes the other ways until the arena
- * is there, and for good if it does not come. An arena is granted once in a
- * connection, so there are at most 64 such packets each way and floods of ASK
- * come to nothing; what makes no sense is counted and ignored:
+ * A transfer takes the other ways until the arena is there, and for good if it
+ * does not come; with HG_SM_RMA=map it waits for the answer. An arena is
+ * granted once in a connection, so there are at most 64 such packets each way
+ * and floods of ASK come to nothing; what makes no sense is counted and
+ * ignored:
  *
  *     sm_arena_granted   arenas that were given to peers
  *     sm_arena_refused   ASK for what there is not, or was granted before
@@ -13816,6 +13815,10 @@ enum na_sm_reach {
  * running otherwise. Asks the peer at the first use of an arena. */
 HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
     uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
+
+/* Whether an arena was asked for, and the answer is still to come: then
+ * na_sm_peer_resume is called after it. */
+HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id);
 
 /* Ask a peer for its permit, unless that was done. A failure is found out by
  * asking again. */
@@ -13900,6 +13903,19 @@ HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
     na_sm_reach_ask(addr, id, window);
     return window->state == NA_SM_WINDOW_SHUT ? NA_SM_REACH_NEVER
                                               : NA_SM_REACH_ASKED;
+}
+
+HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id)
+{
+    bool awaits;
+
+    if (id == 0 || id > NA_SM_ARENAS)
+        return false;
+    hg_lock(&addr->lock);
+    awaits = addr->windows != NULL &&
+        addr->windows->window[id - 1].state == NA_SM_WINDOW_ASKED;
+    hg_unlock(&addr->lock);
+    return awaits;
 }
 
 HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
@@ -14035,6 +14051,11 @@ static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
     else if (packet->kind == NA_SM_GRANT)
         counter = na_sm_reach_granted(addr, packet);
     hg_unlock(&addr->lock);
+    if (packet->kind == NA_SM_GRANT) {
+        hg_lock(&self->lock);
+        na_sm_peer_resume(self);
+        na_sm_peer_unlock(self);
+    }
     return counter;
 }
 
@@ -14748,8 +14769,9 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * Memory that the library allocated lies in an arena. Once the initiator has
  * mapped that, it copies by itself, under the same hazard words, with no call
  * of the kernel and whether or not that denies its copies; until then the
- * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping. The
- * counter sm_rma_mapped tells such bytes; HG_SM_RMA=vm has none.
+ * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping, asleep
+ * like those that wait for the permit. The counter sm_rma_mapped tells such
+ * bytes; HG_SM_RMA=vm has none.
  *
  * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
  * moved by who polls, a piece of each operation in turns, so that small calls
@@ -15248,10 +15270,12 @@ static na_return_t na_sm_rma_map(
     reach = na_sm_reach(addr, touch->told.arena,
         touch->told.arena_offset + op->remote_offset, size, put, &far);
     hg_unlock(&addr->lock);
+    if (reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP) {
+        rma->awaits = touch->told.arena;
+        return NA_AGAIN;
+    }
     if (reach != NA_SM_REACH_HERE)
-        return reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP
-            ? NA_AGAIN
-            : NA_OPNOTSUPPORT;
+        return NA_OPNOTSUPPORT;
     while (left > 0) {
         na_size_t run;
         char *near = na_cursor_run(&rma->near, left, &run);
@@ -15309,6 +15333,7 @@ static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
     struct na_sm_touch touch;
     na_return_t ret = na_sm_rma_pin(self, na_sm_addr_of(op->addr), &touch);
 
+    na_sm_op_of(op)->awaits = 0;
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_rma_find(self, &touch, op);
@@ -15352,9 +15377,10 @@ static na_return_t na_sm_rma_hand_over(
  * so that nobody who ends that wait is missed. */
 static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
 {
-    const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     bool asked = na_sm_peer_state(addr) == NA_SM_READY &&
-        atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
+        (atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED ||
+            na_sm_reach_awaits(addr, na_sm_op_of(op)->awaits));
 
     na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
     if (!asked)
@@ -15379,6 +15405,7 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
         return na_sm_rma_hand_over(self, op);
     na_cursor_init(&na_sm_op_of(op)->near, op->local, op->local_offset);
     na_sm_op_of(op)->aimed = false;
+    na_sm_op_of(op)->awaits = 0;
     if (op->size <= NA_SM_RMA_AT_ONCE)
         ret = na_sm_rma_piece(self, op);
     if (ret == NA_OPNOTSUPPORT)
@@ -15402,6 +15429,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     rma.base = *op;
     rma.held = false;
     rma.aimed = false;
+    rma.awaits = 0;
     na_cursor_init(&rma.near, op->local, op->local_offset);
     ret = na_sm_rma_piece(self, &rma.base);
     /* What was moved of it is moved again. */
@@ -16949,9 +16977,9 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }
 
-/* Eat the bell that ended a sleep. Most often it is of who was heard first
- * thing after it, and then no other socket need be asked: were one readable,
- * the next sleep would not last, and nobody would be heard after it. */
+/* Eat the bell that ended a sleep. Most often it is of who was heard last,
+ * and then no other socket need be asked: were one readable, the next sleep
+ * would not last, and nobody would be heard after it. */
 static unsigned na_sm_eat(struct na_sm_class *self, uint64_t now)
 {
     struct na_sm_addr *addr = self->heard < NA_SM_PEERS
@@ -26844,16 +26872,23 @@ static void hg_serve_free_rest(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
+static hg_return_t hg_serve_refuse_free(void)
+{
+    hg_log_error("rpc", "a handle was freed twice");
+    return HG_INVALID_ARG;
+}
+
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    bool rest = handle->large || !hg_serve_is_answered(handle);
+    bool rest;
 
     /* One that is back in the pool has another state. One that serves another
      * call by now is not told from it: that call is ended. */
-    if (!hg_serve_is_given(handle) || !hg_handle_take_back(handle, rest)) {
-        hg_log_error("rpc", "a handle was freed twice");
-        return HG_INVALID_ARG;
-    }
+    if (!hg_serve_is_given(handle))
+        return hg_serve_refuse_free();
+    rest = handle->large || !hg_serve_is_answered(handle);
+    if (!hg_handle_take_back(handle, rest))
+        return hg_serve_refuse_free();
     if (rest)
         hg_serve_free_rest(handle);
     return HG_SUCCESS;
@@ -30185,6 +30220,11 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
 /* When a wait of so many milliseconds ends, for hg_wait_until. */
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
 
+/* Whether it is time for a wait that could do without to look for news, so that
+ * nobody's have to wait for longer than about a millisecond, or than the
+ * application waits for nothing. `deadline` is hg_wait_deadline's. */
+HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
+
 /* Whether this thread runs a handler; whether it may run (one more). */
 HG_PRIVATE bool hg_wait_in_handler(void);
 HG_PRIVATE bool hg_wait_may_run(void);
@@ -30210,8 +30250,10 @@ HG_PRIVATE bool hg_wait_may_run(void);
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
 
-/* Waits that end without a look for news of others, one after the other. */
+/* Waits that end without a look for news of others, one after the other, and
+ * for how long. */
 #define HG_WAIT_BLIND 16
+#define HG_WAIT_BLIND_NS HG_CLOCK_MS
 
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
@@ -30228,11 +30270,13 @@ struct hg_wait_state {
     _Atomic unsigned servers;  /* those of them that run handlers */
     struct na_link waiters;
     unsigned blind; /* rounds since the last look for news; the driver's */
+    _Atomic uint64_t now;    /* when the last wait with a timeout began */
+    _Atomic uint64_t looked; /* what that was at the last look */
 };
 
 /* The waits of this process. */
 static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0};
+    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0, 0, 0};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
@@ -30249,7 +30293,21 @@ HG_PRIVATE bool hg_wait_may_run(void)
 
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
 {
-    return timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    uint64_t now;
+
+    if (timeout == 0)
+        return 0;
+    now = hg_clock_now();
+    atomic_store_explicit(&hg_wait_state.now, now, memory_order_relaxed);
+    return now + (uint64_t) timeout * HG_CLOCK_MS;
+}
+
+HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline)
+{
+    return deadline == 0 ||
+        atomic_load_explicit(&hg_wait_state.now, memory_order_relaxed) -
+            atomic_load_explicit(&hg_wait_state.looked, memory_order_relaxed) >=
+        HG_WAIT_BLIND_NS;
 }
 
 static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
@@ -30402,14 +30460,14 @@ static unsigned hg_wait_run_done(struct hg_context *context)
 /* Run what completed already, as calls to oneself have; whether the wait is
  * over with that, without a look for news of others: not for ever. The role is
  * ours. */
-static bool hg_wait_need_not_look(
-    struct hg_context *context, const _Atomic bool *done, unsigned *events_p)
+static bool hg_wait_need_not_look(struct hg_context *context,
+    const _Atomic bool *done, uint64_t deadline, unsigned *events_p)
 {
     if (!na_queue_has(context->queue, NA_LANES_DONE))
         return false;
     *events_p += hg_wait_run_done(context);
     return hg_wait_is_over(done, *events_p) &&
-        ++hg_wait_state.blind < HG_WAIT_BLIND;
+        ++hg_wait_state.blind < HG_WAIT_BLIND && !hg_wait_wants_news(deadline);
 }
 
 /* Drive for one round: progress, then run what completed, which adds to
@@ -30420,11 +30478,14 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     hg_return_t ret = HG_SUCCESS;
 
     assert(atomic_load(&hg_wait_state.driving));
-    if (!hg_wait_need_not_look(context, done, events_p)) {
+    if (!hg_wait_need_not_look(context, done, deadline, events_p)) {
         /* What it waits for may be there all the same. */
         if (hg_wait_is_over(done, *events_p))
             deadline = 0;
         hg_wait_state.blind = 0;
+        atomic_store_explicit(&hg_wait_state.looked,
+            atomic_load_explicit(&hg_wait_state.now, memory_order_relaxed),
+            memory_order_relaxed);
         ret = hg_wait_progress(context, calls, deadline);
         *events_p += hg_wait_run_done(context);
     }
@@ -30848,10 +30909,11 @@ struct hg_request_rest {
 static bool hg_request_put(
     struct hg_handle *handle, struct hg_request_rest *rest)
 {
+    if (!atomic_load(&handle->request.done)) /* what follows is being written */
+        return false;
     rest->proc = handle->request.decoded ? handle->rpc.out_proc : NULL;
     rest->out_struct = handle->request.out_struct;
-    return atomic_load(&handle->request.done) &&
-        hg_handle_unref_locked(handle, &rest->addr);
+    return hg_handle_unref_locked(handle, &rest->addr);
 }
 
 static void hg_request_end_rest(const struct hg_request_rest *rest)
@@ -30985,7 +31047,7 @@ struct hg_bulk_request {
 /* Stands for every transfer that had ended well when it was asked for. */
 static struct hg_bulk_request hg_bulk_request_over;
 
-/* Waits for such between two turns of progress. */
+/* Waits for such between two turns of progress, if they come soon enough. */
 #define HG_BULK_REQUEST_TURN 16u
 
 /* All that nobody waited for to the end; the mutex guards also what is in a
@@ -31279,7 +31341,8 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         &hg_bulk_request_tickets, (uintptr_t) request);
     if (found == &hg_bulk_request_over) {
         (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
-        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0;
+        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 ||
+            hg_wait_wants_news(deadline);
         done = true;
         taken = false;
         ret = HG_SUCCESS;

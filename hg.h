@@ -567,7 +567,8 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
 
 /* Close the connection behind an address: sends already accepted leave
  * first, then NA_CB_TERMINATE completes. The next use of an address that was
- * looked up connects anew, where the transport can; any other is dead.
+ * looked up connects anew, where the transport can; any other is dead. Until
+ * then a lookup of its name may find another address of the same peer.
  * NA_OPNOTSUPPORT: the transport has no connections. Nemesis Network Module
  * API, "vc_terminate". */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
@@ -946,14 +947,16 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size);
 
 /* Start moving `size` bytes between the origin's memory and local memory.
- * origin_addr is the origin's address on the RPC class, as
- * HG_Handler_get_addr gives it. If it is oneself the data is copied. The
- * request is freed by HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL.
- * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
- * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
- * that this one was decoded from; HG_DISCONNECT: the origin is dead.
- * A transfer ends when its peer makes progress or dies. Who does not want to
- * wait so long frees the local handle. */
+ * origin_addr is the origin's address on the RPC class, as HG_Handler_get_addr
+ * gives it. If it is oneself the data is copied. The request is freed by
+ * HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL. HG_OVERFLOW: past the
+ * end of a handle; HG_PERMISSION: its flags forbid the direction; HG_NOENTRY:
+ * the local memory was withdrawn, by freeing the handle that this one was
+ * decoded from; HG_DISCONNECT: the origin is dead. What can be moved without
+ * the peer, in this process or, over sm://, up to some 100 KiB, is moved in
+ * this thread before the function returns. A transfer ends when its peer makes
+ * progress or dies. Who does not want to wait so long frees the local
+ * handle. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
@@ -2899,9 +2902,13 @@ struct na_plugin {
     /* ---- rma ---- */
     /* Do a put or get (op->type) at once, in this thread: its result. `op`
      * describes it, with what put and get find in one, and is no operation:
-     * without the transport's part, and not to be completed or kept. The
-     * memory handles stay until this returns. NA_AGAIN: that cannot be, or not
-     * all of it; it is to be started. Default: never. */
+     * without the transport's part, and not to be completed or kept. The memory
+     * handles stay until this returns. NA_AGAIN: that cannot be, or not all of
+     * it; it is to be started: from the beginning, so moving a part twice does
+     * no harm. Other codes: those of put and get, which the caller hands on.
+     * Any thread, several at once, with no lock held. Never waits for a peer;
+     * takes no longer than copying as many bytes as the transport chooses, some
+     * 100 KiB. Default: never. */
     na_return_t (*rma_now)(const struct na_op *op);
 };
 

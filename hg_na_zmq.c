@@ -241,6 +241,7 @@ struct na_zmq_class {
     struct na_link spent; /* envelopes to reuse; the polling thread's */
     struct na_link spare;
     unsigned spare_count;
+    _Atomic unsigned parts; /* of messages, ours to close */
     struct na_zmq_fd *fds;
     size_t fd_count;
     unsigned batch;        /* messages to ask for in the next round */
@@ -951,6 +952,7 @@ static na_return_t na_zmq_loop(
     in->addr = na_zmq_addr_of(self->base.self_addr);
     for (in->count = 0; in->count < count; in->count++)
         in->parts[in->count] = parts[in->count];
+    atomic_fetch_add(&self->parts, count);
     na_zmq_list_push(&self->inbox, &in->link);
     return NA_SUCCESS;
 }
@@ -1520,12 +1522,18 @@ static void na_zmq_check_inproc(struct na_zmq_class *self)
  */
 /* #include "zmq/zmq.h" */
 
-static void na_zmq_close_parts(struct na_zmq_in *in)
+static void na_zmq_close_part(struct na_zmq_class *self, zmq_msg_t *part)
+{
+    (void) zmq_msg_close(part);
+    atomic_fetch_sub_explicit(&self->parts, 1, memory_order_relaxed);
+}
+
+static void na_zmq_close_parts(struct na_zmq_class *self, struct na_zmq_in *in)
 {
     unsigned i;
 
     for (i = 0; i < 2 && i < in->count; i++)
-        (void) zmq_msg_close(&in->parts[i]);
+        na_zmq_close_part(self, &in->parts[i]);
     in->count = 0;
 }
 
@@ -1540,6 +1548,8 @@ static int na_zmq_receive_part(struct na_zmq_class *self, zmq_msg_t *part)
     while (size < 0 && errno == EINTR);
     if (size < 0)
         (void) zmq_msg_close(part);
+    else
+        atomic_fetch_add_explicit(&self->parts, 1, memory_order_relaxed);
     return size;
 }
 
@@ -1570,14 +1580,14 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     }
     while (zmq_msg_more(last)) {
         if (last == &extra)
-            (void) zmq_msg_close(&extra);
+            na_zmq_close_part(self, &extra);
         last = in->count < 2 ? &in->parts[in->count] : &extra;
         if (na_zmq_receive_part(self, last) < 0)
             break; /* cannot be: messages come whole */
         in->count++;
     }
     if (last == &extra)
-        (void) zmq_msg_close(&extra);
+        na_zmq_close_part(self, &extra);
     if (in->count > 0) {
         const unsigned char *p =
             (const unsigned char *) zmq_msg_data(&in->parts[0]);
@@ -2085,7 +2095,7 @@ static unsigned na_zmq_poll(struct na_context *context)
 
         if (!na_zmq_deliver(self, in))
             na_zmq_refuse(self, in);
-        na_zmq_close_parts(in);
+        na_zmq_close_parts(self, in);
         na_zmq_list_push(&self->spent, &in->link);
         n++;
     }
@@ -2746,9 +2756,10 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     while ((link = na_zmq_list_pop(&self->spare)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
 
-        na_zmq_close_parts(in);
+        na_zmq_close_parts(self, in);
         core->free(in);
     }
+    assert(atomic_load(&self->parts) == 0);
     if (self->socket != NULL) {
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);

@@ -83,14 +83,16 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size);
 
 /* Start moving `size` bytes between the origin's memory and local memory.
- * origin_addr is the origin's address on the RPC class, as
- * HG_Handler_get_addr gives it. If it is oneself the data is copied. The
- * request is freed by HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL.
- * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
- * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
- * that this one was decoded from; HG_DISCONNECT: the origin is dead.
- * A transfer ends when its peer makes progress or dies. Who does not want to
- * wait so long frees the local handle. */
+ * origin_addr is the origin's address on the RPC class, as HG_Handler_get_addr
+ * gives it. If it is oneself the data is copied. The request is freed by
+ * HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL. HG_OVERFLOW: past the
+ * end of a handle; HG_PERMISSION: its flags forbid the direction; HG_NOENTRY:
+ * the local memory was withdrawn, by freeing the handle that this one was
+ * decoded from; HG_DISCONNECT: the origin is dead. What can be moved without
+ * the peer, in this process or, over sm://, up to some 100 KiB, is moved in
+ * this thread before the function returns. A transfer ends when its peer makes
+ * progress or dies. Who does not want to wait so long frees the local
+ * handle. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);

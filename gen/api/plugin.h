@@ -266,9 +266,13 @@ struct na_plugin {
     /* ---- rma ---- */
     /* Do a put or get (op->type) at once, in this thread: its result. `op`
      * describes it, with what put and get find in one, and is no operation:
-     * without the transport's part, and not to be completed or kept. The
-     * memory handles stay until this returns. NA_AGAIN: that cannot be, or not
-     * all of it; it is to be started. Default: never. */
+     * without the transport's part, and not to be completed or kept. The memory
+     * handles stay until this returns. NA_AGAIN: that cannot be, or not all of
+     * it; it is to be started: from the beginning, so moving a part twice does
+     * no harm. Other codes: those of put and get, which the caller hands on.
+     * Any thread, several at once, with no lock held. Never waits for a peer;
+     * takes no longer than copying as many bytes as the transport chooses, some
+     * 100 KiB. Default: never. */
     na_return_t (*rma_now)(const struct na_op *op);
 };
 

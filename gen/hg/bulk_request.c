@@ -23,7 +23,7 @@ struct hg_bulk_request {
 /* Stands for every transfer that had ended well when it was asked for. */
 static struct hg_bulk_request hg_bulk_request_over;
 
-/* Waits for such between two turns of progress. */
+/* Waits for such between two turns of progress, if they come soon enough. */
 #define HG_BULK_REQUEST_TURN 16u
 
 /* All that nobody waited for to the end; the mutex guards also what is in a
@@ -317,7 +317,8 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         &hg_bulk_request_tickets, (uintptr_t) request);
     if (found == &hg_bulk_request_over) {
         (void) hg_ticket_take(&hg_bulk_request_tickets, (uintptr_t) request);
-        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0;
+        turn = ++hg_bulk_request_waits % HG_BULK_REQUEST_TURN == 0 ||
+            hg_wait_wants_news(deadline);
         done = true;
         taken = false;
         ret = HG_SUCCESS;

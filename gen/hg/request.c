@@ -336,10 +336,11 @@ struct hg_request_rest {
 static bool hg_request_put(
     struct hg_handle *handle, struct hg_request_rest *rest)
 {
+    if (!atomic_load(&handle->request.done)) /* what follows is being written */
+        return false;
     rest->proc = handle->request.decoded ? handle->rpc.out_proc : NULL;
     rest->out_struct = handle->request.out_struct;
-    return atomic_load(&handle->request.done) &&
-        hg_handle_unref_locked(handle, &rest->addr);
+    return hg_handle_unref_locked(handle, &rest->addr);
 }
 
 static void hg_request_end_rest(const struct hg_request_rest *rest)

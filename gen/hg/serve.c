@@ -613,16 +613,23 @@ static void hg_serve_free_rest(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
+static hg_return_t hg_serve_refuse_free(void)
+{
+    hg_log_error("rpc", "a handle was freed twice");
+    return HG_INVALID_ARG;
+}
+
 HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
 {
-    bool rest = handle->large || !hg_serve_is_answered(handle);
+    bool rest;
 
     /* One that is back in the pool has another state. One that serves another
      * call by now is not told from it: that call is ended. */
-    if (!hg_serve_is_given(handle) || !hg_handle_take_back(handle, rest)) {
-        hg_log_error("rpc", "a handle was freed twice");
-        return HG_INVALID_ARG;
-    }
+    if (!hg_serve_is_given(handle))
+        return hg_serve_refuse_free();
+    rest = handle->large || !hg_serve_is_answered(handle);
+    if (!hg_handle_take_back(handle, rest))
+        return hg_serve_refuse_free();
     if (rest)
         hg_serve_free_rest(handle);
     return HG_SUCCESS;

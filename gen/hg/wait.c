@@ -13,8 +13,10 @@
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
 
-/* Waits that end without a look for news of others, one after the other. */
+/* Waits that end without a look for news of others, one after the other, and
+ * for how long. */
 #define HG_WAIT_BLIND 16
+#define HG_WAIT_BLIND_NS HG_CLOCK_MS
 
 /* What a thread sleeps on, unless it drives. */
 struct hg_wait_waiter {
@@ -31,11 +33,13 @@ struct hg_wait_state {
     _Atomic unsigned servers;  /* those of them that run handlers */
     struct na_link waiters;
     unsigned blind; /* rounds since the last look for news; the driver's */
+    _Atomic uint64_t now;    /* when the last wait with a timeout began */
+    _Atomic uint64_t looked; /* what that was at the last look */
 };
 
 /* The waits of this process. */
 static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
-    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0};
+    false, 0, 0, {&hg_wait_state.waiters, &hg_wait_state.waiters}, 0, 0, 0};
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
@@ -52,7 +56,21 @@ HG_PRIVATE bool hg_wait_may_run(void)
 
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
 {
-    return timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    uint64_t now;
+
+    if (timeout == 0)
+        return 0;
+    now = hg_clock_now();
+    atomic_store_explicit(&hg_wait_state.now, now, memory_order_relaxed);
+    return now + (uint64_t) timeout * HG_CLOCK_MS;
+}
+
+HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline)
+{
+    return deadline == 0 ||
+        atomic_load_explicit(&hg_wait_state.now, memory_order_relaxed) -
+            atomic_load_explicit(&hg_wait_state.looked, memory_order_relaxed) >=
+        HG_WAIT_BLIND_NS;
 }
 
 static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
@@ -205,14 +223,14 @@ static unsigned hg_wait_run_done(struct hg_context *context)
 /* Run what completed already, as calls to oneself have; whether the wait is
  * over with that, without a look for news of others: not for ever. The role is
  * ours. */
-static bool hg_wait_need_not_look(
-    struct hg_context *context, const _Atomic bool *done, unsigned *events_p)
+static bool hg_wait_need_not_look(struct hg_context *context,
+    const _Atomic bool *done, uint64_t deadline, unsigned *events_p)
 {
     if (!na_queue_has(context->queue, NA_LANES_DONE))
         return false;
     *events_p += hg_wait_run_done(context);
     return hg_wait_is_over(done, *events_p) &&
-        ++hg_wait_state.blind < HG_WAIT_BLIND;
+        ++hg_wait_state.blind < HG_WAIT_BLIND && !hg_wait_wants_news(deadline);
 }
 
 /* Drive for one round: progress, then run what completed, which adds to
@@ -223,11 +241,14 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     hg_return_t ret = HG_SUCCESS;
 
     assert(atomic_load(&hg_wait_state.driving));
-    if (!hg_wait_need_not_look(context, done, events_p)) {
+    if (!hg_wait_need_not_look(context, done, deadline, events_p)) {
         /* What it waits for may be there all the same. */
         if (hg_wait_is_over(done, *events_p))
             deadline = 0;
         hg_wait_state.blind = 0;
+        atomic_store_explicit(&hg_wait_state.looked,
+            atomic_load_explicit(&hg_wait_state.now, memory_order_relaxed),
+            memory_order_relaxed);
         ret = hg_wait_progress(context, calls, deadline);
         *events_p += hg_wait_run_done(context);
     }

@@ -49,6 +49,11 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
 /* When a wait of so many milliseconds ends, for hg_wait_until. */
 HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
 
+/* Whether it is time for a wait that could do without to look for news, so that
+ * nobody's have to wait for longer than about a millisecond, or than the
+ * application waits for nothing. `deadline` is hg_wait_deadline's. */
+HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
+
 /* Whether this thread runs a handler; whether it may run (one more). */
 HG_PRIVATE bool hg_wait_in_handler(void);
 HG_PRIVATE bool hg_wait_may_run(void);

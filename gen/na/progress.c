@@ -404,7 +404,7 @@ HG_PRIVATE int na_progress_join_fds(int first, int second)
 close_fd:
     (void) close(fd);
 failed:
-    hg_log_error("ctx", "no descriptor to poll: %s", strerror(errno));
+    (void) hg_log_no_fd("ctx", "what an application polls");
     return -1;
 }
 #else

@@ -229,14 +229,10 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
 
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
 {
-    struct na_sink *sink;
-    bool is_set;
+    const struct na_sink *sink = na_sink_at(core, target);
 
-    hg_lock(&core->context_lock);
-    sink = na_sink_at(core, target);
-    is_set = sink != NULL && sink->take != NULL;
-    hg_unlock(&core->context_lock);
-    return is_set;
+    /* One that is being taken back is not: who polls must not wait for that. */
+    return sink != NULL && (na_sink_look(sink) & NA_SINK_SHUT) == 0;
 }
 
 HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)

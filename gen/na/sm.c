@@ -593,9 +593,9 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }
 
-/* Eat the bell that ended a sleep. Most often it is of who was heard first
- * thing after it, and then no other socket need be asked: were one readable,
- * the next sleep would not last, and nobody would be heard after it. */
+/* Eat the bell that ended a sleep. Most often it is of who was heard last,
+ * and then no other socket need be asked: were one readable, the next sleep
+ * would not last, and nobody would be heard after it. */
 static unsigned na_sm_eat(struct na_sm_class *self, uint64_t now)
 {
     struct na_sm_addr *addr = self->heard < NA_SM_PEERS

@@ -279,6 +279,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
             na_sm_name_text(name), strerror(errno));
         if (name->is_path)
             (void) unlink(name->where.sun_path);
+        memset(made_p, 0, sizeof(*made_p)); /* nothing to remove later */
         goto unlock;
     }
     NA_SM_STEP();

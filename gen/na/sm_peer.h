@@ -205,8 +205,8 @@ struct na_sm_class {
     struct na_link movers;     /* peers that may touch memory of ours */
     struct na_link transfers;  /* puts and gets that wait for their turn */
     _Atomic bool moves;        /* some do, or did; read without it */
-    struct na_link unmet;      /* ... and for a peer's permit, before that */
-    struct na_op *moving;      /* the one that has it, or NULL */
+    struct na_link unmet; /* ... and for what a peer answers, before that */
+    struct na_op *moving; /* the one that has it, or NULL */
     uint64_t moving_id;
     bool moving_canceled;
     pthread_cond_t moved; /* moving changed */
@@ -234,8 +234,9 @@ struct na_sm_class {
 
 struct na_sm_op {
     struct na_op base;
-    bool held;  /* on one of our lists; guarded by the class lock */
-    bool aimed; /* `far` is set */
+    bool held;      /* on one of our lists; guarded by the class lock */
+    bool aimed;     /* `far` is set */
+    uint8_t awaits; /* the arena without which it does not go on; 0: none */
     /* Put, get: where the next piece is. */
     struct na_cursor near;
     struct na_cursor far;

@@ -67,6 +67,19 @@ HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
                                               : NA_SM_REACH_ASKED;
 }
 
+HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id)
+{
+    bool awaits;
+
+    if (id == 0 || id > NA_SM_ARENAS)
+        return false;
+    hg_lock(&addr->lock);
+    awaits = addr->windows != NULL &&
+        addr->windows->window[id - 1].state == NA_SM_WINDOW_ASKED;
+    hg_unlock(&addr->lock);
+    return awaits;
+}
+
 HG_PRIVATE void na_sm_reach_permit(struct na_sm_addr *addr)
 {
     hg_lock(&addr->lock);
@@ -200,6 +213,11 @@ static const char *na_sm_reach_hear_arena(struct na_sm_class *self,
     else if (packet->kind == NA_SM_GRANT)
         counter = na_sm_reach_granted(addr, packet);
     hg_unlock(&addr->lock);
+    if (packet->kind == NA_SM_GRANT) {
+        hg_lock(&self->lock);
+        na_sm_peer_resume(self);
+        na_sm_peer_unlock(self);
+    }
     return counter;
 }
 

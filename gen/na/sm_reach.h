@@ -9,10 +9,11 @@
  *     or
  *       <------------- GRANT: arena id, without: no, or not now
  *
- * Nobody waits for an answer: a transfer takes the other ways until the arena
- * is there, and for good if it does not come. An arena is granted once in a
- * connection, so there are at most 64 such packets each way and floods of ASK
- * come to nothing; what makes no sense is counted and ignored:
+ * A transfer takes the other ways until the arena is there, and for good if it
+ * does not come; with HG_SM_RMA=map it waits for the answer. An arena is
+ * granted once in a connection, so there are at most 64 such packets each way
+ * and floods of ASK come to nothing; what makes no sense is counted and
+ * ignored:
  *
  *     sm_arena_granted   arenas that were given to peers
  *     sm_arena_refused   ASK for what there is not, or was granted before
@@ -54,6 +55,10 @@ enum na_sm_reach {
  * running otherwise. Asks the peer at the first use of an arena. */
 HG_PRIVATE enum na_sm_reach na_sm_reach(struct na_sm_addr *addr, uint32_t id,
     uint64_t offset, uint64_t size, bool write, unsigned char **at_p);
+
+/* Whether an arena was asked for, and the answer is still to come: then
+ * na_sm_peer_resume is called after it. */
+HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id);
 
 /* Ask a peer for its permit, unless that was done. A failure is found out by
  * asking again. */

@@ -445,10 +445,12 @@ static na_return_t na_sm_rma_map(
     reach = na_sm_reach(addr, touch->told.arena,
         touch->told.arena_offset + op->remote_offset, size, put, &far);
     hg_unlock(&addr->lock);
+    if (reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP) {
+        rma->awaits = touch->told.arena;
+        return NA_AGAIN;
+    }
     if (reach != NA_SM_REACH_HERE)
-        return reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP
-            ? NA_AGAIN
-            : NA_OPNOTSUPPORT;
+        return NA_OPNOTSUPPORT;
     while (left > 0) {
         na_size_t run;
         char *near = na_cursor_run(&rma->near, left, &run);
@@ -506,6 +508,7 @@ static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
     struct na_sm_touch touch;
     na_return_t ret = na_sm_rma_pin(self, na_sm_addr_of(op->addr), &touch);
 
+    na_sm_op_of(op)->awaits = 0;
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_rma_find(self, &touch, op);
@@ -549,9 +552,10 @@ static na_return_t na_sm_rma_hand_over(
  * so that nobody who ends that wait is missed. */
 static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
 {
-    const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
+    struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     bool asked = na_sm_peer_state(addr) == NA_SM_READY &&
-        atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED;
+        (atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED ||
+            na_sm_reach_awaits(addr, na_sm_op_of(op)->awaits));
 
     na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
     if (!asked)
@@ -576,6 +580,7 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
         return na_sm_rma_hand_over(self, op);
     na_cursor_init(&na_sm_op_of(op)->near, op->local, op->local_offset);
     na_sm_op_of(op)->aimed = false;
+    na_sm_op_of(op)->awaits = 0;
     if (op->size <= NA_SM_RMA_AT_ONCE)
         ret = na_sm_rma_piece(self, op);
     if (ret == NA_OPNOTSUPPORT)
@@ -599,6 +604,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     rma.base = *op;
     rma.held = false;
     rma.aimed = false;
+    rma.awaits = 0;
     na_cursor_init(&rma.near, op->local, op->local_offset);
     ret = na_sm_rma_piece(self, &rma.base);
     /* What was moved of it is moved again. */

@@ -43,8 +43,9 @@
  * Memory that the library allocated lies in an arena. Once the initiator has
  * mapped that, it copies by itself, under the same hazard words, with no call
  * of the kernel and whether or not that denies its copies; until then the
- * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping. The
- * counter sm_rma_mapped tells such bytes; HG_SM_RMA=vm has none.
+ * bytes go the other ways. HG_SM_RMA=map has them wait for the mapping, asleep
+ * like those that wait for the permit. The counter sm_rma_mapped tells such
+ * bytes; HG_SM_RMA=vm has none.
  *
  * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
  * moved by who polls, a piece of each operation in turns, so that small calls

@@ -266,9 +266,10 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     while ((link = na_zmq_list_pop(&self->spare)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
 
-        na_zmq_close_parts(in);
+        na_zmq_close_parts(self, in);
         core->free(in);
     }
+    assert(atomic_load(&self->parts) == 0);
     if (self->socket != NULL) {
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);

@@ -38,7 +38,7 @@ static unsigned na_zmq_poll(struct na_context *context)
 
         if (!na_zmq_deliver(self, in))
             na_zmq_refuse(self, in);
-        na_zmq_close_parts(in);
+        na_zmq_close_parts(self, in);
         na_zmq_list_push(&self->spent, &in->link);
         n++;
     }

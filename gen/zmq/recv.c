@@ -6,12 +6,18 @@
  */
 #include "zmq/zmq.h"
 
-static void na_zmq_close_parts(struct na_zmq_in *in)
+static void na_zmq_close_part(struct na_zmq_class *self, zmq_msg_t *part)
+{
+    (void) zmq_msg_close(part);
+    atomic_fetch_sub_explicit(&self->parts, 1, memory_order_relaxed);
+}
+
+static void na_zmq_close_parts(struct na_zmq_class *self, struct na_zmq_in *in)
 {
     unsigned i;
 
     for (i = 0; i < 2 && i < in->count; i++)
-        (void) zmq_msg_close(&in->parts[i]);
+        na_zmq_close_part(self, &in->parts[i]);
     in->count = 0;
 }
 
@@ -26,6 +32,8 @@ static int na_zmq_receive_part(struct na_zmq_class *self, zmq_msg_t *part)
     while (size < 0 && errno == EINTR);
     if (size < 0)
         (void) zmq_msg_close(part);
+    else
+        atomic_fetch_add_explicit(&self->parts, 1, memory_order_relaxed);
     return size;
 }
 
@@ -56,14 +64,14 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     }
     while (zmq_msg_more(last)) {
         if (last == &extra)
-            (void) zmq_msg_close(&extra);
+            na_zmq_close_part(self, &extra);
         last = in->count < 2 ? &in->parts[in->count] : &extra;
         if (na_zmq_receive_part(self, last) < 0)
             break; /* cannot be: messages come whole */
         in->count++;
     }
     if (last == &extra)
-        (void) zmq_msg_close(&extra);
+        na_zmq_close_part(self, &extra);
     if (in->count > 0) {
         const unsigned char *p =
             (const unsigned char *) zmq_msg_data(&in->parts[0]);

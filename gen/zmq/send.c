@@ -128,6 +128,7 @@ static na_return_t na_zmq_loop(
     in->addr = na_zmq_addr_of(self->base.self_addr);
     for (in->count = 0; in->count < count; in->count++)
         in->parts[in->count] = parts[in->count];
+    atomic_fetch_add(&self->parts, count);
     na_zmq_list_push(&self->inbox, &in->link);
     return NA_SUCCESS;
 }

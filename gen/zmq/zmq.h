@@ -230,6 +230,7 @@ struct na_zmq_class {
     struct na_link spent; /* envelopes to reuse; the polling thread's */
     struct na_link spare;
     unsigned spare_count;
+    _Atomic unsigned parts; /* of messages, ours to close */
     struct na_zmq_fd *fds;
     size_t fd_count;
     unsigned batch;        /* messages to ask for in the next round */

@@ -253,8 +253,8 @@ HG_TEST(an_address_is_used_again_beside_another_of_its_name)
     na_addr_t old = NA_ADDR_NULL, fresh = NA_ADDR_NULL, again = NA_ADDR_NULL;
     char name[NA_MAX_ADDR_LEN], got[8];
 
-    ends_open(&server, "sm://hg-names-again", 1000);
-    ends_name(&server, server.self, name);
+    (void) snprintf(name, sizeof(name), "sm://hg-again-%ld", (long) getpid());
+    ends_open(&server, name, 1000);
     ends_open(&client, "sm://", 1000);
     HG_CHECK_OK(sm_meet(&client, &server, name, &old));
     memset(&term, 0, sizeof(term));
@@ -273,6 +273,37 @@ HG_TEST(an_address_is_used_again_beside_another_of_its_name)
     HG_CHECK(again == fresh); /* it kept the name */
     HG_CHECK_OK(NA_Addr_free(client.na_class, again));
     HG_CHECK_OK(NA_Addr_free(client.na_class, fresh));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, old));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* Who went, and is used again before anybody has looked it up, is the one that
+ * is found by its name: there is one connection. */
+HG_TEST(an_address_that_is_used_again_has_its_name_again)
+{
+    struct conform_end server, client;
+    struct conform_call term, recv;
+    na_addr_t old = NA_ADDR_NULL, again = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN], got[8];
+
+    (void) snprintf(name, sizeof(name), "sm://hg-anew-%ld", (long) getpid());
+    ends_open(&server, name, 1000);
+    ends_open(&client, "sm://", 1000);
+    HG_CHECK_OK(sm_meet(&client, &server, name, &old));
+    memset(&term, 0, sizeof(term));
+    HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
+        conform_ended, &term, old, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(sm_wait(&client, &server, &term));
+    HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context, NULL,
+        NULL, "old", 4, old, 1, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(sm_wait(&client, &server, &recv));
+    HG_CHECK_EQ_STR(got, "old");
+    conform_free_addr(&server, &recv);
+    HG_CHECK_OK(sm_meet(&client, &server, name, &again));
+    HG_CHECK(again == old);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, again));
     HG_CHECK_OK(NA_Addr_free(client.na_class, old));
     conform_close(&client);
     conform_close(&server);

@@ -17,7 +17,7 @@ MERCURY_GEN_PROC(waits_text_t, ((hg_string_t) (text)))
 
 static hg_id_t waits_keep_id, waits_release_id, waits_nest_id, waits_code_id,
     waits_inc_id, waits_hold_id, waits_large_id, waits_again_id, waits_lend_id,
-    waits_doze_id, waits_undo_id;
+    waits_doze_id, waits_undo_id, waits_watch_id;
 
 /* Handles kept; guarded by the lock, as handlers of several threads run at
  * once. */
@@ -210,8 +210,40 @@ static hg_return_t waits_doze(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+static hg_return_t waits_number(hg_handle_t handle)
+{
+    int32_t number = 7;
+
+    HG_CHECK_OK(HG_Handler_start_output(handle, &number));
+    return HG_Handler_free(handle);
+}
+
+/* A number, decoding which takes a moment, a little longer each time. */
+static _Atomic unsigned waits_decoded, waits_freed;
+
+static hg_return_t waits_watch(hg_proc_t proc, void *data)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (hg_proc_get_op(proc) == HG_FREE)
+        atomic_fetch_add(&waits_freed, 1);
+    else
+        ret = hg_proc_int32_t(proc, (int32_t *) data);
+    if (hg_proc_get_op(proc) == HG_DECODE) {
+        unsigned turns = atomic_fetch_add(&waits_decoded, 1) % 200;
+        volatile unsigned i;
+
+        for (i = 0; i < turns; i++)
+            continue;
+    }
+    return ret;
+}
+
 static void rpc_register(void)
 {
+    waits_watch_id =
+        HG_Register("waits watch", NULL, waits_watch, waits_number);
+    HG_CHECK(waits_watch_id != 0);
     waits_again_id = MERCURY_REGISTER("waits again", void, void, waits_again);
     waits_lend_id = MERCURY_REGISTER("waits lend", void, hg_bulk_t, waits_lend);
     waits_undo_id = MERCURY_REGISTER("waits undo", void, void, waits_undo);
@@ -655,6 +687,44 @@ HG_TEST(waits_given_up_leave_the_output_alone)
     HG_CHECK_EQ_MEM(&text, poison, sizeof(text));
     HG_CHECK_EQ_MEM(&out, poison, sizeof(out));
     HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
+    rpc_close(&end);
+}
+
+static void *waits_drive(void *arg)
+{
+    _Atomic bool *stop = (_Atomic bool *) arg;
+
+    while (!atomic_load(stop))
+        (void) HG_Handler_process(1, HG_STATUS_IGNORE);
+    return NULL;
+}
+
+/* Who frees a request in the very moment in which another thread finishes it
+ * has what was decoded released all the same. */
+HG_TEST(waits_given_up_at_the_end_release_the_output)
+{
+    static int32_t out[50000];
+    _Atomic bool stop = false;
+    struct rpc_end end;
+    pthread_t driver;
+    unsigned i, turns;
+
+    rpc_open(&end);
+    HG_CHECK(pthread_create(&driver, NULL, waits_drive, &stop) == 0);
+    for (i = 0; i < sizeof(out) / sizeof(out[0]); i++) {
+        unsigned before = atomic_load(&waits_decoded);
+        hg_request_t request =
+            rpc_start_call(&end, waits_watch_id, NULL, &out[i]);
+
+        for (turns = 1; atomic_load(&waits_decoded) == before; turns++)
+            if (turns % 10000 == 0)
+                (void) sched_yield();
+        HG_CHECK_OK(HG_Request_free(request));
+    }
+    atomic_store(&stop, true);
+    HG_CHECK(pthread_join(driver, NULL) == 0);
+    HG_CHECK_EQ_U64(atomic_load(&waits_decoded), sizeof(out) / sizeof(out[0]));
+    HG_CHECK_EQ_U64(atomic_load(&waits_freed), atomic_load(&waits_decoded));
     rpc_close(&end);
 }
 

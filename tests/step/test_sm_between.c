@@ -387,6 +387,7 @@ static void between_crowd(struct between_pair *pair)
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
     while (owner->refused[NA_SM_REFUSED_FDS] == 0)
         between_turn(pair);
+    HG_CHECK(owner->spare_fd >= 0); /* for the next one */
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     HG_CHECK(close(guest) == 0);
     between_sockets--;
@@ -445,4 +446,45 @@ HG_TEST(sm_step_at_any_a_child_is_born)
     step_hook = NULL;
     printf("%u children\n", between_births);
     HG_CHECK(between_births > 50);
+}
+
+static pid_t between_child;
+static int between_life[2]; /* a pipe: at its end the child ends */
+
+static void between_fork_to_stay(const char *function, unsigned line)
+{
+    char end;
+
+    (void) line;
+    if (strcmp(function, "na_sm_listen") != 0)
+        return;
+    step_hook = NULL;
+    between_child = fork();
+    HG_CHECK(between_child >= 0);
+    if (between_child == 0) {
+        (void) close(between_life[1]);
+        (void) !read(between_life[0], &end, 1);
+        _exit(0);
+    }
+}
+
+/* Nor does one that has a descriptor of the folder, and lives on, keep it
+ * locked once the name is bound. */
+HG_TEST(sm_step_between_locking_a_folder_and_binding_a_child_is_born)
+{
+    char name[NA_MAX_ADDR_LEN];
+    na_class_t *na_class;
+    int folder;
+
+    HG_CHECK(pipe(between_life) == 0);
+    (void) snprintf(name, sizeof(name), "sm://%s/lock", hg_test_dir());
+    step_hook = between_fork_to_stay;
+    na_class = NA_Initialize(name, NA_TRUE);
+    HG_CHECK(na_class != NULL && step_hook == NULL);
+    folder = open(hg_test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    HG_CHECK(folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0);
+    HG_CHECK(close(folder) == 0);
+    HG_CHECK(close(between_life[0]) == 0 && close(between_life[1]) == 0);
+    HG_CHECK(waitpid(between_child, NULL, 0) == between_child);
+    HG_CHECK_OK(NA_Finalize(na_class));
 }

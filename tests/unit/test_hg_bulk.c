@@ -659,6 +659,40 @@ static hg_return_t bulk_give_up(
     return result.ret;
 }
 
+/* A transfer that may not be made keeps no ticket of those that are over when
+ * they are asked for. */
+HG_TEST(bulk_transfer_that_is_refused_leaves_no_ticket)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
+    hg_bulk_t from, to;
+    size_t size = 100;
+    na_addr_t self = NA_ADDR_NULL;
+
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(HG_Init(na_class));
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &from));
+    HG_CHECK_OK(HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &to));
+    hg_test_expect_log("are out of range");
+    HG_CHECK_RET(HG_Bulk_transfer(
+                     HG_BULK_PULL, self, from, 0, to, 0, size + 1, &request),
+        HG_OVERFLOW);
+    HG_CHECK(request == HG_BULK_REQUEST_NULL);
+    HG_CHECK_EQ_U64(hg_bulk_request_tickets.slots.count, 0);
+    HG_CHECK_OK(
+        HG_Bulk_transfer(HG_BULK_PULL, self, from, 0, to, 0, size, &request));
+    HG_CHECK_EQ_U64(hg_bulk_request_tickets.slots.count, 1);
+    HG_CHECK_OK(HG_Bulk_wait(request, 0, HG_STATUS_IGNORE));
+    HG_CHECK_EQ_U64(hg_bulk_request_tickets.slots.count, 0);
+    HG_CHECK_OK(HG_Bulk_handle_free(from));
+    HG_CHECK_OK(HG_Bulk_handle_free(to));
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 HG_TEST(bulk_transfer_ends_when_its_local_handle_is_freed)
 {
     struct engine engine;

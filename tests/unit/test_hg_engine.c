@@ -1000,6 +1000,8 @@ static void engine_check_pool(const struct hg_context *context)
 
     HG_CHECK(context->pool_count > 0);
     HG_CHECK(context->pool_count <= HG_HANDLE_POOL_MAX);
+    /* Nor do their numbers. */
+    HG_CHECK(context->sequences.count <= context->pool_count);
     for (link = context->pool.next; link != &context->pool; link = link->next) {
         const struct hg_handle *handle = HG_CONTAINER_OF(
             (struct na_link *) (uintptr_t) link, struct hg_handle, link);
@@ -1016,6 +1018,7 @@ HG_TEST(handles_that_rest_hold_little)
     struct blob large = engine_new_blob(HG_HANDLE_BUF_MAX + 1, 5);
     struct blob in = engine_new_blob(10, 3);
     struct engine engine;
+    struct na_addr *addr = NULL;
     hg_id_t id;
     unsigned i;
 
@@ -1030,10 +1033,16 @@ HG_TEST(handles_that_rest_hold_little)
     for (i = 0; i < CALLS; i++)
         HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
     engine_settle(&engine);
-    for (i = 0; i < CALLS; i++) {
+    for (i = 1; i < CALLS; i++) {
         HG_CHECK_OK(calls[i].ret);
         engine_forget(&calls[i]);
     }
+    /* What is one too many is not put back in passing: it is to be freed. */
+    HG_CHECK_EQ_INT(engine.a.context->pool_count, HG_HANDLE_POOL_MAX);
+    hg_lock(&engine.a.context->lock);
+    HG_CHECK(!hg_handle_unref_locked(calls[0].handle, &addr));
+    hg_unlock(&engine.a.context->lock);
+    engine_forget(&calls[0]);
     engine_check_pool(engine.a.context);
     engine_check_pool(engine.b.context);
     free(large.bytes);
@@ -1383,6 +1392,65 @@ HG_TEST(waits_that_end_leave_the_role_to_who_stays)
     engine_await_waiters(1);
     engine_end_waits(&waiters[2], 2);
     engine_close(&engine);
+}
+
+struct engine_flag {
+    struct na_completion completion;
+    _Atomic bool done;
+};
+
+static void engine_raise(struct na_completion *completion)
+{
+    hg_wait_raise(
+        &HG_CONTAINER_OF(completion, struct engine_flag, completion)->done);
+}
+
+/* How many waits for what is there already end before an answer is heard. With
+ * `soon` the last look was just now. */
+static unsigned engine_count_blind(uint64_t deadline, bool soon)
+{
+    struct blob in = engine_new_blob(10, 3);
+    struct engine_flag flag = {{NULL, engine_raise}, false};
+    struct engine engine;
+    struct engine_call call;
+    unsigned waits = 0;
+
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 1024, NULL));
+    HG_CHECK_OK(engine_start(
+        &engine, engine_register(&engine, "echo", engine_echo), &in, &call));
+    engine_turn(&engine.b);
+    hg_wait_state.blind = 0;
+    if (soon)
+        atomic_store(&hg_wait_state.looked, atomic_load(&hg_wait_state.now));
+    while (call.ends == 0) {
+        atomic_store(&flag.done, false);
+        na_queue_push(engine.a.context->queue, NA_LANE_DONE, &flag.completion);
+        HG_CHECK_OK(
+            hg_wait_until(engine.a.context, &flag.done, false, deadline));
+        waits++;
+    }
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    free(in.bytes);
+    engine_close(&engine);
+    return waits;
+}
+
+/* Waits whose results are there already do without a look at the network, but
+ * for not too many of them, and not for long. */
+HG_TEST(waits_that_need_not_look_look_at_times)
+{
+    uint64_t deadline = hg_wait_deadline(60000);
+
+    HG_CHECK_EQ_INT(engine_count_blind(deadline, true), HG_WAIT_BLIND);
+    HG_CHECK_EQ_INT(engine_count_blind(0, true), 1); /* a test looks */
+    atomic_store(&hg_wait_state.looked, atomic_load(&hg_wait_state.now));
+    (void) usleep(2000);
+    deadline = hg_wait_deadline(60000);
+    HG_CHECK(hg_wait_wants_news(deadline));
+    HG_CHECK_EQ_INT(engine_count_blind(deadline, false), 1);
+    HG_CHECK(!hg_wait_wants_news(deadline));
 }
 
 static void *engine_wait_for_calls(void *arg)

@@ -217,6 +217,37 @@ HG_TEST(header_shorter_than_its_fields_is_refused)
     }
 }
 
+/* What stood in the struct before is not taken for what a refused message
+ * says: of one that is none, nothing is left; of one that is cut, what every
+ * version shares. */
+HG_TEST(header_of_a_refused_message_has_nothing_of_before)
+{
+    unsigned char bytes[HG_HEADER_STABLE] = {0};
+    struct hg_header nothing;
+    struct hg_header header;
+    bool answerable;
+    size_t size;
+
+    memset(&nothing, 0, sizeof(nothing));
+    for (size = HG_HEADER_STABLE - 1; size <= HG_HEADER_STABLE; size++) {
+        memset(&header, 0xff, sizeof(header));
+        HG_CHECK_RET(hg_header_decode(&header, bytes, size, &answerable),
+            HG_PROTOCOL_ERROR);
+        HG_CHECK(!answerable);
+        HG_CHECK(memcmp(&header, &nothing, sizeof(header)) == 0);
+    }
+    hg_wire_store32(bytes, HG_HEADER_MAGIC);
+    memset(&header, 0xff, sizeof(header));
+    HG_CHECK_RET(hg_header_decode(&header, bytes, sizeof(bytes), &answerable),
+        HG_PROTOCOL_ERROR);
+    HG_CHECK(answerable && header.size == 0 && header.code == 0);
+    HG_CHECK(header.rpc_id == 0 && header.sequence == 0);
+    HG_CHECK(header.incarnation == 0 && header.trace_id == 0);
+    HG_CHECK(header.time_left == 0 && header.args_crc == 0);
+    HG_CHECK(header.text == NULL && header.text_size == 0);
+    HG_CHECK(header.payload == NULL && header.payload_size == 0);
+}
+
 HG_TEST(header_checks_options_behind_a_right_checksum)
 {
     unsigned char bytes[HG_HEADER_MIN + 16];

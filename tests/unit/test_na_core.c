@@ -960,6 +960,49 @@ HG_TEST(sinks_have_the_numbers_they_ask_for)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* Bring a message, by way of who keeps what no sink takes, while the sink that
+ * it is for is being taken back. */
+static void *core_bring_late(void *arg)
+{
+    struct core_slow *slow = (struct core_slow *) arg;
+    struct na_class_core *core = na_class_core_of(slow->na_class);
+
+    hg_lock(&core->poll_lock);
+    na_sink_begin_poll(core);
+    atomic_store(&slow->step, 1);
+    while ((atomic_load(&core->sinks[0]->gate) & NA_SINK_SHUT) == 0)
+        (void) sched_yield();
+    HG_CHECK_OK(na_msg_arrived(
+        slow->na_class, slow->na_class->self_addr, NA_MSG_RPC, 0, 0, "x", 1));
+    na_sink_end_poll();
+    hg_unlock(&core->poll_lock);
+    return NULL;
+}
+
+/* Whoever polls goes on meanwhile: the message waits for the next sink. */
+HG_TEST(sinks_are_taken_back_while_messages_come)
+{
+    struct core_slow slow;
+    unsigned got = 0;
+    pthread_t bringer;
+
+    memset(&slow, 0, sizeof(slow));
+    slow.na_class = NA_Initialize("self://", NA_TRUE);
+    slow.context = NA_Context_create(slow.na_class);
+    HG_CHECK_OK(na_msg_set_sink(
+        slow.context, NA_SINK_ANY, core_take_slowly, NULL, &slow));
+    HG_CHECK(!pthread_create(&bringer, NULL, core_bring_late, &slow));
+    while (atomic_load(&slow.step) != 1)
+        (void) sched_yield();
+    na_msg_set_sink(slow.context, NA_SINK_ANY, NULL, NULL, NULL);
+    HG_CHECK(!pthread_join(bringer, NULL));
+    HG_CHECK_OK(na_msg_set_sink(
+        slow.context, NA_SINK_ANY, core_count_rpc, core_count_dead, &got));
+    HG_CHECK_EQ_INT(got, 1);
+    HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
+    HG_CHECK_OK(NA_Finalize(slow.na_class));
+}
+
 /* A number belongs to one sink, and to nobody once that is taken away. */
 HG_TEST(sinks_give_their_numbers_back)
 {
@@ -1132,6 +1175,97 @@ HG_TEST(who_could_not_poll_is_woken_to)
     HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
     HG_CHECK_OK(NA_Context_destroy(slow.na_class, other.context));
     HG_CHECK_OK(NA_Finalize(slow.na_class));
+}
+
+/* A transport that all contexts share, of which the polls are counted. */
+static unsigned core_poll_counted(na_context_t *context)
+{
+    atomic_fetch_add(&core_polled, 1);
+    return na_self_table()->poll(context);
+}
+
+/* Who takes a sink back has the poll lock, too: those that found it taken, and
+ * sleep since, are woken. */
+HG_TEST(who_could_not_poll_is_woken_when_a_sink_was_taken_back)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct core_sleeper other;
+    struct na_class_core *core;
+    struct core_slow taken;
+    pthread_t taker;
+
+    table = *na_self_table();
+    table.name = "counted";
+    table.poll = core_poll_counted;
+    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    info.wait_mode = NA_WAIT_BLOCK;
+    other.na_class = NA_Initialize_opt("counted+self://", NA_TRUE, &info);
+    HG_CHECK(other.na_class != NULL);
+    core = na_class_core_of(other.na_class);
+    other.context = NA_Context_create(other.na_class);
+    memset(&taken, 0, sizeof(taken));
+    taken.na_class = other.na_class;
+    taken.context = NA_Context_create(other.na_class);
+    HG_CHECK_OK(na_msg_set_sink(
+        taken.context, NA_SINK_ANY, core_take_slowly, NULL, &taken));
+    hg_lock(&core->poll_lock);
+    core_put_to_sleep(&other);
+    HG_CHECK_EQ_INT(atomic_load(&core->poll_skipped), 1);
+    HG_CHECK(!pthread_create(&taker, NULL, core_take_back, &taken));
+    HG_CHECK_EQ_U64(atomic_load(&core_polled), 0);
+    hg_unlock(&core->poll_lock); /* and nothing else is done for who sleeps */
+    HG_CHECK(!pthread_join(taker, NULL));
+    while (atomic_load(&core_polled) == 0)
+        (void) sched_yield();
+    na_progress_poke(other.context);
+    HG_CHECK(!pthread_join(other.thread, NULL));
+    HG_CHECK_OK(NA_Context_destroy(other.na_class, taken.context));
+    HG_CHECK_OK(NA_Context_destroy(other.na_class, other.context));
+    HG_CHECK_OK(NA_Finalize(other.na_class));
+}
+
+static struct core_sleeper *core_late; /* who comes while core_slow polls */
+
+static unsigned core_poll_with_another(na_context_t *context)
+{
+    if (context != core_slow) {
+        atomic_fetch_add(&core_polled, 1);
+    } else if (core_late != NULL) {
+        core_put_to_sleep(core_late);
+        core_late = NULL;
+    }
+    return na_self_table()->poll(context);
+}
+
+/* Also who has a context to itself, and so no role to leave, lets in those that
+ * found the transport taken, and sleep since. */
+HG_TEST(who_could_not_poll_is_woken_by_who_is_alone)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct core_sleeper other;
+
+    table = *na_self_table();
+    table.name = "alone";
+    table.poll = core_poll_with_another;
+    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    info.wait_mode = NA_WAIT_BLOCK;
+    other.na_class = NA_Initialize_opt("alone+self://", NA_TRUE, &info);
+    HG_CHECK(other.na_class != NULL);
+    other.context = NA_Context_create(other.na_class);
+    HG_CHECK_OK(na_context_create(other.na_class, true, &core_slow));
+    core_late = &other;
+    HG_CHECK_RET(na_progress_alone(core_slow, NA_LANES_ALL, 0), NA_TIMEOUT);
+    while (atomic_load(&core_polled) == 0)
+        (void) sched_yield();
+    na_progress_poke(other.context);
+    HG_CHECK(!pthread_join(other.thread, NULL));
+    HG_CHECK_OK(na_context_destroy(core_slow, NA_CONTEXT_DRAIN_MS));
+    HG_CHECK_OK(NA_Context_destroy(other.na_class, other.context));
+    HG_CHECK_OK(NA_Finalize(other.na_class));
 }
 
 static int core_poke(na_context_t *context)

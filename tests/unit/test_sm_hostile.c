@@ -365,6 +365,62 @@ HG_TEST(sm_hostile_crowds_have_an_end)
     sm_end_close(&victim);
 }
 
+/* The lowest number that no descriptor has. */
+static int hostile_next_fd(void)
+{
+    int fd = dup(0);
+
+    HG_CHECK(fd >= 0 && close(fd) == 0);
+    return fd;
+}
+
+/* Where more wait at the door than the system keeps there, who dials tries
+ * again and again, and has nothing left of a vain one. */
+HG_TEST(sm_hostile_crowds_at_the_door_are_waited_for)
+{
+    enum { CROWD = 8, TRIES = 3 };
+    struct sm_end victim, late;
+    struct na_sm_class *self;
+    struct na_sm_addr *addr;
+    na_return_t ret = NA_RETURN_MAX;
+    int fds[CROWD];
+    int next, n, i;
+
+    sm_end_open(&victim);
+    sm_end_open(&late);
+    self = na_sm_of(victim.na_class);
+    HG_CHECK(listen(self->listen_fd, 0) == 0);
+    for (n = 0; n < CROWD; n++) {
+        fds[n] = na_sm_socket();
+        if (na_sm_connect(&self->where, fds[n]) != NA_SUCCESS)
+            break;
+    }
+    HG_CHECK(n < CROWD);
+    HG_CHECK_RET(na_sm_connect(&self->where, fds[n]), NA_BUSY);
+    next = hostile_next_fd();
+    HG_CHECK_OK(NA_Addr_lookup(late.na_class, late.context, hostile_keep_ret,
+        &ret, victim.na_class->self_addr->name, NA_OP_ID_IGNORE));
+    addr = HG_CONTAINER_OF(
+        na_sm_of(late.na_class)->dialling.next, struct na_sm_addr, turn);
+    for (i = 0; i < TRIES; i++) {
+        uint64_t before = addr->retry;
+
+        while (addr->retry == before)
+            sm_end_turn(&late);
+        HG_CHECK(na_sm_peer_state(addr) == NA_SM_DIALLING && addr->fd < 0);
+        HG_CHECK_EQ_INT(hostile_next_fd(), next);
+    }
+    while (ret == NA_RETURN_MAX) {
+        sm_end_turn(&late);
+        sm_end_turn(&victim);
+    }
+    HG_CHECK_OK(ret);
+    for (i = 0; i <= n; i++)
+        HG_CHECK(close(fds[i]) == 0);
+    sm_end_close(&late);
+    sm_end_close(&victim);
+}
+
 /* ---- Users ---- */
 
 HG_TEST(sm_hostile_users_have_numbers_of_their_own)

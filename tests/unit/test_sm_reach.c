@@ -401,12 +401,13 @@ struct reach_memory {
     na_mem_handle_t mem, remote, local;
 };
 
-static void reach_share(
-    struct reach_memory *memory, struct sm_end *owner, struct sm_end *user)
+/* `theirs`: where it is. */
+static void reach_share(struct reach_memory *memory, struct sm_end *owner,
+    struct sm_end *user, void *theirs)
 {
     unsigned char wire[NA_SM_MEM_HANDLE];
 
-    HG_CHECK_OK(NA_Mem_handle_create(owner->na_class, memory->theirs,
+    HG_CHECK_OK(NA_Mem_handle_create(owner->na_class, theirs,
         sizeof(memory->theirs), NA_MEM_READWRITE, &memory->mem));
     HG_CHECK_OK(NA_Mem_register(owner->na_class, memory->mem));
     HG_CHECK_OK(NA_Mem_handle_serialize(
@@ -450,7 +451,7 @@ HG_TEST(reach_permits_who_moves_memory)
     sm_end_open(&idle);
     sm_end_meet(&user, &owner);
     sm_end_meet(&idle, &owner);
-    reach_share(&memory, &owner, &user);
+    reach_share(&memory, &owner, &user, memory.theirs);
     HG_CHECK_EQ_INT(reach_movers(&owner), 0);
     reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
     reach_begin(&memory, &user, &other, &id);
@@ -492,7 +493,7 @@ HG_TEST(reach_waits_for_no_permit_of_the_dead)
     sm_end_open(&owner);
     sm_end_open(&user);
     sm_end_meet(&user, &owner);
-    reach_share(&memory, &owner, &user);
+    reach_share(&memory, &owner, &user, memory.theirs);
     reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
     sm_end_turn(&user);
     HG_CHECK(!op.ended);
@@ -516,7 +517,7 @@ HG_TEST(reach_waits_for_no_permit_at_the_end)
     sm_end_open(&owner);
     sm_end_open(&user);
     sm_end_meet(&user, &owner);
-    reach_share(&memory, &owner, &user);
+    reach_share(&memory, &owner, &user, memory.theirs);
     reach_begin(&memory, &user, &op, NA_OP_ID_IGNORE);
     na_sm_rma_end_local(memory.local);
     while (!op.ended)
@@ -525,6 +526,71 @@ HG_TEST(reach_waits_for_no_permit_at_the_end)
     reach_unshare(&memory, &owner, &user);
     sm_end_close(&user);
     sm_end_close(&owner);
+}
+
+/* With HG_SM_RMA=map a transfer waits, asleep, until the arena is here, or is
+ * canceled, or ended by the owner's death. */
+HG_TEST(reach_waits_asleep_for_an_arena)
+{
+    struct sm_end owner, user;
+    struct reach_memory memory;
+    struct na_mem_block block;
+    struct reach_op ops[3];
+    na_op_id_t id;
+    unsigned dies, i;
+
+    hg_test_allow_log("");
+    HG_CHECK(setenv("HG_SM_RMA", "map", 1) == 0);
+    for (dies = 0; dies < 2; dies++) {
+        sm_end_open(&owner);
+        sm_end_open(&user);
+        sm_end_meet(&user, &owner);
+        HG_CHECK_OK(na_rma_alloc(
+            owner.na_class, sizeof(memory.ours), NA_MEM_READWRITE, &block));
+        memset(block.memory, 7, sizeof(memory.ours));
+        reach_share(&memory, &owner, &user, block.memory);
+        reach_begin(&memory, &user, &ops[0], NA_OP_ID_IGNORE);
+        while (atomic_load(&na_sm_addr_of(user.peer)->permit) !=
+            NA_SM_PERMIT_HERE) {
+            sm_end_turn(&owner);
+            sm_end_turn(&user);
+        }
+        reach_begin(&memory, &user, &ops[1], NA_OP_ID_IGNORE);
+        reach_begin(&memory, &user, &ops[2], &id);
+        for (i = 0; i < 100; i++)
+            sm_end_turn(&user);
+        HG_CHECK(!na_sm_rma_has_work(na_sm_of(user.na_class)));
+        HG_CHECK_OK(NA_Cancel(user.na_class, user.context, id));
+        sm_end_turn(&user);
+        HG_CHECK(!ops[0].ended && !ops[1].ended && ops[2].ended);
+        HG_CHECK_RET(ops[2].ret, NA_CANCELED);
+        if (dies > 0) {
+            HG_CHECK_OK(NA_Mem_handle_free(owner.na_class, memory.mem));
+            na_rma_free(&block);
+            sm_end_close(&owner);
+            owner.na_class = NULL;
+        }
+        while (!ops[0].ended || !ops[1].ended) {
+            if (dies == 0)
+                sm_end_turn(&owner);
+            sm_end_turn(&user);
+        }
+        for (i = 0; i < 2; i++)
+            HG_CHECK_RET(ops[i].ret, dies > 0 ? NA_DISCONNECT : NA_SUCCESS);
+        if (dies == 0) {
+            HG_CHECK_EQ_INT(memory.ours[sizeof(memory.ours) - 1], 7);
+            HG_CHECK_EQ_U64(
+                reach_count(&user, "sm_rma_mapped"), 2 * sizeof(memory.ours));
+            HG_CHECK_EQ_U64(reach_count(&user, "sm_rma_vm"), 0);
+        }
+        reach_unshare(&memory, &owner, &user);
+        sm_end_close(&user);
+        if (dies == 0) {
+            na_rma_free(&block);
+            sm_end_close(&owner);
+        }
+    }
+    HG_CHECK(unsetenv("HG_SM_RMA") == 0);
 }
 
 /* What Yama's file may say; without Yama nothing is opened, and nobody is

@@ -159,6 +159,25 @@ HG_TEST(sm_rma_is_not_always_done_at_once)
     HG_CHECK(unsetenv("HG_SM_RMA") == 0);
 }
 
+/* Where the kernel does not let us copy, it is to be started, and frames carry
+ * it. */
+HG_TEST(sm_rma_that_is_denied_is_not_done_at_once)
+{
+    struct srma_pair pair;
+
+    srma_open(&pair);
+    memset(pair.bytes, 3, sizeof(pair.bytes));
+    HG_CHECK_OK(srma_move(&pair, false));
+    HG_CHECK_OK(srma_now(&pair, false, 100));
+    atomic_store(&na_sm_addr_of(pair.addr)->vm, NA_SM_VM_DENIED);
+    memset(pair.got, 4, sizeof(pair.got));
+    HG_CHECK_RET(srma_now(&pair, false, 100), NA_AGAIN);
+    HG_CHECK(pair.got[0] == 4);
+    HG_CHECK_OK(srma_move(&pair, false));
+    HG_CHECK(pair.got[0] == 3 && pair.got[sizeof(pair.got) - 1] == 3);
+    srma_close(&pair);
+}
+
 struct srma_leaver {
     struct srma_pair *pair;
     _Atomic bool left;

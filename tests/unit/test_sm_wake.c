@@ -162,4 +162,75 @@ HG_TEST_WHERE(sm_wake_asks_who_was_heard, wake_has_fd)
     wake_close(&two);
 }
 
+/* One rings; another comes after the sleep, and has no bell: where the one that
+ * was heard last has none, all sockets are asked. */
+HG_TEST_WHERE(sm_wake_asks_all_if_who_was_heard_did_not_ring, wake_has_fd)
+{
+    struct wake_side one, two, three;
+    struct na_sm_class *self;
+    struct pollfd fd = {-1, POLLIN, 0};
+    char bell;
+
+    wake_open(&one, NA_WAIT_BLOCK, 1);
+    wake_open(&two, NA_WAIT_BLOCK, 2);
+    wake_open(&three, NA_WAIT_BLOCK, 3);
+    wake_meet(&two, &one);
+    wake_meet(&three, &one);
+    wake_meet(&one, &two);
+    wake_put_off_scans(&one);
+    self = na_sm_of(one.na_class);
+    fd.fd = NA_Poll_get_fd(one.na_class, one.context);
+    wake_lie_down(&one);
+    wake_ring(&two);
+    HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
+    na_progress_disarm(na_context_core_of(one.context)); /* it is awake */
+    wake_ring(&three);
+    wake_turn(&one, 0); /* hears them, the later place last */
+    HG_CHECK(self->heard < NA_SM_PEERS);
+    HG_CHECK(recv(atomic_load(&self->slots[self->heard])->fd, &bell, 1,
+                 MSG_PEEK | MSG_DONTWAIT) < 0);
+    HG_CHECK(!wake_has_looked(&one));
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
+    wake_turn(&one, 0);
+    HG_CHECK(wake_has_looked(&one));
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
+    wake_close(&three);
+    wake_close(&one);
+    wake_close(&two);
+}
+
+/* Another context sleeps on when one has eaten the bell: whoever has rung for
+ * that sleep rings again. */
+HG_TEST_WHERE(sm_wake_is_rung_anew_for_who_sleeps_on, wake_has_fd)
+{
+    struct wake_side one, two;
+    struct pollfd fd = {-1, POLLIN, 0};
+    na_context_t *sleeper;
+
+    wake_open(&one, NA_WAIT_BLOCK, 1);
+    wake_open(&two, NA_WAIT_BLOCK, 2);
+    wake_meet(&two, &one);
+    wake_meet(&one, &two);
+    wake_put_off_scans(&one);
+    sleeper = NA_Context_create(one.na_class);
+    HG_CHECK(sleeper != NULL);
+    fd.fd = NA_Poll_get_fd(one.na_class, sleeper);
+    wake_lie_down(&one);
+    while (NA_Poll_try_wait(one.na_class, sleeper) != NA_TRUE)
+        (void) NA_Progress(one.na_class, sleeper, 0);
+    wake_lie_down(&one);
+    wake_ring(&two);
+    HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
+    wake_turn(&one, 0); /* hears */
+    wake_turn(&one, 0); /* eats the bell */
+    HG_CHECK(!wake_has_looked(&one));
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
+    HG_CHECK_EQ_INT(na_sm_of(one.na_class)->sleepers, 1);
+    wake_ring(&two);
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
+    HG_CHECK_OK(NA_Context_destroy(one.na_class, sleeper));
+    wake_close(&one);
+    wake_close(&two);
+}
+
 #endif
