@@ -4684,6 +4684,10 @@ HG_PRIVATE struct na_op_core *na_op_find(
  * made when it is first needed and stays until the class ends, so that who
  * delivers finds it without a lock, and needs the sink's own alone.
  *
+ * Who finds a gate held yields the processor, and sleeps on nothing: a thread
+ * of a real-time class must not wait so for one of lower priority on its own
+ * processor.
+ *
  * Locking: a gate, one atomic word, counts who is inside a sink's functions,
  * which several threads may be at a time. It is shut before the functions are
  * taken back, and whoever does that waits until nobody is inside. It is held
@@ -20419,6 +20423,18 @@ struct hg_header {
     const unsigned char *payload; /* borrowed: copied before it is judged */
 };
 
+/* Nothing but what every version shares: the rest is zero. */
+static inline void hg_header_clear_rest(struct hg_header *header)
+{
+    header->incarnation = 0;
+    header->trace_id = 0;
+    header->time_left = 0;
+    header->payload_size = 0;
+    header->args_crc = 0;
+    header->text = NULL;
+    header->text_size = 0;
+}
+
 /* Bytes the encoded header takes. */
 HG_PRIVATE size_t hg_header_size(const struct hg_header *header);
 
@@ -20520,14 +20536,8 @@ static void hg_header_get_stable(
     header->code = (int32_t) hg_wire_load32(p + 12);
     header->rpc_id = hg_wire_load64(p + 16);
     header->sequence = hg_wire_load64(p + 24);
-    header->incarnation = 0;
-    header->trace_id = 0;
-    header->time_left = 0;
-    header->payload_size = 0;
-    header->args_crc = 0;
-    header->text = NULL;
-    header->text_size = 0;
     header->payload = NULL;
+    hg_header_clear_rest(header);
 }
 
 /* Nothing could be read. */
@@ -24418,13 +24428,8 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     header->code = HG_SUCCESS;
     header->rpc_id = handle->rpc.id;
     header->sequence = handle->sequence;
+    hg_header_clear_rest(header);
     header->incarnation = context->hg_class->na_class->incarnation;
-    header->trace_id = 0;
-    header->time_left = 0;
-    header->payload_size = 0;
-    header->args_crc = 0;
-    header->text = NULL;
-    header->text_size = 0;
 }
 
 /* Hand a message over to ourselves, to this context or another. */
@@ -24461,8 +24466,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
 {
     struct hg_context *context = handle->context;
     struct na_segment segment = {(void *) (uintptr_t) data, size};
-    struct na_msg msg = {handle->addr, &segment, 1, size, 0, NA_MSG_RPC,
-        atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
+    struct na_msg msg = {.addr = handle->addr,
+        .segments = &segment,
+        .segment_count = 1,
+        .size = size,
+        .plane = NA_MSG_RPC,
+        .target =
+            atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
     if (handle->addr->self)

@@ -517,13 +517,8 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     header->code = HG_SUCCESS;
     header->rpc_id = handle->rpc.id;
     header->sequence = handle->sequence;
+    hg_header_clear_rest(header);
     header->incarnation = context->hg_class->na_class->incarnation;
-    header->trace_id = 0;
-    header->time_left = 0;
-    header->payload_size = 0;
-    header->args_crc = 0;
-    header->text = NULL;
-    header->text_size = 0;
 }
 
 /* Hand a message over to ourselves, to this context or another. */
@@ -560,8 +555,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
 {
     struct hg_context *context = handle->context;
     struct na_segment segment = {(void *) (uintptr_t) data, size};
-    struct na_msg msg = {handle->addr, &segment, 1, size, 0, NA_MSG_RPC,
-        atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
+    struct na_msg msg = {.addr = handle->addr,
+        .segments = &segment,
+        .segment_count = 1,
+        .size = size,
+        .plane = NA_MSG_RPC,
+        .target =
+            atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
     if (handle->addr->self)

@@ -79,14 +79,8 @@ static void hg_header_get_stable(
     header->code = (int32_t) hg_wire_load32(p + 12);
     header->rpc_id = hg_wire_load64(p + 16);
     header->sequence = hg_wire_load64(p + 24);
-    header->incarnation = 0;
-    header->trace_id = 0;
-    header->time_left = 0;
-    header->payload_size = 0;
-    header->args_crc = 0;
-    header->text = NULL;
-    header->text_size = 0;
     header->payload = NULL;
+    hg_header_clear_rest(header);
 }
 
 /* Nothing could be read. */

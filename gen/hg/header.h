@@ -79,6 +79,18 @@ struct hg_header {
     const unsigned char *payload; /* borrowed: copied before it is judged */
 };
 
+/* Nothing but what every version shares: the rest is zero. */
+static inline void hg_header_clear_rest(struct hg_header *header)
+{
+    header->incarnation = 0;
+    header->trace_id = 0;
+    header->time_left = 0;
+    header->payload_size = 0;
+    header->args_crc = 0;
+    header->text = NULL;
+    header->text_size = 0;
+}
+
 /* Bytes the encoded header takes. */
 HG_PRIVATE size_t hg_header_size(const struct hg_header *header);
 

@@ -11,6 +11,10 @@
  * made when it is first needed and stays until the class ends, so that who
  * delivers finds it without a lock, and needs the sink's own alone.
  *
+ * Who finds a gate held yields the processor, and sleeps on nothing: a thread
+ * of a real-time class must not wait so for one of lower priority on its own
+ * processor.
+ *
  * Locking: a gate, one atomic word, counts who is inside a sink's functions,
  * which several threads may be at a time. It is shut before the functions are
  * taken back, and whoever does that waits until nobody is inside. It is held

@@ -701,7 +701,7 @@ static void *waits_drive(void *arg)
 
 /* Who frees a request in the very moment in which another thread finishes it
  * has what was decoded released all the same. */
-HG_TEST(waits_given_up_at_the_end_release_the_output)
+HG_TEST_WHERE(waits_given_up_at_the_end_release_the_output, hg_test_is_self)
 {
     static int32_t out[50000];
     _Atomic bool stop = false;
