@@ -113,8 +113,6 @@
 
 #if HG_ENABLE_EPOLL || HG_ENABLE_SM
 #include <sys/epoll.h>
-#endif
-#if HG_ENABLE_EPOLL
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #endif
@@ -12006,6 +12004,102 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
 
 #endif
 
+/* ==== gen/na/sm_bell.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_bell.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_bell: the doorbell of a class: an eventfd that its peers write to.
+ *
+ * A byte on the pair's socket would do, and does for peers of other users. But
+ * the kernel takes who writes to a socket for somebody about to sleep, and has
+ * the sleeper run on the same processor, where it waits for whoever rings to
+ * stop spinning; and a byte is to be read again. An eventfd wakes it on a free
+ * processor, and is never read: its owner watches for edges, one for each
+ * write.
+ *
+ *     class            peers
+ *     eventfd <------- write, once for each of the owner's sleeps
+ *        | edge
+ *     epoll -- poll(): the sleeper
+ *
+ * All descriptors of it share their mode and their count: whoever has one can
+ * have a write to it block. So a class gives its bell to processes of its own
+ * user alone, which can stop it anyway, and rings no other.
+ *
+ * Locking: none.
+ */
+#ifndef HG_GEN_NA_SM_BELL_H
+#define HG_GEN_NA_SM_BELL_H
+
+/* #include "na/sm_step.h" */
+
+#if HG_ENABLE_SM
+
+/* A fresh bell, or -1 with errno. */
+HG_PRIVATE int na_sm_bell_open(void);
+
+/* Have epoll tell of each ring as `what`, once; false, and errno: it cannot. */
+HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what);
+
+/* Whether a peer's descriptor will do as a bell: a write to it neither waits,
+ * nor reaches a file or a socket, nor raises a signal. */
+HG_PRIVATE bool na_sm_bell_is_one(int fd);
+
+HG_PRIVATE void na_sm_bell_ring(int bell);
+
+#endif
+#endif
+
+/* ==== gen/na/sm_bell.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/sm_bell.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sm_bell: see sm_bell.h. */
+/* #include "na/sm_bell.h" */
+
+#if HG_ENABLE_SM
+
+HG_PRIVATE int na_sm_bell_open(void)
+{
+    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+HG_PRIVATE bool na_sm_bell_watch(int epoll_fd, int bell, void *what)
+{
+    struct epoll_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN | EPOLLET;
+    event.data.ptr = what;
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell, &event) == 0;
+}
+
+/* What has no kind of file is none of the file system's, and no socket, nor a
+ * pipe; of these descriptors none but an eventfd takes eight bytes. */
+HG_PRIVATE bool na_sm_bell_is_one(int fd)
+{
+    struct stat is;
+    int mode = fcntl(fd, F_GETFL);
+
+    return mode >= 0 && (mode & O_NONBLOCK) != 0 && fstat(fd, &is) == 0 &&
+        (is.st_mode & S_IFMT) == 0;
+}
+
+HG_PRIVATE void na_sm_bell_ring(int bell)
+{
+    static const uint64_t once = 1;
+    ssize_t written;
+
+    do
+        written = write(bell, &once, sizeof(once));
+    while (written < 0 && errno == EINTR);
+}
+
+#endif
+
 /* ==== gen/na/sm_meet.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_meet.h"
@@ -12022,8 +12116,8 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
  *
  *     dialler                                        acceptor
  *       connect; looks at the acceptor's credentials
- *       HELLO + pair, public page, hint page -------->  looks at its own
- *       <------------ WELCOME + public page, hint page
+ *       HELLO + public page, hint page, pair, bell --->  looks at its own
+ *       <------------ WELCOME + public page, hint page, bell
  *     or
  *       <------------ REFUSE: why
  *
@@ -12039,9 +12133,10 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
  *     +------------+-----------+---------+---------+
  *
  * `slot` is the bit that the other side sets in our hint page; `name`, of
- * HELLO, where the dialler listens, or nothing. After that the socket carries
- * bells, of one byte, what is said about memory (see sm_reach.h), and the news
- * of its end.
+ * HELLO, where the dialler listens, or nothing. The bell (see sm_bell.h) comes
+ * from processes of the same user alone; who has none rings by one byte on the
+ * socket. Besides, that carries what is said about memory (see sm_reach.h), and
+ * the news of its end.
  *
  * Sockets are their owners', who make and close each under a lock that fork
  * takes: a child that kept one would hide the end of its parent.
@@ -12055,8 +12150,8 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
 
 #if HG_ENABLE_SM
 
-#define NA_SM_VERSION 1
-#define NA_SM_FDS 3       /* descriptors that a packet can carry */
+#define NA_SM_VERSION 2
+#define NA_SM_FDS 4       /* descriptors that a packet can carry */
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
@@ -12069,7 +12164,10 @@ enum na_sm_packet_kind {
     NA_SM_GRANT
 };
 
+/* Where they stand. The bell is the last one, if there is one. */
 enum { NA_SM_FD_PUBLIC, NA_SM_FD_HINTS, NA_SM_FD_PAIR };
+#define NA_SM_FDS_HELLO 3u /* without it */
+#define NA_SM_FDS_WELCOME 2u
 
 struct na_sm_packet {
     uint16_t version;
@@ -12116,6 +12214,9 @@ HG_PRIVATE bool na_sm_users_are_all(const char *map);
 HG_PRIVATE const char *na_sm_policy_refuses(
     const struct na_sm_policy *policy, int fd, struct ucred *peer_p);
 
+/* Whether somebody is our own user, and nobody else in this namespace. */
+HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer);
+
 /* What stands behind "sm://". NA_INVALID_ARG, logged. */
 HG_PRIVATE na_return_t na_sm_name_parse(
     const char *rest, struct na_sm_name *name_p);
@@ -12151,7 +12252,10 @@ HG_PRIVATE na_return_t na_sm_packet_send(
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
 HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what);
 
-/* Close the descriptors that came with a packet. */
+/* Take the last descriptor of a packet, which is the caller's then. */
+HG_PRIVATE int na_sm_packet_take(struct na_sm_packet *packet);
+
+/* Close the descriptors that came with a packet, and were not taken. */
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 
 #endif
@@ -12276,6 +12380,11 @@ HG_PRIVATE const char *na_sm_policy_refuses(
     if (!policy->anybody && !na_sm_user_is_one(peer_p->uid))
         return "in this namespace that may be any user";
     return NULL;
+}
+
+HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer)
+{
+    return peer->uid == geteuid() && na_sm_user_is_one(peer->uid);
 }
 
 /* ---- Names ---- */
@@ -12659,6 +12768,12 @@ HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what)
     return hg_log_no_fd("sm", what);
 }
 
+HG_PRIVATE int na_sm_packet_take(struct na_sm_packet *packet)
+{
+    assert(packet->fd_count > 0);
+    return packet->fds[--packet->fd_count];
+}
+
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 {
     while (packet->fd_count > 0)
@@ -12698,8 +12813,9 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
- * Besides, each side maps the other's public page and hint page. One
- * descriptor stays open: the socket, whose end is the news of a death.
+ * Besides, each side maps the other's public page and hint page. Two
+ * descriptors stay open: the socket, whose end is the news of a death, and the
+ * bell of the other side, if that is the same user's.
  *
  * Locking, outermost first:
  *   class lock   the lists, the name table, states (with the address lock, to
@@ -12719,6 +12835,7 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 /* #include "base/map.h" */
 /* #include "na/cursor.h" */
 /* #include "na/loop.h" */
+/* #include "na/sm_bell.h" */
 /* #include "na/sm_meet.h" */
 /* #include "na/sm_window.h" */
 
@@ -12762,6 +12879,7 @@ struct na_sm_shared {
 enum na_sm_watch {
     NA_SM_WATCH_LISTENER,
     NA_SM_WATCH_TIMER,
+    NA_SM_WATCH_BELL,
     NA_SM_WATCH_GUEST,
     NA_SM_WATCH_PEER
 };
@@ -12786,6 +12904,7 @@ struct na_sm_addr {
     int why;           /* the errno of a connect that failed; 0: it did not */
     int fd;            /* -1: none */
     pid_t pid;         /* of the peer, as long as the socket lives */
+    bool kin;          /* it is the same user's */
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
     uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
@@ -12812,6 +12931,7 @@ struct na_sm_addr {
     struct na_sm_shared *shared;
     const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
     struct na_sm_hints *peer_hints;
+    int peer_bell; /* -1: none, it is rung for by the socket */
     uint32_t peer_slot;
     uint64_t rung; /* the last sleep of the peer that we ended */
     struct na_sm_out out;
@@ -12826,6 +12946,7 @@ struct na_sm_guest {
     int fd;
     uint64_t deadline;
     pid_t pid;
+    bool kin;
 };
 
 /* Why callers are sent away, as far as a line tells of it. */
@@ -12845,9 +12966,11 @@ struct na_sm_class {
     struct stat made;
     enum na_sm_watch listener; /* for epoll to point at */
     enum na_sm_watch timer;
+    enum na_sm_watch bell;
     int listen_fd;
     int epoll_fd;
     int timer_fd;
+    int bell_fd;
     int caller_fd; /* a caller who is no guest yet */
     int spare_fd;  /* given up to tell a caller that there are no more */
     int public_fd;
@@ -12894,14 +13017,11 @@ struct na_sm_class {
     struct na_link guests;
     unsigned guest_count;
     unsigned polls;
-    uint64_t look_at;  /* when to ask the sockets next */
-    uint64_t scan_at;  /* when to look at all rings next */
-    _Atomic bool rung; /* ask them at once */
-    /* Somebody slept, and a bell may be there: most likely of who was heard
-     * last, whose slot is `heard` (NA_SM_PEERS: nobody was). */
-    _Atomic bool woken;
-    uint32_t heard;
-    bool more; /* a visit may have left records behind */
+    uint64_t look_at;   /* when to ask the sockets next */
+    uint64_t scan_at;   /* when to look at all rings next */
+    _Atomic bool rung;  /* ask them at once */
+    _Atomic bool woken; /* somebody slept: there may be a bell to be eaten */
+    bool more;          /* a visit may have left records behind */
     uint64_t refused[NA_SM_REFUSALS];
 };
 
@@ -13110,6 +13230,7 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     hg_list_init(&addr->sends);
     hg_list_init(&addr->closers);
     addr->fd = -1;
+    addr->peer_bell = -1;
     addr->slot = NA_SM_PEERS;
     addr->retry = NA_SM_NEVER;
     if (where != NULL) {
@@ -13342,6 +13463,9 @@ HG_PRIVATE void na_sm_peer_part(
         NA_SM_STEP();
     }
     addr->fd = -1;
+    if (addr->peer_bell >= 0)
+        (void) close(addr->peer_bell);
+    addr->peer_bell = -1;
     addr->pid = 0;
     if (addr->slot < NA_SM_PEERS) {
         atomic_store(&self->slots[addr->slot], NULL);
@@ -14173,7 +14297,10 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     NA_SM_STEP();
     /* No room means that bells enough are there; a dead peer is noticed by
      * who polls. */
-    (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (HG_LIKELY(addr->peer_bell >= 0))
+        na_sm_bell_ring(addr->peer_bell);
+    else
+        (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     NA_SM_STEP();
 }
 
@@ -14575,8 +14702,6 @@ HG_PRIVATE unsigned na_sm_flow_visit(
     if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
         return 0;
     n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
-    if (n > 0)
-        self->heard = addr->slot;
     if (n == NA_SM_FLOW_BATCH)
         self->more = true;
     if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))
@@ -15674,6 +15799,25 @@ static void na_sm_door_packet(const struct na_sm_class *self,
     packet->fds[NA_SM_FD_HINTS] = self->hints_fd;
 }
 
+/* Send a packet with its `count` descriptors, and our bell if the other end may
+ * have that. */
+static na_return_t na_sm_door_send(struct na_sm_class *self, int fd,
+    struct na_sm_packet *packet, unsigned count, bool kin)
+{
+    if (kin)
+        packet->fds[count++] = self->bell_fd;
+    return na_sm_packet_send(fd, packet, count);
+}
+
+/* Whether what came with a packet is `count` descriptors, and maybe a bell. */
+static bool na_sm_door_is_whole(
+    const struct na_sm_packet *packet, unsigned count)
+{
+    return packet->fd_count == count ||
+        (packet->fd_count == count + 1 &&
+            na_sm_bell_is_one(packet->fds[count]));
+}
+
 /* Tell a caller why it is sent away. */
 static void na_sm_door_refuse(
     struct na_sm_class *self, int fd, na_return_t reason)
@@ -15713,9 +15857,10 @@ static na_return_t na_sm_door_no_fd(struct na_sm_class *self, int error)
 
 /* ---- Dialling ---- */
 
-/* Map the two pages that the other side sent. */
+/* Map the two pages that the other side sent, and take its bell, if there is
+ * one behind the `count` other descriptors, and it may be rung. */
 static na_return_t na_sm_door_map_pages(
-    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+    struct na_sm_addr *addr, struct na_sm_packet *packet, unsigned count)
 {
     void *pages = NULL;
     void *hints = NULL;
@@ -15734,6 +15879,8 @@ static na_return_t na_sm_door_map_pages(
     addr->peer_public = (const struct na_sm_public *) pages;
     addr->peer_hints = (struct na_sm_hints *) hints;
     addr->peer_slot = packet->slot;
+    if (addr->kin && packet->fd_count > count)
+        addr->peer_bell = na_sm_packet_take(packet);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
 }
@@ -15757,7 +15904,7 @@ static na_return_t na_sm_door_hello(
     if (self->base.listen)
         (void) snprintf(
             packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
-    ret = na_sm_packet_send(addr->fd, &packet, NA_SM_FDS);
+    ret = na_sm_door_send(self, addr->fd, &packet, NA_SM_FDS_HELLO, addr->kin);
     (void) close(fd);
     NA_SM_STEP();
     /* Whoever hung up may have said why: that is yet to be read. */
@@ -15788,6 +15935,7 @@ static na_return_t na_sm_door_call(
         return NA_PERMISSION;
     }
     addr->pid = peer.pid;
+    addr->kin = na_sm_policy_is_own(&peer);
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
@@ -15895,7 +16043,8 @@ static na_return_t na_sm_door_judge(
     }
     if (packet->kind == NA_SM_REFUSE)
         return na_sm_door_reason(addr, packet->reason);
-    if (packet->kind != NA_SM_WELCOME || packet->fd_count != 2)
+    if (packet->kind != NA_SM_WELCOME ||
+        !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
         return NA_PROTOCOL_ERROR;
     return NA_SUCCESS;
 }
@@ -15917,7 +16066,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
             return 1;
         }
         if (ret == NA_SUCCESS) {
-            ret = na_sm_door_map_pages(addr, &packet);
+            ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
             if (ret == NA_PROTOCOL_ERROR)
                 hg_log_error("sm",
                     "%s sent memory of another size, or unsealed",
@@ -15968,7 +16117,7 @@ static void na_sm_door_full(
 
 /* An address for a caller that has said HELLO, with its memory mapped. */
 static na_return_t na_sm_door_admit(struct na_sm_class *self,
-    struct na_sm_guest *guest, const struct na_sm_packet *hello)
+    struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
     struct na_sm_addr *addr;
     struct na_sm_packet welcome;
@@ -15991,7 +16140,8 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         na_sm_door_full(self, guest);
         goto part;
     }
-    ret = na_sm_door_map_pages(addr, hello);
+    addr->kin = guest->kin;
+    ret = na_sm_door_map_pages(addr, hello, NA_SM_FDS_HELLO);
     if (ret == NA_SUCCESS)
         ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
             sizeof(struct na_sm_shared), false, &shared);
@@ -16000,7 +16150,8 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     addr->shared = (struct na_sm_shared *) shared;
     na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
     welcome.slot = addr->slot;
-    ret = na_sm_packet_send(guest->fd, &welcome, 2);
+    ret = na_sm_door_send(
+        self, guest->fd, &welcome, NA_SM_FDS_WELCOME, guest->kin);
     if (ret != NA_SUCCESS)
         goto part;
     addr->pid = guest->pid;
@@ -16028,17 +16179,18 @@ part:
 
 /* Judge a HELLO. NA_EXIST: it is our own. */
 static na_return_t na_sm_door_greet(struct na_sm_class *self,
-    struct na_sm_guest *guest, const struct na_sm_packet *hello)
+    struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
     struct na_sm_packet welcome;
 
     if (hello->version != NA_SM_VERSION || hello->kind != NA_SM_HELLO ||
-        hello->fd_count != NA_SM_FDS || hello->ring_size != NA_SM_RING)
+        !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
+        hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
     if (hello->incarnation != self->base.incarnation)
         return na_sm_door_admit(self, guest, hello);
     na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    (void) na_sm_packet_send(guest->fd, &welcome, 2);
+    (void) na_sm_packet_send(guest->fd, &welcome, NA_SM_FDS_WELCOME);
     return NA_EXIST;
 }
 
@@ -16122,6 +16274,7 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     }
     guest->watch = NA_SM_WATCH_GUEST;
     guest->pid = peer.pid;
+    guest->kin = na_sm_policy_is_own(&peer);
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
     hg_lock(&self->lock);
@@ -16480,13 +16633,19 @@ static void na_sm_fork_child(void)
             HG_CONTAINER_OF(link, struct na_sm_class, live);
 
         atomic_store(&self->forked, true);
-        for (at = self->addrs.next; at != &self->addrs; at = at->next)
-            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
+        for (at = self->addrs.next; at != &self->addrs; at = at->next) {
+            struct na_sm_addr *addr =
+                HG_CONTAINER_OF(at, struct na_sm_addr, link);
+
+            na_sm_close_fd(&addr->fd);
+            na_sm_close_fd(&addr->peer_bell);
+        }
         for (at = self->guests.next; at != &self->guests; at = at->next)
             na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_guest, link)->fd);
         na_sm_close_fd(&self->listen_fd);
         na_sm_close_fd(&self->epoll_fd);
         na_sm_close_fd(&self->timer_fd);
+        na_sm_close_fd(&self->bell_fd);
         na_sm_close_fd(&self->caller_fd);
         na_sm_close_fd(&self->spare_fd);
         na_sm_close_fd(&self->public_fd);
@@ -16535,16 +16694,17 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
 {
     self->listener = NA_SM_WATCH_LISTENER;
     self->timer = NA_SM_WATCH_TIMER;
+    self->bell = NA_SM_WATCH_BELL;
     self->listen_fd = -1;
     self->epoll_fd = -1;
     self->timer_fd = -1;
+    self->bell_fd = -1;
     self->caller_fd = -1;
     self->spare_fd = -1;
     self->public_fd = -1;
     self->hints_fd = -1;
     self->tick = NA_SM_NEVER;
     self->timer_at = NA_SM_NEVER;
-    self->heard = NA_SM_PEERS;
     hg_list_init(&self->live);
     hg_list_init(&self->addrs);
     hg_list_init(&self->dialling);
@@ -16593,9 +16753,13 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     self->timer_fd =
         timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    self->bell_fd = na_sm_bell_open();
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (self->epoll_fd < 0 || self->timer_fd < 0 || self->spare_fd < 0)
+    if (self->epoll_fd < 0 || self->timer_fd < 0 || self->bell_fd < 0 ||
+        self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
+    if (!na_sm_bell_watch(self->epoll_fd, self->bell_fd, &self->bell))
+        return hg_log_no_fd("sm", "the class's epoll");
     return na_sm_watch_own(self, self->timer_fd, &self->timer);
 }
 
@@ -16636,6 +16800,7 @@ static void na_sm_shut(struct na_sm_class *self)
         na_sm_unlisten(&self->where, &self->made, self->listen_fd);
     na_sm_close_fd(&self->epoll_fd);
     na_sm_close_fd(&self->timer_fd);
+    na_sm_close_fd(&self->bell_fd);
     na_sm_close_fd(&self->spare_fd);
     na_sm_close_fd(&self->public_fd);
     na_sm_close_fd(&self->hints_fd);
@@ -16883,9 +17048,9 @@ static na_return_t na_sm_mem_alloc(
 /* ---- The wheel ---- */
 
 /* Take one thing from the socket of a peer that has answered: it rang, asks, or
- * is gone. False: there is nothing. Adds to *n_p what was done. */
-static bool na_sm_hear_packet(
-    struct na_sm_class *self, struct na_sm_addr *addr, unsigned *n_p)
+ * is gone. The number of things done. */
+static unsigned na_sm_hear_packet(
+    struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
     na_return_t ret;
@@ -16901,30 +17066,26 @@ static bool na_sm_hear_packet(
         na_sm_reach_hear(self, addr, &packet);
         na_sm_packet_close(&packet);
         atomic_store(&self->rung, true); /* there may be more */
-        ++*n_p;
-        return true;
+        return 1;
     }
     na_sm_packet_close(&packet);
     if (ret != NA_DISCONNECT)
-        return ret != NA_AGAIN;
+        return 0;
     hg_lock(&self->lock);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
     hg_unlock(&self->lock);
-    ++*n_p;
-    return true;
+    return 1;
 }
 
 /* A peer's socket is readable. */
 static unsigned na_sm_hear_peer(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    unsigned n = 0;
-
     if (na_sm_peer_state(addr) == NA_SM_DIALLING)
         return na_sm_door_answer(self, addr);
-    if (addr->fd >= 0 && na_sm_peer_state(addr) < NA_SM_DYING)
-        (void) na_sm_hear_packet(self, addr, &n);
-    return n;
+    return addr->fd >= 0 && na_sm_peer_state(addr) < NA_SM_DYING
+        ? na_sm_hear_packet(self, addr)
+        : 0;
 }
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
@@ -16937,12 +17098,12 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
     case NA_SM_WATCH_PEER:
         return na_sm_hear_peer(
             self, HG_CONTAINER_OF(what, struct na_sm_addr, watch));
-    default: return 0; /* the timer: it has done its part */
+    default: return 0; /* the timer, the bell: they have done their part */
     }
 }
 
-/* Say that whoever sleeps does so anew: bells that we eat from here on were
- * for the sleep before. */
+/* Say that whoever sleeps does so anew: of the bell that we ate, and of those
+ * that we eat from here on, each was for a sleep before. */
 static void na_sm_sleep_anew(struct na_sm_class *self)
 {
     hg_lock(&self->lock);
@@ -16979,26 +17140,6 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     n += na_sm_door_tick(self, now);
     /* Whose bell was eaten has something for us. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
-}
-
-/* Eat the bell that ended a sleep. Most often it is of who was heard last,
- * and then no other socket need be asked: were one readable, the next sleep
- * would not last, and nobody would be heard after it. */
-static unsigned na_sm_eat(struct na_sm_class *self, uint64_t now)
-{
-    struct na_sm_addr *addr = self->heard < NA_SM_PEERS
-        ? atomic_load(&self->slots[self->heard])
-        : NULL;
-    unsigned n = 0;
-
-    self->heard = NA_SM_PEERS;
-    if (addr == NULL || na_sm_peer_state(addr) != NA_SM_READY)
-        return na_sm_look(self, now);
-    atomic_store(&self->woken, false);
-    na_sm_sleep_anew(self);
-    if (!na_sm_hear_packet(self, addr, &n))
-        return na_sm_look(self, now);
-    return n + na_sm_flow_visit_hinted(self); /* as in a look */
 }
 
 /* Deliver what the dying left, and bury them. */
@@ -17038,10 +17179,9 @@ static unsigned na_sm_poll(struct na_context *context)
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
         uint64_t now = hg_clock_now();
 
-        if (now >= self->look_at || atomic_load(&self->rung))
+        if (now >= self->look_at || atomic_load(&self->rung) ||
+            atomic_load(&self->woken))
             n += na_sm_look(self, now);
-        else if (atomic_load(&self->woken))
-            n += na_sm_eat(self, now);
     }
     if (HG_UNLIKELY(atomic_load(&self->mourning)))
         n += na_sm_bury(self);

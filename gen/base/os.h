@@ -102,8 +102,6 @@
 
 #if HG_ENABLE_EPOLL || HG_ENABLE_SM
 #include <sys/epoll.h>
-#endif
-#if HG_ENABLE_EPOLL
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #endif

@@ -92,13 +92,19 @@ static void na_sm_fork_child(void)
             HG_CONTAINER_OF(link, struct na_sm_class, live);
 
         atomic_store(&self->forked, true);
-        for (at = self->addrs.next; at != &self->addrs; at = at->next)
-            na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_addr, link)->fd);
+        for (at = self->addrs.next; at != &self->addrs; at = at->next) {
+            struct na_sm_addr *addr =
+                HG_CONTAINER_OF(at, struct na_sm_addr, link);
+
+            na_sm_close_fd(&addr->fd);
+            na_sm_close_fd(&addr->peer_bell);
+        }
         for (at = self->guests.next; at != &self->guests; at = at->next)
             na_sm_close_fd(&HG_CONTAINER_OF(at, struct na_sm_guest, link)->fd);
         na_sm_close_fd(&self->listen_fd);
         na_sm_close_fd(&self->epoll_fd);
         na_sm_close_fd(&self->timer_fd);
+        na_sm_close_fd(&self->bell_fd);
         na_sm_close_fd(&self->caller_fd);
         na_sm_close_fd(&self->spare_fd);
         na_sm_close_fd(&self->public_fd);
@@ -147,16 +153,17 @@ static na_return_t na_sm_prepare(struct na_sm_class *self)
 {
     self->listener = NA_SM_WATCH_LISTENER;
     self->timer = NA_SM_WATCH_TIMER;
+    self->bell = NA_SM_WATCH_BELL;
     self->listen_fd = -1;
     self->epoll_fd = -1;
     self->timer_fd = -1;
+    self->bell_fd = -1;
     self->caller_fd = -1;
     self->spare_fd = -1;
     self->public_fd = -1;
     self->hints_fd = -1;
     self->tick = NA_SM_NEVER;
     self->timer_at = NA_SM_NEVER;
-    self->heard = NA_SM_PEERS;
     hg_list_init(&self->live);
     hg_list_init(&self->addrs);
     hg_list_init(&self->dialling);
@@ -205,9 +212,13 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     self->timer_fd =
         timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    self->bell_fd = na_sm_bell_open();
     self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (self->epoll_fd < 0 || self->timer_fd < 0 || self->spare_fd < 0)
+    if (self->epoll_fd < 0 || self->timer_fd < 0 || self->bell_fd < 0 ||
+        self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
+    if (!na_sm_bell_watch(self->epoll_fd, self->bell_fd, &self->bell))
+        return hg_log_no_fd("sm", "the class's epoll");
     return na_sm_watch_own(self, self->timer_fd, &self->timer);
 }
 
@@ -248,6 +259,7 @@ static void na_sm_shut(struct na_sm_class *self)
         na_sm_unlisten(&self->where, &self->made, self->listen_fd);
     na_sm_close_fd(&self->epoll_fd);
     na_sm_close_fd(&self->timer_fd);
+    na_sm_close_fd(&self->bell_fd);
     na_sm_close_fd(&self->spare_fd);
     na_sm_close_fd(&self->public_fd);
     na_sm_close_fd(&self->hints_fd);
@@ -495,9 +507,9 @@ static na_return_t na_sm_mem_alloc(
 /* ---- The wheel ---- */
 
 /* Take one thing from the socket of a peer that has answered: it rang, asks, or
- * is gone. False: there is nothing. Adds to *n_p what was done. */
-static bool na_sm_hear_packet(
-    struct na_sm_class *self, struct na_sm_addr *addr, unsigned *n_p)
+ * is gone. The number of things done. */
+static unsigned na_sm_hear_packet(
+    struct na_sm_class *self, struct na_sm_addr *addr)
 {
     struct na_sm_packet packet;
     na_return_t ret;
@@ -513,30 +525,26 @@ static bool na_sm_hear_packet(
         na_sm_reach_hear(self, addr, &packet);
         na_sm_packet_close(&packet);
         atomic_store(&self->rung, true); /* there may be more */
-        ++*n_p;
-        return true;
+        return 1;
     }
     na_sm_packet_close(&packet);
     if (ret != NA_DISCONNECT)
-        return ret != NA_AGAIN;
+        return 0;
     hg_lock(&self->lock);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
     hg_unlock(&self->lock);
-    ++*n_p;
-    return true;
+    return 1;
 }
 
 /* A peer's socket is readable. */
 static unsigned na_sm_hear_peer(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    unsigned n = 0;
-
     if (na_sm_peer_state(addr) == NA_SM_DIALLING)
         return na_sm_door_answer(self, addr);
-    if (addr->fd >= 0 && na_sm_peer_state(addr) < NA_SM_DYING)
-        (void) na_sm_hear_packet(self, addr, &n);
-    return n;
+    return addr->fd >= 0 && na_sm_peer_state(addr) < NA_SM_DYING
+        ? na_sm_hear_packet(self, addr)
+        : 0;
 }
 
 static unsigned na_sm_hear(struct na_sm_class *self, void *what)
@@ -549,12 +557,12 @@ static unsigned na_sm_hear(struct na_sm_class *self, void *what)
     case NA_SM_WATCH_PEER:
         return na_sm_hear_peer(
             self, HG_CONTAINER_OF(what, struct na_sm_addr, watch));
-    default: return 0; /* the timer: it has done its part */
+    default: return 0; /* the timer, the bell: they have done their part */
     }
 }
 
-/* Say that whoever sleeps does so anew: bells that we eat from here on were
- * for the sleep before. */
+/* Say that whoever sleeps does so anew: of the bell that we ate, and of those
+ * that we eat from here on, each was for a sleep before. */
 static void na_sm_sleep_anew(struct na_sm_class *self)
 {
     hg_lock(&self->lock);
@@ -591,26 +599,6 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     n += na_sm_door_tick(self, now);
     /* Whose bell was eaten has something for us. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
-}
-
-/* Eat the bell that ended a sleep. Most often it is of who was heard last,
- * and then no other socket need be asked: were one readable, the next sleep
- * would not last, and nobody would be heard after it. */
-static unsigned na_sm_eat(struct na_sm_class *self, uint64_t now)
-{
-    struct na_sm_addr *addr = self->heard < NA_SM_PEERS
-        ? atomic_load(&self->slots[self->heard])
-        : NULL;
-    unsigned n = 0;
-
-    self->heard = NA_SM_PEERS;
-    if (addr == NULL || na_sm_peer_state(addr) != NA_SM_READY)
-        return na_sm_look(self, now);
-    atomic_store(&self->woken, false);
-    na_sm_sleep_anew(self);
-    if (!na_sm_hear_packet(self, addr, &n))
-        return na_sm_look(self, now);
-    return n + na_sm_flow_visit_hinted(self); /* as in a look */
 }
 
 /* Deliver what the dying left, and bury them. */
@@ -650,10 +638,9 @@ static unsigned na_sm_poll(struct na_context *context)
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
         uint64_t now = hg_clock_now();
 
-        if (now >= self->look_at || atomic_load(&self->rung))
+        if (now >= self->look_at || atomic_load(&self->rung) ||
+            atomic_load(&self->woken))
             n += na_sm_look(self, now);
-        else if (atomic_load(&self->woken))
-            n += na_sm_eat(self, now);
     }
     if (HG_UNLIKELY(atomic_load(&self->mourning)))
         n += na_sm_bury(self);

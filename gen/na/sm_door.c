@@ -41,6 +41,25 @@ static void na_sm_door_packet(const struct na_sm_class *self,
     packet->fds[NA_SM_FD_HINTS] = self->hints_fd;
 }
 
+/* Send a packet with its `count` descriptors, and our bell if the other end may
+ * have that. */
+static na_return_t na_sm_door_send(struct na_sm_class *self, int fd,
+    struct na_sm_packet *packet, unsigned count, bool kin)
+{
+    if (kin)
+        packet->fds[count++] = self->bell_fd;
+    return na_sm_packet_send(fd, packet, count);
+}
+
+/* Whether what came with a packet is `count` descriptors, and maybe a bell. */
+static bool na_sm_door_is_whole(
+    const struct na_sm_packet *packet, unsigned count)
+{
+    return packet->fd_count == count ||
+        (packet->fd_count == count + 1 &&
+            na_sm_bell_is_one(packet->fds[count]));
+}
+
 /* Tell a caller why it is sent away. */
 static void na_sm_door_refuse(
     struct na_sm_class *self, int fd, na_return_t reason)
@@ -80,9 +99,10 @@ static na_return_t na_sm_door_no_fd(struct na_sm_class *self, int error)
 
 /* ---- Dialling ---- */
 
-/* Map the two pages that the other side sent. */
+/* Map the two pages that the other side sent, and take its bell, if there is
+ * one behind the `count` other descriptors, and it may be rung. */
 static na_return_t na_sm_door_map_pages(
-    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+    struct na_sm_addr *addr, struct na_sm_packet *packet, unsigned count)
 {
     void *pages = NULL;
     void *hints = NULL;
@@ -101,6 +121,8 @@ static na_return_t na_sm_door_map_pages(
     addr->peer_public = (const struct na_sm_public *) pages;
     addr->peer_hints = (struct na_sm_hints *) hints;
     addr->peer_slot = packet->slot;
+    if (addr->kin && packet->fd_count > count)
+        addr->peer_bell = na_sm_packet_take(packet);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
 }
@@ -124,7 +146,7 @@ static na_return_t na_sm_door_hello(
     if (self->base.listen)
         (void) snprintf(
             packet.name, sizeof(packet.name), "%s", self->base.self_addr->name);
-    ret = na_sm_packet_send(addr->fd, &packet, NA_SM_FDS);
+    ret = na_sm_door_send(self, addr->fd, &packet, NA_SM_FDS_HELLO, addr->kin);
     (void) close(fd);
     NA_SM_STEP();
     /* Whoever hung up may have said why: that is yet to be read. */
@@ -155,6 +177,7 @@ static na_return_t na_sm_door_call(
         return NA_PERMISSION;
     }
     addr->pid = peer.pid;
+    addr->kin = na_sm_policy_is_own(&peer);
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
@@ -262,7 +285,8 @@ static na_return_t na_sm_door_judge(
     }
     if (packet->kind == NA_SM_REFUSE)
         return na_sm_door_reason(addr, packet->reason);
-    if (packet->kind != NA_SM_WELCOME || packet->fd_count != 2)
+    if (packet->kind != NA_SM_WELCOME ||
+        !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
         return NA_PROTOCOL_ERROR;
     return NA_SUCCESS;
 }
@@ -284,7 +308,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
             return 1;
         }
         if (ret == NA_SUCCESS) {
-            ret = na_sm_door_map_pages(addr, &packet);
+            ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
             if (ret == NA_PROTOCOL_ERROR)
                 hg_log_error("sm",
                     "%s sent memory of another size, or unsealed",
@@ -335,7 +359,7 @@ static void na_sm_door_full(
 
 /* An address for a caller that has said HELLO, with its memory mapped. */
 static na_return_t na_sm_door_admit(struct na_sm_class *self,
-    struct na_sm_guest *guest, const struct na_sm_packet *hello)
+    struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
     struct na_sm_addr *addr;
     struct na_sm_packet welcome;
@@ -358,7 +382,8 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         na_sm_door_full(self, guest);
         goto part;
     }
-    ret = na_sm_door_map_pages(addr, hello);
+    addr->kin = guest->kin;
+    ret = na_sm_door_map_pages(addr, hello, NA_SM_FDS_HELLO);
     if (ret == NA_SUCCESS)
         ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
             sizeof(struct na_sm_shared), false, &shared);
@@ -367,7 +392,8 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     addr->shared = (struct na_sm_shared *) shared;
     na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
     welcome.slot = addr->slot;
-    ret = na_sm_packet_send(guest->fd, &welcome, 2);
+    ret = na_sm_door_send(
+        self, guest->fd, &welcome, NA_SM_FDS_WELCOME, guest->kin);
     if (ret != NA_SUCCESS)
         goto part;
     addr->pid = guest->pid;
@@ -395,17 +421,18 @@ part:
 
 /* Judge a HELLO. NA_EXIST: it is our own. */
 static na_return_t na_sm_door_greet(struct na_sm_class *self,
-    struct na_sm_guest *guest, const struct na_sm_packet *hello)
+    struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
     struct na_sm_packet welcome;
 
     if (hello->version != NA_SM_VERSION || hello->kind != NA_SM_HELLO ||
-        hello->fd_count != NA_SM_FDS || hello->ring_size != NA_SM_RING)
+        !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
+        hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
     if (hello->incarnation != self->base.incarnation)
         return na_sm_door_admit(self, guest, hello);
     na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    (void) na_sm_packet_send(guest->fd, &welcome, 2);
+    (void) na_sm_packet_send(guest->fd, &welcome, NA_SM_FDS_WELCOME);
     return NA_EXIST;
 }
 
@@ -489,6 +516,7 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     }
     guest->watch = NA_SM_WATCH_GUEST;
     guest->pid = peer.pid;
+    guest->kin = na_sm_policy_is_own(&peer);
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
     hg_lock(&self->lock);

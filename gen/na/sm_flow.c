@@ -26,7 +26,10 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     NA_SM_STEP();
     /* No room means that bells enough are there; a dead peer is noticed by
      * who polls. */
-    (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (HG_LIKELY(addr->peer_bell >= 0))
+        na_sm_bell_ring(addr->peer_bell);
+    else
+        (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     NA_SM_STEP();
 }
 
@@ -428,8 +431,6 @@ HG_PRIVATE unsigned na_sm_flow_visit(
     if (!atomic_load_explicit(&addr->open, memory_order_relaxed))
         return 0;
     n = na_sm_flow_deliver(self, addr, NA_SM_FLOW_BATCH);
-    if (n > 0)
-        self->heard = addr->slot;
     if (n == NA_SM_FLOW_BATCH)
         self->more = true;
     if (atomic_load_explicit(&addr->waiting, memory_order_relaxed))

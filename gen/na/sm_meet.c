@@ -115,6 +115,11 @@ HG_PRIVATE const char *na_sm_policy_refuses(
     return NULL;
 }
 
+HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer)
+{
+    return peer->uid == geteuid() && na_sm_user_is_one(peer->uid);
+}
+
 /* ---- Names ---- */
 
 static na_return_t na_sm_name_bad(const char *rest, const char *why)
@@ -494,6 +499,12 @@ HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what)
 {
     errno = EMFILE; /* which the system did not say */
     return hg_log_no_fd("sm", what);
+}
+
+HG_PRIVATE int na_sm_packet_take(struct na_sm_packet *packet)
+{
+    assert(packet->fd_count > 0);
+    return packet->fds[--packet->fd_count];
 }
 
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)

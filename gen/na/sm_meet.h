@@ -10,8 +10,8 @@
  *
  *     dialler                                        acceptor
  *       connect; looks at the acceptor's credentials
- *       HELLO + pair, public page, hint page -------->  looks at its own
- *       <------------ WELCOME + public page, hint page
+ *       HELLO + public page, hint page, pair, bell --->  looks at its own
+ *       <------------ WELCOME + public page, hint page, bell
  *     or
  *       <------------ REFUSE: why
  *
@@ -27,9 +27,10 @@
  *     +------------+-----------+---------+---------+
  *
  * `slot` is the bit that the other side sets in our hint page; `name`, of
- * HELLO, where the dialler listens, or nothing. After that the socket carries
- * bells, of one byte, what is said about memory (see sm_reach.h), and the news
- * of its end.
+ * HELLO, where the dialler listens, or nothing. The bell (see sm_bell.h) comes
+ * from processes of the same user alone; who has none rings by one byte on the
+ * socket. Besides, that carries what is said about memory (see sm_reach.h), and
+ * the news of its end.
  *
  * Sockets are their owners', who make and close each under a lock that fork
  * takes: a child that kept one would hide the end of its parent.
@@ -43,8 +44,8 @@
 
 #if HG_ENABLE_SM
 
-#define NA_SM_VERSION 1
-#define NA_SM_FDS 3       /* descriptors that a packet can carry */
+#define NA_SM_VERSION 2
+#define NA_SM_FDS 4       /* descriptors that a packet can carry */
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
@@ -57,7 +58,10 @@ enum na_sm_packet_kind {
     NA_SM_GRANT
 };
 
+/* Where they stand. The bell is the last one, if there is one. */
 enum { NA_SM_FD_PUBLIC, NA_SM_FD_HINTS, NA_SM_FD_PAIR };
+#define NA_SM_FDS_HELLO 3u /* without it */
+#define NA_SM_FDS_WELCOME 2u
 
 struct na_sm_packet {
     uint16_t version;
@@ -104,6 +108,9 @@ HG_PRIVATE bool na_sm_users_are_all(const char *map);
 HG_PRIVATE const char *na_sm_policy_refuses(
     const struct na_sm_policy *policy, int fd, struct ucred *peer_p);
 
+/* Whether somebody is our own user, and nobody else in this namespace. */
+HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer);
+
 /* What stands behind "sm://". NA_INVALID_ARG, logged. */
 HG_PRIVATE na_return_t na_sm_name_parse(
     const char *rest, struct na_sm_name *name_p);
@@ -139,7 +146,10 @@ HG_PRIVATE na_return_t na_sm_packet_send(
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
 HG_PRIVATE na_return_t na_sm_packet_no_fd(const char *what);
 
-/* Close the descriptors that came with a packet. */
+/* Take the last descriptor of a packet, which is the caller's then. */
+HG_PRIVATE int na_sm_packet_take(struct na_sm_packet *packet);
+
+/* Close the descriptors that came with a packet, and were not taken. */
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 
 #endif

@@ -60,6 +60,7 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     hg_list_init(&addr->sends);
     hg_list_init(&addr->closers);
     addr->fd = -1;
+    addr->peer_bell = -1;
     addr->slot = NA_SM_PEERS;
     addr->retry = NA_SM_NEVER;
     if (where != NULL) {
@@ -292,6 +293,9 @@ HG_PRIVATE void na_sm_peer_part(
         NA_SM_STEP();
     }
     addr->fd = -1;
+    if (addr->peer_bell >= 0)
+        (void) close(addr->peer_bell);
+    addr->peer_bell = -1;
     addr->pid = 0;
     if (addr->slot < NA_SM_PEERS) {
         atomic_store(&self->slots[addr->slot], NULL);

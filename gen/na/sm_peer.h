@@ -25,8 +25,9 @@
  *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
- * Besides, each side maps the other's public page and hint page. One
- * descriptor stays open: the socket, whose end is the news of a death.
+ * Besides, each side maps the other's public page and hint page. Two
+ * descriptors stay open: the socket, whose end is the news of a death, and the
+ * bell of the other side, if that is the same user's.
  *
  * Locking, outermost first:
  *   class lock   the lists, the name table, states (with the address lock, to
@@ -46,6 +47,7 @@
 #include "base/map.h"
 #include "na/cursor.h"
 #include "na/loop.h"
+#include "na/sm_bell.h"
 #include "na/sm_meet.h"
 #include "na/sm_window.h"
 
@@ -89,6 +91,7 @@ struct na_sm_shared {
 enum na_sm_watch {
     NA_SM_WATCH_LISTENER,
     NA_SM_WATCH_TIMER,
+    NA_SM_WATCH_BELL,
     NA_SM_WATCH_GUEST,
     NA_SM_WATCH_PEER
 };
@@ -113,6 +116,7 @@ struct na_sm_addr {
     int why;           /* the errno of a connect that failed; 0: it did not */
     int fd;            /* -1: none */
     pid_t pid;         /* of the peer, as long as the socket lives */
+    bool kin;          /* it is the same user's */
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
     uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
@@ -139,6 +143,7 @@ struct na_sm_addr {
     struct na_sm_shared *shared;
     const struct na_sm_public *peer_public; /* the peer's; RMA looks here */
     struct na_sm_hints *peer_hints;
+    int peer_bell; /* -1: none, it is rung for by the socket */
     uint32_t peer_slot;
     uint64_t rung; /* the last sleep of the peer that we ended */
     struct na_sm_out out;
@@ -153,6 +158,7 @@ struct na_sm_guest {
     int fd;
     uint64_t deadline;
     pid_t pid;
+    bool kin;
 };
 
 /* Why callers are sent away, as far as a line tells of it. */
@@ -172,9 +178,11 @@ struct na_sm_class {
     struct stat made;
     enum na_sm_watch listener; /* for epoll to point at */
     enum na_sm_watch timer;
+    enum na_sm_watch bell;
     int listen_fd;
     int epoll_fd;
     int timer_fd;
+    int bell_fd;
     int caller_fd; /* a caller who is no guest yet */
     int spare_fd;  /* given up to tell a caller that there are no more */
     int public_fd;
@@ -221,14 +229,11 @@ struct na_sm_class {
     struct na_link guests;
     unsigned guest_count;
     unsigned polls;
-    uint64_t look_at;  /* when to ask the sockets next */
-    uint64_t scan_at;  /* when to look at all rings next */
-    _Atomic bool rung; /* ask them at once */
-    /* Somebody slept, and a bell may be there: most likely of who was heard
-     * last, whose slot is `heard` (NA_SM_PEERS: nobody was). */
-    _Atomic bool woken;
-    uint32_t heard;
-    bool more; /* a visit may have left records behind */
+    uint64_t look_at;   /* when to ask the sockets next */
+    uint64_t scan_at;   /* when to look at all rings next */
+    _Atomic bool rung;  /* ask them at once */
+    _Atomic bool woken; /* somebody slept: there may be a bell to be eaten */
+    bool more;          /* a visit may have left records behind */
     uint64_t refused[NA_SM_REFUSALS];
 };
 

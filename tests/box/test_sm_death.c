@@ -323,7 +323,7 @@ HG_TEST(who_was_told_goodbye_can_be_called_again)
     HG_CHECK_OK(ends_lookup(&end, name, &addr));
     for (round = 0; round < 5; round++) {
         HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
-        HG_CHECK_EQ_INT(hg_test_fd_count(), fds + 1); /* one for a peer */
+        HG_CHECK_EQ_INT(hg_test_fd_count(), fds + 2); /* two for a peer */
         memset(&term, 0, sizeof(term));
         HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
             &term, addr, NA_OP_ID_IGNORE));

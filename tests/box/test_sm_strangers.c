@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -131,6 +132,56 @@ HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
     strangers_meet(other, other, uid, NA_SUCCESS);
     strangers_meet("1,2,65532", other, uid, NA_SUCCESS);
     strangers_meet("1,2,3", other, uid, NA_PERMISSION);
+}
+
+/* Call as a user, and tell how many descriptors the peer took. */
+HG_TEST_ROLE(counter)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    unsigned before;
+    char got[8], took[16];
+
+    HG_CHECK_EQ_INT(argc, 2);
+    if (argv[0][0] != '\0')
+        strangers_become(argv[0]);
+    strangers_open(&end, "sm://", "any-user");
+    before = hg_test_fd_count();
+    HG_CHECK_OK(ends_lookup(&end, argv[1], &addr));
+    HG_CHECK_OK(ends_ask(&end, addr, 1, got, sizeof(got), NULL));
+    (void) snprintf(took, sizeof(took), "%u", hg_test_fd_count() - before);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    hg_test_say_parent(took);
+    free(hg_test_hear_parent());
+    conform_close(&end);
+}
+
+/* One's own user is rung for by a bell; another could have it make who rings
+ * wait, so it is neither given ours nor is its own taken. */
+HG_TEST(only_the_same_user_has_our_bell)
+{
+    struct hg_test_peer *server, *client;
+    char string[64], uid[16], other[16];
+    char *line;
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can be two users");
+    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
+    (void) snprintf(other, sizeof(other), "%d", STRANGERS_OTHER);
+    strangers_name(string);
+    server = hg_test_spawn("server", uid, "any-user", string, NULL);
+    free(hg_test_hear(server));
+    client = hg_test_spawn("counter", uid, string, NULL);
+    line = hg_test_hear(client);
+    HG_CHECK_EQ_STR(line, "2"); /* the socket and the bell */
+    free(line);
+    hg_test_stop(client);
+    client = hg_test_spawn("counter", other, string, NULL);
+    line = hg_test_hear(client);
+    HG_CHECK_EQ_STR(line, "1");
+    free(line);
+    hg_test_stop(client);
+    hg_test_stop(server);
 }
 
 #define STRANGERS_FLOOD 20u /* lines: of the 1st, 2nd, 4th, 8th, 16th */
@@ -283,7 +334,7 @@ static void strangers_say(
 /* A HELLO as the picture in sm_meet.h has it, with no name. */
 static void strangers_hello(unsigned char bytes[34], uint64_t incarnation)
 {
-    static const unsigned char head[8] = {'H', 'G', 's', 'm', 1, 0, 1, 0};
+    static const unsigned char head[8] = {'H', 'G', 's', 'm', 2, 0, 1, 0};
     unsigned i;
 
     memset(bytes, 0, 34);
@@ -303,6 +354,27 @@ static int strangers_memory(size_t size, int seals)
     return fd;
 }
 
+/* What may stand where the bell does. */
+enum strangers_bell {
+    STRANGERS_NONE,
+    STRANGERS_BELL,
+    STRANGERS_BLOCKING,
+    STRANGERS_SOCKET,
+    STRANGERS_FILE
+};
+
+static int strangers_bell(enum strangers_bell bell)
+{
+    int fd = bell == STRANGERS_BELL  ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+        : bell == STRANGERS_BLOCKING ? eventfd(0, EFD_CLOEXEC)
+        : bell == STRANGERS_SOCKET
+        ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
+        : open("/dev/null", O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+
+    HG_CHECK(fd >= 0);
+    return fd;
+}
+
 /* What is wrong with a HELLO: a byte changed, its length, its descriptors. */
 struct strangers_hello {
     int at; /* -1: none */
@@ -311,6 +383,7 @@ struct strangers_hello {
     unsigned fds;
     int seals;
     long grow; /* of the descriptors' sizes */
+    enum strangers_bell bell;
 };
 
 /* Sizes of the two pages and of a pair, as they are now. */
@@ -322,6 +395,7 @@ static void strangers_greet(struct conform_end *server, const char *name,
     unsigned char bytes[64];
     int fds[8];
     int fd = sm_connect(name);
+    unsigned count = how->fds;
     unsigned i;
 
     memset(bytes, 0, sizeof(bytes));
@@ -331,7 +405,9 @@ static void strangers_greet(struct conform_end *server, const char *name,
     for (i = 0; i < how->fds; i++)
         fds[i] = strangers_memory(
             (size_t) ((long) strangers_sizes[i % 3] + how->grow), how->seals);
-    strangers_say(fd, bytes, how->size, fds, how->fds);
+    if (how->bell != STRANGERS_NONE)
+        fds[count++] = strangers_bell(how->bell);
+    strangers_say(fd, bytes, how->size, fds, count);
     for (i = 0; i < 100; i++) {
         (void) conform_turn(server->na_class, server->context, 1);
         *got_p = recv(fd, answer_p, 64, MSG_DONTWAIT);
@@ -339,7 +415,7 @@ static void strangers_greet(struct conform_end *server, const char *name,
             break;
     }
     (void) close(fd);
-    for (i = 0; i < how->fds; i++)
+    for (i = 0; i < count; i++)
         (void) close(fds[i]);
     for (i = 0; i < 3; i++)
         (void) conform_turn(server->na_class, server->context, 1);
@@ -384,35 +460,42 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
 {
     enum { GOOD = F_SEAL_SHRINK | F_SEAL_GROW };
     static const struct strangers_hello bad[] = {
-        {0, 'X', 34, 3, GOOD, 0},  /* magic */
-        {4, 2, 34, 3, GOOD, 0},    /* version */
-        {6, 2, 34, 3, GOOD, 0},    /* kind */
-        {8, 0, 34, 3, GOOD, 0},    /* an incarnation of 0 */
-        {18, 1, 34, 3, GOOD, 0},   /* a slot past the page */
-        {26, 4, 34, 3, GOOD, 0},   /* ring size */
-        {32, 9, 34, 3, GOOD, 0},   /* a name that is not there */
-        {32, 1, 35, 3, GOOD, 0},   /* one of a control character */
-        {33, 255, 64, 3, GOOD, 0}, /* too long */
-        {-1, 0, 33, 3, GOOD, 0},   /* too short */
-        {-1, 0, 1, 3, GOOD, 0},
-        {-1, 0, 40, 3, GOOD, 0}, /* too long */
-        {-1, 0, 34, 0, GOOD, 0}, /* no memory */
-        {-1, 0, 34, 2, GOOD, 0},
-        {-1, 0, 34, 8, GOOD, 0}, /* too much */
-        {-1, 0, 34, 3, 0, 0},    /* unsealed */
-        {-1, 0, 34, 3, F_SEAL_GROW, 0},
-        {-1, 0, 34, 3, GOOD, -4096}, /* of another size */
-        {-1, 0, 34, 3, GOOD, 4096},
+        {0, 'X', 34, 3, GOOD, 0, STRANGERS_NONE}, /* magic */
+        {4, 1, 34, 3, GOOD, 0, STRANGERS_NONE},   /* version */
+        {6, 2, 34, 3, GOOD, 0, STRANGERS_NONE},   /* kind */
+        {8, 0, 34, 3, GOOD, 0, STRANGERS_NONE},   /* an incarnation of 0 */
+        {18, 1, 34, 3, GOOD, 0, STRANGERS_NONE},  /* a slot past the page */
+        {26, 4, 34, 3, GOOD, 0, STRANGERS_NONE},  /* ring size */
+        {32, 9, 34, 3, GOOD, 0, STRANGERS_NONE},  /* a name that is not there */
+        {32, 1, 35, 3, GOOD, 0,
+            STRANGERS_NONE}, /* one of a control character */
+        {33, 255, 64, 3, GOOD, 0, STRANGERS_NONE}, /* too long */
+        {-1, 0, 33, 3, GOOD, 0, STRANGERS_NONE},   /* too short */
+        {-1, 0, 1, 3, GOOD, 0, STRANGERS_NONE},
+        {-1, 0, 40, 3, GOOD, 0, STRANGERS_NONE}, /* too long */
+        {-1, 0, 34, 0, GOOD, 0, STRANGERS_NONE}, /* no memory */
+        {-1, 0, 34, 2, GOOD, 0, STRANGERS_NONE},
+        {-1, 0, 34, 8, GOOD, 0, STRANGERS_NONE}, /* too much */
+        {-1, 0, 34, 3, 0, 0, STRANGERS_NONE},    /* unsealed */
+        {-1, 0, 34, 3, F_SEAL_GROW, 0, STRANGERS_NONE},
+        {-1, 0, 34, 3, GOOD, -4096, STRANGERS_NONE}, /* of another size */
+        {-1, 0, 34, 3, GOOD, 4096, STRANGERS_NONE},
+        /* a bell that is none, or makes who rings it wait */
+        {-1, 0, 34, 3, GOOD, 0, STRANGERS_BLOCKING},
+        {-1, 0, 34, 3, GOOD, 0, STRANGERS_SOCKET},
+        {-1, 0, 34, 3, GOOD, 0, STRANGERS_FILE},
+        {-1, 0, 34, 2, GOOD, 0, STRANGERS_BELL},
     };
-    static const struct strangers_hello good = {-1, 0, 34, 3, GOOD, 0};
-    static const struct strangers_hello empty = {-1, 0, 0, 3, GOOD, 0};
+    struct strangers_hello good = {-1, 0, 34, 3, GOOD, 0, STRANGERS_NONE};
+    static const struct strangers_hello empty = {
+        -1, 0, 0, 3, GOOD, 0, STRANGERS_NONE};
     struct conform_end server;
     char string[64], answer[64];
     unsigned fds, maps;
     ssize_t got;
     size_t i;
 
-    hg_test_allow_log("speaks version 2, not 1");
+    hg_test_allow_log("speaks version 1, not 2");
     hg_test_allow_log("of another size, or unsealed");
     strangers_name(string);
     ends_open(&server, string, 1000);
@@ -436,22 +519,93 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     strangers_greet(&server, string, &good, answer, &got);
     HG_CHECK(got == 34 && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 2);
+    good.bell = STRANGERS_BELL;
+    strangers_greet(&server, string, &good, answer, &got);
+    HG_CHECK(got == 34 && answer[6] == 2);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 3);
     strangers_serve(&server, string);
     strangers_settle(&server, fds, maps);
     conform_close(&server);
 }
 
+/* Say HELLO with a bell, as another user, and tell what comes with the answer:
+ * how many descriptors. */
+HG_TEST_ROLE(intruder)
+{
+    unsigned char bytes[64];
+    char answer[64], control[256], count[32];
+    struct iovec part = {answer, sizeof(answer)};
+    struct msghdr message;
+    struct cmsghdr *header;
+    struct pollfd socket;
+    int fds[4];
+    unsigned i;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    strangers_become(argv[0]);
+    memset(bytes, 0, sizeof(bytes));
+    strangers_hello(bytes, 99);
+    for (i = 0; i < 3; i++)
+        fds[i] =
+            strangers_memory(strangers_sizes[i], F_SEAL_SHRINK | F_SEAL_GROW);
+    fds[3] = strangers_bell(STRANGERS_BELL);
+    socket.fd = sm_connect(argv[1]);
+    socket.events = POLLIN;
+    strangers_say(socket.fd, bytes, 34, fds, 4);
+    HG_CHECK_EQ_INT(poll(&socket, 1, CONFORM_PATIENCE), 1);
+    memset(&message, 0, sizeof(message));
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    HG_CHECK_EQ_INT(recvmsg(socket.fd, &message, MSG_CMSG_CLOEXEC), 34);
+    HG_CHECK_EQ_INT(answer[6], 2); /* WELCOME */
+    header = CMSG_FIRSTHDR(&message);
+    HG_CHECK(header != NULL);
+    (void) snprintf(count, sizeof(count), "%zu",
+        (size_t) (header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    hg_test_say_parent(count);
+    free(hg_test_hear_parent());
+}
+
+HG_TEST(a_bell_of_another_user_is_not_taken)
+{
+    struct hg_test_peer *intruder;
+    struct conform_end server;
+    char string[64], uid[16];
+    unsigned fds;
+    char *line;
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can be another user");
+    (void) snprintf(uid, sizeof(uid), "%d", STRANGERS_UID);
+    strangers_name(string);
+    strangers_open(&server, string, "any-user");
+    intruder = hg_test_spawn("intruder", uid, string, NULL);
+    fds = hg_test_fd_count();
+    while (NA_Get_counter(server.na_class, "sm_met") == 0)
+        (void) conform_turn(server.na_class, server.context, 1);
+    HG_CHECK_EQ_U64(hg_test_fd_count(), fds + 1); /* the socket */
+    line = hg_test_hear(intruder);
+    HG_CHECK_EQ_STR(line, "2"); /* the two pages, and no bell */
+    free(line);
+    hg_test_stop(intruder);
+    conform_close(&server);
+}
+
 HG_TEST(wrong_hellos_cannot_fill_the_log)
 {
-    static const struct strangers_hello bad = {-1, 0, 33, 3, 0, 0};
-    static const struct strangers_hello old = {4, 2, 34, 3, 0, 0};
+    static const struct strangers_hello bad = {
+        -1, 0, 33, 3, 0, 0, STRANGERS_NONE};
+    static const struct strangers_hello old = {
+        4, 1, 34, 3, 0, 0, STRANGERS_NONE};
     struct conform_end server;
     char string[64], answer[64];
     ssize_t got;
     unsigned i;
 
     hg_test_expect_log("is refused: it is none of ours");
-    hg_test_expect_log("speaks version 2, not 1 (16 refused");
+    hg_test_expect_log("speaks version 1, not 2 (16 refused");
     strangers_name(string);
     ends_open(&server, string, 1000);
     for (i = 1; i <= STRANGERS_FLOOD; i++)
@@ -459,7 +613,7 @@ HG_TEST(wrong_hellos_cannot_fill_the_log)
     HG_CHECK_EQ_INT(hg_test_log_count("is refused: it is none of ours"),
         STRANGERS_LINES - 1);
     HG_CHECK_EQ_INT(
-        hg_test_log_count("speaks version 2, not 1 (16 refused"), 1);
+        hg_test_log_count("speaks version 1, not 2 (16 refused"), 1);
     conform_close(&server);
 }
 

@@ -99,6 +99,17 @@ static void wake_put_off_scans(struct wake_side *side)
     self->tick = UINT64_MAX - 1;
 }
 
+/* Have a side ring for its peer by the socket, as for another user's. */
+static void wake_take_bell(struct wake_side *side)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(side->peer);
+
+    hg_lock(&addr->lock);
+    HG_CHECK(addr->peer_bell >= 0 && close(addr->peer_bell) == 0);
+    addr->peer_bell = -1;
+    hg_unlock(&addr->lock);
+}
+
 static void wake_close(struct wake_side *side)
 {
     HG_CHECK_OK(NA_Addr_free(side->na_class, side->peer));
@@ -164,7 +175,8 @@ static void *wake_play(void *arg)
 }
 
 /* Both sides send and wait `rounds` times: so many wake-ups of each. */
-static void wake_race(unsigned mode, bool by_fd, unsigned rounds)
+static void wake_race(
+    unsigned mode, bool by_fd, bool by_socket, unsigned rounds)
 {
     struct wake_side one, two;
     uint64_t seed = hg_test_seed();
@@ -174,6 +186,10 @@ static void wake_race(unsigned mode, bool by_fd, unsigned rounds)
     wake_open(&two, mode, seed + 1);
     wake_meet(&one, &two);
     wake_meet(&two, &one);
+    if (by_socket) {
+        wake_take_bell(&one);
+        wake_take_bell(&two);
+    }
     /* One pair serves both; the other stands idle. */
     wake_put_off_scans(&one);
     wake_put_off_scans(&two);

@@ -17,12 +17,12 @@ static unsigned wake_rounds(void)
 
 HG_TEST_SECONDS(sm_wake_is_never_lost, 600)
 {
-    wake_race(NA_WAIT_BLOCK, false, wake_rounds());
+    wake_race(NA_WAIT_BLOCK, false, false, wake_rounds());
 }
 
 HG_TEST_SECONDS(sm_wake_is_never_lost_by_who_spins_first, 600)
 {
-    wake_race(NA_WAIT_ADAPTIVE, false, wake_rounds());
+    wake_race(NA_WAIT_ADAPTIVE, false, false, wake_rounds());
 }
 
 /* There is a descriptor to poll only with epoll. */
@@ -33,7 +33,13 @@ static bool wake_has_fd(void)
 
 HG_TEST_WHERE_SECONDS(sm_wake_is_never_lost_by_an_event_loop, wake_has_fd, 600)
 {
-    wake_race(NA_WAIT_BLOCK, true, wake_rounds());
+    wake_race(NA_WAIT_BLOCK, true, false, wake_rounds());
+}
+
+/* As between two users. */
+HG_TEST_SECONDS(sm_wake_is_never_lost_by_the_socket, 600)
+{
+    wake_race(NA_WAIT_BLOCK, false, true, wake_rounds() / 4);
 }
 
 /* One context's thread eats the bell that was for another's, and goes away
@@ -119,9 +125,8 @@ static void wake_ring(struct wake_side *side)
         NULL, "x", 1, side->peer, 1, NA_OP_ID_IGNORE));
 }
 
-/* The bell is taken from the socket of who was heard, without a look at all of
- * them: unless there are more, or nobody was heard. */
-HG_TEST_WHERE(sm_wake_asks_who_was_heard, wake_has_fd)
+/* One look eats the bells of all that rang, and is made once for a sleep. */
+static void wake_eats(bool by_socket)
 {
     struct wake_side one, two, three;
     struct pollfd fd = {-1, POLLIN, 0};
@@ -133,6 +138,10 @@ HG_TEST_WHERE(sm_wake_asks_who_was_heard, wake_has_fd)
     wake_meet(&two, &one);
     wake_meet(&three, &one);
     wake_meet(&one, &two);
+    if (by_socket) {
+        wake_take_bell(&two);
+        wake_take_bell(&three);
+    }
     wake_put_off_scans(&one);
     fd.fd = NA_Poll_get_fd(one.na_class, one.context);
     for (i = 0; i < 6; i++) {
@@ -143,13 +152,8 @@ HG_TEST_WHERE(sm_wake_asks_who_was_heard, wake_has_fd)
             wake_ring(i % 2 == 0 ? &three : &two);
         HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
         wake_turn(&one, 0); /* hears them */
-        wake_turn(&one, 0); /* eats a bell */
         HG_CHECK(!wake_has_looked(&one));
-        HG_CHECK_EQ_INT(poll(&fd, 1, 0), i < 3 ? 0 : 1);
-        HG_CHECK(NA_Poll_try_wait(one.na_class, one.context) == NA_TRUE);
-        if (i < 3)
-            continue;
-        wake_turn(&one, 0); /* hears nobody */
+        wake_turn(&one, 0); /* eats the bells */
         HG_CHECK(wake_has_looked(&one));
         HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
     }
@@ -162,41 +166,69 @@ HG_TEST_WHERE(sm_wake_asks_who_was_heard, wake_has_fd)
     wake_close(&two);
 }
 
-/* One rings; another comes after the sleep, and has no bell: where the one that
- * was heard last has none, all sockets are asked. */
-HG_TEST_WHERE(sm_wake_asks_all_if_who_was_heard_did_not_ring, wake_has_fd)
+HG_TEST_WHERE(sm_wake_eats_all_bells_at_once, wake_has_fd)
 {
-    struct wake_side one, two, three;
-    struct na_sm_class *self;
+    wake_eats(false);
+}
+
+HG_TEST_WHERE(sm_wake_eats_all_bells_of_sockets_at_once, wake_has_fd)
+{
+    wake_eats(true);
+}
+
+/* A bell that nobody eats any more, its sleep being over, ends no other: it is
+ * eaten before that. */
+HG_TEST_WHERE(sm_wake_late_bell_ends_no_sleep, wake_has_fd)
+{
+    struct wake_side one, two;
     struct pollfd fd = {-1, POLLIN, 0};
-    char bell;
 
     wake_open(&one, NA_WAIT_BLOCK, 1);
     wake_open(&two, NA_WAIT_BLOCK, 2);
-    wake_open(&three, NA_WAIT_BLOCK, 3);
     wake_meet(&two, &one);
-    wake_meet(&three, &one);
     wake_meet(&one, &two);
     wake_put_off_scans(&one);
-    self = na_sm_of(one.na_class);
     fd.fd = NA_Poll_get_fd(one.na_class, one.context);
     wake_lie_down(&one);
-    wake_ring(&two);
-    HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
-    na_progress_disarm(na_context_core_of(one.context)); /* it is awake */
-    wake_ring(&three);
-    wake_turn(&one, 0); /* hears them, the later place last */
-    HG_CHECK(self->heard < NA_SM_PEERS);
-    HG_CHECK(recv(atomic_load(&self->slots[self->heard])->fd, &bell, 1,
-                 MSG_PEEK | MSG_DONTWAIT) < 0);
-    HG_CHECK(!wake_has_looked(&one));
-    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
     wake_turn(&one, 0);
-    HG_CHECK(wake_has_looked(&one));
+    na_sm_bell_ring(na_sm_addr_of(two.peer)->peer_bell);
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
+    wake_lie_down(&one);
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1); /* late: it ends this one */
+    wake_turn(&one, 0);
+    wake_lie_down(&one);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
-    wake_close(&three);
     wake_close(&one);
     wake_close(&two);
+}
+
+/* What may be written to without waiting, without a signal, and to no avail
+ * but waking. */
+HG_TEST(sm_wake_bell_is_told_from_what_is_none)
+{
+    int bell = na_sm_bell_open();
+    int blocking = eventfd(0, EFD_CLOEXEC);
+    int memory = memfd_create("no bell", MFD_CLOEXEC);
+    int ends[2], sockets[2];
+
+    HG_CHECK(bell >= 0 && blocking >= 0 && memory >= 0);
+    HG_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    HG_CHECK(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                 sockets) == 0);
+    HG_CHECK(fcntl(memory, F_SETFL, O_NONBLOCK) == 0);
+    HG_CHECK(na_sm_bell_is_one(bell));
+    HG_CHECK(!na_sm_bell_is_one(blocking));
+    HG_CHECK(!na_sm_bell_is_one(memory));
+    HG_CHECK(!na_sm_bell_is_one(ends[0]) && !na_sm_bell_is_one(ends[1]));
+    HG_CHECK(!na_sm_bell_is_one(sockets[0]));
+    (void) close(memory);
+    HG_CHECK(!na_sm_bell_is_one(memory));
+    (void) close(bell);
+    (void) close(blocking);
+    (void) close(ends[0]);
+    (void) close(ends[1]);
+    (void) close(sockets[0]);
+    (void) close(sockets[1]);
 }
 
 /* Another context sleeps on when one has eaten the bell: whoever has rung for
@@ -223,7 +255,6 @@ HG_TEST_WHERE(sm_wake_is_rung_anew_for_who_sleeps_on, wake_has_fd)
     HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
     wake_turn(&one, 0); /* hears */
     wake_turn(&one, 0); /* eats the bell */
-    HG_CHECK(!wake_has_looked(&one));
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
     HG_CHECK_EQ_INT(na_sm_of(one.na_class)->sleepers, 1);
     wake_ring(&two);
