@@ -178,6 +178,8 @@ RUN      = $(BUILD)/run -j $(shell expr $(JOBS) + 1) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
 
 TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(CFLAGS)
+# Tests by themselves: they are compiled more often than they are waited for.
+TEST_QUICKLY = $(TEST_FLAGS) -O0
 TEST_HEADERS = hg.h $(wildcard tests/*.h tests/*/*.h)
 TEST_OBJS    = $(BUILD)/tests/harness.o \
                $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c))
@@ -202,7 +204,7 @@ $(BUILD)/rooms/%.o: gen/%.c hg.h $(wildcard gen/*/*.h) $(BUILD)/flags
 
 $(TEST_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
+	$(Q)$(CC) $(TEST_QUICKLY) -c -o $@ $<
 
 $(TEST_LIB): $(TEST_OBJS)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -225,7 +227,7 @@ $(BUILD)/tests/steps: $(BUILD)/steps.c $(STEPPED) hg.c $(TEST_LIB)
 # tests/faulty.c is what tests/selftest has the runner judge.
 $(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(TEST_LIB) $(OBJS) \
+	$(Q)$(CC) $(TEST_QUICKLY) -o $@ $< $(TEST_LIB) $(OBJS) \
 	    $(call na_libs,$(FOUND))
 
 # ---- Examples ----

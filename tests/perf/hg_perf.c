@@ -26,7 +26,8 @@
  * and process_vm_readv for bulk.
  *
  * Figures. echo: one call of 64 bytes at a time; page: of 4 KiB; pages: of 2 to
- * 16 KiB. in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and
+ * 16 KiB. asleep: of 64 bytes after a nap of 2 ms, so that the server sleeps.
+ * in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and
  * 16 MiB; mapped: of 1 MiB of the library's own memory, against a memcpy.
  * modes: echo with both sides spinning, against bare; in the default mode,
  * against that. crowd: 64 clients at once, against the same always asleep.

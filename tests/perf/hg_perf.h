@@ -212,6 +212,10 @@ void perf_print_table(void);
 int perf_echo_round(
     struct perf_client *client, unsigned window, double *per_op_p);
 
+/* Calls after naps; the seconds of one without its nap. */
+int perf_nap_round(
+    struct perf_client *client, unsigned nap_us, double *per_op_p);
+
 /* Calls of `size` bytes, at most PERF_PAGE_MAX, one at a time. */
 int perf_page_round(struct perf_client *client, size_t size, double *per_op_p);
 
@@ -284,9 +288,10 @@ int perf_node_echo(struct perf_client *client, const struct perf_figure *figure,
 int perf_node_pull(struct perf_client *client, const struct perf_figure *figure,
     struct perf_contestant *contestants, size_t size);
 
-/* Echoes from 2 to 16 KiB; transfers from 64 KiB to 16 MiB; of memory that the
- * library allocated. */
+/* Echoes from 2 to 16 KiB; of sleepers, against an eventfd; transfers from 64
+ * KiB to 16 MiB; of memory that the library allocated. */
 int perf_node_pages(struct perf_client *client);
+int perf_node_asleep(struct perf_client *client);
 int perf_node_sizes(struct perf_client *client);
 int perf_node_mapped(struct perf_client *client);
 

@@ -530,6 +530,7 @@ int perf_figures_pair(struct perf_client *client)
         {"in_flight", perf_step_in_flight},
 #if PERF_RAW_SM
         {"pages", perf_node_pages},
+        {"asleep", perf_node_asleep},
         {"sizes", perf_node_sizes},
         {"mapped", perf_node_mapped},
 #endif

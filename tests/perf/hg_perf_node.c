@@ -136,6 +136,42 @@ static int perf_node_moves(struct perf_client *client,
     return perf_node_contest(client, &figure, contestants, &raw, aim);
 }
 
+/* ---- Sleepers ---- */
+
+static int perf_node_run_nap(
+    struct perf_client *client, void *arg, double *per_op_p)
+{
+    (void) arg;
+    return perf_nap_round(client, RAW_SM_NAP, per_op_p);
+}
+
+static int perf_node_run_wake(
+    struct perf_client *client, void *arg, double *per_op_p)
+{
+    (void) arg;
+    return raw_sm_wake(client->raw_sm, client->options->seconds, per_op_p);
+}
+
+int perf_node_asleep(struct perf_client *client)
+{
+    static const struct perf_figure figure = {
+        "echo_asleep", "us", 1e6, 0, 0, 0};
+    static struct perf_contestant contestants[PERF_CONTESTANTS_MAX];
+
+    if (client->raw_sm == NULL)
+        return 0;
+    memset(contestants, 0, sizeof(contestants));
+    contestants[0].run = perf_node_run_nap;
+    contestants[1].series.name = "eventfd";
+    contestants[1].run = perf_node_run_wake;
+    if (perf_contest(client, contestants, 2) != 0)
+        return -1;
+    perf_report(&figure, &contestants[0].series, &contestants[1].series);
+    return 0;
+}
+
+/* ---- Bulk ---- */
+
 int perf_node_sizes(struct perf_client *client)
 {
     static const char *const names[] = {"pull_64k", "pull_1m", "pull_16m"};

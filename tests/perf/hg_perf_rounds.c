@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PERF_WINDOW_MAX 1024
 
@@ -71,6 +72,32 @@ int perf_echo_round(
             now = perf_now_ns();
     }
     *per_op_p = (double) (perf_now_ns() - start) * 1e-9 / (double) taken;
+    return 0;
+}
+
+int perf_nap_round(
+    struct perf_client *client, unsigned nap_us, double *per_op_p)
+{
+    const struct timespec nap = {0, (long) nap_us * 1000};
+    const uint64_t until =
+        perf_now_ns() + (uint64_t) (client->options->seconds * 1e9);
+    uint64_t spent = 0;
+    uint64_t taken = 0;
+
+    while (perf_now_ns() < until) {
+        hg_request_t request;
+        perf_echo_t out;
+        uint64_t begin;
+
+        (void) nanosleep(&nap, NULL);
+        begin = perf_now_ns();
+        if (perf_echo_start(client, taken, &out, &request) != 0 ||
+            perf_echo_end(taken, &out, request) != 0)
+            return -1;
+        spent += perf_now_ns() - begin;
+        taken++;
+    }
+    *per_op_p = (double) spent * 1e-9 / (double) taken;
     return 0;
 }
 

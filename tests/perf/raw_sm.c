@@ -3,8 +3,8 @@
  * The bare program of a node (raw_sm.h says what for).
  *
  * Two rings of slots, one for each direction, and a count of the slots written
- * so far. A round begins with a byte in a pipe, on which the peer sleeps, and
- * ends with a question of size 0, which is answered too.
+ * so far. A round begins with an eventfd, on which the peer sleeps, and ends
+ * with a question of size 0, which is answered too.
  */
 #define _GNU_SOURCE /* process_vm_readv */
 
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -44,7 +45,7 @@ struct raw_sm {
     unsigned char *copy; /* RAW_SM_REGION bytes of ours */
     uint64_t asked;      /* since the beginning */
     pid_t peer;
-    int order; /* the pipe's end for writing */
+    int order; /* the eventfd */
 };
 
 static int raw_sm_fail(const char *what)
@@ -113,11 +114,11 @@ static uint64_t raw_sm_serve_round(struct raw_sm_shared *shared, uint64_t n)
 static void raw_sm_serve(struct raw_sm_shared *shared, int orders)
 {
     uint64_t n = 0;
-    char order;
+    eventfd_t order;
 
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     memset(shared->region, 6, RAW_SM_REGION);
-    while (read(orders, &order, 1) == 1)
+    while (eventfd_read(orders, &order) == 0)
         n = raw_sm_serve_round(shared, n);
 }
 
@@ -125,22 +126,20 @@ static void raw_sm_serve(struct raw_sm_shared *shared, int orders)
 
 static int raw_sm_fork(struct raw_sm *raw)
 {
-    int fds[2];
+    int order = eventfd(0, 0);
 
-    if (pipe(fds) != 0)
-        return raw_sm_fail("pipe");
+    if (order < 0)
+        return raw_sm_fail("eventfd");
     raw->peer = fork();
     if (raw->peer == 0) {
-        (void) close(fds[1]);
-        raw_sm_serve(raw->shared, fds[0]);
+        raw_sm_serve(raw->shared, order);
         _exit(0);
     }
-    (void) close(fds[0]);
     if (raw->peer < 0) {
-        (void) close(fds[1]);
+        (void) close(order);
         return raw_sm_fail("fork");
     }
-    raw->order = fds[1];
+    raw->order = order;
     return 0;
 }
 
@@ -203,7 +202,7 @@ int raw_sm_echo(struct raw_sm *raw, size_t size, unsigned window,
     }
     memset(mine, 7, sizeof(mine));
     atomic_store(&raw->shared->size, size);
-    if (write(raw->order, "", 1) != 1)
+    if (eventfd_write(raw->order, 1) != 0)
         return raw_sm_fail("cannot begin a round");
     /* The first wakes the peer, and is not counted. */
     raw_sm_ask(raw, mine, size);
@@ -225,6 +224,39 @@ int raw_sm_echo(struct raw_sm *raw, size_t size, unsigned window,
     atomic_store(&raw->shared->size, 0);
     raw_sm_ask(raw, mine, 0);
     (void) raw_sm_await(&raw->shared->back, heard);
+    return 0;
+}
+
+int raw_sm_wake(struct raw_sm *raw, double seconds, double *per_op_p)
+{
+    const struct timespec nap = {0, RAW_SM_NAP * 1000};
+    const double until = raw_sm_now() + seconds;
+    unsigned char mine[64];
+    double spent = 0;
+    uint64_t count = 0;
+
+    memset(mine, 7, sizeof(mine));
+    atomic_store(&raw->shared->size, sizeof(mine));
+    while (raw_sm_now() < until) {
+        uint64_t heard = raw->asked;
+        double begin;
+
+        (void) nanosleep(&nap, NULL);
+        begin = raw_sm_now();
+        raw_sm_ask(raw, mine, sizeof(mine));
+        if (eventfd_write(raw->order, 1) != 0)
+            return raw_sm_fail("cannot wake the peer");
+        (void) raw_sm_await(&raw->shared->back, heard);
+        memcpy(
+            mine, raw->shared->back.slots[heard % RAW_SM_SLOTS], sizeof(mine));
+        spent += raw_sm_now() - begin;
+        count++;
+        atomic_store(&raw->shared->size, 0);
+        raw_sm_ask(raw, mine, 0);
+        (void) raw_sm_await(&raw->shared->back, heard + 1);
+        atomic_store(&raw->shared->size, sizeof(mine));
+    }
+    *per_op_p = spent / (double) count;
     return 0;
 }
 

@@ -4,9 +4,9 @@
  * transport sm are compared with: two processes that share a mapping and spin.
  * It encodes and dispatches nothing: what it measures is a ceiling.
  *
- * The peer is a child process, which waits asleep between rounds, so that a
- * benchmark can let its own rounds and these alternate. A client is used by
- * one thread at a time. This header knows nothing of hg.h.
+ * The peer is a child process, which waits asleep between rounds, on an
+ * eventfd, so that a benchmark can let its own rounds and these alternate. A
+ * client is used by one thread at a time. This header knows nothing of hg.h.
  */
 #ifndef HG_TESTS_PERF_RAW_SM_H
 #define HG_TESTS_PERF_RAW_SM_H
@@ -32,6 +32,11 @@ void raw_sm_close(struct raw_sm *raw);
  * the seconds of one. -1 after a line on stderr. */
 int raw_sm_echo(struct raw_sm *raw, size_t size, unsigned window,
     double seconds, double *per_op_p);
+
+/* Echoes of 64 bytes for which the peer is woken from its sleep, after a nap of
+ * RAW_SM_NAP each; the client spins for the answer. The seconds of one. */
+#define RAW_SM_NAP 2000 /* us */
+int raw_sm_wake(struct raw_sm *raw, double seconds, double *per_op_p);
 
 /* Copies of `size` bytes, at most RAW_SM_REGION, the same ones again; the
  * seconds of one. -1 after a line on stderr: the system does not allow it. */
