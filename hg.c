@@ -23505,6 +23505,7 @@ struct hg_class {
     size_t output_offset;
     bool no_overflow;         /* arguments fit a message */
     bool release_input_early; /* with the decoding of it */
+    _Atomic bool draining;    /* takes no more calls */
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */
@@ -23785,6 +23786,7 @@ struct hg_handle {
     bool owed;     /* target: ... but to hear that its input was fetched */
     bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
+    bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
     bool heard;    /* origin: the target has answered; context lock */
@@ -26398,6 +26400,10 @@ HG_PRIVATE void hg_serve_drop(struct hg_handle *handle);
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
 
+/* Whether a call is there that was not refused as it came: unanswered, or its
+ * answer on its way, or its handle not given back. */
+HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context);
+
 /* Free every handle the application has, as it should have done itself. */
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 
@@ -26435,6 +26441,14 @@ static bool hg_serve_enter(struct hg_handle *handle)
     atomic_store_explicit(
         &handle->state, HG_HANDLE_ARRIVED, memory_order_release);
     return !atomic_load(&handle->context->closing);
+}
+
+/* Whether it takes no more calls. */
+static bool hg_serve_is_ending(struct hg_context *context)
+{
+    return atomic_load_explicit(&context->closing, memory_order_relaxed) ||
+        atomic_load_explicit(
+            &context->hg_class->draining, memory_order_relaxed);
 }
 
 static bool hg_serve_is_answered(struct hg_handle *handle)
@@ -26526,7 +26540,7 @@ static const char *hg_serve_words(
                 handle->rpc.id);
         return buf;
     case HG_AGAIN:
-        if (atomic_load(&handle->context->closing))
+        if (hg_serve_is_ending(handle->context))
             return "it is ending";
         snprintf(buf, size, "no room; at most %u calls, %zu bytes of input",
             options->max_unanswered, options->max_fetched_bytes);
@@ -26709,8 +26723,9 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
     struct hg_context *context = handle->context;
 
     handle->counted_as = HG_SHARE_CALLS;
-    handle->refused = refused || context->closing ||
+    handle->refused = refused || hg_serve_is_ending(context) ||
         !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
+    handle->shut_out = handle->refused;
     handle->counted = !handle->refused;
     return !handle->refused ||
         !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
@@ -26801,6 +26816,17 @@ static hg_return_t hg_serve_accept(
     return HG_SUCCESS;
 }
 
+/* What a call gets that came when there was no room, or too late: a context
+ * that was unposted takes it back, a class that was drained before that says
+ * what it has said all the time. */
+static hg_return_t hg_serve_why_refused(struct hg_context *context)
+{
+    return context->callbacks && atomic_load(&context->closing) &&
+            !atomic_load(&context->hg_class->draining)
+        ? HG_CANCELED
+        : HG_AGAIN;
+}
+
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t damaged)
 {
@@ -26814,11 +26840,12 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
         hg_serve_push_refusal(handle, damaged);
         return HG_SUCCESS;
     }
-    ret = context->callbacks && context->closing ? HG_CANCELED : HG_AGAIN;
-    if (handle->refused)
+    if (handle->refused) {
         hg_handle_count(context, HG_COUNT_TURNED_AWAY);
-    else
+        ret = hg_serve_why_refused(context);
+    } else {
         ret = hg_serve_accept(handle, header);
+    }
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
     } else if ((header->flags & HG_HEADER_LARGE) != 0) {
@@ -27096,6 +27123,19 @@ HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context)
     }
     hg_unlock(&context->lock);
     return count;
+}
+
+HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
+{
+    const struct na_link *link;
+
+    hg_lock(&context->lock);
+    link = context->targets.next;
+    while (link != &context->targets &&
+        HG_CONTAINER_OF(link, struct hg_handle, link)->shut_out)
+        link = link->next;
+    hg_unlock(&context->lock);
+    return link != &context->targets;
 }
 
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
@@ -31909,6 +31949,122 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
     return hg_ticket_is_one((uintptr_t) call)
         ? hg_request_text((hg_request_t) (uintptr_t) call)
         : hg_extras_text(handle);
+}
+
+/* ==== gen/hg/drain.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/drain.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * drain: an orderly end of serving, in both models.
+ *
+ * From the moment its class is marked, serve refuses whatever comes; what it
+ * took before is waited for here, by turning the wheels of all contexts. It
+ * looks at each context under that one's lock, under which calls are taken:
+ * who takes one later has seen the mark. A call counts until its handle is
+ * back, and so until its answer has left and its handler has returned.
+ *
+ * Other threads may turn the same wheels, and end what is waited for here
+ * without anything happening in this thread; so it looks again now and then.
+ * Nothing above includes this room: it has no header.
+ *
+ * Locking: the class's lock around its list of contexts, and inside it theirs.
+ */
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "hg/layer.h" */
+/* #include "hg/serve.h" */
+/* #include "hg/wait.h" */
+/* #include "na/context.h" */
+
+/* How long to wait for news of one context: where it is the only one, and
+ * where others wait behind it. */
+#define HG_DRAIN_TURN_MS 10
+#define HG_DRAIN_SHORT_MS 1
+
+static struct hg_context *hg_drain_context_of(struct na_link *link)
+{
+    return HG_CONTAINER_OF(link, struct hg_context, sibling);
+}
+
+/* Whether a call that was taken is left in any context. */
+static bool hg_drain_has_calls(struct hg_class *hg_class)
+{
+    bool found = false;
+    struct na_link *link;
+
+    hg_lock(&hg_class->lock);
+    for (link = hg_class->contexts.next; link != &hg_class->contexts && !found;
+         link = link->next)
+        found = hg_serve_has_calls(hg_drain_context_of(link));
+    hg_unlock(&hg_class->lock);
+    return found;
+}
+
+/* The context behind `context`, or the first one for NULL; NULL: no more. */
+static struct hg_context *hg_drain_next(
+    struct hg_class *hg_class, struct hg_context *context)
+{
+    struct na_link *link;
+
+    hg_lock(&hg_class->lock);
+    link = context != NULL ? context->sibling.next : hg_class->contexts.next;
+    hg_unlock(&hg_class->lock);
+    return link != &hg_class->contexts ? hg_drain_context_of(link) : NULL;
+}
+
+/* Turn the wheel of each context once. */
+static void hg_drain_turn(struct hg_class *hg_class, uint64_t deadline)
+{
+    struct hg_context *context = hg_drain_next(hg_class, NULL);
+    bool alone = hg_drain_next(hg_class, context) == NULL;
+    uint64_t until;
+
+    for (; context != NULL; context = hg_drain_next(hg_class, context)) {
+        until = hg_clock_after_ms(alone ? HG_DRAIN_TURN_MS : HG_DRAIN_SHORT_MS);
+        if (until > deadline)
+            until = deadline;
+        if (context->callbacks) {
+            (void) hg_context_progress(context, NA_LANES_ALL, until);
+            (void) na_context_run(
+                context->na_context, NA_LANES_ALL, UINT_MAX, deadline);
+        } else {
+            (void) hg_wait_until(context, NULL, true, until);
+        }
+    }
+}
+
+static hg_return_t hg_drain_until(struct hg_class *hg_class, uint64_t deadline)
+{
+    atomic_store(&hg_class->draining, true);
+    while (hg_drain_has_calls(hg_class)) {
+        if (hg_clock_is_past(deadline))
+            return HG_TIMEOUT;
+        hg_drain_turn(hg_class, deadline);
+    }
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
+{
+    uint64_t deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    struct hg_context *context;
+    hg_return_t ret;
+
+    if (hg_class != NULL)
+        return hg_drain_until(hg_class, deadline);
+    context = hg_layer_enter("HG_Drain");
+    if (context == NULL)
+        return HG_FAULT;
+    if (timeout > 0 && hg_wait_in_handler()) {
+        hg_log_error("rpc", "HG_Drain inside a handler");
+        ret = HG_BUSY;
+    } else {
+        ret = hg_drain_until(context->hg_class, deadline);
+    }
+    return hg_layer_leave(ret);
 }
 
 /* ==== gen/hg/init.c ==== */

@@ -97,10 +97,14 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 
 /* ---- An orderly end ---- */
 
-/* Refuse new calls to the class with HG_AGAIN from now on, and wait until those
- * that were taken are answered and gone, for at most `timeout` ms: HG_SUCCESS;
- * HG_TIMEOUT: some are left; called again it goes on waiting. Makes progress
- * and runs handlers and callbacks of all contexts of the class. */
+/* Refuse new calls to the class with HG_AGAIN from now on, for good, and wait
+ * until those that were taken are answered and gone, the answer sent and the
+ * handle given back, for at most `timeout` ms: HG_SUCCESS; HG_TIMEOUT: some are
+ * left; called again it goes on waiting. Signals do not end it. Makes progress
+ * and runs handlers and callbacks of all contexts of the class, of which none
+ * is made or destroyed meanwhile; other threads may do the same. A timeout of 0
+ * begins it and looks, but runs nothing: so much may be asked inside a handler
+ * or a callback, too, where the request model has HG_BUSY for more. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */

@@ -48,6 +48,7 @@ struct hg_class {
     size_t output_offset;
     bool no_overflow;         /* arguments fit a message */
     bool release_input_early; /* with the decoding of it */
+    _Atomic bool draining;    /* takes no more calls */
     hg_return_t (*handle_made)(hg_handle_t handle, void *arg);
     void *handle_made_arg;
     bool haunted; /* by a context that could not be freed: nor can this */

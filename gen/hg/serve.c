@@ -28,6 +28,14 @@ static bool hg_serve_enter(struct hg_handle *handle)
     return !atomic_load(&handle->context->closing);
 }
 
+/* Whether it takes no more calls. */
+static bool hg_serve_is_ending(struct hg_context *context)
+{
+    return atomic_load_explicit(&context->closing, memory_order_relaxed) ||
+        atomic_load_explicit(
+            &context->hg_class->draining, memory_order_relaxed);
+}
+
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
@@ -117,7 +125,7 @@ static const char *hg_serve_words(
                 handle->rpc.id);
         return buf;
     case HG_AGAIN:
-        if (atomic_load(&handle->context->closing))
+        if (hg_serve_is_ending(handle->context))
             return "it is ending";
         snprintf(buf, size, "no room; at most %u calls, %zu bytes of input",
             options->max_unanswered, options->max_fetched_bytes);
@@ -300,8 +308,9 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
     struct hg_context *context = handle->context;
 
     handle->counted_as = HG_SHARE_CALLS;
-    handle->refused = refused || context->closing ||
+    handle->refused = refused || hg_serve_is_ending(context) ||
         !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
+    handle->shut_out = handle->refused;
     handle->counted = !handle->refused;
     return !handle->refused ||
         !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
@@ -392,6 +401,17 @@ static hg_return_t hg_serve_accept(
     return HG_SUCCESS;
 }
 
+/* What a call gets that came when there was no room, or too late: a context
+ * that was unposted takes it back, a class that was drained before that says
+ * what it has said all the time. */
+static hg_return_t hg_serve_why_refused(struct hg_context *context)
+{
+    return context->callbacks && atomic_load(&context->closing) &&
+            !atomic_load(&context->hg_class->draining)
+        ? HG_CANCELED
+        : HG_AGAIN;
+}
+
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, hg_return_t damaged)
 {
@@ -405,11 +425,12 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
         hg_serve_push_refusal(handle, damaged);
         return HG_SUCCESS;
     }
-    ret = context->callbacks && context->closing ? HG_CANCELED : HG_AGAIN;
-    if (handle->refused)
+    if (handle->refused) {
         hg_handle_count(context, HG_COUNT_TURNED_AWAY);
-    else
+        ret = hg_serve_why_refused(context);
+    } else {
         ret = hg_serve_accept(handle, header);
+    }
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
     } else if ((header->flags & HG_HEADER_LARGE) != 0) {
@@ -687,6 +708,19 @@ HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context)
     }
     hg_unlock(&context->lock);
     return count;
+}
+
+HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
+{
+    const struct na_link *link;
+
+    hg_lock(&context->lock);
+    link = context->targets.next;
+    while (link != &context->targets &&
+        HG_CONTAINER_OF(link, struct hg_handle, link)->shut_out)
+        link = link->next;
+    hg_unlock(&context->lock);
+    return link != &context->targets;
 }
 
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context)

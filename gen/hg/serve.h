@@ -73,6 +73,10 @@ HG_PRIVATE void hg_serve_drop(struct hg_handle *handle);
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
 
+/* Whether a call is there that was not refused as it came: unanswered, or its
+ * answer on its way, or its handle not given back. */
+HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context);
+
 /* Free every handle the application has, as it should have done itself. */
 HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 
