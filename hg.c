@@ -12217,6 +12217,11 @@ HG_PRIVATE const char *na_sm_policy_refuses(
 /* Whether somebody is our own user, and nobody else in this namespace. */
 HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer);
 
+/* Write down who that is: "uid:1000"; "" if its number may be any user's. */
+#define NA_SM_IDENTITY 16
+HG_PRIVATE void na_sm_policy_identify(
+    const struct ucred *peer, char identity[NA_SM_IDENTITY]);
+
 /* What stands behind "sm://". NA_INVALID_ARG, logged. */
 HG_PRIVATE na_return_t na_sm_name_parse(
     const char *rest, struct na_sm_name *name_p);
@@ -12385,6 +12390,15 @@ HG_PRIVATE const char *na_sm_policy_refuses(
 HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer)
 {
     return peer->uid == geteuid() && na_sm_user_is_one(peer->uid);
+}
+
+HG_PRIVATE void na_sm_policy_identify(
+    const struct ucred *peer, char identity[NA_SM_IDENTITY])
+{
+    identity[0] = '\0';
+    if (na_sm_user_is_one(peer->uid))
+        (void) snprintf(
+            identity, NA_SM_IDENTITY, "uid:%" PRIu32, (uint32_t) peer->uid);
 }
 
 /* ---- Names ---- */
@@ -12905,6 +12919,8 @@ struct na_sm_addr {
     int fd;            /* -1: none */
     pid_t pid;         /* of the peer, as long as the socket lives */
     bool kin;          /* it is the same user's */
+    /* Of its user; constant once a message may have come. */
+    char identity[NA_SM_IDENTITY];
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
     uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
@@ -12945,8 +12961,7 @@ struct na_sm_guest {
     struct na_link link;
     int fd;
     uint64_t deadline;
-    pid_t pid;
-    bool kin;
+    struct ucred peer;
 };
 
 /* Why callers are sent away, as far as a line tells of it. */
@@ -15911,6 +15926,24 @@ static na_return_t na_sm_door_hello(
     return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
 }
 
+/* An address that was dialled before is that of the same user still: others
+ * may have been told whose it is. */
+static na_return_t na_sm_door_recognise(
+    struct na_sm_addr *addr, const struct ucred *peer)
+{
+    char identity[NA_SM_IDENTITY];
+
+    na_sm_policy_identify(peer, identity);
+    if (!addr->reached)
+        memcpy(addr->identity, identity, sizeof(identity));
+    if (strcmp(addr->identity, identity) == 0)
+        return NA_SUCCESS;
+    hg_log_error("sm", "%s was %s, and is process %ld of user %lu now",
+        addr->base.name, addr->identity, (long) peer->pid,
+        (unsigned long) peer->uid);
+    return NA_PERMISSION;
+}
+
 /* Connect to an address that is to be dialled, and greet it. */
 static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
@@ -15936,6 +15969,9 @@ static na_return_t na_sm_door_call(
     }
     addr->pid = peer.pid;
     addr->kin = na_sm_policy_is_own(&peer);
+    ret = na_sm_door_recognise(addr, &peer);
+    if (ret != NA_SUCCESS)
+        return ret;
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
@@ -16112,7 +16148,7 @@ static void na_sm_door_full(
         hg_log_error("sm",
             "process %ld is refused: no more than %u peers at a time (%" PRIu64
             " so far)",
-            (long) guest->pid, NA_SM_PEERS, told);
+            (long) guest->peer.pid, NA_SM_PEERS, told);
 }
 
 /* An address for a caller that has said HELLO, with its memory mapped. */
@@ -16140,7 +16176,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         na_sm_door_full(self, guest);
         goto part;
     }
-    addr->kin = guest->kin;
+    addr->kin = na_sm_policy_is_own(&guest->peer);
     ret = na_sm_door_map_pages(addr, hello, NA_SM_FDS_HELLO);
     if (ret == NA_SUCCESS)
         ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
@@ -16151,10 +16187,11 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
     welcome.slot = addr->slot;
     ret = na_sm_door_send(
-        self, guest->fd, &welcome, NA_SM_FDS_WELCOME, guest->kin);
+        self, guest->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
     if (ret != NA_SUCCESS)
         goto part;
-    addr->pid = guest->pid;
+    addr->pid = guest->peer.pid;
+    na_sm_policy_identify(&guest->peer, addr->identity);
     (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
     ret = na_sm_door_watch(self, guest->fd, &addr->watch);
     if (ret != NA_SUCCESS)
@@ -16204,12 +16241,12 @@ static void na_sm_door_nonsense(struct na_sm_class *self,
         hg_log_error("sm",
             "process %ld speaks version %u, not %d (%" PRIu64
             " refused for their words so far)",
-            (long) guest->pid, hello->version, NA_SM_VERSION, told);
+            (long) guest->peer.pid, hello->version, NA_SM_VERSION, told);
     else if (told > 0)
         hg_log_error("sm",
             "process %ld is refused: it is none of ours, or its memory is of "
             "another size, or unsealed (%" PRIu64 " so far)",
-            (long) guest->pid, told);
+            (long) guest->peer.pid, told);
 }
 
 HG_PRIVATE unsigned na_sm_door_guest(
@@ -16273,8 +16310,7 @@ static void na_sm_door_let_in(struct na_sm_class *self)
         goto refuse;
     }
     guest->watch = NA_SM_WATCH_GUEST;
-    guest->pid = peer.pid;
-    guest->kin = na_sm_policy_is_own(&peer);
+    guest->peer = peer;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
     hg_lock(&self->lock);
@@ -16972,6 +17008,11 @@ static na_bool_t na_sm_addr_cmp(
     return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
+static const char *na_sm_addr_identity(const struct na_addr *addr)
+{
+    return na_sm_addr_of(addr)->identity;
+}
+
 static na_return_t na_sm_terminate(struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
@@ -17307,6 +17348,7 @@ static const struct na_plugin na_sm_plugin = {
     .mem_retract = na_sm_mem_retract,
     .mem_end_local = na_sm_rma_end_local,
     .rma_now = na_sm_rma_now,
+    .addr_identity = na_sm_addr_identity,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)
@@ -17593,6 +17635,12 @@ static na_return_t na_plugins_op_refuse(struct na_op *op)
     return NA_OPNOTSUPPORT;
 }
 
+static const char *na_plugins_addr_nobody(const struct na_addr *addr)
+{
+    (void) addr;
+    return "";
+}
+
 static na_return_t na_plugins_rma_later(const struct na_op *op)
 {
     (void) op;
@@ -17697,6 +17745,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->mem_alloc = na_plugins_mem_ordinary;
     if (ops_p->rma_now == NULL)
         ops_p->rma_now = na_plugins_rma_later;
+    if (ops_p->addr_identity == NULL)
+        ops_p->addr_identity = na_plugins_addr_nobody;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
@@ -32065,6 +32115,40 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
         ret = hg_drain_until(context->hg_class, deadline);
     }
     return hg_layer_leave(ret);
+}
+
+/* ==== gen/hg/identity.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/identity.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * identity: who makes a call.
+ *
+ * What the transport has proved of a peer stands in its address, and never
+ * changes there; the handle keeps that. What a peer says of itself is nowhere
+ * asked. Nothing above includes this room: it has no header.
+ *
+ * Locking: none. A handle of the request model is gone with its layer, so that
+ * one's gate is passed if it is open.
+ */
+/* #include "hg/layer.h" */
+
+HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
+{
+    const struct na_addr *addr;
+    const char *identity = "";
+    bool inside;
+
+    if (handle == NULL)
+        return identity;
+    inside = hg_layer_enter(NULL) != NULL;
+    addr = handle->addr;
+    if (handle->target && addr != NULL)
+        identity = na_class_ops(addr->na_class)->addr_identity(addr);
+    if (inside)
+        (void) hg_layer_leave(HG_SUCCESS);
+    return identity;
 }
 
 /* ==== gen/hg/init.c ==== */

@@ -2152,9 +2152,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
 
-/* Who the caller is, as the transport has proved it: "uid:1000" over sm://, the
- * name of its key with CURVE; "" where it proves nothing, never NULL. The
- * string is the handle's. */
+/* Who made a call that arrived, as the transport has proved it: "uid:1000" over
+ * sm://, the name of its key with CURVE; "" where it proves nothing, for calls
+ * of ours and for HG_HANDLE_NULL, never NULL. The string is the handle's. */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 
 /* ---- An orderly end ---- */
@@ -2914,6 +2914,13 @@ struct na_plugin {
      * takes no longer than copying as many bytes as the transport chooses, some
      * 100 KiB. Default: never. */
     na_return_t (*rma_now)(const struct na_op *op);
+
+    /* ---- addr ---- */
+    /* Who the peer is, as the transport has proved it, not as the peer says:
+     * "uid:1000", the name of its key. Asked of addresses that messages come
+     * from; "" where nothing was proved. The string stays, and stays as it is,
+     * as long as the address. Default "". */
+    const char *(*addr_identity)(const struct na_addr *addr);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

@@ -90,9 +90,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
 
-/* Who the caller is, as the transport has proved it: "uid:1000" over sm://, the
- * name of its key with CURVE; "" where it proves nothing, never NULL. The
- * string is the handle's. */
+/* Who made a call that arrived, as the transport has proved it: "uid:1000" over
+ * sm://, the name of its key with CURVE; "" where it proves nothing, for calls
+ * of ours and for HG_HANDLE_NULL, never NULL. The string is the handle's. */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 
 /* ---- An orderly end ---- */

@@ -274,6 +274,13 @@ struct na_plugin {
      * takes no longer than copying as many bytes as the transport chooses, some
      * 100 KiB. Default: never. */
     na_return_t (*rma_now)(const struct na_op *op);
+
+    /* ---- addr ---- */
+    /* Who the peer is, as the transport has proved it, not as the peer says:
+     * "uid:1000", the name of its key. Asked of addresses that messages come
+     * from; "" where nothing was proved. The string stays, and stays as it is,
+     * as long as the address. Default "". */
+    const char *(*addr_identity)(const struct na_addr *addr);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

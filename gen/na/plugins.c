@@ -219,6 +219,12 @@ static na_return_t na_plugins_op_refuse(struct na_op *op)
     return NA_OPNOTSUPPORT;
 }
 
+static const char *na_plugins_addr_nobody(const struct na_addr *addr)
+{
+    (void) addr;
+    return "";
+}
+
 static na_return_t na_plugins_rma_later(const struct na_op *op)
 {
     (void) op;
@@ -323,6 +329,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->mem_alloc = na_plugins_mem_ordinary;
     if (ops_p->rma_now == NULL)
         ops_p->rma_now = na_plugins_rma_later;
+    if (ops_p->addr_identity == NULL)
+        ops_p->addr_identity = na_plugins_addr_nobody;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)

@@ -431,6 +431,11 @@ static na_bool_t na_sm_addr_cmp(
     return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
+static const char *na_sm_addr_identity(const struct na_addr *addr)
+{
+    return na_sm_addr_of(addr)->identity;
+}
+
 static na_return_t na_sm_terminate(struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
@@ -766,6 +771,7 @@ static const struct na_plugin na_sm_plugin = {
     .mem_retract = na_sm_mem_retract,
     .mem_end_local = na_sm_rma_end_local,
     .rma_now = na_sm_rma_now,
+    .addr_identity = na_sm_addr_identity,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)

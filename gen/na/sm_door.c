@@ -153,6 +153,24 @@ static na_return_t na_sm_door_hello(
     return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
 }
 
+/* An address that was dialled before is that of the same user still: others
+ * may have been told whose it is. */
+static na_return_t na_sm_door_recognise(
+    struct na_sm_addr *addr, const struct ucred *peer)
+{
+    char identity[NA_SM_IDENTITY];
+
+    na_sm_policy_identify(peer, identity);
+    if (!addr->reached)
+        memcpy(addr->identity, identity, sizeof(identity));
+    if (strcmp(addr->identity, identity) == 0)
+        return NA_SUCCESS;
+    hg_log_error("sm", "%s was %s, and is process %ld of user %lu now",
+        addr->base.name, addr->identity, (long) peer->pid,
+        (unsigned long) peer->uid);
+    return NA_PERMISSION;
+}
+
 /* Connect to an address that is to be dialled, and greet it. */
 static na_return_t na_sm_door_call(
     struct na_sm_class *self, struct na_sm_addr *addr)
@@ -178,6 +196,9 @@ static na_return_t na_sm_door_call(
     }
     addr->pid = peer.pid;
     addr->kin = na_sm_policy_is_own(&peer);
+    ret = na_sm_door_recognise(addr, &peer);
+    if (ret != NA_SUCCESS)
+        return ret;
     ret = na_sm_door_watch(self, addr->fd, &addr->watch);
     if (ret != NA_SUCCESS)
         return ret;
@@ -354,7 +375,7 @@ static void na_sm_door_full(
         hg_log_error("sm",
             "process %ld is refused: no more than %u peers at a time (%" PRIu64
             " so far)",
-            (long) guest->pid, NA_SM_PEERS, told);
+            (long) guest->peer.pid, NA_SM_PEERS, told);
 }
 
 /* An address for a caller that has said HELLO, with its memory mapped. */
@@ -382,7 +403,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
         na_sm_door_full(self, guest);
         goto part;
     }
-    addr->kin = guest->kin;
+    addr->kin = na_sm_policy_is_own(&guest->peer);
     ret = na_sm_door_map_pages(addr, hello, NA_SM_FDS_HELLO);
     if (ret == NA_SUCCESS)
         ret = na_sm_page_map(hello->fds[NA_SM_FD_PAIR],
@@ -393,10 +414,11 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
     welcome.slot = addr->slot;
     ret = na_sm_door_send(
-        self, guest->fd, &welcome, NA_SM_FDS_WELCOME, guest->kin);
+        self, guest->fd, &welcome, NA_SM_FDS_WELCOME, addr->kin);
     if (ret != NA_SUCCESS)
         goto part;
-    addr->pid = guest->pid;
+    addr->pid = guest->peer.pid;
+    na_sm_policy_identify(&guest->peer, addr->identity);
     (void) epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, guest->fd, NULL);
     ret = na_sm_door_watch(self, guest->fd, &addr->watch);
     if (ret != NA_SUCCESS)
@@ -446,12 +468,12 @@ static void na_sm_door_nonsense(struct na_sm_class *self,
         hg_log_error("sm",
             "process %ld speaks version %u, not %d (%" PRIu64
             " refused for their words so far)",
-            (long) guest->pid, hello->version, NA_SM_VERSION, told);
+            (long) guest->peer.pid, hello->version, NA_SM_VERSION, told);
     else if (told > 0)
         hg_log_error("sm",
             "process %ld is refused: it is none of ours, or its memory is of "
             "another size, or unsealed (%" PRIu64 " so far)",
-            (long) guest->pid, told);
+            (long) guest->peer.pid, told);
 }
 
 HG_PRIVATE unsigned na_sm_door_guest(
@@ -515,8 +537,7 @@ static void na_sm_door_let_in(struct na_sm_class *self)
         goto refuse;
     }
     guest->watch = NA_SM_WATCH_GUEST;
-    guest->pid = peer.pid;
-    guest->kin = na_sm_policy_is_own(&peer);
+    guest->peer = peer;
     guest->deadline = hg_clock_after_ms(NA_SM_DOOR_HELLO_MS);
     hg_list_init(&guest->link);
     hg_lock(&self->lock);

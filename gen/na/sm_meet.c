@@ -120,6 +120,15 @@ HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer)
     return peer->uid == geteuid() && na_sm_user_is_one(peer->uid);
 }
 
+HG_PRIVATE void na_sm_policy_identify(
+    const struct ucred *peer, char identity[NA_SM_IDENTITY])
+{
+    identity[0] = '\0';
+    if (na_sm_user_is_one(peer->uid))
+        (void) snprintf(
+            identity, NA_SM_IDENTITY, "uid:%" PRIu32, (uint32_t) peer->uid);
+}
+
 /* ---- Names ---- */
 
 static na_return_t na_sm_name_bad(const char *rest, const char *why)

@@ -111,6 +111,11 @@ HG_PRIVATE const char *na_sm_policy_refuses(
 /* Whether somebody is our own user, and nobody else in this namespace. */
 HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer);
 
+/* Write down who that is: "uid:1000"; "" if its number may be any user's. */
+#define NA_SM_IDENTITY 16
+HG_PRIVATE void na_sm_policy_identify(
+    const struct ucred *peer, char identity[NA_SM_IDENTITY]);
+
 /* What stands behind "sm://". NA_INVALID_ARG, logged. */
 HG_PRIVATE na_return_t na_sm_name_parse(
     const char *rest, struct na_sm_name *name_p);

@@ -117,6 +117,8 @@ struct na_sm_addr {
     int fd;            /* -1: none */
     pid_t pid;         /* of the peer, as long as the socket lives */
     bool kin;          /* it is the same user's */
+    /* Of its user; constant once a message may have come. */
+    char identity[NA_SM_IDENTITY];
     uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
     uint64_t deadline; /* dialling, and on class->closing: to end */
     uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
@@ -157,8 +159,7 @@ struct na_sm_guest {
     struct na_link link;
     int fd;
     uint64_t deadline;
-    pid_t pid;
-    bool kin;
+    struct ucred peer;
 };
 
 /* Why callers are sent away, as far as a line tells of it. */

@@ -184,6 +184,42 @@ HG_TEST(only_the_same_user_has_our_bell)
     hg_test_stop(server);
 }
 
+/* An address is that of one user, also where it can be dialled again. */
+HG_TEST(an_address_stays_that_of_one_user)
+{
+    struct conform_end end;
+    struct conform_call term;
+    struct hg_test_peer *server;
+    na_addr_t addr = NA_ADDR_NULL;
+    char string[64], user[16], got[8];
+    unsigned round;
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can be two users");
+    hg_test_expect_log(" of user 65532 now");
+    strangers_name(string);
+    strangers_open(&end, "sm://", "any-user");
+    for (round = 0; round < 3; round++) {
+        (void) snprintf(user, sizeof(user), "%d",
+            round < 2 ? STRANGERS_UID : STRANGERS_OTHER);
+        server = hg_test_spawn("server", user, "any-user", string, NULL);
+        free(hg_test_hear(server));
+        if (addr == NA_ADDR_NULL)
+            HG_CHECK_OK(ends_lookup(&end, string, &addr));
+        HG_CHECK_RET(ends_ask(&end, addr, 1, got, sizeof(got), NULL),
+            round < 2 ? NA_SUCCESS : NA_DISCONNECT);
+        if (round < 2) {
+            memset(&term, 0, sizeof(term));
+            HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context,
+                conform_ended, &term, addr, NA_OP_ID_IGNORE));
+            HG_CHECK_OK(conform_wait(&end, &term));
+        }
+        hg_test_stop(server);
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+}
+
 #define STRANGERS_FLOOD 20u /* lines: of the 1st, 2nd, 4th, 8th, 16th */
 #define STRANGERS_LINES 5u
 
