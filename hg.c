@@ -3464,6 +3464,8 @@ struct na_addr_core {
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
     _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
+    _Atomic uint64_t asked; /* bytes of its calls to the peer, in flight */
+    _Atomic bool full;      /* ... which has no room, as it said last */
     /* Messages of its that wait; guarded by the class's match lock. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
@@ -3559,6 +3561,10 @@ struct na_class_core {
     pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
+    /* Threads that wait until more may be sent, by a layer above. */
+    struct na_link waiters; /* guarded by waiters_lock */
+    pthread_mutex_t waiters_lock;
+    _Atomic unsigned waiting; /* how many; counted before they look */
     struct na_match match;
     _Atomic uint64_t dropped; /* messages */
     _Atomic uint64_t arrived; /* bytes, and NA_CORE_MESSAGE_WEIGHT a message */
@@ -4731,6 +4737,9 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size);
 
+/* What the functions of that number are given; NULL: there are none. */
+HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number);
+
 /* Whether there is a sink of that number. Who is told "no" while holding the
  * match lock, and files a message under it, knows that a sink set later takes
  * it along: see na_match_set_sink. */
@@ -4972,6 +4981,17 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     na_sink_leave(core, sink);
     assert(ret != NA_NOENTRY); /* that means: nobody took it */
     return ret;
+}
+
+HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number)
+{
+    void *arg = NULL;
+
+    hg_lock(&core->context_lock);
+    if (!na_sink_is_free(core, number))
+        arg = na_sink_at(core, number)->arg;
+    hg_unlock(&core->context_lock);
+    return arg;
 }
 
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
@@ -9162,8 +9182,15 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
 HG_PRIVATE na_return_t na_progress(
     struct na_context *context, unsigned lanes, uint64_t deadline);
 
-/* The same for one of the library's own contexts, where the caller's role keeps
- * others away. */
+/* Progress until *done, which whoever sets it follows by na_progress_tell:
+ * NA_SUCCESS, with or without a turn. Runs no entry but the library's own
+ * steps. NA_TIMEOUT, NA_INTR. */
+HG_PRIVATE na_return_t na_progress_until(
+    struct na_context *context, const _Atomic bool *done, uint64_t deadline);
+HG_PRIVATE void na_progress_tell(struct na_context *context);
+
+/* As na_progress for one of the library's own contexts, where the caller's role
+ * keeps others away. */
 HG_PRIVATE na_return_t na_progress_alone(
     struct na_context *context, unsigned lanes, uint64_t deadline);
 
@@ -9537,6 +9564,55 @@ HG_PRIVATE na_return_t na_progress(
     ret = na_progress_run(core, lanes, deadline);
     na_progress_leave(core);
     return ret;
+}
+
+/* Another thread has the role: sleep until it leaves, or *done, or `deadline`;
+ * or for less. */
+static na_return_t na_progress_nap(struct na_context_core *context,
+    const _Atomic bool *done, uint64_t deadline)
+{
+    struct na_queue *queue = &context->queue;
+    na_return_t ret = NA_SUCCESS;
+    struct hg_nap nap;
+
+    if (hg_clock_now() >= deadline)
+        return NA_TIMEOUT;
+    hg_lock(&queue->lock);
+    atomic_fetch_add(&queue->waiters, 1);
+    if (atomic_load(&context->progressing) && !atomic_load(done))
+        ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
+    atomic_fetch_sub(&queue->waiters, 1);
+    hg_unlock(&queue->lock);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_progress_until(
+    struct na_context *context, const _Atomic bool *done, uint64_t deadline)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    na_return_t ret = NA_SUCCESS;
+
+    if (na_class_is_forked(context->na_class))
+        return NA_FAULT;
+    while (ret == NA_SUCCESS && !atomic_load(done)) {
+        if (atomic_exchange(&core->progressing, true)) {
+            ret = na_progress_nap(core, done, deadline);
+            continue;
+        }
+        if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
+            na_progress_disarm(core);
+        /* Who made it so before we had the role may have poked another. */
+        while (ret == NA_SUCCESS && !atomic_load(done))
+            ret = na_progress_run(core, 0, deadline);
+        na_progress_leave(core);
+    }
+    return atomic_load(done) ? NA_SUCCESS : ret;
+}
+
+HG_PRIVATE void na_progress_tell(struct na_context *context)
+{
+    na_progress_poke(context);
+    na_queue_wake(&na_context_core_of(context)->queue);
 }
 
 HG_PRIVATE na_return_t na_progress_alone(
@@ -18325,11 +18401,16 @@ static na_return_t na_class_init_locks(struct na_class_core *core)
     ret = hg_lock_init(&core->poll_lock);
     if (ret != NA_SUCCESS)
         goto destroy_context_lock;
-    ret = na_match_init(&core->match);
+    ret = hg_lock_init(&core->waiters_lock);
     if (ret != NA_SUCCESS)
         goto destroy_poll_lock;
+    ret = na_match_init(&core->match);
+    if (ret != NA_SUCCESS)
+        goto destroy_waiters_lock;
     return NA_SUCCESS;
 
+destroy_waiters_lock:
+    pthread_mutex_destroy(&core->waiters_lock);
 destroy_poll_lock:
     pthread_mutex_destroy(&core->poll_lock);
 destroy_context_lock:
@@ -18356,6 +18437,8 @@ static void na_class_delete(struct na_class_core *core)
         na_emul_destroy(core->emul);
     na_sink_fini(core);
     na_match_fini(&core->match);
+    assert(hg_list_is_empty(&core->waiters));
+    pthread_mutex_destroy(&core->waiters_lock);
     pthread_mutex_destroy(&core->poll_lock);
     pthread_mutex_destroy(&core->context_lock);
     pthread_mutex_destroy(&core->lock);
@@ -18376,6 +18459,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     }
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
+    hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;
@@ -23610,6 +23694,9 @@ static void hg_class_set_options(
     *mine = *options;
     if (mine->max_in_flight == 0)
         mine->max_in_flight = 65536;
+    if (mine->max_in_flight_bytes == 0)
+        mine->max_in_flight_bytes = (size_t) 40 << 20;
+    mine->max_in_flight_bytes = hg_class_bound(mine->max_in_flight_bytes, 0);
     if (mine->max_unanswered == 0)
         mine->max_unanswered = 4096;
     if (mine->output_hold_ms == 0)
@@ -23843,6 +23930,7 @@ struct hg_handle {
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
+    uint32_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
     hg_return_t why;   /* origin: if `canceled`, how it ends; context lock */
     const char *text;  /* origin: how it ended, in words; NULL: none */
@@ -23902,10 +23990,12 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    uint32_t live;            /* handles out of the pool */
-    _Atomic uint32_t sending; /* sends under way */
-    _Atomic uint32_t lookups; /* of the callback model, under way */
-    _Atomic bool closing;     /* refuses what arrives */
+    _Atomic uint64_t asked;     /* bytes of these; room.h */
+    _Atomic uint64_t turned[2]; /* calls refused, here and there: for the log */
+    uint32_t live;              /* handles out of the pool */
+    _Atomic uint32_t sending;   /* sends under way */
+    _Atomic uint32_t lookups;   /* of the callback model, under way */
+    _Atomic bool closing;       /* refuses what arrives */
     /* For an event loop, -1 until asked: its timer, and one descriptor for that
      * and the network; when the timer rings; context lock. */
     int timer_fd;
@@ -24943,6 +25033,228 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     return ret == HG_SUCCESS ? hg_handle_end_encode(handle, buf, area) : ret;
 }
 
+/* ==== gen/hg/room.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/room.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * room: how much of ours may be in flight, and what we know of others' room.
+ *
+ * Who forwards calls without ever waiting is told HG_AGAIN, before all memory
+ * is full of them. A call counts for what it takes here, its message and as
+ * much again as the rest of it takes, from when it begins until it is taken out
+ * of the table of calls. The limit is divided among peers as in share: a peer
+ * may have as much as leaves as much again for others. A call alone always has
+ * room.
+ *
+ * A target without room says so, and that stands in its address until it gives
+ * another answer, which leaves room there.
+ *
+ *     take    before a call begins: false, there is none
+ *     give    it was taken out, under the context's lock; who waits looks again
+ *     heard   an answer came, before that
+ *
+ * Locking: what is counted is atomic. A lock of the NA class guards the list of
+ * those who wait, for all layers on it; it is taken inside a context's lock,
+ * and only a waiter's `wake` is called under it. Who waits is counted, and
+ * looks for room after that; who gives room looks at that count after it did.
+ * Both are sequentially consistent, so one of the two sees the other.
+ */
+#ifndef HG_GEN_HG_ROOM_H
+#define HG_GEN_HG_ROOM_H
+
+/* #include "hg/handle.h" */
+
+/* What a small call takes besides its message, at its most: handle, operation,
+ * answer. */
+#define HG_ROOM_CALL 1280u
+
+/* Who refuses, for the log. */
+enum hg_room_side { HG_ROOM_HERE = 0, HG_ROOM_THERE = 1 };
+
+struct hg_room_waiter {
+    struct na_link link;
+    /* There may be room. It only notes that, and wakes the thread. */
+    void (*wake)(struct hg_room_waiter *waiter);
+};
+
+/* Count a call of ours with a message of so many bytes. False: no room. */
+HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size);
+
+/* Tell those who wait to look again; also after a peer died. */
+HG_PRIVATE void hg_room_tell(struct na_class *na_class);
+
+/* The same, where somebody waits. */
+static inline void hg_room_news(struct na_class *na_class)
+{
+    if (HG_UNLIKELY(atomic_load(&na_class_core_of(na_class)->waiting) > 0))
+        hg_room_tell(na_class);
+}
+
+/* A call of ours was taken out, or is not to begin. */
+static inline void hg_room_give(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    atomic_fetch_sub(&na_addr_core_of(handle->addr)->asked, handle->weight);
+    atomic_fetch_sub(&context->asked, handle->weight);
+    handle->weight = 0;
+    hg_room_news(handle->addr->na_class);
+}
+
+/* The answer to a call came, which is in flight still. */
+static inline void hg_room_heard(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    _Atomic bool *full = &na_addr_core_of(handle->addr)->full;
+    bool refused =
+        header->code == HG_AGAIN && (header->flags & HG_HEADER_REFUSED) != 0;
+
+    if (HG_UNLIKELY(
+            atomic_load_explicit(full, memory_order_relaxed) != refused))
+        atomic_store(full, refused);
+}
+
+/* Whether a small call would find room in the context; and whether the peer has
+ * none, as it said last, nor will say more of that, as it has no call of
+ * ours. */
+HG_PRIVATE bool hg_room_is_there(
+    struct hg_context *context, const struct na_addr *addr);
+HG_PRIVATE bool hg_room_is_silent(const struct na_addr *addr);
+
+/* Take it that the peer has room again. */
+HG_PRIVATE void hg_room_hope(const struct na_addr *addr);
+
+/* Begin and end to be told. `waiter` is the caller's. */
+HG_PRIVATE void hg_room_join(
+    struct na_class *na_class, struct hg_room_waiter *waiter);
+HG_PRIVATE void hg_room_part(
+    struct na_class *na_class, struct hg_room_waiter *waiter);
+
+/* One more refusal: how many there were, if that is to be logged, which it is
+ * the first, second, fourth, eighth ... time; else 0. */
+HG_PRIVATE uint64_t hg_room_count(
+    struct hg_context *context, enum hg_room_side side);
+
+#endif
+
+/* ==== gen/hg/room.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/room.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* room: see room.h. */
+/* #include "hg/room.h" */
+
+/* #include "base/lock.h" */
+
+static struct na_addr_core *hg_room_of(const struct na_addr *addr)
+{
+    return na_addr_core_of(addr);
+}
+
+/* Whether that much more is within the limit, where the peer has `asked` and
+ * all have `all`. No sum of these overflows. */
+static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
+    uint64_t all, uint64_t weight)
+{
+    uint64_t limit = context->hg_class->options.max_in_flight_bytes;
+
+    return asked + all + 2 * weight <= 2 * limit || all == 0;
+}
+
+HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size)
+{
+    struct hg_context *context = handle->context;
+    struct na_addr_core *addr = hg_room_of(handle->addr);
+    uint32_t weight = HG_ROOM_CALL + (uint32_t) size;
+    uint64_t asked = atomic_fetch_add(&addr->asked, weight);
+    uint64_t all = atomic_fetch_add(&context->asked, weight);
+
+    assert(!handle->target && handle->weight == 0);
+    assert(size <= UINT32_MAX - HG_ROOM_CALL);
+    handle->weight = weight;
+    if (HG_LIKELY(hg_room_fits(context, asked, all, weight)))
+        return true;
+    hg_room_give(handle);
+    return false;
+}
+
+HG_PRIVATE void hg_room_tell(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_link *link;
+
+    hg_lock(&core->waiters_lock);
+    for (link = core->waiters.next; link != &core->waiters; link = link->next) {
+        struct hg_room_waiter *waiter =
+            HG_CONTAINER_OF(link, struct hg_room_waiter, link);
+
+        waiter->wake(waiter);
+    }
+    hg_unlock(&core->waiters_lock);
+}
+
+HG_PRIVATE bool hg_room_is_there(
+    struct hg_context *context, const struct na_addr *addr)
+{
+    bool there;
+
+    hg_lock(&context->lock);
+    there = context->in_flight < context->hg_class->options.max_in_flight;
+    hg_unlock(&context->lock);
+    return there && !atomic_load(&hg_room_of(addr)->full) &&
+        hg_room_fits(context, atomic_load(&hg_room_of(addr)->asked),
+            atomic_load(&context->asked), HG_ROOM_CALL + HG_HEADER_MIN);
+}
+
+HG_PRIVATE bool hg_room_is_silent(const struct na_addr *addr)
+{
+    return atomic_load(&hg_room_of(addr)->full) &&
+        atomic_load(&hg_room_of(addr)->asked) == 0;
+}
+
+HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
+{
+    atomic_store(&hg_room_of(addr)->full, false);
+}
+
+HG_PRIVATE void hg_room_join(
+    struct na_class *na_class, struct hg_room_waiter *waiter)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    assert(waiter->wake != NULL);
+    hg_lock(&core->waiters_lock);
+    hg_list_push(&core->waiters, &waiter->link);
+    hg_unlock(&core->waiters_lock);
+    atomic_fetch_add(&core->waiting, 1);
+}
+
+HG_PRIVATE void hg_room_part(
+    struct na_class *na_class, struct hg_room_waiter *waiter)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned before = atomic_fetch_sub(&core->waiting, 1);
+
+    assert(before > 0);
+    (void) before;
+    hg_lock(&core->waiters_lock);
+    hg_list_remove(&waiter->link);
+    hg_unlock(&core->waiters_lock);
+}
+
+HG_PRIVATE uint64_t hg_room_count(
+    struct hg_context *context, enum hg_room_side side)
+{
+    uint64_t count = atomic_fetch_add_explicit(
+                         &context->turned[side], 1, memory_order_relaxed) +
+        1;
+
+    return (count & (count - 1)) == 0 ? count : 0;
+}
+
 /* ==== gen/hg/overflow.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/overflow.h"
@@ -25533,6 +25845,7 @@ HG_PRIVATE void hg_forward_end_all(
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/overflow.h" */
+/* #include "hg/room.h" */
 /* #include "na/addr.h" */
 
 /* A handle of the context's origins. The lock is held, but for moments. */
@@ -25571,13 +25884,26 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-/* Log why a call could not begin. */
-static hg_return_t hg_forward_refuse(
-    const struct hg_context *context, hg_return_t ret)
+/* Tell the log, but not each time, that a call finds no room: it is no error of
+ * the application's, which may go on trying. */
+static void hg_forward_log_limit(struct hg_context *context)
 {
-    if (ret == HG_AGAIN)
-        hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
-            context->hg_class->options.max_in_flight);
+    const struct hg_options *options = &context->hg_class->options;
+    uint64_t told = hg_room_count(context, HG_ROOM_HERE);
+
+    if (told > 0)
+        hg_log_warning("rpc",
+            "no more than %u calls may be in flight, of %zu bytes (%" PRIu64
+            " refused so far)",
+            options->max_in_flight, options->max_in_flight_bytes, told);
+}
+
+/* Log why a call could not begin. */
+static inline hg_return_t hg_forward_refuse(
+    struct hg_context *context, hg_return_t ret)
+{
+    if (HG_UNLIKELY(ret == HG_AGAIN))
+        hg_forward_log_limit(context);
     return ret;
 }
 
@@ -25651,6 +25977,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     handle->number = 0;
     atomic_store(&handle->state, HG_HANDLE_IDLE);
     hg_unlock(&context->lock);
+    hg_room_news(context->hg_class->na_class);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -25668,6 +25995,7 @@ static bool hg_forward_take_to(
     assert(handle->in_flight && context->in_flight > 0);
     handle->in_flight = false;
     context->in_flight--;
+    hg_room_give(handle);
     if (state == HG_HANDLE_ENDED)
         hg_deadline_remove(&context->deadline, &handle->timer);
     return true;
@@ -25779,12 +26107,15 @@ static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
     hg_forward_finish(handle, ret);
 }
 
-/* The call begins: from now on anything may end it. HG_NOMEM: it does not. */
-static hg_return_t hg_forward_begin(struct hg_handle *handle)
+/* The call begins: from now on anything may end it. HG_NOMEM, HG_AGAIN: it does
+ * not. `size` is that of its message. */
+static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 {
     hg_return_t ret;
 
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
+    if (HG_UNLIKELY(!hg_room_take(handle, size)))
+        return hg_forward_refuse(handle->context, HG_AGAIN);
     handle->heard = false;
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
@@ -25794,6 +26125,8 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle)
     ret = hg_handle_set_timer(handle, handle->deadline);
     if (ret == HG_SUCCESS)
         atomic_store(&handle->state, HG_HANDLE_SENT);
+    else
+        hg_room_give(handle);
     hg_unlock(&handle->context->lock);
     return ret;
 }
@@ -25826,7 +26159,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->unsent = hg_forward_unsent;
     /* A peer that died before it begins fails the send: who buries it marks it
      * first, then looks at states, and we look at the mark after that. */
-    ret = hg_forward_begin(handle);
+    ret = hg_forward_begin(handle, size);
     if (ret != HG_SUCCESS)
         goto end_large;
     ret = hg_handle_send(handle, message, size);
@@ -26037,14 +26370,15 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         &context->sequences, header->sequence);
     if (handle != NULL &&
         (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
-            !na_addr_same(handle->addr, source) ||
-            !hg_forward_take_to(
-                handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED)))
+            !na_addr_same(handle->addr, source)))
         handle = NULL;
-    if (handle != NULL)
+    if (handle != NULL) {
+        hg_room_heard(handle, header);
+        (void) hg_forward_take_to(
+            handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED);
         handle->heard = true;
-    if (handle != NULL)
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
+    }
     hg_unlock(&context->lock);
     return handle;
 }
@@ -26069,6 +26403,17 @@ static void hg_forward_keep_text(
     handle->text = (const char *) handle->out.data;
 }
 
+static void hg_forward_log_full(const struct hg_handle *handle)
+{
+    uint64_t told = hg_room_count(handle->context, HG_ROOM_THERE);
+
+    if (told > 0)
+        hg_log_warning("rpc",
+            "%s has no room for \"%s\" for now (%" PRIu64
+            " calls refused so far)",
+            hg_handle_peer(handle), hg_handle_function(handle), told);
+}
+
 /* Say why a call was not executed. A code of the handler's own is the
  * application's matter. */
 static void hg_forward_log_code(
@@ -26089,8 +26434,7 @@ static void hg_forward_log_code(
     else if (code == HG_NOENTRY)
         hg_log_error("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
-        hg_log_warning(
-            "rpc", "%s has no room for \"%s\" for now", peer, function);
+        hg_forward_log_full(handle);
     else
         hg_log_error("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
@@ -27456,6 +27800,11 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 HG_PRIVATE hg_return_t hg_context_progress(
     struct hg_context *context, unsigned lanes, uint64_t deadline);
 
+/* In the callback model: progress until *done, which whoever sets it follows by
+ * na_progress_tell, whatever the queue has. The same codes. */
+HG_PRIVATE hg_return_t hg_context_progress_until(
+    struct hg_context *context, const _Atomic bool *done, uint64_t deadline);
+
 /* In the callback model: a descriptor that is readable when there is something
  * to do, a timer of ours included; -1: none. And whether there is something to
  * do now; if not, the descriptor tells from then on, until progress is made. */
@@ -27479,6 +27828,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "hg/forward.h" */
 /* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
+/* #include "hg/room.h" */
 /* #include "hg/serve.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
@@ -27533,6 +27883,7 @@ static void hg_context_peer_dead(
     hg_forward_end_all(context, addr, ret);
     hg_held_release(context, addr);
     hg_cancel_peer(context, addr);
+    hg_room_tell(context->hg_class->na_class);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -27542,15 +27893,10 @@ static void hg_context_end_input(struct hg_handle *handle)
 
 /* ---- Time ---- */
 
-/* Run the timers that expired, and send again what there was no memory for;
- * when to come back. */
-static uint64_t hg_context_run_timers(struct hg_context *context)
+static uint64_t hg_context_run_some_timers(struct hg_context *context)
 {
     uint64_t next;
 
-    /* A hint: who sets a timer, or has something unsaid, pokes who drives. */
-    if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
-        return HG_CLOCK_NEVER;
     for (;;) {
         struct hg_handle *handle = NULL;
         struct hg_timer *timer = NULL;
@@ -27581,6 +27927,16 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
             hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
+}
+
+/* Run the timers that expired, and send again what there was no memory for;
+ * when to come back. */
+static inline uint64_t hg_context_run_timers(struct hg_context *context)
+{
+    /* A hint: who sets a timer, or has something unsaid, pokes who drives. */
+    return atomic_load_explicit(&context->has_timers, memory_order_acquire)
+        ? hg_context_run_some_timers(context)
+        : HG_CLOCK_NEVER;
 }
 
 /* ---- Progress ---- */
@@ -27675,6 +28031,20 @@ HG_PRIVATE hg_return_t hg_context_progress(
         } else if (ret != HG_TIMEOUT || until == deadline) {
             return ret;
         }
+    }
+}
+
+HG_PRIVATE hg_return_t hg_context_progress_until(
+    struct hg_context *context, const _Atomic bool *done, uint64_t deadline)
+{
+    assert(context->callbacks && !hg_context_is_separate(context));
+    for (;;) {
+        uint64_t next = hg_context_run_timers(context);
+        uint64_t until = next < deadline ? next : deadline;
+        hg_return_t ret = na_progress_until(context->na_context, done, until);
+
+        if (ret != HG_TIMEOUT || until == deadline)
+            return ret;
     }
 }
 
@@ -30820,6 +31190,7 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 /* #include "base/log.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/layer.h" */
+/* #include "hg/room.h" */
 /* #include "hg/ticket.h" */
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
@@ -30910,6 +31281,7 @@ take_ticket:
     atomic_store(&handle->issued, false);
 unref_handle:
     hg_handle_unref(handle);
+    hg_room_news(context->hg_class->na_class);
     return ret;
 }
 
@@ -32149,6 +32521,149 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
     if (inside)
         (void) hg_layer_leave(HG_SUCCESS);
     return identity;
+}
+
+/* ==== gen/hg/room_wait.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/room_wait.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * room_wait: waiting until a call need not be refused.
+ *
+ * Where an address is that of several contexts, as its class may have, there is
+ * room when all of them have some: which of them the caller means is not known.
+ * A peer that said it has none, and has no call of ours whose answer could tell
+ * that it has some again, is left alone for a moment, and then taken to have
+ * some.
+ *
+ *     wait:  the peer is dead? --> HG_DISCONNECT
+ *            all contexts have room? --> HG_SUCCESS
+ *            time up, having looked once? --> HG_TIMEOUT
+ *            make progress until told (room); again
+ *
+ * What a context's progress may run while one waits here: its own steps, and
+ * in the request model what completes calls of ours. Nothing above includes
+ * this room: it has no header.
+ *
+ * Locking: none of its own. In the request model the caller is inside the gate.
+ */
+/* #include "base/clock.h" */
+/* #include "base/log.h" */
+/* #include "hg/layer.h" */
+/* #include "hg/room.h" */
+/* #include "hg/wait.h" */
+/* #include "na/addr.h" */
+/* #include "na/progress.h" */
+/* #include "na/sink.h" */
+
+/* How long a peer is left alone that has no room and will not say more. */
+#define HG_ROOM_WAIT_MS 10
+
+/* A thread that waits for room in one context. */
+struct hg_room_wait {
+    struct hg_room_waiter waiter;
+    struct hg_context *context;
+    _Atomic bool told;
+};
+
+/* With the context's lock held, or another's. */
+static void hg_room_wait_wake(struct hg_room_waiter *waiter)
+{
+    struct hg_room_wait *wait =
+        HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter);
+
+    if (!wait->context->callbacks) {
+        hg_wait_raise(&wait->told);
+        return;
+    }
+    atomic_store(&wait->told, true);
+    na_progress_tell(wait->context->na_context);
+}
+
+/* Make progress until told, or `until`. */
+static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
+{
+    struct hg_context *context = wait->context;
+
+    return context->callbacks
+        ? hg_context_progress_until(context, &wait->told, until)
+        : hg_wait_until(context, &wait->told, false, until);
+}
+
+/* Wait for room in one context. */
+static hg_return_t hg_room_wait_in(
+    struct hg_context *context, const struct na_addr *addr, uint64_t deadline)
+{
+    uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
+    struct hg_room_wait wait;
+    hg_return_t ret = HG_SUCCESS;
+
+    wait.waiter.wake = hg_room_wait_wake;
+    wait.context = context;
+    hg_room_join(addr->na_class, &wait.waiter);
+    for (;;) {
+        bool silent = hg_room_is_silent(addr);
+
+        atomic_store(&wait.told, false);
+        if (silent && hg_clock_now() >= hope)
+            hg_room_hope(addr);
+        if (na_addr_is_dead(addr)) {
+            ret = HG_DISCONNECT;
+            break;
+        }
+        if (hg_room_is_there(context, addr)) {
+            ret = HG_SUCCESS;
+            break;
+        }
+        if (ret == HG_INTR || (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
+            break;
+        ret = hg_room_wait_once(
+            &wait, silent && hope < deadline ? hope : deadline);
+    }
+    hg_room_part(addr->na_class, &wait.waiter);
+    return ret;
+}
+
+/* The same in all contexts of the address's class. */
+static hg_return_t hg_room_wait_in_all(
+    const struct na_addr *addr, uint64_t deadline)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    hg_return_t ret = HG_INVALID_ARG;
+    unsigned number = 0;
+
+    while (number < NA_CORE_CONTEXTS) {
+        struct hg_context *context =
+            (struct hg_context *) na_sink_arg(core, number++);
+
+        if (context == NULL)
+            continue;
+        if (ret == HG_SUCCESS && hg_room_is_there(context, addr))
+            continue;
+        ret = hg_room_wait_in(context, addr, deadline);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    if (ret == HG_INVALID_ARG)
+        hg_log_error("rpc", "HG_Wait_room: no calls are made on that class");
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
+{
+    bool inside = hg_layer_enter(NULL) != NULL;
+    hg_return_t ret;
+
+    if (addr == NULL)
+        ret = hg_layer_refuse("HG_Wait_room", "the address is NULL");
+    else
+        ret = na_addr_check(addr->na_class, addr, "HG_Wait_room");
+    if (ret == HG_SUCCESS)
+        ret = hg_room_wait_in_all(addr, hg_wait_deadline(timeout));
+    if (inside)
+        (void) hg_layer_leave(HG_SUCCESS);
+    return ret;
 }
 
 /* ==== gen/hg/init.c ==== */

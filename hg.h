@@ -1046,9 +1046,10 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 
 /* Limits of the RPC layer, all with defaults (0).
  *
- * The three that concern what peers have here, max_unanswered,
- * max_fetched_bytes and max_held_bytes, are shared among them; a peer is here a
- * connection, and a process may have several. As long as all peers together
+ * Those that concern what peers have here, max_unanswered, max_fetched_bytes
+ * and max_held_bytes, and what is under way to them, max_in_flight_bytes, are
+ * shared among them; a peer is here a connection, and a process may have
+ * several. As long as all peers together
  * have no more than the limit, nobody is refused. Beyond it a peer may have as
  * much as leaves as much again for others: one peer alone gets to the limit, a
  * second one to half of it besides, a third to a quarter, and all together stay
@@ -1064,7 +1065,9 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  * ends with HG_CANCELED. */
 struct hg_options {
     size_t size;                 /* sizeof(struct hg_options) */
-    unsigned int max_in_flight;  /* calls of ours; 65,536 */
+    unsigned int max_in_flight;  /* calls of ours; 65,536; beyond it, or past
+                                    max_in_flight_bytes, HG_Forward returns
+                                    HG_AGAIN */
     unsigned int max_unanswered; /* calls to us, arrived and not answered;
                                     4,096; beyond it callers get HG_AGAIN */
     unsigned int output_hold_ms; /* how long a large output waits to be
@@ -1078,11 +1081,14 @@ struct hg_options {
                                     max_args_size */
     size_t max_held_bytes;       /* of all large outputs of ours that wait to
                                     be fetched; the same */
+    size_t max_in_flight_bytes;  /* that calls of ours take, each 1 KiB and its
+                                    message, without arguments too large for
+                                    one; 40 MiB; a call alone may have more */
 };
 
 #define HG_OPTIONS_INITIALIZER \
     { \
-        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0 \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while
@@ -2144,10 +2150,12 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
 /* ---- Back-pressure ---- */
 
 /* Wait until a call to `addr` need not be refused with HG_AGAIN for want of
- * room, here or, as far as its answers have told, there: HG_SUCCESS.
- * HG_TIMEOUT: not in `timeout` ms; HG_INTR; HG_DISCONNECT. Others may be
- * faster: the next call may be refused all the same. Makes progress, but runs
- * nothing. */
+ * room, here or, as far as its answers have told, there: HG_SUCCESS. Who has no
+ * call there any more to tell is let in after 10 ms. HG_TIMEOUT: not in
+ * `timeout` ms; HG_INTR: a signal came; HG_DISCONNECT: the peer is gone. Others
+ * may be faster: the next call may be refused all the same. Makes progress, but
+ * runs no handler, and no callback of the callback model; so who calls itself
+ * waits in vain. With several contexts: until all of them have room. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */

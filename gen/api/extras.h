@@ -82,10 +82,12 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
 /* ---- Back-pressure ---- */
 
 /* Wait until a call to `addr` need not be refused with HG_AGAIN for want of
- * room, here or, as far as its answers have told, there: HG_SUCCESS.
- * HG_TIMEOUT: not in `timeout` ms; HG_INTR; HG_DISCONNECT. Others may be
- * faster: the next call may be refused all the same. Makes progress, but runs
- * nothing. */
+ * room, here or, as far as its answers have told, there: HG_SUCCESS. Who has no
+ * call there any more to tell is let in after 10 ms. HG_TIMEOUT: not in
+ * `timeout` ms; HG_INTR: a signal came; HG_DISCONNECT: the peer is gone. Others
+ * may be faster: the next call may be refused all the same. Makes progress, but
+ * runs no handler, and no callback of the callback model; so who calls itself
+ * waits in vain. With several contexts: until all of them have room. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */

@@ -24,6 +24,9 @@ static void hg_class_set_options(
     *mine = *options;
     if (mine->max_in_flight == 0)
         mine->max_in_flight = 65536;
+    if (mine->max_in_flight_bytes == 0)
+        mine->max_in_flight_bytes = (size_t) 40 << 20;
+    mine->max_in_flight_bytes = hg_class_bound(mine->max_in_flight_bytes, 0);
     if (mine->max_unanswered == 0)
         mine->max_unanswered = 4096;
     if (mine->output_hold_ms == 0)

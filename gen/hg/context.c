@@ -9,6 +9,7 @@
 #include "hg/forward.h"
 #include "hg/held.h"
 #include "hg/overflow.h"
+#include "hg/room.h"
 #include "hg/serve.h"
 #include "na/addr.h"
 #include "na/context.h"
@@ -63,6 +64,7 @@ static void hg_context_peer_dead(
     hg_forward_end_all(context, addr, ret);
     hg_held_release(context, addr);
     hg_cancel_peer(context, addr);
+    hg_room_tell(context->hg_class->na_class);
 }
 
 static void hg_context_end_input(struct hg_handle *handle)
@@ -72,15 +74,10 @@ static void hg_context_end_input(struct hg_handle *handle)
 
 /* ---- Time ---- */
 
-/* Run the timers that expired, and send again what there was no memory for;
- * when to come back. */
-static uint64_t hg_context_run_timers(struct hg_context *context)
+static uint64_t hg_context_run_some_timers(struct hg_context *context)
 {
     uint64_t next;
 
-    /* A hint: who sets a timer, or has something unsaid, pokes who drives. */
-    if (!atomic_load_explicit(&context->has_timers, memory_order_acquire))
-        return HG_CLOCK_NEVER;
     for (;;) {
         struct hg_handle *handle = NULL;
         struct hg_timer *timer = NULL;
@@ -111,6 +108,16 @@ static uint64_t hg_context_run_timers(struct hg_context *context)
             hg_overflow_expired(handle);
         hg_handle_unref(handle);
     }
+}
+
+/* Run the timers that expired, and send again what there was no memory for;
+ * when to come back. */
+static inline uint64_t hg_context_run_timers(struct hg_context *context)
+{
+    /* A hint: who sets a timer, or has something unsaid, pokes who drives. */
+    return atomic_load_explicit(&context->has_timers, memory_order_acquire)
+        ? hg_context_run_some_timers(context)
+        : HG_CLOCK_NEVER;
 }
 
 /* ---- Progress ---- */
@@ -205,6 +212,20 @@ HG_PRIVATE hg_return_t hg_context_progress(
         } else if (ret != HG_TIMEOUT || until == deadline) {
             return ret;
         }
+    }
+}
+
+HG_PRIVATE hg_return_t hg_context_progress_until(
+    struct hg_context *context, const _Atomic bool *done, uint64_t deadline)
+{
+    assert(context->callbacks && !hg_context_is_separate(context));
+    for (;;) {
+        uint64_t next = hg_context_run_timers(context);
+        uint64_t until = next < deadline ? next : deadline;
+        hg_return_t ret = na_progress_until(context->na_context, done, until);
+
+        if (ret != HG_TIMEOUT || until == deadline)
+            return ret;
     }
 }
 

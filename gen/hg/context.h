@@ -48,6 +48,11 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 HG_PRIVATE hg_return_t hg_context_progress(
     struct hg_context *context, unsigned lanes, uint64_t deadline);
 
+/* In the callback model: progress until *done, which whoever sets it follows by
+ * na_progress_tell, whatever the queue has. The same codes. */
+HG_PRIVATE hg_return_t hg_context_progress_until(
+    struct hg_context *context, const _Atomic bool *done, uint64_t deadline);
+
 /* In the callback model: a descriptor that is readable when there is something
  * to do, a timer of ours included; -1: none. And whether there is something to
  * do now; if not, the descriptor tells from then on, until progress is made. */

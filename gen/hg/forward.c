@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/overflow.h"
+#include "hg/room.h"
 #include "na/addr.h"
 
 /* A handle of the context's origins. The lock is held, but for moments. */
@@ -44,13 +45,26 @@ static hg_return_t hg_forward_enter(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-/* Log why a call could not begin. */
-static hg_return_t hg_forward_refuse(
-    const struct hg_context *context, hg_return_t ret)
+/* Tell the log, but not each time, that a call finds no room: it is no error of
+ * the application's, which may go on trying. */
+static void hg_forward_log_limit(struct hg_context *context)
 {
-    if (ret == HG_AGAIN)
-        hg_log_warning("rpc", "%" PRIu32 " calls are in flight already",
-            context->hg_class->options.max_in_flight);
+    const struct hg_options *options = &context->hg_class->options;
+    uint64_t told = hg_room_count(context, HG_ROOM_HERE);
+
+    if (told > 0)
+        hg_log_warning("rpc",
+            "no more than %u calls may be in flight, of %zu bytes (%" PRIu64
+            " refused so far)",
+            options->max_in_flight, options->max_in_flight_bytes, told);
+}
+
+/* Log why a call could not begin. */
+static inline hg_return_t hg_forward_refuse(
+    struct hg_context *context, hg_return_t ret)
+{
+    if (HG_UNLIKELY(ret == HG_AGAIN))
+        hg_forward_log_limit(context);
     return ret;
 }
 
@@ -124,6 +138,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     handle->number = 0;
     atomic_store(&handle->state, HG_HANDLE_IDLE);
     hg_unlock(&context->lock);
+    hg_room_news(context->hg_class->na_class);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -141,6 +156,7 @@ static bool hg_forward_take_to(
     assert(handle->in_flight && context->in_flight > 0);
     handle->in_flight = false;
     context->in_flight--;
+    hg_room_give(handle);
     if (state == HG_HANDLE_ENDED)
         hg_deadline_remove(&context->deadline, &handle->timer);
     return true;
@@ -252,12 +268,15 @@ static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
     hg_forward_finish(handle, ret);
 }
 
-/* The call begins: from now on anything may end it. HG_NOMEM: it does not. */
-static hg_return_t hg_forward_begin(struct hg_handle *handle)
+/* The call begins: from now on anything may end it. HG_NOMEM, HG_AGAIN: it does
+ * not. `size` is that of its message. */
+static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 {
     hg_return_t ret;
 
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
+    if (HG_UNLIKELY(!hg_room_take(handle, size)))
+        return hg_forward_refuse(handle->context, HG_AGAIN);
     handle->heard = false;
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
@@ -267,6 +286,8 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle)
     ret = hg_handle_set_timer(handle, handle->deadline);
     if (ret == HG_SUCCESS)
         atomic_store(&handle->state, HG_HANDLE_SENT);
+    else
+        hg_room_give(handle);
     hg_unlock(&handle->context->lock);
     return ret;
 }
@@ -299,7 +320,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->unsent = hg_forward_unsent;
     /* A peer that died before it begins fails the send: who buries it marks it
      * first, then looks at states, and we look at the mark after that. */
-    ret = hg_forward_begin(handle);
+    ret = hg_forward_begin(handle, size);
     if (ret != HG_SUCCESS)
         goto end_large;
     ret = hg_handle_send(handle, message, size);
@@ -510,14 +531,15 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         &context->sequences, header->sequence);
     if (handle != NULL &&
         (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
-            !na_addr_same(handle->addr, source) ||
-            !hg_forward_take_to(
-                handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED)))
+            !na_addr_same(handle->addr, source)))
         handle = NULL;
-    if (handle != NULL)
+    if (handle != NULL) {
+        hg_room_heard(handle, header);
+        (void) hg_forward_take_to(
+            handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED);
         handle->heard = true;
-    if (handle != NULL)
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
+    }
     hg_unlock(&context->lock);
     return handle;
 }
@@ -542,6 +564,17 @@ static void hg_forward_keep_text(
     handle->text = (const char *) handle->out.data;
 }
 
+static void hg_forward_log_full(const struct hg_handle *handle)
+{
+    uint64_t told = hg_room_count(handle->context, HG_ROOM_THERE);
+
+    if (told > 0)
+        hg_log_warning("rpc",
+            "%s has no room for \"%s\" for now (%" PRIu64
+            " calls refused so far)",
+            hg_handle_peer(handle), hg_handle_function(handle), told);
+}
+
 /* Say why a call was not executed. A code of the handler's own is the
  * application's matter. */
 static void hg_forward_log_code(
@@ -562,8 +595,7 @@ static void hg_forward_log_code(
     else if (code == HG_NOENTRY)
         hg_log_error("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
-        hg_log_warning(
-            "rpc", "%s has no room for \"%s\" for now", peer, function);
+        hg_forward_log_full(handle);
     else
         hg_log_error("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);

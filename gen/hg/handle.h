@@ -154,6 +154,7 @@ struct hg_handle {
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
+    uint32_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
     hg_return_t why;   /* origin: if `canceled`, how it ends; context lock */
     const char *text;  /* origin: how it ended, in words; NULL: none */
@@ -213,10 +214,12 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    uint32_t live;            /* handles out of the pool */
-    _Atomic uint32_t sending; /* sends under way */
-    _Atomic uint32_t lookups; /* of the callback model, under way */
-    _Atomic bool closing;     /* refuses what arrives */
+    _Atomic uint64_t asked;     /* bytes of these; room.h */
+    _Atomic uint64_t turned[2]; /* calls refused, here and there: for the log */
+    uint32_t live;              /* handles out of the pool */
+    _Atomic uint32_t sending;   /* sends under way */
+    _Atomic uint32_t lookups;   /* of the callback model, under way */
+    _Atomic bool closing;       /* refuses what arrives */
     /* For an event loop, -1 until asked: its timer, and one descriptor for that
      * and the network; when the timer rings; context lock. */
     int timer_fd;

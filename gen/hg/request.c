@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "hg/forward.h"
 #include "hg/layer.h"
+#include "hg/room.h"
 #include "hg/ticket.h"
 #include "hg/wait.h"
 #include "na/addr.h"
@@ -97,6 +98,7 @@ take_ticket:
     atomic_store(&handle->issued, false);
 unref_handle:
     hg_handle_unref(handle);
+    hg_room_news(context->hg_class->na_class);
     return ret;
 }
 

@@ -233,11 +233,16 @@ static na_return_t na_class_init_locks(struct na_class_core *core)
     ret = hg_lock_init(&core->poll_lock);
     if (ret != NA_SUCCESS)
         goto destroy_context_lock;
-    ret = na_match_init(&core->match);
+    ret = hg_lock_init(&core->waiters_lock);
     if (ret != NA_SUCCESS)
         goto destroy_poll_lock;
+    ret = na_match_init(&core->match);
+    if (ret != NA_SUCCESS)
+        goto destroy_waiters_lock;
     return NA_SUCCESS;
 
+destroy_waiters_lock:
+    pthread_mutex_destroy(&core->waiters_lock);
 destroy_poll_lock:
     pthread_mutex_destroy(&core->poll_lock);
 destroy_context_lock:
@@ -264,6 +269,8 @@ static void na_class_delete(struct na_class_core *core)
         na_emul_destroy(core->emul);
     na_sink_fini(core);
     na_match_fini(&core->match);
+    assert(hg_list_is_empty(&core->waiters));
+    pthread_mutex_destroy(&core->waiters_lock);
     pthread_mutex_destroy(&core->poll_lock);
     pthread_mutex_destroy(&core->context_lock);
     pthread_mutex_destroy(&core->lock);
@@ -284,6 +291,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     }
     na_plugins_fill(plugin, &core->ops);
     hg_list_init(&core->addrs);
+    hg_list_init(&core->waiters);
     hg_map_init(&core->mems);
     if (na_class_set_info(core, info) != NA_SUCCESS)
         goto free_core;

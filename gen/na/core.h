@@ -64,6 +64,8 @@ struct na_addr_core {
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
     _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
+    _Atomic uint64_t asked; /* bytes of its calls to the peer, in flight */
+    _Atomic bool full;      /* ... which has no room, as it said last */
     /* Messages of its that wait; guarded by the class's match lock. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
@@ -159,6 +161,10 @@ struct na_class_core {
     pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
+    /* Threads that wait until more may be sent, by a layer above. */
+    struct na_link waiters; /* guarded by waiters_lock */
+    pthread_mutex_t waiters_lock;
+    _Atomic unsigned waiting; /* how many; counted before they look */
     struct na_match match;
     _Atomic uint64_t dropped; /* messages */
     _Atomic uint64_t arrived; /* bytes, and NA_CORE_MESSAGE_WEIGHT a message */

@@ -353,6 +353,55 @@ HG_PRIVATE na_return_t na_progress(
     return ret;
 }
 
+/* Another thread has the role: sleep until it leaves, or *done, or `deadline`;
+ * or for less. */
+static na_return_t na_progress_nap(struct na_context_core *context,
+    const _Atomic bool *done, uint64_t deadline)
+{
+    struct na_queue *queue = &context->queue;
+    na_return_t ret = NA_SUCCESS;
+    struct hg_nap nap;
+
+    if (hg_clock_now() >= deadline)
+        return NA_TIMEOUT;
+    hg_lock(&queue->lock);
+    atomic_fetch_add(&queue->waiters, 1);
+    if (atomic_load(&context->progressing) && !atomic_load(done))
+        ret = hg_waker_nap(&nap, &queue->naps, &queue->lock, deadline);
+    atomic_fetch_sub(&queue->waiters, 1);
+    hg_unlock(&queue->lock);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_progress_until(
+    struct na_context *context, const _Atomic bool *done, uint64_t deadline)
+{
+    struct na_context_core *core = na_context_core_of(context);
+    na_return_t ret = NA_SUCCESS;
+
+    if (na_class_is_forked(context->na_class))
+        return NA_FAULT;
+    while (ret == NA_SUCCESS && !atomic_load(done)) {
+        if (atomic_exchange(&core->progressing, true)) {
+            ret = na_progress_nap(core, done, deadline);
+            continue;
+        }
+        if (HG_UNLIKELY(atomic_load(&core->poll_armed)))
+            na_progress_disarm(core);
+        /* Who made it so before we had the role may have poked another. */
+        while (ret == NA_SUCCESS && !atomic_load(done))
+            ret = na_progress_run(core, 0, deadline);
+        na_progress_leave(core);
+    }
+    return atomic_load(done) ? NA_SUCCESS : ret;
+}
+
+HG_PRIVATE void na_progress_tell(struct na_context *context)
+{
+    na_progress_poke(context);
+    na_queue_wake(&na_context_core_of(context)->queue);
+}
+
 HG_PRIVATE na_return_t na_progress_alone(
     struct na_context *context, unsigned lanes, uint64_t deadline)
 {

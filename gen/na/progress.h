@@ -27,8 +27,15 @@
 HG_PRIVATE na_return_t na_progress(
     struct na_context *context, unsigned lanes, uint64_t deadline);
 
-/* The same for one of the library's own contexts, where the caller's role keeps
- * others away. */
+/* Progress until *done, which whoever sets it follows by na_progress_tell:
+ * NA_SUCCESS, with or without a turn. Runs no entry but the library's own
+ * steps. NA_TIMEOUT, NA_INTR. */
+HG_PRIVATE na_return_t na_progress_until(
+    struct na_context *context, const _Atomic bool *done, uint64_t deadline);
+HG_PRIVATE void na_progress_tell(struct na_context *context);
+
+/* As na_progress for one of the library's own contexts, where the caller's role
+ * keeps others away. */
 HG_PRIVATE na_return_t na_progress_alone(
     struct na_context *context, unsigned lanes, uint64_t deadline);
 

@@ -227,6 +227,17 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     return ret;
 }
 
+HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number)
+{
+    void *arg = NULL;
+
+    hg_lock(&core->context_lock);
+    if (!na_sink_is_free(core, number))
+        arg = na_sink_at(core, number)->arg;
+    hg_unlock(&core->context_lock);
+    return arg;
+}
+
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
 {
     const struct na_sink *sink = na_sink_at(core, target);

@@ -60,6 +60,9 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size);
 
+/* What the functions of that number are given; NULL: there are none. */
+HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number);
+
 /* Whether there is a sink of that number. Who is told "no" while holding the
  * match lock, and files a message under it, knows that a sink set later takes
  * it along: see na_match_set_sink. */

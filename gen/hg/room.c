@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* room: see room.h. */
+#include "hg/room.h"
+
+#include "base/lock.h"
+
+static struct na_addr_core *hg_room_of(const struct na_addr *addr)
+{
+    return na_addr_core_of(addr);
+}
+
+/* Whether that much more is within the limit, where the peer has `asked` and
+ * all have `all`. No sum of these overflows. */
+static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
+    uint64_t all, uint64_t weight)
+{
+    uint64_t limit = context->hg_class->options.max_in_flight_bytes;
+
+    return asked + all + 2 * weight <= 2 * limit || all == 0;
+}
+
+HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size)
+{
+    struct hg_context *context = handle->context;
+    struct na_addr_core *addr = hg_room_of(handle->addr);
+    uint32_t weight = HG_ROOM_CALL + (uint32_t) size;
+    uint64_t asked = atomic_fetch_add(&addr->asked, weight);
+    uint64_t all = atomic_fetch_add(&context->asked, weight);
+
+    assert(!handle->target && handle->weight == 0);
+    assert(size <= UINT32_MAX - HG_ROOM_CALL);
+    handle->weight = weight;
+    if (HG_LIKELY(hg_room_fits(context, asked, all, weight)))
+        return true;
+    hg_room_give(handle);
+    return false;
+}
+
+HG_PRIVATE void hg_room_tell(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_link *link;
+
+    hg_lock(&core->waiters_lock);
+    for (link = core->waiters.next; link != &core->waiters; link = link->next) {
+        struct hg_room_waiter *waiter =
+            HG_CONTAINER_OF(link, struct hg_room_waiter, link);
+
+        waiter->wake(waiter);
+    }
+    hg_unlock(&core->waiters_lock);
+}
+
+HG_PRIVATE bool hg_room_is_there(
+    struct hg_context *context, const struct na_addr *addr)
+{
+    bool there;
+
+    hg_lock(&context->lock);
+    there = context->in_flight < context->hg_class->options.max_in_flight;
+    hg_unlock(&context->lock);
+    return there && !atomic_load(&hg_room_of(addr)->full) &&
+        hg_room_fits(context, atomic_load(&hg_room_of(addr)->asked),
+            atomic_load(&context->asked), HG_ROOM_CALL + HG_HEADER_MIN);
+}
+
+HG_PRIVATE bool hg_room_is_silent(const struct na_addr *addr)
+{
+    return atomic_load(&hg_room_of(addr)->full) &&
+        atomic_load(&hg_room_of(addr)->asked) == 0;
+}
+
+HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
+{
+    atomic_store(&hg_room_of(addr)->full, false);
+}
+
+HG_PRIVATE void hg_room_join(
+    struct na_class *na_class, struct hg_room_waiter *waiter)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    assert(waiter->wake != NULL);
+    hg_lock(&core->waiters_lock);
+    hg_list_push(&core->waiters, &waiter->link);
+    hg_unlock(&core->waiters_lock);
+    atomic_fetch_add(&core->waiting, 1);
+}
+
+HG_PRIVATE void hg_room_part(
+    struct na_class *na_class, struct hg_room_waiter *waiter)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    unsigned before = atomic_fetch_sub(&core->waiting, 1);
+
+    assert(before > 0);
+    (void) before;
+    hg_lock(&core->waiters_lock);
+    hg_list_remove(&waiter->link);
+    hg_unlock(&core->waiters_lock);
+}
+
+HG_PRIVATE uint64_t hg_room_count(
+    struct hg_context *context, enum hg_room_side side)
+{
+    uint64_t count = atomic_fetch_add_explicit(
+                         &context->turned[side], 1, memory_order_relaxed) +
+        1;
+
+    return (count & (count - 1)) == 0 ? count : 0;
+}

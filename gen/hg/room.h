@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * room: how much of ours may be in flight, and what we know of others' room.
+ *
+ * Who forwards calls without ever waiting is told HG_AGAIN, before all memory
+ * is full of them. A call counts for what it takes here, its message and as
+ * much again as the rest of it takes, from when it begins until it is taken out
+ * of the table of calls. The limit is divided among peers as in share: a peer
+ * may have as much as leaves as much again for others. A call alone always has
+ * room.
+ *
+ * A target without room says so, and that stands in its address until it gives
+ * another answer, which leaves room there.
+ *
+ *     take    before a call begins: false, there is none
+ *     give    it was taken out, under the context's lock; who waits looks again
+ *     heard   an answer came, before that
+ *
+ * Locking: what is counted is atomic. A lock of the NA class guards the list of
+ * those who wait, for all layers on it; it is taken inside a context's lock,
+ * and only a waiter's `wake` is called under it. Who waits is counted, and
+ * looks for room after that; who gives room looks at that count after it did.
+ * Both are sequentially consistent, so one of the two sees the other.
+ */
+#ifndef HG_GEN_HG_ROOM_H
+#define HG_GEN_HG_ROOM_H
+
+#include "hg/handle.h"
+
+/* What a small call takes besides its message, at its most: handle, operation,
+ * answer. */
+#define HG_ROOM_CALL 1280u
+
+/* Who refuses, for the log. */
+enum hg_room_side { HG_ROOM_HERE = 0, HG_ROOM_THERE = 1 };
+
+struct hg_room_waiter {
+    struct na_link link;
+    /* There may be room. It only notes that, and wakes the thread. */
+    void (*wake)(struct hg_room_waiter *waiter);
+};
+
+/* Count a call of ours with a message of so many bytes. False: no room. */
+HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size);
+
+/* Tell those who wait to look again; also after a peer died. */
+HG_PRIVATE void hg_room_tell(struct na_class *na_class);
+
+/* The same, where somebody waits. */
+static inline void hg_room_news(struct na_class *na_class)
+{
+    if (HG_UNLIKELY(atomic_load(&na_class_core_of(na_class)->waiting) > 0))
+        hg_room_tell(na_class);
+}
+
+/* A call of ours was taken out, or is not to begin. */
+static inline void hg_room_give(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    atomic_fetch_sub(&na_addr_core_of(handle->addr)->asked, handle->weight);
+    atomic_fetch_sub(&context->asked, handle->weight);
+    handle->weight = 0;
+    hg_room_news(handle->addr->na_class);
+}
+
+/* The answer to a call came, which is in flight still. */
+static inline void hg_room_heard(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    _Atomic bool *full = &na_addr_core_of(handle->addr)->full;
+    bool refused =
+        header->code == HG_AGAIN && (header->flags & HG_HEADER_REFUSED) != 0;
+
+    if (HG_UNLIKELY(
+            atomic_load_explicit(full, memory_order_relaxed) != refused))
+        atomic_store(full, refused);
+}
+
+/* Whether a small call would find room in the context; and whether the peer has
+ * none, as it said last, nor will say more of that, as it has no call of
+ * ours. */
+HG_PRIVATE bool hg_room_is_there(
+    struct hg_context *context, const struct na_addr *addr);
+HG_PRIVATE bool hg_room_is_silent(const struct na_addr *addr);
+
+/* Take it that the peer has room again. */
+HG_PRIVATE void hg_room_hope(const struct na_addr *addr);
+
+/* Begin and end to be told. `waiter` is the caller's. */
+HG_PRIVATE void hg_room_join(
+    struct na_class *na_class, struct hg_room_waiter *waiter);
+HG_PRIVATE void hg_room_part(
+    struct na_class *na_class, struct hg_room_waiter *waiter);
+
+/* One more refusal: how many there were, if that is to be logged, which it is
+ * the first, second, fourth, eighth ... time; else 0. */
+HG_PRIVATE uint64_t hg_room_count(
+    struct hg_context *context, enum hg_room_side side);
+
+#endif

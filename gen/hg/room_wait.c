@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * room_wait: waiting until a call need not be refused.
+ *
+ * Where an address is that of several contexts, as its class may have, there is
+ * room when all of them have some: which of them the caller means is not known.
+ * A peer that said it has none, and has no call of ours whose answer could tell
+ * that it has some again, is left alone for a moment, and then taken to have
+ * some.
+ *
+ *     wait:  the peer is dead? --> HG_DISCONNECT
+ *            all contexts have room? --> HG_SUCCESS
+ *            time up, having looked once? --> HG_TIMEOUT
+ *            make progress until told (room); again
+ *
+ * What a context's progress may run while one waits here: its own steps, and
+ * in the request model what completes calls of ours. Nothing above includes
+ * this room: it has no header.
+ *
+ * Locking: none of its own. In the request model the caller is inside the gate.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "hg/layer.h"
+#include "hg/room.h"
+#include "hg/wait.h"
+#include "na/addr.h"
+#include "na/progress.h"
+#include "na/sink.h"
+
+/* How long a peer is left alone that has no room and will not say more. */
+#define HG_ROOM_WAIT_MS 10
+
+/* A thread that waits for room in one context. */
+struct hg_room_wait {
+    struct hg_room_waiter waiter;
+    struct hg_context *context;
+    _Atomic bool told;
+};
+
+/* With the context's lock held, or another's. */
+static void hg_room_wait_wake(struct hg_room_waiter *waiter)
+{
+    struct hg_room_wait *wait =
+        HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter);
+
+    if (!wait->context->callbacks) {
+        hg_wait_raise(&wait->told);
+        return;
+    }
+    atomic_store(&wait->told, true);
+    na_progress_tell(wait->context->na_context);
+}
+
+/* Make progress until told, or `until`. */
+static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
+{
+    struct hg_context *context = wait->context;
+
+    return context->callbacks
+        ? hg_context_progress_until(context, &wait->told, until)
+        : hg_wait_until(context, &wait->told, false, until);
+}
+
+/* Wait for room in one context. */
+static hg_return_t hg_room_wait_in(
+    struct hg_context *context, const struct na_addr *addr, uint64_t deadline)
+{
+    uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
+    struct hg_room_wait wait;
+    hg_return_t ret = HG_SUCCESS;
+
+    wait.waiter.wake = hg_room_wait_wake;
+    wait.context = context;
+    hg_room_join(addr->na_class, &wait.waiter);
+    for (;;) {
+        bool silent = hg_room_is_silent(addr);
+
+        atomic_store(&wait.told, false);
+        if (silent && hg_clock_now() >= hope)
+            hg_room_hope(addr);
+        if (na_addr_is_dead(addr)) {
+            ret = HG_DISCONNECT;
+            break;
+        }
+        if (hg_room_is_there(context, addr)) {
+            ret = HG_SUCCESS;
+            break;
+        }
+        if (ret == HG_INTR || (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
+            break;
+        ret = hg_room_wait_once(
+            &wait, silent && hope < deadline ? hope : deadline);
+    }
+    hg_room_part(addr->na_class, &wait.waiter);
+    return ret;
+}
+
+/* The same in all contexts of the address's class. */
+static hg_return_t hg_room_wait_in_all(
+    const struct na_addr *addr, uint64_t deadline)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+    hg_return_t ret = HG_INVALID_ARG;
+    unsigned number = 0;
+
+    while (number < NA_CORE_CONTEXTS) {
+        struct hg_context *context =
+            (struct hg_context *) na_sink_arg(core, number++);
+
+        if (context == NULL)
+            continue;
+        if (ret == HG_SUCCESS && hg_room_is_there(context, addr))
+            continue;
+        ret = hg_room_wait_in(context, addr, deadline);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    if (ret == HG_INVALID_ARG)
+        hg_log_error("rpc", "HG_Wait_room: no calls are made on that class");
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
+{
+    bool inside = hg_layer_enter(NULL) != NULL;
+    hg_return_t ret;
+
+    if (addr == NULL)
+        ret = hg_layer_refuse("HG_Wait_room", "the address is NULL");
+    else
+        ret = na_addr_check(addr->na_class, addr, "HG_Wait_room");
+    if (ret == HG_SUCCESS)
+        ret = hg_room_wait_in_all(addr, hg_wait_deadline(timeout));
+    if (inside)
+        (void) hg_layer_leave(HG_SUCCESS);
+    return ret;
+}
