@@ -32666,6 +32666,329 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
     return ret;
 }
 
+/* ==== gen/hg/stub.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/stub.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stub: what MERCURY_GEN_RPC_STUB calls, and waits that block, for both models.
+ *
+ * The functions that the macro makes are compiled into the application; what
+ * they need besides the calls of their model is here, most of all to wait. In
+ * the request model that is the room wait's work. In the callback model a
+ * thread that blocks turns the wheel of its context itself: it makes progress,
+ * and runs callbacks; calls it runs only where a call is waited for, and not
+ * deeper than some handlers inside each other.
+ *
+ *     blocks:  done? --yes--> result
+ *              an entry queued that may run here? --yes--> run it; again
+ *              a look at network and timers; progress for a moment; again
+ *
+ * What is waited for may be ended by another thread, which then pokes whoever
+ * progresses: so nobody sleeps on.
+ *
+ * Nothing above includes this room: it has no header.
+ *
+ * Locking: none; a flag that is waited for is an atomic.
+ */
+/* #include "base/clock.h" */
+/* #include "base/log.h" */
+/* #include "hg/layer.h" */
+/* #include "hg/registry.h" */
+/* #include "hg/wait.h" */
+/* #include "na/context.h" */
+/* #include "na/live.h" */
+/* #include "na/progress.h" */
+
+/* How long a turn lasts at most: timers of the context wait as long, and so
+ * does the end of a transfer whose call nobody wants any more. */
+#define HG_STUB_TURN_MS 5
+
+/* Handlers inside each other in one thread, as far as they wait here. */
+#define HG_STUB_DEPTH_MAX 16
+
+static _Thread_local unsigned hg_stub_depth;
+
+hg_return_t hg_stub_clear(void *call, size_t size)
+{
+    if (call == NULL)
+        return hg_layer_refuse("the stub", "the call's struct is NULL");
+    memset(call, 0, size);
+    return HG_SUCCESS;
+}
+
+hg_id_t HG_Name_to_id(const char *func_name)
+{
+    if (func_name != NULL)
+        return hg_registry_id(func_name);
+    (void) hg_layer_refuse("HG_Name_to_id", "func_name is NULL");
+    return 0;
+}
+
+/* ---- Waiting in the callback model ---- */
+
+/* A flag, and the context in which it is waited for. */
+struct hg_stub_flag {
+    _Atomic bool up;
+    struct hg_context *context;
+};
+
+/* The flag may be gone once it is up. */
+static void hg_stub_raise(struct hg_stub_flag *flag)
+{
+    struct na_context *na_context = flag->context->na_context;
+
+    if (flag->context->callbacks) {
+        atomic_store(&flag->up, true);
+        na_progress_poke(na_context);
+    } else {
+        hg_wait_raise(&flag->up);
+    }
+}
+
+/* Turn the wheel once: what is queued, else what comes within a moment. */
+static void hg_stub_turn(const struct hg_stub_flag *flag, unsigned lanes)
+{
+    struct hg_context *context = flag->context;
+
+    if (na_context_run(context->na_context, lanes, 1, HG_CLOCK_NEVER) > 0)
+        return;
+    (void) hg_context_progress(context, lanes, 0);
+    if (!atomic_load(&flag->up) && !na_queue_has(context->queue, lanes))
+        (void) na_progress(
+            context->na_context, lanes, hg_clock_after_ms(HG_STUB_TURN_MS));
+}
+
+static void hg_stub_await(const struct hg_stub_flag *flag)
+{
+    unsigned lanes =
+        hg_stub_depth < HG_STUB_DEPTH_MAX ? NA_LANES_ALL : NA_LANES_DONE;
+
+    hg_stub_depth++;
+    while (!atomic_load(&flag->up))
+        hg_stub_turn(flag, lanes);
+    hg_stub_depth--;
+}
+
+struct hg_stub_forward {
+    struct hg_stub_flag flag;
+    hg_return_t ret;
+};
+
+static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
+{
+    struct hg_stub_forward *forward = (struct hg_stub_forward *) info->arg;
+
+    forward->ret = info->ret;
+    hg_stub_raise(&forward->flag);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
+{
+    struct hg_stub_forward forward;
+    hg_return_t ret;
+
+    if (handle == NULL)
+        return hg_layer_refuse("HG_Forward_wait", "the handle is NULL");
+    atomic_init(&forward.flag.up, false);
+    forward.flag.context = handle->context;
+    ret = HG_Forward2(handle, hg_stub_forwarded, &forward, in_struct);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_stub_await(&forward.flag);
+    return forward.ret;
+}
+
+hg_return_t hg_stub_busy(const char *func_name)
+{
+    hg_log_error("rpc", "a call of \"%s\" is not over", func_name);
+    return HG_BUSY;
+}
+
+/* One that is executed here stays so. */
+hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb)
+{
+    uint8_t there = 0;
+    hg_id_t id = 0;
+
+    if (hg_class == NULL) {
+        (void) hg_layer_refuse("the stub", "the class is NULL");
+        return 0;
+    }
+    if (HG_Registered_name(hg_class, func_name, &id, &there) != HG_SUCCESS)
+        return 0;
+    return there
+        ? id
+        : HG_Register_name(hg_class, func_name, in_proc_cb, out_proc_cb, NULL);
+}
+
+hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
+    const char *func_name, unsigned int timeout, hg_handle_t *handle_p)
+{
+    hg_return_t ret;
+
+    if (context == NULL || addr == NULL)
+        return hg_layer_refuse("the stub",
+            context == NULL ? "the context is NULL" : "the address is NULL");
+    ret = HG_Create(context, addr, HG_Name_to_id(func_name), handle_p);
+    return ret == HG_SUCCESS ? HG_Set_deadline(*handle_p, timeout) : ret;
+}
+
+/* ---- Waiting in the request model ---- */
+
+hg_return_t hg_stub_wait(hg_request_t request)
+{
+    hg_status_t done = HG_FALSE;
+    hg_return_t ret;
+
+    do {
+        ret = HG_Wait(request, HG_MAX_IDLE_TIME, &done);
+    } while (!done && (ret == HG_TIMEOUT || ret == HG_INTR));
+    return ret;
+}
+
+/* ---- Memory ---- */
+
+hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
+    size_t size, unsigned long flags, hg_bulk_t *bulk_p)
+{
+    void *address = (void *) (uintptr_t) memory; /* flags keep it const */
+    hg_size_t bytes = size;
+
+    if (memory == NULL || size == 0) {
+        *bulk_p = HG_BULK_NULL;
+        return HG_SUCCESS;
+    }
+    if (context == NULL)
+        return HG_Bulk_handle_create(1, &address, &size, flags, bulk_p);
+    return HG_Bulk_create(
+        context->hg_class, 1, &address, &bytes, (uint8_t) flags, bulk_p);
+}
+
+struct hg_stub_transfer {
+    struct hg_stub_flag flag;
+    hg_return_t ret;
+};
+
+static void hg_stub_moved(hg_return_t ret, void *arg)
+{
+    struct hg_stub_transfer *transfer = (struct hg_stub_transfer *) arg;
+
+    transfer->ret = ret;
+    hg_stub_raise(&transfer->flag);
+}
+
+/* Until it is over, which it soon is once nobody waits for the call. */
+static void hg_stub_await_transfer(const struct hg_stub_transfer *transfer,
+    struct hg_handle *call, struct hg_bulk *local)
+{
+    const struct hg_stub_flag *flag = &transfer->flag;
+    bool given_up = false;
+
+    while (!atomic_load(&flag->up)) {
+        if (!given_up && hg_handle_is_over(call)) {
+            hg_bulk_withdraw(local);
+            given_up = true;
+        }
+        if (flag->context->callbacks)
+            hg_stub_turn(flag, NA_LANES_DONE);
+        else
+            (void) hg_wait_until(flag->context, &flag->up, false,
+                hg_clock_after_ms(HG_STUB_TURN_MS));
+    }
+}
+
+static hg_return_t hg_stub_transfer(
+    struct hg_handle *call, const struct hg_transfer_args *args)
+{
+    struct hg_transfer_home *home = &call->context->transfers;
+    struct hg_stub_transfer transfer;
+    hg_return_t ret;
+
+    ret = hg_transfer_now(home, args, &transfer.ret);
+    if (ret == HG_SUCCESS)
+        return transfer.ret;
+    if (ret != HG_AGAIN)
+        return ret;
+    atomic_init(&transfer.flag.up, false);
+    transfer.flag.context = call->context;
+    ret = hg_transfer_start(home, args, hg_stub_moved, &transfer);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_stub_await_transfer(&transfer, call, args->local);
+    return transfer.ret;
+}
+
+/* With what is to be moved described, and both objects of a layer that is
+ * there. */
+static hg_return_t hg_stub_move(struct hg_handle *call, struct hg_bulk *bulk,
+    size_t offset, void *buf, size_t size, hg_bulk_op_t op)
+{
+    struct hg_bulk_layer *layer = call->context->hg_class->layer;
+    struct hg_transfer_args args = {
+        op, call->addr, bulk, offset, NULL, 0, size};
+    hg_return_t ret;
+
+    if (bulk->layer != layer)
+        return hg_layer_refuse(
+            "a transfer", "the call and the handle are of different classes");
+    ret = hg_bulk_create(layer, 1, &buf, &size,
+        op == HG_BULK_PULL ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY,
+        &args.local);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_stub_transfer(call, &args);
+    (void) hg_bulk_take_back(args.local);
+    return ret;
+}
+
+static hg_return_t hg_stub_begin_move(struct hg_handle *call,
+    struct hg_bulk *bulk, size_t offset, void *buf, size_t size,
+    hg_bulk_op_t op)
+{
+    const char *function = op == HG_BULK_PULL ? "HG_Bulk_pull" : "HG_Bulk_push";
+    hg_return_t ret;
+    bool inside;
+
+    if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
+        return hg_layer_refuse(function, "an argument is NULL");
+    if (!call->target)
+        return hg_layer_refuse(function, "the handle is of a call of ours");
+    if (size == 0)
+        return HG_SUCCESS;
+    /* One of the request model is gone with its layer. */
+    inside = hg_layer_enter(NULL) != NULL;
+    ret = na_live_check(call->context->hg_class->na_class, function);
+    if (ret == HG_SUCCESS)
+        ret = hg_stub_move(call, bulk, offset, buf, size, op);
+    if (inside)
+        (void) hg_layer_leave(HG_SUCCESS);
+    return ret;
+}
+
+hg_return_t HG_Bulk_pull(
+    hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
+{
+    return hg_stub_begin_move(call, bulk, offset, buf, size, HG_BULK_PULL);
+}
+
+hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
+    const void *buf, size_t size)
+{
+    return hg_stub_begin_move(
+        call, bulk, offset, (void *) (uintptr_t) buf, size, HG_BULK_PUSH);
+}
+
+/* ---- Arguments ---- */
+
+void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
+{
+    (void) hg_handle_release(proc_cb, data);
+}
+
 /* ==== gen/hg/init.c ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/init.c"

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ==== Stubs ============================================================= */
+/*
+ * MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) at file scope, without a
+ * semicolon, makes all that stands between a call here and a C function there:
+ *
+ *     MERCURY_GEN_RPC_STUB(int32_t, divide,
+ *         ((int32_t)(a))((int32_t)(b)), ((int32_t)(rest)))
+ *
+ * `type` is what the function returns, void or a type of MERCURY_GEN_PROC;
+ * inputs and outputs are fields as there, any number, or nothing. It stands in
+ * a header that both sides include, and gives (<in> are the inputs, <out>
+ * pointers to the outputs and, unless void, to what the function returns)
+ *
+ *     int32_t divide(int32_t a, int32_t b, int32_t *rest);
+ *                      declared: a plain function, which the target defines;
+ *     divide_register  register it at an origin, which may be a target, too;
+ *     divide_provide   ... at a target, to be executed;
+ *     divide_call      call it and wait, for `timeout` ms, 0: without a
+ *                      deadline. What an output points to is the caller's then;
+ *                      a NULL is not wanted;
+ *     divide_start     call it and go on, with a divide_call_t of the
+ *                      application's for what belongs to the call;
+ *     divide_end       free that, once: whatever the outputs point to, too.
+ *
+ * and the types and functions these are made of: divide_in_t, divide_out_t
+ * (`ret` is what the function returned), their procs, and divide_handler, which
+ * a target may register under HG_Register itself. In the request model
+ *
+ *     hg_id_t divide_register(void);
+ *     hg_id_t divide_provide(void);
+ *     hg_return_t divide_call(na_addr_t addr, unsigned int timeout, <in>,
+ *         <out>);
+ *     hg_return_t divide_start(divide_call_t *call, na_addr_t addr,
+ *         unsigned int timeout, <in>);
+ *     hg_return_t divide_end(divide_call_t *call);
+ *
+ * where call->request is waited for by HG_Wait, call->out is filled when it is
+ * over, and divide_end of one in flight takes it back. In the callback model
+ *
+ *     hg_id_t divide_register(hg_class_t *hg_class);
+ *     hg_id_t divide_provide(hg_class_t *hg_class);
+ *     hg_return_t divide_call(hg_context_t *context, hg_addr_t addr,
+ *         unsigned int timeout, <in>, <out>);
+ *     hg_return_t divide_start(divide_call_t *call, hg_context_t *context,
+ *         hg_addr_t addr, unsigned int timeout, <in>,
+ *         void (*done)(divide_call_t *call, hg_return_t ret), void *arg);
+ *     hg_return_t divide_end(divide_call_t *call);
+ *
+ * where `done` runs as a callback does, finds `arg` in call->arg and, with
+ * HG_SUCCESS, the outputs in call->out, and may end the call; before, HG_BUSY
+ * is what divide_end returns, and HG_Cancel(call->handle) makes an end.
+ * divide_call turns the wheel of its context, and so runs callbacks and calls.
+ * Where a function fails, there is nothing to end.
+ *
+ * What is returned are the codes of HG_Forward and of the call: HG_NOENTRY: the
+ * function is registered not here, or not there. A function that wants to
+ * report errors of its own returns them, or has an output for them.
+ *
+ * Memory: inputs of these types are moved by the function, not with the call;
+ * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.
+ *
+ *     hg_memory_in_t     two arguments here, const void *x, size_t x_size: the
+ *                        function reads it
+ *     hg_memory_out_t    void *x, size_t x_size: the function writes it
+ *     hg_bulk_t          a bulk handle, which the caller made, and frees
+ *
+ * Strings: those of the inputs live until the function returns. An output that
+ * is a hg_string_t is the library's then: the function allocates it, and what
+ * types of its own point to, by hg_proc_alloc(HG_PROC_NULL, size). One that is
+ * a hg_const_string_t or a hg_bulk_t is not. A string which NAME_call gave to
+ * its caller is freed by hg_proc_release(HG_PROC_NULL, string).
+ *
+ * Names that begin with hg_, and the name ret, are not for parameters; nor can
+ * the function be static.
+ */
+
+/* The id that both sides derive from a name; 0 for a NULL. */
+HG_EXPORT hg_id_t HG_Name_to_id(const char *func_name);
+
+/* Memory of a caller, as a function of MERCURY_GEN_RPC_STUB gets it: good until
+ * that returns. */
+typedef struct hg_memory {
+    hg_handle_t call;
+    hg_bulk_t bulk; /* HG_BULK_NULL: the caller gave none */
+    size_t size;
+} hg_memory_t;
+
+/* Move `size` bytes of a caller's memory, from `offset` on, here (pull) or
+ * there (push), and wait for that: while a call is executed, in either model.
+ * Memory here is borrowed. As HG_Bulk_wait they run no handler, but in the
+ * callback model callbacks of the call's context. What HG_Bulk_transfer1 and
+ * HG_Bulk_wait return, of which HG_CANCELED: nobody waits for the call any
+ * more; HG_INVALID_ARG: a NULL, with a size other than 0, or an origin's
+ * handle. A transfer from a peer that lives and makes no progress takes until
+ * its call's deadline; without one it may take for ever. */
+HG_EXPORT hg_return_t HG_Bulk_pull(
+    hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size);
+HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
+    size_t offset, const void *buf, size_t size);
+
+/* HG_Forward of the callback model, and wait until the call is over: its
+ * result. Makes progress, runs callbacks of the handle's context and, to a
+ * depth of 16, calls. */
+HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
+
+/* ---- What the macro calls ---- */
+
+typedef hg_bulk_t hg_memory_in_t;
+typedef hg_bulk_t hg_memory_out_t;
+#define hg_proc_hg_memory_in_t hg_proc_hg_bulk_t
+#define hg_proc_hg_memory_out_t hg_proc_hg_bulk_t
+
+HG_EXPORT hg_return_t hg_stub_clear(void *data, size_t size);
+HG_EXPORT hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb);
+HG_EXPORT hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
+    const char *func_name, unsigned int timeout, hg_handle_t *handle_p);
+HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
+    size_t size, unsigned long flags, hg_bulk_t *bulk_p);
+HG_EXPORT void hg_stub_release(hg_proc_cb_t proc_cb, void *data);
+HG_EXPORT hg_return_t hg_stub_busy(const char *func_name);
+#if !HG_API_STRICT
+HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
+#endif
+
+/* ---- Sequences ----
+ *
+ * Walked as in MERCURY_GEN_PROC; what is made of an element has a comma in
+ * front, or is a statement. */
+
+#define HG_STUB_END(...) HG_STUB_PASTE_END(__VA_ARGS__)
+#define HG_STUB_PASTE_END(...) __VA_ARGS__##_END
+#define HG_STUB_CAT(a, b) HG_STUB_PASTE(a, b)
+#define HG_STUB_PASTE(a, b) a##b
+
+/* 1 for a sequence with an element, else 0. */
+#define HG_STUB_HAS(fields) HG_STUB_PICK_HAS(HG_STUB_IS_ONE fields, 0, 0)
+#define HG_STUB_PICK_HAS(...) HG_GEN_SECOND(__VA_ARGS__, 0)
+#define HG_STUB_IS_ONE(field) ~, 1,
+
+/* A list without the comma in front; for none, `none`. */
+#define HG_STUB_LIST(has, none, ...) \
+    HG_STUB_CAT(HG_STUB_LIST_, has)(none, __VA_ARGS__)
+#define HG_STUB_LIST_0(none, ...) none
+#define HG_STUB_LIST_1(none, ...) HG_STUB_REST(__VA_ARGS__)
+#define HG_STUB_REST(first, ...) __VA_ARGS__
+
+/* How an input goes: as a VALUE, or as memory, described by the caller (BULK)
+ * or here. */
+#define HG_STUB_KIND(type) HG_GEN_PICK(HG_STUB_KIND_##type, VALUE, 0)
+#define HG_STUB_KIND_hg_bulk_t ~, BULK
+#define HG_STUB_KIND_hg_memory_in_t ~, SOURCE
+#define HG_STUB_KIND_hg_memory_out_t ~, SINK
+
+/* An input as a parameter of the caller's. */
+#define HG_STUB_IN(type) HG_STUB_CAT(HG_STUB_IN_, HG_STUB_KIND(type))(type)
+#define HG_STUB_IN_VALUE(type) , type HG_STUB_NAME
+#define HG_STUB_IN_BULK(type) , hg_bulk_t HG_STUB_NAME
+#define HG_STUB_IN_SOURCE(type) , const void *HG_STUB_NAME_AND_SIZE
+#define HG_STUB_IN_SINK(type) , void *HG_STUB_NAME_AND_SIZE
+#define HG_STUB_NAME(field) field
+#define HG_STUB_NAME_AND_SIZE(field) field, size_t field##_size
+#define HG_STUB_INS(fields) HG_STUB_END(HG_STUB_IN_A fields)
+#define HG_STUB_IN_A(field) HG_STUB_IN field HG_STUB_IN_B
+#define HG_STUB_IN_B(field) HG_STUB_IN field HG_STUB_IN_A
+#define HG_STUB_IN_A_END
+#define HG_STUB_IN_B_END
+
+/* The same handed on. */
+#define HG_STUB_PASS(type) HG_STUB_CAT(HG_STUB_PASS_, HG_STUB_KIND(type))
+#define HG_STUB_PASS_VALUE(field) , field
+#define HG_STUB_PASS_BULK(field) , field
+#define HG_STUB_PASS_SOURCE(field) , field, field##_size
+#define HG_STUB_PASS_SINK(field) , field, field##_size
+#define HG_STUB_PASSES(fields) HG_STUB_END(HG_STUB_PASS_A fields)
+#define HG_STUB_PASS_A(field) HG_STUB_PASS field HG_STUB_PASS_B
+#define HG_STUB_PASS_B(field) HG_STUB_PASS field HG_STUB_PASS_A
+#define HG_STUB_PASS_A_END
+#define HG_STUB_PASS_B_END
+
+/* The same put into the struct that travels; and memory taken back. */
+#define HG_STUB_SET(type) HG_STUB_CAT(HG_STUB_SET_, HG_STUB_KIND(type))
+#define HG_STUB_SET_VALUE(field) hg_call->in.field = field;
+#define HG_STUB_SET_BULK(field) hg_call->in.field = field;
+#define HG_STUB_SET_SOURCE(field) HG_STUB_SET_MEMORY(field, HG_BULK_READ_ONLY)
+#define HG_STUB_SET_SINK(field) HG_STUB_SET_MEMORY(field, HG_BULK_WRITE_ONLY)
+#define HG_STUB_SET_MEMORY(field, flags) \
+    if (hg_ret == HG_SUCCESS) \
+        hg_ret = hg_stub_expose( \
+            hg_context, field, field##_size, flags, &hg_call->in.field);
+#define HG_STUB_SETS(fields) HG_STUB_END(HG_STUB_SET_A fields)
+#define HG_STUB_SET_A(field) HG_STUB_SET field HG_STUB_SET_B
+#define HG_STUB_SET_B(field) HG_STUB_SET field HG_STUB_SET_A
+#define HG_STUB_SET_A_END
+#define HG_STUB_SET_B_END
+#define HG_STUB_FREE(type) HG_STUB_CAT(HG_STUB_FREE_, HG_STUB_KIND(type))
+#define HG_STUB_FREE_VALUE(field)
+#define HG_STUB_FREE_BULK(field)
+#define HG_STUB_FREE_SOURCE(field) (void) HG_Bulk_free(hg_call->in.field);
+#define HG_STUB_FREE_SINK(field) (void) HG_Bulk_free(hg_call->in.field);
+#define HG_STUB_FREES(fields) HG_STUB_END(HG_STUB_FREE_A fields)
+#define HG_STUB_FREE_A(field) HG_STUB_FREE field HG_STUB_FREE_B
+#define HG_STUB_FREE_B(field) HG_STUB_FREE field HG_STUB_FREE_A
+#define HG_STUB_FREE_A_END
+#define HG_STUB_FREE_B_END
+
+/* An input as a parameter of the function, and what it is given. */
+#define HG_STUB_TAKE(type) HG_STUB_CAT(HG_STUB_TAKE_, HG_STUB_KIND(type))(type)
+#define HG_STUB_TAKE_VALUE(type) , type HG_STUB_NAME
+#define HG_STUB_TAKE_BULK(type) , hg_memory_t HG_STUB_NAME
+#define HG_STUB_TAKE_SOURCE(type) , hg_memory_t HG_STUB_NAME
+#define HG_STUB_TAKE_SINK(type) , hg_memory_t HG_STUB_NAME
+#define HG_STUB_TAKES(fields) HG_STUB_END(HG_STUB_TAKE_A fields)
+#define HG_STUB_TAKE_A(field) HG_STUB_TAKE field HG_STUB_TAKE_B
+#define HG_STUB_TAKE_B(field) HG_STUB_TAKE field HG_STUB_TAKE_A
+#define HG_STUB_TAKE_A_END
+#define HG_STUB_TAKE_B_END
+#define HG_STUB_GIVE(type) HG_STUB_CAT(HG_STUB_GIVE_, HG_STUB_KIND(type))
+#define HG_STUB_GIVE_VALUE(field) , hg_in.field
+#define HG_STUB_GIVE_BULK(field) , hg_stub_memory(hg_handle, hg_in.field)
+#define HG_STUB_GIVE_SOURCE(field) , hg_stub_memory(hg_handle, hg_in.field)
+#define HG_STUB_GIVE_SINK(field) , hg_stub_memory(hg_handle, hg_in.field)
+#define HG_STUB_GIVES(fields) HG_STUB_END(HG_STUB_GIVE_A fields)
+#define HG_STUB_GIVE_A(field) HG_STUB_GIVE field HG_STUB_GIVE_B
+#define HG_STUB_GIVE_B(field) HG_STUB_GIVE field HG_STUB_GIVE_A
+#define HG_STUB_GIVE_A_END
+#define HG_STUB_GIVE_B_END
+
+/* An output as a parameter, of both; what the function is given; and handed to
+ * the caller, whose it is from then on. */
+#define HG_STUB_OUT(type) , type *HG_STUB_NAME
+#define HG_STUB_OUTS(fields) HG_STUB_END(HG_STUB_OUT_A fields)
+#define HG_STUB_OUT_A(field) HG_STUB_OUT field HG_STUB_OUT_B
+#define HG_STUB_OUT_B(field) HG_STUB_OUT field HG_STUB_OUT_A
+#define HG_STUB_OUT_A_END
+#define HG_STUB_OUT_B_END
+#define HG_STUB_FILL(type) , HG_STUB_FILL_NAME
+#define HG_STUB_FILL_NAME(field) &hg_out.field
+#define HG_STUB_FILLS(fields) HG_STUB_END(HG_STUB_FILL_A fields)
+#define HG_STUB_FILL_A(field) HG_STUB_FILL field HG_STUB_FILL_B
+#define HG_STUB_FILL_B(field) HG_STUB_FILL field HG_STUB_FILL_A
+#define HG_STUB_FILL_A_END
+#define HG_STUB_FILL_B_END
+#define HG_STUB_MOVE(type) HG_STUB_MOVE_NAME
+#define HG_STUB_MOVE_NAME(field) \
+    if (field != NULL) { \
+        *field = hg_state.out.field; \
+        (void) hg_stub_clear(&hg_state.out.field, sizeof(hg_state.out.field)); \
+    }
+#define HG_STUB_MOVES(fields) HG_STUB_END(HG_STUB_MOVE_A fields)
+#define HG_STUB_MOVE_A(field) HG_STUB_MOVE field HG_STUB_MOVE_B
+#define HG_STUB_MOVE_B(field) HG_STUB_MOVE field HG_STUB_MOVE_A
+#define HG_STUB_MOVE_A_END
+#define HG_STUB_MOVE_B_END
+
+/* An output that the function keeps is not freed after it was encoded. */
+#define HG_STUB_KEEP(type) \
+    HG_STUB_CAT(HG_STUB_KEEP_, HG_GEN_PICK(HG_STUB_KEEPS_##type, NOT, 0))
+#define HG_STUB_KEEPS_hg_const_string_t ~, IT
+#define HG_STUB_KEEPS_hg_bulk_t ~, IT
+#define HG_STUB_KEEP_NOT(field)
+#define HG_STUB_KEEP_IT(field) hg_out.field = NULL;
+#define HG_STUB_KEEPS(fields) HG_STUB_END(HG_STUB_KEEP_A fields)
+#define HG_STUB_KEEP_A(field) HG_STUB_KEEP field HG_STUB_KEEP_B
+#define HG_STUB_KEEP_B(field) HG_STUB_KEEP field HG_STUB_KEEP_A
+#define HG_STUB_KEEP_A_END
+#define HG_STUB_KEEP_B_END
+
+/* What a function returns is its last output, called ret. */
+#define HG_STUB_RET(type) HG_GEN_PICK(HG_STUB_RETURNS_##type, ((type) (ret)), 0)
+#define HG_STUB_RETURNS_void ~,
+#define HG_STUB_ASSIGN(type) \
+    HG_GEN_PICK(HG_STUB_RETURNS_##type, hg_out.ret =, 0)
+
+/* ---- What is made ---- */
+
+/* A struct, which C wants to have a member, and its proc. */
+#define HG_STUB_STRUCT(name, fields) \
+    HG_STUB_CAT(HG_STUB_STRUCT_, HG_STUB_HAS(fields))(name, fields)
+#define HG_STUB_STRUCT_1(name, fields) MERCURY_GEN_PROC(name, fields)
+#define HG_STUB_STRUCT_0(name, fields) \
+    typedef struct { \
+        char hg_nothing; \
+    } name; \
+    HG_GEN_FUNCTION(name, , 0)
+
+#define HG_STUB_INLINE HG_GEN_UNUSED static inline
+
+HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
+{
+    hg_memory_t memory;
+
+    memory.call = call;
+    memory.bulk = bulk;
+    memory.size = bulk != HG_BULK_NULL ? HG_Bulk_handle_get_size(bulk) : 0;
+    return memory;
+}
+
+/* The two structs and the function's declaration; what executes a call. */
+#define HG_STUB_TARGET(type, name, ins, outs, all_outs) \
+    HG_STUB_STRUCT(name##_in_t, ins) \
+    HG_STUB_STRUCT(name##_out_t, all_outs) \
+    type name(HG_STUB_LIST( \
+        HG_STUB_HAS(ins outs), void, HG_STUB_TAKES(ins) HG_STUB_OUTS(outs))); \
+    HG_STUB_INLINE hg_return_t name##_handler(hg_handle_t hg_handle) \
+    { \
+        name##_in_t hg_in; \
+        name##_out_t hg_out; \
+        hg_return_t hg_ret = HG_STUB_GET_INPUT(hg_handle, &hg_in); \
+        if (hg_ret != HG_SUCCESS) \
+            return HG_STUB_FAIL(hg_handle, hg_ret); \
+        (void) hg_stub_clear(&hg_out, sizeof(hg_out)); \
+        HG_STUB_ASSIGN(type) \
+        name(HG_STUB_LIST( \
+            HG_STUB_HAS(ins outs), , HG_STUB_GIVES(ins) HG_STUB_FILLS(outs))); \
+        hg_ret = HG_STUB_RESPOND(hg_handle, &hg_out); \
+        HG_STUB_KEEPS(all_outs) \
+        hg_stub_release(hg_proc_##name##_out_t, &hg_out); \
+        (void) HG_STUB_FREE_INPUT(hg_handle, &hg_in); \
+        return HG_STUB_DONE(hg_handle, hg_ret); \
+    }
+
+#if HG_API_VERSION == 1
+
+#define HG_STUB_GET_INPUT HG_Handler_get_input
+#define HG_STUB_FREE_INPUT HG_Handler_free_input
+#define HG_STUB_RESPOND HG_Handler_start_output
+#define HG_STUB_FAIL(handle, ret) (ret)
+#define HG_STUB_DONE(handle, ret) ((void) (ret), HG_Handler_free(handle))
+
+#define HG_STUB_ORIGIN(name, text, ins, outs) \
+    typedef struct { \
+        name##_in_t in; \
+        name##_out_t out; \
+        hg_request_t request; \
+    } name##_call_t; \
+    HG_STUB_INLINE hg_id_t name##_register(void) \
+    { \
+        return HG_Register1(text, hg_proc_##name##_in_t, \
+            hg_proc_##name##_out_t, HG_CAST(hg_rpc_cb_t, 0)); \
+    } \
+    HG_STUB_INLINE hg_id_t name##_provide(void) \
+    { \
+        return HG_Register1(text, hg_proc_##name##_in_t, \
+            hg_proc_##name##_out_t, name##_handler); \
+    } \
+    HG_STUB_INLINE hg_return_t name##_end(name##_call_t *hg_call) \
+    { \
+        hg_return_t hg_ret = HG_SUCCESS; \
+        if (hg_call == NULL) \
+            return hg_stub_clear(hg_call, 0); \
+        if (hg_call->request != HG_REQUEST_NULL) \
+            hg_ret = HG_Request_free(hg_call->request); \
+        if (hg_ret != HG_SUCCESS) \
+            return hg_ret; \
+        HG_STUB_FREES(ins) \
+        return hg_stub_clear(hg_call, sizeof(*hg_call)); \
+    } \
+    HG_STUB_INLINE hg_return_t name##_start(name##_call_t *hg_call, \
+        na_addr_t hg_addr, unsigned int hg_timeout HG_STUB_INS(ins)) \
+    { \
+        hg_context_t *hg_context = HG_CAST(hg_context_t *, 0); \
+        hg_return_t hg_ret = hg_stub_clear(hg_call, sizeof(*hg_call)); \
+        (void) hg_context; \
+        if (hg_ret != HG_SUCCESS) \
+            return hg_ret; \
+        HG_STUB_SETS(ins) \
+        if (hg_ret == HG_SUCCESS) \
+            hg_ret = HG_Forward_timed(hg_addr, HG_Name_to_id(text), \
+                &hg_call->in, &hg_call->out, hg_timeout, &hg_call->request); \
+        if (hg_ret != HG_SUCCESS) \
+            (void) name##_end(hg_call); \
+        return hg_ret; \
+    } \
+    HG_STUB_INLINE hg_return_t name##_call(na_addr_t hg_addr, \
+        unsigned int hg_timeout HG_STUB_INS(ins) HG_STUB_OUTS(outs)) \
+    { \
+        name##_call_t hg_state; \
+        hg_return_t hg_ret = \
+            name##_start(&hg_state, hg_addr, hg_timeout HG_STUB_PASSES(ins)); \
+        if (hg_ret != HG_SUCCESS) \
+            return hg_ret; \
+        hg_ret = hg_stub_wait(hg_state.request); \
+        if (hg_ret == HG_SUCCESS) { \
+            HG_STUB_MOVES(outs) \
+        } \
+        (void) name##_end(&hg_state); \
+        return hg_ret; \
+    }
+
+#else
+
+#define HG_STUB_GET_INPUT HG_Get_input
+#define HG_STUB_FREE_INPUT HG_Free_input
+#define HG_STUB_RESPOND(handle, out) \
+    HG_Respond(handle, HG_CAST(hg_cb_t, 0), NULL, out)
+#define HG_STUB_FAIL(handle, ret) ((void) HG_Destroy(handle), (ret))
+#define HG_STUB_DONE HG_STUB_FAIL
+
+#define HG_STUB_ORIGIN(name, text, ins, outs) \
+    typedef struct name##_call_t name##_call_t; \
+    struct name##_call_t { \
+        name##_in_t in; \
+        name##_out_t out; \
+        hg_handle_t handle; \
+        void (*done)(name##_call_t * call, hg_return_t ret); \
+        void *arg; \
+        hg_bool_t under_way; \
+        hg_bool_t has_out; \
+    }; \
+    HG_STUB_INLINE hg_id_t name##_register(hg_class_t *hg_class) \
+    { \
+        return hg_stub_register( \
+            hg_class, text, hg_proc_##name##_in_t, hg_proc_##name##_out_t); \
+    } \
+    HG_STUB_INLINE hg_id_t name##_provide(hg_class_t *hg_class) \
+    { \
+        return HG_Register_name(hg_class, text, hg_proc_##name##_in_t, \
+            hg_proc_##name##_out_t, name##_handler); \
+    } \
+    HG_STUB_INLINE hg_return_t name##_end(name##_call_t *hg_call) \
+    { \
+        if (hg_call == NULL) \
+            return hg_stub_clear(hg_call, 0); \
+        if (hg_call->under_way) \
+            return hg_stub_busy(text); \
+        if (hg_call->has_out) \
+            (void) HG_Free_output(hg_call->handle, &hg_call->out); \
+        HG_STUB_FREES(ins) \
+        (void) HG_Destroy(hg_call->handle); \
+        return hg_stub_clear(hg_call, sizeof(*hg_call)); \
+    } \
+    HG_STUB_INLINE hg_return_t hg_stub_open_##name(name##_call_t *hg_call, \
+        hg_context_t *hg_context, hg_addr_t hg_addr, \
+        unsigned int hg_timeout HG_STUB_INS(ins)) \
+    { \
+        hg_return_t hg_ret = hg_stub_clear(hg_call, sizeof(*hg_call)); \
+        if (hg_ret != HG_SUCCESS) \
+            return hg_ret; \
+        hg_ret = hg_stub_create( \
+            hg_context, hg_addr, text, hg_timeout, &hg_call->handle); \
+        HG_STUB_SETS(ins) \
+        if (hg_ret != HG_SUCCESS) \
+            (void) name##_end(hg_call); \
+        return hg_ret; \
+    } \
+    HG_STUB_INLINE hg_return_t hg_stub_close_##name( \
+        name##_call_t *hg_call, hg_return_t hg_ret) \
+    { \
+        if (hg_ret == HG_SUCCESS) \
+            hg_ret = HG_Get_output(hg_call->handle, &hg_call->out); \
+        hg_call->has_out = hg_ret == HG_SUCCESS ? HG_TRUE : HG_FALSE; \
+        hg_call->under_way = HG_FALSE; \
+        return hg_ret; \
+    } \
+    HG_STUB_INLINE hg_return_t hg_stub_done_##name( \
+        const struct hg_cb_info *hg_info) \
+    { \
+        name##_call_t *hg_call = HG_CAST(name##_call_t *, hg_info->arg); \
+        hg_return_t hg_ret = hg_stub_close_##name(hg_call, hg_info->ret); \
+        if (hg_call->done != NULL) \
+            hg_call->done(hg_call, hg_ret); \
+        return HG_SUCCESS; \
+    } \
+    HG_STUB_INLINE hg_return_t name##_start(name##_call_t *hg_call, \
+        hg_context_t *hg_context, hg_addr_t hg_addr, \
+        unsigned int hg_timeout HG_STUB_INS(ins), \
+        void (*hg_done)(name##_call_t * call, hg_return_t ret), void *hg_arg) \
+    { \
+        hg_return_t hg_ret = hg_stub_open_##name( \
+            hg_call, hg_context, hg_addr, hg_timeout HG_STUB_PASSES(ins)); \
+        if (hg_ret != HG_SUCCESS) \
+            return hg_ret; \
+        hg_call->done = hg_done; \
+        hg_call->arg = hg_arg; \
+        hg_call->under_way = HG_TRUE; \
+        hg_ret = HG_Forward2( \
+            hg_call->handle, hg_stub_done_##name, hg_call, &hg_call->in); \
+        if (hg_ret != HG_SUCCESS) { \
+            hg_call->under_way = HG_FALSE; \
+            (void) name##_end(hg_call); \
+        } \
+        return hg_ret; \
+    } \
+    HG_STUB_INLINE hg_return_t name##_call(hg_context_t *hg_context, \
+        hg_addr_t hg_addr, \
+        unsigned int hg_timeout HG_STUB_INS(ins) HG_STUB_OUTS(outs)) \
+    { \
+        name##_call_t hg_state; \
+        hg_return_t hg_ret = hg_stub_open_##name( \
+            &hg_state, hg_context, hg_addr, hg_timeout HG_STUB_PASSES(ins)); \
+        if (hg_ret != HG_SUCCESS) \
+            return hg_ret; \
+        hg_ret = hg_stub_close_##name( \
+            &hg_state, HG_Forward_wait(hg_state.handle, &hg_state.in)); \
+        if (hg_ret == HG_SUCCESS) { \
+            HG_STUB_MOVES(outs) \
+        } \
+        (void) name##_end(&hg_state); \
+        return hg_ret; \
+    }
+
+#endif
+
+#define MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) \
+    HG_STUB_TARGET(type, name, inputs, outputs, outputs HG_STUB_RET(type)) \
+    HG_STUB_ORIGIN(name, #name, inputs, outputs HG_STUB_RET(type))

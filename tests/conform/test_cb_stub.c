@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What MERCURY_GEN_RPC_STUB makes, in the callback model: each shape of
+ * function there, called here. test_rpc_stub.c is the same for the request
+ * model.
+ */
+#include "conform/cb.h"
+
+#include "support/stubs.h"
+
+static void cb_register(hg_class_t *hg_class)
+{
+    HG_CHECK(stubs_add_provide(hg_class) == HG_Name_to_id("stubs_add"));
+    HG_CHECK(stubs_divide_provide(hg_class) != 0);
+    HG_CHECK(stubs_nothing_provide(hg_class) != 0);
+    HG_CHECK(stubs_count_provide(hg_class) != 0);
+    HG_CHECK(stubs_set_provide(hg_class) != 0);
+    HG_CHECK(stubs_get_provide(hg_class) != 0);
+    HG_CHECK(stubs_say_provide(hg_class) != 0);
+    HG_CHECK(stubs_move_provide(hg_class) != 0);
+    HG_CHECK(stubs_many_provide(hg_class) != 0);
+    HG_CHECK(stubs_store_provide(hg_class) != 0);
+    HG_CHECK(stubs_fill_provide(hg_class) != 0);
+    HG_CHECK(stubs_copy_provide(hg_class) != 0);
+    HG_CHECK(stubs_dawdle_provide(hg_class) != 0);
+}
+
+HG_TEST(stub_carries_values_there_and_back)
+{
+    struct cb_end end;
+    int32_t ret = 0;
+    int32_t rest = 0;
+
+    cb_open(&end);
+    HG_CHECK_OK(
+        stubs_add_call(end.context, end.target, CB_PATIENCE, 40, 2, &ret));
+    HG_CHECK_EQ_INT(ret, 42);
+    HG_CHECK(stubs_divide_register(end.hg_class) != 0); /* and still provided */
+    HG_CHECK_OK(
+        stubs_divide_call(end.context, end.target, 0, -17, 5, &rest, &ret));
+    HG_CHECK_EQ_INT(ret, -3);
+    HG_CHECK_EQ_INT(rest, -2);
+    cb_close(&end);
+}
+
+HG_TEST(stub_does_without_inputs_and_outputs)
+{
+    struct cb_end end;
+    uint32_t count = 0;
+
+    cb_open(&end);
+    HG_CHECK_OK(stubs_set_call(end.context, end.target, 0, 5));
+    HG_CHECK_OK(stubs_nothing_call(end.context, end.target, 0));
+    HG_CHECK_OK(stubs_count_call(end.context, end.target, 0, &count));
+    HG_CHECK_EQ_U64(count, 6);
+    HG_CHECK_OK(stubs_nothing_call(end.context, end.target, 0));
+    HG_CHECK_OK(stubs_get_call(end.context, end.target, 0, &count));
+    HG_CHECK_EQ_U64(count, 7);
+    cb_close(&end);
+}
+
+/* A stub here, a handler written by hand there, and the other way round, see
+ * the same bytes: structs of nothing are nothing. */
+HG_TEST(stub_meets_what_is_written_by_hand)
+{
+    struct cb_end end;
+    stubs_divide_in_t in = {17, 5};
+    stubs_divide_out_t out = {0, 0};
+    hg_id_t id;
+
+    cb_open(&end);
+    id = MERCURY_REGISTER(end.hg_class, "stubs_divide", stubs_divide_in_t,
+        stubs_divide_out_t, end.peer == NULL ? stubs_divide_handler : NULL);
+    HG_CHECK_EQ_U64(id, HG_Name_to_id("stubs_divide"));
+    HG_CHECK_OK(cb_call(&end, id, &in, &out));
+    HG_CHECK_EQ_INT(out.ret, 3);
+    HG_CHECK_EQ_INT(out.rest, 2);
+    id = MERCURY_REGISTER(
+        end.hg_class, "stubs_nothing", void, void, stubs_nothing_handler);
+    if (end.peer != NULL)
+        HG_CHECK_OK(cb_call(&end, id, NULL, NULL));
+    cb_close(&end);
+}
+
+HG_TEST(stub_carries_strings)
+{
+    struct cb_end end;
+    hg_string_t ret = NULL;
+    hg_const_string_t same = NULL;
+    hg_const_string_t constant = NULL;
+    char unset[] = "unset";
+    hg_string_t none = unset;
+
+    cb_open(&end);
+    HG_CHECK_OK(stubs_say_call(
+        end.context, end.target, 0, "world", &same, &constant, &none, &ret));
+    HG_CHECK_EQ_STR(ret, "hello, world");
+    HG_CHECK_EQ_STR(same, "world");
+    HG_CHECK_EQ_STR(constant, "constant");
+    HG_CHECK(none == NULL);
+    hg_proc_release(HG_PROC_NULL, ret);
+    hg_proc_release(HG_PROC_NULL, (void *) (uintptr_t) same);
+    hg_proc_release(HG_PROC_NULL, (void *) (uintptr_t) constant);
+    /* What is not wanted is freed. */
+    HG_CHECK_OK(stubs_say_call(
+        end.context, end.target, 0, "nobody", NULL, NULL, NULL, NULL));
+    cb_close(&end);
+}
+
+HG_TEST(stub_carries_structs)
+{
+    struct cb_end end;
+    stubs_named_t from = {(char *) (uintptr_t) "here", {1, 2}};
+    stubs_named_t to = {NULL, {0, 0}};
+    stubs_point_t by = {10, 20};
+    stubs_point_t ret = {0, 0};
+
+    cb_open(&end);
+    HG_CHECK_OK(
+        stubs_move_call(end.context, end.target, 0, from, by, &to, &ret));
+    HG_CHECK_EQ_STR(to.name, "here");
+    HG_CHECK_EQ_INT(to.at.x, 11);
+    HG_CHECK_EQ_INT(to.at.y, 22);
+    HG_CHECK_EQ_INT(ret.y, 2);
+    hg_proc_release(HG_PROC_NULL, to.name);
+    cb_close(&end);
+}
+
+HG_TEST(stub_carries_many)
+{
+    struct cb_end end;
+    int8_t a = 0;
+    uint8_t b = 0;
+    int16_t c = 0;
+    uint16_t d = 0;
+    int32_t e = 0;
+    uint32_t f = 0;
+    int64_t g = 0;
+    uint64_t h = 0;
+    double ret = 0;
+
+    cb_open(&end);
+    HG_CHECK_OK(stubs_many_call(end.context, end.target, 0, -1, 2, -3, 4, -5, 6,
+        -7, 8, 9.5, &a, &b, &c, &d, &e, &f, &g, &h, &ret));
+    HG_CHECK(a == -1 && b == 2 && c == -3 && d == 4 && e == -5 && f == 6 &&
+        g == -7 && h == 8 && ret > 9.4 && ret < 9.6);
+    cb_close(&end);
+}
+
+HG_TEST(stub_moves_memory)
+{
+    static const size_t sizes[] = {1, 4096, 3 << 20};
+    struct cb_end end;
+    size_t i;
+
+    cb_open(&end);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        unsigned char *data = stubs_new_pattern(sizes[i], i);
+        unsigned char *copy = stubs_new_pattern(sizes[i], 99);
+        hg_bulk_t bulk = HG_BULK_NULL;
+        hg_size_t size = sizes[i];
+        uint64_t sum = 0;
+        int32_t ret = -1;
+
+        HG_CHECK_OK(stubs_store_call(end.context, end.target, 0, sizes[i] / 3,
+            data, sizes[i], &sum, &ret));
+        HG_CHECK_OK(ret);
+        HG_CHECK_EQ_U64(
+            sum, stubs_sum(data + sizes[i] / 3, sizes[i] - sizes[i] / 3));
+        HG_CHECK_OK(HG_Bulk_create(
+            end.hg_class, 1, (void **) &data, &size, HG_BULK_READ_ONLY, &bulk));
+        HG_CHECK_OK(stubs_copy_call(
+            end.context, end.target, 0, bulk, copy, sizes[i], &ret));
+        HG_CHECK_OK(ret);
+        HG_CHECK_EQ_MEM(copy, data, sizes[i]);
+        HG_CHECK_OK(HG_Bulk_free(bulk));
+        HG_CHECK_OK(stubs_fill_call(
+            end.context, end.target, 0, copy, sizes[i], 7, &ret));
+        HG_CHECK_OK(ret);
+        memset(data, 7, sizes[i]);
+        HG_CHECK_EQ_MEM(copy, data, sizes[i]);
+        free(data);
+        free(copy);
+    }
+    cb_close(&end);
+}
+
+/* None is given; and what the function may not do. */
+HG_TEST(stub_memory_ends_where_it_ends)
+{
+    struct cb_end end;
+    unsigned char data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    hg_bulk_t bulk = HG_BULK_NULL;
+    void *ptr = data;
+    hg_size_t size = sizeof(data);
+    uint64_t sum = 1;
+    int32_t ret = -1;
+
+    hg_test_allow_log("");
+    cb_open(&end);
+    HG_CHECK_OK(
+        stubs_store_call(end.context, end.target, 0, 0, NULL, 0, &sum, &ret));
+    HG_CHECK_OK(ret);
+    HG_CHECK_EQ_U64(sum, 0);
+    HG_CHECK_OK(stubs_copy_call(
+        end.context, end.target, 0, HG_BULK_NULL, NULL, 0, &ret));
+    HG_CHECK_OK(ret);
+    HG_CHECK_OK(
+        HG_Bulk_create(end.hg_class, 1, &ptr, &size, HG_BULK_READ_ONLY, &bulk));
+    HG_CHECK_OK(
+        stubs_copy_call(end.context, end.target, 0, bulk, NULL, 0, &ret));
+    HG_CHECK_RET(ret, HG_INVALID_ARG);
+    HG_CHECK_OK(
+        stubs_copy_call(end.context, end.target, 0, bulk, data, 4, &ret));
+    HG_CHECK_RET(ret, HG_OVERFLOW);
+    HG_CHECK_OK(HG_Bulk_free(bulk));
+    HG_CHECK_OK(HG_Bulk_create(
+        end.hg_class, 1, &ptr, &size, HG_BULK_WRITE_ONLY, &bulk));
+    HG_CHECK_OK(
+        stubs_copy_call(end.context, end.target, 0, bulk, data, 8, &ret));
+    HG_CHECK_RET(ret, HG_PERMISSION);
+    HG_CHECK_OK(HG_Bulk_free(bulk));
+    HG_CHECK_RET(
+        HG_Bulk_pull(HG_HANDLE_NULL, HG_BULK_NULL, 0, data, 8), HG_INVALID_ARG);
+    cb_close(&end);
+}
+
+static unsigned stub_ends;
+
+static void stub_added(stubs_add_call_t *call, hg_return_t ret)
+{
+    HG_CHECK_OK(ret);
+    HG_CHECK_EQ_INT(call->out.ret, *(const int *) call->arg + 1);
+    HG_CHECK_OK(stubs_add_end(call));
+    stub_ends++;
+}
+
+static void stub_said(stubs_say_call_t *call, hg_return_t ret)
+{
+    HG_CHECK_OK(ret);
+    HG_CHECK_EQ_STR(call->out.ret, "hello, you");
+    stub_ends++;
+}
+
+static void stub_stored(stubs_store_call_t *call, hg_return_t ret)
+{
+    HG_CHECK_OK(ret);
+    HG_CHECK_OK(call->out.ret);
+    HG_CHECK_EQ_U64(call->out.sum, *(const uint64_t *) call->arg);
+    HG_CHECK_OK(stubs_store_end(call));
+    stub_ends++;
+}
+
+static void stub_turn_until(const struct cb_end *end, unsigned ends)
+{
+    while (stub_ends < ends) /* or the watchdog */
+        (void) cb_turn(end->context, 20);
+    HG_CHECK_EQ_U64(stub_ends, ends);
+}
+
+HG_TEST(stub_goes_on_meanwhile)
+{
+    struct cb_end end;
+    stubs_add_call_t adds[32];
+    int numbers[32];
+    stubs_say_call_t say;
+    int i;
+
+    hg_test_allow_log("is not over");
+    cb_open(&end);
+    for (i = 0; i < 32; i++) {
+        numbers[i] = i;
+        HG_CHECK_OK(stubs_add_start(&adds[i], end.context, end.target, 0, i, 1,
+            stub_added, &numbers[i]));
+    }
+    HG_CHECK_OK(stubs_say_start(
+        &say, end.context, end.target, 0, "you", stub_said, NULL));
+    HG_CHECK_RET(stubs_say_end(&say), HG_BUSY);
+    stub_turn_until(&end, 33);
+    HG_CHECK_OK(stubs_say_end(&say));
+    HG_CHECK_OK(stubs_say_end(&say)); /* it is empty */
+    cb_close(&end);
+}
+
+/* Functions that wait for memory, more of them than may be inside each other;
+ * the first callbacks run while others wait. */
+HG_TEST(stub_moves_memory_of_many_at_once)
+{
+    enum { CALLS = 40 };
+    const size_t size = 300000;
+    struct cb_end end;
+    stubs_store_call_t stores[CALLS];
+    unsigned char *data[CALLS];
+    uint64_t sums[CALLS];
+    int i;
+
+    cb_open(&end);
+    for (i = 0; i < CALLS; i++) {
+        data[i] = stubs_new_pattern(size, (uint64_t) i);
+        sums[i] = stubs_sum(data[i], size);
+        HG_CHECK_OK(stubs_store_start(&stores[i], end.context, end.target, 0, 0,
+            data[i], size, stub_stored, &sums[i]));
+    }
+    stub_turn_until(&end, CALLS);
+    for (i = 0; i < CALLS; i++)
+        free(data[i]);
+    cb_close(&end);
+}
+
+static void stub_canceled(stubs_add_call_t *call, hg_return_t ret)
+{
+    HG_CHECK(ret == HG_CANCELED || ret == HG_SUCCESS);
+    HG_CHECK_OK(stubs_add_end(call));
+    stub_ends++;
+}
+
+HG_TEST(stub_is_canceled_by_its_handle)
+{
+    struct cb_end end;
+    stubs_add_call_t add;
+
+    cb_open(&end);
+    HG_CHECK_OK(stubs_add_start(
+        &add, end.context, end.target, 0, 1, 2, stub_canceled, NULL));
+    HG_CHECK_OK(HG_Cancel(add.handle));
+    stub_turn_until(&end, 1);
+    /* Nobody wants to hear. */
+    HG_CHECK_OK(
+        stubs_add_start(&add, end.context, end.target, 0, 1, 2, NULL, NULL));
+    while (add.under_way)
+        (void) cb_turn(end.context, 20);
+    HG_CHECK_EQ_INT(add.out.ret, 3);
+    HG_CHECK_OK(stubs_add_end(&add));
+    cb_close(&end);
+}
+
+/* Several threads turn the wheel of the context in which one waits. */
+struct stub_worker {
+    const struct cb_end *end;
+    _Atomic unsigned stop;
+};
+
+static void *stub_work(void *arg)
+{
+    struct stub_worker *worker = (struct stub_worker *) arg;
+
+    while (atomic_load(&worker->stop) == 0)
+        (void) cb_turn(worker->end->context, 20);
+    return NULL;
+}
+
+HG_TEST(stub_waits_while_others_trigger)
+{
+    struct cb_end end;
+    struct stub_worker worker = {&end, 0};
+    pthread_t threads[3];
+    unsigned char *data = stubs_new_pattern(300000, 3);
+    uint64_t want = stubs_sum(data, 300000);
+    int i;
+
+    cb_open(&end);
+    for (i = 0; i < 3; i++)
+        HG_CHECK(pthread_create(&threads[i], NULL, stub_work, &worker) == 0);
+    for (i = 0; i < 300; i++) {
+        int32_t sum = 0;
+
+        HG_CHECK_OK(stubs_add_call(end.context, end.target, 0, i, i, &sum));
+        HG_CHECK_EQ_INT(sum, 2 * i);
+    }
+    for (i = 0; i < 20; i++) {
+        uint64_t sum = 0;
+
+        HG_CHECK_OK(stubs_store_call(
+            end.context, end.target, 0, 0, data, 300000, &sum, NULL));
+        HG_CHECK_EQ_U64(sum, want);
+    }
+    atomic_store(&worker.stop, 1);
+    for (i = 0; i < 3; i++)
+        HG_CHECK(pthread_join(threads[i], NULL) == 0);
+    free(data);
+    cb_close(&end);
+}
+
+/* The deadline goes along: without it the function would not return. Its answer
+ * may still be in time. */
+HG_TEST(stub_ends_in_time)
+{
+    struct cb_end end;
+    unsigned char data[8] = {0};
+    int32_t ret = 77;
+    hg_return_t code;
+
+    cb_open(&end);
+    code = stubs_dawdle_call(
+        end.context, end.target, 20, data, sizeof(data), &ret);
+    HG_CHECK(code == HG_TIMEOUT ? ret == 77 : code == HG_SUCCESS);
+    HG_CHECK_OK(stubs_add_call(end.context, end.target, 0, 1, 2, &ret));
+    HG_CHECK_EQ_INT(ret, 3);
+    cb_close(&end);
+}
+
+HG_TEST(stub_tells_what_is_wrong)
+{
+    struct cb_end end;
+    stubs_add_call_t call;
+    int32_t ret = 77;
+
+    hg_test_allow_log("");
+    cb_open(&end);
+    HG_CHECK_RET(
+        stubs_absent_call(end.context, end.target, 0, &ret), HG_NOENTRY);
+    HG_CHECK(
+        stubs_absent_register(end.hg_class) == HG_Name_to_id("stubs_absent"));
+    HG_CHECK_RET(stubs_absent_call(end.context, end.target, 0, &ret),
+        end.peer == NULL ? HG_INVALID_ARG : HG_NOENTRY);
+    HG_CHECK_RET(stubs_add_call(end.context, NA_ADDR_NULL, 0, 1, 2, &ret),
+        HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(ret, 77);
+    HG_CHECK_RET(
+        stubs_add_start(NULL, end.context, end.target, 0, 1, 2, NULL, NULL),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(
+        stubs_add_start(&call, end.context, HG_ADDR_NULL, 0, 1, 2, NULL, NULL),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(stubs_add_end(NULL), HG_INVALID_ARG);
+    HG_CHECK_EQ_U64(HG_Name_to_id(NULL), 0);
+    HG_CHECK_RET(
+        stubs_add_call(NULL, end.target, 0, 1, 2, &ret), HG_INVALID_ARG);
+    HG_CHECK_EQ_U64(stubs_add_register(NULL), 0);
+    HG_CHECK_RET(HG_Forward_wait(HG_HANDLE_NULL, NULL), HG_INVALID_ARG);
+    cb_close(&end);
+}
+
+/* A class and a context, and calls of both kinds. */
+static hg_return_t stub_try_calls(hg_class_t *hg_class, hg_context_t *context)
+{
+    unsigned char data[1000] = {1};
+    hg_string_t text = NULL;
+    uint64_t sum = 0;
+    hg_addr_t self;
+    hg_return_t ret;
+
+    HG_CHECK_OK(HG_Addr_self(hg_class, &self));
+    ret = HG_NOMEM;
+    if (stubs_say_provide(hg_class) != 0 && stubs_store_provide(hg_class) != 0)
+        ret = stubs_say_call(context, self, 0, "you", NULL, NULL, NULL, &text);
+    hg_proc_release(HG_PROC_NULL, text);
+    if (ret == HG_SUCCESS)
+        ret = stubs_store_call(
+            context, self, 0, 0, data, sizeof(data), &sum, NULL);
+    HG_CHECK_OK(HG_Addr_free(hg_class, self));
+    return ret;
+}
+
+static int stub_try(void *arg)
+{
+    hg_class_t *hg_class = HG_Init("self://", HG_TRUE);
+    hg_context_t *context;
+    hg_return_t ret = HG_NOMEM;
+
+    (void) arg;
+    if (hg_class == NULL)
+        return HG_NOMEM;
+    context = HG_Context_create(hg_class);
+    if (context != NULL) {
+        ret = stub_try_calls(hg_class, context);
+        HG_CHECK_OK(HG_Context_destroy(context));
+    }
+    HG_CHECK_OK(HG_Finalize(hg_class));
+    return ret;
+}
+
+HG_TEST_WHERE(stub_memory_may_run_out, hg_test_is_self)
+{
+    hg_test_alloc_install();
+    HG_CHECK(hg_test_oom_loop(stub_try, NULL) > 20);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What MERCURY_GEN_RPC_STUB makes, in the request model: each shape of function
+ * there, called here. test_cb_stub.c is the same for the callback model.
+ */
+#include "conform/rpc.h"
+
+#include "support/stubs.h"
+
+static void rpc_register(void)
+{
+    HG_CHECK(stubs_add_provide() == HG_Name_to_id("stubs_add"));
+    HG_CHECK(stubs_divide_provide() != 0);
+    HG_CHECK(stubs_nothing_provide() != 0);
+    HG_CHECK(stubs_count_provide() != 0);
+    HG_CHECK(stubs_set_provide() != 0);
+    HG_CHECK(stubs_get_provide() != 0);
+    HG_CHECK(stubs_say_provide() != 0);
+    HG_CHECK(stubs_move_provide() != 0);
+    HG_CHECK(stubs_many_provide() != 0);
+    HG_CHECK(stubs_store_provide() != 0);
+    HG_CHECK(stubs_fill_provide() != 0);
+    HG_CHECK(stubs_copy_provide() != 0);
+    HG_CHECK(stubs_dawdle_provide() != 0);
+}
+
+HG_TEST(stub_carries_values_there_and_back)
+{
+    struct rpc_end end;
+    int32_t ret = 0;
+    int32_t rest = 0;
+
+    rpc_open(&end);
+    HG_CHECK_OK(stubs_add_call(end.target, RPC_PATIENCE, 40, 2, &ret));
+    HG_CHECK_EQ_INT(ret, 42);
+    HG_CHECK(stubs_divide_register() != 0); /* and still provided */
+    HG_CHECK_OK(stubs_divide_call(end.target, 0, -17, 5, &rest, &ret));
+    HG_CHECK_EQ_INT(ret, -3);
+    HG_CHECK_EQ_INT(rest, -2);
+    rpc_close(&end);
+}
+
+HG_TEST(stub_does_without_inputs_and_outputs)
+{
+    struct rpc_end end;
+    uint32_t count = 0;
+
+    rpc_open(&end);
+    HG_CHECK_OK(stubs_set_call(end.target, 0, 5));
+    HG_CHECK_OK(stubs_nothing_call(end.target, 0));
+    HG_CHECK_OK(stubs_count_call(end.target, 0, &count));
+    HG_CHECK_EQ_U64(count, 6);
+    HG_CHECK_OK(stubs_nothing_call(end.target, 0));
+    HG_CHECK_OK(stubs_get_call(end.target, 0, &count));
+    HG_CHECK_EQ_U64(count, 7);
+    rpc_close(&end);
+}
+
+/* A stub here, a handler written by hand there, and the other way round, see
+ * the same bytes: structs of nothing are nothing. */
+HG_TEST(stub_meets_what_is_written_by_hand)
+{
+    struct rpc_end end;
+    stubs_divide_in_t in = {17, 5};
+    stubs_divide_out_t out = {0, 0};
+    hg_id_t id;
+
+    rpc_open(&end);
+    id = MERCURY_REGISTER(
+        "stubs_divide", stubs_divide_in_t, stubs_divide_out_t, NULL);
+    HG_CHECK_EQ_U64(id, HG_Name_to_id("stubs_divide"));
+    HG_CHECK_OK(rpc_call(&end, id, &in, &out));
+    HG_CHECK_EQ_INT(out.ret, 3);
+    HG_CHECK_EQ_INT(out.rest, 2);
+    id = MERCURY_REGISTER("stubs_nothing", void, void, stubs_nothing_handler);
+    if (end.peer != NULL)
+        HG_CHECK_OK(rpc_call(&end, id, NULL, NULL));
+    rpc_close(&end);
+}
+
+HG_TEST(stub_carries_strings)
+{
+    struct rpc_end end;
+    hg_string_t ret = NULL;
+    hg_const_string_t same = NULL;
+    hg_const_string_t constant = NULL;
+    char unset[] = "unset";
+    hg_string_t none = unset;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        stubs_say_call(end.target, 0, "world", &same, &constant, &none, &ret));
+    HG_CHECK_EQ_STR(ret, "hello, world");
+    HG_CHECK_EQ_STR(same, "world");
+    HG_CHECK_EQ_STR(constant, "constant");
+    HG_CHECK(none == NULL);
+    hg_proc_release(HG_PROC_NULL, ret);
+    hg_proc_release(HG_PROC_NULL, (void *) (uintptr_t) same);
+    hg_proc_release(HG_PROC_NULL, (void *) (uintptr_t) constant);
+    /* What is not wanted is freed. */
+    HG_CHECK_OK(
+        stubs_say_call(end.target, 0, "nobody", NULL, NULL, NULL, NULL));
+    rpc_close(&end);
+}
+
+HG_TEST(stub_carries_structs)
+{
+    struct rpc_end end;
+    stubs_named_t from = {(char *) (uintptr_t) "here", {1, 2}};
+    stubs_named_t to = {NULL, {0, 0}};
+    stubs_point_t by = {10, 20};
+    stubs_point_t ret = {0, 0};
+
+    rpc_open(&end);
+    HG_CHECK_OK(stubs_move_call(end.target, 0, from, by, &to, &ret));
+    HG_CHECK_EQ_STR(to.name, "here");
+    HG_CHECK_EQ_INT(to.at.x, 11);
+    HG_CHECK_EQ_INT(to.at.y, 22);
+    HG_CHECK_EQ_INT(ret.y, 2);
+    hg_proc_release(HG_PROC_NULL, to.name);
+    rpc_close(&end);
+}
+
+HG_TEST(stub_carries_many)
+{
+    struct rpc_end end;
+    int8_t a = 0;
+    uint8_t b = 0;
+    int16_t c = 0;
+    uint16_t d = 0;
+    int32_t e = 0;
+    uint32_t f = 0;
+    int64_t g = 0;
+    uint64_t h = 0;
+    double ret = 0;
+
+    rpc_open(&end);
+    HG_CHECK_OK(stubs_many_call(end.target, 0, -1, 2, -3, 4, -5, 6, -7, 8, 9.5,
+        &a, &b, &c, &d, &e, &f, &g, &h, &ret));
+    HG_CHECK(a == -1 && b == 2 && c == -3 && d == 4 && e == -5 && f == 6 &&
+        g == -7 && h == 8 && ret > 9.4 && ret < 9.6);
+    rpc_close(&end);
+}
+
+HG_TEST(stub_moves_memory)
+{
+    static const size_t sizes[] = {1, 4096, 3 << 20};
+    struct rpc_end end;
+    size_t i;
+
+    rpc_open(&end);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        unsigned char *data = stubs_new_pattern(sizes[i], i);
+        unsigned char *copy = stubs_new_pattern(sizes[i], 99);
+        hg_bulk_t bulk = HG_BULK_NULL;
+        uint64_t sum = 0;
+        int32_t ret = -1;
+
+        HG_CHECK_OK(stubs_store_call(
+            end.target, 0, sizes[i] / 3, data, sizes[i], &sum, &ret));
+        HG_CHECK_OK(ret);
+        HG_CHECK_EQ_U64(
+            sum, stubs_sum(data + sizes[i] / 3, sizes[i] - sizes[i] / 3));
+        HG_CHECK_OK(HG_Bulk_handle_create(
+            1, (void **) &data, &sizes[i], HG_BULK_READ_ONLY, &bulk));
+        HG_CHECK_OK(stubs_copy_call(end.target, 0, bulk, copy, sizes[i], &ret));
+        HG_CHECK_OK(ret);
+        HG_CHECK_EQ_MEM(copy, data, sizes[i]);
+        HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+        HG_CHECK_OK(stubs_fill_call(end.target, 0, copy, sizes[i], 7, &ret));
+        HG_CHECK_OK(ret);
+        memset(data, 7, sizes[i]);
+        HG_CHECK_EQ_MEM(copy, data, sizes[i]);
+        free(data);
+        free(copy);
+    }
+    rpc_close(&end);
+}
+
+/* None is given; and what the function may not do. */
+HG_TEST(stub_memory_ends_where_it_ends)
+{
+    struct rpc_end end;
+    unsigned char data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    hg_bulk_t bulk = HG_BULK_NULL;
+    void *ptr = data;
+    size_t size = sizeof(data);
+    uint64_t sum = 1;
+    int32_t ret = -1;
+
+    hg_test_allow_log("");
+    rpc_open(&end);
+    HG_CHECK_OK(stubs_store_call(end.target, 0, 0, NULL, 0, &sum, &ret));
+    HG_CHECK_OK(ret);
+    HG_CHECK_EQ_U64(sum, 0);
+    HG_CHECK_OK(stubs_copy_call(end.target, 0, HG_BULK_NULL, NULL, 0, &ret));
+    HG_CHECK_OK(ret);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READ_ONLY, &bulk));
+    HG_CHECK_OK(stubs_copy_call(end.target, 0, bulk, NULL, 0, &ret));
+    HG_CHECK_RET(ret, HG_INVALID_ARG);
+    HG_CHECK_OK(stubs_copy_call(end.target, 0, bulk, data, 4, &ret));
+    HG_CHECK_RET(ret, HG_OVERFLOW);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_WRITE_ONLY, &bulk));
+    HG_CHECK_OK(stubs_copy_call(end.target, 0, bulk, data, 8, &ret));
+    HG_CHECK_RET(ret, HG_PERMISSION);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    HG_CHECK_RET(
+        HG_Bulk_pull(HG_HANDLE_NULL, HG_BULK_NULL, 0, data, 8), HG_INVALID_ARG);
+    rpc_close(&end);
+}
+
+HG_TEST(stub_goes_on_meanwhile)
+{
+    struct rpc_end end;
+    stubs_add_call_t adds[32];
+    stubs_say_call_t say;
+    stubs_store_call_t store;
+    unsigned char data[1000] = {5};
+    int i;
+
+    rpc_open(&end);
+    for (i = 0; i < 32; i++)
+        HG_CHECK_OK(stubs_add_start(&adds[i], end.target, 0, i, 1));
+    HG_CHECK_OK(stubs_say_start(&say, end.target, 0, "you"));
+    HG_CHECK_OK(stubs_store_start(&store, end.target, 0, 0, data, 1000));
+    HG_CHECK_OK(rpc_wait(store.request));
+    HG_CHECK_EQ_U64(store.out.sum, stubs_sum(data, sizeof(data)));
+    HG_CHECK_OK(rpc_wait(say.request));
+    HG_CHECK_EQ_STR(say.out.ret, "hello, you");
+    HG_CHECK_OK(stubs_say_end(&say));
+    HG_CHECK_OK(stubs_say_end(&say)); /* it is empty */
+    HG_CHECK_OK(stubs_store_end(&store));
+    for (i = 0; i < 31; i++) {
+        HG_CHECK_OK(rpc_wait(adds[i].request));
+        HG_CHECK_EQ_INT(adds[i].out.ret, i + 1);
+        HG_CHECK_OK(stubs_add_end(&adds[i]));
+    }
+    HG_CHECK_OK(stubs_add_end(&adds[31])); /* taken back */
+    rpc_close(&end);
+}
+
+/* The deadline goes along: without it the function would not return. Its answer
+ * may still be in time. */
+HG_TEST(stub_ends_in_time)
+{
+    struct rpc_end end;
+    unsigned char data[8] = {0};
+    int32_t ret = 77;
+    hg_return_t code;
+
+    rpc_open(&end);
+    code = stubs_dawdle_call(end.target, 20, data, sizeof(data), &ret);
+    HG_CHECK(code == HG_TIMEOUT ? ret == 77 : code == HG_SUCCESS);
+    HG_CHECK_OK(stubs_add_call(end.target, 0, 1, 2, &ret));
+    HG_CHECK_EQ_INT(ret, 3);
+    rpc_close(&end);
+}
+
+HG_TEST(stub_tells_what_is_wrong)
+{
+    struct rpc_end end;
+    stubs_add_call_t call;
+    int32_t ret = 77;
+
+    hg_test_allow_log("");
+    rpc_open(&end);
+    HG_CHECK_RET(stubs_absent_call(end.target, 0, &ret), HG_NOENTRY);
+    HG_CHECK(stubs_absent_register() == HG_Name_to_id("stubs_absent"));
+    HG_CHECK_RET(stubs_absent_call(end.target, 0, &ret), HG_NOENTRY);
+    HG_CHECK_RET(stubs_add_call(NA_ADDR_NULL, 0, 1, 2, &ret), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(ret, 77);
+    HG_CHECK_RET(stubs_add_start(NULL, end.target, 0, 1, 2), HG_INVALID_ARG);
+    HG_CHECK_RET(stubs_add_start(&call, NA_ADDR_NULL, 0, 1, 2), HG_INVALID_ARG);
+    HG_CHECK_RET(stubs_add_end(NULL), HG_INVALID_ARG);
+    HG_CHECK_EQ_U64(HG_Name_to_id(NULL), 0);
+    rpc_close(&end);
+    HG_CHECK_EQ_U64(stubs_add_register(), 0);
+    HG_CHECK_RET(stubs_add_call(end.target, 0, 1, 2, &ret), HG_FAULT);
+}
+
+static int stub_try(void *arg)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    unsigned char data[1000] = {1};
+    na_class_t *na_class;
+    hg_string_t text = NULL;
+    uint64_t sum = 0;
+    na_addr_t self;
+    hg_return_t ret;
+
+    (void) arg;
+    info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
+    na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
+    if (na_class == NULL)
+        return HG_NOMEM;
+    ret = HG_Init(na_class);
+    if (ret != HG_SUCCESS)
+        goto finalize_class;
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    ret = HG_NOMEM;
+    if (stubs_say_provide() != 0 && stubs_store_provide() != 0)
+        ret = stubs_say_call(self, 0, "you", NULL, NULL, NULL, &text);
+    hg_proc_release(HG_PROC_NULL, text);
+    if (ret == HG_SUCCESS)
+        ret = stubs_store_call(self, 0, 0, data, sizeof(data), &sum, NULL);
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    HG_CHECK_OK(HG_Finalize());
+finalize_class:
+    HG_CHECK_OK(NA_Finalize(na_class));
+    return ret;
+}
+
+HG_TEST_WHERE(stub_memory_may_run_out, hg_test_is_self)
+{
+    hg_test_alloc_install();
+    HG_CHECK(hg_test_oom_loop(stub_try, NULL) > 20);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stubs: functions of every shape that MERCURY_GEN_RPC_STUB takes, for the
+ * programs of either model, which include hg.h first. Read as C99 and as C++11
+ * by tests/lint, too.
+ */
+#ifndef HG_TESTS_SUPPORT_STUBS_H
+#define HG_TESTS_SUPPORT_STUBS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A type of one's own, and one that points to memory. */
+/* clang-format off */
+MERCURY_GEN_PROC(stubs_point_t, ((int32_t)(x))((int32_t)(y)))
+MERCURY_GEN_PROC(stubs_named_t, ((hg_string_t)(name))((stubs_point_t)(at)))
+
+MERCURY_GEN_RPC_STUB(int32_t, stubs_add, ((int32_t)(a))((int32_t)(b)), )
+MERCURY_GEN_RPC_STUB(int32_t, stubs_divide,
+    ((int32_t)(a))((int32_t)(b)), ((int32_t)(rest)))
+MERCURY_GEN_RPC_STUB(void, stubs_nothing, , )
+MERCURY_GEN_RPC_STUB(uint32_t, stubs_count, , )
+MERCURY_GEN_RPC_STUB(void, stubs_set, ((uint32_t)(count)), )
+MERCURY_GEN_RPC_STUB(void, stubs_get, , ((uint32_t)(count)))
+MERCURY_GEN_RPC_STUB(hg_string_t, stubs_say,
+    ((hg_const_string_t)(name)),
+    ((hg_const_string_t)(same))((hg_const_string_t)(constant))
+    ((hg_string_t)(none)))
+MERCURY_GEN_RPC_STUB(stubs_point_t, stubs_move,
+    ((stubs_named_t)(from))((stubs_point_t)(by)), ((stubs_named_t)(to)))
+MERCURY_GEN_RPC_STUB(double, stubs_many,
+    ((int8_t)(a))((uint8_t)(b))((int16_t)(c))((uint16_t)(d))
+    ((int32_t)(e))((uint32_t)(f))((int64_t)(g))((uint64_t)(h))((double)(i)),
+    ((int8_t)(a_p))((uint8_t)(b_p))((int16_t)(c_p))((uint16_t)(d_p))
+    ((int32_t)(e_p))((uint32_t)(f_p))((int64_t)(g_p))((uint64_t)(h_p)))
+MERCURY_GEN_RPC_STUB(int32_t, stubs_store,
+    ((uint64_t)(from))((hg_memory_in_t)(data)), ((uint64_t)(sum)))
+MERCURY_GEN_RPC_STUB(int32_t, stubs_fill,
+    ((hg_memory_out_t)(data))((uint8_t)(with)), )
+MERCURY_GEN_RPC_STUB(int32_t, stubs_copy,
+    ((hg_bulk_t)(from))((hg_memory_out_t)(to)), )
+MERCURY_GEN_RPC_STUB(int32_t, stubs_dawdle, ((hg_memory_in_t)(data)), )
+MERCURY_GEN_RPC_STUB(int32_t, stubs_absent, , )
+/* clang-format on */
+
+int32_t stubs_add(int32_t a, int32_t b)
+{
+    return a + b;
+}
+
+int32_t stubs_divide(int32_t a, int32_t b, int32_t *rest)
+{
+    *rest = a % b;
+    return a / b;
+}
+
+static uint32_t stubs_counter;
+
+void stubs_nothing(void)
+{
+    stubs_counter++;
+}
+
+uint32_t stubs_count(void)
+{
+    return stubs_counter;
+}
+
+void stubs_set(uint32_t count)
+{
+    stubs_counter = count;
+}
+
+void stubs_get(uint32_t *count)
+{
+    *count = stubs_counter;
+}
+
+static char *stubs_new_string(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    void *copy = hg_proc_alloc(HG_PROC_NULL, size);
+
+    if (copy != NULL)
+        memcpy(copy, text, size);
+    return HG_CAST(char *, copy);
+}
+
+/* What is returned is the library's then; `same` and `constant` are not. */
+hg_string_t stubs_say(hg_const_string_t name, hg_const_string_t *same,
+    hg_const_string_t *constant, hg_string_t *none)
+{
+    char text[64];
+
+    (void) snprintf(text, sizeof(text), "hello, %s", name);
+    *same = name;
+    *constant = "constant";
+    *none = NULL;
+    return stubs_new_string(text);
+}
+
+stubs_point_t stubs_move(
+    stubs_named_t from, stubs_point_t by, stubs_named_t *to)
+{
+    to->name = stubs_new_string(from.name);
+    to->at.x = from.at.x + by.x;
+    to->at.y = from.at.y + by.y;
+    return from.at;
+}
+
+double stubs_many(int8_t a, uint8_t b, int16_t c, uint16_t d, int32_t e,
+    uint32_t f, int64_t g, uint64_t h, double i, int8_t *a_p, uint8_t *b_p,
+    int16_t *c_p, uint16_t *d_p, int32_t *e_p, uint32_t *f_p, int64_t *g_p,
+    uint64_t *h_p)
+{
+    *a_p = a;
+    *b_p = b;
+    *c_p = c;
+    *d_p = d;
+    *e_p = e;
+    *f_p = f;
+    *g_p = g;
+    *h_p = h;
+    return i;
+}
+
+static uint64_t stubs_sum(const unsigned char *bytes, size_t size)
+{
+    uint64_t sum = 0;
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        sum = sum * 31 + bytes[i];
+    return sum;
+}
+
+static unsigned char *stubs_buffer(size_t size)
+{
+    void *buffer = calloc(1, size + 1);
+
+    if (buffer == NULL)
+        abort();
+    return HG_CAST(unsigned char *, buffer);
+}
+
+/* So many bytes of a pattern, on the heap. */
+static inline unsigned char *stubs_new_pattern(size_t size, uint64_t seed)
+{
+    unsigned char *bytes = stubs_buffer(size);
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        bytes[i] = (unsigned char) ((i * 131 + seed) >> (i % 5));
+    return bytes;
+}
+
+/* Of what comes behind `from`. No other call is executed while it waits. */
+int32_t stubs_store(uint64_t from, hg_memory_t data, uint64_t *sum)
+{
+    size_t at = HG_CAST(size_t, from);
+    size_t size = data.size > at ? data.size - at : 0;
+    unsigned char *buffer = stubs_buffer(size);
+    static __thread int inside;
+    hg_return_t ret = HG_BUSY;
+
+    if (inside++ == 0)
+        ret = HG_Bulk_pull(data.call, data.bulk, at, buffer, size);
+    inside--;
+    *sum = stubs_sum(buffer, size);
+    free(buffer);
+    return ret;
+}
+
+/* Two halves, so that offsets count. */
+int32_t stubs_fill(hg_memory_t data, uint8_t with)
+{
+    size_t half = data.size / 2;
+    unsigned char *buffer = stubs_buffer(data.size);
+    hg_return_t ret;
+
+    memset(buffer, with, data.size);
+    ret = HG_Bulk_push(data.call, data.bulk, half, buffer, data.size - half);
+    if (ret == HG_SUCCESS)
+        ret = HG_Bulk_push(data.call, data.bulk, 0, buffer, half);
+    free(buffer);
+    return ret;
+}
+
+int32_t stubs_copy(hg_memory_t from, hg_memory_t to)
+{
+    unsigned char *buffer = stubs_buffer(from.size);
+    hg_return_t ret = HG_Bulk_pull(from.call, from.bulk, 0, buffer, from.size);
+
+    if (ret == HG_SUCCESS)
+        ret = HG_Bulk_push(to.call, to.bulk, 0, buffer, from.size);
+    free(buffer);
+    return ret;
+}
+
+/* Until nobody waits any more; then memory is not moved either. */
+int32_t stubs_dawdle(hg_memory_t data)
+{
+    while (!HG_Is_canceled(data.call)) {
+    }
+    return HG_SUCCESS;
+}
+
+int32_t stubs_absent(void)
+{
+    return 0;
+}
+
+#endif
