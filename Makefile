@@ -232,8 +232,10 @@ $(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 
 # ---- Examples ----
 
-SHIPS        := hello array write demo_server demo_client
-EXAMPLES     := $(SHIPS:%=$(BUILD)/examples/%)
+SHIPS        := hello array write stub pool demo_server demo_client loop
+# An event loop is the system's: this one is Linux's.
+EXAMPLES     := $(patsubst %,$(BUILD)/examples/%,$(if $(SM),$(SHIPS), \
+    $(filter-out loop,$(SHIPS))))
 EXAMPLE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out \
     $(SHIPS:%=examples/%.c),$(wildcard examples/*.c)))
 
@@ -246,7 +248,7 @@ $(EXAMPLES): $(BUILD)/%: %.c $(EXAMPLE_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(EXAMPLE_OBJS) $(OBJS) \
 	    $(call na_libs,$(FOUND))
 
-examples: $(EXAMPLES) ## hello, array, write, demo_*, into $(BUILD)/examples
+examples: $(EXAMPLES) ## hello, stub, loop, pool, demo_*, ..., into $(BUILD)/examples
 
 # This one includes sources of the demo.
 $(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])

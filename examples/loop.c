@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * loop: client and server in one event loop, with one thread and no polling.
+ *
+ *     loop ADDRESS    listens there and prints its address; then
+ *                     executes the calls of others, and
+ *                     makes calls: a line "ADDRESS word" of the standard input
+ *                     is a call to that address, whose answer is printed;
+ *                     a line "wakeups" prints how often the loop woke up;
+ *                     ends at the end of the input or by Ctrl-C
+ *
+ * Three descriptors are watched: the library's, the input, and signals. The
+ * loop sleeps without a timeout: timers of the library, such as deadlines, wake
+ * it through the library's descriptor, and where nothing happens, nothing runs.
+ */
+#define _GNU_SOURCE
+#include "end.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define LOOP_PATIENCE_MS 5000 /* for an answer */
+#define LOOP_LINE 1024
+
+MERCURY_GEN_RPC_STUB(hg_string_t, loop_shout, ((hg_const_string_t) (word)), )
+
+/* One of the descriptors has something for us. */
+struct loop_watch {
+    int fd;
+    void (*ready)(struct loop_watch *watch);
+};
+
+static struct loop {
+    struct end end;
+    int epoll_fd;
+    unsigned long wakeups;
+    unsigned under_way; /* calls of ours */
+    bool ending;        /* nothing new is begun */
+    char line[LOOP_LINE];
+    size_t length; /* of what was read of a line */
+} loop;
+
+/* ---- What others call ---- */
+
+/* What is returned is the library's then. */
+hg_string_t loop_shout(hg_const_string_t word)
+{
+    size_t size = word != NULL ? strlen(word) : 0;
+    char *text = (char *) hg_proc_alloc(HG_PROC_NULL, size + 2);
+    size_t i;
+
+    if (text == NULL)
+        return NULL;
+    for (i = 0; i < size; i++)
+        text[i] =
+            word[i] >= 'a' && word[i] <= 'z' ? (char) (word[i] - 32) : word[i];
+    text[size] = '!';
+    return text;
+}
+
+/* ---- What we call ---- */
+
+/* From the line to the answer. */
+struct loop_call {
+    loop_shout_call_t call;
+    char word[LOOP_LINE];
+};
+
+static void loop_say(const char *word, const char *what)
+{
+    printf("%s: %s\n", word, what);
+    (void) fflush(stdout);
+}
+
+/* `what` is an answer, or why there is none. */
+static void loop_finish(struct loop_call *call, const char *what)
+{
+    loop_say(call->word, what);
+    loop.under_way--;
+    free(call);
+}
+
+static void loop_answered(loop_shout_call_t *shout, hg_return_t ret)
+{
+    struct loop_call *call = (struct loop_call *) shout->arg;
+    const char *text = HG_Get_error_text(shout->handle);
+    char what[LOOP_LINE + 2];
+
+    (void) snprintf(what, sizeof(what), "%s",
+        ret == HG_SUCCESS   ? shout->out.ret
+            : *text != '\0' ? text
+                            : HG_Error_to_string(ret));
+    (void) loop_shout_end(shout);
+    loop_finish(call, what);
+}
+
+/* The peer was found: call it. The call keeps the address. */
+static hg_return_t loop_found(const struct hg_cb_info *info)
+{
+    struct loop_call *call = (struct loop_call *) info->arg;
+    hg_addr_t addr = info->info.lookup.addr;
+    hg_return_t ret = info->ret;
+
+    if (ret == HG_SUCCESS) {
+        ret = loop_shout_start(&call->call, loop.end.context, addr,
+            LOOP_PATIENCE_MS, call->word, loop_answered, call);
+        (void) HG_Addr_free(loop.end.hg_class, addr);
+    }
+    if (ret != HG_SUCCESS)
+        loop_finish(call, HG_Error_to_string(ret));
+    return HG_SUCCESS;
+}
+
+static void loop_call_peer(const char *address, const char *word)
+{
+    struct loop_call *call = (struct loop_call *) calloc(1, sizeof(*call));
+    hg_return_t ret;
+
+    if (call == NULL) {
+        loop_say(word, "no memory");
+        return;
+    }
+    (void) snprintf(call->word, sizeof(call->word), "%s", word);
+    loop.under_way++;
+    ret = HG_Addr_lookup1(
+        loop.end.context, loop_found, call, address, HG_OP_ID_IGNORE);
+    if (ret != HG_SUCCESS)
+        loop_finish(call, HG_Error_to_string(ret));
+}
+
+/* ---- Input and signals ---- */
+
+static void loop_take_line(char *line)
+{
+    char *word = strchr(line, ' ');
+
+    if (strcmp(line, "wakeups") == 0) {
+        printf("wakeups: %lu\n", loop.wakeups);
+        (void) fflush(stdout);
+    } else if (word != NULL) {
+        *word = '\0';
+        loop_call_peer(line, word + 1);
+    } else {
+        (void) fprintf(stderr, "'%s' is no line of \"ADDRESS word\"\n", line);
+    }
+}
+
+/* Lines as they come, in whatever pieces; one that is too long is cut. */
+static void loop_read(struct loop_watch *watch)
+{
+    char bytes[LOOP_LINE];
+    ssize_t n = read(watch->fd, bytes, sizeof(bytes));
+    ssize_t i;
+
+    if (n < 0 && errno == EINTR)
+        return;
+    if (n <= 0)
+        loop.ending = true;
+    for (i = 0; i < n; i++) {
+        if (bytes[i] == '\n') {
+            loop.line[loop.length] = '\0';
+            loop.length = 0;
+            loop_take_line(loop.line);
+        } else if (loop.length < sizeof(loop.line) - 1) {
+            loop.line[loop.length++] = bytes[i];
+        }
+    }
+    if (loop.ending)
+        (void) epoll_ctl(loop.epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+}
+
+static void loop_signaled(struct loop_watch *watch)
+{
+    struct signalfd_siginfo info;
+
+    if (read(watch->fd, &info, sizeof(info)) == (ssize_t) sizeof(info))
+        loop.ending = true;
+}
+
+/* ---- The loop ---- */
+
+/* The library's descriptor is readable, or there is something to do already:
+ * move data, run what came of it. */
+static void loop_turn(void)
+{
+    unsigned count = 0;
+
+    (void) HG_Event_progress(loop.end.context, &count);
+    if (count > 0)
+        (void) HG_Event_trigger(loop.end.context, count, NULL);
+}
+
+static void loop_woken(struct loop_watch *watch)
+{
+    (void) watch;
+    loop_turn();
+}
+
+static int loop_watch_fd(struct loop_watch *watch)
+{
+    struct epoll_event event = {0};
+
+    event.events = EPOLLIN;
+    event.data.ptr = watch;
+    return watch->fd < 0
+        ? -1
+        : epoll_ctl(loop.epoll_fd, EPOLL_CTL_ADD, watch->fd, &event);
+}
+
+static int loop_run(struct loop_watch *watches, int count)
+{
+    struct epoll_event events[4];
+    int i;
+
+    for (i = 0; i < count; i++) {
+        if (loop_watch_fd(&watches[i]) != 0) {
+            (void) fprintf(stderr, "epoll: %s\n", strerror(errno));
+            return 1;
+        }
+    }
+    for (;;) {
+        int n;
+
+        /* Only where this says no, the descriptor tells of what comes next. */
+        while (HG_Event_ready(loop.end.context))
+            loop_turn();
+        if (loop.ending && loop.under_way == 0)
+            return 0;
+        n = epoll_wait(loop.epoll_fd, events, 4, -1);
+        loop.wakeups++;
+        for (i = 0; i < n; i++) {
+            struct loop_watch *watch = (struct loop_watch *) events[i].data.ptr;
+
+            watch->ready(watch);
+        }
+    }
+}
+
+int main(int argc, char *argv[])
+{
+    struct loop_watch watches[3] = {
+        {-1, loop_woken}, {STDIN_FILENO, loop_read}, {-1, loop_signaled}};
+    sigset_t signals;
+    int status = 1;
+
+    if (argc != 2) {
+        (void) fprintf(stderr, "usage: loop ADDRESS\n");
+        return 2;
+    }
+    (void) sigemptyset(&signals);
+    (void) sigaddset(&signals, SIGINT);
+    (void) sigaddset(&signals, SIGTERM);
+    (void) sigprocmask(SIG_BLOCK, &signals, NULL);
+    if (end_listen(&loop.end, argv[1]) != HG_SUCCESS)
+        return 1;
+    watches[0].fd = HG_Event_get_wait_fd(loop.end.context);
+    watches[2].fd = signalfd(-1, &signals, SFD_CLOEXEC);
+    loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (loop_shout_provide(loop.end.hg_class) != 0 &&
+        end_announce(&loop.end) == HG_SUCCESS)
+        status = loop_run(watches, 3);
+    end_close(&loop.end);
+    (void) close(watches[2].fd);
+    (void) close(loop.epoll_fd);
+    return status;
+}
