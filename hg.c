@@ -1272,6 +1272,10 @@ static inline void hg_list_splice(struct na_link *to, struct na_link *from)
 /* Now. Any thread. */
 HG_PRIVATE uint64_t hg_clock_now(void);
 
+/* The same for a fifth of the cost: a time that may be behind by a tick of the
+ * system's, 20 ms at most, and never ahead. */
+HG_PRIVATE uint64_t hg_clock_lately(void);
+
 /* Whether a deadline is there; cheap where it is far. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline);
 
@@ -1336,8 +1340,16 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
-/* A clock that is read for less where there is one; it lags behind by a tick of
- * the system's. */
+HG_PRIVATE uint64_t hg_clock_lately(void)
+{
+#ifdef CLOCK_MONOTONIC_COARSE
+    return hg_clock_read(CLOCK_MONOTONIC_COARSE);
+#else
+    return hg_clock_now();
+#endif
+}
+
+/* Where the cheap clock tells that it is far, no other is read. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
 {
     uint64_t lately;
@@ -1345,7 +1357,7 @@ HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
     if (deadline == HG_CLOCK_NEVER)
         return false;
 #ifdef CLOCK_MONOTONIC_COARSE
-    lately = hg_clock_read(CLOCK_MONOTONIC_COARSE);
+    lately = hg_clock_lately();
     if (lately >= deadline)
         return true;
     if (deadline - lately > HG_CLOCK_LAG)
@@ -1889,6 +1901,9 @@ static inline void hg_lock(pthread_mutex_t *mutex)
     (void) rc;
 }
 
+/* For who must not wait for it: false, it was not to be had. */
+HG_PRIVATE bool hg_lock_try(pthread_mutex_t *mutex);
+
 static inline void hg_unlock(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_unlock(mutex);
@@ -1920,6 +1935,9 @@ HG_PRIVATE bool hg_lock_wait_until(
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
 
+/* A mutex is held for a few instructions, but who holds it may not run. */
+#define HG_LOCK_TRIES 1000
+
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_init(mutex, NULL);
@@ -1950,6 +1968,18 @@ HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond)
 error:
     hg_log_error("lock", "pthread_cond_init: %s", strerror(rc));
     return HG_NOMEM;
+}
+
+HG_PRIVATE bool hg_lock_try(pthread_mutex_t *mutex)
+{
+    int tries;
+
+    for (tries = 0; tries < HG_LOCK_TRIES; tries++) {
+        if (pthread_mutex_trylock(mutex) == 0)
+            return true;
+        (void) sched_yield();
+    }
+    return false;
 }
 
 HG_PRIVATE bool hg_lock_wait_until(
@@ -22834,7 +22864,8 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  * memory is left to the transport.
  *
  * Locking: a transfer's own mutex guards its counts and slots; it is not held
- * while a piece is started, or canceled.
+ * while a piece is started, or canceled. Its home's guards the list of those
+ * there are, and may be held when a transfer's is taken.
  */
 #ifndef HG_GEN_HG_BULK_TRANSFER_H
 #define HG_GEN_HG_BULK_TRANSFER_H
@@ -22847,7 +22878,13 @@ struct hg_transfer_home {
     struct na_queue *queue;     /* for callbacks */
     _Atomic uint32_t under_way;
     _Atomic bool left; /* by its context: those under way are abandoned */
+    pthread_mutex_t lock;
+    struct na_link transfers; /* until their callbacks have run */
 };
+
+/* Its list; HG_NOMEM (logged). The end: none is left. */
+HG_PRIVATE hg_return_t hg_transfer_home_init(struct hg_transfer_home *home);
+HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home);
 
 /* What a transfer is to do. The handles and the address are borrowed: the
  * transfer takes references. */
@@ -22873,6 +22910,24 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg);
+
+/* ---- What is known of one ---- */
+
+#define HG_TRANSFER_PEER_MAX 128
+
+struct hg_transfer_view {
+    hg_bulk_op_t op;
+    size_t size;
+    size_t begun; /* bytes of it */
+    bool ended;   /* its callback is queued, or runs */
+    uint64_t began;
+    char peer[HG_TRANSFER_PEER_MAX]; /* its name, cut where it is longer */
+};
+
+/* Tell of the first `max` transfers of a home; *count_p of them. False: its
+ * lock, which is not waited for, was not to be had. */
+HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
+    struct hg_transfer_view *views, unsigned max, unsigned *count_p);
 
 /* ---- The same in steps, for what can be canceled ---- */
 
@@ -22904,6 +22959,7 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
 /* bulk_transfer: see bulk_transfer.h. */
 /* #include "hg/bulk_transfer.h" */
 
+/* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
@@ -22942,6 +22998,8 @@ struct hg_transfer_slot {
 
 struct hg_transfer {
     struct na_completion done;
+    struct na_link link; /* of its home */
+    uint64_t began;      /* about */
     struct hg_transfer_home *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
@@ -22960,8 +23018,23 @@ struct hg_transfer {
     struct hg_transfer_slot slots[];
 };
 
+HG_PRIVATE hg_return_t hg_transfer_home_init(struct hg_transfer_home *home)
+{
+    hg_list_init(&home->transfers);
+    return hg_lock_init(&home->lock);
+}
+
+HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home)
+{
+    assert(hg_list_is_empty(&home->transfers));
+    pthread_mutex_destroy(&home->lock);
+}
+
 static void hg_transfer_delete(struct hg_transfer *transfer)
 {
+    hg_lock(&transfer->home->lock);
+    hg_list_remove(&transfer->link);
+    hg_unlock(&transfer->home->lock);
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
     if (transfer->args.addr != NULL)
@@ -23491,6 +23564,10 @@ HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
     transfer->callback = callback;
     transfer->arg = arg;
     hg_transfer_walk_init(&transfer->walk, args);
+    transfer->began = hg_clock_lately();
+    hg_lock(&home->lock);
+    hg_list_push(&home->transfers, &transfer->link);
+    hg_unlock(&home->lock);
     *transfer_p = transfer;
     return HG_SUCCESS;
 }
@@ -23585,6 +23662,56 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
 }
 
+/* ---- What is known of one ---- */
+
+/* Where the origin's memory is. */
+static const char *hg_transfer_peer_name(const struct hg_transfer_args *args)
+{
+    if (!args->origin->remote)
+        return "this process";
+    if (args->origin->owner != NULL)
+        return args->origin->owner;
+    return args->addr != NULL && args->addr->name != NULL ? args->addr->name
+                                                          : "a peer";
+}
+
+/* Its home's lock is held, so it stays. */
+static void hg_transfer_tell(
+    struct hg_transfer *transfer, struct hg_transfer_view *view)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+
+    view->op = args->op;
+    view->size = args->size;
+    view->began = transfer->began;
+    (void) snprintf(
+        view->peer, sizeof(view->peer), "%s", hg_transfer_peer_name(args));
+    view->begun = 0;
+    view->ended = false;
+    if (!hg_lock_try(&transfer->lock))
+        return;
+    view->begun = transfer->walk.cut;
+    view->ended = transfer->pieces == 0;
+    hg_unlock(&transfer->lock);
+}
+
+HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
+    struct hg_transfer_view *views, unsigned max, unsigned *count_p)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    if (!hg_lock_try(&home->lock))
+        return false;
+    for (link = home->transfers.next; link != &home->transfers && count < max;
+         link = link->next)
+        hg_transfer_tell(
+            HG_CONTAINER_OF(link, struct hg_transfer, link), &views[count++]);
+    hg_unlock(&home->lock);
+    *count_p = count;
+    return true;
+}
+
 /* ==== gen/hg/class.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/class.h"
@@ -23600,7 +23727,8 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
  *
  * Locking: the class's lock guards the list of contexts and what those that
  * ended have counted. The rest is constant while contexts exist, or guards
- * itself (the registry).
+ * itself (the registry). One lock guards the list of all classes; who looks at
+ * it keeps them, and takes a class's lock then, and a context's after that.
  */
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
@@ -23629,6 +23757,7 @@ enum hg_count {
 };
 
 struct hg_class {
+    struct na_link link; /* of all classes */
     struct na_class *na_class;
     struct hg_bulk_layer *layer; /* borrowed */
     struct hg_options options;   /* defaults filled in */
@@ -23658,6 +23787,11 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
 
+/* Have `see` called with each class there is, of both models; none ends
+ * meanwhile. False: without `wait`, and the list was not to be had. */
+HG_PRIVATE bool hg_class_each(
+    bool wait, void (*see)(struct hg_class *hg_class, void *arg), void *arg);
+
 /* No context is left, but those which hg_context_destroy could not free: they
  * keep the class. */
 HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
@@ -23680,6 +23814,10 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
+
+/* All of them. */
+static pthread_mutex_t hg_class_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct na_link hg_classes = {&hg_classes, &hg_classes};
 
 static size_t hg_class_bound(size_t size, size_t least)
 {
@@ -23748,6 +23886,9 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
+    hg_lock(&hg_class_lock);
+    hg_list_push(&hg_classes, &hg_class->link);
+    hg_unlock(&hg_class_lock);
     *hg_class_p = hg_class;
     return HG_SUCCESS;
 
@@ -23760,8 +23901,26 @@ free_class:
     return ret;
 }
 
+HG_PRIVATE bool hg_class_each(
+    bool wait, void (*see)(struct hg_class *hg_class, void *arg), void *arg)
+{
+    struct na_link *link;
+
+    if (wait)
+        hg_lock(&hg_class_lock);
+    else if (!hg_lock_try(&hg_class_lock))
+        return false;
+    for (link = hg_classes.next; link != &hg_classes; link = link->next)
+        see(HG_CONTAINER_OF(link, struct hg_class, link), arg);
+    hg_unlock(&hg_class_lock);
+    return true;
+}
+
 HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 {
+    hg_lock(&hg_class_lock);
+    hg_list_remove(&hg_class->link);
+    hg_unlock(&hg_class_lock);
     if (hg_class->haunted)
         return;
     assert(hg_list_is_empty(&hg_class->contexts));
@@ -23932,6 +24091,7 @@ struct hg_handle {
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
     uint32_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
+    uint64_t began;    /* when it was forwarded, or arrived; about */
     hg_return_t why;   /* origin: if `canceled`, how it ends; context lock */
     const char *text;  /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
@@ -26117,6 +26277,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     if (HG_UNLIKELY(!hg_room_take(handle, size)))
         return hg_forward_refuse(handle->context, HG_AGAIN);
     handle->heard = false;
+    handle->began = hg_clock_lately();
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
         return HG_SUCCESS;
@@ -27125,16 +27286,20 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
         !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
 }
 
-/* Whose call it is. The lock is held: others look for it. */
+/* Whose call it is, and of what. The lock is held: others look for it. */
 static void hg_serve_identify(
-    struct hg_handle *handle, const struct hg_header *header)
+    struct hg_handle *handle, const struct hg_header *header, uint64_t now)
 {
+    struct hg_registry *registry = &handle->context->hg_class->registry;
+
+    if (hg_registry_find(registry, header->rpc_id, &handle->rpc) != HG_SUCCESS)
+        handle->rpc.id = header->rpc_id;
     handle->target = true;
     handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
     handle->owed = handle->one_way &&
         ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
-    handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
+    handle->began = now;
     atomic_store_explicit(
         &handle->peer_context, header->origin_context, memory_order_relaxed);
 }
@@ -27147,6 +27312,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
 {
+    uint64_t now = hg_clock_lately();
     struct hg_handle *handle;
     bool admitted = false;
 
@@ -27158,7 +27324,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);
-        hg_serve_identify(handle, header);
+        hg_serve_identify(handle, header, now);
         if (!refused)
             hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
         atomic_store_explicit(
@@ -27181,23 +27347,21 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-/* Copy the arguments, which are looked at nowhere else, and find the
- * function. */
+/* Copy the arguments, which are looked at nowhere else, if the function is
+ * served. */
 static hg_return_t hg_serve_accept(
     struct hg_handle *handle, const struct hg_header *header)
 {
     size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret;
 
-    ret = hg_registry_find(
-        &handle->context->hg_class->registry, header->rpc_id, &handle->rpc);
-    if (ret == HG_SUCCESS && handle->rpc.callback == NULL)
-        ret = handle->context->callbacks ? HG_INVALID_ARG : HG_NOENTRY;
-    if (ret != HG_SUCCESS) {
+    if (handle->rpc.callback == NULL) {
         hg_log_warning("rpc",
             "%s calls %016" PRIx64 " (\"%s\"), which is not served",
             hg_handle_peer(handle), header->rpc_id, hg_handle_function(handle));
-        return ret;
+        return handle->rpc.more != NULL && handle->context->callbacks
+            ? HG_INVALID_ARG
+            : HG_NOENTRY;
     }
     ret = hg_buf_reserve(&handle->in, size, size);
     if (ret != HG_SUCCESS)
@@ -28275,6 +28439,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     ret = hg_lock_init(&context->lock);
     if (ret != HG_SUCCESS)
         goto free_context;
+    ret = hg_transfer_home_init(&context->transfers);
+    if (ret != HG_SUCCESS)
+        goto destroy_lock;
     hg_list_init(&context->pool);
     hg_list_init(&context->unsaid);
     hg_list_init(&context->origins);
@@ -28312,6 +28479,8 @@ close_na:
     hg_context_close_na(context, true);
 drop_pool:
     hg_handle_drop_pool(context);
+    hg_transfer_home_fini(&context->transfers);
+destroy_lock:
     pthread_mutex_destroy(&context->lock);
 free_context:
     hg_mem_free(context);
@@ -28355,6 +28524,7 @@ static void hg_context_delete(struct hg_context *context)
         (void) close(context->event_fd);
         (void) close(context->timer_fd);
     }
+    hg_transfer_home_fini(&context->transfers);
     pthread_mutex_destroy(&context->lock);
     hg_mem_free(context);
 }
@@ -29816,8 +29986,8 @@ hg_return_t HG_Addr_to_string(
  *
  * Nothing above includes this room: it has no header.
  *
- * Locking: one lock guards the list of all classes, which is for the counters.
- * The data of a class is the application's to keep others away from.
+ * Locking: none of its own. The data of a class is the application's to keep
+ * others away from.
  */
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
@@ -29838,15 +30008,11 @@ hg_return_t HG_Addr_to_string(
 
 struct hg_endpoint {
     struct hg_class pub; /* first */
-    struct na_link link; /* of all classes */
     bool own_na;         /* it closes the NA class */
     bool stats;          /* tell the counters at the end */
     void *data;
     void (*free_data)(void *data);
 };
-
-static pthread_mutex_t hg_endpoint_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct na_link hg_endpoints = {&hg_endpoints, &hg_endpoints};
 
 static hg_return_t hg_endpoint_refuse(const char *function, const char *what)
 {
@@ -29912,9 +30078,6 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
     endpoint->stats = info->stats != 0;
-    hg_lock(&hg_endpoint_lock);
-    hg_list_push(&hg_endpoints, &endpoint->link);
-    hg_unlock(&hg_endpoint_lock);
     return endpoint;
 }
 
@@ -30034,9 +30197,6 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     }
     if (endpoint->stats)
         HG_Diag_dump_counters();
-    hg_lock(&hg_endpoint_lock);
-    hg_list_remove(&endpoint->link);
-    hg_unlock(&hg_endpoint_lock);
     if (endpoint->data != NULL && endpoint->free_data != NULL)
         endpoint->free_data(endpoint->data);
     layer = hg_class->layer;
@@ -30132,46 +30292,50 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     return HG_SUCCESS;
 }
 
-hg_return_t HG_Class_get_counters(
-    const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
+static void hg_endpoint_count(
+    struct hg_class *hg_class, struct hg_diag_counters *counters)
 {
     struct hg_counters sum;
 
+    hg_context_sum(hg_class, &sum);
+    memset(counters, 0, sizeof(*counters));
+    counters->rpc_req_sent_count = sum.requests_sent;
+    counters->rpc_req_recv_count = sum.requests_received;
+    counters->rpc_resp_sent_count = sum.responses_sent;
+    counters->rpc_resp_recv_count = sum.responses_received;
+    counters->rpc_req_extra_count = sum.inputs_fetched;
+    counters->rpc_resp_extra_count = sum.outputs_fetched;
+    counters->rpc_req_recv_active_count = sum.unanswered;
+    counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
+}
+
+hg_return_t HG_Class_get_counters(
+    const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
+{
     if (hg_class == NULL || diag_counters == NULL)
         return hg_endpoint_refuse(
             "HG_Class_get_counters", "an argument is NULL");
-    hg_context_sum(&hg_endpoint_of(hg_class)->pub, &sum);
-    memset(diag_counters, 0, sizeof(*diag_counters));
-    diag_counters->rpc_req_sent_count = sum.requests_sent;
-    diag_counters->rpc_req_recv_count = sum.requests_received;
-    diag_counters->rpc_resp_sent_count = sum.responses_sent;
-    diag_counters->rpc_resp_recv_count = sum.responses_received;
-    diag_counters->rpc_req_extra_count = sum.inputs_fetched;
-    diag_counters->rpc_resp_extra_count = sum.outputs_fetched;
-    diag_counters->rpc_req_recv_active_count = sum.unanswered;
-    diag_counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
+    hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
     return HG_SUCCESS;
+}
+
+static void hg_endpoint_tell_counters(struct hg_class *hg_class, void *arg)
+{
+    struct hg_diag_counters counters;
+
+    (void) arg;
+    hg_endpoint_count(hg_class, &counters);
+    hg_log_info("cls",
+        "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
+        " sent, %" PRIu64 " received; transfers %" PRIu64,
+        counters.rpc_req_sent_count, counters.rpc_req_recv_count,
+        counters.rpc_resp_sent_count, counters.rpc_resp_recv_count,
+        counters.bulk_count);
 }
 
 void HG_Diag_dump_counters(void)
 {
-    struct na_link *link;
-
-    hg_lock(&hg_endpoint_lock);
-    for (link = hg_endpoints.next; link != &hg_endpoints; link = link->next) {
-        const struct hg_endpoint *endpoint =
-            HG_CONTAINER_OF(link, struct hg_endpoint, link);
-        struct hg_diag_counters counters;
-
-        (void) HG_Class_get_counters(&endpoint->pub, &counters);
-        hg_log_info("cls",
-            "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
-            " sent, %" PRIu64 " received; transfers %" PRIu64,
-            counters.rpc_req_sent_count, counters.rpc_req_recv_count,
-            counters.rpc_resp_sent_count, counters.rpc_resp_recv_count,
-            counters.bulk_count);
-    }
-    hg_unlock(&hg_endpoint_lock);
+    (void) hg_class_each(true, hg_endpoint_tell_counters, NULL);
 }
 
 /* ---- Contexts ---- */
@@ -32226,6 +32390,286 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
     if (!hg_handler_enter("HG_Handler_free"))
         return HG_FAULT;
     return hg_handler_leave(hg_serve_free(handle));
+}
+
+/* ==== gen/hg/dump.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/dump.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dump: what is in flight, in words, for who wonders why nothing happens.
+ *
+ * It is asked for when something hangs, so it waits for nothing: a lock that is
+ * not to be had within a moment is passed over, with a note. No user callback
+ * runs under a lock of the library's, so that is rare. What is in a context is
+ * copied under its lock, and written after that: a stream may take its time.
+ *
+ * A call is looked at only while it is one, which its state tells (handle.h),
+ * and with a reference, as its address is. Nothing above includes this room: it
+ * has no header.
+ *
+ * Locking: that of the list of classes, of the class, of the context, in this
+ * order.
+ */
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "hg/context.h" */
+/* #include "hg/layer.h" */
+
+/* A call in flight, as it was when it was looked at. */
+struct hg_dump_call {
+    struct hg_handle *handle; /* a reference */
+    bool target;
+    const char *name; /* the registry's; NULL: none */
+    hg_id_t id;
+    const char *state;
+    uint64_t began;
+    char peer[HG_TRANSFER_PEER_MAX];
+};
+
+/* What a context has, at most so many of each. */
+struct hg_dump_view {
+    struct hg_dump_call *calls;
+    unsigned calls_max;
+    unsigned call_count;
+    struct hg_transfer_view *transfers;
+    unsigned transfers_max;
+    unsigned transfer_count;
+    bool more; /* than there is room for, as some have come meanwhile */
+};
+
+/* Where it goes, and how it went. */
+struct hg_dump {
+    FILE *stream;
+    hg_return_t ret;
+};
+
+/* ---- Words ---- */
+
+/* How far a call of ours is; NULL: it is none now. */
+static const char *hg_dump_state_out(struct hg_handle *handle)
+{
+    switch (atomic_load(&handle->state)) {
+    case HG_HANDLE_SENT:
+        return handle->one_way ? "is being sent" : "waits for the answer";
+    case HG_HANDLE_FETCHING: return "fetches its output";
+    case HG_HANDLE_ENDED:
+        return !handle->context->callbacks && atomic_load(&handle->request.done)
+            ? NULL /* a request that has yet to be freed */
+            : "ended, its callback is to be run";
+    default: return NULL;
+    }
+}
+
+/* The same of a call to us. */
+static const char *hg_dump_state_in(struct hg_handle *handle)
+{
+    switch (atomic_load(&handle->state)) {
+    case HG_HANDLE_FETCHING: return "its input is being fetched";
+    case HG_HANDLE_QUEUED: return "waits to be executed";
+    case HG_HANDLE_ARRIVED:
+        return !handle->context->callbacks || atomic_load(&handle->call.running)
+            ? "is being executed"
+            : "is to be answered";
+    case HG_HANDLE_ANSWERED:
+        if (handle->held)
+            return "its output is to be fetched";
+        return atomic_load(&handle->sends) > 0 ? "its answer is being sent"
+                                               : NULL;
+    default: return NULL;
+    }
+}
+
+static void hg_dump_age(FILE *stream, uint64_t began)
+{
+    uint64_t now = hg_clock_lately();
+    uint64_t ms = now > began ? (now - began) / HG_CLOCK_MS : 0;
+
+    fprintf(
+        stream, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
+}
+
+static void hg_dump_write_call(FILE *stream, const struct hg_dump_call *call)
+{
+    fprintf(stream, "    %s ", call->target ? "in" : "out");
+    if (call->name != NULL)
+        fprintf(stream, "\"%s\"", call->name);
+    else
+        fprintf(stream, "%016" PRIx64, call->id);
+    fprintf(stream, " %s %s: %s", call->target ? "from" : "to", call->peer,
+        call->state);
+    hg_dump_age(stream, call->began);
+}
+
+static void hg_dump_write_transfer(
+    FILE *stream, const struct hg_transfer_view *view)
+{
+    fprintf(stream,
+        "    bulk %s %s: ", view->op == HG_BULK_PULL ? "pull from" : "push to",
+        view->peer);
+    if (view->ended)
+        fprintf(
+            stream, "%zu bytes, ended, its callback is to be run", view->size);
+    else
+        fprintf(stream, "%zu of %zu bytes begun", view->begun, view->size);
+    hg_dump_age(stream, view->began);
+}
+
+/* ---- A context ---- */
+
+/* The context's lock is held. */
+static void hg_dump_see_calls(
+    struct hg_dump_view *view, const struct na_link *list, bool target)
+{
+    const struct na_link *link;
+
+    for (link = list->next; link != list; link = link->next) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+        struct hg_dump_call *call = &view->calls[view->call_count];
+        const char *state =
+            target ? hg_dump_state_in(handle) : hg_dump_state_out(handle);
+
+        if (state == NULL)
+            continue;
+        if (view->call_count == view->calls_max) {
+            view->more = true;
+            return;
+        }
+        if (!hg_handle_try_ref(handle))
+            continue; /* it goes just now */
+        call->handle = handle;
+        call->target = target;
+        call->name = handle->rpc.name;
+        call->id = handle->rpc.id;
+        call->state = state;
+        call->began = handle->began;
+        (void) snprintf(
+            call->peer, sizeof(call->peer), "%s", hg_handle_peer(handle));
+        view->call_count++;
+    }
+}
+
+/* Copy what there is. False: its lock was not to be had. */
+static bool hg_dump_see(struct hg_context *context, struct hg_dump_view *view)
+{
+    unsigned i;
+
+    if (!hg_lock_try(&context->lock))
+        return false;
+    hg_dump_see_calls(view, &context->origins, false);
+    hg_dump_see_calls(view, &context->targets, true);
+    hg_unlock(&context->lock);
+    for (i = 0; i < view->call_count; i++)
+        hg_handle_unref(view->calls[i].handle);
+    return hg_transfer_look(&context->transfers, view->transfers,
+        view->transfers_max, &view->transfer_count);
+}
+
+static void hg_dump_write(const struct hg_dump *dump,
+    struct hg_context *context, const struct hg_dump_view *view)
+{
+    FILE *stream = dump->stream;
+    unsigned i;
+
+    fprintf(stream,
+        "  context %u: %u calls, %u transfers, %" PRIu32 " sends, %" PRIu32
+        " lookups%s%s\n",
+        context->id, view->call_count, view->transfer_count,
+        atomic_load(&context->sending), atomic_load(&context->lookups),
+        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
+                                                    : "",
+        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
+                                                         : "");
+    for (i = 0; i < view->call_count; i++)
+        hg_dump_write_call(stream, &view->calls[i]);
+    for (i = 0; i < view->transfer_count; i++)
+        hg_dump_write_transfer(stream, &view->transfers[i]);
+    if (view->more)
+        fprintf(stream, "    and more, which have come meanwhile\n");
+}
+
+/* How much room it takes; false: the lock was not to be had. */
+static bool hg_dump_measure(
+    struct hg_context *context, struct hg_dump_view *view)
+{
+    if (!hg_lock_try(&context->lock))
+        return false;
+    view->calls_max = context->live + 1;
+    hg_unlock(&context->lock);
+    view->transfers_max = atomic_load(&context->transfers.under_way) + 1;
+    return true;
+}
+
+static void hg_dump_context(struct hg_dump *dump, struct hg_context *context)
+{
+    struct hg_dump_view view;
+    const char *why = "its lock is not to be had";
+
+    memset(&view, 0, sizeof(view));
+    if (hg_dump_measure(context, &view)) {
+        view.calls = (struct hg_dump_call *) hg_mem_calloc(
+            view.calls_max, sizeof(view.calls[0]));
+        view.transfers = (struct hg_transfer_view *) hg_mem_calloc(
+            view.transfers_max, sizeof(view.transfers[0]));
+        if (view.calls == NULL || view.transfers == NULL)
+            why = "no memory to look at it";
+        else if (hg_dump_see(context, &view))
+            why = NULL;
+    }
+    if (why == NULL) {
+        hg_dump_write(dump, context, &view);
+    } else {
+        dump->ret = HG_AGAIN;
+        fprintf(dump->stream, "  context %u: %s\n", context->id, why);
+    }
+    hg_mem_free(view.calls);
+    hg_mem_free(view.transfers);
+}
+
+/* ---- Classes ---- */
+
+static void hg_dump_class(struct hg_class *hg_class, void *arg)
+{
+    struct hg_dump *dump = (struct hg_dump *) arg;
+    const struct na_class *na_class = hg_class->na_class;
+    const struct na_link *link;
+
+    fprintf(dump->stream, "class %s+%s, %s\n", NA_Get_class_name(na_class),
+        NA_Get_class_protocol(na_class),
+        na_class->self_addr != NULL && na_class->self_addr->name != NULL
+            ? na_class->self_addr->name
+            : "does not listen");
+    if (!hg_lock_try(&hg_class->lock)) {
+        dump->ret = HG_AGAIN;
+        fprintf(dump->stream, "  its lock is not to be had\n");
+        return;
+    }
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        hg_dump_context(
+            dump, HG_CONTAINER_OF(link, struct hg_context, sibling));
+    hg_unlock(&hg_class->lock);
+}
+
+HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
+{
+    struct hg_dump dump = {stream, HG_SUCCESS};
+
+    if (stream == NULL)
+        return hg_layer_refuse("HG_Dump", "the stream is NULL");
+    if (hg_layer_is_forked("HG_Dump"))
+        return HG_FAULT;
+    if (hg_class != NULL) {
+        hg_dump_class(hg_class, &dump);
+    } else if (!hg_class_each(false, hg_dump_class, &dump)) {
+        dump.ret = HG_AGAIN;
+        fprintf(stream, "the list of classes is not to be had\n");
+    }
+    (void) fflush(stream);
+    return dump.ret;
 }
 
 /* ==== gen/hg/extras.c ==== */

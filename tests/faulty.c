@@ -73,6 +73,28 @@ HG_TEST(hangs)
         pause();
 }
 
+/* Nobody executes a call to oneself while nobody waits. */
+HG_TEST(stuck_in_a_call)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    hg_request_t request;
+    na_addr_t addr;
+    hg_id_t id;
+
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(HG_Init(na_class));
+    HG_CHECK_OK(NA_Addr_self(na_class, &addr));
+    id = HG_Register("never done", NULL, NULL, NULL);
+    HG_CHECK_OK(HG_Forward(addr, id, NULL, NULL, &request));
+    for (;;)
+        pause();
+}
+
+HG_TEST(peer_is_stuck)
+{
+    hg_test_stop(hg_test_spawn("bad", "hang", (char *) NULL));
+}
+
 HG_TEST(ignores_sigterm)
 {
     const char *path = getenv("FAULTY_PID_FILE");
@@ -191,6 +213,8 @@ HG_TEST_ROLE(bad)
         raise(SIGSEGV);
     if (!strcmp(argv[0], "log"))
         faulty_log();
+    while (!strcmp(argv[0], "hang"))
+        pause();
 }
 
 HG_TEST(peer_answers)

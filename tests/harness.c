@@ -628,6 +628,18 @@ unsigned hg_test_oom_loop(int (*body)(void *arg), void *arg)
 
 /* ---- main ---- */
 
+/* Say what the library has in flight. Whatever was interrupted may have what
+ * this takes, memory for one: the runner waits only for so long. */
+static void test_dump(void)
+{
+    FILE *stream = fdopen(dup(2), "w");
+
+    if (stream != NULL) {
+        fprintf(stream, "watchdog: in flight in %s:\n", test_running);
+        (void) HG_Dump(NULL, stream);
+    }
+}
+
 /* The runner's patience is at its end: say where we were. */
 static void test_on_term(int signal_number)
 {
@@ -638,6 +650,7 @@ static void test_on_term(int signal_number)
     if (write(2, text, sizeof text - 1) < 0 ||
         write(2, place, strlen(place)) < 0 || write(2, "\n", 1) < 0)
         _exit(2);
+    test_dump();
     _exit(1);
 }
 

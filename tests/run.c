@@ -206,6 +206,15 @@ static int run_judge(int status)
     return 1;
 }
 
+/* The case ended because it was told to: let those it started end, too. */
+static void run_wait_for_rest(const sigset_t *signals, double end)
+{
+    const struct timespec tick = {0, 50000000};
+
+    while (waitpid(-1, NULL, WNOHANG) >= 0 && run_now() < end)
+        (void) sigtimedwait(signals, NULL, &tick);
+}
+
 /* Runs in a process of its own, whose stderr is the case's output file.
  * Returns the status to exit with: 0, 1 or RUN_SKIPPED. */
 static int run_supervise(const struct run_case *entry)
@@ -245,12 +254,13 @@ static int run_supervise(const struct run_case *entry)
     } else {
         fprintf(
             stderr, "run: stopped after %u s\n", seconds * run_options.scale);
-        kill(pid, SIGTERM);
+        kill(-pid, SIGTERM); /* its peers say, too, what they have in flight */
         if (!run_wait_until(
                 pid, &signals, run_now() + RUN_GRACE_SECS, &status)) {
             kill(-pid, SIGKILL);
             waitpid(pid, NULL, 0);
         }
+        run_wait_for_rest(&signals, run_now() + RUN_GRACE_SECS);
         verdict = 1;
     }
     if (run_clear_orphans() != 0)

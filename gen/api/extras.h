@@ -111,8 +111,14 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */
 
-/* Write what is in flight, one line each: the function, the peer, the state,
- * the age. May be called at any time, also when others hang. */
+/* Write what is in flight in a class, NULL: in all there are, of both models,
+ * and the layer of HG_Init1. First a line for the class and for each context,
+ * then one for each call and each bulk transfer that may take its time: the
+ * function, the peer, the state, the age (to 20 ms). For people to read, who
+ * wonder why nothing happens. May be called at any time, also while others
+ * hang: it waits for nobody, and what somebody keeps from it just then it says
+ * so of, and returns HG_AGAIN. Meanwhile HG_Ref_get of a call may tell one more
+ * than there are. The class must not end meanwhile. */
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 
 /* Which trace a call belongs to: it travels with the call. A call has a new one

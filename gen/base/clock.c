@@ -32,8 +32,16 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
-/* A clock that is read for less where there is one; it lags behind by a tick of
- * the system's. */
+HG_PRIVATE uint64_t hg_clock_lately(void)
+{
+#ifdef CLOCK_MONOTONIC_COARSE
+    return hg_clock_read(CLOCK_MONOTONIC_COARSE);
+#else
+    return hg_clock_now();
+#endif
+}
+
+/* Where the cheap clock tells that it is far, no other is read. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
 {
     uint64_t lately;
@@ -41,7 +49,7 @@ HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
     if (deadline == HG_CLOCK_NEVER)
         return false;
 #ifdef CLOCK_MONOTONIC_COARSE
-    lately = hg_clock_read(CLOCK_MONOTONIC_COARSE);
+    lately = hg_clock_lately();
     if (lately >= deadline)
         return true;
     if (deadline - lately > HG_CLOCK_LAG)

@@ -10,6 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+/* A mutex is held for a few instructions, but who holds it may not run. */
+#define HG_LOCK_TRIES 1000
+
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_init(mutex, NULL);
@@ -40,6 +43,18 @@ HG_PRIVATE hg_return_t hg_lock_cond_init(pthread_cond_t *cond)
 error:
     hg_log_error("lock", "pthread_cond_init: %s", strerror(rc));
     return HG_NOMEM;
+}
+
+HG_PRIVATE bool hg_lock_try(pthread_mutex_t *mutex)
+{
+    int tries;
+
+    for (tries = 0; tries < HG_LOCK_TRIES; tries++) {
+        if (pthread_mutex_trylock(mutex) == 0)
+            return true;
+        (void) sched_yield();
+    }
+    return false;
 }
 
 HG_PRIVATE bool hg_lock_wait_until(

@@ -23,6 +23,9 @@ static inline void hg_lock(pthread_mutex_t *mutex)
     (void) rc;
 }
 
+/* For who must not wait for it: false, it was not to be had. */
+HG_PRIVATE bool hg_lock_try(pthread_mutex_t *mutex);
+
 static inline void hg_unlock(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_unlock(mutex);

@@ -2,6 +2,7 @@
 /* bulk_transfer: see bulk_transfer.h. */
 #include "hg/bulk_transfer.h"
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -40,6 +41,8 @@ struct hg_transfer_slot {
 
 struct hg_transfer {
     struct na_completion done;
+    struct na_link link; /* of its home */
+    uint64_t began;      /* about */
     struct hg_transfer_home *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
@@ -58,8 +61,23 @@ struct hg_transfer {
     struct hg_transfer_slot slots[];
 };
 
+HG_PRIVATE hg_return_t hg_transfer_home_init(struct hg_transfer_home *home)
+{
+    hg_list_init(&home->transfers);
+    return hg_lock_init(&home->lock);
+}
+
+HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home)
+{
+    assert(hg_list_is_empty(&home->transfers));
+    pthread_mutex_destroy(&home->lock);
+}
+
 static void hg_transfer_delete(struct hg_transfer *transfer)
 {
+    hg_lock(&transfer->home->lock);
+    hg_list_remove(&transfer->link);
+    hg_unlock(&transfer->home->lock);
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
     if (transfer->args.addr != NULL)
@@ -589,6 +607,10 @@ HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
     transfer->callback = callback;
     transfer->arg = arg;
     hg_transfer_walk_init(&transfer->walk, args);
+    transfer->began = hg_clock_lately();
+    hg_lock(&home->lock);
+    hg_list_push(&home->transfers, &transfer->link);
+    hg_unlock(&home->lock);
     *transfer_p = transfer;
     return HG_SUCCESS;
 }
@@ -681,4 +703,54 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
             (void) na_context_cancel(context, op_id);
     }
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
+}
+
+/* ---- What is known of one ---- */
+
+/* Where the origin's memory is. */
+static const char *hg_transfer_peer_name(const struct hg_transfer_args *args)
+{
+    if (!args->origin->remote)
+        return "this process";
+    if (args->origin->owner != NULL)
+        return args->origin->owner;
+    return args->addr != NULL && args->addr->name != NULL ? args->addr->name
+                                                          : "a peer";
+}
+
+/* Its home's lock is held, so it stays. */
+static void hg_transfer_tell(
+    struct hg_transfer *transfer, struct hg_transfer_view *view)
+{
+    const struct hg_transfer_args *args = &transfer->args;
+
+    view->op = args->op;
+    view->size = args->size;
+    view->began = transfer->began;
+    (void) snprintf(
+        view->peer, sizeof(view->peer), "%s", hg_transfer_peer_name(args));
+    view->begun = 0;
+    view->ended = false;
+    if (!hg_lock_try(&transfer->lock))
+        return;
+    view->begun = transfer->walk.cut;
+    view->ended = transfer->pieces == 0;
+    hg_unlock(&transfer->lock);
+}
+
+HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
+    struct hg_transfer_view *views, unsigned max, unsigned *count_p)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    if (!hg_lock_try(&home->lock))
+        return false;
+    for (link = home->transfers.next; link != &home->transfers && count < max;
+         link = link->next)
+        hg_transfer_tell(
+            HG_CONTAINER_OF(link, struct hg_transfer, link), &views[count++]);
+    hg_unlock(&home->lock);
+    *count_p = count;
+    return true;
 }

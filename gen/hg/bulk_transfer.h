@@ -20,7 +20,8 @@
  * memory is left to the transport.
  *
  * Locking: a transfer's own mutex guards its counts and slots; it is not held
- * while a piece is started, or canceled.
+ * while a piece is started, or canceled. Its home's guards the list of those
+ * there are, and may be held when a transfer's is taken.
  */
 #ifndef HG_GEN_HG_BULK_TRANSFER_H
 #define HG_GEN_HG_BULK_TRANSFER_H
@@ -33,7 +34,13 @@ struct hg_transfer_home {
     struct na_queue *queue;     /* for callbacks */
     _Atomic uint32_t under_way;
     _Atomic bool left; /* by its context: those under way are abandoned */
+    pthread_mutex_t lock;
+    struct na_link transfers; /* until their callbacks have run */
 };
+
+/* Its list; HG_NOMEM (logged). The end: none is left. */
+HG_PRIVATE hg_return_t hg_transfer_home_init(struct hg_transfer_home *home);
+HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home);
 
 /* What a transfer is to do. The handles and the address are borrowed: the
  * transfer takes references. */
@@ -59,6 +66,24 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
     const struct hg_transfer_args *args,
     void (*callback)(hg_return_t ret, void *arg), void *arg);
+
+/* ---- What is known of one ---- */
+
+#define HG_TRANSFER_PEER_MAX 128
+
+struct hg_transfer_view {
+    hg_bulk_op_t op;
+    size_t size;
+    size_t begun; /* bytes of it */
+    bool ended;   /* its callback is queued, or runs */
+    uint64_t began;
+    char peer[HG_TRANSFER_PEER_MAX]; /* its name, cut where it is longer */
+};
+
+/* Tell of the first `max` transfers of a home; *count_p of them. False: its
+ * lock, which is not waited for, was not to be had. */
+HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
+    struct hg_transfer_view *views, unsigned max, unsigned *count_p);
 
 /* ---- The same in steps, for what can be canceled ---- */
 

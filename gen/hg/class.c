@@ -11,6 +11,10 @@
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
 
+/* All of them. */
+static pthread_mutex_t hg_class_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct na_link hg_classes = {&hg_classes, &hg_classes};
+
 static size_t hg_class_bound(size_t size, size_t least)
 {
     if (size < least)
@@ -78,6 +82,9 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
+    hg_lock(&hg_class_lock);
+    hg_list_push(&hg_classes, &hg_class->link);
+    hg_unlock(&hg_class_lock);
     *hg_class_p = hg_class;
     return HG_SUCCESS;
 
@@ -90,8 +97,26 @@ free_class:
     return ret;
 }
 
+HG_PRIVATE bool hg_class_each(
+    bool wait, void (*see)(struct hg_class *hg_class, void *arg), void *arg)
+{
+    struct na_link *link;
+
+    if (wait)
+        hg_lock(&hg_class_lock);
+    else if (!hg_lock_try(&hg_class_lock))
+        return false;
+    for (link = hg_classes.next; link != &hg_classes; link = link->next)
+        see(HG_CONTAINER_OF(link, struct hg_class, link), arg);
+    hg_unlock(&hg_class_lock);
+    return true;
+}
+
 HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 {
+    hg_lock(&hg_class_lock);
+    hg_list_remove(&hg_class->link);
+    hg_unlock(&hg_class_lock);
     if (hg_class->haunted)
         return;
     assert(hg_list_is_empty(&hg_class->contexts));

@@ -9,7 +9,8 @@
  *
  * Locking: the class's lock guards the list of contexts and what those that
  * ended have counted. The rest is constant while contexts exist, or guards
- * itself (the registry).
+ * itself (the registry). One lock guards the list of all classes; who looks at
+ * it keeps them, and takes a class's lock then, and a context's after that.
  */
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
@@ -38,6 +39,7 @@ enum hg_count {
 };
 
 struct hg_class {
+    struct na_link link; /* of all classes */
     struct na_class *na_class;
     struct hg_bulk_layer *layer; /* borrowed */
     struct hg_options options;   /* defaults filled in */
@@ -66,6 +68,11 @@ HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
 HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
+
+/* Have `see` called with each class there is, of both models; none ends
+ * meanwhile. False: without `wait`, and the list was not to be had. */
+HG_PRIVATE bool hg_class_each(
+    bool wait, void (*see)(struct hg_class *hg_class, void *arg), void *arg);
 
 /* No context is left, but those which hg_context_destroy could not free: they
  * keep the class. */

@@ -456,6 +456,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     ret = hg_lock_init(&context->lock);
     if (ret != HG_SUCCESS)
         goto free_context;
+    ret = hg_transfer_home_init(&context->transfers);
+    if (ret != HG_SUCCESS)
+        goto destroy_lock;
     hg_list_init(&context->pool);
     hg_list_init(&context->unsaid);
     hg_list_init(&context->origins);
@@ -493,6 +496,8 @@ close_na:
     hg_context_close_na(context, true);
 drop_pool:
     hg_handle_drop_pool(context);
+    hg_transfer_home_fini(&context->transfers);
+destroy_lock:
     pthread_mutex_destroy(&context->lock);
 free_context:
     hg_mem_free(context);
@@ -536,6 +541,7 @@ static void hg_context_delete(struct hg_context *context)
         (void) close(context->event_fd);
         (void) close(context->timer_fd);
     }
+    hg_transfer_home_fini(&context->transfers);
     pthread_mutex_destroy(&context->lock);
     hg_mem_free(context);
 }

@@ -12,8 +12,8 @@
  *
  * Nothing above includes this room: it has no header.
  *
- * Locking: one lock guards the list of all classes, which is for the counters.
- * The data of a class is the application's to keep others away from.
+ * Locking: none of its own. The data of a class is the application's to keep
+ * others away from.
  */
 #include "base/clock.h"
 #include "base/lock.h"
@@ -34,15 +34,11 @@
 
 struct hg_endpoint {
     struct hg_class pub; /* first */
-    struct na_link link; /* of all classes */
     bool own_na;         /* it closes the NA class */
     bool stats;          /* tell the counters at the end */
     void *data;
     void (*free_data)(void *data);
 };
-
-static pthread_mutex_t hg_endpoint_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct na_link hg_endpoints = {&hg_endpoints, &hg_endpoints};
 
 static hg_return_t hg_endpoint_refuse(const char *function, const char *what)
 {
@@ -108,9 +104,6 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
     endpoint->stats = info->stats != 0;
-    hg_lock(&hg_endpoint_lock);
-    hg_list_push(&hg_endpoints, &endpoint->link);
-    hg_unlock(&hg_endpoint_lock);
     return endpoint;
 }
 
@@ -230,9 +223,6 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     }
     if (endpoint->stats)
         HG_Diag_dump_counters();
-    hg_lock(&hg_endpoint_lock);
-    hg_list_remove(&endpoint->link);
-    hg_unlock(&hg_endpoint_lock);
     if (endpoint->data != NULL && endpoint->free_data != NULL)
         endpoint->free_data(endpoint->data);
     layer = hg_class->layer;
@@ -328,46 +318,50 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     return HG_SUCCESS;
 }
 
-hg_return_t HG_Class_get_counters(
-    const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
+static void hg_endpoint_count(
+    struct hg_class *hg_class, struct hg_diag_counters *counters)
 {
     struct hg_counters sum;
 
+    hg_context_sum(hg_class, &sum);
+    memset(counters, 0, sizeof(*counters));
+    counters->rpc_req_sent_count = sum.requests_sent;
+    counters->rpc_req_recv_count = sum.requests_received;
+    counters->rpc_resp_sent_count = sum.responses_sent;
+    counters->rpc_resp_recv_count = sum.responses_received;
+    counters->rpc_req_extra_count = sum.inputs_fetched;
+    counters->rpc_resp_extra_count = sum.outputs_fetched;
+    counters->rpc_req_recv_active_count = sum.unanswered;
+    counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
+}
+
+hg_return_t HG_Class_get_counters(
+    const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
+{
     if (hg_class == NULL || diag_counters == NULL)
         return hg_endpoint_refuse(
             "HG_Class_get_counters", "an argument is NULL");
-    hg_context_sum(&hg_endpoint_of(hg_class)->pub, &sum);
-    memset(diag_counters, 0, sizeof(*diag_counters));
-    diag_counters->rpc_req_sent_count = sum.requests_sent;
-    diag_counters->rpc_req_recv_count = sum.requests_received;
-    diag_counters->rpc_resp_sent_count = sum.responses_sent;
-    diag_counters->rpc_resp_recv_count = sum.responses_received;
-    diag_counters->rpc_req_extra_count = sum.inputs_fetched;
-    diag_counters->rpc_resp_extra_count = sum.outputs_fetched;
-    diag_counters->rpc_req_recv_active_count = sum.unanswered;
-    diag_counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
+    hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
     return HG_SUCCESS;
+}
+
+static void hg_endpoint_tell_counters(struct hg_class *hg_class, void *arg)
+{
+    struct hg_diag_counters counters;
+
+    (void) arg;
+    hg_endpoint_count(hg_class, &counters);
+    hg_log_info("cls",
+        "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
+        " sent, %" PRIu64 " received; transfers %" PRIu64,
+        counters.rpc_req_sent_count, counters.rpc_req_recv_count,
+        counters.rpc_resp_sent_count, counters.rpc_resp_recv_count,
+        counters.bulk_count);
 }
 
 void HG_Diag_dump_counters(void)
 {
-    struct na_link *link;
-
-    hg_lock(&hg_endpoint_lock);
-    for (link = hg_endpoints.next; link != &hg_endpoints; link = link->next) {
-        const struct hg_endpoint *endpoint =
-            HG_CONTAINER_OF(link, struct hg_endpoint, link);
-        struct hg_diag_counters counters;
-
-        (void) HG_Class_get_counters(&endpoint->pub, &counters);
-        hg_log_info("cls",
-            "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
-            " sent, %" PRIu64 " received; transfers %" PRIu64,
-            counters.rpc_req_sent_count, counters.rpc_req_recv_count,
-            counters.rpc_resp_sent_count, counters.rpc_resp_recv_count,
-            counters.bulk_count);
-    }
-    hg_unlock(&hg_endpoint_lock);
+    (void) hg_class_each(true, hg_endpoint_tell_counters, NULL);
 }
 
 /* ---- Contexts ---- */

@@ -278,6 +278,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     if (HG_UNLIKELY(!hg_room_take(handle, size)))
         return hg_forward_refuse(handle->context, HG_AGAIN);
     handle->heard = false;
+    handle->began = hg_clock_lately();
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
         return HG_SUCCESS;

@@ -156,6 +156,7 @@ struct hg_handle {
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
     uint32_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
+    uint64_t began;    /* when it was forwarded, or arrived; about */
     hg_return_t why;   /* origin: if `canceled`, how it ends; context lock */
     const char *text;  /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;

@@ -316,16 +316,20 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
         !hg_share_is_full(&context->share, handle->addr, HG_SHARE_REFUSALS);
 }
 
-/* Whose call it is. The lock is held: others look for it. */
+/* Whose call it is, and of what. The lock is held: others look for it. */
 static void hg_serve_identify(
-    struct hg_handle *handle, const struct hg_header *header)
+    struct hg_handle *handle, const struct hg_header *header, uint64_t now)
 {
+    struct hg_registry *registry = &handle->context->hg_class->registry;
+
+    if (hg_registry_find(registry, header->rpc_id, &handle->rpc) != HG_SUCCESS)
+        handle->rpc.id = header->rpc_id;
     handle->target = true;
     handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
     handle->owed = handle->one_way &&
         ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
-    handle->rpc.id = header->rpc_id;
     handle->sequence = header->sequence;
+    handle->began = now;
     atomic_store_explicit(
         &handle->peer_context, header->origin_context, memory_order_relaxed);
 }
@@ -338,6 +342,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
 {
+    uint64_t now = hg_clock_lately();
     struct hg_handle *handle;
     bool admitted = false;
 
@@ -349,7 +354,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);
-        hg_serve_identify(handle, header);
+        hg_serve_identify(handle, header, now);
         if (!refused)
             hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
         atomic_store_explicit(
@@ -372,23 +377,21 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     return HG_SUCCESS;
 }
 
-/* Copy the arguments, which are looked at nowhere else, and find the
- * function. */
+/* Copy the arguments, which are looked at nowhere else, if the function is
+ * served. */
 static hg_return_t hg_serve_accept(
     struct hg_handle *handle, const struct hg_header *header)
 {
     size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret;
 
-    ret = hg_registry_find(
-        &handle->context->hg_class->registry, header->rpc_id, &handle->rpc);
-    if (ret == HG_SUCCESS && handle->rpc.callback == NULL)
-        ret = handle->context->callbacks ? HG_INVALID_ARG : HG_NOENTRY;
-    if (ret != HG_SUCCESS) {
+    if (handle->rpc.callback == NULL) {
         hg_log_warning("rpc",
             "%s calls %016" PRIx64 " (\"%s\"), which is not served",
             hg_handle_peer(handle), header->rpc_id, hg_handle_function(handle));
-        return ret;
+        return handle->rpc.more != NULL && handle->context->callbacks
+            ? HG_INVALID_ARG
+            : HG_NOENTRY;
     }
     ret = hg_buf_reserve(&handle->in, size, size);
     if (ret != HG_SUCCESS)

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dump: what is in flight, in words, for who wonders why nothing happens.
+ *
+ * It is asked for when something hangs, so it waits for nothing: a lock that is
+ * not to be had within a moment is passed over, with a note. No user callback
+ * runs under a lock of the library's, so that is rare. What is in a context is
+ * copied under its lock, and written after that: a stream may take its time.
+ *
+ * A call is looked at only while it is one, which its state tells (handle.h),
+ * and with a reference, as its address is. Nothing above includes this room: it
+ * has no header.
+ *
+ * Locking: that of the list of classes, of the class, of the context, in this
+ * order.
+ */
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "hg/context.h"
+#include "hg/layer.h"
+
+/* A call in flight, as it was when it was looked at. */
+struct hg_dump_call {
+    struct hg_handle *handle; /* a reference */
+    bool target;
+    const char *name; /* the registry's; NULL: none */
+    hg_id_t id;
+    const char *state;
+    uint64_t began;
+    char peer[HG_TRANSFER_PEER_MAX];
+};
+
+/* What a context has, at most so many of each. */
+struct hg_dump_view {
+    struct hg_dump_call *calls;
+    unsigned calls_max;
+    unsigned call_count;
+    struct hg_transfer_view *transfers;
+    unsigned transfers_max;
+    unsigned transfer_count;
+    bool more; /* than there is room for, as some have come meanwhile */
+};
+
+/* Where it goes, and how it went. */
+struct hg_dump {
+    FILE *stream;
+    hg_return_t ret;
+};
+
+/* ---- Words ---- */
+
+/* How far a call of ours is; NULL: it is none now. */
+static const char *hg_dump_state_out(struct hg_handle *handle)
+{
+    switch (atomic_load(&handle->state)) {
+    case HG_HANDLE_SENT:
+        return handle->one_way ? "is being sent" : "waits for the answer";
+    case HG_HANDLE_FETCHING: return "fetches its output";
+    case HG_HANDLE_ENDED:
+        return !handle->context->callbacks && atomic_load(&handle->request.done)
+            ? NULL /* a request that has yet to be freed */
+            : "ended, its callback is to be run";
+    default: return NULL;
+    }
+}
+
+/* The same of a call to us. */
+static const char *hg_dump_state_in(struct hg_handle *handle)
+{
+    switch (atomic_load(&handle->state)) {
+    case HG_HANDLE_FETCHING: return "its input is being fetched";
+    case HG_HANDLE_QUEUED: return "waits to be executed";
+    case HG_HANDLE_ARRIVED:
+        return !handle->context->callbacks || atomic_load(&handle->call.running)
+            ? "is being executed"
+            : "is to be answered";
+    case HG_HANDLE_ANSWERED:
+        if (handle->held)
+            return "its output is to be fetched";
+        return atomic_load(&handle->sends) > 0 ? "its answer is being sent"
+                                               : NULL;
+    default: return NULL;
+    }
+}
+
+static void hg_dump_age(FILE *stream, uint64_t began)
+{
+    uint64_t now = hg_clock_lately();
+    uint64_t ms = now > began ? (now - began) / HG_CLOCK_MS : 0;
+
+    fprintf(
+        stream, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
+}
+
+static void hg_dump_write_call(FILE *stream, const struct hg_dump_call *call)
+{
+    fprintf(stream, "    %s ", call->target ? "in" : "out");
+    if (call->name != NULL)
+        fprintf(stream, "\"%s\"", call->name);
+    else
+        fprintf(stream, "%016" PRIx64, call->id);
+    fprintf(stream, " %s %s: %s", call->target ? "from" : "to", call->peer,
+        call->state);
+    hg_dump_age(stream, call->began);
+}
+
+static void hg_dump_write_transfer(
+    FILE *stream, const struct hg_transfer_view *view)
+{
+    fprintf(stream,
+        "    bulk %s %s: ", view->op == HG_BULK_PULL ? "pull from" : "push to",
+        view->peer);
+    if (view->ended)
+        fprintf(
+            stream, "%zu bytes, ended, its callback is to be run", view->size);
+    else
+        fprintf(stream, "%zu of %zu bytes begun", view->begun, view->size);
+    hg_dump_age(stream, view->began);
+}
+
+/* ---- A context ---- */
+
+/* The context's lock is held. */
+static void hg_dump_see_calls(
+    struct hg_dump_view *view, const struct na_link *list, bool target)
+{
+    const struct na_link *link;
+
+    for (link = list->next; link != list; link = link->next) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+        struct hg_dump_call *call = &view->calls[view->call_count];
+        const char *state =
+            target ? hg_dump_state_in(handle) : hg_dump_state_out(handle);
+
+        if (state == NULL)
+            continue;
+        if (view->call_count == view->calls_max) {
+            view->more = true;
+            return;
+        }
+        if (!hg_handle_try_ref(handle))
+            continue; /* it goes just now */
+        call->handle = handle;
+        call->target = target;
+        call->name = handle->rpc.name;
+        call->id = handle->rpc.id;
+        call->state = state;
+        call->began = handle->began;
+        (void) snprintf(
+            call->peer, sizeof(call->peer), "%s", hg_handle_peer(handle));
+        view->call_count++;
+    }
+}
+
+/* Copy what there is. False: its lock was not to be had. */
+static bool hg_dump_see(struct hg_context *context, struct hg_dump_view *view)
+{
+    unsigned i;
+
+    if (!hg_lock_try(&context->lock))
+        return false;
+    hg_dump_see_calls(view, &context->origins, false);
+    hg_dump_see_calls(view, &context->targets, true);
+    hg_unlock(&context->lock);
+    for (i = 0; i < view->call_count; i++)
+        hg_handle_unref(view->calls[i].handle);
+    return hg_transfer_look(&context->transfers, view->transfers,
+        view->transfers_max, &view->transfer_count);
+}
+
+static void hg_dump_write(const struct hg_dump *dump,
+    struct hg_context *context, const struct hg_dump_view *view)
+{
+    FILE *stream = dump->stream;
+    unsigned i;
+
+    fprintf(stream,
+        "  context %u: %u calls, %u transfers, %" PRIu32 " sends, %" PRIu32
+        " lookups%s%s\n",
+        context->id, view->call_count, view->transfer_count,
+        atomic_load(&context->sending), atomic_load(&context->lookups),
+        na_queue_has(context->queue, NA_LANES_DONE) ? "; callbacks to be run"
+                                                    : "",
+        na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
+                                                         : "");
+    for (i = 0; i < view->call_count; i++)
+        hg_dump_write_call(stream, &view->calls[i]);
+    for (i = 0; i < view->transfer_count; i++)
+        hg_dump_write_transfer(stream, &view->transfers[i]);
+    if (view->more)
+        fprintf(stream, "    and more, which have come meanwhile\n");
+}
+
+/* How much room it takes; false: the lock was not to be had. */
+static bool hg_dump_measure(
+    struct hg_context *context, struct hg_dump_view *view)
+{
+    if (!hg_lock_try(&context->lock))
+        return false;
+    view->calls_max = context->live + 1;
+    hg_unlock(&context->lock);
+    view->transfers_max = atomic_load(&context->transfers.under_way) + 1;
+    return true;
+}
+
+static void hg_dump_context(struct hg_dump *dump, struct hg_context *context)
+{
+    struct hg_dump_view view;
+    const char *why = "its lock is not to be had";
+
+    memset(&view, 0, sizeof(view));
+    if (hg_dump_measure(context, &view)) {
+        view.calls = (struct hg_dump_call *) hg_mem_calloc(
+            view.calls_max, sizeof(view.calls[0]));
+        view.transfers = (struct hg_transfer_view *) hg_mem_calloc(
+            view.transfers_max, sizeof(view.transfers[0]));
+        if (view.calls == NULL || view.transfers == NULL)
+            why = "no memory to look at it";
+        else if (hg_dump_see(context, &view))
+            why = NULL;
+    }
+    if (why == NULL) {
+        hg_dump_write(dump, context, &view);
+    } else {
+        dump->ret = HG_AGAIN;
+        fprintf(dump->stream, "  context %u: %s\n", context->id, why);
+    }
+    hg_mem_free(view.calls);
+    hg_mem_free(view.transfers);
+}
+
+/* ---- Classes ---- */
+
+static void hg_dump_class(struct hg_class *hg_class, void *arg)
+{
+    struct hg_dump *dump = (struct hg_dump *) arg;
+    const struct na_class *na_class = hg_class->na_class;
+    const struct na_link *link;
+
+    fprintf(dump->stream, "class %s+%s, %s\n", NA_Get_class_name(na_class),
+        NA_Get_class_protocol(na_class),
+        na_class->self_addr != NULL && na_class->self_addr->name != NULL
+            ? na_class->self_addr->name
+            : "does not listen");
+    if (!hg_lock_try(&hg_class->lock)) {
+        dump->ret = HG_AGAIN;
+        fprintf(dump->stream, "  its lock is not to be had\n");
+        return;
+    }
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        hg_dump_context(
+            dump, HG_CONTAINER_OF(link, struct hg_context, sibling));
+    hg_unlock(&hg_class->lock);
+}
+
+HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
+{
+    struct hg_dump dump = {stream, HG_SUCCESS};
+
+    if (stream == NULL)
+        return hg_layer_refuse("HG_Dump", "the stream is NULL");
+    if (hg_layer_is_forked("HG_Dump"))
+        return HG_FAULT;
+    if (hg_class != NULL) {
+        hg_dump_class(hg_class, &dump);
+    } else if (!hg_class_each(false, hg_dump_class, &dump)) {
+        dump.ret = HG_AGAIN;
+        fprintf(stream, "the list of classes is not to be had\n");
+    }
+    (void) fflush(stream);
+    return dump.ret;
+}
