@@ -20976,6 +20976,11 @@ HG_PRIVATE hg_id_t hg_registry_add(
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
 
+/* Have `see` called with each entry that counts, in an order that stays as long
+ * as nothing is registered, until it returns false. */
+HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
+    bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg);
+
 /* Register or replace all, under an id of the application's; `name` may be
  * NULL. HG_NOMEM (logged); HG_EXIST (logged): another name has the id. */
 HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
@@ -21147,6 +21152,21 @@ static bool hg_registry_is_same(
         (name == NULL) == (before->name == NULL);
 }
 
+/* Whether the library serves a name itself: then nobody else does. HG_EXIST
+ * (logged). */
+static hg_return_t hg_registry_check_own(
+    const char *name, const struct hg_rpc *rpc)
+{
+    if (name == NULL || rpc->callback == NULL ||
+        strncmp(name, HG_BUILTIN_PREFIX, strlen(HG_BUILTIN_PREFIX)) != 0)
+        return HG_SUCCESS;
+    hg_log_error("rpc",
+        "'%s': names that begin with " HG_BUILTIN_PREFIX
+        " are served by the library itself",
+        name);
+    return HG_EXIST;
+}
+
 /* The lock is held. */
 static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
     const char *name, const struct hg_rpc *rpc, bool keep_callback)
@@ -21155,6 +21175,8 @@ static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
     hg_return_t ret = hg_registry_check_name(before, name);
     struct hg_rpc now = *rpc;
 
+    if (ret == HG_SUCCESS)
+        ret = hg_registry_check_own(name, rpc);
     if (ret != HG_SUCCESS)
         return ret;
     if (before != NULL && now.callback == NULL && keep_callback)
@@ -21196,6 +21218,23 @@ HG_PRIVATE hg_return_t hg_registry_find(
         return HG_NOENTRY;
     *rpc_p = entry->rpc;
     return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
+    bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg)
+{
+    unsigned i;
+
+    for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
+        const struct hg_registry_entry *entry =
+            atomic_load_explicit(&registry->buckets[i], memory_order_acquire);
+
+        for (; entry != NULL; entry = entry->next) {
+            if (entry == hg_registry_get(registry, entry->rpc.id) &&
+                !see(&entry->rpc, arg))
+                return;
+        }
+    }
 }
 
 /* ---- What an id has besides ---- */
@@ -21260,6 +21299,35 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
     hg_unlock(&registry->lock);
     return data;
 }
+
+/* ==== gen/hg/builtin.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/builtin.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * builtin: the functions that every class serves.
+ *
+ * They tell a stranger with an address what is there: that somebody answers,
+ * which version, which functions, how much was done. A question and an answer
+ * are one type, a number and a text, whose size is limited, as is the work.
+ * They are executed as a step of the library's own, by whoever makes progress:
+ * so they answer also when the application's functions all hang.
+ *
+ * They are not registered. A call is looked for here when the application has
+ * nothing to execute under its id; so what that registers always comes first.
+ *
+ * Locking: none of its own.
+ */
+#ifndef HG_GEN_HG_BUILTIN_H
+#define HG_GEN_HG_BUILTIN_H
+
+/* #include "hg/registry.h" */
+
+/* The function with an id; its procs, too. HG_NOENTRY. */
+HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p);
+
+#endif
 
 /* ==== gen/hg/share.h ==== */
 #ifdef HG_LINES
@@ -23762,6 +23830,9 @@ struct hg_class {
     struct hg_bulk_layer *layer; /* borrowed */
     struct hg_options options;   /* defaults filled in */
     struct hg_registry registry;
+    /* The library's own, which are executed where nothing is registered; NULL:
+     * none. */
+    hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
     uint64_t trace_base; /* a sequence and this are a trace id */
     /* Of the callback model; constant while calls are under way. */
     size_t input_offset; /* bytes of the application's before an input */
@@ -27245,6 +27316,52 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
 }
 
+/* What it is to execute: what is registered, or else the library's own. */
+static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
+{
+    struct hg_class *hg_class = handle->context->hg_class;
+    hg_return_t ret = hg_registry_find(&hg_class->registry, id, &handle->rpc);
+
+    if (HG_LIKELY(ret == HG_SUCCESS && handle->rpc.callback != NULL))
+        return;
+    if (hg_class->builtin != NULL)
+        ret = hg_class->builtin(id, &handle->rpc);
+    if (ret != HG_SUCCESS)
+        handle->rpc.id = id;
+}
+
+static bool hg_serve_is_builtin(const struct hg_handle *handle)
+{
+    return handle->rpc.more == NULL && handle->rpc.callback != NULL;
+}
+
+/* Step from the internal lane: execute one of the library's own. */
+static void hg_serve_run_builtin(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    hg_return_t ret = HG_CANCELED;
+
+    if (hg_handle_is_over(handle)) {
+        hg_serve_pass_over(handle);
+        return;
+    }
+    if (hg_serve_enter(handle))
+        ret = handle->rpc.callback(handle);
+    if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
+        (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
+    (void) hg_serve_free(handle);
+    hg_handle_unref(handle);
+}
+
+/* Its input is there: queue it for who executes it. */
+static void hg_serve_push(struct hg_handle *handle)
+{
+    if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_builtin);
+    else
+        hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
+}
+
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -27260,7 +27377,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     handle->in_args.data = handle->in_large.data;
     handle->in_args.size = handle->in_large.size;
     hg_handle_count(context, HG_COUNT_INPUTS_FETCHED);
-    hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
+    hg_serve_push(handle);
 }
 
 static void hg_serve_fetch(struct na_completion *done)
@@ -27290,10 +27407,7 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 static void hg_serve_identify(
     struct hg_handle *handle, const struct hg_header *header, uint64_t now)
 {
-    struct hg_registry *registry = &handle->context->hg_class->registry;
-
-    if (hg_registry_find(registry, header->rpc_id, &handle->rpc) != HG_SUCCESS)
-        handle->rpc.id = header->rpc_id;
+    hg_serve_find(handle, header->rpc_id);
     handle->target = true;
     handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
     handle->owed = handle->one_way &&
@@ -27410,7 +27524,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
         atomic_store(&handle->state, HG_HANDLE_FETCHING);
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_fetch);
     } else {
-        hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
+        hg_serve_push(handle);
     }
     return HG_SUCCESS;
 }
@@ -28594,6 +28708,234 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
         hg_context_delete(context);
     else
         hg_class->haunted = true;
+}
+
+/* ==== gen/hg/builtin.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/builtin.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* builtin: see builtin.h. */
+/* #include "hg/builtin.h" */
+
+/* #include "base/log.h" */
+/* #include "hg/context.h" */
+/* #include "hg/serve.h" */
+
+/* Of a name in a list; what is longer is cut. */
+#define HG_BUILTIN_NAME_MAX 512
+
+/* ---- Texts ---- */
+
+/* An answer's text while it is being written. */
+struct hg_builtin_text {
+    char text[HG_BUILTIN_TEXT_MAX];
+    size_t size;
+};
+
+/* Add a line; false: there is no room for it, and nothing was added. */
+static bool hg_builtin_add(struct hg_builtin_text *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool hg_builtin_add(struct hg_builtin_text *out, const char *format, ...)
+{
+    size_t room = sizeof(out->text) - out->size;
+    va_list args;
+    int size;
+
+    va_start(args, format);
+    size = vsnprintf(out->text + out->size, room, format, args);
+    va_end(args);
+    if (size < 0 || (size_t) size >= room) {
+        out->text[out->size] = '\0';
+        return false;
+    }
+    out->size += (size_t) size;
+    return true;
+}
+
+hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data)
+{
+    hg_builtin_t *builtin = (hg_builtin_t *) data;
+    hg_return_t ret = hg_proc_uint64_t(
+        proc, builtin != NULL ? (void *) &builtin->number : NULL);
+
+    return ret == HG_SUCCESS ? hg_proc_hg_string_t(proc, &builtin->text) : ret;
+}
+
+/* Answer with a number and a text, and be done with the handle. */
+static hg_return_t hg_builtin_answer(
+    struct hg_handle *handle, uint64_t number, char *text)
+{
+    hg_builtin_t answer;
+
+    answer.number = number;
+    answer.text = text;
+    return hg_serve_respond(handle, HG_SUCCESS, &answer);
+}
+
+/* The question, decoded; to be released. HG_MSGSIZE: its text is longer than an
+ * answer's may be. */
+static hg_return_t hg_builtin_ask(
+    struct hg_handle *handle, hg_builtin_t *question)
+{
+    hg_return_t ret = hg_handle_decode(handle, question);
+
+    if (ret == HG_SUCCESS && question->text != NULL &&
+        strlen(question->text) >= HG_BUILTIN_TEXT_MAX) {
+        (void) hg_handle_release(hg_proc_hg_builtin_t, question);
+        ret = HG_MSGSIZE;
+    }
+    return ret;
+}
+
+/* ---- The functions ---- */
+
+static hg_return_t hg_builtin_ping(hg_handle_t handle)
+{
+    hg_builtin_t question;
+    hg_return_t ret = hg_builtin_ask(handle, &question);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_builtin_answer(handle, question.number, question.text);
+    (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
+    return ret;
+}
+
+static hg_return_t hg_builtin_version(hg_handle_t handle)
+{
+    na_class_t *na_class = handle->context->hg_class->na_class;
+    struct hg_builtin_text out;
+    unsigned major;
+    unsigned minor;
+    unsigned patch;
+
+    out.size = 0;
+    (void) HG_Version_get(&major, &minor, &patch);
+    (void) hg_builtin_add(&out,
+        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d.%d\ntransport %s+%s\n", major,
+        minor, patch, HG_MERCURY_MAJOR, HG_MERCURY_MINOR, HG_MERCURY_PATCH,
+        HG_HEADER_MAJOR, HG_HEADER_MINOR, NA_Get_class_name(na_class),
+        NA_Get_class_protocol(na_class));
+    return hg_builtin_answer(
+        handle, (uint64_t) major << 16 | minor << 8 | patch, out.text);
+}
+
+/* How far a list has come. */
+struct hg_builtin_list {
+    struct hg_builtin_text out;
+    uint64_t skip; /* so many that were told before */
+    uint64_t seen;
+    bool full;
+};
+
+static bool hg_builtin_see(const struct hg_rpc *rpc, void *arg)
+{
+    struct hg_builtin_list *list = (struct hg_builtin_list *) arg;
+
+    if (rpc->callback == NULL)
+        return true;
+    if (list->seen >= list->skip)
+        list->full = !hg_builtin_add(&list->out, "%016" PRIx64 " %.*s\n",
+            rpc->id, HG_BUILTIN_NAME_MAX, rpc->name != NULL ? rpc->name : "-");
+    if (!list->full)
+        list->seen++;
+    return !list->full;
+}
+
+static hg_return_t hg_builtin_list(hg_handle_t handle)
+{
+    struct hg_builtin_list list;
+    hg_builtin_t question;
+    hg_return_t ret = hg_builtin_ask(handle, &question);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    memset(&list, 0, sizeof(list));
+    list.skip = question.number;
+    (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
+    hg_registry_walk(
+        &handle->context->hg_class->registry, hg_builtin_see, &list);
+    return hg_builtin_answer(handle, list.full ? list.seen : 0, list.out.text);
+}
+
+/* Counters of the class, by name. */
+static void hg_builtin_add_counters(
+    struct hg_builtin_text *out, struct hg_class *hg_class)
+{
+#define HG_BUILTIN_COUNTER(name) \
+    { \
+#name, offsetof(struct hg_counters, name) \
+    }
+    static const struct {
+        const char *name;
+        size_t at;
+    } names[] = {HG_BUILTIN_COUNTER(requests_sent),
+        HG_BUILTIN_COUNTER(responses_received),
+        HG_BUILTIN_COUNTER(requests_received),
+        HG_BUILTIN_COUNTER(responses_sent), HG_BUILTIN_COUNTER(errors_sent),
+        HG_BUILTIN_COUNTER(inputs_fetched), HG_BUILTIN_COUNTER(outputs_fetched),
+        HG_BUILTIN_COUNTER(refused), HG_BUILTIN_COUNTER(late),
+        HG_BUILTIN_COUNTER(turned_away), HG_BUILTIN_COUNTER(dropped),
+        HG_BUILTIN_COUNTER(expired), HG_BUILTIN_COUNTER(canceled),
+        HG_BUILTIN_COUNTER(bulk_bytes_pulled),
+        HG_BUILTIN_COUNTER(bulk_bytes_pushed), HG_BUILTIN_COUNTER(in_flight),
+        HG_BUILTIN_COUNTER(unanswered), HG_BUILTIN_COUNTER(fetched_bytes),
+        HG_BUILTIN_COUNTER(held_bytes)};
+#undef HG_BUILTIN_COUNTER
+    struct hg_counters counters;
+    size_t i;
+
+    hg_context_sum(hg_class, &counters);
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        uint64_t value;
+
+        memcpy(&value, (const char *) &counters + names[i].at, sizeof(value));
+        (void) hg_builtin_add(out, "%s %" PRIu64 "\n", names[i].name, value);
+    }
+}
+
+static hg_return_t hg_builtin_stats(hg_handle_t handle)
+{
+    struct hg_class *hg_class = handle->context->hg_class;
+    struct hg_builtin_text out;
+    hg_builtin_t question;
+    hg_return_t ret = hg_builtin_ask(handle, &question);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    out.size = 0;
+    hg_builtin_add_counters(&out, hg_class);
+    (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
+    return hg_builtin_answer(handle, 0, out.text);
+}
+
+/* ---- Finding them ---- */
+
+HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
+{
+    static const struct {
+        const char *name;
+        hg_rpc_cb_t callback;
+    } all[] = {{HG_BUILTIN_PING, hg_builtin_ping},
+        {HG_BUILTIN_VERSION, hg_builtin_version},
+        {HG_BUILTIN_LIST, hg_builtin_list},
+        {HG_BUILTIN_STATS, hg_builtin_stats}};
+    size_t i;
+
+    for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (hg_registry_id(all[i].name) != id)
+            continue;
+        rpc_p->id = id;
+        rpc_p->in_proc = hg_proc_hg_builtin_t;
+        rpc_p->out_proc = hg_proc_hg_builtin_t;
+        rpc_p->callback = all[i].callback;
+        rpc_p->name = all[i].name;
+        rpc_p->more = NULL;
+        return HG_SUCCESS;
+    }
+    return HG_NOENTRY;
 }
 
 /* ==== gen/hg/ticket.h ==== */
@@ -29992,6 +30334,7 @@ hg_return_t HG_Addr_to_string(
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/builtin.h" */
 /* #include "hg/context.h" */
 /* #include "hg/forward.h" */
 /* #include "na/addr.h" */
@@ -30070,10 +30413,12 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
 
     if (info->request_post_init > 4096)
         options.max_unanswered = info->request_post_init;
+    options.no_builtins = info->no_builtins;
     if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
             &hg_class) != HG_SUCCESS)
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
+    hg_class->builtin = options.no_builtins ? NULL : hg_builtin_find;
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
@@ -33457,6 +33802,7 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
  */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/builtin.h" */
 /* #include "hg/bulk_request.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/request.h" */
@@ -33639,6 +33985,8 @@ static hg_return_t hg_init_begin(struct na_class *na_class)
         &hg_init_state.options, &hg_class);
     if (ret != HG_SUCCESS)
         goto end_bulk;
+    if (!hg_init_state.options.no_builtins)
+        hg_class->builtin = hg_builtin_find;
     ret = hg_context_create(hg_class, HG_CONTEXT_OWN, &hg_init_state.context);
     if (ret != HG_SUCCESS)
         goto destroy_class;

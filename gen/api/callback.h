@@ -169,6 +169,8 @@ struct hg_init_info {
     bool no_overflow; /* arguments that do not fit a message are HG_OVERFLOW */
     unsigned int multi_recv_op_max;         /* ignored */
     unsigned int multi_recv_copy_threshold; /* ignored */
+    /* What Mercury has not. */
+    bool no_builtins; /* HG_BUILTIN_PING and its like are not served */
 };
 
 /* A value, as in Mercury: it can be assigned, too. */
@@ -182,7 +184,7 @@ struct hg_init_info {
     hg_init_info \
     { \
         NA_INIT_INFO_INITIALIZER_4_0, NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, \
-            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0 \
+            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false \
     }
 #else
 #define NA_INIT_INFO_INITIALIZER_4_0 \
@@ -191,7 +193,7 @@ struct hg_init_info {
 #define HG_INIT_INFO_INITIALIZER \
     ((struct hg_init_info){{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
         NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, \
-        false, 0, 0})
+        false, 0, 0, false})
 #endif
 
 /* ---- Transports ---- */

@@ -121,6 +121,42 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  * than there are. The class must not end meanwhile. */
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 
+/* Every class serves a few functions of the library's own, which tell whoever
+ * has its address what is there (options can switch that off: no_builtins). A
+ * client registers them by name, with no callback, and calls them like others:
+ *
+ *     id = HG_Register(HG_BUILTIN_PING, hg_proc_hg_builtin_t,
+ *         hg_proc_hg_builtin_t, NULL);
+ *
+ * Question and answer are a number and a text; of the text, which may be NULL
+ * in a question, at most HG_BUILTIN_TEXT_MAX bytes with its NUL, else
+ * HG_MSGSIZE. They are answered by whoever makes progress there, while the
+ * application's functions hang, too, and are no calls that HG_Trigger runs.
+ * Names that begin with HG_BUILTIN_PREFIX may not be registered with a
+ * callback (HG_EXIST, or an id of 0); what is registered with one under such a
+ * number comes before them. */
+#define HG_BUILTIN_PREFIX "hg:"
+#define HG_BUILTIN_TEXT_MAX 4096
+
+/* The question comes back. */
+#define HG_BUILTIN_PING HG_BUILTIN_PREFIX "ping"
+/* Lines "hg 1.2.3": what it is, the version of Mercury whose interface it has,
+ * that of the wire, its transport. The number is (1 << 16) | (2 << 8) | 3. */
+#define HG_BUILTIN_VERSION HG_BUILTIN_PREFIX "version"
+/* The functions that are served, a line each, the id and the name ("-": none).
+ * The first question's number is 0; if the answer's is not, that asks for
+ * more. What is registered meanwhile may be told twice, or not. */
+#define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
+/* The counters of the class, a line each, as struct hg_counters names them. */
+#define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
+
+typedef struct hg_builtin {
+    uint64_t number;
+    hg_string_t text;
+} hg_builtin_t;
+
+HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
+
 /* Which trace a call belongs to: it travels with the call. A call has a new one
  * unless one was set on its handle before HG_Forward; one that is made while a
  * handler runs belongs to the trace of what that executes. 0 for

@@ -89,11 +89,12 @@ struct hg_options {
     size_t max_in_flight_bytes;  /* that calls of ours take, each 1 KiB and its
                                     message, without arguments too large for
                                     one; 40 MiB; a call alone may have more */
+    bool no_builtins; /* HG_BUILTIN_PING and its like are not served */
 };
 
 #define HG_OPTIONS_INITIALIZER \
     { \
-        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0 \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while

@@ -44,6 +44,9 @@ struct hg_class {
     struct hg_bulk_layer *layer; /* borrowed */
     struct hg_options options;   /* defaults filled in */
     struct hg_registry registry;
+    /* The library's own, which are executed where nothing is registered; NULL:
+     * none. */
+    hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
     uint64_t trace_base; /* a sequence and this are a trace id */
     /* Of the callback model; constant while calls are under way. */
     size_t input_offset; /* bytes of the application's before an input */

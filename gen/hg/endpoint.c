@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/builtin.h"
 #include "hg/context.h"
 #include "hg/forward.h"
 #include "na/addr.h"
@@ -96,10 +97,12 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
 
     if (info->request_post_init > 4096)
         options.max_unanswered = info->request_post_init;
+    options.no_builtins = info->no_builtins;
     if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
             &hg_class) != HG_SUCCESS)
         return NULL;
     endpoint = hg_endpoint_of(hg_class);
+    hg_class->builtin = options.no_builtins ? NULL : hg_builtin_find;
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;

@@ -148,6 +148,21 @@ static bool hg_registry_is_same(
         (name == NULL) == (before->name == NULL);
 }
 
+/* Whether the library serves a name itself: then nobody else does. HG_EXIST
+ * (logged). */
+static hg_return_t hg_registry_check_own(
+    const char *name, const struct hg_rpc *rpc)
+{
+    if (name == NULL || rpc->callback == NULL ||
+        strncmp(name, HG_BUILTIN_PREFIX, strlen(HG_BUILTIN_PREFIX)) != 0)
+        return HG_SUCCESS;
+    hg_log_error("rpc",
+        "'%s': names that begin with " HG_BUILTIN_PREFIX
+        " are served by the library itself",
+        name);
+    return HG_EXIST;
+}
+
 /* The lock is held. */
 static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
     const char *name, const struct hg_rpc *rpc, bool keep_callback)
@@ -156,6 +171,8 @@ static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
     hg_return_t ret = hg_registry_check_name(before, name);
     struct hg_rpc now = *rpc;
 
+    if (ret == HG_SUCCESS)
+        ret = hg_registry_check_own(name, rpc);
     if (ret != HG_SUCCESS)
         return ret;
     if (before != NULL && now.callback == NULL && keep_callback)
@@ -197,6 +214,23 @@ HG_PRIVATE hg_return_t hg_registry_find(
         return HG_NOENTRY;
     *rpc_p = entry->rpc;
     return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
+    bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg)
+{
+    unsigned i;
+
+    for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
+        const struct hg_registry_entry *entry =
+            atomic_load_explicit(&registry->buckets[i], memory_order_acquire);
+
+        for (; entry != NULL; entry = entry->next) {
+            if (entry == hg_registry_get(registry, entry->rpc.id) &&
+                !see(&entry->rpc, arg))
+                return;
+        }
+    }
 }
 
 /* ---- What an id has besides ---- */

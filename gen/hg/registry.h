@@ -61,6 +61,11 @@ HG_PRIVATE hg_id_t hg_registry_add(
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
 
+/* Have `see` called with each entry that counts, in an order that stays as long
+ * as nothing is registered, until it returns false. */
+HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
+    bool (*see)(const struct hg_rpc *rpc, void *arg), void *arg);
+
 /* Register or replace all, under an id of the application's; `name` may be
  * NULL. HG_NOMEM (logged); HG_EXIST (logged): another name has the id. */
 HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,

@@ -275,6 +275,52 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
 }
 
+/* What it is to execute: what is registered, or else the library's own. */
+static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
+{
+    struct hg_class *hg_class = handle->context->hg_class;
+    hg_return_t ret = hg_registry_find(&hg_class->registry, id, &handle->rpc);
+
+    if (HG_LIKELY(ret == HG_SUCCESS && handle->rpc.callback != NULL))
+        return;
+    if (hg_class->builtin != NULL)
+        ret = hg_class->builtin(id, &handle->rpc);
+    if (ret != HG_SUCCESS)
+        handle->rpc.id = id;
+}
+
+static bool hg_serve_is_builtin(const struct hg_handle *handle)
+{
+    return handle->rpc.more == NULL && handle->rpc.callback != NULL;
+}
+
+/* Step from the internal lane: execute one of the library's own. */
+static void hg_serve_run_builtin(struct na_completion *done)
+{
+    struct hg_handle *handle = hg_handle_of(done);
+    hg_return_t ret = HG_CANCELED;
+
+    if (hg_handle_is_over(handle)) {
+        hg_serve_pass_over(handle);
+        return;
+    }
+    if (hg_serve_enter(handle))
+        ret = handle->rpc.callback(handle);
+    if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
+        (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
+    (void) hg_serve_free(handle);
+    hg_handle_unref(handle);
+}
+
+/* Its input is there: queue it for who executes it. */
+static void hg_serve_push(struct hg_handle *handle)
+{
+    if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
+        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_builtin);
+    else
+        hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
+}
+
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -290,7 +336,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     handle->in_args.data = handle->in_large.data;
     handle->in_args.size = handle->in_large.size;
     hg_handle_count(context, HG_COUNT_INPUTS_FETCHED);
-    hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
+    hg_serve_push(handle);
 }
 
 static void hg_serve_fetch(struct na_completion *done)
@@ -320,10 +366,7 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 static void hg_serve_identify(
     struct hg_handle *handle, const struct hg_header *header, uint64_t now)
 {
-    struct hg_registry *registry = &handle->context->hg_class->registry;
-
-    if (hg_registry_find(registry, header->rpc_id, &handle->rpc) != HG_SUCCESS)
-        handle->rpc.id = header->rpc_id;
+    hg_serve_find(handle, header->rpc_id);
     handle->target = true;
     handle->one_way = (header->flags & HG_HEADER_ONE_WAY) != 0;
     handle->owed = handle->one_way &&
@@ -440,7 +483,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
         atomic_store(&handle->state, HG_HANDLE_FETCHING);
         hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_fetch);
     } else {
-        hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
+        hg_serve_push(handle);
     }
     return HG_SUCCESS;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A look inside, in the callback model: what HG_Dump tells of what is in
- * flight. The target is a process of its own where the transport reaches one,
- * else oneself.
+ * flight, and what the functions tell that every class serves. The target is a
+ * process of its own where the transport reaches one, else oneself.
  */
 #define _GNU_SOURCE 1
 #include "cb.h"
@@ -15,6 +15,11 @@ static hg_id_t look_keep;
 static hg_id_t look_free;
 static hg_id_t look_dump;
 static hg_id_t look_block;
+
+static hg_id_t look_ping;
+static hg_id_t look_version;
+static hg_id_t look_list;
+static hg_id_t look_stats;
 
 /* ---- The target ---- */
 
@@ -76,6 +81,15 @@ static hg_return_t look_on_block(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
+static hg_id_t look_register_builtin(hg_class_t *hg_class, const char *name)
+{
+    hg_id_t id = HG_Register_name(
+        hg_class, name, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t, NULL);
+
+    HG_CHECK(id != 0);
+    return id;
+}
+
 static void cb_register(hg_class_t *hg_class)
 {
     look_keep =
@@ -86,6 +100,10 @@ static void cb_register(hg_class_t *hg_class)
         hg_class, "look dump", void, look_text_t, look_on_dump);
     look_block =
         MERCURY_REGISTER(hg_class, "look block", void, void, look_on_block);
+    look_ping = look_register_builtin(hg_class, HG_BUILTIN_PING);
+    look_version = look_register_builtin(hg_class, HG_BUILTIN_VERSION);
+    look_list = look_register_builtin(hg_class, HG_BUILTIN_LIST);
+    look_stats = look_register_builtin(hg_class, HG_BUILTIN_STATS);
 }
 
 /* ---- What is in flight ---- */
@@ -253,4 +271,216 @@ HG_TEST(dump_of_all_classes)
     HG_CHECK_RET(HG_Dump(ends[0].hg_class, NULL), HG_INVALID_ARG);
     for (i = 0; i < 2; i++)
         cb_end(&ends[i]);
+}
+
+/* ---- What every class serves ---- */
+
+/* The target's answer; its text is the caller's to free. */
+static hg_return_t look_ask(const struct cb_end *end, hg_id_t id,
+    uint64_t number, char *text, hg_builtin_t *answer)
+{
+    hg_handle_t handle = cb_new_handle(end, id);
+    hg_builtin_t question = {number, text};
+    hg_return_t ret = cb_do(end, handle, &question, answer);
+
+    if (ret == HG_SUCCESS) {
+        text = answer->text != NULL ? strdup(answer->text) : NULL;
+        HG_CHECK_OK(HG_Free_output(handle, answer));
+        answer->text = text;
+    }
+    HG_CHECK_OK(HG_Destroy(handle));
+    return ret;
+}
+
+HG_TEST(builtins_answer)
+{
+    char word[] = "word";
+    char line[64];
+    hg_builtin_t answer;
+    struct cb_end end;
+
+    cb_open(&end);
+    HG_CHECK_OK(look_ask(&end, look_ping, 77, word, &answer));
+    HG_CHECK_EQ_U64(answer.number, 77);
+    HG_CHECK_EQ_STR(answer.text, "word");
+    free(answer.text);
+    HG_CHECK_OK(look_ask(&end, look_ping, UINT64_MAX, NULL, &answer));
+    HG_CHECK_EQ_U64(answer.number, UINT64_MAX);
+    HG_CHECK(answer.text == NULL);
+    HG_CHECK_OK(look_ask(&end, look_version, 0, NULL, &answer));
+    HG_CHECK(look_has(answer.text, "hg ", ".", ""));
+    HG_CHECK(look_has(answer.text, "mercury 2.4.1", "", ""));
+    HG_CHECK(look_has(answer.text, "wire 1.", "", ""));
+    HG_CHECK(look_has(
+        answer.text, "transport ", HG_Class_get_protocol(end.hg_class), "+"));
+    free(answer.text);
+    HG_CHECK_OK(look_ask(&end, look_stats, 0, NULL, &answer));
+    HG_CHECK(look_has(answer.text, "requests_received 4", "", ""));
+    HG_CHECK(look_has(answer.text, "held_bytes 0", "", ""));
+    free(answer.text);
+    HG_CHECK_OK(look_ask(&end, look_list, 0, NULL, &answer));
+    HG_CHECK_EQ_U64(answer.number, 0);
+    snprintf(line, sizeof(line), "%016" PRIx64 " look keep", look_keep);
+    HG_CHECK(look_has(answer.text, line, "", ""));
+    HG_CHECK(strstr(answer.text, "hg:") == NULL);
+    free(answer.text);
+    cb_close(&end);
+}
+
+/* A text that is too long; a question of another type. */
+HG_TEST(builtins_refuse)
+{
+    char text[HG_BUILTIN_TEXT_MAX + 1];
+    hg_handle_t handle;
+    hg_builtin_t answer;
+    struct cb_end end;
+
+    cb_open(&end);
+    hg_test_allow_log("hg:ping");
+    memset(text, 'x', sizeof(text));
+    text[HG_BUILTIN_TEXT_MAX] = '\0';
+    HG_CHECK_RET(look_ask(&end, look_ping, 1, text, &answer), HG_MSGSIZE);
+    text[HG_BUILTIN_TEXT_MAX - 1] = '\0';
+    HG_CHECK_OK(look_ask(&end, look_ping, 1, text, &answer));
+    HG_CHECK_EQ_STR(answer.text, text);
+    free(answer.text);
+    handle = cb_new_handle(&end, look_ping);
+    HG_CHECK_RET(cb_do(&end, handle, NULL, NULL), HG_OVERFLOW);
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+/* They are answered by progress, while a function of ours hangs. */
+HG_TEST(builtins_answer_while_functions_hang)
+{
+    struct cb_call call;
+    hg_handle_t handle;
+    hg_addr_t target;
+    struct cb_end end;
+    pthread_t thread;
+    hg_builtin_t answer;
+
+    cb_open(&end);
+    target = end.target;
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    handle = cb_new_handle(&end, look_block);
+    HG_CHECK_OK(cb_forward(&call, handle, NULL));
+    HG_CHECK(pthread_create(&thread, NULL, look_turn, &end) == 0);
+    while (atomic_load(&look_inside) == 0)
+        (void) usleep(1000);
+    HG_CHECK_OK(look_ask(&end, look_ping, 5, NULL, &answer));
+    HG_CHECK_EQ_U64(answer.number, 5);
+    HG_CHECK_EQ_INT(atomic_load(&call.ends), 0);
+    atomic_store(&look_go_on, 1);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_OK(cb_wait(&end, &call));
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    end.target = target;
+    cb_close(&end);
+}
+
+/* A list in parts: each function once, also with a name that is cut. */
+HG_TEST(builtins_list_all)
+{
+    enum { COUNT = 300 };
+    static unsigned seen[COUNT];
+    char name[1200];
+    hg_addr_t target;
+    hg_builtin_t answer;
+    struct cb_end end;
+    uint64_t from = 0;
+    unsigned parts = 0;
+    unsigned i;
+
+    cb_open(&end);
+    target = end.target;
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    for (i = 0; i < COUNT; i++) {
+        int size = snprintf(name, sizeof(name), "#%u ", i);
+
+        memset(name + size, 'n', sizeof(name) - (size_t) size);
+        name[i == 7 ? sizeof(name) - 1 : (size_t) size + 60] = '\0';
+        HG_CHECK(HG_Register_name(
+                     end.hg_class, name, NULL, NULL, look_on_free) != 0);
+    }
+    do {
+        const char *at;
+
+        HG_CHECK_OK(look_ask(&end, look_list, from, NULL, &answer));
+        HG_CHECK(strlen(answer.text) < HG_BUILTIN_TEXT_MAX);
+        for (at = answer.text; (at = strchr(at, '#')) != NULL; at++)
+            seen[strtoul(at + 1, NULL, 10)]++;
+        free(answer.text);
+        HG_CHECK(answer.number == 0 || answer.number > from);
+        from = answer.number;
+        parts++;
+    } while (from != 0);
+    HG_CHECK(parts > 5);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_EQ_U64(seen[i], 1);
+    HG_CHECK_OK(look_ask(&end, look_list, 100000, NULL, &answer));
+    HG_CHECK_EQ_STR(answer.text, "");
+    free(answer.text);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    end.target = target;
+    cb_close(&end);
+}
+
+static hg_return_t look_on_own(hg_handle_t handle)
+{
+    hg_builtin_t answer = {4711, NULL};
+
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &answer));
+    return HG_Destroy(handle);
+}
+
+/* Their names are not to be had; what has such a number comes first. */
+HG_TEST(builtins_do_not_clash)
+{
+    hg_builtin_t answer;
+    hg_addr_t target;
+    struct cb_end end;
+
+    cb_open(&end);
+    target = end.target;
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    hg_test_expect_log("names that begin with hg: are served");
+    HG_CHECK_EQ_U64(HG_Register_name(end.hg_class, HG_BUILTIN_PING,
+                        hg_proc_hg_builtin_t, NULL, look_on_own),
+        0);
+    HG_CHECK_OK(look_ask(&end, look_ping, 5, NULL, &answer));
+    HG_CHECK_EQ_U64(answer.number, 5);
+    HG_CHECK_OK(HG_Register(end.hg_class, look_ping, hg_proc_hg_builtin_t,
+        hg_proc_hg_builtin_t, look_on_own));
+    HG_CHECK_OK(look_ask(&end, look_ping, 5, NULL, &answer));
+    HG_CHECK_EQ_U64(answer.number, 4711);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    end.target = target;
+    cb_close(&end);
+}
+
+/* Nobody but the application serves a class that was told so. */
+HG_TEST(builtins_can_be_switched_off)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    char *string = hg_test_listen_string();
+    hg_builtin_t answer;
+    struct cb_end end;
+
+    memset(&end, 0, sizeof(end));
+    info.no_builtins = true;
+    end.hg_class = HG_Init_opt2(string, HG_TRUE, HG_VERSION(2, 4), &info);
+    free(string);
+    HG_CHECK(end.hg_class != NULL);
+    end.context = HG_Context_create(end.hg_class);
+    HG_CHECK(end.context != NULL);
+    cb_register(end.hg_class);
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    hg_test_expect_log("refused \"hg:ping\"");
+    HG_CHECK_RET(look_ask(&end, look_ping, 5, NULL, &answer), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Deregister(end.hg_class, look_ping));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    HG_CHECK_OK(HG_Context_destroy(end.context));
+    HG_CHECK_OK(HG_Finalize(end.hg_class));
 }

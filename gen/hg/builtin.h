@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * builtin: the functions that every class serves.
+ *
+ * They tell a stranger with an address what is there: that somebody answers,
+ * which version, which functions, how much was done. A question and an answer
+ * are one type, a number and a text, whose size is limited, as is the work.
+ * They are executed as a step of the library's own, by whoever makes progress:
+ * so they answer also when the application's functions all hang.
+ *
+ * They are not registered. A call is looked for here when the application has
+ * nothing to execute under its id; so what that registers always comes first.
+ *
+ * Locking: none of its own.
+ */
+#ifndef HG_GEN_HG_BUILTIN_H
+#define HG_GEN_HG_BUILTIN_H
+
+#include "hg/registry.h"
+
+/* The function with an id; its procs, too. HG_NOENTRY. */
+HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p);
+
+#endif
