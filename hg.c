@@ -1272,10 +1272,6 @@ static inline void hg_list_splice(struct na_link *to, struct na_link *from)
 /* Now. Any thread. */
 HG_PRIVATE uint64_t hg_clock_now(void);
 
-/* The same for a fifth of the cost: a time that may be behind by a tick of the
- * system's, 20 ms at most, and never ahead. */
-HG_PRIVATE uint64_t hg_clock_lately(void);
-
 /* Whether a deadline is there; cheap where it is far. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline);
 
@@ -1289,6 +1285,41 @@ HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
 /* 64 random bits nobody else can guess (getrandom, else /dev/urandom; the
  * process ends if there is neither). */
 HG_PRIVATE uint64_t hg_clock_random(void);
+
+/* ---- Ages ----
+ *
+ * How long ago something was, for people to read, at no cost when it happens: a
+ * counter of the processor's is read then, which nobody has told how fast it
+ * runs. A pair of both clocks, read when all began, tells when one asks. */
+
+struct hg_clock_pair {
+    uint64_t ns;
+    uint64_t ticks;
+};
+
+static inline uint64_t hg_clock_ticks(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t ticks;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#else
+    return hg_clock_now();
+#endif
+}
+
+static inline void hg_clock_pair_init(struct hg_clock_pair *pair)
+{
+    pair->ns = hg_clock_now();
+    pair->ticks = hg_clock_ticks();
+}
+
+/* How many ns ago those ticks were; 0 where counters disagree. */
+HG_PRIVATE uint64_t hg_clock_age(
+    const struct hg_clock_pair *pair, uint64_t ticks);
 
 /* A hint that this thread spins. */
 static inline void hg_clock_relax(void)
@@ -1340,16 +1371,20 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
-HG_PRIVATE uint64_t hg_clock_lately(void)
+HG_PRIVATE uint64_t hg_clock_age(
+    const struct hg_clock_pair *pair, uint64_t ticks)
 {
-#ifdef CLOCK_MONOTONIC_COARSE
-    return hg_clock_read(CLOCK_MONOTONIC_COARSE);
-#else
-    return hg_clock_now();
-#endif
+    struct hg_clock_pair now;
+
+    hg_clock_pair_init(&now);
+    if (now.ticks <= ticks || now.ticks <= pair->ticks)
+        return 0;
+    return (uint64_t) ((double) (now.ticks - ticks) /
+        (double) (now.ticks - pair->ticks) * (double) (now.ns - pair->ns));
 }
 
-/* Where the cheap clock tells that it is far, no other is read. */
+/* A clock that is read for less where there is one; it lags behind by a tick of
+ * the system's. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
 {
     uint64_t lately;
@@ -1357,7 +1392,7 @@ HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
     if (deadline == HG_CLOCK_NEVER)
         return false;
 #ifdef CLOCK_MONOTONIC_COARSE
-    lately = hg_clock_lately();
+    lately = hg_clock_read(CLOCK_MONOTONIC_COARSE);
     if (lately >= deadline)
         return true;
     if (deadline - lately > HG_CLOCK_LAG)
@@ -20393,20 +20428,52 @@ int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
     return 0;
 }
 
-/* ==== gen/hg/histogram.c ==== */
+/* ==== gen/hg/histogram.h ==== */
 #ifdef HG_LINES
-#line 1 "gen/hg/histogram.c"
+#line 1 "gen/hg/histogram.h"
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * histogram: how long calls took, counted by powers of two.
  *
- * Adding is a few steps, so that every call can be counted; a percentile is as
- * exact as a bucket is wide, a factor of two.
+ * Adding is a few steps; a percentile is as exact as a bucket is wide, a factor
+ * of two. There are two kinds: an application's own, plain numbers; and those
+ * of a function's calls, to which any thread adds while others read.
  *
- * Invariants: the buckets sum up to count; min <= max unless count is 0.
- * Locking: none, the owner guards it.
+ * Invariants: the buckets sum up to the count; min <= max unless that is 0.
+ * Locking: none. An application guards its own; a function's are atomics, which
+ * who reads them meanwhile may find one call apart.
  */
+#ifndef HG_GEN_HG_HISTOGRAM_H
+#define HG_GEN_HG_HISTOGRAM_H
+
+/* #include "base/os.h" */
+
+/* Of the calls to a function, or of those executed here. Begins as zeros. */
+struct hg_histogram_live {
+    _Atomic uint64_t sum_ns;
+    _Atomic uint64_t min_ns; /* the least, plus 1; 0: none yet */
+    _Atomic uint64_t max_ns;
+    _Atomic uint64_t bucket[HG_HISTOGRAM_BUCKETS];
+};
+
+/* Count one more. */
+HG_PRIVATE void hg_histogram_count(struct hg_histogram_live *live, uint64_t ns);
+
+/* What was counted; `size` is not set. */
+HG_PRIVATE void hg_histogram_read(
+    struct hg_histogram_live *live, struct hg_histogram *histogram_p);
+
+#endif
+
+/* ==== gen/hg/histogram.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/histogram.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* histogram: see histogram.h. */
+/* #include "hg/histogram.h" */
+
 /* #include "base/log.h" */
 
 /* The bucket of a time: the place of its highest bit. */
@@ -20450,6 +20517,40 @@ hg_return_t HG_Histogram_add(struct hg_histogram *histogram, uint64_t ns)
     histogram->sum_ns += ns;
     histogram->bucket[hg_histogram_bucket(ns)]++;
     return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_histogram_count(struct hg_histogram_live *live, uint64_t ns)
+{
+    uint64_t min = atomic_load_explicit(&live->min_ns, memory_order_relaxed);
+    uint64_t max = atomic_load_explicit(&live->max_ns, memory_order_relaxed);
+
+    while ((min == 0 || ns < min - 1) &&
+        !atomic_compare_exchange_weak_explicit(&live->min_ns, &min, ns + 1,
+            memory_order_relaxed, memory_order_relaxed)) {
+    }
+    while (ns > max &&
+        !atomic_compare_exchange_weak_explicit(&live->max_ns, &max, ns,
+            memory_order_relaxed, memory_order_relaxed)) {
+    }
+    atomic_fetch_add_explicit(&live->sum_ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(
+        &live->bucket[hg_histogram_bucket(ns)], 1, memory_order_relaxed);
+}
+
+HG_PRIVATE void hg_histogram_read(
+    struct hg_histogram_live *live, struct hg_histogram *histogram_p)
+{
+    uint64_t min = atomic_load(&live->min_ns);
+    unsigned i;
+
+    histogram_p->count = 0;
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
+        histogram_p->bucket[i] = atomic_load(&live->bucket[i]);
+        histogram_p->count += histogram_p->bucket[i];
+    }
+    histogram_p->sum_ns = atomic_load(&live->sum_ns);
+    histogram_p->min_ns = min > 0 ? min - 1 : 0;
+    histogram_p->max_ns = atomic_load(&live->max_ns);
 }
 
 uint64_t HG_Histogram_percentile(
@@ -20932,7 +21033,7 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 #ifndef HG_GEN_HG_REGISTRY_H
 #define HG_GEN_HG_REGISTRY_H
 
-/* #include "base/os.h" */
+/* #include "hg/histogram.h" */
 
 /* What is known of a function; copied out, so that a change while a call is
  * under way does not tear it. */
@@ -20949,7 +21050,8 @@ struct hg_rpc {
 struct hg_registry_more {
     void *data; /* the registry's lock */
     void (*free_data)(void *data);
-    _Atomic bool one_way; /* its calls are not answered */
+    _Atomic bool one_way;            /* its calls are not answered */
+    struct hg_histogram_live *times; /* of calls, of those executed; or NULL */
 };
 
 struct hg_registry_entry;
@@ -20958,6 +21060,7 @@ struct hg_registry_entry;
 
 struct hg_registry {
     pthread_mutex_t lock;
+    bool timed; /* how long calls take is counted; before the first entry */
     _Atomic(struct hg_registry_entry *) buckets[HG_REGISTRY_BUCKETS];
 };
 
@@ -21035,6 +21138,30 @@ static void hg_registry_free_data(void *data, void (*free_data)(void *data))
         free_data(data);
 }
 
+static void hg_registry_free_more(struct hg_registry_more *more)
+{
+    if (more != NULL)
+        hg_mem_free(more->times);
+    hg_mem_free(more);
+}
+
+/* NULL: no memory. */
+static struct hg_registry_more *hg_registry_new_more(
+    const struct hg_registry *registry)
+{
+    struct hg_registry_more *more =
+        (struct hg_registry_more *) hg_mem_calloc(1, sizeof(*more));
+
+    if (more == NULL || !registry->timed)
+        return more;
+    more->times =
+        (struct hg_histogram_live *) hg_mem_calloc(2, sizeof(more->times[0]));
+    if (more->times != NULL)
+        return more;
+    hg_mem_free(more);
+    return NULL;
+}
+
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
 {
     unsigned i;
@@ -21048,7 +21175,7 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
             if (entry->first) {
                 hg_registry_free_data(
                     entry->rpc.more->data, entry->rpc.more->free_data);
-                hg_mem_free(entry->rpc.more);
+                hg_registry_free_more(entry->rpc.more);
             }
             hg_mem_free(entry);
             entry = next;
@@ -21107,13 +21234,13 @@ static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     if (before != NULL)
         more = before->rpc.more;
     else
-        more = (struct hg_registry_more *) hg_mem_calloc(1, sizeof(*more));
+        more = hg_registry_new_more(registry);
     if (entry == NULL || more == NULL) {
         hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
             name != NULL ? name : "", id);
         hg_mem_free(entry);
         if (before == NULL)
-            hg_mem_free(more);
+            hg_registry_free_more(more);
         return HG_NOMEM;
     }
     if (rpc != NULL)
@@ -22986,9 +23113,9 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
 struct hg_transfer_view {
     hg_bulk_op_t op;
     size_t size;
-    size_t begun; /* bytes of it */
-    bool ended;   /* its callback is queued, or runs */
-    uint64_t began;
+    size_t begun;                    /* bytes of it */
+    bool ended;                      /* its callback is queued, or runs */
+    uint64_t began;                  /* in ticks */
     char peer[HG_TRANSFER_PEER_MAX]; /* its name, cut where it is longer */
 };
 
@@ -23067,7 +23194,7 @@ struct hg_transfer_slot {
 struct hg_transfer {
     struct na_completion done;
     struct na_link link; /* of its home */
-    uint64_t began;      /* about */
+    uint64_t began;      /* in ticks */
     struct hg_transfer_home *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
@@ -23632,7 +23759,7 @@ HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
     transfer->callback = callback;
     transfer->arg = arg;
     hg_transfer_walk_init(&transfer->walk, args);
-    transfer->began = hg_clock_lately();
+    transfer->began = hg_clock_ticks();
     hg_lock(&home->lock);
     hg_list_push(&home->transfers, &transfer->link);
     hg_unlock(&home->lock);
@@ -23801,6 +23928,7 @@ HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
 
+/* #include "base/clock.h" */
 /* #include "hg/bulk.h" */
 /* #include "hg/registry.h" */
 
@@ -23833,7 +23961,11 @@ struct hg_class {
     /* The library's own, which are executed where nothing is registered; NULL:
      * none. */
     hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
-    uint64_t trace_base; /* a sequence and this are a trace id */
+    uint64_t trace_base;       /* a sequence and this are a trace id */
+    struct hg_clock_pair born; /* for ages */
+    _Atomic bool watched;      /* it has a hook, or times calls (room watch) */
+    _Atomic(hg_hook_cb_t) hook;
+    void *hook_arg;
     /* Of the callback model; constant while calls are under way. */
     size_t input_offset; /* bytes of the application's before an input */
     size_t output_offset;
@@ -23877,7 +24009,6 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 /* class: see class.h. */
 /* #include "hg/class.h" */
 
-/* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
@@ -23947,6 +24078,7 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     hg_class->layer = layer;
     hg_class_set_options(&hg_class->options, options);
     hg_class->trace_base = hg_clock_random();
+    hg_clock_pair_init(&hg_class->born);
     hg_list_init(&hg_class->contexts);
     ret = hg_lock_init(&hg_class->lock);
     if (ret != HG_SUCCESS)
@@ -23954,6 +24086,8 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
+    hg_class->registry.timed = hg_class->options.histograms;
+    hg_class->watched = hg_class->options.histograms;
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
@@ -24114,6 +24248,13 @@ struct hg_cancel_part {
     void *arg;
 };
 
+/* What the room watch keeps of a call in a class that is watched. */
+struct hg_watch_part {
+    uint64_t began;    /* when it was forwarded, or arrived */
+    uint64_t executed; /* target: when that began */
+    bool counted;      /* target: how long it took */
+};
+
 /* Arguments that travel outside a message. */
 struct hg_overflow {
     struct na_mem_handle *mem;    /* ours: a peer's get or our own is at it */
@@ -24162,9 +24303,12 @@ struct hg_handle {
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
     uint32_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
-    uint64_t began;    /* when it was forwarded, or arrived; about */
-    hg_return_t why;   /* origin: if `canceled`, how it ends; context lock */
-    const char *text;  /* origin: how it ended, in words; NULL: none */
+    uint64_t began;    /* when it was forwarded, or arrived; in ticks */
+    uint64_t trace_id;
+    uint64_t trace_set; /* origin: by the application; 0: not */
+    struct hg_watch_part watch;
+    hg_return_t why;  /* origin: if `canceled`, how it ends; context lock */
+    const char *text; /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */
@@ -25486,6 +25630,195 @@ HG_PRIVATE uint64_t hg_room_count(
     return (count & (count - 1)) == 0 ? count : 0;
 }
 
+/* ==== gen/hg/watch.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/watch.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * watch: what is done at the four moments of a call for who looks on.
+ *
+ *     origin   FORWARD   before its input is encoded
+ *              COMPLETE  before its callback
+ *     target   HANDLE    before it is executed
+ *              RESPOND   when it is answered
+ *
+ * A class is watched if it has a hook, or counts how long calls take. Nothing
+ * of this room costs more than a look at that mark where it is not.
+ *
+ * Every call belongs to a trace. Its id has a place of its own in each request,
+ * so it travels always; the target's handle has it. A call that is made while
+ * another is executed is of that one's trace: so each thread knows which it
+ * executes just now.
+ *
+ * Locking: none. The hook is constant while calls are under way; no lock is
+ * held when it runs.
+ */
+#ifndef HG_GEN_HG_WATCH_H
+#define HG_GEN_HG_WATCH_H
+
+/* #include "hg/handle.h" */
+
+static inline bool hg_watch_is_on(const struct hg_class *hg_class)
+{
+    return HG_UNLIKELY(
+        atomic_load_explicit(&hg_class->watched, memory_order_relaxed));
+}
+
+/* The moments, and an arrival before them; only where the class is watched.
+ * What FORWARD and HANDLE return, if not HG_SUCCESS, ends the call. RESPOND:
+ * with `ret`. */
+HG_PRIVATE HG_NOINLINE hg_return_t hg_watch_forward(struct hg_handle *handle);
+HG_PRIVATE HG_NOINLINE void hg_watch_arrive(struct hg_handle *handle);
+HG_PRIVATE HG_NOINLINE void hg_watch_complete(struct hg_handle *handle);
+HG_PRIVATE HG_NOINLINE hg_return_t hg_watch_handle(struct hg_handle *handle);
+HG_PRIVATE HG_NOINLINE void hg_watch_respond(
+    struct hg_handle *handle, hg_return_t ret);
+
+/* Give a call of ours, which is numbered, its trace id. */
+HG_PRIVATE void hg_watch_trace(struct hg_handle *handle);
+
+/* This thread executes what belongs to a trace from now on, 0: to none; to
+ * which it did before. */
+HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id);
+
+/* See HG_Set_hook. */
+HG_PRIVATE void hg_watch_set_hook(
+    struct hg_class *hg_class, hg_hook_cb_t hook, void *arg);
+
+#endif
+
+/* ==== gen/hg/watch.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/watch.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* watch: see watch.h. */
+/* #include "hg/watch.h" */
+
+/* #include "base/clock.h" */
+
+/* Of what this thread executes; 0: nothing. */
+static _Thread_local uint64_t hg_watch_current;
+
+/* ---- Traces ---- */
+
+HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
+{
+    assert(!handle->target && handle->number != 0);
+    handle->trace_id = handle->trace_set;
+    if (handle->trace_id == 0)
+        handle->trace_id = hg_watch_current;
+    if (handle->trace_id == 0)
+        handle->trace_id =
+            handle->context->hg_class->trace_base + handle->sequence;
+    if (HG_UNLIKELY(handle->trace_id == 0)) /* that is none */
+        handle->trace_id = 1;
+}
+
+HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id)
+{
+    uint64_t before = hg_watch_current;
+
+    hg_watch_current = trace_id;
+    return before;
+}
+
+/* ---- Moments ---- */
+
+/* Tell the hook, if there is one. */
+static hg_return_t hg_watch_tell(struct hg_handle *handle,
+    hg_hook_point_t point, hg_return_t ret, uint64_t elapsed_ns)
+{
+    const struct hg_context *context = handle->context;
+    struct hg_class *hg_class = context->hg_class;
+    hg_hook_cb_t hook =
+        atomic_load_explicit(&hg_class->hook, memory_order_acquire);
+    struct hg_hook_info info;
+
+    if (hook == NULL)
+        return HG_SUCCESS;
+    memset(&info, 0, sizeof(info));
+    info.size = sizeof(info);
+    info.point = point;
+    info.ret = ret;
+    info.handle = handle->target || context->callbacks ? handle : NULL;
+    info.name = handle->rpc.name;
+    info.id = handle->rpc.id;
+    info.addr = handle->addr;
+    info.trace_id = handle->trace_id;
+    info.elapsed_ns = elapsed_ns;
+    ret = hook(&info, hg_class->hook_arg);
+    return ret == HG_SUCCESS ? HG_SUCCESS : hg_handle_result(ret);
+}
+
+/* 0 where nobody watched when it began. */
+static uint64_t hg_watch_since(uint64_t began, uint64_t now)
+{
+    return began != 0 && now > began ? now - began : 0;
+}
+
+/* Count how long a call took, where that is wanted. */
+static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
+{
+    struct hg_registry_more *more = handle->rpc.more;
+
+    if (more != NULL && more->times != NULL)
+        hg_histogram_count(&more->times[handle->target ? 1 : 0], ns);
+}
+
+HG_PRIVATE hg_return_t hg_watch_forward(struct hg_handle *handle)
+{
+    handle->watch.began = hg_clock_now();
+    return hg_watch_tell(handle, HG_HOOK_FORWARD, HG_SUCCESS, 0);
+}
+
+HG_PRIVATE void hg_watch_arrive(struct hg_handle *handle)
+{
+    handle->watch.began = hg_clock_now();
+}
+
+HG_PRIVATE void hg_watch_complete(struct hg_handle *handle)
+{
+    uint64_t ns = hg_watch_since(handle->watch.began, hg_clock_now());
+
+    hg_watch_count(handle, ns);
+    (void) hg_watch_tell(handle, HG_HOOK_COMPLETE, handle->ret, ns);
+}
+
+HG_PRIVATE hg_return_t hg_watch_handle(struct hg_handle *handle)
+{
+    handle->watch.executed = hg_clock_now();
+    return hg_watch_tell(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
+}
+
+HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
+{
+    uint64_t now = hg_clock_now();
+
+    if (handle->refused || handle->rpc.more == NULL)
+        return; /* not executed, or by the library */
+    /* One that could not be answered so may be answered again. */
+    if (!handle->watch.counted)
+        hg_watch_count(handle, hg_watch_since(handle->watch.began, now));
+    handle->watch.counted = true;
+    if (handle->one_way && ret == HG_CANCELED)
+        ret = HG_SUCCESS; /* nobody waits for an answer: it is done */
+    (void) hg_watch_tell(handle, HG_HOOK_RESPOND, ret,
+        hg_watch_since(handle->watch.executed, now));
+}
+
+/* ---- Whether anybody does ---- */
+
+HG_PRIVATE void hg_watch_set_hook(
+    struct hg_class *hg_class, hg_hook_cb_t hook, void *arg)
+{
+    hg_class->hook_arg = arg;
+    atomic_store_explicit(&hg_class->hook, hook, memory_order_release);
+    atomic_store(
+        &hg_class->watched, hook != NULL || hg_class->options.histograms);
+}
+
 /* ==== gen/hg/overflow.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/overflow.h"
@@ -26077,6 +26410,7 @@ HG_PRIVATE void hg_forward_end_all(
 /* #include "base/log.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/room.h" */
+/* #include "hg/watch.h" */
 /* #include "na/addr.h" */
 
 /* A handle of the context's origins. The lock is held, but for moments. */
@@ -26244,6 +26578,8 @@ static void hg_forward_run(struct na_completion *done)
 
     assert(handle->state == HG_HANDLE_ENDED);
     hg_overflow_end(handle, &handle->in_large);
+    if (hg_watch_is_on(handle->context->hg_class))
+        hg_watch_complete(handle);
     handle->callback(handle, handle->arg); /* the handle is its now */
 }
 
@@ -26301,7 +26637,7 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
     if (handle->one_way)
         header.flags = HG_HEADER_ONE_WAY;
-    header.trace_id = hg_class->trace_base + handle->sequence;
+    header.trace_id = handle->trace_id;
     header.args_crc = handle->in_args.crc;
     if (handle->deadline != 0) {
         uint32_t left = hg_handle_time_left(handle);
@@ -26348,7 +26684,6 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     if (HG_UNLIKELY(!hg_room_take(handle, size)))
         return hg_forward_refuse(handle->context, HG_AGAIN);
     handle->heard = false;
-    handle->began = hg_clock_lately();
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
         return HG_SUCCESS;
@@ -26361,6 +26696,16 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
         hg_room_give(handle);
     hg_unlock(&handle->context->lock);
     return ret;
+}
+
+/* The application wants it: from now on it has an age, and a trace. */
+static hg_return_t hg_forward_announce(struct hg_handle *handle)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+
+    handle->began = hg_clock_ticks();
+    hg_watch_trace(handle);
+    return hg_watch_is_on(hg_class) ? hg_watch_forward(handle) : HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
@@ -26383,6 +26728,9 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     }
     handle->deadline =
         handle->timeout != 0 ? hg_clock_after_ms(handle->timeout) : 0;
+    ret = hg_forward_announce(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
         return ret;
@@ -27049,6 +27397,7 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* #include "base/log.h" */
 /* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
+/* #include "hg/watch.h" */
 /* #include "na/addr.h" */
 
 /* What is said of a call that nobody answered. */
@@ -27080,6 +27429,12 @@ static bool hg_serve_is_ending(struct hg_context *context)
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
+}
+
+/* Whether it is the library that executes it. */
+static bool hg_serve_is_builtin(const struct hg_handle *handle)
+{
+    return handle->rpc.more == NULL && handle->rpc.callback != NULL;
 }
 
 /* Whether its origin has said, or its death has, that nobody waits. */
@@ -27206,8 +27561,8 @@ static void hg_serve_pass_over(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* The one answer of a handle: who gets true gives it. */
-static bool hg_serve_try_take(struct hg_handle *handle)
+/* The one answer of a handle: who gets true gives it, which is `ret`. */
+static bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
@@ -27216,6 +27571,8 @@ static bool hg_serve_try_take(struct hg_handle *handle)
         return false;
     if (handle->addr->self || handle->one_way) /* nothing is sent */
         hg_handle_discount(handle);
+    if (hg_watch_is_on(handle->context->hg_class))
+        hg_watch_respond(handle, ret);
     return true;
 }
 
@@ -27223,7 +27580,7 @@ static bool hg_serve_try_take(struct hg_handle *handle)
  * it was answered. */
 static void hg_serve_abandon(struct hg_handle *handle)
 {
-    if (hg_serve_try_take(handle))
+    if (hg_serve_try_take(handle, HG_CANCELED))
         hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
 }
 
@@ -27236,10 +27593,22 @@ static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
     assert(!atomic_load(&handle->call.running) && hg_handle_is_given(handle));
     atomic_store(&handle->call.running, true);
     ret = hg_handle_open_call(handle);
+    if (ret == HG_SUCCESS && hg_watch_is_on(handle->context->hg_class))
+        ret = hg_watch_handle(handle);
     if (ret == HG_SUCCESS)
         return handle->rpc.callback(handle);
     (void) hg_handle_take_back(handle, false); /* nobody has seen it */
     return ret;
+}
+
+/* The same in the request model. */
+static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (hg_watch_is_on(handle->context->hg_class))
+        ret = hg_watch_handle(handle);
+    return ret == HG_SUCCESS ? handle->rpc.callback(handle) : ret;
 }
 
 /* It returned, and what it returned was told. Who gives the last reference back
@@ -27258,6 +27627,7 @@ static void hg_serve_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
     bool callbacks = handle->context->callbacks;
+    uint64_t before;
     hg_return_t ret;
 
     if (hg_handle_is_over(handle)) {
@@ -27269,8 +27639,10 @@ static void hg_serve_run(struct na_completion *done)
         hg_handle_unref(handle);
         return;
     }
+    before = hg_watch_inherit(handle->trace_id);
     ret = callbacks ? hg_serve_begin_callback(handle)
-                    : handle->rpc.callback(handle);
+                    : hg_serve_call_handler(handle);
+    (void) hg_watch_inherit(before);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
             "the handler of \"%s\" returns %d (%s), which is no result",
@@ -27328,11 +27700,6 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
         ret = hg_class->builtin(id, &handle->rpc);
     if (ret != HG_SUCCESS)
         handle->rpc.id = id;
-}
-
-static bool hg_serve_is_builtin(const struct hg_handle *handle)
-{
-    return handle->rpc.more == NULL && handle->rpc.callback != NULL;
 }
 
 /* Step from the internal lane: execute one of the library's own. */
@@ -27405,7 +27772,7 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 
 /* Whose call it is, and of what. The lock is held: others look for it. */
 static void hg_serve_identify(
-    struct hg_handle *handle, const struct hg_header *header, uint64_t now)
+    struct hg_handle *handle, const struct hg_header *header)
 {
     hg_serve_find(handle, header->rpc_id);
     handle->target = true;
@@ -27413,7 +27780,8 @@ static void hg_serve_identify(
     handle->owed = handle->one_way &&
         ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
     handle->sequence = header->sequence;
-    handle->began = now;
+    handle->began = hg_clock_ticks();
+    handle->trace_id = header->trace_id;
     atomic_store_explicit(
         &handle->peer_context, header->origin_context, memory_order_relaxed);
 }
@@ -27426,7 +27794,6 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
 {
-    uint64_t now = hg_clock_lately();
     struct hg_handle *handle;
     bool admitted = false;
 
@@ -27438,7 +27805,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);
-        hg_serve_identify(handle, header, now);
+        hg_serve_identify(handle, header);
         if (!refused)
             hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
         atomic_store_explicit(
@@ -27455,6 +27822,8 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         hg_handle_unref(handle);
         return HG_SUCCESS;
     }
+    if (hg_watch_is_on(context->hg_class))
+        hg_watch_arrive(handle);
     if (header->time_left != 0)
         handle->deadline = hg_clock_after_ms(header->time_left);
     *handle_p = handle;
@@ -27532,9 +27901,9 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 /* ---- Answering ---- */
 
 /* The same; HG_EXIST (logged). */
-static hg_return_t hg_serve_take(struct hg_handle *handle)
+static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 {
-    if (hg_serve_try_take(handle))
+    if (hg_serve_try_take(handle, code))
         return HG_SUCCESS;
     hg_log_error("rpc", "a call of \"%s\" was answered twice",
         hg_handle_function(handle));
@@ -27600,7 +27969,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
     hg_cb_t callback, void *arg)
 {
-    hg_return_t ret = hg_serve_take(handle);
+    hg_return_t ret = hg_serve_take(handle, HG_SUCCESS);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -27624,7 +27993,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data)
 {
-    hg_return_t ret = hg_serve_take(handle);
+    hg_return_t ret = hg_serve_take(handle, code);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -27637,7 +28006,7 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text)
 {
-    hg_return_t ret = hg_serve_take(handle);
+    hg_return_t ret = hg_serve_take(handle, code);
 
     if (ret == HG_SUCCESS)
         hg_serve_send_code(handle, code, text);
@@ -27685,7 +28054,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
             hg_handle_function(handle), extra_size, limit);
         return HG_MSGSIZE;
     }
-    ret = hg_serve_take(handle);
+    ret = hg_serve_take(handle, HG_SUCCESS);
     if (ret != HG_SUCCESS || handle->one_way)
         return ret;
     ret = hg_buf_reserve(
@@ -28734,9 +29103,7 @@ struct hg_builtin_text {
 };
 
 /* Add a line; false: there is no room for it, and nothing was added. */
-static bool hg_builtin_add(struct hg_builtin_text *out, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
+HG_PRINTF_LIKE(2, 3)
 static bool hg_builtin_add(struct hg_builtin_text *out, const char *format, ...)
 {
     size_t room = sizeof(out->text) - out->size;
@@ -28896,6 +29263,35 @@ static void hg_builtin_add_counters(
     }
 }
 
+/* How long calls of a function took. HG_NOENTRY; HG_OPNOTSUPPORT. */
+static hg_return_t hg_builtin_add_times(struct hg_builtin_text *out,
+    struct hg_class *hg_class, const hg_builtin_t *question)
+{
+    struct hg_histogram times;
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_registry_find(
+        &hg_class->registry, hg_registry_id(question->text), &rpc);
+    unsigned i;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (rpc.more->times == NULL)
+        return HG_OPNOTSUPPORT;
+    hg_histogram_read(&rpc.more->times[question->number == 0 ? 1 : 0], &times);
+    (void) hg_builtin_add(out,
+        "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
+        "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
+        times.count, times.sum_ns, times.min_ns, times.max_ns,
+        HG_Histogram_percentile(&times, 50),
+        HG_Histogram_percentile(&times, 99));
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
+        if (times.bucket[i] > 0)
+            (void) hg_builtin_add(
+                out, "bucket_%u %" PRIu64 "\n", i, times.bucket[i]);
+    }
+    return HG_SUCCESS;
+}
+
 static hg_return_t hg_builtin_stats(hg_handle_t handle)
 {
     struct hg_class *hg_class = handle->context->hg_class;
@@ -28906,9 +29302,12 @@ static hg_return_t hg_builtin_stats(hg_handle_t handle)
     if (ret != HG_SUCCESS)
         return ret;
     out.size = 0;
-    hg_builtin_add_counters(&out, hg_class);
+    if (question.text == NULL)
+        hg_builtin_add_counters(&out, hg_class);
+    else
+        ret = hg_builtin_add_times(&out, hg_class, &question);
     (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
-    return hg_builtin_answer(handle, 0, out.text);
+    return ret == HG_SUCCESS ? hg_builtin_answer(handle, 0, out.text) : ret;
 }
 
 /* ---- Finding them ---- */
@@ -30414,6 +30813,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     if (info->request_post_init > 4096)
         options.max_unanswered = info->request_post_init;
     options.no_builtins = info->no_builtins;
+    options.histograms = info->histograms;
     if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
             &hg_class) != HG_SUCCESS)
         return NULL;
@@ -32789,6 +33189,7 @@ struct hg_dump_view {
 struct hg_dump {
     FILE *stream;
     hg_return_t ret;
+    const struct hg_clock_pair *born; /* of the class being written */
 };
 
 /* ---- Words ---- */
@@ -32827,17 +33228,19 @@ static const char *hg_dump_state_in(struct hg_handle *handle)
     }
 }
 
-static void hg_dump_age(FILE *stream, uint64_t began)
+static void hg_dump_age(const struct hg_dump *dump, uint64_t began)
 {
-    uint64_t now = hg_clock_lately();
-    uint64_t ms = now > began ? (now - began) / HG_CLOCK_MS : 0;
+    uint64_t ms = hg_clock_age(dump->born, began) / HG_CLOCK_MS;
 
-    fprintf(
-        stream, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
+    fprintf(dump->stream, ", %" PRIu64 ".%03u s\n", ms / 1000,
+        (unsigned) (ms % 1000));
 }
 
-static void hg_dump_write_call(FILE *stream, const struct hg_dump_call *call)
+static void hg_dump_write_call(
+    const struct hg_dump *dump, const struct hg_dump_call *call)
 {
+    FILE *stream = dump->stream;
+
     fprintf(stream, "    %s ", call->target ? "in" : "out");
     if (call->name != NULL)
         fprintf(stream, "\"%s\"", call->name);
@@ -32845,12 +33248,14 @@ static void hg_dump_write_call(FILE *stream, const struct hg_dump_call *call)
         fprintf(stream, "%016" PRIx64, call->id);
     fprintf(stream, " %s %s: %s", call->target ? "from" : "to", call->peer,
         call->state);
-    hg_dump_age(stream, call->began);
+    hg_dump_age(dump, call->began);
 }
 
 static void hg_dump_write_transfer(
-    FILE *stream, const struct hg_transfer_view *view)
+    const struct hg_dump *dump, const struct hg_transfer_view *view)
 {
+    FILE *stream = dump->stream;
+
     fprintf(stream,
         "    bulk %s %s: ", view->op == HG_BULK_PULL ? "pull from" : "push to",
         view->peer);
@@ -32859,7 +33264,7 @@ static void hg_dump_write_transfer(
             stream, "%zu bytes, ended, its callback is to be run", view->size);
     else
         fprintf(stream, "%zu of %zu bytes begun", view->begun, view->size);
-    hg_dump_age(stream, view->began);
+    hg_dump_age(dump, view->began);
 }
 
 /* ---- A context ---- */
@@ -32929,9 +33334,9 @@ static void hg_dump_write(const struct hg_dump *dump,
         na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
                                                          : "");
     for (i = 0; i < view->call_count; i++)
-        hg_dump_write_call(stream, &view->calls[i]);
+        hg_dump_write_call(dump, &view->calls[i]);
     for (i = 0; i < view->transfer_count; i++)
-        hg_dump_write_transfer(stream, &view->transfers[i]);
+        hg_dump_write_transfer(dump, &view->transfers[i]);
     if (view->more)
         fprintf(stream, "    and more, which have come meanwhile\n");
 }
@@ -32982,6 +33387,7 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
     const struct na_class *na_class = hg_class->na_class;
     const struct na_link *link;
 
+    dump->born = &hg_class->born;
     fprintf(dump->stream, "class %s+%s, %s\n", NA_Get_class_name(na_class),
         NA_Get_class_protocol(na_class),
         na_class->self_addr != NULL && na_class->self_addr->name != NULL
@@ -33001,7 +33407,7 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
 
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 {
-    struct hg_dump dump = {stream, HG_SUCCESS};
+    struct hg_dump dump = {stream, HG_SUCCESS, NULL};
 
     if (stream == NULL)
         return hg_layer_refuse("HG_Dump", "the stream is NULL");
@@ -33023,7 +33429,8 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 #endif
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * extras: time limits, cancellation and errors with a text, for both models.
+ * extras: time limits, cancellation, errors with a text, and what is to be seen
+ * of calls, for both models.
  *
  * Arguments are checked here; what happens is forward's, serve's and cancel's.
  * A handle may be one of either model. One of the request model is gone with
@@ -33039,6 +33446,7 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 /* #include "hg/request.h" */
 /* #include "hg/serve.h" */
 /* #include "hg/ticket.h" */
+/* #include "hg/watch.h" */
 
 static bool hg_extras_enter(void)
 {
@@ -33125,6 +33533,87 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 
     if (ret == HG_SUCCESS)
         hg_cancel_set_callback(handle, callback, arg);
+    hg_extras_leave(inside);
+    return ret;
+}
+
+/* ---- A look inside ---- */
+
+/* The class that is meant; NULL stands for that of the layer, whose gate is
+ * passed then, or is closed: NULL (logged). */
+static struct hg_class *hg_extras_enter_class(
+    struct hg_class *hg_class, bool *inside_p, const char *function)
+{
+    struct hg_context *context = NULL;
+
+    if (hg_class == NULL)
+        context = hg_layer_enter(function);
+    *inside_p = context != NULL;
+    return context != NULL ? context->hg_class : hg_class;
+}
+
+HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
+{
+    uint64_t trace_id = 0;
+    bool inside;
+
+    if (handle == NULL)
+        return 0;
+    inside = hg_extras_enter();
+    trace_id = handle->trace_id;
+    if (!handle->target && handle->state == HG_HANDLE_IDLE &&
+        handle->trace_set != 0)
+        trace_id = handle->trace_set;
+    hg_extras_leave(inside);
+    return trace_id;
+}
+
+HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id)
+{
+    bool inside = hg_extras_enter();
+    hg_return_t ret = hg_extras_check(handle, false, "HG_Set_trace_id");
+
+    if (ret == HG_SUCCESS)
+        handle->trace_set = trace_id;
+    hg_extras_leave(inside);
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Set_hook(
+    hg_class_t *hg_class, hg_hook_cb_t hook, void *arg)
+{
+    bool inside;
+
+    hg_class = hg_extras_enter_class(hg_class, &inside, "HG_Set_hook");
+    if (hg_class == NULL)
+        return HG_FAULT;
+    hg_watch_set_hook(hg_class, hook, arg);
+    hg_extras_leave(inside);
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
+    hg_bool_t target, struct hg_histogram *histogram_p)
+{
+    struct hg_rpc rpc;
+    hg_return_t ret;
+    bool inside;
+
+    if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
+        return hg_layer_refuse(
+            "HG_Get_histogram", "the histogram is NULL, or its size not set");
+    hg_class = hg_extras_enter_class(hg_class, &inside, "HG_Get_histogram");
+    if (hg_class == NULL)
+        return HG_FAULT;
+    ret = hg_registry_find(&hg_class->registry, id, &rpc);
+    if (ret == HG_SUCCESS && rpc.more->times == NULL) {
+        ret = HG_OPNOTSUPPORT;
+        hg_log_error("rpc", "HG_Get_histogram: histograms were not asked for");
+    } else if (ret == HG_SUCCESS) {
+        hg_histogram_read(&rpc.more->times[target ? 1 : 0], histogram_p);
+    } else {
+        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+    }
     hg_extras_leave(inside);
     return ret;
 }

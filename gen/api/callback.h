@@ -171,6 +171,7 @@ struct hg_init_info {
     unsigned int multi_recv_copy_threshold; /* ignored */
     /* What Mercury has not. */
     bool no_builtins; /* HG_BUILTIN_PING and its like are not served */
+    bool histograms;  /* count how long calls take: HG_Get_histogram */
 };
 
 /* A value, as in Mercury: it can be assigned, too. */
@@ -184,7 +185,7 @@ struct hg_init_info {
     hg_init_info \
     { \
         NA_INIT_INFO_INITIALIZER_4_0, NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, \
-            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false \
+            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, false \
     }
 #else
 #define NA_INIT_INFO_INITIALIZER_4_0 \
@@ -193,7 +194,7 @@ struct hg_init_info {
 #define HG_INIT_INFO_INITIALIZER \
     ((struct hg_init_info){{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
         NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, \
-        false, 0, 0, false})
+        false, 0, 0, false, false})
 #endif
 
 /* ---- Transports ---- */

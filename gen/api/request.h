@@ -90,11 +90,12 @@ struct hg_options {
                                     message, without arguments too large for
                                     one; 40 MiB; a call alone may have more */
     bool no_builtins; /* HG_BUILTIN_PING and its like are not served */
+    bool histograms;  /* count how long calls take: HG_Get_histogram */
 };
 
 #define HG_OPTIONS_INITIALIZER \
     { \
-        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while

@@ -32,16 +32,20 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
-HG_PRIVATE uint64_t hg_clock_lately(void)
+HG_PRIVATE uint64_t hg_clock_age(
+    const struct hg_clock_pair *pair, uint64_t ticks)
 {
-#ifdef CLOCK_MONOTONIC_COARSE
-    return hg_clock_read(CLOCK_MONOTONIC_COARSE);
-#else
-    return hg_clock_now();
-#endif
+    struct hg_clock_pair now;
+
+    hg_clock_pair_init(&now);
+    if (now.ticks <= ticks || now.ticks <= pair->ticks)
+        return 0;
+    return (uint64_t) ((double) (now.ticks - ticks) /
+        (double) (now.ticks - pair->ticks) * (double) (now.ns - pair->ns));
 }
 
-/* Where the cheap clock tells that it is far, no other is read. */
+/* A clock that is read for less where there is one; it lags behind by a tick of
+ * the system's. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
 {
     uint64_t lately;
@@ -49,7 +53,7 @@ HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
     if (deadline == HG_CLOCK_NEVER)
         return false;
 #ifdef CLOCK_MONOTONIC_COARSE
-    lately = hg_clock_lately();
+    lately = hg_clock_read(CLOCK_MONOTONIC_COARSE);
     if (lately >= deadline)
         return true;
     if (deadline - lately > HG_CLOCK_LAG)

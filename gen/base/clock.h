@@ -16,10 +16,6 @@
 /* Now. Any thread. */
 HG_PRIVATE uint64_t hg_clock_now(void);
 
-/* The same for a fifth of the cost: a time that may be behind by a tick of the
- * system's, 20 ms at most, and never ahead. */
-HG_PRIVATE uint64_t hg_clock_lately(void);
-
 /* Whether a deadline is there; cheap where it is far. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline);
 
@@ -33,6 +29,41 @@ HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
 /* 64 random bits nobody else can guess (getrandom, else /dev/urandom; the
  * process ends if there is neither). */
 HG_PRIVATE uint64_t hg_clock_random(void);
+
+/* ---- Ages ----
+ *
+ * How long ago something was, for people to read, at no cost when it happens: a
+ * counter of the processor's is read then, which nobody has told how fast it
+ * runs. A pair of both clocks, read when all began, tells when one asks. */
+
+struct hg_clock_pair {
+    uint64_t ns;
+    uint64_t ticks;
+};
+
+static inline uint64_t hg_clock_ticks(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t ticks;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#else
+    return hg_clock_now();
+#endif
+}
+
+static inline void hg_clock_pair_init(struct hg_clock_pair *pair)
+{
+    pair->ns = hg_clock_now();
+    pair->ticks = hg_clock_ticks();
+}
+
+/* How many ns ago those ticks were; 0 where counters disagree. */
+HG_PRIVATE uint64_t hg_clock_age(
+    const struct hg_clock_pair *pair, uint64_t ticks);
 
 /* A hint that this thread spins. */
 static inline void hg_clock_relax(void)

@@ -18,9 +18,7 @@ struct hg_builtin_text {
 };
 
 /* Add a line; false: there is no room for it, and nothing was added. */
-static bool hg_builtin_add(struct hg_builtin_text *out, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
+HG_PRINTF_LIKE(2, 3)
 static bool hg_builtin_add(struct hg_builtin_text *out, const char *format, ...)
 {
     size_t room = sizeof(out->text) - out->size;
@@ -180,6 +178,35 @@ static void hg_builtin_add_counters(
     }
 }
 
+/* How long calls of a function took. HG_NOENTRY; HG_OPNOTSUPPORT. */
+static hg_return_t hg_builtin_add_times(struct hg_builtin_text *out,
+    struct hg_class *hg_class, const hg_builtin_t *question)
+{
+    struct hg_histogram times;
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_registry_find(
+        &hg_class->registry, hg_registry_id(question->text), &rpc);
+    unsigned i;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (rpc.more->times == NULL)
+        return HG_OPNOTSUPPORT;
+    hg_histogram_read(&rpc.more->times[question->number == 0 ? 1 : 0], &times);
+    (void) hg_builtin_add(out,
+        "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
+        "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
+        times.count, times.sum_ns, times.min_ns, times.max_ns,
+        HG_Histogram_percentile(&times, 50),
+        HG_Histogram_percentile(&times, 99));
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
+        if (times.bucket[i] > 0)
+            (void) hg_builtin_add(
+                out, "bucket_%u %" PRIu64 "\n", i, times.bucket[i]);
+    }
+    return HG_SUCCESS;
+}
+
 static hg_return_t hg_builtin_stats(hg_handle_t handle)
 {
     struct hg_class *hg_class = handle->context->hg_class;
@@ -190,9 +217,12 @@ static hg_return_t hg_builtin_stats(hg_handle_t handle)
     if (ret != HG_SUCCESS)
         return ret;
     out.size = 0;
-    hg_builtin_add_counters(&out, hg_class);
+    if (question.text == NULL)
+        hg_builtin_add_counters(&out, hg_class);
+    else
+        ret = hg_builtin_add_times(&out, hg_class, &question);
     (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
-    return hg_builtin_answer(handle, 0, out.text);
+    return ret == HG_SUCCESS ? hg_builtin_answer(handle, 0, out.text) : ret;
 }
 
 /* ---- Finding them ---- */

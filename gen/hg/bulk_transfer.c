@@ -42,7 +42,7 @@ struct hg_transfer_slot {
 struct hg_transfer {
     struct na_completion done;
     struct na_link link; /* of its home */
-    uint64_t began;      /* about */
+    uint64_t began;      /* in ticks */
     struct hg_transfer_home *home;
     struct hg_transfer_args args; /* with references */
     struct na_addr *owner;        /* of the memory, on the bulk class */
@@ -607,7 +607,7 @@ HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
     transfer->callback = callback;
     transfer->arg = arg;
     hg_transfer_walk_init(&transfer->walk, args);
-    transfer->began = hg_clock_lately();
+    transfer->began = hg_clock_ticks();
     hg_lock(&home->lock);
     hg_list_push(&home->transfers, &transfer->link);
     hg_unlock(&home->lock);

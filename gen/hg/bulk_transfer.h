@@ -74,9 +74,9 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer_home *home,
 struct hg_transfer_view {
     hg_bulk_op_t op;
     size_t size;
-    size_t begun; /* bytes of it */
-    bool ended;   /* its callback is queued, or runs */
-    uint64_t began;
+    size_t begun;                    /* bytes of it */
+    bool ended;                      /* its callback is queued, or runs */
+    uint64_t began;                  /* in ticks */
     char peer[HG_TRANSFER_PEER_MAX]; /* its name, cut where it is longer */
 };
 

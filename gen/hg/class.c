@@ -2,7 +2,6 @@
 /* class: see class.h. */
 #include "hg/class.h"
 
-#include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -72,6 +71,7 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     hg_class->layer = layer;
     hg_class_set_options(&hg_class->options, options);
     hg_class->trace_base = hg_clock_random();
+    hg_clock_pair_init(&hg_class->born);
     hg_list_init(&hg_class->contexts);
     ret = hg_lock_init(&hg_class->lock);
     if (ret != HG_SUCCESS)
@@ -79,6 +79,8 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
+    hg_class->registry.timed = hg_class->options.histograms;
+    hg_class->watched = hg_class->options.histograms;
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;

@@ -15,6 +15,7 @@
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
 
+#include "base/clock.h"
 #include "hg/bulk.h"
 #include "hg/registry.h"
 
@@ -47,7 +48,11 @@ struct hg_class {
     /* The library's own, which are executed where nothing is registered; NULL:
      * none. */
     hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
-    uint64_t trace_base; /* a sequence and this are a trace id */
+    uint64_t trace_base;       /* a sequence and this are a trace id */
+    struct hg_clock_pair born; /* for ages */
+    _Atomic bool watched;      /* it has a hook, or times calls (room watch) */
+    _Atomic(hg_hook_cb_t) hook;
+    void *hook_arg;
     /* Of the callback model; constant while calls are under way. */
     size_t input_offset; /* bytes of the application's before an input */
     size_t output_offset;

@@ -46,6 +46,7 @@ struct hg_dump_view {
 struct hg_dump {
     FILE *stream;
     hg_return_t ret;
+    const struct hg_clock_pair *born; /* of the class being written */
 };
 
 /* ---- Words ---- */
@@ -84,17 +85,19 @@ static const char *hg_dump_state_in(struct hg_handle *handle)
     }
 }
 
-static void hg_dump_age(FILE *stream, uint64_t began)
+static void hg_dump_age(const struct hg_dump *dump, uint64_t began)
 {
-    uint64_t now = hg_clock_lately();
-    uint64_t ms = now > began ? (now - began) / HG_CLOCK_MS : 0;
+    uint64_t ms = hg_clock_age(dump->born, began) / HG_CLOCK_MS;
 
-    fprintf(
-        stream, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
+    fprintf(dump->stream, ", %" PRIu64 ".%03u s\n", ms / 1000,
+        (unsigned) (ms % 1000));
 }
 
-static void hg_dump_write_call(FILE *stream, const struct hg_dump_call *call)
+static void hg_dump_write_call(
+    const struct hg_dump *dump, const struct hg_dump_call *call)
 {
+    FILE *stream = dump->stream;
+
     fprintf(stream, "    %s ", call->target ? "in" : "out");
     if (call->name != NULL)
         fprintf(stream, "\"%s\"", call->name);
@@ -102,12 +105,14 @@ static void hg_dump_write_call(FILE *stream, const struct hg_dump_call *call)
         fprintf(stream, "%016" PRIx64, call->id);
     fprintf(stream, " %s %s: %s", call->target ? "from" : "to", call->peer,
         call->state);
-    hg_dump_age(stream, call->began);
+    hg_dump_age(dump, call->began);
 }
 
 static void hg_dump_write_transfer(
-    FILE *stream, const struct hg_transfer_view *view)
+    const struct hg_dump *dump, const struct hg_transfer_view *view)
 {
+    FILE *stream = dump->stream;
+
     fprintf(stream,
         "    bulk %s %s: ", view->op == HG_BULK_PULL ? "pull from" : "push to",
         view->peer);
@@ -116,7 +121,7 @@ static void hg_dump_write_transfer(
             stream, "%zu bytes, ended, its callback is to be run", view->size);
     else
         fprintf(stream, "%zu of %zu bytes begun", view->begun, view->size);
-    hg_dump_age(stream, view->began);
+    hg_dump_age(dump, view->began);
 }
 
 /* ---- A context ---- */
@@ -186,9 +191,9 @@ static void hg_dump_write(const struct hg_dump *dump,
         na_queue_has(context->queue, 1u << NA_LANE_CALL) ? "; calls to be run"
                                                          : "");
     for (i = 0; i < view->call_count; i++)
-        hg_dump_write_call(stream, &view->calls[i]);
+        hg_dump_write_call(dump, &view->calls[i]);
     for (i = 0; i < view->transfer_count; i++)
-        hg_dump_write_transfer(stream, &view->transfers[i]);
+        hg_dump_write_transfer(dump, &view->transfers[i]);
     if (view->more)
         fprintf(stream, "    and more, which have come meanwhile\n");
 }
@@ -239,6 +244,7 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
     const struct na_class *na_class = hg_class->na_class;
     const struct na_link *link;
 
+    dump->born = &hg_class->born;
     fprintf(dump->stream, "class %s+%s, %s\n", NA_Get_class_name(na_class),
         NA_Get_class_protocol(na_class),
         na_class->self_addr != NULL && na_class->self_addr->name != NULL
@@ -258,7 +264,7 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
 
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 {
-    struct hg_dump dump = {stream, HG_SUCCESS};
+    struct hg_dump dump = {stream, HG_SUCCESS, NULL};
 
     if (stream == NULL)
         return hg_layer_refuse("HG_Dump", "the stream is NULL");

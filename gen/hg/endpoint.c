@@ -98,6 +98,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     if (info->request_post_init > 4096)
         options.max_unanswered = info->request_post_init;
     options.no_builtins = info->no_builtins;
+    options.histograms = info->histograms;
     if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
             &hg_class) != HG_SUCCESS)
         return NULL;

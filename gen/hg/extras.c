@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * extras: time limits, cancellation and errors with a text, for both models.
+ * extras: time limits, cancellation, errors with a text, and what is to be seen
+ * of calls, for both models.
  *
  * Arguments are checked here; what happens is forward's, serve's and cancel's.
  * A handle may be one of either model. One of the request model is gone with
@@ -16,6 +17,7 @@
 #include "hg/request.h"
 #include "hg/serve.h"
 #include "hg/ticket.h"
+#include "hg/watch.h"
 
 static bool hg_extras_enter(void)
 {
@@ -102,6 +104,87 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 
     if (ret == HG_SUCCESS)
         hg_cancel_set_callback(handle, callback, arg);
+    hg_extras_leave(inside);
+    return ret;
+}
+
+/* ---- A look inside ---- */
+
+/* The class that is meant; NULL stands for that of the layer, whose gate is
+ * passed then, or is closed: NULL (logged). */
+static struct hg_class *hg_extras_enter_class(
+    struct hg_class *hg_class, bool *inside_p, const char *function)
+{
+    struct hg_context *context = NULL;
+
+    if (hg_class == NULL)
+        context = hg_layer_enter(function);
+    *inside_p = context != NULL;
+    return context != NULL ? context->hg_class : hg_class;
+}
+
+HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
+{
+    uint64_t trace_id = 0;
+    bool inside;
+
+    if (handle == NULL)
+        return 0;
+    inside = hg_extras_enter();
+    trace_id = handle->trace_id;
+    if (!handle->target && handle->state == HG_HANDLE_IDLE &&
+        handle->trace_set != 0)
+        trace_id = handle->trace_set;
+    hg_extras_leave(inside);
+    return trace_id;
+}
+
+HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id)
+{
+    bool inside = hg_extras_enter();
+    hg_return_t ret = hg_extras_check(handle, false, "HG_Set_trace_id");
+
+    if (ret == HG_SUCCESS)
+        handle->trace_set = trace_id;
+    hg_extras_leave(inside);
+    return ret;
+}
+
+HG_EXPORT hg_return_t HG_Set_hook(
+    hg_class_t *hg_class, hg_hook_cb_t hook, void *arg)
+{
+    bool inside;
+
+    hg_class = hg_extras_enter_class(hg_class, &inside, "HG_Set_hook");
+    if (hg_class == NULL)
+        return HG_FAULT;
+    hg_watch_set_hook(hg_class, hook, arg);
+    hg_extras_leave(inside);
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
+    hg_bool_t target, struct hg_histogram *histogram_p)
+{
+    struct hg_rpc rpc;
+    hg_return_t ret;
+    bool inside;
+
+    if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
+        return hg_layer_refuse(
+            "HG_Get_histogram", "the histogram is NULL, or its size not set");
+    hg_class = hg_extras_enter_class(hg_class, &inside, "HG_Get_histogram");
+    if (hg_class == NULL)
+        return HG_FAULT;
+    ret = hg_registry_find(&hg_class->registry, id, &rpc);
+    if (ret == HG_SUCCESS && rpc.more->times == NULL) {
+        ret = HG_OPNOTSUPPORT;
+        hg_log_error("rpc", "HG_Get_histogram: histograms were not asked for");
+    } else if (ret == HG_SUCCESS) {
+        hg_histogram_read(&rpc.more->times[target ? 1 : 0], histogram_p);
+    } else {
+        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+    }
     hg_extras_leave(inside);
     return ret;
 }

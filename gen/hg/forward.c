@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "hg/overflow.h"
 #include "hg/room.h"
+#include "hg/watch.h"
 #include "na/addr.h"
 
 /* A handle of the context's origins. The lock is held, but for moments. */
@@ -174,6 +175,8 @@ static void hg_forward_run(struct na_completion *done)
 
     assert(handle->state == HG_HANDLE_ENDED);
     hg_overflow_end(handle, &handle->in_large);
+    if (hg_watch_is_on(handle->context->hg_class))
+        hg_watch_complete(handle);
     handle->callback(handle, handle->arg); /* the handle is its now */
 }
 
@@ -231,7 +234,7 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
     if (handle->one_way)
         header.flags = HG_HEADER_ONE_WAY;
-    header.trace_id = hg_class->trace_base + handle->sequence;
+    header.trace_id = handle->trace_id;
     header.args_crc = handle->in_args.crc;
     if (handle->deadline != 0) {
         uint32_t left = hg_handle_time_left(handle);
@@ -278,7 +281,6 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     if (HG_UNLIKELY(!hg_room_take(handle, size)))
         return hg_forward_refuse(handle->context, HG_AGAIN);
     handle->heard = false;
-    handle->began = hg_clock_lately();
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
         return HG_SUCCESS;
@@ -291,6 +293,16 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
         hg_room_give(handle);
     hg_unlock(&handle->context->lock);
     return ret;
+}
+
+/* The application wants it: from now on it has an age, and a trace. */
+static hg_return_t hg_forward_announce(struct hg_handle *handle)
+{
+    const struct hg_class *hg_class = handle->context->hg_class;
+
+    handle->began = hg_clock_ticks();
+    hg_watch_trace(handle);
+    return hg_watch_is_on(hg_class) ? hg_watch_forward(handle) : HG_SUCCESS;
 }
 
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
@@ -313,6 +325,9 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     }
     handle->deadline =
         handle->timeout != 0 ? hg_clock_after_ms(handle->timeout) : 0;
+    ret = hg_forward_announce(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_forward_prepare(handle, data, &message, &size);
     if (ret != HG_SUCCESS)
         return ret;

@@ -108,6 +108,13 @@ struct hg_cancel_part {
     void *arg;
 };
 
+/* What the room watch keeps of a call in a class that is watched. */
+struct hg_watch_part {
+    uint64_t began;    /* when it was forwarded, or arrived */
+    uint64_t executed; /* target: when that began */
+    bool counted;      /* target: how long it took */
+};
+
 /* Arguments that travel outside a message. */
 struct hg_overflow {
     struct na_mem_handle *mem;    /* ours: a peer's get or our own is at it */
@@ -156,9 +163,12 @@ struct hg_handle {
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
     uint32_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
-    uint64_t began;    /* when it was forwarded, or arrived; about */
-    hg_return_t why;   /* origin: if `canceled`, how it ends; context lock */
-    const char *text;  /* origin: how it ended, in words; NULL: none */
+    uint64_t began;    /* when it was forwarded, or arrived; in ticks */
+    uint64_t trace_id;
+    uint64_t trace_set; /* origin: by the application; 0: not */
+    struct hg_watch_part watch;
+    hg_return_t why;  /* origin: if `canceled`, how it ends; context lock */
+    const char *text; /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
     struct hg_rpc rpc;
     uint64_t sequence; /* of the call, as its origin numbers it */

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * histogram: how long calls took, counted by powers of two.
- *
- * Adding is a few steps, so that every call can be counted; a percentile is as
- * exact as a bucket is wide, a factor of two.
- *
- * Invariants: the buckets sum up to count; min <= max unless count is 0.
- * Locking: none, the owner guards it.
- */
+/* histogram: see histogram.h. */
+#include "hg/histogram.h"
+
 #include "base/log.h"
 
 /* The bucket of a time: the place of its highest bit. */
@@ -51,6 +45,40 @@ hg_return_t HG_Histogram_add(struct hg_histogram *histogram, uint64_t ns)
     histogram->sum_ns += ns;
     histogram->bucket[hg_histogram_bucket(ns)]++;
     return HG_SUCCESS;
+}
+
+HG_PRIVATE void hg_histogram_count(struct hg_histogram_live *live, uint64_t ns)
+{
+    uint64_t min = atomic_load_explicit(&live->min_ns, memory_order_relaxed);
+    uint64_t max = atomic_load_explicit(&live->max_ns, memory_order_relaxed);
+
+    while ((min == 0 || ns < min - 1) &&
+        !atomic_compare_exchange_weak_explicit(&live->min_ns, &min, ns + 1,
+            memory_order_relaxed, memory_order_relaxed)) {
+    }
+    while (ns > max &&
+        !atomic_compare_exchange_weak_explicit(&live->max_ns, &max, ns,
+            memory_order_relaxed, memory_order_relaxed)) {
+    }
+    atomic_fetch_add_explicit(&live->sum_ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(
+        &live->bucket[hg_histogram_bucket(ns)], 1, memory_order_relaxed);
+}
+
+HG_PRIVATE void hg_histogram_read(
+    struct hg_histogram_live *live, struct hg_histogram *histogram_p)
+{
+    uint64_t min = atomic_load(&live->min_ns);
+    unsigned i;
+
+    histogram_p->count = 0;
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++) {
+        histogram_p->bucket[i] = atomic_load(&live->bucket[i]);
+        histogram_p->count += histogram_p->bucket[i];
+    }
+    histogram_p->sum_ns = atomic_load(&live->sum_ns);
+    histogram_p->min_ns = min > 0 ? min - 1 : 0;
+    histogram_p->max_ns = atomic_load(&live->max_ns);
 }
 
 uint64_t HG_Histogram_percentile(

@@ -31,6 +31,30 @@ static void hg_registry_free_data(void *data, void (*free_data)(void *data))
         free_data(data);
 }
 
+static void hg_registry_free_more(struct hg_registry_more *more)
+{
+    if (more != NULL)
+        hg_mem_free(more->times);
+    hg_mem_free(more);
+}
+
+/* NULL: no memory. */
+static struct hg_registry_more *hg_registry_new_more(
+    const struct hg_registry *registry)
+{
+    struct hg_registry_more *more =
+        (struct hg_registry_more *) hg_mem_calloc(1, sizeof(*more));
+
+    if (more == NULL || !registry->timed)
+        return more;
+    more->times =
+        (struct hg_histogram_live *) hg_mem_calloc(2, sizeof(more->times[0]));
+    if (more->times != NULL)
+        return more;
+    hg_mem_free(more);
+    return NULL;
+}
+
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
 {
     unsigned i;
@@ -44,7 +68,7 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
             if (entry->first) {
                 hg_registry_free_data(
                     entry->rpc.more->data, entry->rpc.more->free_data);
-                hg_mem_free(entry->rpc.more);
+                hg_registry_free_more(entry->rpc.more);
             }
             hg_mem_free(entry);
             entry = next;
@@ -103,13 +127,13 @@ static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     if (before != NULL)
         more = before->rpc.more;
     else
-        more = (struct hg_registry_more *) hg_mem_calloc(1, sizeof(*more));
+        more = hg_registry_new_more(registry);
     if (entry == NULL || more == NULL) {
         hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
             name != NULL ? name : "", id);
         hg_mem_free(entry);
         if (before == NULL)
-            hg_mem_free(more);
+            hg_registry_free_more(more);
         return HG_NOMEM;
     }
     if (rpc != NULL)

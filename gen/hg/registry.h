@@ -17,7 +17,7 @@
 #ifndef HG_GEN_HG_REGISTRY_H
 #define HG_GEN_HG_REGISTRY_H
 
-#include "base/os.h"
+#include "hg/histogram.h"
 
 /* What is known of a function; copied out, so that a change while a call is
  * under way does not tear it. */
@@ -34,7 +34,8 @@ struct hg_rpc {
 struct hg_registry_more {
     void *data; /* the registry's lock */
     void (*free_data)(void *data);
-    _Atomic bool one_way; /* its calls are not answered */
+    _Atomic bool one_way;            /* its calls are not answered */
+    struct hg_histogram_live *times; /* of calls, of those executed; or NULL */
 };
 
 struct hg_registry_entry;
@@ -43,6 +44,7 @@ struct hg_registry_entry;
 
 struct hg_registry {
     pthread_mutex_t lock;
+    bool timed; /* how long calls take is counted; before the first entry */
     _Atomic(struct hg_registry_entry *) buckets[HG_REGISTRY_BUCKETS];
 };
 

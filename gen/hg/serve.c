@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "hg/held.h"
 #include "hg/overflow.h"
+#include "hg/watch.h"
 #include "na/addr.h"
 
 /* What is said of a call that nobody answered. */
@@ -39,6 +40,12 @@ static bool hg_serve_is_ending(struct hg_context *context)
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
+}
+
+/* Whether it is the library that executes it. */
+static bool hg_serve_is_builtin(const struct hg_handle *handle)
+{
+    return handle->rpc.more == NULL && handle->rpc.callback != NULL;
 }
 
 /* Whether its origin has said, or its death has, that nobody waits. */
@@ -165,8 +172,8 @@ static void hg_serve_pass_over(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* The one answer of a handle: who gets true gives it. */
-static bool hg_serve_try_take(struct hg_handle *handle)
+/* The one answer of a handle: who gets true gives it, which is `ret`. */
+static bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
@@ -175,6 +182,8 @@ static bool hg_serve_try_take(struct hg_handle *handle)
         return false;
     if (handle->addr->self || handle->one_way) /* nothing is sent */
         hg_handle_discount(handle);
+    if (hg_watch_is_on(handle->context->hg_class))
+        hg_watch_respond(handle, ret);
     return true;
 }
 
@@ -182,7 +191,7 @@ static bool hg_serve_try_take(struct hg_handle *handle)
  * it was answered. */
 static void hg_serve_abandon(struct hg_handle *handle)
 {
-    if (hg_serve_try_take(handle))
+    if (hg_serve_try_take(handle, HG_CANCELED))
         hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
 }
 
@@ -195,10 +204,22 @@ static hg_return_t hg_serve_begin_callback(struct hg_handle *handle)
     assert(!atomic_load(&handle->call.running) && hg_handle_is_given(handle));
     atomic_store(&handle->call.running, true);
     ret = hg_handle_open_call(handle);
+    if (ret == HG_SUCCESS && hg_watch_is_on(handle->context->hg_class))
+        ret = hg_watch_handle(handle);
     if (ret == HG_SUCCESS)
         return handle->rpc.callback(handle);
     (void) hg_handle_take_back(handle, false); /* nobody has seen it */
     return ret;
+}
+
+/* The same in the request model. */
+static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (hg_watch_is_on(handle->context->hg_class))
+        ret = hg_watch_handle(handle);
+    return ret == HG_SUCCESS ? handle->rpc.callback(handle) : ret;
 }
 
 /* It returned, and what it returned was told. Who gives the last reference back
@@ -217,6 +238,7 @@ static void hg_serve_run(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
     bool callbacks = handle->context->callbacks;
+    uint64_t before;
     hg_return_t ret;
 
     if (hg_handle_is_over(handle)) {
@@ -228,8 +250,10 @@ static void hg_serve_run(struct na_completion *done)
         hg_handle_unref(handle);
         return;
     }
+    before = hg_watch_inherit(handle->trace_id);
     ret = callbacks ? hg_serve_begin_callback(handle)
-                    : handle->rpc.callback(handle);
+                    : hg_serve_call_handler(handle);
+    (void) hg_watch_inherit(before);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
             "the handler of \"%s\" returns %d (%s), which is no result",
@@ -287,11 +311,6 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
         ret = hg_class->builtin(id, &handle->rpc);
     if (ret != HG_SUCCESS)
         handle->rpc.id = id;
-}
-
-static bool hg_serve_is_builtin(const struct hg_handle *handle)
-{
-    return handle->rpc.more == NULL && handle->rpc.callback != NULL;
 }
 
 /* Step from the internal lane: execute one of the library's own. */
@@ -364,7 +383,7 @@ static bool hg_serve_admit(struct hg_handle *handle, bool refused)
 
 /* Whose call it is, and of what. The lock is held: others look for it. */
 static void hg_serve_identify(
-    struct hg_handle *handle, const struct hg_header *header, uint64_t now)
+    struct hg_handle *handle, const struct hg_header *header)
 {
     hg_serve_find(handle, header->rpc_id);
     handle->target = true;
@@ -372,7 +391,8 @@ static void hg_serve_identify(
     handle->owed = handle->one_way &&
         ((header->flags & HG_HEADER_LARGE) != 0 || handle->addr->self);
     handle->sequence = header->sequence;
-    handle->began = now;
+    handle->began = hg_clock_ticks();
+    handle->trace_id = header->trace_id;
     atomic_store_explicit(
         &handle->peer_context, header->origin_context, memory_order_relaxed);
 }
@@ -385,7 +405,6 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header, bool refused,
     struct hg_handle **handle_p)
 {
-    uint64_t now = hg_clock_lately();
     struct hg_handle *handle;
     bool admitted = false;
 
@@ -397,7 +416,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);
-        hg_serve_identify(handle, header, now);
+        hg_serve_identify(handle, header);
         if (!refused)
             hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
         atomic_store_explicit(
@@ -414,6 +433,8 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         hg_handle_unref(handle);
         return HG_SUCCESS;
     }
+    if (hg_watch_is_on(context->hg_class))
+        hg_watch_arrive(handle);
     if (header->time_left != 0)
         handle->deadline = hg_clock_after_ms(header->time_left);
     *handle_p = handle;
@@ -491,9 +512,9 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 /* ---- Answering ---- */
 
 /* The same; HG_EXIST (logged). */
-static hg_return_t hg_serve_take(struct hg_handle *handle)
+static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 {
-    if (hg_serve_try_take(handle))
+    if (hg_serve_try_take(handle, code))
         return HG_SUCCESS;
     hg_log_error("rpc", "a call of \"%s\" was answered twice",
         hg_handle_function(handle));
@@ -559,7 +580,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
     void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
     hg_cb_t callback, void *arg)
 {
-    hg_return_t ret = hg_serve_take(handle);
+    hg_return_t ret = hg_serve_take(handle, HG_SUCCESS);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -583,7 +604,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data)
 {
-    hg_return_t ret = hg_serve_take(handle);
+    hg_return_t ret = hg_serve_take(handle, code);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -596,7 +617,7 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text)
 {
-    hg_return_t ret = hg_serve_take(handle);
+    hg_return_t ret = hg_serve_take(handle, code);
 
     if (ret == HG_SUCCESS)
         hg_serve_send_code(handle, code, text);
@@ -644,7 +665,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
             hg_handle_function(handle), extra_size, limit);
         return HG_MSGSIZE;
     }
-    ret = hg_serve_take(handle);
+    ret = hg_serve_take(handle, HG_SUCCESS);
     if (ret != HG_SUCCESS || handle->one_way)
         return ret;
     ret = hg_buf_reserve(

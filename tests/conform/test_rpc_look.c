@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A look inside, in the request model: what HG_Dump tells of what is in flight,
- * and what the functions tell that every process serves. The target is a
- * process of its own where the transport reaches one, else oneself.
+ * what the functions tell that every process serves, hooks, traces, and how
+ * long calls take. The target is a process of its own where the transport
+ * reaches one, else oneself.
  */
 #define _GNU_SOURCE 1
 #include "rpc.h"
@@ -11,8 +12,40 @@ static hg_id_t look_inc;
 static hg_id_t look_ping;
 static hg_id_t look_list;
 
+MERCURY_GEN_PROC(look_trace_t, ((uint64_t) (here))((uint64_t) (nested)))
+
+static hg_id_t look_trace;
+static hg_id_t look_nest;
+static na_addr_t look_self;
+
+static hg_return_t look_on_trace(hg_handle_t handle)
+{
+    look_trace_t out = {HG_Get_trace_id(handle), 0};
+
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
+/* Calls itself, and waits. */
+static hg_return_t look_on_nest(hg_handle_t handle)
+{
+    hg_request_t request;
+    look_trace_t out;
+
+    HG_CHECK_OK(HG_Forward(look_self, look_trace, NULL, &out, &request));
+    HG_CHECK_OK(rpc_wait(request));
+    HG_CHECK_OK(HG_Request_free(request));
+    out.nested = out.here;
+    out.here = HG_Get_trace_id(handle);
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
 static void rpc_register(void)
 {
+    look_trace =
+        MERCURY_REGISTER("look trace", void, look_trace_t, look_on_trace);
+    look_nest = MERCURY_REGISTER("look nest", void, look_trace_t, look_on_nest);
     look_inc = MERCURY_REGISTER("look inc", rpc_one_t, rpc_one_t, rpc_inc);
     look_ping = HG_Register(
         HG_BUILTIN_PING, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t, NULL);
@@ -96,4 +129,65 @@ HG_TEST(builtins_can_be_switched_off)
     hg_test_expect_log("is not served by");
     HG_CHECK_RET(rpc_call(&end, look_ping, &question, &answer), HG_NOENTRY);
     rpc_close(&end);
+}
+
+/* ---- Who looks on ---- */
+
+struct look_log {
+    struct hg_hook_info seen[16];
+    unsigned count;
+};
+
+static hg_return_t look_hook(const struct hg_hook_info *info, void *arg)
+{
+    struct look_log *log = (struct look_log *) arg;
+
+    HG_CHECK(log->count < 16);
+    log->seen[log->count++] = *info;
+    return HG_SUCCESS;
+}
+
+/* Calls to oneself, one inside the other. */
+HG_TEST(hook_sees_a_trace)
+{
+    static const hg_hook_point_t want[] = {HG_HOOK_FORWARD, HG_HOOK_HANDLE,
+        HG_HOOK_FORWARD, HG_HOOK_HANDLE, HG_HOOK_RESPOND, HG_HOOK_COMPLETE,
+        HG_HOOK_RESPOND, HG_HOOK_COMPLETE};
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct look_log log = {{{0}}, 0};
+    struct hg_histogram times;
+    struct rpc_end end;
+    look_trace_t out;
+    unsigned i;
+
+    options.histograms = true;
+    rpc_start(&end, &options, false);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    look_self = end.target;
+    HG_CHECK_OK(HG_Set_hook(NULL, look_hook, &log));
+    HG_CHECK_OK(rpc_call(&end, look_nest, NULL, &out));
+    HG_CHECK_EQ_U64(log.count, 8);
+    for (i = 0; i < 8; i++) {
+        bool nested = i >= 2 && i <= 5;
+        bool origin = want[i] == HG_HOOK_FORWARD || want[i] == HG_HOOK_COMPLETE;
+
+        HG_CHECK_EQ_INT(log.seen[i].point, want[i]);
+        HG_CHECK_EQ_STR(log.seen[i].name, nested ? "look trace" : "look nest");
+        HG_CHECK((log.seen[i].handle == NULL) == origin);
+        HG_CHECK_EQ_U64(log.seen[i].trace_id, out.here);
+        HG_CHECK_OK(log.seen[i].ret);
+    }
+    HG_CHECK_EQ_U64(out.nested, out.here);
+    times.size = sizeof(times);
+    HG_CHECK_OK(HG_Get_histogram(NULL, look_nest, HG_FALSE, &times));
+    HG_CHECK_EQ_U64(times.count, 1);
+    HG_CHECK_EQ_U64(times.max_ns, log.seen[7].elapsed_ns);
+    HG_CHECK_OK(HG_Get_histogram(NULL, look_nest, HG_TRUE, &times));
+    HG_CHECK(times.count == 1 && times.max_ns >= log.seen[6].elapsed_ns);
+    HG_CHECK_OK(rpc_call(&end, look_trace, NULL, &out));
+    HG_CHECK(out.here != log.seen[0].trace_id);
+    rpc_close(&end);
+    hg_test_expect_log("HG_Init was not called");
+    HG_CHECK_RET(HG_Set_hook(NULL, NULL, NULL), HG_FAULT);
+    HG_CHECK_RET(HG_Get_histogram(NULL, look_nest, HG_TRUE, &times), HG_FAULT);
 }

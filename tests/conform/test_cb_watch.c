@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who looks on, in the callback model: hooks at the four moments of a call, the
+ * trace that calls belong to, and how long they take. The target is a process
+ * of its own where the transport reaches one, else oneself; what concerns both
+ * sides at once calls itself.
+ */
+#include "cb.h"
+
+MERCURY_GEN_PROC(watch_trace_t, ((uint64_t) (here))((uint64_t) (nested)))
+MERCURY_GEN_PROC(watch_code_t, ((int32_t) (code)))
+
+#define WATCH_MAX 64u
+
+static hg_id_t watch_trace;
+static hg_id_t watch_nest;
+static hg_id_t watch_fail;
+static hg_id_t watch_quiet;
+
+/* ---- The target ---- */
+
+static _Atomic unsigned watch_executed;
+
+static hg_return_t watch_on_trace(hg_handle_t handle)
+{
+    watch_trace_t out = {HG_Get_trace_id(handle), 0};
+
+    atomic_fetch_add(&watch_executed, 1);
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+    return HG_Destroy(handle);
+}
+
+/* The nested call has told its trace. */
+static hg_return_t watch_nested(const struct hg_cb_info *info)
+{
+    hg_handle_t handle = (hg_handle_t) info->arg;
+    hg_handle_t nested = info->info.forward.handle;
+    watch_trace_t out;
+
+    HG_CHECK_OK(info->ret);
+    HG_CHECK_OK(HG_Get_output(nested, &out));
+    out.nested = out.here;
+    out.here = HG_Get_trace_id(handle);
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+    HG_CHECK_OK(HG_Free_output(nested, &out));
+    HG_CHECK_OK(HG_Addr_free(
+        HG_Get_info(nested)->hg_class, (hg_addr_t) HG_Get_data(nested)));
+    HG_CHECK_OK(HG_Destroy(nested));
+    return HG_Destroy(handle);
+}
+
+/* A call to oneself while this one is executed. */
+static hg_return_t watch_on_nest(hg_handle_t handle)
+{
+    const struct hg_info *info = HG_Get_info(handle);
+    hg_handle_t nested;
+    hg_addr_t self;
+
+    HG_CHECK_RET(HG_Set_trace_id(handle, 1), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Addr_self(info->hg_class, &self));
+    HG_CHECK_OK(HG_Create(info->context, self, watch_trace, &nested));
+    HG_CHECK_OK(HG_Set_data(nested, self, NULL));
+    return HG_Forward(nested, watch_nested, handle, NULL);
+}
+
+static hg_return_t watch_on_fail(hg_handle_t handle)
+{
+    watch_code_t in;
+
+    HG_CHECK_OK(HG_Get_input(handle, &in));
+    HG_CHECK_OK(HG_Free_input(handle, &in));
+    HG_CHECK_OK(HG_Respond_error(handle, in.code, NULL));
+    return HG_Destroy(handle);
+}
+
+/* One way: nobody answers. */
+static hg_return_t watch_on_quiet(hg_handle_t handle)
+{
+    atomic_fetch_add(&watch_executed, 1);
+    return HG_Destroy(handle);
+}
+
+static void cb_register(hg_class_t *hg_class)
+{
+    watch_trace = MERCURY_REGISTER(
+        hg_class, "watch trace", void, watch_trace_t, watch_on_trace);
+    watch_nest = MERCURY_REGISTER(
+        hg_class, "watch nest", void, watch_trace_t, watch_on_nest);
+    watch_fail = MERCURY_REGISTER(
+        hg_class, "watch fail", watch_code_t, void, watch_on_fail);
+    watch_quiet =
+        MERCURY_REGISTER(hg_class, "watch quiet", void, void, watch_on_quiet);
+    HG_CHECK_OK(HG_Registered_disable_response(hg_class, watch_quiet, HG_TRUE));
+}
+
+/* ---- A hook ---- */
+
+struct watch_log {
+    struct hg_hook_info seen[WATCH_MAX];
+    unsigned count;
+    hg_hook_point_t refuse_at; /* with HG_PERMISSION, if */
+    bool refuse;
+};
+
+static hg_return_t watch_hook(const struct hg_hook_info *info, void *arg)
+{
+    struct watch_log *log = (struct watch_log *) arg;
+
+    HG_CHECK_EQ_U64(info->size, sizeof(*info));
+    HG_CHECK(log->count < WATCH_MAX);
+    log->seen[log->count++] = *info;
+    return log->refuse && info->point == log->refuse_at ? HG_PERMISSION
+                                                        : HG_SUCCESS;
+}
+
+/* The next one is at that point, of that function. */
+static void watch_next(const struct watch_log *log, unsigned *at,
+    hg_hook_point_t point, hg_return_t ret, const char *name)
+{
+    const struct hg_hook_info *info = &log->seen[*at];
+
+    HG_CHECK(*at < log->count);
+    HG_CHECK_EQ_INT(info->point, point);
+    HG_CHECK_RET(info->ret, ret);
+    HG_CHECK_EQ_STR(info->name, name);
+    HG_CHECK(info->handle != HG_HANDLE_NULL && info->addr != HG_ADDR_NULL);
+    HG_CHECK(info->id != 0 && info->trace_id != 0);
+    HG_CHECK_EQ_U64(info->trace_id, log->seen[0].trace_id);
+    if (point == HG_HOOK_COMPLETE || point == HG_HOOK_RESPOND)
+        HG_CHECK(info->elapsed_ns > 0 &&
+            info->elapsed_ns < UINT64_C(1000000) * CB_PATIENCE);
+    else
+        HG_CHECK_EQ_U64(info->elapsed_ns, 0);
+    *at += 1;
+}
+
+/* An end that calls itself. */
+static void watch_open_self(struct cb_end *end, struct watch_log *log)
+{
+    memset(end, 0, sizeof(*end));
+    memset(log, 0, sizeof(*log));
+    cb_start(end, 1);
+    HG_CHECK_OK(HG_Addr_self(end->hg_class, &end->target));
+    HG_CHECK_OK(HG_Set_hook(end->hg_class, watch_hook, log));
+}
+
+HG_TEST(hook_sees_four_moments)
+{
+    watch_code_t in = {HG_PERMISSION};
+    struct watch_log log;
+    watch_trace_t out;
+    struct cb_end end;
+    unsigned at = 0;
+
+    watch_open_self(&end, &log);
+    HG_CHECK_OK(cb_call(&end, watch_trace, NULL, &out));
+    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
+    watch_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch trace");
+    watch_next(&log, &at, HG_HOOK_RESPOND, HG_SUCCESS, "watch trace");
+    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, "watch trace");
+    HG_CHECK_EQ_U64(log.count, 4);
+    HG_CHECK_EQ_U64(log.seen[0].trace_id, out.here);
+    HG_CHECK(log.seen[0].handle == log.seen[3].handle);
+    HG_CHECK(log.seen[1].handle == log.seen[2].handle);
+    HG_CHECK(log.seen[3].elapsed_ns > log.seen[2].elapsed_ns);
+    log.count = at = 0;
+    HG_CHECK_RET(cb_call(&end, watch_fail, &in, NULL), HG_PERMISSION);
+    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch fail");
+    watch_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch fail");
+    watch_next(&log, &at, HG_HOOK_RESPOND, HG_PERMISSION, "watch fail");
+    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_PERMISSION, "watch fail");
+    log.count = at = 0;
+    HG_CHECK_OK(cb_call(&end, watch_quiet, NULL, NULL));
+    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch quiet");
+    watch_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch quiet");
+    watch_next(&log, &at, HG_HOOK_RESPOND, HG_SUCCESS, "watch quiet");
+    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, "watch quiet");
+    HG_CHECK_EQ_U64(log.count, 4);
+    HG_CHECK_OK(HG_Set_hook(end.hg_class, NULL, NULL));
+    HG_CHECK_OK(cb_call(&end, watch_trace, NULL, &out));
+    HG_CHECK_EQ_U64(log.count, 4);
+    cb_close(&end);
+}
+
+/* One that is taken back completes, too; what the library serves is not seen
+ * at the target. */
+HG_TEST(hook_sees_ends)
+{
+    hg_builtin_t ping = {0, NULL};
+    struct watch_log log;
+    hg_handle_t handle;
+    struct cb_call call;
+    struct cb_end end;
+    unsigned at = 0;
+    hg_id_t id;
+
+    watch_open_self(&end, &log);
+    handle = cb_new_handle(&end, watch_trace);
+    HG_CHECK_OK(cb_forward(&call, handle, NULL));
+    HG_CHECK_OK(HG_Cancel(handle));
+    HG_CHECK_RET(cb_wait(&end, &call), HG_CANCELED);
+    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
+    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_CANCELED, "watch trace");
+    HG_CHECK_EQ_U64(log.count, 2);
+    HG_CHECK_OK(HG_Destroy(handle));
+    id = HG_Register_name(end.hg_class, HG_BUILTIN_PING, hg_proc_hg_builtin_t,
+        hg_proc_hg_builtin_t, NULL);
+    log.count = at = 0;
+    HG_CHECK_OK(cb_call(&end, id, &ping, NULL));
+    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, HG_BUILTIN_PING);
+    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, HG_BUILTIN_PING);
+    HG_CHECK_EQ_U64(log.count, 2);
+    cb_close(&end);
+}
+
+HG_TEST(hook_ends_calls)
+{
+    struct watch_log log;
+    struct cb_call call;
+    hg_handle_t handle;
+    struct cb_end end;
+    unsigned at = 0;
+
+    watch_open_self(&end, &log);
+    log.refuse = true;
+    log.refuse_at = HG_HOOK_FORWARD;
+    handle = cb_new_handle(&end, watch_trace);
+    HG_CHECK_RET(cb_forward(&call, handle, NULL), HG_PERMISSION);
+    HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
+    (void) cb_turn(end.context, 0);
+    HG_CHECK_EQ_INT(atomic_load(&call.ends), 0);
+    HG_CHECK_EQ_U64(log.count, 1);
+    log.refuse_at = HG_HOOK_HANDLE;
+    log.count = 0;
+    HG_CHECK_RET(cb_do(&end, handle, NULL, NULL), HG_PERMISSION);
+    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
+    watch_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch trace");
+    watch_next(&log, &at, HG_HOOK_RESPOND, HG_PERMISSION, "watch trace");
+    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_PERMISSION, "watch trace");
+    HG_CHECK_EQ_INT(atomic_load(&watch_executed), 0);
+    log.refuse_at = HG_HOOK_RESPOND; /* where it is ignored */
+    log.count = 0;
+    HG_CHECK_OK(cb_do(&end, handle, NULL, NULL));
+    log.refuse_at = HG_HOOK_COMPLETE;
+    log.count = 0;
+    HG_CHECK_OK(cb_do(&end, handle, NULL, NULL));
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+/* ---- Traces ---- */
+
+HG_TEST(trace_travels)
+{
+    uint64_t traces[3];
+    watch_trace_t out;
+    hg_handle_t handle;
+    struct cb_end end;
+    unsigned i;
+
+    cb_open(&end);
+    HG_CHECK_EQ_U64(HG_Get_trace_id(HG_HANDLE_NULL), 0);
+    handle = cb_new_handle(&end, watch_trace);
+    HG_CHECK_EQ_U64(HG_Get_trace_id(handle), 0);
+    for (i = 0; i < 3; i++) { /* of its own, each */
+        HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
+        traces[i] = HG_Get_trace_id(handle);
+        HG_CHECK(traces[i] != 0 && out.here == traces[i]);
+        HG_CHECK(i == 0 || traces[i] != traces[i - 1]);
+        HG_CHECK_OK(HG_Free_output(handle, &out));
+    }
+    HG_CHECK_OK(HG_Set_trace_id(handle, 42));
+    HG_CHECK_EQ_U64(HG_Get_trace_id(handle), 42);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
+        HG_CHECK_EQ_U64(out.here, 42);
+        HG_CHECK_OK(HG_Free_output(handle, &out));
+        HG_CHECK_OK(HG_Reset(handle, NULL, 0)); /* keeps it */
+    }
+    HG_CHECK_OK(HG_Set_trace_id(handle, 0));
+    HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
+    HG_CHECK(out.here != 42 && out.here == HG_Get_trace_id(handle));
+    HG_CHECK_OK(HG_Free_output(handle, &out));
+    HG_CHECK_OK(HG_Destroy(handle));
+    hg_test_expect_log("HG_Set_trace_id");
+    HG_CHECK_RET(HG_Set_trace_id(HG_HANDLE_NULL, 1), HG_INVALID_ARG);
+    cb_close(&end);
+}
+
+/* A call that is made while another is executed is of its trace; not one that
+ * is made after. */
+HG_TEST(trace_is_inherited)
+{
+    watch_trace_t out;
+    hg_handle_t handle;
+    struct cb_end end;
+
+    cb_open(&end);
+    hg_test_allow_log("HG_Set_trace_id");
+    handle = cb_new_handle(&end, watch_nest);
+    HG_CHECK_OK(HG_Set_trace_id(handle, 4711));
+    HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
+    HG_CHECK_EQ_U64(out.here, 4711);
+    HG_CHECK_EQ_U64(out.nested, 4711);
+    HG_CHECK_OK(HG_Free_output(handle, &out));
+    HG_CHECK_OK(HG_Set_trace_id(handle, 0));
+    HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
+    HG_CHECK(out.here != 4711 && out.nested == out.here);
+    HG_CHECK_OK(HG_Free_output(handle, &out));
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+/* ---- How long calls take ---- */
+
+static void watch_open_timed(struct cb_end *end, const char *string)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+
+    memset(end, 0, sizeof(*end));
+    info.histograms = true;
+    end->hg_class = HG_Init_opt2(string, HG_TRUE, HG_VERSION(2, 4), &info);
+    HG_CHECK(end->hg_class != NULL);
+    end->context = HG_Context_create(end->hg_class);
+    HG_CHECK(end->context != NULL);
+    cb_register(end->hg_class);
+    HG_CHECK_OK(HG_Addr_self(end->hg_class, &end->target));
+}
+
+static struct hg_histogram watch_times(
+    const struct cb_end *end, hg_id_t id, hg_bool_t target)
+{
+    struct hg_histogram times;
+    uint64_t sum = 0;
+    unsigned i;
+
+    times.size = sizeof(times);
+    HG_CHECK_OK(HG_Get_histogram(end->hg_class, id, target, &times));
+    for (i = 0; i < HG_HISTOGRAM_BUCKETS; i++)
+        sum += times.bucket[i];
+    HG_CHECK_EQ_U64(sum, times.count);
+    HG_CHECK(times.min_ns <= times.max_ns);
+    HG_CHECK(times.sum_ns >= times.count * times.min_ns);
+    HG_CHECK(times.sum_ns <= times.count * times.max_ns);
+    return times;
+}
+
+HG_TEST(histograms_count_calls)
+{
+    enum { CALLS = 20 };
+    char *string = hg_test_listen_string();
+    char name[] = "watch trace";
+    hg_builtin_t question = {0, name};
+    struct hg_histogram origin;
+    struct hg_histogram target;
+    hg_builtin_t answer;
+    hg_handle_t handle;
+    watch_trace_t out;
+    struct cb_end end;
+    hg_id_t id;
+    int i;
+
+    watch_open_timed(&end, string);
+    free(string);
+    HG_CHECK_EQ_U64(watch_times(&end, watch_trace, HG_FALSE).count, 0);
+    for (i = 0; i < CALLS; i++)
+        HG_CHECK_OK(cb_call(&end, watch_trace, NULL, &out));
+    HG_CHECK_OK(cb_call(&end, watch_quiet, NULL, NULL));
+    origin = watch_times(&end, watch_trace, HG_FALSE);
+    target = watch_times(&end, watch_trace, HG_TRUE);
+    HG_CHECK_EQ_U64(origin.count, CALLS);
+    HG_CHECK_EQ_U64(target.count, CALLS);
+    HG_CHECK(target.min_ns > 0 && target.sum_ns < origin.sum_ns);
+    HG_CHECK_EQ_U64(HG_Histogram_percentile(&origin, 100), origin.max_ns);
+    HG_CHECK_EQ_U64(watch_times(&end, watch_quiet, HG_TRUE).count, 1);
+    HG_CHECK_EQ_U64(watch_times(&end, watch_fail, HG_TRUE).count, 0);
+    id = HG_Register_name(end.hg_class, HG_BUILTIN_STATS, hg_proc_hg_builtin_t,
+        hg_proc_hg_builtin_t, NULL);
+    handle = cb_new_handle(&end, id);
+    HG_CHECK_OK(cb_do(&end, handle, &question, &answer));
+    HG_CHECK(strstr(answer.text, "count 20\nsum_ns ") == answer.text);
+    HG_CHECK(strstr(answer.text, "\nbucket_") != NULL);
+    HG_CHECK_OK(HG_Free_output(handle, &answer));
+    name[0] = 'x';
+    HG_CHECK_RET(cb_do(&end, handle, &question, &answer), HG_NOENTRY);
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    HG_CHECK_OK(HG_Context_destroy(end.context));
+    HG_CHECK_OK(HG_Finalize(end.hg_class));
+}
+
+HG_TEST(histograms_of_who_has_none)
+{
+    struct hg_histogram times;
+    struct cb_end end;
+
+    cb_open(&end);
+    memset(&times, 0, sizeof(times));
+    hg_test_expect_log("its size not set");
+    hg_test_expect_log("histograms were not asked for");
+    hg_test_expect_log("is not registered");
+    HG_CHECK_RET(HG_Get_histogram(end.hg_class, watch_trace, HG_TRUE, &times),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Get_histogram(end.hg_class, watch_trace, HG_TRUE, NULL),
+        HG_INVALID_ARG);
+    times.size = sizeof(times);
+    HG_CHECK_RET(HG_Get_histogram(end.hg_class, watch_trace, HG_TRUE, &times),
+        HG_OPNOTSUPPORT);
+    HG_CHECK_RET(
+        HG_Get_histogram(end.hg_class, 4711, HG_TRUE, &times), HG_NOENTRY);
+    cb_close(&end);
+}
+
+/* Registering fails, or counts. */
+static int watch_register_timed(void *arg)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    hg_class_t *hg_class;
+    hg_id_t id = 0;
+
+    (void) arg;
+    info.histograms = true;
+    hg_class = HG_Init_opt2("self://", HG_TRUE, HG_VERSION(2, 4), &info);
+    if (hg_class == NULL)
+        return 1;
+    id = HG_Register_name(hg_class, "timed", NULL, NULL, watch_on_quiet);
+    if (id != 0) {
+        struct hg_histogram times;
+
+        times.size = sizeof(times);
+        HG_CHECK_OK(HG_Get_histogram(hg_class, id, HG_TRUE, &times));
+    }
+    HG_CHECK_OK(HG_Finalize(hg_class));
+    return id != 0 ? 0 : 1;
+}
+
+HG_TEST_WHERE(histograms_without_memory, hg_test_is_self)
+{
+    hg_test_alloc_install();
+    HG_CHECK(hg_test_oom_loop(watch_register_timed, NULL) > 3);
+}
