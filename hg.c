@@ -4032,6 +4032,12 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);
 
+/* Whether what comes from `source` is the peer's, in the life of it that `peer`
+ * stands for: what an earlier one has left behind, under the same name, is
+ * not. */
+HG_PRIVATE bool na_addr_is_from(
+    const struct na_addr *peer, const struct na_addr *source);
+
 /* Check the arguments of a function that takes an address: NA_INVALID_ARG,
  * logged with the function's name. */
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
@@ -4214,6 +4220,13 @@ HG_PRIVATE bool na_addr_same(
     if (addr1->self != addr2->self)
         return false;
     return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
+}
+
+HG_PRIVATE bool na_addr_is_from(
+    const struct na_addr *peer, const struct na_addr *source)
+{
+    return peer == source ||
+        (!na_addr_is_dead(source) && na_addr_same(peer, source));
 }
 
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
@@ -26950,7 +26963,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         &context->sequences, header->sequence);
     if (handle != NULL &&
         (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
-            !na_addr_same(handle->addr, source)))
+            !na_addr_is_from(handle->addr, source)))
         handle = NULL;
     if (handle != NULL) {
         hg_room_heard(handle, header);
@@ -27191,7 +27204,7 @@ HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
     handle =
         (struct hg_handle *) hg_slots_get(&context->held, header->sequence);
     if (handle != NULL &&
-        (!na_addr_same(handle->addr, source) || !hg_held_take(handle)))
+        (!na_addr_is_from(handle->addr, source) || !hg_held_take(handle)))
         handle = NULL;
     hg_unlock(&context->lock);
     if (handle != NULL)

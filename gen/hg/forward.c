@@ -547,7 +547,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         &context->sequences, header->sequence);
     if (handle != NULL &&
         (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
-            !na_addr_same(handle->addr, source)))
+            !na_addr_is_from(handle->addr, source)))
         handle = NULL;
     if (handle != NULL) {
         hg_room_heard(handle, header);

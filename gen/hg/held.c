@@ -61,7 +61,7 @@ HG_PRIVATE void hg_held_acknowledged(struct hg_context *context,
     handle =
         (struct hg_handle *) hg_slots_get(&context->held, header->sequence);
     if (handle != NULL &&
-        (!na_addr_same(handle->addr, source) || !hg_held_take(handle)))
+        (!na_addr_is_from(handle->addr, source) || !hg_held_take(handle)))
         handle = NULL;
     hg_unlock(&context->lock);
     if (handle != NULL)

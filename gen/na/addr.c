@@ -165,6 +165,13 @@ HG_PRIVATE bool na_addr_same(
     return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
 }
 
+HG_PRIVATE bool na_addr_is_from(
+    const struct na_addr *peer, const struct na_addr *source)
+{
+    return peer == source ||
+        (!na_addr_is_dead(source) && na_addr_same(peer, source));
+}
+
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     const struct na_addr *addr, const char *function)
 {

@@ -43,6 +43,12 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);
 
+/* Whether what comes from `source` is the peer's, in the life of it that `peer`
+ * stands for: what an earlier one has left behind, under the same name, is
+ * not. */
+HG_PRIVATE bool na_addr_is_from(
+    const struct na_addr *peer, const struct na_addr *source);
+
 /* Check the arguments of a function that takes an address: NA_INVALID_ARG,
  * logged with the function's name. */
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages that an earlier life of a peer has left behind. A transport that
+ * knows peers by their names alone, as the loop does here, may deliver them
+ * when the peer's next life has calls already.
+ */
+#include "support/house.h"
+
+#include "engine.h"
+
+/* Another address by the peer's name: of another life. */
+static struct na_addr *restart_other(struct engine *engine)
+{
+    struct na_addr *addr =
+        na_addr_create(engine->a.na_class, engine->a.peer->name, NA_FALSE);
+
+    HG_CHECK(addr != NULL && na_addr_same(addr, engine->a.peer));
+    return addr;
+}
+
+static uint64_t restart_late(const struct engine_end *end)
+{
+    struct hg_counters counters;
+
+    hg_context_sum(end->hg_class, &counters);
+    return counters.late;
+}
+
+/* What would answer the call, from there. */
+static void restart_answer(struct engine *engine,
+    const struct engine_call *call, struct na_addr *source)
+{
+    unsigned char bytes[HG_HEADER_MIN];
+    struct hg_header header;
+
+    memset(&header, 0, sizeof(header));
+    header.type = HG_HEADER_RESPONSE;
+    header.code = HG_BUSY;
+    header.sequence = call->handle->sequence;
+    header.rpc_id = call->handle->rpc.id;
+    hg_header_encode(&header, bytes);
+    loop_inject(engine->a.na_class, source, bytes, sizeof(bytes));
+    engine_settle(engine);
+}
+
+static hg_return_t restart_keep(hg_handle_t handle)
+{
+    (void) handle;
+    return HG_SUCCESS;
+}
+
+HG_TEST(restart_drops_what_an_earlier_life_answers)
+{
+    struct blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    struct na_addr *before;
+    hg_id_t id;
+
+    hg_test_expect_log("were never answered");
+    engine_begin(&engine, 4096, NULL);
+    id = engine_register(&engine, "keep", restart_keep);
+    before = restart_other(&engine);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK(na_addr_mark_dead(before, NA_DISCONNECT));
+    restart_answer(&engine, &call, before);
+    HG_CHECK_EQ_INT(call.ends, 0);
+    HG_CHECK_EQ_U64(restart_late(&engine.a), 1);
+    /* The same of one that lives is an answer. */
+    restart_answer(&engine, &call, engine.a.peer);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_BUSY);
+    engine_forget(&call);
+    na_addr_unref(before);
+    engine_close(&engine);
+}
