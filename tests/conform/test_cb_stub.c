@@ -5,8 +5,7 @@
  * model.
  */
 #include "conform/cb.h"
-
-#include "support/stubs.h"
+#include "conform/stub_late.h"
 
 static void cb_register(hg_class_t *hg_class)
 {
@@ -397,6 +396,36 @@ HG_TEST(stub_ends_in_time)
     HG_CHECK_OK(stubs_add_call(end.context, end.target, 0, 1, 2, &ret));
     HG_CHECK_EQ_INT(ret, 3);
     cb_close(&end);
+}
+
+static void stub_turn_target(void *arg)
+{
+    (void) cb_turn(((const struct cb_end *) arg)->context, 1);
+}
+
+static bool stub_reaches_others(void)
+{
+    return !hg_test_is_self();
+}
+
+HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
+{
+    struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;
+    char *scheme = hg_test_listen_string();
+    struct cb_end end;
+    char address[NA_MAX_ADDR_LEN];
+
+    cb_start(&end, 1);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    HG_CHECK_OK(
+        NA_Addr_to_string(end.na_class, address, sizeof(address), end.target));
+    strstr(scheme, "://")[3] = '\0';
+    na_info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
+    late_run(NA_Initialize_opt(scheme, NA_FALSE, &na_info), address,
+        stub_turn_target, &end);
+    free(scheme);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    cb_end(&end);
 }
 
 HG_TEST(stub_tells_what_is_wrong)

@@ -4,8 +4,7 @@
  * there, called here. test_cb_stub.c is the same for the callback model.
  */
 #include "conform/rpc.h"
-
-#include "support/stubs.h"
+#include "conform/stub_late.h"
 
 static void rpc_register(void)
 {
@@ -257,6 +256,31 @@ HG_TEST(stub_ends_in_time)
     HG_CHECK_OK(stubs_add_call(end.target, 0, 1, 2, &ret));
     HG_CHECK_EQ_INT(ret, 3);
     rpc_close(&end);
+}
+
+static void stub_turn_layer(void *unused)
+{
+    (void) unused;
+    (void) HG_Handler_process(1, HG_STATUS_IGNORE);
+}
+
+static bool stub_reaches_others(void)
+{
+    return !hg_test_is_self();
+}
+
+HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
+{
+    struct rpc_end end;
+    char address[NA_MAX_ADDR_LEN];
+
+    rpc_start(&end, NULL, false);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    HG_CHECK_OK(
+        NA_Addr_to_string(end.na_class, address, sizeof(address), end.target));
+    late_run(rpc_open_class(NA_FALSE), address, stub_turn_layer, NULL);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    rpc_end(&end);
 }
 
 HG_TEST(stub_tells_what_is_wrong)

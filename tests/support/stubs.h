@@ -155,6 +155,10 @@ static inline unsigned char *stubs_new_pattern(size_t size, uint64_t seed)
     return bytes;
 }
 
+/* Calls of the next function, and what became of the last one's memory. */
+static unsigned stubs_pulls;
+static hg_return_t stubs_pulled;
+
 /* Of what comes behind `from`. No other call is executed while it waits. */
 int32_t stubs_store(uint64_t from, hg_memory_t data, uint64_t *sum)
 {
@@ -167,6 +171,8 @@ int32_t stubs_store(uint64_t from, hg_memory_t data, uint64_t *sum)
     if (inside++ == 0)
         ret = HG_Bulk_pull(data.call, data.bulk, at, buffer, size);
     inside--;
+    stubs_pulled = ret;
+    stubs_pulls++;
     *sum = stubs_sum(buffer, size);
     free(buffer);
     return ret;
