@@ -92,11 +92,14 @@ typedef void (*na_rpc_dead_cb_t)(
 
 /* How much arrives between two moments of idleness; see na_progress_is_much. */
 struct na_load {
-    uint64_t since;   /* the last idle moment that something came before */
-    uint64_t arrived; /* na_class_core.arrived then */
-    uint64_t batch;   /* what came before such moments, smoothed */
-    uint64_t crowded; /* until then others want the processor */
-    bool taken;       /* the last yield took long */
+    uint64_t since;    /* the last idle moment that something came before */
+    uint64_t arrived;  /* na_class_core.arrived then */
+    uint64_t batch;    /* what came before such moments, smoothed */
+    uint64_t crowded;  /* until then others want the processor */
+    bool taken;        /* the last yield took long */
+    unsigned looks;    /* that found nothing, of who only looks */
+    uint64_t looked;   /* when they were counted up last */
+    uint64_t yield_at; /* when it is time for others */
 };
 
 struct na_context_core {

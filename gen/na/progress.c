@@ -36,6 +36,11 @@
  * about as long as a turn. */
 #define NA_PROGRESS_BLIND 4
 
+/* An application that only looks (timeout 0) spins, if so many looks that found
+ * nothing took so short a time. */
+#define NA_PROGRESS_LOOKS 16u
+#define NA_PROGRESS_LOOKED HG_CLOCK_MS
+
 HG_PRIVATE void na_progress_wake(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
@@ -277,6 +282,28 @@ static void na_progress_pause(
         hg_clock_relax();
 }
 
+/* A look found nothing. Who spins by looking would keep peers on the same
+ * processor, and the transport's threads, from doing what is waited for. */
+static void na_progress_looked(struct na_context_core *context)
+{
+    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    struct na_load *load = &context->load;
+    uint64_t now;
+    bool spins;
+
+    if (++load->looks < NA_PROGRESS_LOOKS)
+        return;
+    load->looks = 0;
+    now = hg_clock_now();
+    spins = now - load->looked < NA_PROGRESS_LOOKED;
+    load->looked = now;
+    if (!spins ||
+        ((core->ops.caps & NA_CAP_YIELD) == 0 && now < load->yield_at))
+        return;
+    (void) sched_yield();
+    load->yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
+}
+
 /* Whether an adaptive wait is to end its time awake before its window does. */
 static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
 {
@@ -310,8 +337,11 @@ static na_return_t na_progress_run(
         if (atomic_load_explicit(&context->poked, memory_order_relaxed) &&
             atomic_exchange(&context->poked, false))
             return NA_SUCCESS;
-        if (deadline == 0)
+        if (deadline == 0) {
+            if (n == 0)
+                na_progress_looked(context);
             return NA_TIMEOUT;
+        }
         if (n == 0 && blind > 0) {
             blind--;
             hg_clock_relax();

@@ -3,9 +3,13 @@
  * Classes and contexts of the callback model: how they begin and end, what they
  * keep, event loops, and peers that die. On every transport.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* CPU_SET */
+#endif
 #include "cb.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -559,6 +563,42 @@ HG_TEST(event_loop_sleeps_on_the_descriptor)
         life_loop(end.context, &call.ends);
         HG_CHECK_OK(call.ret);
     }
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+/* A loop that never sleeps, on the one processor that all threads and processes
+ * have: it is given up, or a call would take until the system takes it. */
+HG_TEST(event_loop_that_spins_leaves_the_processor_to_others)
+{
+    enum { CALLS = 20, LOOKS = 100 };
+    struct cb_end end;
+    struct cb_call call;
+    cb_one_t one = {1};
+    hg_handle_t handle;
+    cpu_set_t first;
+    unsigned looks = 0;
+    int i;
+
+    CPU_ZERO(&first);
+    CPU_SET((unsigned) sched_getcpu(), &first);
+    HG_CHECK(sched_setaffinity(0, sizeof(first), &first) == 0);
+    cb_open(&end);
+    handle = cb_new_handle(&end, life_inc_id);
+    for (i = 0; i < CALLS; i++) {
+        HG_CHECK_OK(cb_forward(&call, handle, &one));
+        while (call.ends == 0) {
+            unsigned count = 0;
+
+            HG_CHECK_OK(HG_Event_progress(end.context, &count));
+            cb_triggering++;
+            HG_CHECK_OK(HG_Event_trigger(end.context, count, &count));
+            cb_triggering--;
+            looks++;
+        }
+        HG_CHECK_OK(call.ret);
+    }
+    HG_CHECK(looks < CALLS * LOOKS);
     HG_CHECK_OK(HG_Destroy(handle));
     cb_close(&end);
 }
