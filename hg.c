@@ -4031,6 +4031,10 @@ HG_PRIVATE na_return_t na_addr_state(const struct na_addr *addr);
 HG_PRIVATE na_return_t na_addr_check_alive(
     const struct na_addr *addr, const char *function);
 
+/* Give a peer up, be it alive or not: what is in flight to it ends with
+ * NA_DISCONNECT. Oneself, and who is dead, stay as they are. */
+HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
+
 /* Whether two addresses of one class name the same peer. */
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);
@@ -4213,6 +4217,12 @@ HG_PRIVATE na_return_t na_addr_check_alive(
             NA_Error_to_string(ret));
     }
     return ret;
+}
+
+HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
+{
+    if (!addr->self && !na_addr_is_dead(addr))
+        na_class_ops(addr->na_class)->addr_abandon(addr);
 }
 
 HG_PRIVATE bool na_addr_same(
@@ -17209,6 +17219,20 @@ static na_return_t na_sm_terminate(struct na_op *op)
     return na_sm_flow_terminate(self, op);
 }
 
+/* What it sent is of no interest any more: it might go on for ever. */
+static void na_sm_abandon(struct na_addr *base)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_addr *addr = na_sm_addr_of(base);
+
+    hg_lock(&self->lock);
+    if (na_sm_peer_state(addr) < NA_SM_DYING) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        addr->drained = true;
+    }
+    na_sm_peer_unlock(self);
+}
+
 /* ---- Messages ---- */
 
 static na_return_t na_sm_send(
@@ -17516,6 +17540,7 @@ static const struct na_plugin na_sm_plugin = {
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,
     .addr_terminate = na_sm_terminate,
+    .addr_abandon = na_sm_abandon,
     .msg_send = na_sm_send,
     .frame_send = na_sm_frame_send,
     .mem_register = na_sm_mem_register,
@@ -17815,6 +17840,11 @@ static na_bool_t na_plugins_addr_cmp(
         : NA_FALSE;
 }
 
+static void na_plugins_addr_abandon(struct na_addr *addr)
+{
+    addr->na_class->core->addr_dead(addr, NA_DISCONNECT);
+}
+
 static na_return_t na_plugins_op_refuse(struct na_op *op)
 {
     hg_log_error("cls", "the transport %s cannot do that",
@@ -17918,6 +17948,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->addr_cmp = na_plugins_addr_cmp;
     if (ops_p->addr_terminate == NULL)
         ops_p->addr_terminate = na_plugins_op_refuse;
+    if (ops_p->addr_abandon == NULL)
+        ops_p->addr_abandon = na_plugins_addr_abandon;
     if (ops_p->poll_fd == NULL)
         ops_p->poll_fd = na_plugins_poll_fd;
     if (ops_p->wait_begin == NULL)
@@ -30708,7 +30740,11 @@ hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
 
 hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
 {
-    return hg_peer_check(hg_class, addr, "HG_Addr_set_remove");
+    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_set_remove");
+
+    if (ret == HG_SUCCESS)
+        na_addr_abandon(addr);
+    return ret;
 }
 
 hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)

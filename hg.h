@@ -1674,9 +1674,10 @@ HG_EXPORT hg_return_t HG_Addr_lookup2(
  * that HG_Get_info tells. */
 HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 
-/* The peer is said to be gone. There is nothing to do: a connection that broke
- * is noticed by itself (death_ms), and a lookup after that makes a new one; one
- * that lives is kept. */
+/* The peer is said to be gone, before the library noticed (death_ms), or if it
+ * lives: calls in flight to it end with HG_DISCONNECT, and so do later ones by
+ * this address, which is to be freed; a lookup from now on connects anew. It
+ * has no effect on one's own address. */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
 /* A reference to the class's own address; another reference. */
@@ -3502,6 +3503,11 @@ struct na_plugin {
      * from; "" where nothing was proved. The string stays, and stays as it is,
      * as long as the address. Default "". */
     const char *(*addr_identity)(const struct na_addr *addr);
+
+    /* Nobody believes in this peer any more, which may live: end its connection
+     * as if it had died, soon, and have a lookup from now on make another.
+     * Default: core->addr_dead with NA_DISCONNECT. */
+    void (*addr_abandon)(struct na_addr *addr);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

@@ -2207,6 +2207,15 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
+static void na_zmq_addr_abandon(struct na_addr *base)
+{
+    struct na_zmq_class *self = na_zmq_of(base->na_class);
+
+    na_zmq_lock(self);
+    na_zmq_lose(self, na_zmq_addr_of(base), NA_DISCONNECT);
+    na_zmq_unlock(self);
+}
+
 static na_return_t na_zmq_addr_terminate(struct na_op *op)
 {
     struct na_zmq_class *self = na_zmq_of(op->context->na_class);
@@ -2905,6 +2914,7 @@ const struct na_plugin hg_na_zmq_plugin = {
     .addr_release = na_zmq_addr_release,
     .addr_cmp = na_zmq_addr_cmp,
     .addr_terminate = na_zmq_addr_terminate,
+    .addr_abandon = na_zmq_addr_abandon,
     .msg_send = na_zmq_msg_send,
     .frame_send = na_zmq_frame_send,
     .poll = na_zmq_poll,

@@ -427,9 +427,10 @@ HG_EXPORT hg_return_t HG_Addr_lookup2(
  * that HG_Get_info tells. */
 HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 
-/* The peer is said to be gone. There is nothing to do: a connection that broke
- * is noticed by itself (death_ms), and a lookup after that makes a new one; one
- * that lives is kept. */
+/* The peer is said to be gone, before the library noticed (death_ms), or if it
+ * lives: calls in flight to it end with HG_DISCONNECT, and so do later ones by
+ * this address, which is to be freed; a lookup from now on connects anew. It
+ * has no effect on one's own address. */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
 /* A reference to the class's own address; another reference. */

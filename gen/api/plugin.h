@@ -281,6 +281,11 @@ struct na_plugin {
      * from; "" where nothing was proved. The string stays, and stays as it is,
      * as long as the address. Default "". */
     const char *(*addr_identity)(const struct na_addr *addr);
+
+    /* Nobody believes in this peer any more, which may live: end its connection
+     * as if it had died, soon, and have a lookup from now on make another.
+     * Default: core->addr_dead with NA_DISCONNECT. */
+    void (*addr_abandon)(struct na_addr *addr);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

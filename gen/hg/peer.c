@@ -120,7 +120,11 @@ hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
 
 hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
 {
-    return hg_peer_check(hg_class, addr, "HG_Addr_set_remove");
+    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_set_remove");
+
+    if (ret == HG_SUCCESS)
+        na_addr_abandon(addr);
+    return ret;
 }
 
 hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)

@@ -155,6 +155,12 @@ HG_PRIVATE na_return_t na_addr_check_alive(
     return ret;
 }
 
+HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
+{
+    if (!addr->self && !na_addr_is_dead(addr))
+        na_class_ops(addr->na_class)->addr_abandon(addr);
+}
+
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {

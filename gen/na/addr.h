@@ -39,6 +39,10 @@ HG_PRIVATE na_return_t na_addr_state(const struct na_addr *addr);
 HG_PRIVATE na_return_t na_addr_check_alive(
     const struct na_addr *addr, const char *function);
 
+/* Give a peer up, be it alive or not: what is in flight to it ends with
+ * NA_DISCONNECT. Oneself, and who is dead, stay as they are. */
+HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
+
 /* Whether two addresses of one class name the same peer. */
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);

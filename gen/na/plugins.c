@@ -212,6 +212,11 @@ static na_bool_t na_plugins_addr_cmp(
         : NA_FALSE;
 }
 
+static void na_plugins_addr_abandon(struct na_addr *addr)
+{
+    addr->na_class->core->addr_dead(addr, NA_DISCONNECT);
+}
+
 static na_return_t na_plugins_op_refuse(struct na_op *op)
 {
     hg_log_error("cls", "the transport %s cannot do that",
@@ -315,6 +320,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->addr_cmp = na_plugins_addr_cmp;
     if (ops_p->addr_terminate == NULL)
         ops_p->addr_terminate = na_plugins_op_refuse;
+    if (ops_p->addr_abandon == NULL)
+        ops_p->addr_abandon = na_plugins_addr_abandon;
     if (ops_p->poll_fd == NULL)
         ops_p->poll_fd = na_plugins_poll_fd;
     if (ops_p->wait_begin == NULL)

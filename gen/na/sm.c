@@ -445,6 +445,20 @@ static na_return_t na_sm_terminate(struct na_op *op)
     return na_sm_flow_terminate(self, op);
 }
 
+/* What it sent is of no interest any more: it might go on for ever. */
+static void na_sm_abandon(struct na_addr *base)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_addr *addr = na_sm_addr_of(base);
+
+    hg_lock(&self->lock);
+    if (na_sm_peer_state(addr) < NA_SM_DYING) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        addr->drained = true;
+    }
+    na_sm_peer_unlock(self);
+}
+
 /* ---- Messages ---- */
 
 static na_return_t na_sm_send(
@@ -752,6 +766,7 @@ static const struct na_plugin na_sm_plugin = {
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,
     .addr_terminate = na_sm_terminate,
+    .addr_abandon = na_sm_abandon,
     .msg_send = na_sm_send,
     .frame_send = na_sm_frame_send,
     .mem_register = na_sm_mem_register,

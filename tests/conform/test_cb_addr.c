@@ -6,12 +6,46 @@
 #include "cb.h"
 
 static hg_id_t addr_inc_id;
+static hg_id_t addr_keep_id;
+static hg_id_t addr_drop_id;
+
+/* Calls that are not answered. */
+static hg_handle_t addr_kept[8];
+static unsigned addr_kept_count;
+
+static hg_return_t addr_keep(hg_handle_t handle)
+{
+    HG_CHECK(addr_kept_count < sizeof(addr_kept) / sizeof(addr_kept[0]));
+    addr_kept[addr_kept_count++] = handle;
+    return HG_SUCCESS;
+}
+
+/* Tell for how many of them nobody waits, and drop all if those are so many. */
+static hg_return_t addr_drop(hg_handle_t handle)
+{
+    cb_one_t want;
+    cb_one_t count = {0};
+    unsigned i;
+
+    HG_CHECK_OK(HG_Get_input(handle, &want));
+    HG_CHECK_OK(HG_Free_input(handle, &want));
+    for (i = 0; i < addr_kept_count; i++)
+        count.value += HG_Is_canceled(addr_kept[i]) ? 1 : 0;
+    while (count.value == want.value && addr_kept_count > 0)
+        HG_CHECK_OK(HG_Destroy(addr_kept[--addr_kept_count]));
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &count));
+    return HG_Destroy(handle);
+}
 
 static void cb_register(hg_class_t *hg_class)
 {
     addr_inc_id =
         MERCURY_REGISTER(hg_class, "addr inc", cb_one_t, cb_one_t, cb_inc);
-    HG_CHECK(addr_inc_id != 0);
+    addr_keep_id =
+        MERCURY_REGISTER(hg_class, "addr keep", cb_one_t, void, addr_keep);
+    addr_drop_id =
+        MERCURY_REGISTER(hg_class, "addr drop", cb_one_t, cb_one_t, addr_drop);
+    HG_CHECK(addr_inc_id != 0 && addr_keep_id != 0 && addr_drop_id != 0);
 }
 
 /* The name of what is called. */
@@ -152,6 +186,55 @@ HG_TEST(cb_addr_lookup_call_and_free_again_and_again)
         HG_CHECK_OK(HG_Addr_free(end.hg_class, addr));
     }
     HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+/* A peer that is given up and lives: what is in flight ends at both sides, and
+ * who is looked up next is the same peer, by another connection. */
+HG_TEST(cb_addr_set_remove_ends_calls_and_is_looked_up_anew)
+{
+    enum { COUNT = 5 };
+    struct cb_call calls[COUNT];
+    struct cb_call late;
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end;
+    cb_one_t one = {1};
+    hg_addr_t again;
+    hg_return_t want;
+    unsigned turns = 0;
+    unsigned i;
+
+    hg_test_allow_log("");
+    cb_open(&end);
+    want = end.peer != NULL ? HG_DISCONNECT : HG_CANCELED;
+    addr_name(&end, end.target, name);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(
+            cb_forward(&calls[i], cb_new_handle(&end, addr_keep_id), &one));
+    HG_CHECK_OK(cb_call(&end, addr_inc_id, &one, &one)); /* all are there */
+    HG_CHECK_OK(HG_Addr_set_remove(end.hg_class, end.target));
+    HG_CHECK_OK(HG_Addr_set_remove(end.hg_class, end.target));
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &again));
+    HG_CHECK_EQ_INT(again == end.target, end.peer == NULL);
+    HG_CHECK(HG_Addr_cmp(end.hg_class, again, end.target));
+    if (end.peer != NULL) {
+        for (i = 0; i < COUNT; i++)
+            HG_CHECK_RET(cb_wait(&end, &calls[i]), HG_DISCONNECT);
+        HG_CHECK_OK(cb_forward(&late, calls[0].handle, &one));
+        HG_CHECK_RET(cb_wait(&end, &late), HG_DISCONNECT);
+    }
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    end.target = again;
+    /* Over there nobody waits for them either. */
+    do {
+        one.value = end.peer != NULL ? COUNT : 0;
+        HG_CHECK_OK(cb_call(&end, addr_drop_id, &one, &one));
+        HG_CHECK(turns++ < CB_PATIENCE);
+    } while (one.value != (end.peer != NULL ? COUNT : 0));
+    for (i = 0; i < COUNT; i++) {
+        HG_CHECK_RET(cb_wait(&end, &calls[i]), want);
+        HG_CHECK_OK(HG_Destroy(calls[i].handle));
+    }
     cb_close(&end);
 }
 
