@@ -116,6 +116,7 @@ static na_bool_t na_zmq_wait_begin(struct na_context *base)
         context->sleeping = true;
         self->sleepers++;
     }
+    self->slept = self->slept || !busy;
     na_zmq_set_timer(self);
     (void) pthread_mutex_unlock(&self->lock);
     return busy ? NA_FALSE : NA_TRUE;

@@ -90,7 +90,8 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
 /* Receive what is likely to be there, then hear the monitor: what is judged by
  * its events came before. To ask libzmq in vain is two system calls, for which
  * a lone message would wait; so the limit follows what comes, and what is
- * beyond it is found by the next round. */
+ * beyond it is found by the next round. Who was woken, and not by a message,
+ * was perhaps by the monitor, and would be again, until that is read. */
 static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -108,10 +109,11 @@ static void na_zmq_pump(struct na_zmq_class *self)
     else if (2 * n <= NA_ZMQ_BATCH)
         self->batch = 2 * n;
     if (control || !na_zmq_list_empty(&self->dying) ||
-        now - self->monitor_read > NA_ZMQ_MS) {
+        (n == 0 && self->slept) || now - self->monitor_read > NA_ZMQ_MS) {
         self->monitor_read = now;
         na_zmq_read_monitor(self);
     }
+    self->slept = false;
     if (now >= self->tick)
         na_zmq_tick(self, now);
     na_zmq_check_inproc(self);

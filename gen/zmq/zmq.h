@@ -237,6 +237,7 @@ struct na_zmq_class {
     uint64_t round;        /* of polling */
     uint64_t drained;      /* the last round that left nothing unread */
     uint64_t monitor_read; /* when; 0: read it in any case */
+    bool slept;            /* a thread may have, since the last round */
     uint64_t tick;         /* when time alone demands something */
     uint64_t timer;        /* what timer_fd is set to */
     uint64_t death;        /* of a silent connection, in ns */
