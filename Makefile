@@ -232,7 +232,8 @@ $(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 
 # ---- Examples ----
 
-SHIPS        := hello array write stub pool demo_server demo_client loop
+SHIPS        := hello array write stub pool demo_server demo_client hg_tool \
+                hg_info loop
 # An event loop is the system's: this one is Linux's.
 EXAMPLES     := $(patsubst %,$(BUILD)/examples/%,$(if $(SM),$(SHIPS), \
     $(filter-out loop,$(SHIPS))))
@@ -248,7 +249,7 @@ $(EXAMPLES): $(BUILD)/%: %.c $(EXAMPLE_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(EXAMPLE_OBJS) $(OBJS) \
 	    $(call na_libs,$(FOUND))
 
-examples: $(EXAMPLES) ## hello, stub, loop, pool, demo_*, ..., into $(BUILD)/examples
+examples: $(EXAMPLES) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/examples
 
 # This one includes sources of the demo.
 $(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])

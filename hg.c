@@ -29219,6 +29219,14 @@ static hg_return_t hg_builtin_answer(
     return hg_serve_respond(handle, HG_SUCCESS, &answer);
 }
 
+/* Answer with a code and why; the code. */
+static hg_return_t hg_builtin_refuse(
+    struct hg_handle *handle, hg_return_t ret, const char *text)
+{
+    (void) hg_serve_respond_error(handle, ret, text);
+    return ret;
+}
+
 /* The question, decoded; to be released. HG_MSGSIZE: its text is longer than an
  * answer's may be. */
 static hg_return_t hg_builtin_ask(
@@ -29341,21 +29349,14 @@ static void hg_builtin_add_counters(
     }
 }
 
-/* How long calls of a function took. HG_NOENTRY; HG_OPNOTSUPPORT. */
-static hg_return_t hg_builtin_add_times(struct hg_builtin_text *out,
-    struct hg_class *hg_class, const hg_builtin_t *question)
+/* How long calls of a function took. */
+static void hg_builtin_add_times(
+    struct hg_builtin_text *out, struct hg_histogram_live *live)
 {
     struct hg_histogram times;
-    struct hg_rpc rpc;
-    hg_return_t ret = hg_registry_find(
-        &hg_class->registry, hg_registry_id(question->text), &rpc);
     unsigned i;
 
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (rpc.more->times == NULL)
-        return HG_OPNOTSUPPORT;
-    hg_histogram_read(&rpc.more->times[question->number == 0 ? 1 : 0], &times);
+    hg_histogram_read(live, &times);
     (void) hg_builtin_add(out,
         "count %" PRIu64 "\nsum_ns %" PRIu64 "\nmin_ns %" PRIu64
         "\nmax_ns %" PRIu64 "\np50_ns %" PRIu64 "\np99_ns %" PRIu64 "\n",
@@ -29367,25 +29368,43 @@ static hg_return_t hg_builtin_add_times(struct hg_builtin_text *out,
             (void) hg_builtin_add(
                 out, "bucket_%u %" PRIu64 "\n", i, times.bucket[i]);
     }
-    return HG_SUCCESS;
+}
+
+static hg_return_t hg_builtin_stats_of(
+    struct hg_handle *handle, const char *name, bool target)
+{
+    struct hg_registry *registry = &handle->context->hg_class->registry;
+    struct hg_builtin_text out;
+    struct hg_rpc rpc;
+
+    if (hg_registry_find(registry, hg_registry_id(name), &rpc) != HG_SUCCESS)
+        return hg_builtin_refuse(
+            handle, HG_NOENTRY, "that function is not registered");
+    if (rpc.more->times == NULL)
+        return hg_builtin_refuse(
+            handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
+    out.size = 0;
+    hg_builtin_add_times(&out, &rpc.more->times[target ? 1 : 0]);
+    return hg_builtin_answer(handle, 0, out.text);
 }
 
 static hg_return_t hg_builtin_stats(hg_handle_t handle)
 {
-    struct hg_class *hg_class = handle->context->hg_class;
     struct hg_builtin_text out;
     hg_builtin_t question;
     hg_return_t ret = hg_builtin_ask(handle, &question);
 
     if (ret != HG_SUCCESS)
         return ret;
-    out.size = 0;
-    if (question.text == NULL)
-        hg_builtin_add_counters(&out, hg_class);
-    else
-        ret = hg_builtin_add_times(&out, hg_class, &question);
+    if (question.text != NULL) {
+        ret = hg_builtin_stats_of(handle, question.text, question.number == 0);
+    } else {
+        out.size = 0;
+        hg_builtin_add_counters(&out, handle->context->hg_class);
+        ret = hg_builtin_answer(handle, 0, out.text);
+    }
     (void) hg_handle_release(hg_proc_hg_builtin_t, &question);
-    return ret == HG_SUCCESS ? hg_builtin_answer(handle, 0, out.text) : ret;
+    return ret;
 }
 
 /* ---- Finding them ---- */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* info: see info.h. */
+#include "info.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+hg_return_t info_print(void)
+{
+    static const char *const variables[] = {
+        "HG_LOG_LEVEL", "HG_LOG_SUBSYS", "HG_SM_RMA"};
+    struct na_protocol_info *list = NULL;
+    const struct na_protocol_info *entry;
+    unsigned major;
+    unsigned minor;
+    unsigned patch;
+    hg_return_t ret;
+    size_t i;
+
+    ret = HG_Version_get(&major, &minor, &patch);
+    if (ret != HG_SUCCESS)
+        return ret;
+    printf("version     %u.%u.%u\n", major, minor, patch);
+    printf("mercury     %d.%d.%d\n", HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
+        HG_MERCURY_PATCH);
+    ret = HG_Get_na_protocol_info(NULL, &list);
+    if (ret != HG_SUCCESS)
+        return ret;
+    for (entry = list; entry != NULL; entry = entry->next) {
+        if (strcmp(entry->class_name, entry->protocol_name) == 0)
+            printf("transport   %s://\n", entry->class_name);
+        else
+            printf("transport   %s+%s://\n", entry->class_name,
+                entry->protocol_name);
+    }
+    HG_Free_na_protocol_info(list);
+    for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *value = getenv(variables[i]);
+
+        printf("environment %s%s%s\n", variables[i],
+            value != NULL ? "=" : " is not set", value != NULL ? value : "");
+    }
+    return HG_SUCCESS;
+}
+
+hg_return_t info_print_class(const char *address)
+{
+    hg_class_t *hg_class = HG_Init2(address, HG_TRUE);
+    char name[NA_MAX_ADDR_LEN];
+    hg_size_t size = sizeof(name);
+    hg_addr_t self;
+    hg_return_t ret;
+
+    if (hg_class == NULL)
+        return HG_NA_ERROR; /* the library has said why */
+    ret = HG_Addr_self(hg_class, &self);
+    if (ret == HG_SUCCESS) {
+        ret = HG_Addr_to_string(hg_class, name, &size, self);
+        (void) HG_Addr_free(hg_class, self);
+    }
+    if (ret == HG_SUCCESS) {
+        printf("address     %s\n", name);
+        printf("protocol    %s+%s\n", HG_Class_get_name(hg_class),
+            HG_Class_get_protocol(hg_class));
+        printf("eager       %" PRIu64 " bytes of input, %" PRIu64
+               " of output\n",
+            HG_Class_get_input_eager_size(hg_class),
+            HG_Class_get_output_eager_size(hg_class));
+    }
+    (void) HG_Finalize2(hg_class);
+    return ret;
+}
