@@ -3551,7 +3551,8 @@ struct na_mem_core {
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);
 
-/* Told that a peer died, under the same rules. */
+/* Told that a peer died, or that the connection to it ended and its address
+ * lives, under the same rules. */
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
@@ -4836,7 +4837,8 @@ HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number);
  * it along: see na_match_set_sink. */
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
 
-/* Tell the engine of every context of the class that a peer died. */
+/* Tell the engine of every context of the class that a peer died, or the
+ * connection to it ended. */
 HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 
 #endif
@@ -13768,6 +13770,8 @@ HG_PRIVATE void na_sm_peer_bury(
         na_sm_peer_complete(self, &lookups, addr->fate);
         na_sm_peer_complete(self, &sends, ret);
         core->addr_dead(&addr->base, ret);
+    } else {
+        core->addr_parted(&addr->base);
     }
     if (!again)
         core->addr_unref(&addr->base);
@@ -18406,6 +18410,11 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
     na_addr_unref(addr);
 }
 
+static void na_class_addr_parted(struct na_addr *addr)
+{
+    na_sink_tell_dead(addr, NA_DISCONNECT);
+}
+
 static const struct na_core na_class_core_table = {
     sizeof(struct na_core),
     na_op_complete,
@@ -18426,6 +18435,7 @@ static const struct na_core na_class_core_table = {
     hg_clock_now,
     hg_clock_random,
     na_class_count,
+    na_class_addr_parted,
 };
 
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
@@ -21677,7 +21687,9 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
     if (share->left)
         return;
     hg_share_raise(&share->taken[kind], amount);
-    hg_share_raise(hg_share_of(addr, kind), amount);
+    /* Other contexts have the peer, too, and locks of their own. */
+    atomic_fetch_add_explicit(
+        hg_share_of(addr, kind), amount, memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_share_is_full(
@@ -26469,7 +26481,8 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);
 
-/* End every call to `addr`, or to anybody when NULL, with `ret`. */
+/* End every call to `addr`, which is dead, or whose connection ended, or to
+ * anybody when NULL, with `ret`. */
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret);
 
@@ -26905,6 +26918,8 @@ HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret)
 {
+    /* What has not left goes by the next connection, if there is to be one. */
+    bool next = addr != NULL && !na_addr_is_dead(addr);
     struct na_link ended;
     struct na_link *link;
 
@@ -26917,7 +26932,9 @@ HG_PRIVATE void hg_forward_end_all(
 
         link = link->next;
         if (handle->state == HG_HANDLE_SENT &&
-            (addr == NULL || handle->addr == addr) && hg_forward_take(handle)) {
+            (addr == NULL || handle->addr == addr) &&
+            !(next && atomic_load(&handle->sends) > 0) &&
+            hg_forward_take(handle)) {
             hg_list_remove(&handle->link);
             hg_list_push(&ended, &handle->link);
         }

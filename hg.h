@@ -568,9 +568,9 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
 /* Close the connection behind an address: sends already accepted leave
  * first, then NA_CB_TERMINATE completes. The next use of an address that was
  * looked up connects anew, where the transport can; any other is dead. Until
- * then a lookup of its name may find another address of the same peer.
- * NA_OPNOTSUPPORT: the transport has no connections. Nemesis Network Module
- * API, "vc_terminate". */
+ * then a lookup of its name may find another address of the same peer. Calls
+ * that went by the old connection end with HG_DISCONNECT. NA_OPNOTSUPPORT: the
+ * transport has no connections. Nemesis Network Module API, "vc_terminate". */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
     na_op_id_t *op_id);
@@ -3552,6 +3552,10 @@ struct na_core {
     /* Add to a named counter of the class, which NA_Get_counter reads. `name`
      * must be a string constant; a class has room for 64 names. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
+    /* The connection ended in good order, and the address can be used again:
+     * what was sent by it, and waits for an answer, ends with NA_DISCONNECT.
+     * What is yet to be sent goes by the next. */
+    void (*addr_parted)(struct na_addr *addr);
 };
 
 /* Make a transport known under its name; a name registered again replaces

@@ -330,9 +330,9 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
 /* Close the connection behind an address: sends already accepted leave
  * first, then NA_CB_TERMINATE completes. The next use of an address that was
  * looked up connects anew, where the transport can; any other is dead. Until
- * then a lookup of its name may find another address of the same peer.
- * NA_OPNOTSUPPORT: the transport has no connections. Nemesis Network Module
- * API, "vc_terminate". */
+ * then a lookup of its name may find another address of the same peer. Calls
+ * that went by the old connection end with HG_DISCONNECT. NA_OPNOTSUPPORT: the
+ * transport has no connections. Nemesis Network Module API, "vc_terminate". */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, na_addr_t addr,
     na_op_id_t *op_id);

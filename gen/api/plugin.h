@@ -330,6 +330,10 @@ struct na_core {
     /* Add to a named counter of the class, which NA_Get_counter reads. `name`
      * must be a string constant; a class has room for 64 names. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
+    /* The connection ended in good order, and the address can be used again:
+     * what was sent by it, and waits for an answer, ends with NA_DISCONNECT.
+     * What is yet to be sent goes by the next. */
+    void (*addr_parted)(struct na_addr *addr);
 };
 
 /* Make a transport known under its name; a name registered again replaces

@@ -424,6 +424,8 @@ HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret)
 {
+    /* What has not left goes by the next connection, if there is to be one. */
+    bool next = addr != NULL && !na_addr_is_dead(addr);
     struct na_link ended;
     struct na_link *link;
 
@@ -436,7 +438,9 @@ HG_PRIVATE void hg_forward_end_all(
 
         link = link->next;
         if (handle->state == HG_HANDLE_SENT &&
-            (addr == NULL || handle->addr == addr) && hg_forward_take(handle)) {
+            (addr == NULL || handle->addr == addr) &&
+            !(next && atomic_load(&handle->sends) > 0) &&
+            hg_forward_take(handle)) {
             hg_list_remove(&handle->link);
             hg_list_push(&ended, &handle->link);
         }

@@ -61,7 +61,8 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     struct na_addr *source, const struct hg_header *header,
     hg_return_t damaged);
 
-/* End every call to `addr`, or to anybody when NULL, with `ret`. */
+/* End every call to `addr`, which is dead, or whose connection ended, or to
+ * anybody when NULL, with `ret`. */
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret);
 

@@ -53,7 +53,9 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
     if (share->left)
         return;
     hg_share_raise(&share->taken[kind], amount);
-    hg_share_raise(hg_share_of(addr, kind), amount);
+    /* Other contexts have the peer, too, and locks of their own. */
+    atomic_fetch_add_explicit(
+        hg_share_of(addr, kind), amount, memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_share_is_full(

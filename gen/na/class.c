@@ -95,6 +95,11 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
     na_addr_unref(addr);
 }
 
+static void na_class_addr_parted(struct na_addr *addr)
+{
+    na_sink_tell_dead(addr, NA_DISCONNECT);
+}
+
 static const struct na_core na_class_core_table = {
     sizeof(struct na_core),
     na_op_complete,
@@ -115,6 +120,7 @@ static const struct na_core na_class_core_table = {
     hg_clock_now,
     hg_clock_random,
     na_class_count,
+    na_class_addr_parted,
 };
 
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)

@@ -86,7 +86,8 @@ struct na_mem_core {
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);
 
-/* Told that a peer died, under the same rules. */
+/* Told that a peer died, or that the connection to it ended and its address
+ * lives, under the same rules. */
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 

@@ -68,7 +68,8 @@ HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number);
  * it along: see na_match_set_sink. */
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target);
 
-/* Tell the engine of every context of the class that a peer died. */
+/* Tell the engine of every context of the class that a peer died, or the
+ * connection to it ended. */
 HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 
 #endif

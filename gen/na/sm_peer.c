@@ -386,6 +386,8 @@ HG_PRIVATE void na_sm_peer_bury(
         na_sm_peer_complete(self, &lookups, addr->fate);
         na_sm_peer_complete(self, &sends, ret);
         core->addr_dead(&addr->base, ret);
+    } else {
+        core->addr_parted(&addr->base);
     }
     if (!again)
         core->addr_unref(&addr->base);

@@ -69,8 +69,10 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     }
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &closers, NA_SUCCESS, NULL);
-    if (again)
+    if (again) {
+        core->addr_parted(&addr->base);
         return;
+    }
     if (addr->reached)
         core->log(
             HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);

@@ -256,7 +256,8 @@ static void calls_attack(const char *string)
             calls_send_message(&server, &message);
     }
     CALLS_EXPECT(late, before, 2, RESPONSE);
-    CALLS_EXPECT(refused, before, 253, CANCEL);
+    /* A call that is not there is canceled already. */
+    CALLS_EXPECT(refused, before, 252, CANCEL);
     stranger_ignore(&server.stranger);
     calls_by_chance(&server, 200);
     stranger_hang_up(&server.stranger);

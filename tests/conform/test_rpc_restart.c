@@ -189,6 +189,48 @@ HG_TEST_WHERE(
     rpc_close(&end);
 }
 
+static na_return_t restart_parted(const struct na_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    *(bool *) info->arg = true;
+    return NA_SUCCESS;
+}
+
+/* Whoever says goodbye waits for no answers; the address is good for more. */
+HG_TEST_WHERE(calls_end_with_a_goodbye, hg_test_crosses_processes)
+{
+    hg_request_t requests[RESTART_CALLS];
+    na_context_t *context;
+    struct rpc_end end;
+    rpc_one_t one = {1};
+    unsigned round;
+    int i;
+
+    rpc_open(&end);
+    context = NA_Context_create(end.na_class);
+    HG_CHECK(context != NULL);
+    for (round = 0; round < 3; round++) {
+        bool parted = false;
+
+        for (i = 0; i < RESTART_CALLS; i++)
+            requests[i] = rpc_start_call(&end, restart_keep_id, &one, NULL);
+        restart_check(&end, HG_SUCCESS); /* all have arrived */
+        HG_CHECK_OK(NA_Addr_terminate(end.na_class, context, restart_parted,
+            &parted, end.target, NA_OP_ID_IGNORE));
+        while (!parted) {
+            (void) NA_Progress(end.na_class, context, 10);
+            (void) NA_Trigger(context, 0, 1, NULL);
+        }
+        for (i = 0; i < RESTART_CALLS; i++) {
+            HG_CHECK_RET(rpc_wait(requests[i]), HG_DISCONNECT);
+            HG_CHECK_OK(HG_Request_free(requests[i]));
+        }
+        restart_check(&end, HG_SUCCESS);
+    }
+    HG_CHECK_OK(NA_Context_destroy(end.na_class, context));
+    rpc_close(&end);
+}
+
 /* ---- The caller is started anew ---- */
 
 /* A caller that listens where it is told to; what its calls bring. */
