@@ -356,6 +356,8 @@ static int perf_run_node(const char *url, const struct perf_options *options)
         rc = perf_node_crowd(url, options);
     if (rc == 0 && perf_is_asked(options, "deaths"))
         rc = perf_node_deaths(url, options);
+    if (rc == 0 && perf_is_asked(options, "contexts"))
+        rc = perf_contexts(url, options);
 #else
     (void) url;
     (void) options;

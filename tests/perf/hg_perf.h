@@ -305,6 +305,9 @@ int perf_node_crowd(const char *url, const struct perf_options *options);
 /* How soon somebody asleep in a call hears of the other side's death. Without
  * a class. */
 int perf_node_deaths(const char *url, const struct perf_options *options);
+
+/* Two threads with contexts of their own, against one. Without a class. */
+int perf_contexts(const char *url, const struct perf_options *options);
 #endif
 
 /* ---- Data, clock, memory ---- */

@@ -96,6 +96,64 @@ HG_TEST(share_leaves_room_for_whoever_comes)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* ---- Contexts that share a peer ---- */
+
+struct share_user {
+    pthread_t thread;
+    struct hg_share share;
+    struct na_addr *peer;
+};
+
+static void *share_use(void *arg)
+{
+    struct share_user *user = (struct share_user *) arg;
+    unsigned i;
+
+    for (i = 0; i < 100000; i++) {
+        HG_CHECK(hg_share_take(&user->share, user->peer, HG_SHARE_CALLS, 1));
+        hg_share_give(&user->share, user->peer, HG_SHARE_CALLS, 1);
+    }
+    return NULL;
+}
+
+/* Each context has its share and its lock; the peer has one count. */
+HG_TEST(share_of_a_peer_of_many_contexts_comes_back)
+{
+    struct share_user users[2];
+    struct na_addr *peer;
+    na_class_t *na_class;
+    unsigned i, had;
+
+    loop_register();
+    na_class = engine_open_class("loop://a", SHARE_EAGER);
+    peer = na_addr_create(na_class, NULL, NA_FALSE);
+    HG_CHECK(peer != NULL);
+    memset(users, 0, sizeof(users));
+    for (i = 0; i < 2; i++) {
+        users[i].share.limit[HG_SHARE_CALLS] = 64;
+        users[i].peer = peer;
+        HG_CHECK(
+            pthread_create(&users[i].thread, NULL, share_use, &users[i]) == 0);
+    }
+    for (i = 0; i < 2; i++)
+        HG_CHECK(pthread_join(users[i].thread, NULL) == 0);
+    for (had = 0; hg_share_take(&users[0].share, peer, HG_SHARE_CALLS, 1);)
+        had++;
+    HG_CHECK_EQ_INT(had, 64);
+    /* In another context it has what that leaves. */
+    for (had = 0; hg_share_take(&users[1].share, peer, HG_SHARE_CALLS, 1);)
+        had++;
+    HG_CHECK_EQ_INT(had, 32);
+    /* Forgotten, it gives all of that back, and has its share again. */
+    hg_share_forget(na_class);
+    hg_share_give(&users[0].share, peer, HG_SHARE_CALLS, 64);
+    hg_share_give(&users[1].share, peer, HG_SHARE_CALLS, 32);
+    HG_CHECK(hg_share_take(&users[0].share, peer, HG_SHARE_CALLS, 64));
+    hg_share_give(&users[0].share, peer, HG_SHARE_CALLS, 64);
+    na_addr_unref(peer);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* Nobody is refused as long as all have no more than the limit. */
 HG_TEST(share_refuses_nobody_below_the_limit)
 {
