@@ -167,8 +167,12 @@ CONFORM := $(call names,conform)
 # What remote memory is to them, when the kernel will not copy it.
 COPIES  := $(addprefix $(BUILD)/tests/conform/, \
              test_na_rma test_na_target test_bulk)
+# What a class of several transports has a part in.
+MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
+             rpc_calls rpc_peer cb_calls cb_bulk cb_drain)
 CASES   := $(UNIT) $(STEPS) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
+           $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
            $(if $(SM),$(COPIES:%=%@sm-copy) \
                $(BUILD)/tests/conform/test_bulk@sm-map)
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \

@@ -3491,6 +3491,7 @@ HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
 
 struct na_emul;
 struct na_sink;
+struct na_mux_part;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
@@ -3525,6 +3526,8 @@ struct na_addr_core {
     _Atomic uint32_t refs;
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
+    /* What stands for it in a class of several; that one's lock. */
+    struct na_addr *above;
     char *name; /* guarded by the class lock until set, then constant */
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
@@ -3616,8 +3619,9 @@ struct na_counter {
 struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
-    struct na_emul *emul; /* NULL: the transport moves memory itself */
-    unsigned layers;      /* that run on it; guarded by live's mutex */
+    struct na_emul *emul;     /* NULL: the transport moves memory itself */
+    unsigned layers;          /* that run on it; guarded by live's mutex */
+    struct na_mux_part *part; /* of a class of several, which it is; NULL */
     pthread_mutex_t lock;
     struct na_link addrs; /* guarded by lock */
     struct hg_map mems;   /* by public pointer; guarded by lock */
@@ -6354,6 +6358,258 @@ HG_PRIVATE void na_cursor_scatter(
     }
 }
 
+/* ==== gen/na/mux_wire.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_wire.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux_wire: what a class of several transports shows to others: a list of
+ * addresses in one string, and a list of descriptions in one memory handle.
+ *
+ *     zmq+tcp://10.0.0.1:5000;zmq+ipc:///run/a;sm://NAME
+ *
+ * A semicolon separates where a scheme and "://" stand behind it, so that it
+ * may be part of a path. A memory handle:
+ *
+ *     0    1    2    3      4        8      9
+ *     +----+----+----+------+--------+------+------+-------+----
+ *     |0x68|0x58| 1  |parts | length | tag# | tag  | bytes | ...
+ *     +----+----+----+------+--------+------+------+-------+----
+ *      'h'  'X'              one part, and so on
+ *
+ * `tag` names the transport, "zmq+tcp" or "sm", `length` counts the bytes of
+ * its own description. Classes of one transport read such lists too, and take
+ * what is theirs.
+ *
+ * Locking: none.
+ */
+#ifndef HG_GEN_NA_MUX_WIRE_H
+#define HG_GEN_NA_MUX_WIRE_H
+
+/* #include "na/core.h" */
+/* #include "na/uri.h" */
+
+#define NA_MUX_WIRE_TAG_MAX (2 * NA_URI_NAME_MAX)
+
+/* Whether a string lists several addresses. */
+HG_PRIVATE bool na_mux_wire_is_list(const char *string);
+
+/* Copy the first address of *at_p, and step behind it. False: there is none,
+ * or it is as long as no address is. */
+HG_PRIVATE bool na_mux_wire_next(const char **at_p, char part[NA_MAX_ADDR_LEN]);
+
+/* What descriptions of a class's memory are tagged with. */
+HG_PRIVATE void na_mux_wire_tag(
+    const struct na_class *na_class, char tag[NA_MUX_WIRE_TAG_MAX]);
+
+/* How many bytes a list takes before its parts, and a part besides its own
+ * bytes; writing both. */
+#define NA_MUX_WIRE_HEAD 4
+HG_PRIVATE size_t na_mux_wire_part_size(const char *tag);
+HG_PRIVATE void na_mux_wire_put_head(void *buf, unsigned parts);
+HG_PRIVATE void na_mux_wire_put_part(void *buf, const char *tag, uint32_t size);
+
+/* Whether the bytes are such a list at all. */
+HG_PRIVATE bool na_mux_wire_is_mem(const void *buf, na_size_t size);
+
+/* Find a transport's part: where it begins, and its size; NULL: it has none,
+ * or the list is malformed before it. */
+HG_PRIVATE const void *na_mux_wire_find(
+    const void *buf, na_size_t size, const char *tag, na_size_t *size_p);
+
+#endif
+
+/* ==== gen/na/mux_wire.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_wire.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mux_wire: see mux_wire.h. */
+/* #include "na/mux_wire.h" */
+
+/* #include "base/wire.h" */
+
+#define NA_MUX_WIRE_MAGIC 0x5868u
+#define NA_MUX_WIRE_VERSION 1
+#define NA_MUX_WIRE_FIXED 5 /* of a part, before its tag */
+
+/* ---- Strings ---- */
+
+/* Whether a scheme and "://" stand there. */
+static bool na_mux_wire_begins(const char *string)
+{
+    size_t i = 0;
+    char c = string[0];
+
+    while ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+        (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '_' || c == '.')
+        c = string[++i];
+    return i > 0 && strncmp(string + i, "://", 3) == 0;
+}
+
+/* The semicolon that ends the first address; NULL: it is the last one. */
+static const char *na_mux_wire_end(const char *string)
+{
+    const char *end = strchr(string, ';');
+
+    while (end != NULL && !na_mux_wire_begins(end + 1))
+        end = strchr(end + 1, ';');
+    return end;
+}
+
+HG_PRIVATE bool na_mux_wire_is_list(const char *string)
+{
+    return na_mux_wire_end(string) != NULL;
+}
+
+HG_PRIVATE bool na_mux_wire_next(const char **at_p, char part[NA_MAX_ADDR_LEN])
+{
+    const char *at = *at_p;
+    const char *end = na_mux_wire_end(at);
+    size_t size = end != NULL ? (size_t) (end - at) : strlen(at);
+
+    if (size == 0 || size >= NA_MAX_ADDR_LEN)
+        return false;
+    memcpy(part, at, size);
+    part[size] = '\0';
+    *at_p = end != NULL ? end + 1 : at + size;
+    return true;
+}
+
+HG_PRIVATE void na_mux_wire_tag(
+    const struct na_class *na_class, char tag[NA_MUX_WIRE_TAG_MAX])
+{
+    const char *name = na_class_ops(na_class)->name;
+    bool same = strcmp(name, na_class->protocol) == 0;
+
+    (void) snprintf(tag, NA_MUX_WIRE_TAG_MAX, "%s%s%s", same ? "" : name,
+        same ? "" : "+", na_class->protocol);
+}
+
+/* ---- Memory handles ---- */
+
+HG_PRIVATE size_t na_mux_wire_part_size(const char *tag)
+{
+    return NA_MUX_WIRE_FIXED + strlen(tag);
+}
+
+HG_PRIVATE void na_mux_wire_put_head(void *buf, unsigned parts)
+{
+    struct hg_wire wire = hg_wire_writer(buf, NA_MUX_WIRE_HEAD);
+
+    hg_wire_put16(&wire, NA_MUX_WIRE_MAGIC);
+    hg_wire_put8(&wire, NA_MUX_WIRE_VERSION);
+    hg_wire_put8(&wire, (uint8_t) parts);
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+HG_PRIVATE void na_mux_wire_put_part(void *buf, const char *tag, uint32_t size)
+{
+    struct hg_wire wire = hg_wire_writer(buf, na_mux_wire_part_size(tag));
+
+    hg_wire_put32(&wire, size);
+    hg_wire_put8(&wire, (uint8_t) strlen(tag));
+    hg_wire_put_bytes(&wire, tag, strlen(tag));
+    assert(!wire.failed && hg_wire_left(&wire) == 0);
+}
+
+HG_PRIVATE bool na_mux_wire_is_mem(const void *buf, na_size_t size)
+{
+    const unsigned char *bytes = (const unsigned char *) buf;
+
+    return size >= NA_MUX_WIRE_HEAD &&
+        hg_wire_load16(bytes) == NA_MUX_WIRE_MAGIC &&
+        bytes[2] == NA_MUX_WIRE_VERSION;
+}
+
+HG_PRIVATE const void *na_mux_wire_find(
+    const void *buf, na_size_t size, const char *tag, na_size_t *size_p)
+{
+    struct hg_wire wire = hg_wire_reader(buf, (size_t) size);
+    unsigned parts;
+
+    if (!na_mux_wire_is_mem(buf, size))
+        return NULL;
+    hg_wire_skip(&wire, NA_MUX_WIRE_HEAD - 1);
+    for (parts = hg_wire_get8(&wire); parts > 0 && !wire.failed; parts--) {
+        uint32_t length = hg_wire_get32(&wire);
+        uint8_t tag_size = hg_wire_get8(&wire);
+        const void *name = hg_wire_get_bytes(&wire, tag_size);
+        const void *bytes = hg_wire_get_bytes(&wire, length);
+
+        if (name == NULL || bytes == NULL || tag_size != strlen(tag) ||
+            memcmp(name, tag, tag_size) != 0)
+            continue;
+        *size_p = length;
+        return bytes;
+    }
+    return NULL;
+}
+
+/* ==== gen/na/mux.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux: one class of several transports.
+ *
+ *     NA_Initialize("zmq+tcp://0.0.0.0:5000;sm://", NA_TRUE)
+ *
+ * Each transport of the list is a class of its own, a part, inside this one;
+ * contexts, addresses, operations and memory handles of this one each stand
+ * for one of a part's, or for one of each. So what is above, the RPC engine
+ * first of all, sees one class like any other. A part is what it is outside,
+ * too; only the table of functions that it calls the core by is ours: what
+ * arrives, ends or dies in a part is handed up from there.
+ *
+ *     above     class     address        context    memory handle
+ *                 |          |              |             |
+ *     parts     1 .. 4    one of them    one each     one each
+ *
+ * An address is of one part, chosen when it is looked up: sm where the peer is
+ * on this node and may be met, else the first one of the peer's transports that
+ * this class has. Which peers are on this node shows itself: a part sm:// whose
+ * name is left to the library listens under a name that follows from the
+ * class's first other address, and the abstract namespace of Unix sockets ends
+ * with the node (with the network namespace, in which that other address is
+ * valid as well). So nothing about it has to be told: the address string is
+ * that of the other transports, and a class that has no sm reads it like any
+ * other. The name follows from the user, too, unless other users may come
+ * (auth_key).
+ *
+ * Memory is registered with each part, and described to peers by all of them
+ * (mux_wire.h); the part of the address that a transfer is with moves it.
+ *
+ * What each part carried is counted: "mux_sent_sm" in bytes of messages, and
+ * "mux_moved_sm" in bytes put and got; "mux_sent_zmq+tcp", ...
+ *
+ * Locking: a mutex guards the list of addresses and what handles lack yet. It
+ * is taken before locks of parts, and not held while their slots are called,
+ * but those that describe memory.
+ *
+ * Must not know: RPC.
+ */
+#ifndef HG_GEN_NA_MUX_H
+#define HG_GEN_NA_MUX_H
+
+/* #include "na/core.h" */
+
+/* The transport; it speaks no protocol by itself. */
+HG_PRIVATE const struct na_plugin *na_mux_table(void);
+
+/* Whether a class is one of several transports. */
+HG_PRIVATE bool na_mux_is(const struct na_class *na_class);
+
+/* na_emul_withdraw, na_emul_lingering and na_emul_end_local of any class. */
+HG_PRIVATE bool na_mux_withdraw(
+    struct na_mem_handle *mem, void *buf, struct na_addr *user);
+HG_PRIVATE uint64_t na_mux_lingering(const struct na_addr *user);
+HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
+
+#endif
+
 /* ==== gen/na/rma.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/rma.h"
@@ -6430,6 +6686,8 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 /* #include "na/addr.h" */
 /* #include "na/cursor.h" */
 /* #include "na/live.h" */
+/* #include "na/mux.h" */
+/* #include "na/mux_wire.h" */
 /* #include "na/op.h" */
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
@@ -6538,6 +6796,7 @@ HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
 
     if (atomic_exchange(&mem->registered, false))
         na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
+    na_class_ops(mem->pub.na_class)->mem_release(&mem->pub);
     hg_mem_free(mem->pub.segments);
     hg_mem_free(mem->starts);
     hg_mem_free(mem);
@@ -6775,6 +7034,21 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
     return NA_SUCCESS;
 }
 
+/* Of a peer with several transports: what is for ours. */
+static void na_rma_pick(
+    const struct na_class *na_class, const void **buf_p, na_size_t *size_p)
+{
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    const void *bytes;
+
+    if (!na_mux_wire_is_mem(*buf_p, *size_p) || na_mux_is(na_class))
+        return;
+    na_mux_wire_tag(na_class, tag);
+    bytes = na_mux_wire_find(*buf_p, *size_p, tag, size_p);
+    if (bytes != NULL)
+        *buf_p = bytes;
+}
+
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
@@ -6787,6 +7061,7 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
         ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
+    na_rma_pick(na_class, &buf, &buf_size);
     mem = na_rma_new(na_class, 0);
     if (mem == NULL)
         return NA_NOMEM;
@@ -16770,6 +17045,11 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 HG_PRIVATE const struct na_plugin *na_sm_table(void);
 #endif
 
+/* Whether somebody listens at that name whom a class of sm may meet, as far as
+ * one can tell without being met. Not logged. */
+HG_PRIVATE bool na_sm_is_there(
+    const struct na_class *na_class, const char *name);
+
 #endif
 
 /* ==== gen/na/sm.c ==== */
@@ -17572,6 +17852,40 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void)
     return &na_sm_plugin;
 }
 
+HG_PRIVATE bool na_sm_is_there(
+    const struct na_class *na_class, const char *name)
+{
+    const struct na_sm_class *self =
+        HG_CONTAINER_OF(na_class, struct na_sm_class, base);
+    struct na_sm_name where;
+    struct ucred peer;
+    bool there = false;
+    int fd;
+
+    if (na_sm_name_parse(name, &where) != NA_SUCCESS)
+        return false;
+    fd = na_sm_socket();
+    if (fd < 0)
+        return false;
+    /* Who is too busy for one more is there. */
+    if (connect(fd, (const struct sockaddr *) &where.where, where.size) == 0)
+        there = na_sm_policy_refuses(&self->policy, fd, &peer) == NULL;
+    else
+        there = errno == EAGAIN;
+    (void) close(fd);
+    return there;
+}
+
+#else
+
+HG_PRIVATE bool na_sm_is_there(
+    const struct na_class *na_class, const char *name)
+{
+    (void) na_class;
+    (void) name;
+    return false;
+}
+
 #endif
 
 /* ==== gen/na/plugins.h ==== */
@@ -17970,6 +18284,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->rma_now = na_plugins_rma_later;
     if (ops_p->addr_identity == NULL)
         ops_p->addr_identity = na_plugins_addr_nobody;
+    if (ops_p->mem_release == NULL)
+        ops_p->mem_release = na_plugins_mem_ignore;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
@@ -18115,6 +18431,10 @@ HG_EXPORT void HG_Cleanup(void)
 
 /* #include "na/core.h" */
 
+/* Whether an address is of the protocol that a class was opened for. */
+HG_PRIVATE bool na_lookup_is_for(
+    const struct na_class *na_class, const char *name);
+
 /* Start a lookup whose end goes to `lane`; `name` is copied. */
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
@@ -18136,23 +18456,54 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/live.h" */
+/* #include "na/mux.h" */
+/* #include "na/mux_wire.h" */
 /* #include "na/op.h" */
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
 /* #include "na/uri.h" */
+
+HG_PRIVATE bool na_lookup_is_for(
+    const struct na_class *na_class, const char *name)
+{
+    struct na_uri uri;
+
+    return na_uri_parse(name, &uri) == NA_SUCCESS &&
+        strcmp(uri.protocol, na_class->protocol) == 0 &&
+        na_plugins_named(na_class_ops(na_class), &uri);
+}
+
+/* Of a peer with several addresses: the first of this class's protocol, or all
+ * of them. */
+static const char *na_lookup_pick(const struct na_class *na_class,
+    const char *name, char part[NA_MAX_ADDR_LEN])
+{
+    const char *at = name;
+
+    if (na_mux_is(na_class) || !na_mux_wire_is_list(name))
+        return name;
+    while (na_mux_wire_next(&at, part)) {
+        if (na_lookup_is_for(na_class, part))
+            return part;
+    }
+    return name;
+}
 
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
 {
     const struct na_plugin *ops = na_class_ops(context->na_class);
+    char part[NA_MAX_ADDR_LEN];
     struct na_op_core *op;
     struct na_uri uri;
-    na_return_t ret = na_uri_parse(name, &uri);
+    na_return_t ret;
 
+    name = na_lookup_pick(context->na_class, name, part);
+    ret = na_uri_parse(name, &uri);
     if (ret != NA_SUCCESS)
         return ret;
-    if (!na_plugins_speaks(ops, &uri)) {
+    if (!na_mux_is(context->na_class) && !na_plugins_speaks(ops, &uri)) {
         bool same = strcmp(ops->name, context->na_class->protocol) == 0;
 
         hg_log_error("addr", "'%s': this class was opened for %s%s%s", name,
@@ -18309,6 +18660,1436 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     return ret;
 }
 
+/* ==== gen/na/mux_part.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_part.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux_part: what the rooms of mux share: a class of several transports, its
+ * parts, and the objects that stand for theirs.
+ *
+ * Locking: see mux.h; the class's mutex guards what says so.
+ */
+#ifndef HG_GEN_NA_MUX_PART_H
+#define HG_GEN_NA_MUX_PART_H
+
+/* #include "base/lock.h" */
+/* #include "na/mux.h" */
+/* #include "na/mux_wire.h" */
+
+#define NA_MUX_PARTS 4
+#define NA_MUX_COUNTER_MAX (NA_MUX_WIRE_TAG_MAX + 16)
+
+struct na_mux_class;
+
+/* One transport. */
+struct na_mux_part {
+    struct na_mux_class *mux;
+    struct na_class *na_class;
+    const struct na_core *below; /* the functions it had */
+    struct na_core core;         /* and has */
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    char sent_name[NA_MUX_COUNTER_MAX];
+    char moved_name[NA_MUX_COUNTER_MAX];
+    struct na_counter *sent;
+    struct na_counter *moved;
+};
+
+struct na_mux_class {
+    struct na_class base;
+    struct na_mux_part parts[NA_MUX_PARTS];
+    unsigned count;
+    unsigned sm;    /* which of them is sm; NA_MUX_PARTS: none */
+    bool sm_silent; /* its name follows from another address */
+    pthread_mutex_t lock;
+    struct na_link addrs; /* struct na_mux_addr; lock */
+};
+
+struct na_mux_context {
+    struct na_context base;
+    struct na_context *inner[NA_MUX_PARTS];
+    int fd; /* of all parts; or NA_POLL_FD_... */
+    int joined[NA_MUX_PARTS];
+    unsigned joined_count;
+};
+
+struct na_mux_addr {
+    struct na_addr base;
+    struct na_link link; /* lock */
+    unsigned part;
+    struct na_addr *inner; /* a reference; NULL once the class is closing */
+    bool pinned;           /* the class has a reference; lock */
+    bool mourned;          /* its death was told; lock */
+};
+
+struct na_mux_op {
+    struct na_op base;
+    na_op_id_t inner; /* of the operation that stands for it */
+    unsigned part;
+    unsigned next; /* lookup: what is to be tried then */
+};
+
+struct na_mux_mem {
+    struct na_mem_handle base;
+    _Atomic(struct na_mem_handle *) inner[NA_MUX_PARTS]; /* set under lock */
+    unsigned char *bytes; /* remote: the description as it came */
+    na_size_t size;
+};
+
+static inline struct na_mux_class *na_mux_of(const struct na_class *na_class)
+{
+    return HG_CONTAINER_OF(na_class, struct na_mux_class, base);
+}
+
+static inline struct na_mux_addr *na_mux_addr_of(const struct na_addr *addr)
+{
+    return HG_CONTAINER_OF(addr, struct na_mux_addr, base);
+}
+
+static inline struct na_mux_op *na_mux_op_of(const struct na_op *op)
+{
+    return HG_CONTAINER_OF(op, struct na_mux_op, base);
+}
+
+static inline struct na_mux_mem *na_mux_mem_of(const struct na_mem_handle *mem)
+{
+    return HG_CONTAINER_OF(mem, struct na_mux_mem, base);
+}
+
+/* The part that a class inside of ours is. */
+static inline struct na_mux_part *na_mux_part_of(const struct na_class *inner)
+{
+    struct na_mux_part *part = na_class_core_of(inner)->part;
+
+    assert(part != NULL && part->na_class == inner);
+    return part;
+}
+
+static inline struct na_context *na_mux_inner_context(
+    const struct na_context *context, unsigned part)
+{
+    return HG_CONTAINER_OF(context, struct na_mux_context, base)->inner[part];
+}
+
+#endif
+
+/* ==== gen/na/mux_addr.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_addr.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux_addr: the addresses of a class of several transports.
+ *
+ * Each stands for one of a part's, of which it has a reference. A part's may
+ * have several that stand for it: one for each name that it was looked up by,
+ * and the one that its messages come from. That one the class keeps, as the
+ * transport keeps the connection, until the peer dies.
+ *
+ * Locking: the class's mutex guards the list, and which stands for a part's
+ * when messages come.
+ */
+#ifndef HG_GEN_NA_MUX_ADDR_H
+#define HG_GEN_NA_MUX_ADDR_H
+
+/* #include "na/mux_part.h" */
+
+/* What stands for a part's address under that name; without one, as messages
+ * come from it. A new reference; NULL: no memory (logged). */
+HG_PRIVATE struct na_addr *na_mux_addr_above(
+    struct na_mux_part *part, struct na_addr *inner, const char *name);
+
+/* Slots of the same names. */
+HG_PRIVATE void na_mux_addr_release(struct na_addr *base);
+HG_PRIVATE na_bool_t na_mux_addr_cmp(
+    const struct na_addr *base1, const struct na_addr *base2);
+
+/* core->addr_dead of a part. */
+HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret);
+
+/* The class is closing: let go of those that it keeps, and part the others,
+ * which outlive it, from what they stand for. */
+HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux);
+
+#endif
+
+/* ==== gen/na/mux_addr.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_addr.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mux_addr: see mux_addr.h. */
+/* #include "na/mux_addr.h" */
+
+/* #include "na/addr.h" */
+
+/* One more reference, unless nobody has one. */
+static bool na_mux_addr_try_ref(struct na_addr *addr)
+{
+    _Atomic uint32_t *refs = &na_addr_core_of(addr)->refs;
+    uint32_t before = atomic_load_explicit(refs, memory_order_relaxed);
+
+    while (before > 0) {
+        if (atomic_compare_exchange_weak(refs, &before, before + 1))
+            return true;
+    }
+    return false;
+}
+
+/* The address that stands for one of a part, under that name or, without one,
+ * as messages come from it; a new reference, or NULL. The lock is held. */
+static struct na_addr *na_mux_addr_find(
+    struct na_mux_class *mux, const struct na_addr *inner, const char *name)
+{
+    struct na_addr *known = na_addr_core_of(inner)->above;
+    struct na_link *link;
+
+    if (name == NULL)
+        return known != NULL && na_mux_addr_try_ref(known) ? known : NULL;
+    for (link = mux->addrs.next; link != &mux->addrs; link = link->next) {
+        struct na_mux_addr *addr =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        if (addr->inner == inner && addr->base.name != NULL &&
+            strcmp(addr->base.name, name) == 0 &&
+            na_mux_addr_try_ref(&addr->base))
+            return &addr->base;
+    }
+    return NULL;
+}
+
+/* A new one. Who called us is kept, as the transport keeps it, until it dies.
+ * The lock is held. */
+static struct na_addr *na_mux_addr_new(
+    struct na_mux_part *part, struct na_addr *inner, const char *name)
+{
+    struct na_mux_class *mux = part->mux;
+    struct na_addr *base =
+        na_addr_create(&mux->base, name != NULL ? name : inner->name, NA_FALSE);
+    struct na_mux_addr *addr;
+
+    if (base == NULL)
+        return NULL;
+    addr = na_mux_addr_of(base);
+    na_addr_ref(inner);
+    addr->inner = inner;
+    addr->part = (unsigned) (part - mux->parts);
+    addr->pinned = name == NULL && !na_addr_is_dead(inner);
+    if (addr->pinned)
+        na_addr_ref(base);
+    hg_list_push(&mux->addrs, &addr->link);
+    if (name == NULL || na_addr_core_of(inner)->above == NULL)
+        na_addr_core_of(inner)->above = base;
+    return base;
+}
+
+/* The same, found or new, with a reference of the caller's. NULL: no memory
+ * (logged). */
+HG_PRIVATE struct na_addr *na_mux_addr_above(
+    struct na_mux_part *part, struct na_addr *inner, const char *name)
+{
+    struct na_mux_class *mux = part->mux;
+    struct na_addr *addr;
+
+    if (inner->self) {
+        na_addr_ref(mux->base.self_addr);
+        return mux->base.self_addr;
+    }
+    hg_lock(&mux->lock);
+    addr = na_mux_addr_find(mux, inner, name);
+    if (addr == NULL)
+        addr = na_mux_addr_new(part, inner, name);
+    hg_unlock(&mux->lock);
+    /* It may have died before the list had ours. */
+    if (addr != NULL && na_addr_is_dead(inner))
+        mux->base.core->addr_dead(addr, na_addr_state(inner));
+    return addr;
+}
+
+HG_PRIVATE void na_mux_addr_release(struct na_addr *base)
+{
+    struct na_mux_addr *addr = na_mux_addr_of(base);
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+
+    if (addr->inner == NULL)
+        return;
+    hg_lock(&mux->lock);
+    hg_list_remove(&addr->link);
+    if (na_addr_core_of(addr->inner)->above == base)
+        na_addr_core_of(addr->inner)->above = NULL;
+    hg_unlock(&mux->lock);
+    na_addr_unref(addr->inner);
+}
+
+/* Of two transports no address can be compared but by its name. */
+HG_PRIVATE na_bool_t na_mux_addr_cmp(
+    const struct na_addr *base1, const struct na_addr *base2)
+{
+    const struct na_mux_addr *addr1 = na_mux_addr_of(base1);
+    const struct na_mux_addr *addr2 = na_mux_addr_of(base2);
+    bool same;
+
+    if (addr1->part == addr2->part)
+        same = na_addr_same(addr1->inner, addr2->inner);
+    else
+        same = base1->name != NULL && base2->name != NULL &&
+            strcmp(base1->name, base2->name) == 0;
+    return same ? NA_TRUE : NA_FALSE;
+}
+
+/* The next address that stands for a dead one, and was not told; with a
+ * reference, and the class's. */
+static struct na_mux_addr *na_mux_addr_next_mourner(
+    struct na_mux_class *mux, const struct na_addr *inner, bool *pinned_p)
+{
+    struct na_mux_addr *found = NULL;
+    struct na_link *link;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
+         link = link->next) {
+        struct na_mux_addr *addr =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        if (addr->inner == inner && !addr->mourned &&
+            na_mux_addr_try_ref(&addr->base))
+            found = addr;
+    }
+    if (found != NULL) {
+        found->mourned = true;
+        *pinned_p = found->pinned;
+        found->pinned = false;
+    }
+    hg_unlock(&mux->lock);
+    return found;
+}
+
+/* core->addr_dead of a part. */
+HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
+{
+    struct na_mux_part *part = na_mux_part_of(inner->na_class);
+    struct na_mux_class *mux = part->mux;
+    struct na_mux_addr *addr;
+    bool pinned = false;
+
+    na_addr_ref(inner);
+    part->below->addr_dead(inner, ret);
+    while ((addr = na_mux_addr_next_mourner(mux, inner, &pinned)) != NULL) {
+        mux->base.core->addr_dead(&addr->base, na_addr_state(inner));
+        na_addr_unref(&addr->base);
+        if (pinned)
+            na_addr_unref(&addr->base);
+    }
+    na_addr_unref(inner);
+}
+
+/* An address that the class has a reference of, with that; NULL: no more. */
+static struct na_addr *na_mux_addr_unpin_one(struct na_mux_class *mux)
+{
+    struct na_mux_addr *found = NULL;
+    struct na_link *link;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
+         link = link->next) {
+        if (HG_CONTAINER_OF(link, struct na_mux_addr, link)->pinned)
+            found = HG_CONTAINER_OF(link, struct na_mux_addr, link);
+    }
+    if (found != NULL)
+        found->pinned = false;
+    hg_unlock(&mux->lock);
+    return found != NULL ? &found->base : NULL;
+}
+
+HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux)
+{
+    struct na_addr *addr;
+    struct na_link *link;
+
+    while ((addr = na_mux_addr_unpin_one(mux)) != NULL)
+        na_addr_unref(addr);
+    while ((link = hg_list_pop(&mux->addrs)) != NULL) {
+        struct na_mux_addr *left =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        na_addr_core_of(left->inner)->above = NULL;
+        na_addr_unref(left->inner);
+        left->inner = NULL;
+    }
+}
+
+/* ==== gen/na/mux_lookup.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_lookup.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux_lookup: which part reaches a peer.
+ *
+ * A lookup takes turns: by sm, where the name that the address has there is one
+ * that somebody listens at on this node whom we may meet; then by the part of
+ * each address of the list, in order. A turn that fails is followed by the
+ * next, and the last one's code is the lookup's.
+ *
+ * Locking: none; a lookup belongs to whoever ends its turn.
+ */
+#ifndef HG_GEN_NA_MUX_LOOKUP_H
+#define HG_GEN_NA_MUX_LOOKUP_H
+
+/* #include "na/mux_part.h" */
+
+/* The name under which sm is to be had at a listener of another transport, as
+ * the address of that tells. */
+HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
+    const char *string, char name[NA_MAX_ADDR_LEN]);
+
+/* The slot addr_lookup; and a turn ended, of a part's operation. */
+HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op);
+HG_PRIVATE void na_mux_lookup_ended(
+    struct na_mux_part *part, struct na_op *inner, na_return_t ret);
+
+#endif
+
+/* ==== gen/na/mux_lookup.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_lookup.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mux_lookup: see mux_lookup.h. */
+/* #include "na/mux_lookup.h" */
+
+/* #include "base/crc64.h" */
+/* #include "base/log.h" */
+/* #include "na/addr.h" */
+/* #include "na/lookup.h" */
+/* #include "na/mux_addr.h" */
+/* #include "na/op.h" */
+/* #include "na/sm.h" */
+
+/* The part that was opened for what an address is; NA_MUX_PARTS: none. */
+static unsigned na_mux_lookup_part(
+    const struct na_mux_class *mux, const char *string)
+{
+    unsigned i = 0;
+
+    while (i < mux->count && !na_lookup_is_for(mux->parts[i].na_class, string))
+        i++;
+    return i < mux->count ? i : NA_MUX_PARTS;
+}
+
+/* The name under which sm is to be had at a listener of another transport, as
+ * its address tells. */
+HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
+    const char *string, char name[NA_MAX_ADDR_LEN])
+{
+    const char *key = mux->base.info->auth_key;
+    bool others = key != NULL && key[0] != '\0';
+    const char *plus = strchr(string, '+');
+    const char *mark = strstr(string, "://");
+    uint64_t hash = others ? 1 : (uint64_t) geteuid() << 1;
+
+    if (plus != NULL && mark != NULL && plus < mark)
+        string = plus + 1;
+    hash = hg_crc64_update(hash, string, strlen(string));
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://auto-%016" PRIx64, hash);
+}
+
+/* Whether sm can be tried at that address: quietly, as most peers are not on
+ * this node. */
+static bool na_mux_lookup_is_near(
+    const struct na_mux_class *mux, const char *name)
+{
+    const struct na_class *inner = mux->parts[mux->sm].na_class;
+
+    return strcmp(name, inner->self_addr->name) == 0 ||
+        na_sm_is_there(inner, strstr(name, "://") + 3);
+}
+
+/* The n-th address of a list; false: it has not as many. */
+static bool na_mux_lookup_nth(
+    const char *list, unsigned n, char name[NA_MAX_ADDR_LEN])
+{
+    bool found = na_mux_wire_next(&list, name);
+
+    while (found && n > 0) {
+        found = na_mux_wire_next(&list, name);
+        n--;
+    }
+    return found;
+}
+
+static unsigned na_mux_lookup_length(const char *list)
+{
+    char name[NA_MAX_ADDR_LEN];
+    unsigned n = 0;
+
+    while (na_mux_wire_next(&list, name))
+        n++;
+    return n;
+}
+
+/* What the n-th turn of a lookup tries, if anything, and by which part: first
+ * each address of the list by sm, its own or the one that follows from it, then
+ * each by its own transport. False: there is no such turn. */
+static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
+    unsigned n, unsigned *part_p, char name[NA_MAX_ADDR_LEN])
+{
+    unsigned length = na_mux_lookup_length(list);
+    bool near = n < length;
+    char address[NA_MAX_ADDR_LEN];
+    unsigned part;
+
+    if (n >= 2 * length || !na_mux_lookup_nth(list, n % length, address))
+        return false;
+    part = na_mux_lookup_part(mux, address);
+    *part_p = part;
+    memcpy(name, address, sizeof(address));
+    if (!near)
+        return true;
+    *part_p = mux->sm;
+    if (mux->sm < NA_MUX_PARTS && part != mux->sm)
+        na_mux_lookup_silent_name(mux, address, name);
+    if (mux->sm < NA_MUX_PARTS && !na_mux_lookup_is_near(mux, name))
+        *part_p = NA_MUX_PARTS;
+    return true;
+}
+
+/* Begin the next turn that there is. An error: there is none that begins, of
+ * which the last that failed said why. */
+static na_return_t na_mux_lookup_try(struct na_op *op, na_return_t ret)
+{
+    struct na_mux_class *mux = na_mux_of(op->context->na_class);
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    char name[NA_MAX_ADDR_LEN];
+    unsigned part = NA_MUX_PARTS;
+
+    while (na_mux_lookup_turn(mux, op->name, mux_op->next, &part, name)) {
+        mux_op->next++;
+        if (part == NA_MUX_PARTS)
+            continue;
+        mux_op->part = part;
+        ret = na_lookup_start(na_mux_inner_context(op->context, part),
+            NA_LANE_INTERNAL, NULL, op, name, &mux_op->inner);
+        if (ret == NA_SUCCESS)
+            return NA_SUCCESS;
+    }
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op)
+{
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    na_return_t ret;
+
+    mux_op->next = 0;
+    ret = na_mux_lookup_try(op, NA_PROTONOSUPPORT);
+    if (ret == NA_PROTONOSUPPORT)
+        hg_log_error("addr", "'%s': this class was opened for %s", op->name,
+            op->context->na_class->self_addr->name);
+    return ret;
+}
+
+/* One turn of a lookup ended. */
+HG_PRIVATE void na_mux_lookup_ended(
+    struct na_mux_part *part, struct na_op *inner, na_return_t ret)
+{
+    struct na_op *op = (struct na_op *) na_op_core_of(inner)->arg;
+    struct na_addr *found = inner->result_addr; /* the reference is ours now */
+
+    inner->result_addr = NULL;
+    na_op_complete(inner, ret);
+    if (ret == NA_SUCCESS) {
+        op->result_addr = na_mux_addr_above(part, found, op->name);
+        na_addr_unref(found);
+        na_op_complete(op, op->result_addr != NULL ? NA_SUCCESS : NA_NOMEM);
+        return;
+    }
+    if (ret != NA_CANCELED)
+        ret = na_mux_lookup_try(op, ret);
+    if (ret != NA_SUCCESS)
+        na_op_complete(op, ret);
+}
+
+/* ==== gen/na/mux_mem.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_mem.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux_mem: memory of a class of several transports, and moving it.
+ *
+ * A handle stands for one of each part, made when it is first asked for: of
+ * local memory from its segments, of a peer's from that part's description in
+ * what came. A transfer is the part's that the address is of. Descriptions that
+ * do not agree on size and permissions are a peer's mistake.
+ *
+ * Locking: the class's mutex guards the making of handles.
+ */
+#ifndef HG_GEN_NA_MUX_MEM_H
+#define HG_GEN_NA_MUX_MEM_H
+
+/* #include "na/mux_part.h" */
+
+/* Slots; move is put and get, move_now is rma_now. */
+HG_PRIVATE na_return_t na_mux_mem_register(struct na_mem_handle *base);
+HG_PRIVATE void na_mux_mem_deregister(struct na_mem_handle *base);
+HG_PRIVATE void na_mux_mem_release(struct na_mem_handle *base);
+HG_PRIVATE na_size_t na_mux_mem_serialize_size(
+    const struct na_mem_handle *base);
+HG_PRIVATE void na_mux_mem_serialize(
+    const struct na_mem_handle *base, void *buf);
+HG_PRIVATE na_return_t na_mux_mem_deserialize(
+    struct na_mem_handle *base, const void *buf, na_size_t buf_size);
+HG_PRIVATE na_return_t na_mux_mem_alloc(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block);
+HG_PRIVATE na_return_t na_mux_mem_move(struct na_op *op);
+HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op);
+
+#endif
+
+/* ==== gen/na/mux_mem.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux_mem.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mux_mem: see mux_mem.h. */
+/* #include "na/mux_mem.h" */
+
+/* #include "base/log.h" */
+/* #include "na/emul.h" */
+/* #include "na/op.h" */
+/* #include "na/rma.h" */
+
+/* ---- Memory ---- */
+
+/* What describes the memory to a part, made when it is first asked for. The
+ * lock is held. */
+static na_return_t na_mux_mem_describe(
+    struct na_mux_mem *mem, const struct na_mux_part *part, unsigned i)
+{
+    struct na_mem_handle *inner = NULL;
+    const void *bytes = mem->bytes;
+    na_size_t size = mem->size;
+    na_return_t ret;
+
+    if (mem->base.remote && na_mux_wire_is_mem(bytes, size))
+        bytes = na_mux_wire_find(bytes, size, part->tag, &size);
+    if (mem->base.remote && bytes == NULL) {
+        hg_log_error("rma", "the memory is not to be reached by %s", part->tag);
+        return NA_PROTOCOL_ERROR;
+    }
+    ret = mem->base.remote
+        ? NA_Mem_handle_deserialize(part->na_class, &inner, bytes, size)
+        : NA_Mem_handle_create_segments(part->na_class, mem->base.segments,
+              mem->base.segment_count, mem->base.flags, &inner);
+    if (ret != NA_SUCCESS)
+        return ret;
+    /* All of them are of one piece of memory. */
+    if (mem->base.remote && mem->base.flags != 0 &&
+        (inner->size != mem->base.size || inner->flags != mem->base.flags)) {
+        hg_log_error("rma", "descriptions of memory contradict each other");
+        (void) NA_Mem_handle_free(part->na_class, inner);
+        return NA_PROTOCOL_ERROR;
+    }
+    atomic_store_explicit(&mem->inner[i], inner, memory_order_release);
+    return NA_SUCCESS;
+}
+
+static na_return_t na_mux_mem_inner(
+    struct na_mem_handle *base, unsigned i, struct na_mem_handle **inner_p)
+{
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+    struct na_mux_mem *mem = na_mux_mem_of(base);
+    na_return_t ret = NA_SUCCESS;
+
+    *inner_p = atomic_load_explicit(&mem->inner[i], memory_order_acquire);
+    if (HG_LIKELY(*inner_p != NULL))
+        return NA_SUCCESS;
+    hg_lock(&mux->lock);
+    if (atomic_load(&mem->inner[i]) == NULL)
+        ret = na_mux_mem_describe(mem, &mux->parts[i], i);
+    *inner_p = atomic_load(&mem->inner[i]);
+    hg_unlock(&mux->lock);
+    return ret;
+}
+
+/* Forget what describes it to the parts; they are free. */
+HG_PRIVATE void na_mux_mem_release(struct na_mem_handle *base)
+{
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+    struct na_mux_mem *mem = na_mux_mem_of(base);
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++) {
+        struct na_mem_handle *inner = atomic_exchange(&mem->inner[i], NULL);
+
+        if (inner != NULL)
+            (void) NA_Mem_handle_free(mux->parts[i].na_class, inner);
+    }
+    hg_mem_free(mem->bytes);
+    mem->bytes = NULL;
+}
+
+HG_PRIVATE na_return_t na_mux_mem_register(struct na_mem_handle *base)
+{
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+    struct na_mem_handle *inner;
+    na_return_t ret = NA_SUCCESS;
+    unsigned i;
+
+    for (i = 0; i < mux->count && ret == NA_SUCCESS; i++) {
+        ret = na_mux_mem_inner(base, i, &inner);
+        if (ret == NA_SUCCESS)
+            ret = NA_Mem_register(mux->parts[i].na_class, inner);
+    }
+    if (ret != NA_SUCCESS)
+        na_mux_mem_release(base); /* which takes registrations back */
+    return ret;
+}
+
+HG_PRIVATE void na_mux_mem_deregister(struct na_mem_handle *base)
+{
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+    struct na_mux_mem *mem = na_mux_mem_of(base);
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++) {
+        struct na_mem_handle *inner = atomic_load(&mem->inner[i]);
+
+        if (inner != NULL)
+            (void) NA_Mem_deregister(mux->parts[i].na_class, inner);
+    }
+}
+
+/* Also before it is registered. 0: no memory (logged). */
+HG_PRIVATE na_size_t na_mux_mem_serialize_size(const struct na_mem_handle *base)
+{
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+    na_size_t size = NA_MUX_WIRE_HEAD;
+    unsigned i;
+
+    if (base->remote)
+        return na_mux_mem_of(base)->size;
+    for (i = 0; i < mux->count; i++) {
+        const struct na_mux_part *part = &mux->parts[i];
+        struct na_mem_handle *inner;
+
+        if (na_mux_mem_inner(&na_mux_mem_of(base)->base, i, &inner) !=
+            NA_SUCCESS)
+            return 0;
+        size += na_mux_wire_part_size(part->tag) +
+            na_class_ops(part->na_class)->mem_serialize_size(inner);
+    }
+    return size;
+}
+
+HG_PRIVATE void na_mux_mem_serialize(
+    const struct na_mem_handle *base, void *buf)
+{
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+    unsigned char *bytes = (unsigned char *) buf;
+    unsigned i;
+
+    na_mux_wire_put_head(bytes, mux->count);
+    bytes += NA_MUX_WIRE_HEAD;
+    for (i = 0; i < mux->count; i++) {
+        const struct na_mux_part *part = &mux->parts[i];
+        const struct na_plugin *ops = na_class_ops(part->na_class);
+        struct na_mem_handle *inner =
+            atomic_load(&na_mux_mem_of(base)->inner[i]);
+        na_size_t size;
+
+        assert(inner != NULL); /* it is registered */
+        size = ops->mem_serialize_size(inner);
+        na_mux_wire_put_part(bytes, part->tag, (uint32_t) size);
+        bytes += na_mux_wire_part_size(part->tag);
+        ops->mem_serialize(inner, bytes);
+        bytes += size;
+    }
+}
+
+/* By which part it will be reached shows later: size and permissions are taken
+ * from the first description that there is. */
+HG_PRIVATE na_return_t na_mux_mem_deserialize(
+    struct na_mem_handle *base, const void *buf, na_size_t buf_size)
+{
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+    struct na_mux_mem *mem = na_mux_mem_of(base);
+    bool list = na_mux_wire_is_mem(buf, buf_size);
+    struct na_mem_handle *inner = NULL;
+    na_return_t ret = NA_PROTOCOL_ERROR;
+    na_size_t size;
+    unsigned n;
+
+    mem->bytes = (unsigned char *) hg_mem_alloc((size_t) buf_size + 1);
+    if (mem->bytes == NULL)
+        return NA_NOMEM;
+    memcpy(mem->bytes, buf, (size_t) buf_size);
+    mem->size = buf_size;
+    for (n = 0; n < mux->count && ret != NA_SUCCESS; n++) {
+        /* sm reads what an emulated transport writes, too. */
+        unsigned i = mux->sm < NA_MUX_PARTS ? (mux->sm + n) % mux->count : n;
+
+        if (!list ||
+            na_mux_wire_find(buf, buf_size, mux->parts[i].tag, &size) != NULL)
+            ret = na_mux_mem_inner(base, i, &inner);
+    }
+    if (ret != NA_SUCCESS)
+        return ret;
+    base->size = inner->size;
+    base->flags = inner->flags;
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_mux_mem_alloc(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
+{
+    const struct na_mux_class *mux = na_mux_of(na_class);
+    struct na_class *inner;
+
+    if (mux->sm == NA_MUX_PARTS)
+        return NA_NOMEM;
+    inner = mux->parts[mux->sm].na_class;
+    return na_class_ops(inner)->mem_alloc(inner, flags, block);
+}
+
+HG_PRIVATE bool na_mux_withdraw(
+    struct na_mem_handle *base, void *buf, struct na_addr *user)
+{
+    struct na_mem_handle *inner;
+    const struct na_mux_addr *addr;
+    bool used;
+
+    if (!na_mux_is(base->na_class))
+        return na_emul_withdraw(base, buf, user);
+    addr = na_mux_addr_of(user);
+    inner = atomic_exchange(&na_mux_mem_of(base)->inner[addr->part], NULL);
+    na_rma_forget(base);
+    /* Of the other parts nobody was told but this user, who has no use of
+     * them. */
+    used = inner != NULL && na_emul_withdraw(inner, buf, addr->inner);
+    na_rma_delete(base);
+    return used;
+}
+
+HG_PRIVATE uint64_t na_mux_lingering(const struct na_addr *user)
+{
+    return na_emul_lingering(
+        na_mux_is(user->na_class) ? na_mux_addr_of(user)->inner : user);
+}
+
+HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *base)
+{
+    unsigned i;
+
+    if (!na_mux_is(base->na_class)) {
+        na_emul_end_local(base);
+        return;
+    }
+    for (i = 0; i < NA_MUX_PARTS; i++) {
+        struct na_mem_handle *inner =
+            atomic_load(&na_mux_mem_of(base)->inner[i]);
+
+        if (inner != NULL)
+            na_emul_end_local(inner);
+    }
+}
+
+/* ---- Transfers ---- */
+
+/* Both handles, as the part of the address has them. */
+static na_return_t na_mux_mem_both(const struct na_op *op,
+    struct na_mem_handle **local_p, struct na_mem_handle **remote_p)
+{
+    unsigned part = na_mux_addr_of(op->addr)->part;
+    na_return_t ret = na_mux_mem_inner(op->local, part, local_p);
+
+    if (ret == NA_SUCCESS)
+        ret = na_mux_mem_inner(op->remote, part, remote_p);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_mux_mem_move(struct na_op *op)
+{
+    const struct na_mux_addr *addr = na_mux_addr_of(op->addr);
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    struct na_mem_handle *remote = NULL;
+    struct na_mem_handle *local = NULL;
+    na_return_t ret = na_mux_mem_both(op, &local, &remote);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    mux_op->part = addr->part;
+    return na_rma_start(na_mux_inner_context(op->context, addr->part), op->type,
+        NA_LANE_INTERNAL, NULL, op, local, op->local_offset, remote,
+        op->remote_offset, op->size, addr->inner, &mux_op->inner);
+}
+
+HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op)
+{
+    struct na_mux_class *mux = na_mux_of(op->context->na_class);
+    const struct na_mux_addr *addr = na_mux_addr_of(op->addr);
+    struct na_mem_handle *remote = NULL;
+    struct na_mem_handle *local = NULL;
+    na_return_t ret = na_mux_mem_both(op, &local, &remote);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_rma_now(na_mux_inner_context(op->context, addr->part), op->type,
+        local, op->local_offset, remote, op->remote_offset, op->size,
+        addr->inner);
+    if (ret == NA_SUCCESS)
+        na_counter_add(mux->parts[addr->part].moved, op->size);
+    return ret;
+}
+
+/* ==== gen/na/mux.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/na/mux.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mux: see mux.h. */
+/* #include "na/mux.h" */
+
+/* #include "base/clock.h" */
+/* #include "base/lock.h" */
+/* #include "base/log.h" */
+/* #include "na/context.h" */
+/* #include "na/emul.h" */
+/* #include "na/msg.h" */
+/* #include "na/mux_addr.h" */
+/* #include "na/mux_lookup.h" */
+/* #include "na/mux_mem.h" */
+/* #include "na/op.h" */
+/* #include "na/plugins.h" */
+/* #include "na/progress.h" */
+
+/* ---- Operations ---- */
+
+/* core->complete of a part: its operation stands for one of ours. */
+static void na_mux_complete(struct na_op *inner, na_return_t ret)
+{
+    struct na_mux_part *part = na_mux_part_of(inner->context->na_class);
+    struct na_op *op = (struct na_op *) na_op_core_of(inner)->arg;
+
+    if (inner->type == NA_CB_LOOKUP) {
+        na_mux_lookup_ended(part, inner, ret);
+        return;
+    }
+    if (ret == NA_SUCCESS &&
+        (inner->type == NA_CB_PUT || inner->type == NA_CB_GET))
+        na_counter_add(part->moved, op->size); /* inner's is used up */
+    na_op_complete(inner, ret);
+    na_op_complete(op, ret);
+}
+
+/* An operation of a part's, which stands for `op`; NULL: no memory (logged). */
+static struct na_op_core *na_mux_op_get(
+    struct na_op *op, unsigned part, struct na_addr *inner)
+{
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    struct na_op_core *core;
+
+    mux_op->part = part;
+    core = na_op_get(na_mux_inner_context(op->context, part), op->type,
+        NA_LANE_INTERNAL, NULL, op, &mux_op->inner);
+    if (core != NULL)
+        na_op_set_addr(core, inner);
+    return core;
+}
+
+static na_return_t na_mux_terminate(struct na_op *op)
+{
+    struct na_mux_addr *addr = na_mux_addr_of(op->addr);
+    struct na_op_core *core = na_mux_op_get(op, addr->part, addr->inner);
+    na_return_t ret;
+
+    if (core == NULL)
+        return NA_NOMEM;
+    ret = na_class_ops(addr->inner->na_class)->addr_terminate(&core->pub);
+    if (ret != NA_SUCCESS)
+        na_op_put(core);
+    return ret;
+}
+
+static na_return_t na_mux_cancel(struct na_op *op, uint64_t op_id)
+{
+    const struct na_mux_op *mux_op = na_mux_op_of(op);
+    na_op_id_t inner = mux_op->inner;
+    struct na_context *context =
+        na_mux_inner_context(op->context, mux_op->part);
+
+    /* If it is the one that was meant, so is what stands for it. */
+    if (na_op_id_of(op) != op_id)
+        return NA_NOENTRY;
+    return na_context_cancel(context, inner);
+}
+
+/* ---- Messages ---- */
+
+/* Start a send that cannot go out at once. */
+static na_return_t na_mux_queue(
+    struct na_op *op, unsigned part, const struct na_msg *msg)
+{
+    struct na_op_core *core = na_mux_op_get(op, part, msg->addr);
+    na_return_t ret;
+
+    if (core == NULL)
+        return NA_NOMEM;
+    ret = na_op_set_msg(core, msg);
+    if (ret == NA_SUCCESS)
+        ret = na_class_ops(msg->addr->na_class)
+                  ->msg_send(core->pub.context, &core->pub.msg, &core->pub);
+    if (ret != NA_SUCCESS)
+        na_op_put(core);
+    return ret;
+}
+
+static na_return_t na_mux_send(
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_mux_class *mux = na_mux_of(context->na_class);
+    const struct na_mux_addr *addr = na_mux_addr_of(msg->addr);
+    struct na_mux_part *part = &mux->parts[addr->part];
+    struct na_msg inner = *msg;
+    na_return_t ret;
+
+    inner.addr = addr->inner;
+    if (op == NULL)
+        ret = na_class_ops(part->na_class)
+                  ->msg_send(
+                      na_mux_inner_context(context, addr->part), &inner, NULL);
+    else
+        ret = na_mux_queue(op, addr->part, &inner);
+    if (ret == NA_SUCCESS)
+        na_counter_add(part->sent, inner.size);
+    return ret;
+}
+
+/* core->msg_arrived of a part. */
+static na_return_t na_mux_arrived(struct na_class *inner,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    struct na_mux_part *part = na_mux_part_of(inner);
+    struct na_class *na_class = &part->mux->base;
+    struct na_addr *addr = na_mux_addr_above(part, source, NULL);
+    na_return_t ret = NA_NOMEM;
+
+    if (addr != NULL) {
+        ret = na_msg_arrived(na_class, addr, plane, target, tag, data, size);
+        na_addr_unref(addr);
+    }
+    if (ret == NA_AGAIN && (na_class_ops(inner)->caps & NA_CAP_HOLDS_BACK) != 0)
+        return NA_AGAIN;
+    if (ret != NA_SUCCESS)
+        na_class->core->count(na_class, "msg_dropped", 1);
+    return NA_SUCCESS;
+}
+
+/* ---- The wheel ---- */
+
+/* Who finds a part taken finds a context of it being destroyed, which polls. */
+static unsigned na_mux_poll_part(struct na_context *inner)
+{
+    struct na_class_core *core = na_class_core_of(inner->na_class);
+    unsigned n;
+
+    if (pthread_mutex_trylock(&core->poll_lock) != 0)
+        return 0;
+    n = core->ops.poll(inner);
+    if (core->emul != NULL)
+        n += na_emul_poll(core->emul);
+    hg_unlock(&core->poll_lock);
+    return n;
+}
+
+static unsigned na_mux_poll(struct na_context *context)
+{
+    const struct na_mux_class *mux = na_mux_of(context->na_class);
+    unsigned n = 0;
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++)
+        n += na_mux_poll_part(na_mux_inner_context(context, i));
+    return n;
+}
+
+static int na_mux_poll_fd(struct na_context *context)
+{
+    const struct na_mux_class *mux = na_mux_of(context->na_class);
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++) {
+        struct na_emul *emul = na_class_emul(mux->parts[i].na_class);
+
+        /* What only time brings is polled for. */
+        if (emul != NULL && na_emul_due(emul) != HG_CLOCK_NEVER)
+            return NA_POLL_FD_NONE;
+    }
+    return HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
+}
+
+static na_bool_t na_mux_wait_begin(struct na_context *context)
+{
+    const struct na_mux_class *mux = na_mux_of(context->na_class);
+    bool idle = true;
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++) {
+        struct na_class *inner = mux->parts[i].na_class;
+        struct na_emul *emul = na_class_emul(inner);
+
+        if (!na_class_ops(inner)->wait_begin(na_mux_inner_context(context, i)))
+            idle = false;
+        if (emul != NULL && na_emul_has_work(emul))
+            idle = false;
+    }
+    return idle ? NA_TRUE : NA_FALSE;
+}
+
+static void na_mux_wait_end(struct na_context *context)
+{
+    const struct na_mux_class *mux = na_mux_of(context->na_class);
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++)
+        na_class_ops(mux->parts[i].na_class)
+            ->wait_end(na_mux_inner_context(context, i));
+}
+
+/* core->wake of a part: who sleeps does so in our contexts. */
+static void na_mux_wake(struct na_class *inner)
+{
+    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
+
+    na_class->core->wake(na_class);
+}
+
+static void na_mux_reclaim(struct na_class *na_class)
+{
+    const struct na_mux_class *mux = na_mux_of(na_class);
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++)
+        na_class_ops(mux->parts[i].na_class)->reclaim(mux->parts[i].na_class);
+}
+
+/* ---- Contexts ---- */
+
+/* One descriptor for those of all parts. A part without one is polled, and so
+ * are all. */
+static void na_mux_join(
+    const struct na_mux_class *mux, struct na_mux_context *context)
+{
+    unsigned i;
+
+    context->fd = NA_POLL_FD_IDLE;
+    for (i = 0; i < mux->count && context->fd != NA_POLL_FD_NONE; i++) {
+        int fd =
+            na_class_ops(mux->parts[i].na_class)->poll_fd(context->inner[i]);
+
+        if (fd == NA_POLL_FD_IDLE)
+            continue;
+        if (fd == NA_POLL_FD_NONE || context->fd == NA_POLL_FD_IDLE) {
+            context->fd = fd;
+            continue;
+        }
+        fd = na_progress_join_fds(context->fd, fd);
+        context->fd = fd >= 0 ? fd : NA_POLL_FD_NONE;
+        if (fd >= 0)
+            context->joined[context->joined_count++] = fd;
+    }
+}
+
+static void na_mux_context_destroy(struct na_context *base)
+{
+    struct na_mux_context *context =
+        HG_CONTAINER_OF(base, struct na_mux_context, base);
+    unsigned i;
+
+    for (i = 0; i < NA_MUX_PARTS; i++) {
+        if (context->inner[i] != NULL)
+            (void) na_context_destroy(context->inner[i], NA_CONTEXT_DRAIN_MS);
+        context->inner[i] = NULL;
+    }
+    while (context->joined_count > 0)
+        (void) close(context->joined[--context->joined_count]);
+}
+
+static na_return_t na_mux_context_create(struct na_context *base)
+{
+    struct na_mux_context *context =
+        HG_CONTAINER_OF(base, struct na_mux_context, base);
+    const struct na_mux_class *mux = na_mux_of(base->na_class);
+    na_return_t ret = NA_SUCCESS;
+    unsigned i;
+
+    for (i = 0; i < mux->count && ret == NA_SUCCESS; i++)
+        ret =
+            na_context_create(mux->parts[i].na_class, true, &context->inner[i]);
+    if (ret == NA_SUCCESS)
+        na_mux_join(mux, context);
+    else
+        na_mux_context_destroy(base);
+    return ret;
+}
+
+/* ---- Life ---- */
+
+/* A class of the list was opened: it is a part from now on. */
+static na_return_t na_mux_adopt(
+    struct na_mux_class *mux, struct na_class *inner)
+{
+    struct na_mux_part *part = &mux->parts[mux->count];
+    char tag[NA_MUX_WIRE_TAG_MAX] = "";
+    unsigned i;
+
+    na_mux_wire_tag(inner, tag);
+    for (i = 0; i < mux->count; i++) {
+        if (strcmp(mux->parts[i].tag, tag) == 0) {
+            hg_log_error("cls", "%s stands twice in the list", tag);
+            return NA_INVALID_ARG;
+        }
+    }
+    memcpy(part->tag, tag, sizeof(tag));
+    (void) snprintf(
+        part->sent_name, sizeof(part->sent_name), "mux_sent_%s", tag);
+    (void) snprintf(
+        part->moved_name, sizeof(part->moved_name), "mux_moved_%s", tag);
+    part->sent =
+        na_class_counter(na_class_core_of(&mux->base), part->sent_name);
+    part->moved =
+        na_class_counter(na_class_core_of(&mux->base), part->moved_name);
+    part->mux = mux;
+    part->na_class = inner;
+    part->below = inner->core;
+    part->core = *inner->core;
+    part->core.complete = na_mux_complete;
+    part->core.msg_arrived = na_mux_arrived;
+    part->core.addr_dead = na_mux_addr_dead;
+    part->core.wake = na_mux_wake;
+    na_class_core_of(inner)->part = part;
+    inner->core = &part->core;
+    if (strcmp(part->tag, "sm") == 0)
+        mux->sm = mux->count;
+    mux->count++;
+    return NA_SUCCESS;
+}
+
+static na_return_t na_mux_open_part(
+    struct na_mux_class *mux, const char *string)
+{
+    struct na_init_info info = *mux->base.info;
+    struct na_class *inner;
+    na_return_t ret;
+
+    if (mux->count == NA_MUX_PARTS) {
+        hg_log_error("cls", "a list has %d transports at most", NA_MUX_PARTS);
+        return NA_INVALID_ARG;
+    }
+    info.progress_thread = NA_FALSE; /* ours drives it */
+    info.max_contexts = 0;
+    inner = NA_Initialize_opt(string, mux->base.listen, &info);
+    if (inner == NULL)
+        return NA_NODEV; /* which it has logged */
+    ret = na_mux_adopt(mux, inner);
+    if (ret != NA_SUCCESS)
+        (void) NA_Finalize(inner);
+    return ret;
+}
+
+/* Whether it is sm, with the name left to us. */
+static bool na_mux_is_silent(const char *string)
+{
+    const char *mark = strstr(string, "://");
+    struct na_uri uri;
+
+    return na_uri_parse(string, &uri) == NA_SUCCESS &&
+        strcmp(uri.protocol, "sm") == 0 && (mark == NULL || mark[3] == '\0');
+}
+
+/* Open sm under the name that follows from the first address. Where somebody
+ * else has that, peers come the other way. */
+static na_return_t na_mux_open_silent(struct na_mux_class *mux)
+{
+    char name[NA_MAX_ADDR_LEN];
+
+    mux->sm_silent = true;
+    (void) snprintf(name, sizeof(name), "sm://");
+    if (mux->base.listen && mux->count > 0)
+        na_mux_lookup_silent_name(
+            mux, mux->parts[0].na_class->self_addr->name, name);
+    return na_mux_open_part(mux, name);
+}
+
+static na_return_t na_mux_open_parts(struct na_mux_class *mux, const char *list)
+{
+    char string[NA_MAX_ADDR_LEN];
+    na_return_t ret = NA_SUCCESS;
+    bool silent = false;
+
+    while (ret == NA_SUCCESS && na_mux_wire_next(&list, string)) {
+        if (na_mux_is_silent(string))
+            silent = true;
+        else
+            ret = na_mux_open_part(mux, string);
+    }
+    return ret == NA_SUCCESS && silent ? na_mux_open_silent(mux) : ret;
+}
+
+/* What all parts can do, and only that. */
+static void na_mux_limit(struct na_mux_class *mux)
+{
+    struct na_class *na_class = &mux->base;
+    struct na_plugin *ops = &na_class_core_of(na_class)->ops;
+    uint64_t any = 0;
+    unsigned i;
+
+    na_class->max_unexpected_size = UINT64_MAX;
+    na_class->max_expected_size = UINT64_MAX;
+    na_class->max_tag = UINT32_MAX;
+    for (i = 0; i < mux->count; i++) {
+        const struct na_class *inner = mux->parts[i].na_class;
+        const struct na_plugin *has = na_class_ops(inner);
+
+        if (inner->max_unexpected_size < na_class->max_unexpected_size)
+            na_class->max_unexpected_size = inner->max_unexpected_size;
+        if (inner->max_expected_size < na_class->max_expected_size)
+            na_class->max_expected_size = inner->max_expected_size;
+        if (inner->max_tag < na_class->max_tag)
+            na_class->max_tag = inner->max_tag;
+        if (has->max_segments != 0 &&
+            (ops->max_segments == 0 || has->max_segments < ops->max_segments))
+            ops->max_segments = has->max_segments;
+        if (na_class_emul(inner) != NULL || (has->caps & NA_CAP_ORDERED) == 0)
+            ops->caps &= ~(uint64_t) NA_CAP_ORDERED;
+        any |= has->caps;
+    }
+    ops->caps &= any | NA_CAP_ORDERED;
+    ops->name = na_class_ops(mux->parts[0].na_class)->name;
+}
+
+/* Our own address: those of all parts, but of sm where it follows. */
+static na_return_t na_mux_open_self(struct na_mux_class *mux)
+{
+    char name[NA_MUX_PARTS * NA_MAX_ADDR_LEN];
+    struct na_class *na_class = &mux->base;
+    struct na_mux_addr *addr;
+    size_t size = 0;
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++) {
+        const char *part = mux->parts[i].na_class->self_addr->name;
+
+        if (i > 0 && i == mux->sm && mux->sm_silent)
+            continue;
+        size += (size_t) snprintf(name + size, sizeof(name) - size, "%s%s",
+            size > 0 ? ";" : "", part);
+    }
+    if (size >= NA_MAX_ADDR_LEN) {
+        hg_log_error("cls", "the addresses are too long for one string");
+        return NA_MSGSIZE;
+    }
+    na_class->self_addr = na_class->core->addr_create(na_class, name, NA_TRUE);
+    if (na_class->self_addr == NULL)
+        return NA_NOMEM;
+    addr = na_mux_addr_of(na_class->self_addr);
+    addr->part = 0;
+    addr->inner = mux->parts[0].na_class->self_addr;
+    na_addr_ref(addr->inner);
+    hg_list_push(&mux->addrs, &addr->link);
+    return NA_SUCCESS;
+}
+
+static void na_mux_close_parts(struct na_mux_class *mux)
+{
+    unsigned i;
+
+    for (i = 0; i < mux->count; i++)
+        (void) NA_Finalize(mux->parts[i].na_class);
+    pthread_mutex_destroy(&mux->lock);
+}
+
+static na_return_t na_mux_open(struct na_class *na_class, const char *list)
+{
+    struct na_mux_class *mux = na_mux_of(na_class);
+    na_return_t ret = hg_lock_init(&mux->lock);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    hg_list_init(&mux->addrs);
+    mux->sm = NA_MUX_PARTS;
+    ret = na_mux_open_parts(mux, list);
+    if (ret == NA_SUCCESS) {
+        na_mux_limit(mux);
+        ret = na_mux_open_self(mux);
+    }
+    if (ret != NA_SUCCESS)
+        na_mux_close_parts(mux);
+    return ret;
+}
+
+static void na_mux_close(struct na_class *na_class, unsigned linger_ms)
+{
+    struct na_mux_class *mux = na_mux_of(na_class);
+
+    (void) linger_ms; /* each part has its own */
+    na_mux_addr_part_all(mux);
+    na_mux_close_parts(mux);
+}
+
+static const char *const na_mux_protocols[] = {NULL};
+
+static const struct na_plugin na_mux_plugin = {
+    .abi = NA_PLUGIN_ABI,
+    .size = sizeof(struct na_plugin),
+    .name = "mux",
+    .protocols = na_mux_protocols,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_YIELD,
+    .class_size = sizeof(struct na_mux_class),
+    .context_size = sizeof(struct na_mux_context),
+    .addr_size = sizeof(struct na_mux_addr),
+    .op_size = sizeof(struct na_mux_op),
+    .mem_size = sizeof(struct na_mux_mem),
+    .open = na_mux_open,
+    .close = na_mux_close,
+    .context_create = na_mux_context_create,
+    .context_destroy = na_mux_context_destroy,
+    .addr_lookup = na_mux_lookup_start,
+    .addr_release = na_mux_addr_release,
+    .addr_cmp = na_mux_addr_cmp,
+    .addr_terminate = na_mux_terminate,
+    .msg_send = na_mux_send,
+    .mem_register = na_mux_mem_register,
+    .mem_deregister = na_mux_mem_deregister,
+    .mem_serialize_size = na_mux_mem_serialize_size,
+    .mem_serialize = na_mux_mem_serialize,
+    .mem_deserialize = na_mux_mem_deserialize,
+    .put = na_mux_mem_move,
+    .get = na_mux_mem_move,
+    .poll = na_mux_poll,
+    .poll_fd = na_mux_poll_fd,
+    .wait_begin = na_mux_wait_begin,
+    .wait_end = na_mux_wait_end,
+    .cancel = na_mux_cancel,
+    .reclaim = na_mux_reclaim,
+    .mem_alloc = na_mux_mem_alloc,
+    .rma_now = na_mux_mem_move_now,
+    .mem_release = na_mux_mem_release,
+};
+
+HG_PRIVATE const struct na_plugin *na_mux_table(void)
+{
+    return &na_mux_plugin;
+}
+
+HG_PRIVATE bool na_mux_is(const struct na_class *na_class)
+{
+    return na_class_ops(na_class)->put == na_mux_mem_move;
+}
+
 /* ==== gen/na/class.c ==== */
 #ifdef HG_LINES
 #line 1 "gen/na/class.c"
@@ -18338,6 +20119,8 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 /* #include "na/live.h" */
 /* #include "na/match.h" */
 /* #include "na/msg.h" */
+/* #include "na/mux.h" */
+/* #include "na/mux_wire.h" */
 /* #include "na/op.h" */
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
@@ -18605,6 +20388,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     struct na_class_core *core = (struct na_class_core *) na_core_alloc(
         offsetof(struct na_class_core, pub), sizeof(struct na_class),
         plugin->class_size);
+    bool emulate;
 
     if (core == NULL) {
         hg_log_error("cls", "no memory for a class");
@@ -18625,8 +20409,9 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
         na_class_init_locks(core) != NA_SUCCESS)
         goto free_core;
-    if (core->info.force_rma_emulation || core->ops.put == NULL) {
-        if (core->ops.frame_send == NULL && core->info.force_rma_emulation) {
+    emulate = core->info.force_rma_emulation && !na_mux_is(&core->pub);
+    if (emulate || core->ops.put == NULL) {
+        if (core->ops.frame_send == NULL && emulate) {
             hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
             goto delete_core;
         }
@@ -18762,7 +20547,12 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
         info_string = na_plugins_default();
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return NULL;
-    plugin = na_plugins_find(&uri);
+    if (na_mux_wire_is_list(info_string)) {
+        uri.rest = info_string;
+        plugin = na_mux_table();
+    } else {
+        plugin = na_plugins_find(&uri);
+    }
     if (plugin == NULL)
         return NULL;
     core = na_class_open(plugin, &uri, info_string, listen, info);
@@ -21950,7 +23740,7 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 /* #include "hg/proc.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
-/* #include "na/emul.h" */
+/* #include "na/mux.h" */
 /* #include "na/rma.h" */
 
 struct hg_bulk_peer {
@@ -22354,7 +24144,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
             &layer->released, &layer->lock, HG_CLOCK_NEVER);
     hg_unlock(&layer->lock);
     for (i = 0; i < bulk->mem_count; i++) {
-        na_emul_end_local(bulk->mems[i]);
+        na_mux_end_local(bulk->mems[i]);
         if (was)
             (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
     }
@@ -25999,7 +27789,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
 /* #include "na/context.h" */
-/* #include "na/emul.h" */
+/* #include "na/mux.h" */
 /* #include "na/rma.h" */
 
 #define HG_OVERFLOW_FIXED 20
@@ -26030,7 +27820,7 @@ static hg_return_t hg_overflow_take_share(
     if (!handle->target)
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
-    lingering = fetched ? 0 : na_emul_lingering(handle->addr);
+    lingering = fetched ? 0 : na_mux_lingering(handle->addr);
     hg_lock(&context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
@@ -26143,7 +27933,7 @@ HG_PRIVATE void hg_overflow_end_large(
         struct hg_buf *buf =
             large == &handle->out_large ? &handle->out : &handle->in;
 
-        if (na_emul_withdraw(large->mem, buf->data, handle->addr))
+        if (na_mux_withdraw(large->mem, buf->data, handle->addr))
             memset(buf, 0, sizeof(*buf));
     }
     hg_overflow_free_mem(&large->remote);
@@ -30858,6 +32648,7 @@ hg_return_t HG_Addr_to_string(
 /* #include "na/context.h" */
 /* #include "na/live.h" */
 /* #include "na/progress.h" */
+/* #include "na/uri.h" */
 
 /* A release of Mercury's, as HG_VERSION gives it under version 2. */
 #define HG_ENDPOINT_VERSION(major, minor) \
@@ -30944,18 +32735,40 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     return endpoint;
 }
 
+/* The transport, and sm besides if that is asked for. */
+static struct na_class *hg_endpoint_open_na(
+    const char *string, uint8_t listen, const struct hg_init_info *info)
+{
+    const char *name = info->sm_info_string != NULL ? info->sm_info_string : "";
+    struct na_init_info na_info;
+    char both[NA_MAX_ADDR_LEN];
+    struct na_uri uri;
+
+    hg_endpoint_set_na_info(&na_info, &info->na_init_info);
+    if (info->auto_sm != 0 && string[0] != '\0' &&
+        na_uri_parse(string, &uri) == NA_SUCCESS) {
+        int size = snprintf(both, sizeof(both), "%s%s;sm://%s", string,
+            strstr(string, "://") != NULL ? "" : "://", name);
+
+        if (!HG_ENABLE_SM || strcmp(uri.protocol, "sm") == 0 ||
+            size >= (int) sizeof(both))
+            hg_log_warning("cls", "auto_sm has no meaning with %s", string);
+        else
+            string = both;
+    }
+    return NA_Initialize_opt(
+        string, listen != 0 ? NA_TRUE : NA_FALSE, &na_info);
+}
+
 static struct hg_endpoint *hg_endpoint_open(
     const char *string, uint8_t listen, const struct hg_init_info *info)
 {
     struct na_class *na_class = info->na_class;
     struct hg_bulk_layer *layer = NULL;
     struct hg_endpoint *endpoint;
-    struct na_init_info na_info;
 
-    hg_endpoint_set_na_info(&na_info, &info->na_init_info);
     if (na_class == NULL)
-        na_class = NA_Initialize_opt(
-            string, listen != 0 ? NA_TRUE : NA_FALSE, &na_info);
+        na_class = hg_endpoint_open_na(string, listen, info);
     if (na_class == NULL)
         return NULL;
     if (!na_live_hold(na_class)) {

@@ -301,6 +301,16 @@ HG_EXPORT void HG_Set_log_func(
  * NA_Finalize removes the socket. A process that is killed leaves it; who
  * listens there next takes its place.
  *
+ * Several in one class: "zmq+tcp://host:0;sm://", up to four, each of another
+ * protocol. A semicolon separates where a scheme and "://" stand behind it. The
+ * class listens on all of them, its address string names them all, and classes
+ * of any one of them can look that up. A class of several that looks a peer up
+ * goes by sm where the peer is on this node, is a class of several as well, and
+ * may be met; else by the first of the peer's addresses that it speaks. sm://
+ * without a name need not be told: it is found by each of the other addresses
+ * as NA_Addr_self writes them, and is not in the string. Two addresses of one
+ * peer by different protocols do not compare as equal.
+ *
  * Over sm:// peers map memory that the library allocates for bulk handles, many
  * blocks at a time: READ_ONLY ones to read, the others to write, too. The
  * application's own they copy by the kernel's process_vm_readv and writev.
@@ -1404,8 +1414,10 @@ struct hg_init_info {
     uint32_t request_post_init; /* calls to a class that may be unanswered, at
                                    least; 4,096 */
     int32_t request_post_incr;  /* ignored */
-    uint8_t auto_sm;            /* reach peers on the same node by sm:// */
-    const char *sm_info_string; /* the name of that endpoint */
+    uint8_t auto_sm;            /* reach peers on the same node by sm://, if
+                                   they have it as well: "URL;sm://" */
+    const char *sm_info_string; /* the name of that endpoint; NULL: one that
+                                   peers find by the other address */
     hg_checksum_level_t checksum_level; /* ignored */
     uint8_t no_bulk_eager;       /* ignored: bulk data never rides along */
     uint8_t no_loopback;         /* calls to oneself take the transport */
@@ -3508,6 +3520,11 @@ struct na_plugin {
      * as if it had died, soon, and have a lookup from now on make another.
      * Default: core->addr_dead with NA_DISCONNECT. */
     void (*addr_abandon)(struct na_addr *addr);
+
+    /* ---- mem ---- */
+    /* The handle goes after this, local or remote, deregistered if it was
+     * registered. Default: nothing. */
+    void (*mem_release)(struct na_mem_handle *mem);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

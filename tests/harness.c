@@ -289,7 +289,14 @@ const char *hg_test_transport(void)
         HG_CHECK(setenv("HG_SM_RMA", transport + 3, 1) == 0);
         return "sm";
     }
-    return transport;
+    return hg_test_is_mux() ? "zmq+tcp" : transport;
+}
+
+bool hg_test_is_mux(void)
+{
+    const char *transport = getenv("HG_TEST_TRANSPORT");
+
+    return transport != NULL && !strcmp(transport, "mux");
 }
 
 bool hg_test_emulated(void)
@@ -345,7 +352,8 @@ char *hg_test_listen_string(void)
         n = asprintf(&string, "%s://%s/%ld-%u", transport, hg_test_dir(),
             (long) getpid(), serial++);
     else if (length >= 3 && !strcmp(transport + length - 3, "tcp"))
-        n = asprintf(&string, "%s://127.0.0.1:0", transport);
+        n = asprintf(&string, "%s://127.0.0.1:0%s", transport,
+            hg_test_is_mux() ? ";sm://" : "");
     else if (!strcmp(transport, "self"))
         n = asprintf(&string, "self://"); /* takes no name */
     else

@@ -148,8 +148,10 @@ uint64_t hg_test_random(uint64_t *state);
 
 /* The scheme that a conformance or black-box test runs on, such as "self" or
  * "zmq+tcp": HG_TEST_TRANSPORT, else "self". The transports called "sm-copy"
- * and "sm-map" are "sm" with HG_SM_RMA=copy and map. */
+ * and "sm-map" are "sm" with HG_SM_RMA=copy and map. "mux" is "zmq+tcp", with
+ * sm in the same class, by which that reaches the processes of a test. */
 const char *hg_test_transport(void);
+bool hg_test_is_mux(void);
 
 /* Whether remote memory is to be emulated (force_rma_emulation): the transport
  * called "self-emul" is "self" with that option. */

@@ -157,8 +157,10 @@ struct hg_init_info {
     uint32_t request_post_init; /* calls to a class that may be unanswered, at
                                    least; 4,096 */
     int32_t request_post_incr;  /* ignored */
-    uint8_t auto_sm;            /* reach peers on the same node by sm:// */
-    const char *sm_info_string; /* the name of that endpoint */
+    uint8_t auto_sm;            /* reach peers on the same node by sm://, if
+                                   they have it as well: "URL;sm://" */
+    const char *sm_info_string; /* the name of that endpoint; NULL: one that
+                                   peers find by the other address */
     hg_checksum_level_t checksum_level; /* ignored */
     uint8_t no_bulk_eager;       /* ignored: bulk data never rides along */
     uint8_t no_loopback;         /* calls to oneself take the transport */

@@ -63,6 +63,16 @@
  * NA_Finalize removes the socket. A process that is killed leaves it; who
  * listens there next takes its place.
  *
+ * Several in one class: "zmq+tcp://host:0;sm://", up to four, each of another
+ * protocol. A semicolon separates where a scheme and "://" stand behind it. The
+ * class listens on all of them, its address string names them all, and classes
+ * of any one of them can look that up. A class of several that looks a peer up
+ * goes by sm where the peer is on this node, is a class of several as well, and
+ * may be met; else by the first of the peer's addresses that it speaks. sm://
+ * without a name need not be told: it is found by each of the other addresses
+ * as NA_Addr_self writes them, and is not in the string. Two addresses of one
+ * peer by different protocols do not compare as equal.
+ *
  * Over sm:// peers map memory that the library allocates for bulk handles, many
  * blocks at a time: READ_ONLY ones to read, the others to write, too. The
  * application's own they copy by the kernel's process_vm_readv and writev.

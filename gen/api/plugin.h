@@ -286,6 +286,11 @@ struct na_plugin {
      * as if it had died, soon, and have a lookup from now on make another.
      * Default: core->addr_dead with NA_DISCONNECT. */
     void (*addr_abandon)(struct na_addr *addr);
+
+    /* ---- mem ---- */
+    /* The handle goes after this, local or remote, deregistered if it was
+     * registered. Default: nothing. */
+    void (*mem_release)(struct na_mem_handle *mem);
 };
 
 /* What the core offers a transport, reached through na_class->core. */

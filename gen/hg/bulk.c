@@ -10,7 +10,7 @@
 #include "hg/proc.h"
 #include "na/addr.h"
 #include "na/context.h"
-#include "na/emul.h"
+#include "na/mux.h"
 #include "na/rma.h"
 
 struct hg_bulk_peer {
@@ -414,7 +414,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
             &layer->released, &layer->lock, HG_CLOCK_NEVER);
     hg_unlock(&layer->lock);
     for (i = 0; i < bulk->mem_count; i++) {
-        na_emul_end_local(bulk->mems[i]);
+        na_mux_end_local(bulk->mems[i]);
         if (was)
             (void) NA_Mem_deregister(layer->na_class, bulk->mems[i]);
     }

@@ -25,6 +25,7 @@
 #include "na/context.h"
 #include "na/live.h"
 #include "na/progress.h"
+#include "na/uri.h"
 
 /* A release of Mercury's, as HG_VERSION gives it under version 2. */
 #define HG_ENDPOINT_VERSION(major, minor) \
@@ -111,18 +112,40 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     return endpoint;
 }
 
+/* The transport, and sm besides if that is asked for. */
+static struct na_class *hg_endpoint_open_na(
+    const char *string, uint8_t listen, const struct hg_init_info *info)
+{
+    const char *name = info->sm_info_string != NULL ? info->sm_info_string : "";
+    struct na_init_info na_info;
+    char both[NA_MAX_ADDR_LEN];
+    struct na_uri uri;
+
+    hg_endpoint_set_na_info(&na_info, &info->na_init_info);
+    if (info->auto_sm != 0 && string[0] != '\0' &&
+        na_uri_parse(string, &uri) == NA_SUCCESS) {
+        int size = snprintf(both, sizeof(both), "%s%s;sm://%s", string,
+            strstr(string, "://") != NULL ? "" : "://", name);
+
+        if (!HG_ENABLE_SM || strcmp(uri.protocol, "sm") == 0 ||
+            size >= (int) sizeof(both))
+            hg_log_warning("cls", "auto_sm has no meaning with %s", string);
+        else
+            string = both;
+    }
+    return NA_Initialize_opt(
+        string, listen != 0 ? NA_TRUE : NA_FALSE, &na_info);
+}
+
 static struct hg_endpoint *hg_endpoint_open(
     const char *string, uint8_t listen, const struct hg_init_info *info)
 {
     struct na_class *na_class = info->na_class;
     struct hg_bulk_layer *layer = NULL;
     struct hg_endpoint *endpoint;
-    struct na_init_info na_info;
 
-    hg_endpoint_set_na_info(&na_info, &info->na_init_info);
     if (na_class == NULL)
-        na_class = NA_Initialize_opt(
-            string, listen != 0 ? NA_TRUE : NA_FALSE, &na_info);
+        na_class = hg_endpoint_open_na(string, listen, info);
     if (na_class == NULL)
         return NULL;
     if (!na_live_hold(na_class)) {

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/wire.h"
 #include "na/context.h"
-#include "na/emul.h"
+#include "na/mux.h"
 #include "na/rma.h"
 
 #define HG_OVERFLOW_FIXED 20
@@ -38,7 +38,7 @@ static hg_return_t hg_overflow_take_share(
     if (!handle->target)
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
-    lingering = fetched ? 0 : na_emul_lingering(handle->addr);
+    lingering = fetched ? 0 : na_mux_lingering(handle->addr);
     hg_lock(&context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
@@ -151,7 +151,7 @@ HG_PRIVATE void hg_overflow_end_large(
         struct hg_buf *buf =
             large == &handle->out_large ? &handle->out : &handle->in;
 
-        if (na_emul_withdraw(large->mem, buf->data, handle->addr))
+        if (na_mux_withdraw(large->mem, buf->data, handle->addr))
             memset(buf, 0, sizeof(*buf));
     }
     hg_overflow_free_mem(&large->remote);

@@ -23,6 +23,8 @@
 #include "na/live.h"
 #include "na/match.h"
 #include "na/msg.h"
+#include "na/mux.h"
+#include "na/mux_wire.h"
 #include "na/op.h"
 #include "na/plugins.h"
 #include "na/progress.h"
@@ -290,6 +292,7 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     struct na_class_core *core = (struct na_class_core *) na_core_alloc(
         offsetof(struct na_class_core, pub), sizeof(struct na_class),
         plugin->class_size);
+    bool emulate;
 
     if (core == NULL) {
         hg_log_error("cls", "no memory for a class");
@@ -310,8 +313,9 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
         na_class_keep(core, 5, &core->pub.protocol) != NA_SUCCESS ||
         na_class_init_locks(core) != NA_SUCCESS)
         goto free_core;
-    if (core->info.force_rma_emulation || core->ops.put == NULL) {
-        if (core->ops.frame_send == NULL && core->info.force_rma_emulation) {
+    emulate = core->info.force_rma_emulation && !na_mux_is(&core->pub);
+    if (emulate || core->ops.put == NULL) {
+        if (core->ops.frame_send == NULL && emulate) {
             hg_log_error("cls", "%s cannot emulate RMA", core->ops.name);
             goto delete_core;
         }
@@ -447,7 +451,12 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
         info_string = na_plugins_default();
     if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return NULL;
-    plugin = na_plugins_find(&uri);
+    if (na_mux_wire_is_list(info_string)) {
+        uri.rest = info_string;
+        plugin = na_mux_table();
+    } else {
+        plugin = na_plugins_find(&uri);
+    }
     if (plugin == NULL)
         return NULL;
     core = na_class_open(plugin, &uri, info_string, listen, info);

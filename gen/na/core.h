@@ -26,6 +26,7 @@
 
 struct na_emul;
 struct na_sink;
+struct na_mux_part;
 
 #define NA_CORE_COUNTERS 64 /* named counters of a class */
 #define NA_CORE_INLINE_SEGMENTS 4
@@ -60,6 +61,8 @@ struct na_addr_core {
     _Atomic uint32_t refs;
     _Atomic uint32_t given; /* those of them that the application has */
     _Atomic int dead;       /* NA_SUCCESS while alive */
+    /* What stands for it in a class of several; that one's lock. */
+    struct na_addr *above;
     char *name; /* guarded by the class lock until set, then constant */
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
@@ -151,8 +154,9 @@ struct na_counter {
 struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
-    struct na_emul *emul; /* NULL: the transport moves memory itself */
-    unsigned layers;      /* that run on it; guarded by live's mutex */
+    struct na_emul *emul;     /* NULL: the transport moves memory itself */
+    unsigned layers;          /* that run on it; guarded by live's mutex */
+    struct na_mux_part *part; /* of a class of several, which it is; NULL */
     pthread_mutex_t lock;
     struct na_link addrs; /* guarded by lock */
     struct hg_map mems;   /* by public pointer; guarded by lock */

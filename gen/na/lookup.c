@@ -8,23 +8,54 @@
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/live.h"
+#include "na/mux.h"
+#include "na/mux_wire.h"
 #include "na/op.h"
 #include "na/plugins.h"
 #include "na/progress.h"
 #include "na/uri.h"
+
+HG_PRIVATE bool na_lookup_is_for(
+    const struct na_class *na_class, const char *name)
+{
+    struct na_uri uri;
+
+    return na_uri_parse(name, &uri) == NA_SUCCESS &&
+        strcmp(uri.protocol, na_class->protocol) == 0 &&
+        na_plugins_named(na_class_ops(na_class), &uri);
+}
+
+/* Of a peer with several addresses: the first of this class's protocol, or all
+ * of them. */
+static const char *na_lookup_pick(const struct na_class *na_class,
+    const char *name, char part[NA_MAX_ADDR_LEN])
+{
+    const char *at = name;
+
+    if (na_mux_is(na_class) || !na_mux_wire_is_list(name))
+        return name;
+    while (na_mux_wire_next(&at, part)) {
+        if (na_lookup_is_for(na_class, part))
+            return part;
+    }
+    return name;
+}
 
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
 {
     const struct na_plugin *ops = na_class_ops(context->na_class);
+    char part[NA_MAX_ADDR_LEN];
     struct na_op_core *op;
     struct na_uri uri;
-    na_return_t ret = na_uri_parse(name, &uri);
+    na_return_t ret;
 
+    name = na_lookup_pick(context->na_class, name, part);
+    ret = na_uri_parse(name, &uri);
     if (ret != NA_SUCCESS)
         return ret;
-    if (!na_plugins_speaks(ops, &uri)) {
+    if (!na_mux_is(context->na_class) && !na_plugins_speaks(ops, &uri)) {
         bool same = strcmp(ops->name, context->na_class->protocol) == 0;
 
         hg_log_error("addr", "'%s': this class was opened for %s%s%s", name,

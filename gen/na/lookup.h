@@ -10,6 +10,10 @@
 
 #include "na/core.h"
 
+/* Whether an address is of the protocol that a class was opened for. */
+HG_PRIVATE bool na_lookup_is_for(
+    const struct na_class *na_class, const char *name);
+
 /* Start a lookup whose end goes to `lane`; `name` is copied. */
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,

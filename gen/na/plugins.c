@@ -338,6 +338,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->rma_now = na_plugins_rma_later;
     if (ops_p->addr_identity == NULL)
         ops_p->addr_identity = na_plugins_addr_nobody;
+    if (ops_p->mem_release == NULL)
+        ops_p->mem_release = na_plugins_mem_ignore;
 }
 
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)

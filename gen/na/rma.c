@@ -8,6 +8,8 @@
 #include "na/addr.h"
 #include "na/cursor.h"
 #include "na/live.h"
+#include "na/mux.h"
+#include "na/mux_wire.h"
 #include "na/op.h"
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
@@ -116,6 +118,7 @@ HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle)
 
     if (atomic_exchange(&mem->registered, false))
         na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
+    na_class_ops(mem->pub.na_class)->mem_release(&mem->pub);
     hg_mem_free(mem->pub.segments);
     hg_mem_free(mem->starts);
     hg_mem_free(mem);
@@ -353,6 +356,21 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
     return NA_SUCCESS;
 }
 
+/* Of a peer with several transports: what is for ours. */
+static void na_rma_pick(
+    const struct na_class *na_class, const void **buf_p, na_size_t *size_p)
+{
+    char tag[NA_MUX_WIRE_TAG_MAX];
+    const void *bytes;
+
+    if (!na_mux_wire_is_mem(*buf_p, *size_p) || na_mux_is(na_class))
+        return;
+    na_mux_wire_tag(na_class, tag);
+    bytes = na_mux_wire_find(*buf_p, *size_p, tag, size_p);
+    if (bytes != NULL)
+        *buf_p = bytes;
+}
+
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
@@ -365,6 +383,7 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
         ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
+    na_rma_pick(na_class, &buf, &buf_size);
     mem = na_rma_new(na_class, 0);
     if (mem == NULL)
         return NA_NOMEM;

@@ -794,4 +794,38 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void)
     return &na_sm_plugin;
 }
 
+HG_PRIVATE bool na_sm_is_there(
+    const struct na_class *na_class, const char *name)
+{
+    const struct na_sm_class *self =
+        HG_CONTAINER_OF(na_class, struct na_sm_class, base);
+    struct na_sm_name where;
+    struct ucred peer;
+    bool there = false;
+    int fd;
+
+    if (na_sm_name_parse(name, &where) != NA_SUCCESS)
+        return false;
+    fd = na_sm_socket();
+    if (fd < 0)
+        return false;
+    /* Who is too busy for one more is there. */
+    if (connect(fd, (const struct sockaddr *) &where.where, where.size) == 0)
+        there = na_sm_policy_refuses(&self->policy, fd, &peer) == NULL;
+    else
+        there = errno == EAGAIN;
+    (void) close(fd);
+    return there;
+}
+
+#else
+
+HG_PRIVATE bool na_sm_is_there(
+    const struct na_class *na_class, const char *name)
+{
+    (void) na_class;
+    (void) name;
+    return false;
+}
+
 #endif

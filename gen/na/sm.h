@@ -33,4 +33,9 @@
 HG_PRIVATE const struct na_plugin *na_sm_table(void);
 #endif
 
+/* Whether somebody listens at that name whom a class of sm may meet, as far as
+ * one can tell without being met. Not logged. */
+HG_PRIVATE bool na_sm_is_there(
+    const struct na_class *na_class, const char *name);
+
 #endif

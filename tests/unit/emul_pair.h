@@ -351,6 +351,7 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
     ops->mem_serialize_size = na_emul_mem_serialize_size;
     ops->mem_serialize = na_emul_mem_serialize;
     ops->mem_deserialize = na_emul_mem_deserialize;
+    ops->mem_release = na_plugins_mem_ignore;
     if (frame_size == 0)
         frame_size = 1 << 20;
     if (window == 0)

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mux_addr: see mux_addr.h. */
+#include "na/mux_addr.h"
+
+#include "na/addr.h"
+
+/* One more reference, unless nobody has one. */
+static bool na_mux_addr_try_ref(struct na_addr *addr)
+{
+    _Atomic uint32_t *refs = &na_addr_core_of(addr)->refs;
+    uint32_t before = atomic_load_explicit(refs, memory_order_relaxed);
+
+    while (before > 0) {
+        if (atomic_compare_exchange_weak(refs, &before, before + 1))
+            return true;
+    }
+    return false;
+}
+
+/* The address that stands for one of a part, under that name or, without one,
+ * as messages come from it; a new reference, or NULL. The lock is held. */
+static struct na_addr *na_mux_addr_find(
+    struct na_mux_class *mux, const struct na_addr *inner, const char *name)
+{
+    struct na_addr *known = na_addr_core_of(inner)->above;
+    struct na_link *link;
+
+    if (name == NULL)
+        return known != NULL && na_mux_addr_try_ref(known) ? known : NULL;
+    for (link = mux->addrs.next; link != &mux->addrs; link = link->next) {
+        struct na_mux_addr *addr =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        if (addr->inner == inner && addr->base.name != NULL &&
+            strcmp(addr->base.name, name) == 0 &&
+            na_mux_addr_try_ref(&addr->base))
+            return &addr->base;
+    }
+    return NULL;
+}
+
+/* A new one. Who called us is kept, as the transport keeps it, until it dies.
+ * The lock is held. */
+static struct na_addr *na_mux_addr_new(
+    struct na_mux_part *part, struct na_addr *inner, const char *name)
+{
+    struct na_mux_class *mux = part->mux;
+    struct na_addr *base =
+        na_addr_create(&mux->base, name != NULL ? name : inner->name, NA_FALSE);
+    struct na_mux_addr *addr;
+
+    if (base == NULL)
+        return NULL;
+    addr = na_mux_addr_of(base);
+    na_addr_ref(inner);
+    addr->inner = inner;
+    addr->part = (unsigned) (part - mux->parts);
+    addr->pinned = name == NULL && !na_addr_is_dead(inner);
+    if (addr->pinned)
+        na_addr_ref(base);
+    hg_list_push(&mux->addrs, &addr->link);
+    if (name == NULL || na_addr_core_of(inner)->above == NULL)
+        na_addr_core_of(inner)->above = base;
+    return base;
+}
+
+/* The same, found or new, with a reference of the caller's. NULL: no memory
+ * (logged). */
+HG_PRIVATE struct na_addr *na_mux_addr_above(
+    struct na_mux_part *part, struct na_addr *inner, const char *name)
+{
+    struct na_mux_class *mux = part->mux;
+    struct na_addr *addr;
+
+    if (inner->self) {
+        na_addr_ref(mux->base.self_addr);
+        return mux->base.self_addr;
+    }
+    hg_lock(&mux->lock);
+    addr = na_mux_addr_find(mux, inner, name);
+    if (addr == NULL)
+        addr = na_mux_addr_new(part, inner, name);
+    hg_unlock(&mux->lock);
+    /* It may have died before the list had ours. */
+    if (addr != NULL && na_addr_is_dead(inner))
+        mux->base.core->addr_dead(addr, na_addr_state(inner));
+    return addr;
+}
+
+HG_PRIVATE void na_mux_addr_release(struct na_addr *base)
+{
+    struct na_mux_addr *addr = na_mux_addr_of(base);
+    struct na_mux_class *mux = na_mux_of(base->na_class);
+
+    if (addr->inner == NULL)
+        return;
+    hg_lock(&mux->lock);
+    hg_list_remove(&addr->link);
+    if (na_addr_core_of(addr->inner)->above == base)
+        na_addr_core_of(addr->inner)->above = NULL;
+    hg_unlock(&mux->lock);
+    na_addr_unref(addr->inner);
+}
+
+/* Of two transports no address can be compared but by its name. */
+HG_PRIVATE na_bool_t na_mux_addr_cmp(
+    const struct na_addr *base1, const struct na_addr *base2)
+{
+    const struct na_mux_addr *addr1 = na_mux_addr_of(base1);
+    const struct na_mux_addr *addr2 = na_mux_addr_of(base2);
+    bool same;
+
+    if (addr1->part == addr2->part)
+        same = na_addr_same(addr1->inner, addr2->inner);
+    else
+        same = base1->name != NULL && base2->name != NULL &&
+            strcmp(base1->name, base2->name) == 0;
+    return same ? NA_TRUE : NA_FALSE;
+}
+
+/* The next address that stands for a dead one, and was not told; with a
+ * reference, and the class's. */
+static struct na_mux_addr *na_mux_addr_next_mourner(
+    struct na_mux_class *mux, const struct na_addr *inner, bool *pinned_p)
+{
+    struct na_mux_addr *found = NULL;
+    struct na_link *link;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
+         link = link->next) {
+        struct na_mux_addr *addr =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        if (addr->inner == inner && !addr->mourned &&
+            na_mux_addr_try_ref(&addr->base))
+            found = addr;
+    }
+    if (found != NULL) {
+        found->mourned = true;
+        *pinned_p = found->pinned;
+        found->pinned = false;
+    }
+    hg_unlock(&mux->lock);
+    return found;
+}
+
+/* core->addr_dead of a part. */
+HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
+{
+    struct na_mux_part *part = na_mux_part_of(inner->na_class);
+    struct na_mux_class *mux = part->mux;
+    struct na_mux_addr *addr;
+    bool pinned = false;
+
+    na_addr_ref(inner);
+    part->below->addr_dead(inner, ret);
+    while ((addr = na_mux_addr_next_mourner(mux, inner, &pinned)) != NULL) {
+        mux->base.core->addr_dead(&addr->base, na_addr_state(inner));
+        na_addr_unref(&addr->base);
+        if (pinned)
+            na_addr_unref(&addr->base);
+    }
+    na_addr_unref(inner);
+}
+
+/* An address that the class has a reference of, with that; NULL: no more. */
+static struct na_addr *na_mux_addr_unpin_one(struct na_mux_class *mux)
+{
+    struct na_mux_addr *found = NULL;
+    struct na_link *link;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
+         link = link->next) {
+        if (HG_CONTAINER_OF(link, struct na_mux_addr, link)->pinned)
+            found = HG_CONTAINER_OF(link, struct na_mux_addr, link);
+    }
+    if (found != NULL)
+        found->pinned = false;
+    hg_unlock(&mux->lock);
+    return found != NULL ? &found->base : NULL;
+}
+
+HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux)
+{
+    struct na_addr *addr;
+    struct na_link *link;
+
+    while ((addr = na_mux_addr_unpin_one(mux)) != NULL)
+        na_addr_unref(addr);
+    while ((link = hg_list_pop(&mux->addrs)) != NULL) {
+        struct na_mux_addr *left =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        na_addr_core_of(left->inner)->above = NULL;
+        na_addr_unref(left->inner);
+        left->inner = NULL;
+    }
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mux_lookup: see mux_lookup.h. */
+#include "na/mux_lookup.h"
+
+#include "base/crc64.h"
+#include "base/log.h"
+#include "na/addr.h"
+#include "na/lookup.h"
+#include "na/mux_addr.h"
+#include "na/op.h"
+#include "na/sm.h"
+
+/* The part that was opened for what an address is; NA_MUX_PARTS: none. */
+static unsigned na_mux_lookup_part(
+    const struct na_mux_class *mux, const char *string)
+{
+    unsigned i = 0;
+
+    while (i < mux->count && !na_lookup_is_for(mux->parts[i].na_class, string))
+        i++;
+    return i < mux->count ? i : NA_MUX_PARTS;
+}
+
+/* The name under which sm is to be had at a listener of another transport, as
+ * its address tells. */
+HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
+    const char *string, char name[NA_MAX_ADDR_LEN])
+{
+    const char *key = mux->base.info->auth_key;
+    bool others = key != NULL && key[0] != '\0';
+    const char *plus = strchr(string, '+');
+    const char *mark = strstr(string, "://");
+    uint64_t hash = others ? 1 : (uint64_t) geteuid() << 1;
+
+    if (plus != NULL && mark != NULL && plus < mark)
+        string = plus + 1;
+    hash = hg_crc64_update(hash, string, strlen(string));
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://auto-%016" PRIx64, hash);
+}
+
+/* Whether sm can be tried at that address: quietly, as most peers are not on
+ * this node. */
+static bool na_mux_lookup_is_near(
+    const struct na_mux_class *mux, const char *name)
+{
+    const struct na_class *inner = mux->parts[mux->sm].na_class;
+
+    return strcmp(name, inner->self_addr->name) == 0 ||
+        na_sm_is_there(inner, strstr(name, "://") + 3);
+}
+
+/* The n-th address of a list; false: it has not as many. */
+static bool na_mux_lookup_nth(
+    const char *list, unsigned n, char name[NA_MAX_ADDR_LEN])
+{
+    bool found = na_mux_wire_next(&list, name);
+
+    while (found && n > 0) {
+        found = na_mux_wire_next(&list, name);
+        n--;
+    }
+    return found;
+}
+
+static unsigned na_mux_lookup_length(const char *list)
+{
+    char name[NA_MAX_ADDR_LEN];
+    unsigned n = 0;
+
+    while (na_mux_wire_next(&list, name))
+        n++;
+    return n;
+}
+
+/* What the n-th turn of a lookup tries, if anything, and by which part: first
+ * each address of the list by sm, its own or the one that follows from it, then
+ * each by its own transport. False: there is no such turn. */
+static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
+    unsigned n, unsigned *part_p, char name[NA_MAX_ADDR_LEN])
+{
+    unsigned length = na_mux_lookup_length(list);
+    bool near = n < length;
+    char address[NA_MAX_ADDR_LEN];
+    unsigned part;
+
+    if (n >= 2 * length || !na_mux_lookup_nth(list, n % length, address))
+        return false;
+    part = na_mux_lookup_part(mux, address);
+    *part_p = part;
+    memcpy(name, address, sizeof(address));
+    if (!near)
+        return true;
+    *part_p = mux->sm;
+    if (mux->sm < NA_MUX_PARTS && part != mux->sm)
+        na_mux_lookup_silent_name(mux, address, name);
+    if (mux->sm < NA_MUX_PARTS && !na_mux_lookup_is_near(mux, name))
+        *part_p = NA_MUX_PARTS;
+    return true;
+}
+
+/* Begin the next turn that there is. An error: there is none that begins, of
+ * which the last that failed said why. */
+static na_return_t na_mux_lookup_try(struct na_op *op, na_return_t ret)
+{
+    struct na_mux_class *mux = na_mux_of(op->context->na_class);
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    char name[NA_MAX_ADDR_LEN];
+    unsigned part = NA_MUX_PARTS;
+
+    while (na_mux_lookup_turn(mux, op->name, mux_op->next, &part, name)) {
+        mux_op->next++;
+        if (part == NA_MUX_PARTS)
+            continue;
+        mux_op->part = part;
+        ret = na_lookup_start(na_mux_inner_context(op->context, part),
+            NA_LANE_INTERNAL, NULL, op, name, &mux_op->inner);
+        if (ret == NA_SUCCESS)
+            return NA_SUCCESS;
+    }
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op)
+{
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    na_return_t ret;
+
+    mux_op->next = 0;
+    ret = na_mux_lookup_try(op, NA_PROTONOSUPPORT);
+    if (ret == NA_PROTONOSUPPORT)
+        hg_log_error("addr", "'%s': this class was opened for %s", op->name,
+            op->context->na_class->self_addr->name);
+    return ret;
+}
+
+/* One turn of a lookup ended. */
+HG_PRIVATE void na_mux_lookup_ended(
+    struct na_mux_part *part, struct na_op *inner, na_return_t ret)
+{
+    struct na_op *op = (struct na_op *) na_op_core_of(inner)->arg;
+    struct na_addr *found = inner->result_addr; /* the reference is ours now */
+
+    inner->result_addr = NULL;
+    na_op_complete(inner, ret);
+    if (ret == NA_SUCCESS) {
+        op->result_addr = na_mux_addr_above(part, found, op->name);
+        na_addr_unref(found);
+        na_op_complete(op, op->result_addr != NULL ? NA_SUCCESS : NA_NOMEM);
+        return;
+    }
+    if (ret != NA_CANCELED)
+        ret = na_mux_lookup_try(op, ret);
+    if (ret != NA_SUCCESS)
+        na_op_complete(op, ret);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux_lookup: which part reaches a peer.
+ *
+ * A lookup takes turns: by sm, where the name that the address has there is one
+ * that somebody listens at on this node whom we may meet; then by the part of
+ * each address of the list, in order. A turn that fails is followed by the
+ * next, and the last one's code is the lookup's.
+ *
+ * Locking: none; a lookup belongs to whoever ends its turn.
+ */
+#ifndef HG_GEN_NA_MUX_LOOKUP_H
+#define HG_GEN_NA_MUX_LOOKUP_H
+
+#include "na/mux_part.h"
+
+/* The name under which sm is to be had at a listener of another transport, as
+ * the address of that tells. */
+HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
+    const char *string, char name[NA_MAX_ADDR_LEN]);
+
+/* The slot addr_lookup; and a turn ended, of a part's operation. */
+HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op);
+HG_PRIVATE void na_mux_lookup_ended(
+    struct na_mux_part *part, struct na_op *inner, na_return_t ret);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A class of several transports from inside: the lists it writes and reads, in
+ * strings and in memory handles, and what it does when memory runs out.
+ */
+#include "support/house.h"
+
+#include "harness.h"
+
+/* ---- Strings ---- */
+
+HG_TEST(mux_lists_are_taken_apart)
+{
+    static const struct {
+        const char *string;
+        const char *parts[4];
+    } lists[] = {
+        {"sm://", {"sm://"}},
+        {"zmq+tcp", {"zmq+tcp"}},
+        {"zmq+tcp://h:1;sm://", {"zmq+tcp://h:1", "sm://"}},
+        {"a://x;y;b+c.d-e_f://;z", {"a://x;y", "b+c.d-e_f://;z"}},
+        {"a://;b;c://d;://e", {"a://;b", "c://d;://e"}},
+        {"", {NULL}},
+    };
+    char part[NA_MAX_ADDR_LEN];
+    size_t i, n;
+
+    for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        const char *at = lists[i].string;
+
+        HG_CHECK(na_mux_wire_is_list(at) == (lists[i].parts[1] != NULL));
+        for (n = 0; lists[i].parts[n] != NULL; n++) {
+            HG_CHECK(na_mux_wire_next(&at, part));
+            HG_CHECK_EQ_STR(part, lists[i].parts[n]);
+        }
+        HG_CHECK(!na_mux_wire_next(&at, part));
+    }
+}
+
+/* ---- Memory handles ---- */
+
+static size_t mux_write(unsigned char *buf, const char *tag, const char *bytes)
+{
+    size_t size = na_mux_wire_part_size(tag);
+
+    na_mux_wire_put_part(buf, tag, (uint32_t) strlen(bytes));
+    memcpy(buf + size, bytes, strlen(bytes));
+    return size + strlen(bytes);
+}
+
+/* As drawn in mux_wire.h. */
+static const unsigned char mux_list[] = {0x68, 0x58, 1, 2, /* two parts */
+    3, 0, 0, 0, 7, 'z', 'm', 'q', '+', 't', 'c', 'p', 'o', 'n', 'e', /* */
+    5, 0, 0, 0, 2, 's', 'm', 't', 'h', 'r', 'e', 'e'};
+
+HG_TEST(mux_descriptions_of_all_parts_are_one)
+{
+    unsigned char buf[64];
+    const void *found;
+    na_size_t size = 0;
+    size_t n = NA_MUX_WIRE_HEAD;
+
+    na_mux_wire_put_head(buf, 2);
+    n += mux_write(buf + n, "zmq+tcp", "one");
+    n += mux_write(buf + n, "sm", "three");
+    HG_CHECK_EQ_U64(n, sizeof(mux_list));
+    HG_CHECK_EQ_MEM(buf, mux_list, n);
+    found = na_mux_wire_find(mux_list, n, "sm", &size);
+    HG_CHECK(found == mux_list + n - 5);
+    HG_CHECK_EQ_U64(size, 5);
+    found = na_mux_wire_find(mux_list, n, "zmq+tcp", &size);
+    HG_CHECK(found == mux_list + 16);
+    HG_CHECK_EQ_U64(size, 3);
+    HG_CHECK(na_mux_wire_find(mux_list, n, "zmq+ipc", &size) == NULL);
+    HG_CHECK(na_mux_wire_find(mux_list, n, "s", &size) == NULL);
+}
+
+/* Nothing is found outside of what there is, however it is cut or spoiled. */
+HG_TEST(mux_descriptions_may_be_damaged)
+{
+    uint64_t random = hg_test_seed();
+    na_size_t size = 0;
+    unsigned round;
+    size_t n;
+
+    for (n = 0; n < sizeof(mux_list); n++) {
+        unsigned char *cut = (unsigned char *) malloc(n + 1);
+
+        HG_CHECK(cut != NULL);
+        memcpy(cut, mux_list, n);
+        HG_CHECK(na_mux_wire_find(cut, n, "sm", &size) == NULL);
+        free(cut);
+    }
+    for (round = 0; round < 2000; round++) {
+        unsigned char *spoiled = (unsigned char *) malloc(sizeof(mux_list));
+        const unsigned char *found;
+
+        HG_CHECK(spoiled != NULL);
+        memcpy(spoiled, mux_list, sizeof(mux_list));
+        for (n = 1 + hg_test_random(&random) % 3; n > 0; n--)
+            spoiled[hg_test_random(&random) % sizeof(mux_list)] =
+                (unsigned char) hg_test_random(&random);
+        found = (const unsigned char *) na_mux_wire_find(
+            spoiled, sizeof(mux_list), "sm", &size);
+        HG_CHECK(found == NULL ||
+            (found >= spoiled &&
+                size <= (size_t) (spoiled + sizeof(mux_list) - found)));
+        free(spoiled);
+    }
+}
+
+/* ---- Classes ---- */
+
+#if HG_ENABLE_SM
+
+static const char mux_string[] = "self://;sm://";
+
+/* Opens, describes memory and reads that again, finds itself. */
+static int mux_live(void *arg)
+{
+    na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
+    na_mem_handle_t mem = NULL, remote = NULL;
+    na_context_t *context = NULL;
+    char memory[64], name[NA_MAX_ADDR_LEN];
+    unsigned char bytes[512];
+    na_addr_t self = NULL, found = NULL;
+    na_size_t size;
+    int failed = 1;
+
+    (void) arg;
+    if (na_class == NULL)
+        return 1;
+    context = NA_Context_create(na_class);
+    if (context == NULL ||
+        NA_Mem_handle_create(na_class, memory, sizeof(memory), NA_MEM_READWRITE,
+            &mem) != NA_SUCCESS ||
+        NA_Mem_register(na_class, mem) != NA_SUCCESS)
+        goto close;
+    size = NA_Mem_handle_get_serialize_size(na_class, mem);
+    HG_CHECK(size > 0 && size <= sizeof(bytes));
+    HG_CHECK_OK(NA_Mem_handle_serialize(na_class, bytes, size, mem));
+    if (NA_Mem_handle_deserialize(na_class, &remote, bytes, size) != NA_SUCCESS)
+        goto close;
+    HG_CHECK_EQ_U64(remote->size, sizeof(memory));
+    HG_CHECK_EQ_U64(NA_Mem_handle_get_serialize_size(na_class, remote), size);
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
+    if (NA_Addr_lookup_wait(na_class, name, 1000, &found) != NA_SUCCESS)
+        goto close;
+    HG_CHECK(NA_Addr_is_self(na_class, found) == NA_TRUE);
+    failed = 0;
+
+close:
+    if (found != NULL)
+        HG_CHECK_OK(NA_Addr_free(na_class, found));
+    if (self != NULL)
+        HG_CHECK_OK(NA_Addr_free(na_class, self));
+    if (remote != NULL)
+        HG_CHECK_OK(NA_Mem_handle_free(na_class, remote));
+    if (mem != NULL)
+        HG_CHECK_OK(NA_Mem_handle_free(na_class, mem));
+    if (context != NULL)
+        HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+    return failed;
+}
+
+HG_TEST(mux_survives_out_of_memory)
+{
+    unsigned fds;
+
+    hg_test_alloc_install();
+    HG_CHECK_EQ_INT(mux_live(NULL), 0);
+    fds = hg_test_fd_count();
+    HG_CHECK(hg_test_oom_loop(mux_live, NULL) > 20);
+    HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+}
+
+/* The same memory under two sizes is no peer's mistake. */
+HG_TEST(mux_descriptions_that_contradict_are_refused)
+{
+    na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
+    na_mem_handle_t mem[2], remote;
+    na_context_t *context;
+    unsigned char bytes[2][512];
+    na_mem_handle_t local;
+    char memory[64];
+    na_size_t size = 0, part = 0;
+    const void *of_small;
+    na_addr_t self = NULL;
+    unsigned i;
+
+    hg_test_expect_log("descriptions of memory contradict each other");
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(NA_Mem_handle_create(
+            na_class, memory, 64u >> i, NA_MEM_READWRITE, &mem[i]));
+        HG_CHECK_OK(NA_Mem_register(na_class, mem[i]));
+        size = NA_Mem_handle_get_serialize_size(na_class, mem[i]);
+        HG_CHECK(size <= sizeof(bytes[i]));
+        HG_CHECK_OK(NA_Mem_handle_serialize(na_class, bytes[i], size, mem[i]));
+    }
+    /* What self is told is of the smaller one; sm tells the size. */
+    of_small = na_mux_wire_find(bytes[1], size, "self", &part);
+    HG_CHECK(of_small != NULL && part > 0);
+    memcpy(bytes[0] + ((const unsigned char *) of_small - bytes[1]), of_small,
+        part);
+    HG_CHECK_OK(NA_Mem_handle_deserialize(na_class, &remote, bytes[0], size));
+    HG_CHECK_EQ_U64(remote->size, 64);
+    HG_CHECK_OK(
+        NA_Mem_handle_create(na_class, memory, 64, NA_MEM_READWRITE, &local));
+    HG_CHECK_OK(NA_Addr_self(na_class, &self)); /* which is of self */
+    HG_CHECK_RET(NA_Get(na_class, context, NULL, NULL, local, 0, remote, 0, 64,
+                     self, NA_OP_ID_IGNORE),
+        NA_PROTOCOL_ERROR);
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, remote));
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(NA_Mem_handle_free(na_class, mem[i]));
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+#endif
