@@ -20040,6 +20040,26 @@ static void na_mux_close(struct na_class *na_class, unsigned linger_ms)
     na_mux_close_parts(mux);
 }
 
+/* ---- Whose an address is ---- */
+
+static const char *na_mux_addr_identity(const struct na_addr *base)
+{
+    const struct na_addr *inner = na_mux_addr_of(base)->inner;
+
+    return inner == NULL
+        ? ""
+        : na_class_ops(inner->na_class)->addr_identity(inner);
+}
+
+/* The part tells of its death. */
+static void na_mux_addr_abandon(struct na_addr *base)
+{
+    struct na_addr *inner = na_mux_addr_of(base)->inner;
+
+    if (inner != NULL)
+        na_addr_abandon(inner);
+}
+
 static const char *const na_mux_protocols[] = {NULL};
 
 static const struct na_plugin na_mux_plugin = {
@@ -20077,6 +20097,8 @@ static const struct na_plugin na_mux_plugin = {
     .reclaim = na_mux_reclaim,
     .mem_alloc = na_mux_mem_alloc,
     .rma_now = na_mux_mem_move_now,
+    .addr_identity = na_mux_addr_identity,
+    .addr_abandon = na_mux_addr_abandon,
     .mem_release = na_mux_mem_release,
 };
 
