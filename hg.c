@@ -19555,6 +19555,7 @@ HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op)
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/emul.h" */
 /* #include "na/msg.h" */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "na/addr.h"
 #include "na/context.h"
 #include "na/emul.h"
 #include "na/msg.h"
