@@ -18704,6 +18704,7 @@ struct na_mux_class {
     bool sm_silent; /* its name follows from another address */
     pthread_mutex_t lock;
     struct na_link addrs; /* struct na_mux_addr; lock */
+    uint64_t partings;    /* of connections, so far; lock */
 };
 
 struct na_mux_context {
@@ -18721,6 +18722,7 @@ struct na_mux_addr {
     struct na_addr *inner; /* a reference; NULL once the class is closing */
     bool pinned;           /* the class has a reference; lock */
     bool mourned;          /* its death was told; lock */
+    uint64_t parted;       /* the last parting that it was told of; lock */
 };
 
 struct na_mux_op {
@@ -18805,8 +18807,9 @@ HG_PRIVATE void na_mux_addr_release(struct na_addr *base);
 HG_PRIVATE na_bool_t na_mux_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2);
 
-/* core->addr_dead of a part. */
+/* core->addr_dead and core->addr_parted of a part. */
 HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret);
+HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner);
 
 /* The class is closing: let go of those that it keeps, and part the others,
  * which outlive it, from what they stand for. */
@@ -18982,6 +18985,48 @@ HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
             na_addr_unref(&addr->base);
     }
     na_addr_unref(inner);
+}
+
+/* The next address whose connection parted this time, and was not told; with a
+ * reference. */
+static struct na_mux_addr *na_mux_addr_next_parted(
+    struct na_mux_class *mux, const struct na_addr *inner, uint64_t parting)
+{
+    struct na_mux_addr *found = NULL;
+    struct na_link *link;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
+         link = link->next) {
+        struct na_mux_addr *addr =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        if (addr->inner == inner && addr->parted < parting &&
+            na_mux_addr_try_ref(&addr->base))
+            found = addr;
+    }
+    if (found != NULL)
+        found->parted = parting;
+    hg_unlock(&mux->lock);
+    return found;
+}
+
+/* core->addr_parted of a part. */
+HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner)
+{
+    struct na_mux_part *part = na_mux_part_of(inner->na_class);
+    struct na_mux_class *mux = part->mux;
+    struct na_mux_addr *addr;
+    uint64_t parting;
+
+    hg_lock(&mux->lock);
+    parting = ++mux->partings;
+    hg_unlock(&mux->lock);
+    part->below->addr_parted(inner);
+    while ((addr = na_mux_addr_next_parted(mux, inner, parting)) != NULL) {
+        mux->base.core->addr_parted(&addr->base);
+        na_addr_unref(&addr->base);
+    }
 }
 
 /* An address that the class has a reference of, with that; NULL: no more. */
@@ -19870,6 +19915,7 @@ static na_return_t na_mux_adopt(
     part->core.complete = na_mux_complete;
     part->core.msg_arrived = na_mux_arrived;
     part->core.addr_dead = na_mux_addr_dead;
+    part->core.addr_parted = na_mux_addr_parted;
     part->core.wake = na_mux_wake;
     na_class_core_of(inner)->part = part;
     inner->core = &part->core;
@@ -20047,9 +20093,8 @@ static const char *na_mux_addr_identity(const struct na_addr *base)
 {
     const struct na_addr *inner = na_mux_addr_of(base)->inner;
 
-    return inner == NULL
-        ? ""
-        : na_class_ops(inner->na_class)->addr_identity(inner);
+    return inner == NULL ? ""
+                         : na_class_ops(inner->na_class)->addr_identity(inner);
 }
 
 /* The part tells of its death. */

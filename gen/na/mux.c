@@ -320,6 +320,7 @@ static na_return_t na_mux_adopt(
     part->core.complete = na_mux_complete;
     part->core.msg_arrived = na_mux_arrived;
     part->core.addr_dead = na_mux_addr_dead;
+    part->core.addr_parted = na_mux_addr_parted;
     part->core.wake = na_mux_wake;
     na_class_core_of(inner)->part = part;
     inner->core = &part->core;
@@ -497,9 +498,8 @@ static const char *na_mux_addr_identity(const struct na_addr *base)
 {
     const struct na_addr *inner = na_mux_addr_of(base)->inner;
 
-    return inner == NULL
-        ? ""
-        : na_class_ops(inner->na_class)->addr_identity(inner);
+    return inner == NULL ? ""
+                         : na_class_ops(inner->na_class)->addr_identity(inner);
 }
 
 /* The part tells of its death. */

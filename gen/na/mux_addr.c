@@ -164,6 +164,48 @@ HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
     na_addr_unref(inner);
 }
 
+/* The next address whose connection parted this time, and was not told; with a
+ * reference. */
+static struct na_mux_addr *na_mux_addr_next_parted(
+    struct na_mux_class *mux, const struct na_addr *inner, uint64_t parting)
+{
+    struct na_mux_addr *found = NULL;
+    struct na_link *link;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
+         link = link->next) {
+        struct na_mux_addr *addr =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        if (addr->inner == inner && addr->parted < parting &&
+            na_mux_addr_try_ref(&addr->base))
+            found = addr;
+    }
+    if (found != NULL)
+        found->parted = parting;
+    hg_unlock(&mux->lock);
+    return found;
+}
+
+/* core->addr_parted of a part. */
+HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner)
+{
+    struct na_mux_part *part = na_mux_part_of(inner->na_class);
+    struct na_mux_class *mux = part->mux;
+    struct na_mux_addr *addr;
+    uint64_t parting;
+
+    hg_lock(&mux->lock);
+    parting = ++mux->partings;
+    hg_unlock(&mux->lock);
+    part->below->addr_parted(inner);
+    while ((addr = na_mux_addr_next_parted(mux, inner, parting)) != NULL) {
+        mux->base.core->addr_parted(&addr->base);
+        na_addr_unref(&addr->base);
+    }
+}
+
 /* An address that the class has a reference of, with that; NULL: no more. */
 static struct na_addr *na_mux_addr_unpin_one(struct na_mux_class *mux)
 {

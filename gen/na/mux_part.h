@@ -38,6 +38,7 @@ struct na_mux_class {
     bool sm_silent; /* its name follows from another address */
     pthread_mutex_t lock;
     struct na_link addrs; /* struct na_mux_addr; lock */
+    uint64_t partings;    /* of connections, so far; lock */
 };
 
 struct na_mux_context {
@@ -55,6 +56,7 @@ struct na_mux_addr {
     struct na_addr *inner; /* a reference; NULL once the class is closing */
     bool pinned;           /* the class has a reference; lock */
     bool mourned;          /* its death was told; lock */
+    uint64_t parted;       /* the last parting that it was told of; lock */
 };
 
 struct na_mux_op {
