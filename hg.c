@@ -18925,7 +18925,8 @@ HG_PRIVATE void na_mux_addr_release(struct na_addr *base)
     na_addr_unref(addr->inner);
 }
 
-/* Of two transports no address can be compared but by its name. */
+/* Of two transports no address can be compared but by its name, which a peer's
+ * next life has, too. */
 HG_PRIVATE na_bool_t na_mux_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -18937,7 +18938,8 @@ HG_PRIVATE na_bool_t na_mux_addr_cmp(
         same = na_addr_same(addr1->inner, addr2->inner);
     else
         same = base1->name != NULL && base2->name != NULL &&
-            strcmp(base1->name, base2->name) == 0;
+            strcmp(base1->name, base2->name) == 0 && !na_addr_is_dead(base1) &&
+            !na_addr_is_dead(base2);
     return same ? NA_TRUE : NA_FALSE;
 }
 

@@ -31,7 +31,7 @@ static void cb_register(hg_class_t *hg_class)
 
 static bool identity_is_sm(void)
 {
-    return strncmp(hg_test_transport(), "sm", 2) == 0;
+    return strncmp(hg_test_transport(), "sm", 2) == 0 || hg_test_is_mux();
 }
 
 /* What the target takes us for. */
