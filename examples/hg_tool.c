@@ -13,6 +13,7 @@
  * It calls what every program with this library serves (HG_BUILTIN_PING, ...),
  * unless it was told not to. Each call has five seconds.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

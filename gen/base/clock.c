@@ -32,6 +32,17 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
+/* Who loses the processor between the two reads them again. */
+HG_PRIVATE void hg_clock_pair_init(struct hg_clock_pair *pair)
+{
+    unsigned tries = 0;
+
+    do {
+        pair->ns = hg_clock_now();
+        pair->ticks = hg_clock_ticks();
+    } while (hg_clock_now() - pair->ns > HG_CLOCK_MS / 50 && ++tries < 10);
+}
+
 HG_PRIVATE uint64_t hg_clock_age(
     const struct hg_clock_pair *pair, uint64_t ticks)
 {

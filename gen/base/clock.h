@@ -55,11 +55,7 @@ static inline uint64_t hg_clock_ticks(void)
 #endif
 }
 
-static inline void hg_clock_pair_init(struct hg_clock_pair *pair)
-{
-    pair->ns = hg_clock_now();
-    pair->ticks = hg_clock_ticks();
-}
+HG_PRIVATE void hg_clock_pair_init(struct hg_clock_pair *pair);
 
 /* How many ns ago those ticks were; 0 where counters disagree. */
 HG_PRIVATE uint64_t hg_clock_age(

@@ -252,6 +252,75 @@ HG_TEST(dump_waits_for_nobody)
     cb_close(&end);
 }
 
+struct look_dumper {
+    hg_class_t *hg_class;
+    _Atomic unsigned stop;
+    _Atomic unsigned dumps;
+};
+
+static void *look_dump_on(void *arg)
+{
+    struct look_dumper *dumper = (struct look_dumper *) arg;
+
+    while (atomic_load(&dumper->stop) == 0) {
+        size_t size = 0;
+        char *text = NULL;
+        FILE *stream = open_memstream(&text, &size);
+        hg_return_t ret;
+
+        HG_CHECK(stream != NULL);
+        ret = HG_Dump(dumper->hg_class, stream);
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_AGAIN);
+        HG_CHECK(fclose(stream) == 0);
+        free(text);
+        atomic_fetch_add(&dumper->dumps, 1);
+    }
+    return NULL;
+}
+
+/* Handles, calls and transfers come and go meanwhile. */
+HG_TEST(dump_beside_calls)
+{
+    struct look_dumper dumper = {NULL, 0, 0};
+    hg_size_t size = 65536;
+    hg_bulk_t bulks[2];
+    struct cb_end end;
+    pthread_t thread;
+    hg_addr_t self;
+    int i;
+
+    cb_open(&end);
+    dumper.hg_class = end.hg_class;
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &self));
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(HG_Bulk_create(
+            end.hg_class, 1, NULL, &size, HG_BULK_READWRITE, &bulks[i]));
+    HG_CHECK(pthread_create(&thread, NULL, look_dump_on, &dumper) == 0);
+    for (i = 0; i < 300 || atomic_load(&dumper.dumps) < 20; i++) {
+        hg_handle_t handle = cb_new_handle(&end, look_ping);
+        hg_builtin_t ping = {(uint64_t) i, NULL};
+        _Atomic unsigned ended = 0;
+        struct cb_call calls[2];
+
+        HG_CHECK_OK(
+            HG_Bulk_transfer(end.context, look_bulk_ended, &ended, HG_BULK_PULL,
+                self, bulks[0], 0, bulks[1], 0, size, HG_OP_ID_IGNORE));
+        HG_CHECK_OK(cb_forward(&calls[0], handle, &ping));
+        HG_CHECK_OK(cb_wait(&end, &calls[0]));
+        HG_CHECK_OK(HG_Reset(handle, self, look_list));
+        HG_CHECK_OK(cb_forward(&calls[1], handle, &ping));
+        HG_CHECK_OK(cb_wait(&end, &calls[1]));
+        HG_CHECK_OK(HG_Destroy(handle));
+        cb_turn_until(end.context, &ended);
+    }
+    atomic_store(&dumper.stop, 1);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(HG_Bulk_free(bulks[i]));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, self));
+    cb_close(&end);
+}
+
 /* NULL is every class there is; no stream is an error. */
 HG_TEST(dump_of_all_classes)
 {
@@ -350,7 +419,31 @@ HG_TEST(builtins_refuse)
     cb_close(&end);
 }
 
-/* They are answered by progress, while a function of ours hangs. */
+/* Progress answers them: the first that is triggered is the callback. */
+HG_TEST(builtins_are_not_triggered)
+{
+    hg_builtin_t ping = {1, NULL};
+    hg_handle_t handle;
+    hg_addr_t target;
+    struct cb_call call;
+    struct cb_end end;
+
+    cb_open(&end);
+    target = end.target;
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    handle = cb_new_handle(&end, look_ping);
+    HG_CHECK_OK(cb_forward(&call, handle, &ping));
+    HG_CHECK_OK(HG_Progress(end.context, CB_PATIENCE));
+    HG_CHECK_EQ_INT(cb_trigger(end.context, 0, 1), 1);
+    HG_CHECK_EQ_INT(atomic_load(&call.ends), 1);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    end.target = target;
+    cb_close(&end);
+}
+
+/* So also while a function of ours hangs. */
 HG_TEST(builtins_answer_while_functions_hang)
 {
     struct cb_call call;

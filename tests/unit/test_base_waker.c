@@ -50,6 +50,31 @@ HG_TEST(clock_rounds_up)
     } while (ms > 0);
 }
 
+/* An age is what the clock says, give or take a part of it. */
+HG_TEST(clock_tells_ages)
+{
+    struct hg_clock_pair born;
+    uint64_t began = hg_clock_now();
+    uint64_t ticks;
+    uint64_t now;
+    uint64_t age;
+
+    hg_clock_pair_init(&born);
+    while (hg_clock_now() < began + 5 * HG_CLOCK_MS)
+        hg_clock_relax();
+    began = hg_clock_now();
+    ticks = hg_clock_ticks();
+    while (hg_clock_now() < began + 20 * HG_CLOCK_MS)
+        hg_clock_relax();
+    age = hg_clock_age(&born, ticks);
+    now = hg_clock_now();
+    HG_CHECK(age >= 10 * HG_CLOCK_MS && age <= 2 * (now - began));
+    HG_CHECK(hg_clock_age(&born, born.ticks) >= age);
+    HG_CHECK_EQ_U64(hg_clock_age(&born, UINT64_MAX), 0);
+    born.ticks = UINT64_MAX;
+    HG_CHECK_EQ_U64(hg_clock_age(&born, ticks), 0);
+}
+
 HG_TEST(clock_random_numbers_differ)
 {
     uint64_t all_ones = UINT64_MAX;
