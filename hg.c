@@ -23081,6 +23081,7 @@ HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry)
 {
     unsigned i;
 
+    registry->timed = false;
     for (i = 0; i < HG_REGISTRY_BUCKETS; i++)
         atomic_init(&registry->buckets[i], NULL);
     return hg_lock_init(&registry->lock);
