@@ -148,6 +148,11 @@
 #define HG_PRIVATE static
 #endif
 
+/* So many bytes between what the threads of two contexts write, objects of
+ * theirs that lie side by side in the heap, lest they take each other's cache
+ * lines. */
+#define HG_APART 64
+
 #if defined(__GNUC__)
 #define HG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -3573,12 +3578,14 @@ struct na_load {
     uint64_t batch;    /* what came before such moments, smoothed */
     uint64_t crowded;  /* until then others want the processor */
     bool taken;        /* the last yield took long */
+    unsigned unpolled; /* calls that found something to run, and did not poll */
     unsigned looks;    /* that found nothing, of who only looks */
     uint64_t looked;   /* when they were counted up last */
     uint64_t yield_at; /* when it is time for others */
 };
 
 struct na_context_core {
+    unsigned char apart[HG_APART];
     struct na_queue queue;
     bool own;                 /* the library's own, not the application's */
     _Atomic bool progressing; /* a thread has the role */
@@ -4878,6 +4885,7 @@ struct na_sink {
     na_rpc_cb_t take; /* NULL: no context has this number */
     na_rpc_dead_cb_t dead;
     void *arg;
+    unsigned char apart[HG_APART];
 };
 
 static struct na_sink *na_sink_at(struct na_class_core *core, unsigned number)
@@ -9624,6 +9632,10 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
  * about as long as a turn. */
 #define NA_PROGRESS_BLIND 4
 
+/* Of so many calls one polls, though there is something to run already: others
+ * wait to be heard, too. */
+#define NA_PROGRESS_UNPOLLED 8u
+
 /* An application that only looks (timeout 0) spins, if so many looks that found
  * nothing took so short a time. */
 #define NA_PROGRESS_LOOKS 16u
@@ -9712,13 +9724,17 @@ static bool na_progress_is_shared(const struct na_class_core *core)
     return (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
 }
 
-/* Poll the transport. False: another context's thread is inside. */
-static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
+/* Poll the transport. False: another context's thread is inside; with `sleepy`,
+ * of who will sleep then, it wakes us when it leaves. */
+static bool na_progress_poll(
+    struct na_context_core *context, bool sleepy, unsigned *n_p)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
     bool shared = na_progress_is_shared(core);
 
     if (shared && pthread_mutex_trylock(&core->poll_lock) != 0) {
+        if (!sleepy)
+            return false;
         /* Who is inside looks at this mark when it leaves; if it left before
          * the mark was up, the lock is free now. */
         atomic_store(&core->poll_skipped, 1);
@@ -9741,11 +9757,11 @@ static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
 
 /* One turn. `polled` tells whether the transport was asked. */
 static unsigned na_progress_turn(
-    struct na_context_core *context, bool *polled_p)
+    struct na_context_core *context, bool sleepy, bool *polled_p)
 {
     unsigned n = 0;
 
-    *polled_p = na_progress_poll(context, &n);
+    *polled_p = na_progress_poll(context, sleepy, &n);
     n += na_queue_run_internal(&context->queue);
     return n;
 }
@@ -9913,10 +9929,11 @@ static na_return_t na_progress_run(
     uint64_t awake_until = 0; /* not looked at the clock yet */
     uint64_t yield_at = HG_CLOCK_NEVER;
     unsigned blind = 0; /* turns that may pass before the next look at it */
+    bool sleepy = false;
     bool polled;
 
     for (;;) {
-        unsigned n = na_progress_turn(context, &polled);
+        unsigned n = na_progress_turn(context, sleepy, &polled);
         uint64_t now;
         na_return_t ret;
 
@@ -9949,9 +9966,14 @@ static na_return_t na_progress_run(
                 blind = NA_PROGRESS_BLIND - 1;
             continue;
         }
+        if (!polled && !sleepy) {
+            sleepy = true;
+            continue;
+        }
         ret = na_progress_sleep(context, lanes, polled, deadline);
         if (ret != NA_SUCCESS)
             return ret;
+        sleepy = false;
     }
 }
 
@@ -9966,7 +9988,13 @@ HG_PRIVATE na_return_t na_progress(
         return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
-    ret = na_progress_run(core, lanes, deadline);
+    if (na_queue_has(&core->queue, lanes) &&
+        ++core->load.unpolled < NA_PROGRESS_UNPOLLED) {
+        ret = NA_SUCCESS;
+    } else {
+        core->load.unpolled = 0;
+        ret = na_progress_run(core, lanes, deadline);
+    }
     na_progress_leave(core);
     return ret;
 }
@@ -23432,8 +23460,9 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p);
  * what is left, which is as much as the limit at first. All together never have
  * twice the limit.
  *
- * What a peer has is counted in its address, where it needs no memory and no
- * search, and is gone with it.
+ * What a peer has is counted in its address, for all contexts of the class
+ * together, where it needs no memory and no search, and is gone with it; what
+ * the class itself has, in each context.
  *
  * Locking: the context's lock is held around what counts more, and forgets.
  * Giving back needs none: it has a count of its own, and what there is is the
@@ -23458,6 +23487,9 @@ struct hg_share {
     uint64_t limit[HG_SHARE_KINDS];         /* below 2^62 */
     _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by all, since the beginning */
     _Atomic uint64_t given[HG_SHARE_KINDS]; /* back */
+    /* What a class has that calls itself, as an address counts it: all contexts
+     * have that one. */
+    _Atomic uint64_t own[2 * HG_SHARE_KINDS];
 };
 
 /* What all have. */
@@ -23480,8 +23512,8 @@ HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
 /* Count it in any case; and whether the peer has more than its share. */
 HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
-HG_PRIVATE bool hg_share_is_full(const struct hg_share *share,
-    struct na_addr *addr, enum hg_share_kind kind);
+HG_PRIVATE bool hg_share_is_full(
+    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind);
 
 /* Give back what was taken or added; nothing after hg_share_leave. Any thread,
  * with the lock or without. */
@@ -23511,17 +23543,18 @@ _Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
 
 /* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
-    struct na_addr *addr, enum hg_share_kind kind)
+    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
-    return &na_addr_core_of(addr)->used[2 * kind];
+    return addr->self ? &share->own[2 * kind]
+                      : &na_addr_core_of(addr)->used[2 * kind];
 }
 
 /* What the peer and all have of a kind. */
 static uint64_t hg_share_sum(
-    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
-    const _Atomic uint64_t *of = hg_share_of(addr, kind);
+    const _Atomic uint64_t *of = hg_share_of(share, addr, kind);
     uint64_t given = atomic_load_explicit(&of[1], memory_order_acquire);
 
     return atomic_load_explicit(&of[0], memory_order_relaxed) - given +
@@ -23557,11 +23590,11 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
     hg_share_raise(&share->taken[kind], amount);
     /* Other contexts have the peer, too, and locks of their own. */
     atomic_fetch_add_explicit(
-        hg_share_of(addr, kind), amount, memory_order_relaxed);
+        hg_share_of(share, addr, kind), amount, memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_share_is_full(
-    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
     return hg_share_sum(share, addr, kind) >= 2 * share->limit[kind];
 }
@@ -23573,7 +23606,7 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
         return;
     assert(hg_share_total(share, kind) >= amount);
     atomic_fetch_add_explicit(
-        &hg_share_of(addr, kind)[1], amount, memory_order_release);
+        &hg_share_of(share, addr, kind)[1], amount, memory_order_release);
     atomic_fetch_add_explicit(
         &share->given[kind], amount, memory_order_release);
 }
@@ -26339,6 +26372,7 @@ struct hg_context {
     /* Frees what is left of a large input when its handle's last reference
      * goes. */
     void (*end_input)(struct hg_handle *handle);
+    unsigned char apart[HG_APART];
 };
 
 static inline void hg_handle_count(

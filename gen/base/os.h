@@ -137,6 +137,11 @@
 #define HG_PRIVATE static
 #endif
 
+/* So many bytes between what the threads of two contexts write, objects of
+ * theirs that lie side by side in the heap, lest they take each other's cache
+ * lines. */
+#define HG_APART 64
+
 #if defined(__GNUC__)
 #define HG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -241,6 +241,7 @@ struct hg_context {
     /* Frees what is left of a large input when its handle's last reference
      * goes. */
     void (*end_input)(struct hg_handle *handle);
+    unsigned char apart[HG_APART];
 };
 
 static inline void hg_handle_count(

@@ -9,17 +9,18 @@ _Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
 
 /* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
-    struct na_addr *addr, enum hg_share_kind kind)
+    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
-    return &na_addr_core_of(addr)->used[2 * kind];
+    return addr->self ? &share->own[2 * kind]
+                      : &na_addr_core_of(addr)->used[2 * kind];
 }
 
 /* What the peer and all have of a kind. */
 static uint64_t hg_share_sum(
-    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
-    const _Atomic uint64_t *of = hg_share_of(addr, kind);
+    const _Atomic uint64_t *of = hg_share_of(share, addr, kind);
     uint64_t given = atomic_load_explicit(&of[1], memory_order_acquire);
 
     return atomic_load_explicit(&of[0], memory_order_relaxed) - given +
@@ -55,11 +56,11 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
     hg_share_raise(&share->taken[kind], amount);
     /* Other contexts have the peer, too, and locks of their own. */
     atomic_fetch_add_explicit(
-        hg_share_of(addr, kind), amount, memory_order_relaxed);
+        hg_share_of(share, addr, kind), amount, memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_share_is_full(
-    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
     return hg_share_sum(share, addr, kind) >= 2 * share->limit[kind];
 }
@@ -71,7 +72,7 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
         return;
     assert(hg_share_total(share, kind) >= amount);
     atomic_fetch_add_explicit(
-        &hg_share_of(addr, kind)[1], amount, memory_order_release);
+        &hg_share_of(share, addr, kind)[1], amount, memory_order_release);
     atomic_fetch_add_explicit(
         &share->given[kind], amount, memory_order_release);
 }

@@ -14,8 +14,9 @@
  * what is left, which is as much as the limit at first. All together never have
  * twice the limit.
  *
- * What a peer has is counted in its address, where it needs no memory and no
- * search, and is gone with it.
+ * What a peer has is counted in its address, for all contexts of the class
+ * together, where it needs no memory and no search, and is gone with it; what
+ * the class itself has, in each context.
  *
  * Locking: the context's lock is held around what counts more, and forgets.
  * Giving back needs none: it has a count of its own, and what there is is the
@@ -40,6 +41,9 @@ struct hg_share {
     uint64_t limit[HG_SHARE_KINDS];         /* below 2^62 */
     _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by all, since the beginning */
     _Atomic uint64_t given[HG_SHARE_KINDS]; /* back */
+    /* What a class has that calls itself, as an address counts it: all contexts
+     * have that one. */
+    _Atomic uint64_t own[2 * HG_SHARE_KINDS];
 };
 
 /* What all have. */
@@ -62,8 +66,8 @@ HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
 /* Count it in any case; and whether the peer has more than its share. */
 HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
-HG_PRIVATE bool hg_share_is_full(const struct hg_share *share,
-    struct na_addr *addr, enum hg_share_kind kind);
+HG_PRIVATE bool hg_share_is_full(
+    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind);
 
 /* Give back what was taken or added; nothing after hg_share_leave. Any thread,
  * with the lock or without. */

@@ -101,12 +101,14 @@ struct na_load {
     uint64_t batch;    /* what came before such moments, smoothed */
     uint64_t crowded;  /* until then others want the processor */
     bool taken;        /* the last yield took long */
+    unsigned unpolled; /* calls that found something to run, and did not poll */
     unsigned looks;    /* that found nothing, of who only looks */
     uint64_t looked;   /* when they were counted up last */
     uint64_t yield_at; /* when it is time for others */
 };
 
 struct na_context_core {
+    unsigned char apart[HG_APART];
     struct na_queue queue;
     bool own;                 /* the library's own, not the application's */
     _Atomic bool progressing; /* a thread has the role */

@@ -36,6 +36,10 @@
  * about as long as a turn. */
 #define NA_PROGRESS_BLIND 4
 
+/* Of so many calls one polls, though there is something to run already: others
+ * wait to be heard, too. */
+#define NA_PROGRESS_UNPOLLED 8u
+
 /* An application that only looks (timeout 0) spins, if so many looks that found
  * nothing took so short a time. */
 #define NA_PROGRESS_LOOKS 16u
@@ -124,13 +128,17 @@ static bool na_progress_is_shared(const struct na_class_core *core)
     return (core->ops.caps & NA_CAP_OWN_CONTEXTS) == 0 || core->emul != NULL;
 }
 
-/* Poll the transport. False: another context's thread is inside. */
-static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
+/* Poll the transport. False: another context's thread is inside; with `sleepy`,
+ * of who will sleep then, it wakes us when it leaves. */
+static bool na_progress_poll(
+    struct na_context_core *context, bool sleepy, unsigned *n_p)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
     bool shared = na_progress_is_shared(core);
 
     if (shared && pthread_mutex_trylock(&core->poll_lock) != 0) {
+        if (!sleepy)
+            return false;
         /* Who is inside looks at this mark when it leaves; if it left before
          * the mark was up, the lock is free now. */
         atomic_store(&core->poll_skipped, 1);
@@ -153,11 +161,11 @@ static bool na_progress_poll(struct na_context_core *context, unsigned *n_p)
 
 /* One turn. `polled` tells whether the transport was asked. */
 static unsigned na_progress_turn(
-    struct na_context_core *context, bool *polled_p)
+    struct na_context_core *context, bool sleepy, bool *polled_p)
 {
     unsigned n = 0;
 
-    *polled_p = na_progress_poll(context, &n);
+    *polled_p = na_progress_poll(context, sleepy, &n);
     n += na_queue_run_internal(&context->queue);
     return n;
 }
@@ -325,10 +333,11 @@ static na_return_t na_progress_run(
     uint64_t awake_until = 0; /* not looked at the clock yet */
     uint64_t yield_at = HG_CLOCK_NEVER;
     unsigned blind = 0; /* turns that may pass before the next look at it */
+    bool sleepy = false;
     bool polled;
 
     for (;;) {
-        unsigned n = na_progress_turn(context, &polled);
+        unsigned n = na_progress_turn(context, sleepy, &polled);
         uint64_t now;
         na_return_t ret;
 
@@ -361,9 +370,14 @@ static na_return_t na_progress_run(
                 blind = NA_PROGRESS_BLIND - 1;
             continue;
         }
+        if (!polled && !sleepy) {
+            sleepy = true;
+            continue;
+        }
         ret = na_progress_sleep(context, lanes, polled, deadline);
         if (ret != NA_SUCCESS)
             return ret;
+        sleepy = false;
     }
 }
 
@@ -378,7 +392,13 @@ HG_PRIVATE na_return_t na_progress(
         return NA_FAULT;
     if (!na_progress_enter(core, lanes, deadline, &ret))
         return ret;
-    ret = na_progress_run(core, lanes, deadline);
+    if (na_queue_has(&core->queue, lanes) &&
+        ++core->load.unpolled < NA_PROGRESS_UNPOLLED) {
+        ret = NA_SUCCESS;
+    } else {
+        core->load.unpolled = 0;
+        ret = na_progress_run(core, lanes, deadline);
+    }
     na_progress_leave(core);
     return ret;
 }

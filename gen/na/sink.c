@@ -18,6 +18,7 @@ struct na_sink {
     na_rpc_cb_t take; /* NULL: no context has this number */
     na_rpc_dead_cb_t dead;
     void *arg;
+    unsigned char apart[HG_APART];
 };
 
 static struct na_sink *na_sink_at(struct na_class_core *core, unsigned number)
