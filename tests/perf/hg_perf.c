@@ -9,7 +9,7 @@
  *                            in_flight pull push write p99_pull p99_push
  *                            memory copied self_echo self_in_flight; of
  *                            sm:// also pages sizes mapped modes crowd
- *                            deaths
+ *                            deaths contexts
  *   hg_perf --help           other options
  *
  * How it measures. Two processes each: a server of ours and a raw server live
@@ -32,7 +32,8 @@
  * modes: echo with both sides spinning, against bare; in the default mode,
  * against that. crowd: 64 clients at once, against the same always asleep.
  * deaths: from the moment that a server kills itself to the end of the call
- * that somebody sleeps in. pull, push: 64 MiB. write: 512 MiB pulled by a
+ * that somebody sleeps in. contexts: two threads of the callback model that
+ * call themselves, against one. pull, push: 64 MiB. write: 512 MiB pulled by a
  * handler through a pipeline of buffers, against one pull of the same size;
  * write_copy: each piece is also copied. p99_*: 64-byte calls alone, beside
  * short transfers, beside long ones (the base of each is the one before it).

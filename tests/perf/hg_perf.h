@@ -6,6 +6,7 @@
  *   hg_perf.c         options, processes
  *   hg_perf_figures.c the figures of every transport, at the client
  *   hg_perf_node.c    those of sm://, and its bare program
+ *   hg_perf_contexts.c contexts of one class side by side
  *   hg_perf_rounds.c  what both are made of
  *   hg_perf_server.c  the functions that the rounds call
  *   hg_perf_stats.c   medians of paired ratios, and how they are printed

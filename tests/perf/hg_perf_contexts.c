@@ -4,11 +4,8 @@
  *
  * contexts: two threads, each on a processor of its own, each with an origin
  * and a target context of its own, calling nobody but itself, against one such
- * thread. handlers: the same, but the targets are another process's, and the
- * handlers take 5 us; with two processors, four threads share them.
- *
- * A thread has one call under way. What is compared are calls in a second of
- * all threads, on the same class, in turns.
+ * thread. A thread has one call under way. What is compared are the calls in a
+ * second of all threads, on the same class, in turns.
  */
 #if defined(__linux__)
 #define _GNU_SOURCE /* pthread_setaffinity_np */
@@ -24,12 +21,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PERF_CONTEXTS_MAX 2u
-#define PERF_CONTEXTS_BUSY 5000u /* ns */
 
 struct perf_contexts;
 
@@ -38,18 +32,17 @@ struct perf_contexts_caller {
     const struct perf_contexts *all;
     unsigned number;
     hg_context_t *origin;
-    hg_context_t *target; /* NULL: another process's */
+    hg_context_t *target;
     hg_handle_t handle;
     perf_echo_t in;
     int done;
     hg_return_t ret;
     uint64_t calls;
+    unsigned char apart[64]; /* from the other's cache lines */
 };
 
-/* What both figures need. */
 struct perf_contexts {
     double seconds;
-    int pin;
     hg_class_t *hg_class;
     hg_addr_t addr;
     hg_id_t id;
@@ -58,37 +51,17 @@ struct perf_contexts {
 
 /* ---- What is called ---- */
 
-static hg_return_t perf_contexts_answer(hg_handle_t handle, uint64_t busy)
+static hg_return_t perf_contexts_echo(hg_handle_t handle)
 {
-    uint64_t until = busy > 0 ? perf_now_ns() + busy : 0;
     perf_echo_t value;
     hg_return_t ret = HG_Get_input(handle, &value);
 
     if (ret == HG_SUCCESS) {
-        while (busy > 0 && perf_now_ns() < until)
-            ;
         (void) HG_Free_input(handle, &value);
         ret = HG_Respond(handle, NULL, NULL, &value);
     }
     (void) HG_Destroy(handle);
     return ret;
-}
-
-static hg_return_t perf_contexts_echo(hg_handle_t handle)
-{
-    return perf_contexts_answer(handle, 0);
-}
-
-static hg_return_t perf_contexts_busy(hg_handle_t handle)
-{
-    return perf_contexts_answer(handle, PERF_CONTEXTS_BUSY);
-}
-
-static hg_id_t perf_contexts_register(hg_class_t *hg_class, int busy)
-{
-    return HG_Register_name(hg_class, busy ? "contexts busy" : "contexts echo",
-        hg_proc_perf_echo_t, hg_proc_perf_echo_t,
-        busy ? perf_contexts_busy : perf_contexts_echo);
 }
 
 /* ---- A thread ---- */
@@ -121,11 +94,11 @@ static hg_return_t perf_contexts_ended(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-static void perf_contexts_turn(hg_context_t *context, unsigned timeout)
+static void perf_contexts_turn(hg_context_t *context)
 {
     unsigned count;
 
-    if (HG_Progress(context, timeout) == HG_SUCCESS)
+    if (HG_Progress(context, 0) == HG_SUCCESS)
         (void) HG_Trigger(context, 0, 8, &count);
 }
 
@@ -141,9 +114,8 @@ static hg_return_t perf_contexts_call(struct perf_contexts_caller *caller)
     if (ret != HG_SUCCESS)
         return ret;
     while (!caller->done) {
-        if (caller->target != NULL)
-            perf_contexts_turn(caller->target, 0);
-        perf_contexts_turn(caller->origin, caller->target != NULL ? 0 : 1000);
+        perf_contexts_turn(caller->target);
+        perf_contexts_turn(caller->origin);
     }
     return caller->ret;
 }
@@ -226,28 +198,27 @@ static int perf_contexts_compare(struct perf_contexts *all,
 
 /* ---- Classes ---- */
 
-/* `targets`: each thread has the context it calls, too. */
 static int perf_contexts_open(struct perf_contexts *all, const char *url,
-    const struct perf_options *options, int targets)
+    const struct perf_options *options)
 {
     unsigned i;
 
     memset(all, 0, sizeof(*all));
     all->seconds = options->seconds;
-    all->hg_class = HG_Init2(url, (uint8_t) targets);
+    all->hg_class = HG_Init2(url, HG_TRUE);
     if (all->hg_class == NULL)
         return perf_fail(url, HG_NA_ERROR);
-    all->id = perf_contexts_register(all->hg_class, !targets);
+    all->id = HG_Register_name(all->hg_class, "contexts echo",
+        hg_proc_perf_echo_t, hg_proc_perf_echo_t, perf_contexts_echo);
     for (i = 0; i < PERF_CONTEXTS_MAX; i++) {
         struct perf_contexts_caller *caller = &all->callers[i];
 
         caller->all = all;
         caller->number = i;
-        if (targets)
-            caller->target = HG_Context_create_id(all->hg_class, (uint8_t) i);
+        caller->target = HG_Context_create_id(all->hg_class, (uint8_t) i);
         caller->origin = HG_Context_create_id(
             all->hg_class, (uint8_t) (PERF_CONTEXTS_MAX + i));
-        if (caller->origin == NULL || (targets && caller->target == NULL))
+        if (caller->origin == NULL || caller->target == NULL)
             return perf_fail("HG_Context_create_id", HG_OTHER_ERROR);
     }
     return 0;
@@ -279,8 +250,7 @@ static void perf_contexts_close(struct perf_contexts *all)
         (void) HG_Destroy(all->callers[i].handle);
     (void) HG_Addr_free(all->hg_class, all->addr);
     for (i = 0; i < PERF_CONTEXTS_MAX; i++) {
-        if (all->callers[i].target != NULL)
-            (void) HG_Context_destroy(all->callers[i].target);
+        (void) HG_Context_destroy(all->callers[i].target);
         (void) HG_Context_destroy(all->callers[i].origin);
     }
     (void) HG_Finalize2(all->hg_class);
@@ -296,7 +266,7 @@ int perf_contexts(const char *url, const struct perf_options *options)
         printf("# one processor: no figure contexts\n");
         return 0;
     }
-    if (perf_contexts_open(&all, url, options, 1) != 0 ||
+    if (perf_contexts_open(&all, url, options) != 0 ||
         HG_Addr_self(all.hg_class, &all.addr) != HG_SUCCESS ||
         perf_contexts_aim(&all) != 0 ||
         perf_contexts_compare(&all, options, &figure) != 0)
