@@ -13,40 +13,6 @@
 
 /* ---- The threshold ---- */
 
-#define SHARE_ROUNDS 200000u
-
-static void *share_add(void *arg)
-{
-    struct hg_share share;
-    unsigned i;
-
-    memset(&share, 0, sizeof(share));
-    for (i = 0; i < SHARE_ROUNDS; i++)
-        hg_share_add(&share, (struct na_addr *) arg, HG_SHARE_HELD, 1);
-    return NULL;
-}
-
-/* Contexts have each a lock, and peers in common. */
-HG_TEST(share_of_a_peer_is_counted_by_all_contexts)
-{
-    na_class_t *na_class;
-    struct na_addr *peer;
-    pthread_t threads[2];
-    unsigned i;
-
-    loop_register();
-    na_class = engine_open_class("loop://a", SHARE_EAGER);
-    peer = na_addr_create(na_class, NULL, NA_FALSE);
-    HG_CHECK(peer != NULL);
-    for (i = 0; i < 2; i++)
-        HG_CHECK(pthread_create(&threads[i], NULL, share_add, peer) == 0);
-    for (i = 0; i < 2; i++)
-        HG_CHECK(pthread_join(threads[i], NULL) == 0);
-    HG_CHECK_EQ_U64(*hg_share_of(peer, HG_SHARE_HELD), 2 * SHARE_ROUNDS);
-    na_addr_unref(peer);
-    HG_CHECK_OK(NA_Finalize(na_class));
-}
-
 HG_TEST(share_leaves_room_for_whoever_comes)
 {
     na_class_t *na_class;
