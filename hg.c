@@ -18907,6 +18907,7 @@ static struct na_addr *na_mux_addr_new(
         na_addr_create(&mux->base, name != NULL ? name : inner->name, NA_FALSE);
     struct na_mux_addr *addr;
 
+    assert(!inner->self && na_mux_part_of(inner->na_class) == part);
     if (base == NULL)
         return NULL;
     addr = na_mux_addr_of(base);
@@ -19042,6 +19043,7 @@ static struct na_mux_addr *na_mux_addr_next_parted(
             na_mux_addr_try_ref(&addr->base))
             found = addr;
     }
+    assert(parting <= mux->partings);
     if (found != NULL)
         found->parted = parting;
     hg_unlock(&mux->lock);
@@ -19279,6 +19281,8 @@ HG_PRIVATE void na_mux_lookup_ended(
     struct na_op *op = (struct na_op *) na_op_core_of(inner)->arg;
     struct na_addr *found = inner->result_addr; /* the reference is ours now */
 
+    assert(op->type == NA_CB_LOOKUP && op->result_addr == NULL);
+    assert((ret == NA_SUCCESS) == (found != NULL));
     inner->result_addr = NULL;
     na_op_complete(inner, ret);
     if (ret == NA_SUCCESS) {
@@ -19674,6 +19678,9 @@ static struct na_op_core *na_mux_op_get(
     struct na_mux_op *mux_op = na_mux_op_of(op);
     struct na_op_core *core;
 
+    assert(part < na_mux_of(op->context->na_class)->count);
+    assert(na_mux_part_of(inner->na_class)->mux ==
+        na_mux_of(op->context->na_class));
     mux_op->part = part;
     core = na_op_get(na_mux_inner_context(op->context, part), op->type,
         NA_LANE_INTERNAL, NULL, op, &mux_op->inner);
@@ -19738,6 +19745,7 @@ static na_return_t na_mux_send(
     struct na_msg inner = *msg;
     na_return_t ret;
 
+    assert(addr->part < mux->count && addr->inner != NULL);
     inner.addr = addr->inner;
     if (op == NULL)
         ret = na_class_ops(part->na_class)
@@ -19969,6 +19977,7 @@ static na_return_t na_mux_open_part(
     struct na_class *inner;
     na_return_t ret;
 
+    assert(mux->count <= NA_MUX_PARTS);
     if (mux->count == NA_MUX_PARTS) {
         hg_log_error("cls", "a list has %d transports at most", NA_MUX_PARTS);
         return NA_INVALID_ARG;
@@ -27774,12 +27783,14 @@ HG_PRIVATE void hg_watch_complete(struct hg_handle *handle)
 {
     uint64_t ns = hg_watch_since(handle->watch.began, hg_clock_now());
 
+    assert(!handle->target);
     hg_watch_count(handle, ns);
     (void) hg_watch_tell(handle, HG_HOOK_COMPLETE, handle->ret, ns);
 }
 
 HG_PRIVATE hg_return_t hg_watch_handle(struct hg_handle *handle)
 {
+    assert(handle->target);
     handle->watch.executed = hg_clock_now();
     return hg_watch_tell(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
 }
@@ -31133,6 +31144,7 @@ static hg_return_t hg_builtin_answer(
 {
     hg_builtin_t answer;
 
+    assert(handle->target && text != NULL);
     answer.number = number;
     answer.text = text;
     return hg_serve_respond(handle, HG_SUCCESS, &answer);
@@ -35284,6 +35296,7 @@ static void hg_dump_write_call(
 {
     FILE *stream = dump->stream;
 
+    assert(call->state != NULL);
     fprintf(stream, "    %s ", call->target ? "in" : "out");
     if (call->name != NULL)
         fprintf(stream, "\"%s\"", call->name);
@@ -35920,6 +35933,7 @@ static hg_return_t hg_room_wait_in(
     struct hg_room_wait wait;
     hg_return_t ret = HG_SUCCESS;
 
+    assert(context->hg_class->na_class == addr->na_class);
     wait.waiter.wake = hg_room_wait_wake;
     wait.context = context;
     hg_room_join(addr->na_class, &wait.waiter);

@@ -98,6 +98,7 @@ static void hg_dump_write_call(
 {
     FILE *stream = dump->stream;
 
+    assert(call->state != NULL);
     fprintf(stream, "    %s ", call->target ? "in" : "out");
     if (call->name != NULL)
         fprintf(stream, "\"%s\"", call->name);

@@ -70,6 +70,7 @@ static hg_return_t hg_room_wait_in(
     struct hg_room_wait wait;
     hg_return_t ret = HG_SUCCESS;
 
+    assert(context->hg_class->na_class == addr->na_class);
     wait.waiter.wake = hg_room_wait_wake;
     wait.context = context;
     hg_room_join(addr->na_class, &wait.waiter);

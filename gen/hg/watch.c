@@ -88,12 +88,14 @@ HG_PRIVATE void hg_watch_complete(struct hg_handle *handle)
 {
     uint64_t ns = hg_watch_since(handle->watch.began, hg_clock_now());
 
+    assert(!handle->target);
     hg_watch_count(handle, ns);
     (void) hg_watch_tell(handle, HG_HOOK_COMPLETE, handle->ret, ns);
 }
 
 HG_PRIVATE hg_return_t hg_watch_handle(struct hg_handle *handle)
 {
+    assert(handle->target);
     handle->watch.executed = hg_clock_now();
     return hg_watch_tell(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
 }

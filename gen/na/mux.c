@@ -42,6 +42,9 @@ static struct na_op_core *na_mux_op_get(
     struct na_mux_op *mux_op = na_mux_op_of(op);
     struct na_op_core *core;
 
+    assert(part < na_mux_of(op->context->na_class)->count);
+    assert(na_mux_part_of(inner->na_class)->mux ==
+        na_mux_of(op->context->na_class));
     mux_op->part = part;
     core = na_op_get(na_mux_inner_context(op->context, part), op->type,
         NA_LANE_INTERNAL, NULL, op, &mux_op->inner);
@@ -106,6 +109,7 @@ static na_return_t na_mux_send(
     struct na_msg inner = *msg;
     na_return_t ret;
 
+    assert(addr->part < mux->count && addr->inner != NULL);
     inner.addr = addr->inner;
     if (op == NULL)
         ret = na_class_ops(part->na_class)
@@ -337,6 +341,7 @@ static na_return_t na_mux_open_part(
     struct na_class *inner;
     na_return_t ret;
 
+    assert(mux->count <= NA_MUX_PARTS);
     if (mux->count == NA_MUX_PARTS) {
         hg_log_error("cls", "a list has %d transports at most", NA_MUX_PARTS);
         return NA_INVALID_ARG;

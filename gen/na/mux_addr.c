@@ -49,6 +49,7 @@ static struct na_addr *na_mux_addr_new(
         na_addr_create(&mux->base, name != NULL ? name : inner->name, NA_FALSE);
     struct na_mux_addr *addr;
 
+    assert(!inner->self && na_mux_part_of(inner->na_class) == part);
     if (base == NULL)
         return NULL;
     addr = na_mux_addr_of(base);
@@ -184,6 +185,7 @@ static struct na_mux_addr *na_mux_addr_next_parted(
             na_mux_addr_try_ref(&addr->base))
             found = addr;
     }
+    assert(parting <= mux->partings);
     if (found != NULL)
         found->parted = parting;
     hg_unlock(&mux->lock);

@@ -140,6 +140,8 @@ HG_PRIVATE void na_mux_lookup_ended(
     struct na_op *op = (struct na_op *) na_op_core_of(inner)->arg;
     struct na_addr *found = inner->result_addr; /* the reference is ours now */
 
+    assert(op->type == NA_CB_LOOKUP && op->result_addr == NULL);
+    assert((ret == NA_SUCCESS) == (found != NULL));
     inner->result_addr = NULL;
     na_op_complete(inner, ret);
     if (ret == NA_SUCCESS) {
