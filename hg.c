@@ -796,7 +796,7 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 
 static const char *const hg_errors_texts[HG_RETURN_MAX] = {
     "success",
-    "operation not permitted by the owner",
+    "operation not permitted",
     "no such entry",
     "interrupted by a signal",
     "limit reached, try again later",

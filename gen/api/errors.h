@@ -7,7 +7,7 @@ typedef int hg_return_t;
 
 enum {
     NA_SUCCESS = 0,
-    NA_PERMISSION = 1,      /* an operation the owner did not allow */
+    NA_PERMISSION = 1,      /* the other side does not allow it */
     NA_NOENTRY = 2,         /* no such object, name or operation */
     NA_INTR = 3,            /* a signal ended a wait of a thread that slept */
     NA_AGAIN = 4,           /* a limit was reached; try later */

@@ -8,7 +8,7 @@
 
 static const char *const hg_errors_texts[HG_RETURN_MAX] = {
     "success",
-    "operation not permitted by the owner",
+    "operation not permitted",
     "no such entry",
     "interrupted by a signal",
     "limit reached, try again later",
