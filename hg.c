@@ -3577,7 +3577,8 @@ struct na_load {
     uint64_t arrived;  /* na_class_core.arrived then */
     uint64_t batch;    /* what came before such moments, smoothed */
     uint64_t crowded;  /* until then others want the processor */
-    bool taken;        /* the last yield took long */
+    bool taken;        /* the last yield took long, and brought nothing */
+    bool missed;       /* it took long, and no turn was made since */
     unsigned unpolled; /* calls that found something to run, and did not poll */
     unsigned looks;    /* that found nothing, of who only looks */
     uint64_t looked;   /* when they were counted up last */
@@ -9619,7 +9620,8 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* For who spins, and gives the processor up only so often: to nobody takes a
  * microsecond, to somebody who spins as well as long as that one. An interrupt,
  * or the host of a virtual machine, takes as long now and then: only twice in a
- * row is a sign. */
+ * row is a sign. And whoever has the processor meanwhile may make what we wait
+ * for: only a yield that brought nothing counts. */
 #define NA_PROGRESS_YIELD (HG_CLOCK_MS / 100)
 #define NA_PROGRESS_TAKEN (HG_CLOCK_MS / 200)
 
@@ -9873,12 +9875,16 @@ static void na_progress_pause(
             load->crowded = now + NA_PROGRESS_CROWDED_FOR;
         return;
     }
-    if (now >= *yield_at) {
-        bool taken = na_progress_yield(now, NA_PROGRESS_TAKEN);
-
-        if (taken && load->taken)
+    /* The turn since then found nothing. */
+    if (HG_UNLIKELY(load->missed)) {
+        if (load->taken)
             load->crowded = now + NA_PROGRESS_CROWDED_FOR;
-        load->taken = taken;
+        load->taken = true;
+        load->missed = false;
+    }
+    if (now >= *yield_at) {
+        load->missed = na_progress_yield(now, NA_PROGRESS_TAKEN);
+        load->taken = load->taken && load->missed;
         *yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
         return;
     }
@@ -9932,6 +9938,7 @@ static na_return_t na_progress_run(
     bool sleepy = false;
     bool polled;
 
+    context->load.missed = false;
     for (;;) {
         unsigned n = na_progress_turn(context, sleepy, &polled);
         uint64_t now;
@@ -31144,7 +31151,7 @@ static hg_return_t hg_builtin_answer(
 {
     hg_builtin_t answer;
 
-    assert(handle->target && text != NULL);
+    assert(handle->target);
     answer.number = number;
     answer.text = text;
     return hg_serve_respond(handle, HG_SUCCESS, &answer);

@@ -51,7 +51,7 @@ static hg_return_t hg_builtin_answer(
 {
     hg_builtin_t answer;
 
-    assert(handle->target && text != NULL);
+    assert(handle->target);
     answer.number = number;
     answer.text = text;
     return hg_serve_respond(handle, HG_SUCCESS, &answer);

@@ -100,7 +100,8 @@ struct na_load {
     uint64_t arrived;  /* na_class_core.arrived then */
     uint64_t batch;    /* what came before such moments, smoothed */
     uint64_t crowded;  /* until then others want the processor */
-    bool taken;        /* the last yield took long */
+    bool taken;        /* the last yield took long, and brought nothing */
+    bool missed;       /* it took long, and no turn was made since */
     unsigned unpolled; /* calls that found something to run, and did not poll */
     unsigned looks;    /* that found nothing, of who only looks */
     uint64_t looked;   /* when they were counted up last */

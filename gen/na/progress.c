@@ -23,7 +23,8 @@
 /* For who spins, and gives the processor up only so often: to nobody takes a
  * microsecond, to somebody who spins as well as long as that one. An interrupt,
  * or the host of a virtual machine, takes as long now and then: only twice in a
- * row is a sign. */
+ * row is a sign. And whoever has the processor meanwhile may make what we wait
+ * for: only a yield that brought nothing counts. */
 #define NA_PROGRESS_YIELD (HG_CLOCK_MS / 100)
 #define NA_PROGRESS_TAKEN (HG_CLOCK_MS / 200)
 
@@ -277,12 +278,16 @@ static void na_progress_pause(
             load->crowded = now + NA_PROGRESS_CROWDED_FOR;
         return;
     }
-    if (now >= *yield_at) {
-        bool taken = na_progress_yield(now, NA_PROGRESS_TAKEN);
-
-        if (taken && load->taken)
+    /* The turn since then found nothing. */
+    if (HG_UNLIKELY(load->missed)) {
+        if (load->taken)
             load->crowded = now + NA_PROGRESS_CROWDED_FOR;
-        load->taken = taken;
+        load->taken = true;
+        load->missed = false;
+    }
+    if (now >= *yield_at) {
+        load->missed = na_progress_yield(now, NA_PROGRESS_TAKEN);
+        load->taken = load->taken && load->missed;
         *yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
         return;
     }
@@ -336,6 +341,7 @@ static na_return_t na_progress_run(
     bool sleepy = false;
     bool polled;
 
+    context->load.missed = false;
     for (;;) {
         unsigned n = na_progress_turn(context, sleepy, &polled);
         uint64_t now;

@@ -11,8 +11,10 @@
 #include "raw_sm.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +39,7 @@ struct raw_sm_shared {
     struct raw_sm_ring there;
     struct raw_sm_ring back;
     _Alignas(64) _Atomic uint64_t size; /* of a question; 0: the round ends */
+    _Atomic bool once;                  /* ... with each question */
     _Alignas(4096) unsigned char region[RAW_SM_REGION];
 };
 
@@ -91,6 +94,18 @@ static uint64_t raw_sm_await(struct raw_sm_ring *ring, uint64_t n)
     return tail;
 }
 
+/* The same for a sleeper that was woken: it may be on this processor. */
+static void raw_sm_await_sleeper(struct raw_sm_ring *ring, uint64_t n)
+{
+    unsigned turns = 0;
+
+    while (atomic_load_explicit(&ring->tail, memory_order_acquire) == n) {
+        if (++turns % 32 == 0)
+            (void) sched_yield();
+        raw_sm_relax();
+    }
+}
+
 /* ---- The peer ---- */
 
 /* Answer every question with its bytes until the round ends. */
@@ -107,7 +122,7 @@ static uint64_t raw_sm_serve_round(struct raw_sm_shared *shared, uint64_t n)
         memcpy(shared->back.slots[n % RAW_SM_SLOTS], mine, size);
         n++;
         atomic_store_explicit(&shared->back.tail, n, memory_order_release);
-    } while (size > 0);
+    } while (size > 0 && !atomic_load(&shared->once));
     return n;
 }
 
@@ -202,6 +217,7 @@ int raw_sm_echo(struct raw_sm *raw, size_t size, unsigned window,
     }
     memset(mine, 7, sizeof(mine));
     atomic_store(&raw->shared->size, size);
+    atomic_store(&raw->shared->once, false);
     if (eventfd_write(raw->order, 1) != 0)
         return raw_sm_fail("cannot begin a round");
     /* The first wakes the peer, and is not counted. */
@@ -237,6 +253,7 @@ int raw_sm_wake(struct raw_sm *raw, double seconds, double *per_op_p)
 
     memset(mine, 7, sizeof(mine));
     atomic_store(&raw->shared->size, sizeof(mine));
+    atomic_store(&raw->shared->once, true);
     while (raw_sm_now() < until) {
         uint64_t heard = raw->asked;
         double begin;
@@ -246,15 +263,11 @@ int raw_sm_wake(struct raw_sm *raw, double seconds, double *per_op_p)
         raw_sm_ask(raw, mine, sizeof(mine));
         if (eventfd_write(raw->order, 1) != 0)
             return raw_sm_fail("cannot wake the peer");
-        (void) raw_sm_await(&raw->shared->back, heard);
+        raw_sm_await_sleeper(&raw->shared->back, heard);
         memcpy(
             mine, raw->shared->back.slots[heard % RAW_SM_SLOTS], sizeof(mine));
         spent += raw_sm_now() - begin;
         count++;
-        atomic_store(&raw->shared->size, 0);
-        raw_sm_ask(raw, mine, 0);
-        (void) raw_sm_await(&raw->shared->back, heard + 1);
-        atomic_store(&raw->shared->size, sizeof(mine));
     }
     *per_op_p = spent / (double) count;
     return 0;

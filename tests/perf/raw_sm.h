@@ -34,7 +34,8 @@ int raw_sm_echo(struct raw_sm *raw, size_t size, unsigned window,
     double seconds, double *per_op_p);
 
 /* Echoes of 64 bytes for which the peer is woken from its sleep, after a nap of
- * RAW_SM_NAP each; the client spins for the answer. The seconds of one. */
+ * RAW_SM_NAP each; the client spins for the answer, and yields. The seconds of
+ * one. */
 #define RAW_SM_NAP 2000 /* us */
 int raw_sm_wake(struct raw_sm *raw, double seconds, double *per_op_p);
 
