@@ -13552,6 +13552,7 @@ struct na_sm_class {
     uint64_t scan_at;   /* when to look at all rings next */
     _Atomic bool rung;  /* ask them at once */
     _Atomic bool woken; /* somebody slept: there may be a bell to be eaten */
+    _Atomic bool rang;  /* we woke somebody, and gave no processor up since */
     bool more;          /* a visit may have left records behind */
     uint64_t refused[NA_SM_REFUSALS];
 };
@@ -14834,6 +14835,8 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    atomic_store_explicit(
+        &na_sm_of(addr->base.na_class)->rang, true, memory_order_relaxed);
     NA_SM_STEP();
 }
 
@@ -17752,6 +17755,13 @@ static unsigned na_sm_poll(struct na_context *context)
     n = na_loop_poll(&self->loop, &self->base);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
+    /* Whom we woke may have been put on this processor, where it waits for us
+     * to stop waiting for it. */
+    if (n == 0 && atomic_load_explicit(&self->rang, memory_order_relaxed)) {
+        atomic_store_explicit(&self->rang, false, memory_order_relaxed);
+        (void) sched_yield();
+        n = na_sm_flow_visit_hinted(self);
+    }
     /* What was rung for is found without its bell, which is eaten later: who
      * waits for what was found is not to wait for that. */
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
