@@ -571,7 +571,7 @@ HG_TEST(event_loop_sleeps_on_the_descriptor)
  * have: it is given up, or a call would take until the system takes it. */
 HG_TEST(event_loop_that_spins_leaves_the_processor_to_others)
 {
-    enum { CALLS = 20, LOOKS = 100 };
+    enum { CALLS = 20, LOOKS = 1000 };
     struct cb_end end;
     struct cb_call call;
     cb_one_t one = {1};
