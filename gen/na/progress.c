@@ -189,6 +189,14 @@ static bool na_progress_may_sleep(struct na_context_core *context)
         (core->emul == NULL || !na_emul_has_work(core->emul));
 }
 
+/* Whether whoever was inside the transport when we came has yet to leave, and
+ * wakes us then. One that left before we armed has taken our mark down. */
+static bool na_progress_is_shut_out(struct na_context_core *context)
+{
+    return atomic_load(
+               &na_class_core_of(context->pub.na_class)->poll_skipped) != 0;
+}
+
 /* Sleep until something happens or `deadline`. */
 static na_return_t na_progress_sleep(struct na_context_core *context,
     unsigned lanes, bool polled, uint64_t deadline)
@@ -215,7 +223,8 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     }
     hg_waker_arm(waker);
     if (!na_progress_ready(context, lanes)) {
-        if (!polled || na_progress_may_sleep(context))
+        if (polled ? na_progress_may_sleep(context)
+                   : na_progress_is_shut_out(context))
             ret = hg_waker_sleep(waker, fd >= 0 ? fd : -1, deadline);
         if (polled)
             ops->wait_end(&context->pub);

@@ -1228,6 +1228,38 @@ HG_TEST(who_could_not_poll_is_woken_when_a_sink_was_taken_back)
     HG_CHECK_OK(NA_Finalize(other.na_class));
 }
 
+/* Also who found it taken, and is not armed yet when the other leaves: it has
+ * nobody to wake it, and polls. */
+HG_TEST(who_could_not_poll_does_not_sleep_when_nobody_is_inside)
+{
+    static struct na_plugin table; /* borrowed for ever */
+    struct na_class_core *core;
+    na_context_t *context;
+    na_class_t *na_class;
+    uint64_t deadline;
+    unsigned n = 0;
+
+    table = *na_self_table();
+    table.name = "left";
+    table.caps &= ~(unsigned) NA_CAP_OWN_CONTEXTS;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    na_class = NA_Initialize("left+self://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    core = na_class_core_of(na_class);
+    hg_lock(&core->poll_lock);
+    HG_CHECK(!na_progress_poll(na_context_core_of(context), true, &n));
+    hg_unlock(&core->poll_lock);
+    na_progress_let_in(core);
+    deadline = hg_clock_after_ms(5000);
+    HG_CHECK_OK(na_progress_sleep(
+        na_context_core_of(context), NA_LANES_ALL, false, deadline));
+    HG_CHECK(hg_clock_now() < deadline);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 static struct core_sleeper *core_late; /* who comes while core_slow polls */
 
 static unsigned core_poll_with_another(na_context_t *context)
