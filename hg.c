@@ -23556,8 +23556,9 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
 
 /* Count no more, though something is not given back. hg_share_forget then, with
- * the lock not held, lets the peers of a class begin anew, as addresses outlive
- * what counts in them. */
+ * the lock not held and the sink gone, lets the peers of a class begin anew, as
+ * addresses outlive what counts in them; not while other contexts count there,
+ * which would give back more than is known to be taken. */
 HG_PRIVATE void hg_share_leave(struct hg_share *share);
 HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 
@@ -23572,6 +23573,7 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 /* #include "hg/share.h" */
 
 /* #include "base/lock.h" */
+/* #include "na/sink.h" */
 
 _Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
     "an address has two places for each kind");
@@ -23652,12 +23654,24 @@ HG_PRIVATE void hg_share_leave(struct hg_share *share)
     share->left = true;
 }
 
+/* Whether another context counts, and will give back what it has. */
+static bool hg_share_is_used(struct na_class_core *core)
+{
+    unsigned number = 0;
+
+    while (number < NA_CORE_CONTEXTS && na_sink_arg(core, number) == NULL)
+        number++;
+    return number < NA_CORE_CONTEXTS;
+}
+
 HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_link *link;
     unsigned i;
 
+    if (hg_share_is_used(core))
+        return;
     hg_lock(&core->lock);
     for (link = core->addrs.next; link != &core->addrs; link = link->next) {
         for (i = 0; i < NA_CORE_USES; i++)

@@ -75,8 +75,9 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     enum hg_share_kind kind, uint64_t amount);
 
 /* Count no more, though something is not given back. hg_share_forget then, with
- * the lock not held, lets the peers of a class begin anew, as addresses outlive
- * what counts in them. */
+ * the lock not held and the sink gone, lets the peers of a class begin anew, as
+ * addresses outlive what counts in them; not while other contexts count there,
+ * which would give back more than is known to be taken. */
 HG_PRIVATE void hg_share_leave(struct hg_share *share);
 HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 

@@ -82,10 +82,23 @@ static void *share_use(void *arg)
     return NULL;
 }
 
+/* What a context that counts has for its messages. */
+static na_return_t share_take_in(void *arg, struct na_addr *source,
+    na_tag_t tag, const void *data, na_size_t size)
+{
+    (void) arg;
+    (void) source;
+    (void) tag;
+    (void) data;
+    (void) size;
+    return NA_SUCCESS;
+}
+
 /* Each context has its share and its lock; the peer has one count. */
 HG_TEST(share_of_a_peer_of_many_contexts_comes_back)
 {
     struct share_user users[2];
+    na_context_t *context;
     struct na_addr *peer;
     na_class_t *na_class;
     unsigned i, had;
@@ -110,10 +123,23 @@ HG_TEST(share_of_a_peer_of_many_contexts_comes_back)
     for (had = 0; hg_share_take(&users[1].share, peer, HG_SHARE_CALLS, 1);)
         had++;
     HG_CHECK_EQ_INT(had, 32);
-    /* Forgotten, it gives all of that back, and has its share again. */
+    /* One of them ends without what it took: the other gives back, as it is
+     * not forgotten, and what it took is nobody else's. */
+    hg_share_leave(&users[1].share);
+    HG_CHECK_OK(na_context_create(na_class, true, &context));
+    HG_CHECK_OK(
+        na_msg_set_sink(context, NA_SINK_ANY, share_take_in, NULL, &users[0]));
     hg_share_forget(na_class);
     hg_share_give(&users[0].share, peer, HG_SHARE_CALLS, 64);
-    hg_share_give(&users[1].share, peer, HG_SHARE_CALLS, 32);
+    for (had = 0; hg_share_take(&users[0].share, peer, HG_SHARE_CALLS, 1);)
+        had++;
+    HG_CHECK_EQ_INT(had, 48);
+    /* Once that ends so, too, the peer has its share again. */
+    hg_share_leave(&users[0].share);
+    HG_CHECK_OK(na_context_destroy(context, 0));
+    hg_share_forget(na_class);
+    memset(users, 0, sizeof(users));
+    users[0].share.limit[HG_SHARE_CALLS] = 64;
     HG_CHECK(hg_share_take(&users[0].share, peer, HG_SHARE_CALLS, 64));
     hg_share_give(&users[0].share, peer, HG_SHARE_CALLS, 64);
     na_addr_unref(peer);
