@@ -6596,7 +6596,9 @@ HG_PRIVATE const void *na_mux_wire_find(
  * (auth_key).
  *
  * Memory is registered with each part, and described to peers by all of them
- * (mux_wire.h); the part of the address that a transfer is with moves it.
+ * (mux_wire.h); the part of the address that a transfer is with moves it. What
+ * a layer above shows to one peer alone it registers with that one's part: so
+ * that it can be withdrawn without waiting for any.
  *
  * What each part carried is counted: "mux_sent_sm" in bytes of messages, and
  * "mux_moved_sm" in bytes put and got; "mux_sent_zmq+tcp", ...
@@ -6618,10 +6620,12 @@ HG_PRIVATE const struct na_plugin *na_mux_table(void);
 /* Whether a class is one of several transports. */
 HG_PRIVATE bool na_mux_is(const struct na_class *na_class);
 
-/* na_emul_withdraw, na_emul_lingering and na_emul_end_local of any class. */
-HG_PRIVATE bool na_mux_withdraw(
-    struct na_mem_handle *mem, void *buf, struct na_addr *user);
-HG_PRIVATE uint64_t na_mux_lingering(const struct na_addr *user);
+/* What an address stands for: a part's, or of a class of one transport itself.
+ * Borrowed. What nobody but that peer is told of is registered with its class,
+ * and no other: there it is withdrawn (na_emul_withdraw). */
+HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr);
+
+/* na_emul_end_local of any class. */
 HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
 
 #endif
@@ -19566,31 +19570,6 @@ HG_PRIVATE na_return_t na_mux_mem_alloc(
     return na_class_ops(inner)->mem_alloc(inner, flags, block);
 }
 
-HG_PRIVATE bool na_mux_withdraw(
-    struct na_mem_handle *base, void *buf, struct na_addr *user)
-{
-    struct na_mem_handle *inner;
-    const struct na_mux_addr *addr;
-    bool used;
-
-    if (!na_mux_is(base->na_class))
-        return na_emul_withdraw(base, buf, user);
-    addr = na_mux_addr_of(user);
-    inner = atomic_exchange(&na_mux_mem_of(base)->inner[addr->part], NULL);
-    na_rma_forget(base);
-    /* Of the other parts nobody was told but this user, who has no use of
-     * them. */
-    used = inner != NULL && na_emul_withdraw(inner, buf, addr->inner);
-    na_rma_delete(base);
-    return used;
-}
-
-HG_PRIVATE uint64_t na_mux_lingering(const struct na_addr *user)
-{
-    return na_emul_lingering(
-        na_mux_is(user->na_class) ? na_mux_addr_of(user)->inner : user);
-}
-
 HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *base)
 {
     unsigned i;
@@ -20228,6 +20207,11 @@ HG_PRIVATE const struct na_plugin *na_mux_table(void)
 HG_PRIVATE bool na_mux_is(const struct na_class *na_class)
 {
     return na_class_ops(na_class)->put == na_mux_mem_move;
+}
+
+HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
+{
+    return na_mux_is(addr->na_class) ? na_mux_addr_of(addr)->inner : addr;
 }
 
 /* ==== gen/na/class.c ==== */
@@ -27952,6 +27936,7 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 /* #include "base/log.h" */
 /* #include "base/wire.h" */
 /* #include "na/context.h" */
+/* #include "na/emul.h" */
 /* #include "na/mux.h" */
 /* #include "na/rma.h" */
 
@@ -27983,7 +27968,7 @@ static hg_return_t hg_overflow_take_share(
     if (!handle->target)
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
-    lingering = fetched ? 0 : na_mux_lingering(handle->addr);
+    lingering = fetched ? 0 : na_emul_lingering(na_mux_inner(handle->addr));
     hg_lock(&context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
@@ -28024,7 +28009,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     const struct hg_args *args, uint64_t held_id, const void **message_p,
     size_t *size_p)
 {
-    struct na_class *na_class = handle->context->hg_class->na_class;
+    struct na_class *na_class = na_mux_inner(handle->addr)->na_class;
     size_t header_size = hg_header_size(header);
     size_t args_end = HG_HEADER_MIN + args->size;
     struct hg_wire wire;
@@ -28096,7 +28081,7 @@ HG_PRIVATE void hg_overflow_end_large(
         struct hg_buf *buf =
             large == &handle->out_large ? &handle->out : &handle->in;
 
-        if (na_mux_withdraw(large->mem, buf->data, handle->addr))
+        if (na_emul_withdraw(large->mem, buf->data, na_mux_inner(handle->addr)))
             memset(buf, 0, sizeof(*buf));
     }
     hg_overflow_free_mem(&large->remote);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/wire.h"
 #include "na/context.h"
+#include "na/emul.h"
 #include "na/mux.h"
 #include "na/rma.h"
 
@@ -38,7 +39,7 @@ static hg_return_t hg_overflow_take_share(
     if (!handle->target)
         return HG_SUCCESS;
     /* Held no more, but on its way still: as if it were held. */
-    lingering = fetched ? 0 : na_mux_lingering(handle->addr);
+    lingering = fetched ? 0 : na_emul_lingering(na_mux_inner(handle->addr));
     hg_lock(&context->lock);
     taken = lingering <= context->share.limit[kind] &&
         hg_share_take(&context->share, handle->addr, kind, size + lingering);
@@ -79,7 +80,7 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     const struct hg_args *args, uint64_t held_id, const void **message_p,
     size_t *size_p)
 {
-    struct na_class *na_class = handle->context->hg_class->na_class;
+    struct na_class *na_class = na_mux_inner(handle->addr)->na_class;
     size_t header_size = hg_header_size(header);
     size_t args_end = HG_HEADER_MIN + args->size;
     struct hg_wire wire;
@@ -151,7 +152,7 @@ HG_PRIVATE void hg_overflow_end_large(
         struct hg_buf *buf =
             large == &handle->out_large ? &handle->out : &handle->in;
 
-        if (na_mux_withdraw(large->mem, buf->data, handle->addr))
+        if (na_emul_withdraw(large->mem, buf->data, na_mux_inner(handle->addr)))
             memset(buf, 0, sizeof(*buf));
     }
     hg_overflow_free_mem(&large->remote);

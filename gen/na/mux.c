@@ -567,3 +567,8 @@ HG_PRIVATE bool na_mux_is(const struct na_class *na_class)
 {
     return na_class_ops(na_class)->put == na_mux_mem_move;
 }
+
+HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
+{
+    return na_mux_is(addr->na_class) ? na_mux_addr_of(addr)->inner : addr;
+}

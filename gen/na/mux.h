@@ -27,7 +27,9 @@
  * (auth_key).
  *
  * Memory is registered with each part, and described to peers by all of them
- * (mux_wire.h); the part of the address that a transfer is with moves it.
+ * (mux_wire.h); the part of the address that a transfer is with moves it. What
+ * a layer above shows to one peer alone it registers with that one's part: so
+ * that it can be withdrawn without waiting for any.
  *
  * What each part carried is counted: "mux_sent_sm" in bytes of messages, and
  * "mux_moved_sm" in bytes put and got; "mux_sent_zmq+tcp", ...
@@ -49,10 +51,12 @@ HG_PRIVATE const struct na_plugin *na_mux_table(void);
 /* Whether a class is one of several transports. */
 HG_PRIVATE bool na_mux_is(const struct na_class *na_class);
 
-/* na_emul_withdraw, na_emul_lingering and na_emul_end_local of any class. */
-HG_PRIVATE bool na_mux_withdraw(
-    struct na_mem_handle *mem, void *buf, struct na_addr *user);
-HG_PRIVATE uint64_t na_mux_lingering(const struct na_addr *user);
+/* What an address stands for: a part's, or of a class of one transport itself.
+ * Borrowed. What nobody but that peer is told of is registered with its class,
+ * and no other: there it is withdrawn (na_emul_withdraw). */
+HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr);
+
+/* na_emul_end_local of any class. */
 HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
 
 #endif

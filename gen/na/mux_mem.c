@@ -200,31 +200,6 @@ HG_PRIVATE na_return_t na_mux_mem_alloc(
     return na_class_ops(inner)->mem_alloc(inner, flags, block);
 }
 
-HG_PRIVATE bool na_mux_withdraw(
-    struct na_mem_handle *base, void *buf, struct na_addr *user)
-{
-    struct na_mem_handle *inner;
-    const struct na_mux_addr *addr;
-    bool used;
-
-    if (!na_mux_is(base->na_class))
-        return na_emul_withdraw(base, buf, user);
-    addr = na_mux_addr_of(user);
-    inner = atomic_exchange(&na_mux_mem_of(base)->inner[addr->part], NULL);
-    na_rma_forget(base);
-    /* Of the other parts nobody was told but this user, who has no use of
-     * them. */
-    used = inner != NULL && na_emul_withdraw(inner, buf, addr->inner);
-    na_rma_delete(base);
-    return used;
-}
-
-HG_PRIVATE uint64_t na_mux_lingering(const struct na_addr *user)
-{
-    return na_emul_lingering(
-        na_mux_is(user->na_class) ? na_mux_addr_of(user)->inner : user);
-}
-
 HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *base)
 {
     unsigned i;

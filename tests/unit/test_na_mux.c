@@ -5,7 +5,7 @@
  */
 #include "support/house.h"
 
-#include "harness.h"
+#include "engine.h"
 
 /* ---- Strings ---- */
 
@@ -222,6 +222,47 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
         HG_CHECK_OK(NA_Mem_handle_free(na_class, mem[i]));
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* Large arguments are for one peer: they are registered with the part that
+ * reaches it, so that none of the others keeps anybody from taking them back. */
+HG_TEST(mux_shows_large_arguments_by_the_part_of_their_peer)
+{
+    static const struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL};
+    struct blob blob = engine_new_blob((size_t) 1 << 20, 1);
+    char name[NA_MAX_ADDR_LEN];
+    struct engine engine; /* with one end */
+    struct engine_call call;
+    na_addr_t self = NULL;
+    na_class_t *peer;
+
+    memset(&engine, 0, sizeof(engine));
+    info.progress_thread = NA_TRUE;
+    peer = NA_Initialize_opt("sm://", NA_TRUE, &info);
+    HG_CHECK(peer != NULL);
+    HG_CHECK_OK(NA_Addr_self(peer, &self));
+    HG_CHECK_OK(NA_Addr_to_string(peer, name, sizeof(name), self));
+    HG_CHECK_OK(NA_Addr_free(peer, self));
+    HG_CHECK_OK(engine_open_end(&engine.a, mux_string, 0, &options));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(engine.a.na_class, name, 10000, &engine.a.peer));
+    HG_CHECK(na_mux_inner(engine.a.peer) != engine.a.peer);
+    HG_CHECK_OK(engine_start(&engine,
+        hg_registry_add(&engine.a.hg_class->registry, "large", &rpc), &blob,
+        &call));
+    HG_CHECK(call.handle->in_large.mem != NULL);
+    HG_CHECK(call.handle->in_large.mem->na_class ==
+        na_mux_inner(engine.a.peer)->na_class);
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    while (call.ends == 0)
+        engine_turn(&engine.a);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    engine_close_end(&engine.a);
+    HG_CHECK_OK(NA_Finalize(peer));
+    free(blob.bytes);
 }
 
 #endif
