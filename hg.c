@@ -17108,6 +17108,9 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void);
 HG_PRIVATE bool na_sm_is_there(
     const struct na_class *na_class, const char *name);
 
+/* Whether nobody listens at that name, nor keeps others from it. Not logged. */
+HG_PRIVATE bool na_sm_is_free(const char *name);
+
 #endif
 
 /* ==== gen/na/sm.c ==== */
@@ -17941,6 +17944,23 @@ HG_PRIVATE bool na_sm_is_there(
     return there;
 }
 
+HG_PRIVATE bool na_sm_is_free(const char *name)
+{
+    struct na_sm_name where;
+    bool bound;
+    int fd;
+
+    if (na_sm_name_parse(name, &where) != NA_SUCCESS)
+        return false;
+    fd = na_sm_socket();
+    if (fd < 0)
+        return true;        /* for all that is known */
+    assert(!where.is_path); /* which would stay */
+    bound = bind(fd, (const struct sockaddr *) &where.where, where.size) == 0;
+    (void) close(fd);
+    return bound;
+}
+
 #else
 
 HG_PRIVATE bool na_sm_is_there(
@@ -17949,6 +17969,12 @@ HG_PRIVATE bool na_sm_is_there(
     (void) na_class;
     (void) name;
     return false;
+}
+
+HG_PRIVATE bool na_sm_is_free(const char *name)
+{
+    (void) name;
+    return true;
 }
 
 #endif
@@ -19656,6 +19682,7 @@ HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op)
 /* #include "na/op.h" */
 /* #include "na/plugins.h" */
 /* #include "na/progress.h" */
+/* #include "na/sm.h" */
 
 /* ---- Operations ---- */
 
@@ -20019,6 +20046,10 @@ static na_return_t na_mux_open_silent(struct na_mux_class *mux)
     if (mux->base.listen && mux->count > 0)
         na_mux_lookup_silent_name(
             mux, mux->parts[0].na_class->self_addr->name, name);
+    if (name[5] != '\0' && !na_sm_is_free(name + 5)) {
+        hg_log_warning("cls", "%s is taken: nobody comes by it", name);
+        name[5] = '\0';
+    }
     return na_mux_open_part(mux, name);
 }
 
@@ -20105,8 +20136,9 @@ static void na_mux_close_parts(struct na_mux_class *mux)
 {
     unsigned i;
 
-    for (i = 0; i < mux->count; i++)
-        (void) NA_Finalize(mux->parts[i].na_class);
+    /* A name of sm's that follows from another address goes before that. */
+    for (i = mux->count; i > 0; i--)
+        (void) NA_Finalize(mux->parts[i - 1].na_class);
     pthread_mutex_destroy(&mux->lock);
 }
 

@@ -15,6 +15,7 @@
 #include "na/op.h"
 #include "na/plugins.h"
 #include "na/progress.h"
+#include "na/sm.h"
 
 /* ---- Operations ---- */
 
@@ -378,6 +379,10 @@ static na_return_t na_mux_open_silent(struct na_mux_class *mux)
     if (mux->base.listen && mux->count > 0)
         na_mux_lookup_silent_name(
             mux, mux->parts[0].na_class->self_addr->name, name);
+    if (name[5] != '\0' && !na_sm_is_free(name + 5)) {
+        hg_log_warning("cls", "%s is taken: nobody comes by it", name);
+        name[5] = '\0';
+    }
     return na_mux_open_part(mux, name);
 }
 
@@ -464,8 +469,9 @@ static void na_mux_close_parts(struct na_mux_class *mux)
 {
     unsigned i;
 
-    for (i = 0; i < mux->count; i++)
-        (void) NA_Finalize(mux->parts[i].na_class);
+    /* A name of sm's that follows from another address goes before that. */
+    for (i = mux->count; i > 0; i--)
+        (void) NA_Finalize(mux->parts[i - 1].na_class);
     pthread_mutex_destroy(&mux->lock);
 }
 

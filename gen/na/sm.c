@@ -825,6 +825,23 @@ HG_PRIVATE bool na_sm_is_there(
     return there;
 }
 
+HG_PRIVATE bool na_sm_is_free(const char *name)
+{
+    struct na_sm_name where;
+    bool bound;
+    int fd;
+
+    if (na_sm_name_parse(name, &where) != NA_SUCCESS)
+        return false;
+    fd = na_sm_socket();
+    if (fd < 0)
+        return true;        /* for all that is known */
+    assert(!where.is_path); /* which would stay */
+    bound = bind(fd, (const struct sockaddr *) &where.where, where.size) == 0;
+    (void) close(fd);
+    return bound;
+}
+
 #else
 
 HG_PRIVATE bool na_sm_is_there(
@@ -833,6 +850,12 @@ HG_PRIVATE bool na_sm_is_there(
     (void) na_class;
     (void) name;
     return false;
+}
+
+HG_PRIVATE bool na_sm_is_free(const char *name)
+{
+    (void) name;
+    return true;
 }
 
 #endif

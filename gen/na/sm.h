@@ -38,4 +38,7 @@ HG_PRIVATE const struct na_plugin *na_sm_table(void);
 HG_PRIVATE bool na_sm_is_there(
     const struct na_class *na_class, const char *name);
 
+/* Whether nobody listens at that name, nor keeps others from it. Not logged. */
+HG_PRIVATE bool na_sm_is_free(const char *name);
+
 #endif

@@ -265,4 +265,27 @@ HG_TEST(mux_shows_large_arguments_by_the_part_of_their_peer)
     free(blob.bytes);
 }
 
+/* Whoever is faster has the name by which sm goes at an address; the class is
+ * opened all the same, and comes by another one. */
+HG_TEST(mux_does_without_a_name_that_is_taken)
+{
+    na_class_t *na_class, *taker;
+    char name[NA_MAX_ADDR_LEN];
+    uint64_t hash = (uint64_t) geteuid() << 1;
+
+    loop_register();
+    hash = hg_crc64_update(hash, "loop://a", 8);
+    (void) snprintf(name, sizeof(name), "sm://auto-%016" PRIx64, hash);
+    HG_CHECK(na_sm_is_free(name + 5));
+    taker = NA_Initialize(name, NA_TRUE);
+    HG_CHECK(taker != NULL && !na_sm_is_free(name + 5));
+    na_class = NA_Initialize("loop://a;sm://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(NA_Finalize(na_class));
+    HG_CHECK_OK(NA_Finalize(taker));
+    na_class = NA_Initialize("loop://a;sm://", NA_TRUE);
+    HG_CHECK(na_class != NULL && !na_sm_is_free(name + 5));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 #endif
