@@ -6625,6 +6625,9 @@ HG_PRIVATE bool na_mux_is(const struct na_class *na_class);
  * and no other: there it is withdrawn (na_emul_withdraw). */
 HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr);
 
+/* na_emul_due of any class: the soonest. */
+HG_PRIVATE uint64_t na_mux_due(const struct na_class *na_class);
+
 /* na_emul_end_local of any class. */
 HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
 
@@ -19839,19 +19842,36 @@ static unsigned na_mux_poll(struct na_context *context)
     return n;
 }
 
-static int na_mux_poll_fd(struct na_context *context)
+/* When emulation has something to do, though nobody wakes. */
+static uint64_t na_mux_due_one(const struct na_class *na_class)
 {
-    const struct na_mux_class *mux = na_mux_of(context->na_class);
+    struct na_emul *emul = na_class_emul(na_class);
+
+    return emul != NULL ? na_emul_due(emul) : HG_CLOCK_NEVER;
+}
+
+HG_PRIVATE uint64_t na_mux_due(const struct na_class *na_class)
+{
+    const struct na_mux_class *mux = na_mux_of(na_class);
+    uint64_t due = HG_CLOCK_NEVER;
     unsigned i;
 
+    if (!na_mux_is(na_class))
+        return na_mux_due_one(na_class);
     for (i = 0; i < mux->count; i++) {
-        struct na_emul *emul = na_class_emul(mux->parts[i].na_class);
+        uint64_t part = na_mux_due_one(mux->parts[i].na_class);
 
-        /* What only time brings is polled for. */
-        if (emul != NULL && na_emul_due(emul) != HG_CLOCK_NEVER)
-            return NA_POLL_FD_NONE;
+        due = part < due ? part : due;
     }
-    return HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
+    return due;
+}
+
+/* What only time brings is polled for. */
+static int na_mux_poll_fd(struct na_context *context)
+{
+    return na_mux_due(context->na_class) != HG_CLOCK_NEVER
+        ? NA_POLL_FD_NONE
+        : HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
 }
 
 static na_bool_t na_mux_wait_begin(struct na_context *context)
@@ -30545,6 +30565,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/msg.h" */
+/* #include "na/mux.h" */
 /* #include "na/progress.h" */
 /* #include "na/sink.h" */
 
@@ -30843,10 +30864,8 @@ HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 {
     int fd = NA_Poll_get_fd(context->na_context->na_class, context->na_context);
 
-    if (fd < 0)
-        return -1;
     hg_lock(&context->lock);
-    if (context->event_fd < 0)
+    if (context->event_fd < 0 && fd >= 0)
         hg_context_open_event_fd(context, fd);
     fd = context->event_fd;
     hg_unlock(&context->lock);
@@ -30856,12 +30875,16 @@ HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
     uint64_t next;
+    uint64_t due;
 
     assert(context->callbacks && !hg_context_is_separate(context));
     /* Armed first: who sets a timer after we have looked rings. */
     if (!NA_Poll_try_wait(context->na_context->na_class, context->na_context))
         return true;
     next = hg_context_next_timer(context);
+    due = na_mux_due(context->na_context->na_class);
+    if (due < next)
+        next = due;
     if (next != HG_CLOCK_NEVER && hg_clock_now() >= next)
         return true;
     hg_context_set_timer_fd(context, next);

@@ -14,6 +14,7 @@
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/msg.h"
+#include "na/mux.h"
 #include "na/progress.h"
 #include "na/sink.h"
 
@@ -312,10 +313,8 @@ HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 {
     int fd = NA_Poll_get_fd(context->na_context->na_class, context->na_context);
 
-    if (fd < 0)
-        return -1;
     hg_lock(&context->lock);
-    if (context->event_fd < 0)
+    if (context->event_fd < 0 && fd >= 0)
         hg_context_open_event_fd(context, fd);
     fd = context->event_fd;
     hg_unlock(&context->lock);
@@ -325,12 +324,16 @@ HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
     uint64_t next;
+    uint64_t due;
 
     assert(context->callbacks && !hg_context_is_separate(context));
     /* Armed first: who sets a timer after we have looked rings. */
     if (!NA_Poll_try_wait(context->na_context->na_class, context->na_context))
         return true;
     next = hg_context_next_timer(context);
+    due = na_mux_due(context->na_context->na_class);
+    if (due < next)
+        next = due;
     if (next != HG_CLOCK_NEVER && hg_clock_now() >= next)
         return true;
     hg_context_set_timer_fd(context, next);

@@ -172,19 +172,36 @@ static unsigned na_mux_poll(struct na_context *context)
     return n;
 }
 
-static int na_mux_poll_fd(struct na_context *context)
+/* When emulation has something to do, though nobody wakes. */
+static uint64_t na_mux_due_one(const struct na_class *na_class)
 {
-    const struct na_mux_class *mux = na_mux_of(context->na_class);
+    struct na_emul *emul = na_class_emul(na_class);
+
+    return emul != NULL ? na_emul_due(emul) : HG_CLOCK_NEVER;
+}
+
+HG_PRIVATE uint64_t na_mux_due(const struct na_class *na_class)
+{
+    const struct na_mux_class *mux = na_mux_of(na_class);
+    uint64_t due = HG_CLOCK_NEVER;
     unsigned i;
 
+    if (!na_mux_is(na_class))
+        return na_mux_due_one(na_class);
     for (i = 0; i < mux->count; i++) {
-        struct na_emul *emul = na_class_emul(mux->parts[i].na_class);
+        uint64_t part = na_mux_due_one(mux->parts[i].na_class);
 
-        /* What only time brings is polled for. */
-        if (emul != NULL && na_emul_due(emul) != HG_CLOCK_NEVER)
-            return NA_POLL_FD_NONE;
+        due = part < due ? part : due;
     }
-    return HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
+    return due;
+}
+
+/* What only time brings is polled for. */
+static int na_mux_poll_fd(struct na_context *context)
+{
+    return na_mux_due(context->na_class) != HG_CLOCK_NEVER
+        ? NA_POLL_FD_NONE
+        : HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
 }
 
 static na_bool_t na_mux_wait_begin(struct na_context *context)

@@ -56,6 +56,9 @@ HG_PRIVATE bool na_mux_is(const struct na_class *na_class);
  * and no other: there it is withdrawn (na_emul_withdraw). */
 HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr);
 
+/* na_emul_due of any class: the soonest. */
+HG_PRIVATE uint64_t na_mux_due(const struct na_class *na_class);
+
 /* na_emul_end_local of any class. */
 HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
 

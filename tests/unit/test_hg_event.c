@@ -86,3 +86,38 @@ HG_TEST(progress_that_is_poked_has_nothing_to_tell)
         HG_TIMEOUT);
     event_close(&event);
 }
+
+/* Nor does anybody wake for what emulated RMA tries again after a while. */
+HG_TEST(event_loop_is_woken_for_what_emulation_has_to_do)
+{
+    static const struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hg_context *context;
+    struct engine_end end;
+    struct na_emul *emul;
+    struct pollfd pfd;
+    uint64_t due;
+
+    loop_register();
+    HG_CHECK_OK(engine_open_end(&end, "loop://a", 4096, &options));
+    HG_CHECK_OK(hg_context_create(end.hg_class, 5, &context));
+    pfd.fd = hg_context_event_fd(context);
+    pfd.events = POLLIN;
+    emul = na_class_emul(end.na_class);
+    HG_CHECK(emul != NULL);
+    due = hg_clock_after_ms(50);
+    hg_lock(&emul->lock);
+    atomic_fetch_add(&emul->active, 1);
+    emul->unsaid_at = due;
+    hg_unlock(&emul->lock);
+    if (pfd.fd >= 0) {
+        HG_CHECK(!hg_context_event_ready(context));
+        HG_CHECK_EQ_INT(poll(&pfd, 1, 10000), 1);
+        HG_CHECK(hg_clock_now() >= due);
+    }
+    hg_lock(&emul->lock);
+    atomic_fetch_sub(&emul->active, 1);
+    emul->unsaid_at = 0;
+    hg_unlock(&emul->lock);
+    hg_context_destroy(context);
+    engine_close_end(&end);
+}
