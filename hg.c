@@ -31218,7 +31218,7 @@ hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data)
     return ret == HG_SUCCESS ? hg_proc_hg_string_t(proc, &builtin->text) : ret;
 }
 
-/* Answer with a number and a text, and be done with the handle. */
+/* Answer with a number and a text, which may be NULL. */
 static hg_return_t hg_builtin_answer(
     struct hg_handle *handle, uint64_t number, char *text)
 {
