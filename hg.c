@@ -26373,7 +26373,9 @@ struct hg_handle {
     bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
-    bool heard;    /* origin: the target has answered; context lock */
+    /* Origin: what its last message was is of no more use, as it was answered,
+     * has left, or never will; context lock. */
+    bool settled;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
@@ -26410,7 +26412,8 @@ struct hg_handle {
     struct hg_overflow out_large;
     struct hg_call_part call;
     struct hg_cancel_part cancel;
-    _Atomic uint32_t sends; /* of its messages under way */
+    _Atomic uint32_t sends;   /* of its messages under way */
+    _Atomic uint32_t senders; /* origin: threads that are in HG_Forward */
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
     unsigned char control[HG_HEADER_MIN];
@@ -27122,10 +27125,13 @@ HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
+    void (*unsent)(struct hg_handle * handle, hg_return_t ret) =
+        info->ret != NA_SUCCESS ? handle->unsent : NULL;
 
-    if (info->ret != NA_SUCCESS && handle->unsent != NULL)
-        handle->unsent(handle, info->ret);
+    /* With either a call of ours may be over, and the next one begin. */
     hg_handle_tell_left(handle, info->ret);
+    if (unsent != NULL)
+        unsent(handle, info->ret);
     hg_handle_discount(handle);
     hg_handle_end_sending(handle);
     return NA_SUCCESS;
@@ -27207,6 +27213,7 @@ HG_PRIVATE hg_return_t hg_handle_send(
         .plane = NA_MSG_RPC,
         .target =
             atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
+    bool asked = handle->left != NULL;
     hg_return_t ret;
 
     if (handle->addr->self)
@@ -27218,7 +27225,7 @@ HG_PRIVATE hg_return_t hg_handle_send(
         hg_handle_discount(handle);
     else
         hg_handle_count_stuck(handle);
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS && asked) /* else it may be answered by now */
         hg_handle_tell_left(handle, ret);
     return ret;
 }
@@ -28594,14 +28601,23 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     return handle;
 }
 
+/* Whether it has no call, nor a message of one that has yet to leave. The lock
+ * is held. */
+static bool hg_forward_is_free(struct hg_handle *handle)
+{
+    return handle->state == HG_HANDLE_IDLE && handle->number == 0 &&
+        (handle->settled ||
+            (atomic_load(&handle->sends) == 0 &&
+                atomic_load(&handle->senders) == 0));
+}
+
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_BUSY;
 
     hg_lock(&context->lock);
-    if (handle->state == HG_HANDLE_IDLE && handle->number == 0 &&
-        (handle->heard || atomic_load(&handle->sends) == 0))
+    if (hg_forward_is_free(handle))
         ret = hg_forward_enter(handle);
     hg_unlock(&context->lock);
     return hg_forward_refuse(context, ret);
@@ -28699,6 +28715,7 @@ static void hg_forward_left(struct hg_handle *handle, hg_return_t ret)
         return; /* hg_forward_unsent tells */
     hg_lock(&handle->context->lock);
     taken = hg_forward_take(handle);
+    handle->settled = handle->settled || taken;
     hg_unlock(&handle->context->lock);
     if (taken)
         hg_forward_finish(handle, HG_SUCCESS);
@@ -28748,6 +28765,7 @@ static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
 
     hg_lock(&handle->context->lock);
     taken = hg_forward_take(handle);
+    handle->settled = handle->settled || taken;
     hg_unlock(&handle->context->lock);
     if (!taken)
         return;
@@ -28764,7 +28782,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     if (HG_UNLIKELY(!hg_room_take(handle, size)))
         return hg_forward_refuse(handle->context, HG_AGAIN);
-    handle->heard = false;
+    handle->settled = false;
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
         return HG_SUCCESS;
@@ -29041,7 +29059,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         hg_room_heard(handle, header);
         (void) hg_forward_take_to(
             handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED);
-        handle->heard = true;
+        handle->settled = true;
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     }
     hg_unlock(&context->lock);
@@ -32059,11 +32077,13 @@ hg_return_t HG_Forward2(
     hg_call_prepare(handle, &rpc, callback, arg);
     hg_handle_ref(handle);
     hg_handle_ref(handle); /* ours: another thread may be past the callback */
+    atomic_fetch_add(&handle->senders, 1);
     ret = hg_forward_start(handle, in_struct, hg_call_ended, NULL);
     if (ret != HG_SUCCESS) {
         hg_forward_forget(handle);
         hg_handle_unref(handle);
     }
+    atomic_fetch_sub(&handle->senders, 1);
     hg_handle_unref(handle);
     return ret;
 }

@@ -532,9 +532,10 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * decodes it; else what ended the call: the code the target answered with,
  * HG_NOENTRY if it does not know the function, HG_CANCELED, HG_TIMEOUT past its
  * deadline, HG_DISCONNECT, HG_HOSTUNREACH.
- * HG_BUSY: the handle's call is not over; HG_INVALID_ARG: it has no address or
- * no function; HG_NOENTRY: that was deregistered; HG_AGAIN: too many in flight;
- * HG_OVERFLOW: too large, with no_overflow; the code of a failing proc.
+ * HG_BUSY: the handle's call is not over, or it was ended and its message has
+ * yet to leave; HG_INVALID_ARG: it has no address or no function; HG_NOENTRY:
+ * that was deregistered; HG_AGAIN: too many in flight; HG_OVERFLOW: too large,
+ * with no_overflow; the code of a failing proc.
  * A call to oneself is run by a later HG_Trigger. */
 HG_EXPORT hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);

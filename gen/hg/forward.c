@@ -110,14 +110,23 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     return handle;
 }
 
+/* Whether it has no call, nor a message of one that has yet to leave. The lock
+ * is held. */
+static bool hg_forward_is_free(struct hg_handle *handle)
+{
+    return handle->state == HG_HANDLE_IDLE && handle->number == 0 &&
+        (handle->settled ||
+            (atomic_load(&handle->sends) == 0 &&
+                atomic_load(&handle->senders) == 0));
+}
+
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_BUSY;
 
     hg_lock(&context->lock);
-    if (handle->state == HG_HANDLE_IDLE && handle->number == 0 &&
-        (handle->heard || atomic_load(&handle->sends) == 0))
+    if (hg_forward_is_free(handle))
         ret = hg_forward_enter(handle);
     hg_unlock(&context->lock);
     return hg_forward_refuse(context, ret);
@@ -215,6 +224,7 @@ static void hg_forward_left(struct hg_handle *handle, hg_return_t ret)
         return; /* hg_forward_unsent tells */
     hg_lock(&handle->context->lock);
     taken = hg_forward_take(handle);
+    handle->settled = handle->settled || taken;
     hg_unlock(&handle->context->lock);
     if (taken)
         hg_forward_finish(handle, HG_SUCCESS);
@@ -264,6 +274,7 @@ static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
 
     hg_lock(&handle->context->lock);
     taken = hg_forward_take(handle);
+    handle->settled = handle->settled || taken;
     hg_unlock(&handle->context->lock);
     if (!taken)
         return;
@@ -280,7 +291,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     if (HG_UNLIKELY(!hg_room_take(handle, size)))
         return hg_forward_refuse(handle->context, HG_AGAIN);
-    handle->heard = false;
+    handle->settled = false;
     if (HG_LIKELY(handle->deadline == 0)) {
         atomic_store(&handle->state, HG_HANDLE_SENT);
         return HG_SUCCESS;
@@ -557,7 +568,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
         hg_room_heard(handle, header);
         (void) hg_forward_take_to(
             handle, large ? HG_HANDLE_FETCHING : HG_HANDLE_ENDED);
-        handle->heard = true;
+        handle->settled = true;
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_RECEIVED, 1);
     }
     hg_unlock(&context->lock);

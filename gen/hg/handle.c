@@ -477,10 +477,13 @@ HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle *handle = (struct hg_handle *) info->arg;
+    void (*unsent)(struct hg_handle * handle, hg_return_t ret) =
+        info->ret != NA_SUCCESS ? handle->unsent : NULL;
 
-    if (info->ret != NA_SUCCESS && handle->unsent != NULL)
-        handle->unsent(handle, info->ret);
+    /* With either a call of ours may be over, and the next one begin. */
     hg_handle_tell_left(handle, info->ret);
+    if (unsent != NULL)
+        unsent(handle, info->ret);
     hg_handle_discount(handle);
     hg_handle_end_sending(handle);
     return NA_SUCCESS;
@@ -562,6 +565,7 @@ HG_PRIVATE hg_return_t hg_handle_send(
         .plane = NA_MSG_RPC,
         .target =
             atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
+    bool asked = handle->left != NULL;
     hg_return_t ret;
 
     if (handle->addr->self)
@@ -573,7 +577,7 @@ HG_PRIVATE hg_return_t hg_handle_send(
         hg_handle_discount(handle);
     else
         hg_handle_count_stuck(handle);
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS && asked) /* else it may be answered by now */
         hg_handle_tell_left(handle, ret);
     return ret;
 }

@@ -157,7 +157,9 @@ struct hg_handle {
     bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
-    bool heard;    /* origin: the target has answered; context lock */
+    /* Origin: what its last message was is of no more use, as it was answered,
+     * has left, or never will; context lock. */
+    bool settled;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
@@ -194,7 +196,8 @@ struct hg_handle {
     struct hg_overflow out_large;
     struct hg_call_part call;
     struct hg_cancel_part cancel;
-    _Atomic uint32_t sends; /* of its messages under way */
+    _Atomic uint32_t sends;   /* of its messages under way */
+    _Atomic uint32_t senders; /* origin: threads that are in HG_Forward */
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
     unsigned char control[HG_HEADER_MIN];

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Handles of the callback model that are used again while something of the call
+ * before is still on its way: bytes that somebody looks at stay where they are,
+ * and whose message is of no more use may make the next call.
+ */
+#include "support/house.h"
+
+#include "engine.h"
+
+#define AGAIN_SMALL 16
+#define AGAIN_LARGE 3000 /* fits a message, but not the room of a small one */
+
+/* Two ends, and a handle of `a` to call `b`. */
+struct again {
+    hg_class_t *classes[2];
+    hg_context_t *contexts[2];
+    na_addr_t addr;
+    hg_id_t id;
+    hg_handle_t handle;
+    enum loop_fate fate; /* of messages of a type */
+    uint8_t type;
+    unsigned met;
+    bool cancel; /* the first one, while it is handed over */
+    unsigned ends;
+    unsigned max;      /* calls to make in all */
+    hg_return_t again; /* what the last HG_Forward in a callback returned */
+};
+
+static struct again again_now;
+
+/* The last call to `b`; those before it end unanswered. */
+static hg_handle_t again_kept;
+
+static void again_drop_kept(void)
+{
+    HG_CHECK_OK(HG_Destroy(again_kept));
+    again_kept = HG_HANDLE_NULL;
+}
+
+static hg_return_t again_keep(hg_handle_t handle)
+{
+    again_drop_kept();
+    again_kept = handle;
+    return HG_SUCCESS;
+}
+
+static hg_return_t again_ended(const struct hg_cb_info *info);
+
+static hg_return_t again_forward(size_t size)
+{
+    struct blob in = engine_new_blob(size, 5);
+    hg_return_t ret = HG_Forward2(again_now.handle, again_ended, NULL, &in);
+
+    free(in.bytes);
+    return ret;
+}
+
+/* Call again, as callbacks may. */
+static hg_return_t again_ended(const struct hg_cb_info *info)
+{
+    (void) info;
+    if (++again_now.ends < again_now.max)
+        again_now.again = again_forward(AGAIN_LARGE);
+    return HG_SUCCESS;
+}
+
+static void again_trigger(unsigned end)
+{
+    unsigned count;
+
+    do
+        (void) HG_Trigger(again_now.contexts[end], 0, 1, &count);
+    while (count > 0);
+}
+
+static void again_turn(void)
+{
+    unsigned end;
+    unsigned i;
+
+    for (i = 0; i < 20; i++) {
+        for (end = 0; end < 2; end++) {
+            (void) HG_Progress(again_now.contexts[end], 0);
+            again_trigger(end);
+        }
+    }
+}
+
+/* What a thread beside the sender's does is done here, in the midst of it. */
+static enum loop_fate again_meet(
+    void *arg, na_class_t *from, unsigned char *data, size_t *size)
+{
+    (void) arg;
+    (void) from;
+    if (*size < HG_HEADER_MIN || data[6] != again_now.type)
+        return LOOP_PASS;
+    if (again_now.met++ == 0 && again_now.cancel) {
+        HG_CHECK_OK(HG_Cancel(again_now.handle));
+        again_trigger(0);
+    }
+    return again_now.fate;
+}
+
+static void again_begin(enum loop_fate fate, uint8_t type, unsigned max)
+{
+    static const char *const names[2] = {"loop://a", "loop://b"};
+    unsigned i;
+
+    memset(&again_now, 0, sizeof(again_now));
+    again_kept = HG_HANDLE_NULL;
+    again_now.fate = fate;
+    again_now.type = type;
+    again_now.max = max;
+    loop_register();
+    for (i = 0; i < 2; i++) {
+        again_now.classes[i] = HG_Init2(names[i], HG_TRUE);
+        HG_CHECK(again_now.classes[i] != NULL);
+        again_now.contexts[i] = HG_Context_create(again_now.classes[i]);
+        HG_CHECK(again_now.contexts[i] != NULL);
+        again_now.id = HG_Register_name(
+            again_now.classes[i], "again", blob_proc, blob_proc, again_keep);
+    }
+    HG_CHECK_OK(
+        HG_Addr_lookup2(again_now.classes[0], names[1], &again_now.addr));
+    loop_set_tap(again_meet, NULL);
+}
+
+static void again_create(void)
+{
+    HG_CHECK_OK(HG_Create(again_now.contexts[0], again_now.addr, again_now.id,
+        &again_now.handle));
+}
+
+static void again_end(void)
+{
+    unsigned i;
+
+    again_turn();
+    again_drop_kept();
+    again_turn();
+    HG_CHECK_OK(HG_Destroy(again_now.handle));
+    HG_CHECK_OK(HG_Addr_free(again_now.classes[0], again_now.addr));
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(HG_Context_destroy(again_now.contexts[i]));
+        HG_CHECK_OK(HG_Finalize2(again_now.classes[i]));
+    }
+    loop_set_tap(NULL, NULL);
+}
+
+/* Its bytes are being looked at by who hands them over. */
+HG_TEST(handle_is_busy_while_its_message_is_handed_over)
+{
+    again_begin(LOOP_LATER, HG_HEADER_REQUEST, 2);
+    again_create();
+    again_now.cancel = true;
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    HG_CHECK_RET(again_now.again, HG_BUSY);
+    again_turn();
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    again_now.fate = LOOP_PASS;
+    HG_CHECK_OK(again_forward(AGAIN_LARGE));
+    again_end();
+    HG_CHECK_EQ_INT(again_now.ends, 2);
+}
+
+/* A call one way ends when its message has left: who sends it need not have
+ * come back from that. */
+HG_TEST(handle_is_free_once_its_message_has_left)
+{
+    again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
+    HG_CHECK_OK(HG_Registered_disable_response(
+        again_now.classes[0], again_now.id, HG_TRUE));
+    again_create();
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    HG_CHECK_EQ_INT(atomic_load(&again_now.handle->sends), 1);
+    again_now.fate = LOOP_PASS;
+    hg_handle_tell_left(again_now.handle, HG_SUCCESS);
+    again_trigger(0);
+    HG_CHECK_OK(again_now.again);
+    again_trigger(0);
+    HG_CHECK_EQ_INT(again_now.ends, 2);
+    loop_unstick();
+    again_end();
+}
+
+/* The same of one that could not leave. */
+HG_TEST(handle_is_free_once_its_message_cannot_leave)
+{
+    again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
+    again_create();
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    again_now.handle->unsent(again_now.handle, HG_DISCONNECT);
+    again_now.fate = LOOP_PASS;
+    again_trigger(0);
+    HG_CHECK_OK(again_now.again);
+    again_turn();
+    HG_CHECK(again_kept != HG_HANDLE_NULL);
+    again_drop_kept();
+    again_turn();
+    HG_CHECK_EQ_INT(again_now.ends, 2);
+    loop_unstick();
+    again_end();
+}
