@@ -473,6 +473,14 @@ HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
     left(handle, ret);
 }
 
+/* A message of the handle has left. What is sent of a call one way before it is
+ * executed tells no more than that its input was fetched. */
+static void hg_handle_discount_sent(struct hg_handle *handle)
+{
+    if (handle->target && (!handle->one_way || handle->refused))
+        hg_handle_discount(handle);
+}
+
 /* A send that could not leave at once has left, or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
@@ -484,7 +492,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     hg_handle_tell_left(handle, info->ret);
     if (unsent != NULL)
         unsent(handle, info->ret);
-    hg_handle_discount(handle);
+    hg_handle_discount_sent(handle);
     hg_handle_end_sending(handle);
     return NA_SUCCESS;
 }
@@ -574,7 +582,7 @@ HG_PRIVATE hg_return_t hg_handle_send(
     if (ret == HG_AGAIN)
         return hg_handle_send_later(handle, &msg);
     if (ret == HG_SUCCESS)
-        hg_handle_discount(handle);
+        hg_handle_discount_sent(handle);
     else
         hg_handle_count_stuck(handle);
     if (ret == HG_SUCCESS && asked) /* else it may be answered by now */

@@ -10,6 +10,7 @@
 
 #define AGAIN_SMALL 16
 #define AGAIN_LARGE 3000 /* fits a message, but not the room of a small one */
+#define AGAIN_OVERFLOW 100000
 
 /* Two ends, and a handle of `a` to call `b`. */
 struct again {
@@ -202,4 +203,38 @@ HG_TEST(handle_is_free_once_its_message_cannot_leave)
     HG_CHECK_EQ_INT(again_now.ends, 2);
     loop_unstick();
     again_end();
+}
+
+/* A call one way counts until it is executed, not until its input was
+ * fetched. */
+HG_TEST(call_one_way_counts_until_it_is_executed)
+{
+    struct blob in = engine_new_blob(AGAIN_OVERFLOW, 4);
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 4096, NULL));
+    id = engine_register(&engine, "one way", engine_echo);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(
+        hg_forward_create(engine.a.context, engine.a.peer, id, &call.handle));
+    call.handle->one_way = true;
+    HG_CHECK_OK(hg_forward_start(call.handle, &in, engine_ended, &call));
+    while (!na_queue_has(engine.b.context->queue, 1u << NA_LANE_CALL)) {
+        (void) hg_context_progress(engine.b.context, 1u << NA_LANE_CALL, 0);
+        (void) hg_context_progress(engine.a.context, 1u << NA_LANE_CALL, 0);
+    }
+    HG_CHECK_EQ_U64(
+        hg_share_total(&engine.b.context->share, HG_SHARE_CALLS), 1);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_SUCCESS);
+    HG_CHECK_EQ_U64(
+        hg_share_total(&engine.b.context->share, HG_SHARE_CALLS), 0);
+    engine_forget(&call);
+    free(in.bytes);
+    engine_check_empty(&engine);
+    engine_close(&engine);
 }
