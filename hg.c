@@ -28462,6 +28462,9 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
+/* Whether it would be HG_BUSY. */
+HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
+
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
@@ -28617,6 +28620,16 @@ static bool hg_forward_is_free(struct hg_handle *handle)
         (handle->settled ||
             (atomic_load(&handle->sends) == 0 &&
                 atomic_load(&handle->senders) == 0));
+}
+
+HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
+{
+    bool is_free;
+
+    hg_lock(&handle->context->lock);
+    is_free = hg_forward_is_free(handle);
+    hg_unlock(&handle->context->lock);
+    return !is_free;
 }
 
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
@@ -31936,14 +31949,27 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
         : 0;
 }
 
+/* Whether what is encoded may be looked at by who sends it. */
+static bool hg_call_is_sending(struct hg_handle *handle)
+{
+    return handle->target ? atomic_load(&handle->state) == HG_HANDLE_ANSWERED
+                          : hg_forward_is_under_way(handle);
+}
+
 /* The message that is to be sent, of `eager` bytes. What is in front of the
  * arguments is the application's from now on, also for the calls after this
- * one. */
+ * one. One that is on its way stays where it is. */
 static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
     const struct hg_buf *buf, size_t eager, void **buf_p, hg_size_t *size_p)
 {
-    hg_return_t ret = hg_handle_open_area(handle, eager);
+    hg_return_t ret;
 
+    if (buf->capacity < HG_HEADER_MIN + eager && hg_call_is_sending(handle)) {
+        hg_log_error("rpc", "the message of \"%s\" is on its way",
+            hg_handle_function(handle));
+        return HG_BUSY;
+    }
+    ret = hg_handle_open_area(handle, eager);
     if (ret != HG_SUCCESS)
         return ret;
     handle->call.own_area = true;

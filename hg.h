@@ -1764,8 +1764,10 @@ HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
 HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
 
 /* The message itself, of the eager size where it is to be sent, with the room
- * for the application's header first (HG_Class_set_input_offset). Valid as long
- * as the handle, or until it is reset or released. The size may be NULL. */
+ * for the application's header first (HG_Class_set_input_offset). Valid until
+ * the handle is reset, released or freed, or a larger message is encoded. The
+ * size may be NULL. HG_BUSY: the message is on its way, and was not asked for
+ * before. */
 HG_EXPORT hg_return_t HG_Get_input_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
 HG_EXPORT hg_return_t HG_Get_output_buf(

@@ -310,14 +310,27 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
         : 0;
 }
 
+/* Whether what is encoded may be looked at by who sends it. */
+static bool hg_call_is_sending(struct hg_handle *handle)
+{
+    return handle->target ? atomic_load(&handle->state) == HG_HANDLE_ANSWERED
+                          : hg_forward_is_under_way(handle);
+}
+
 /* The message that is to be sent, of `eager` bytes. What is in front of the
  * arguments is the application's from now on, also for the calls after this
- * one. */
+ * one. One that is on its way stays where it is. */
 static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
     const struct hg_buf *buf, size_t eager, void **buf_p, hg_size_t *size_p)
 {
-    hg_return_t ret = hg_handle_open_area(handle, eager);
+    hg_return_t ret;
 
+    if (buf->capacity < HG_HEADER_MIN + eager && hg_call_is_sending(handle)) {
+        hg_log_error("rpc", "the message of \"%s\" is on its way",
+            hg_handle_function(handle));
+        return HG_BUSY;
+    }
+    ret = hg_handle_open_area(handle, eager);
     if (ret != HG_SUCCESS)
         return ret;
     handle->call.own_area = true;

@@ -120,6 +120,16 @@ static bool hg_forward_is_free(struct hg_handle *handle)
                 atomic_load(&handle->senders) == 0));
 }
 
+HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
+{
+    bool is_free;
+
+    hg_lock(&handle->context->lock);
+    is_free = hg_forward_is_free(handle);
+    hg_unlock(&handle->context->lock);
+    return !is_free;
+}
+
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;

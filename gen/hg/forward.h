@@ -37,6 +37,9 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
+/* Whether it would be HG_BUSY. */
+HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
+
 /* The call is over, or did not begin: the handle is idle, without a number. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 

@@ -205,6 +205,40 @@ HG_TEST(handle_is_free_once_its_message_cannot_leave)
     again_end();
 }
 
+/* A buffer that is asked for is no reason to move what is being sent. */
+HG_TEST(message_on_its_way_is_not_moved)
+{
+    struct blob out = engine_new_blob(AGAIN_SMALL, 6);
+    hg_size_t size = 0;
+    void *buf = NULL;
+
+    again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 1);
+    again_create();
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    hg_test_expect_log("is on its way");
+    HG_CHECK_RET(HG_Get_input_buf(again_now.handle, &buf, &size), HG_BUSY);
+    loop_unstick();
+    again_turn();
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    HG_CHECK_OK(HG_Get_input_buf(again_now.handle, &buf, &size));
+    again_now.fate = LOOP_PASS;
+    again_now.max = 2;
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    /* Asked for before: it lies there still. */
+    HG_CHECK_OK(HG_Get_input_buf(again_now.handle, &buf, &size));
+    again_turn();
+    HG_CHECK(again_kept != HG_HANDLE_NULL);
+    again_now.fate = LOOP_STUCK;
+    again_now.type = HG_HEADER_RESPONSE;
+    HG_CHECK_OK(HG_Respond(again_kept, NULL, NULL, &out));
+    HG_CHECK_RET(HG_Get_output_buf(again_kept, &buf, &size), HG_BUSY);
+    loop_unstick();
+    HG_CHECK_OK(HG_Cancel(again_now.handle));
+    again_turn();
+    free(out.bytes);
+    again_end();
+}
+
 /* A call one way counts until it is executed, not until its input was
  * fetched. */
 HG_TEST(call_one_way_counts_until_it_is_executed)
