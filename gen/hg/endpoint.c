@@ -454,7 +454,7 @@ static void hg_endpoint_drain(struct hg_context *context)
         (void) hg_context_progress(
             context, NA_LANES_ALL, hg_clock_after_ms(10));
         (void) na_context_run(
-            context->na_context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
+            context->na_context, NA_LANES_ALL, UINT_MAX, deadline);
     }
 }
 

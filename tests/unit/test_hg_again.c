@@ -239,6 +239,22 @@ HG_TEST(message_on_its_way_is_not_moved)
     again_end();
 }
 
+/* Callbacks that call again and again do not keep a context from ending in its
+ * time, here with HG_BUSY. */
+HG_TEST_SECONDS(context_ends_in_time_whatever_callbacks_do, 30)
+{
+    again_begin(LOOP_PASS, HG_HEADER_REQUEST, UINT_MAX);
+    again_create();
+    loop_kill(again_now.classes[0]->na_class, again_now.addr);
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    HG_CHECK_OK(HG_Set_log_level("error")); /* each call warns */
+    hg_test_expect_log("handles, or sends, are left");
+    HG_CHECK_RET(HG_Context_destroy(again_now.contexts[0]), HG_BUSY);
+    again_now.max = 0;
+    again_turn();
+    again_end();
+}
+
 /* A call one way counts until it is executed, not until its input was
  * fetched. */
 HG_TEST(call_one_way_counts_until_it_is_executed)
