@@ -31779,6 +31779,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->one_way = hg_call_is_one_way(&handle->rpc);
     handle->call.answered = false;
     handle->call.target_context = 0;
+    handle->deadline = 0; /* what was left of the last call's time */
     hg_handle_set_info(handle);
     hg_forward_forget(handle);
     hg_handle_leave_addr(before);

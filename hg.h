@@ -1420,7 +1420,7 @@ struct hg_init_info {
                                    peers find by the other address */
     hg_checksum_level_t checksum_level; /* ignored */
     uint8_t no_bulk_eager;       /* ignored: bulk data never rides along */
-    uint8_t no_loopback;         /* calls to oneself take the transport */
+    uint8_t no_loopback;         /* ignored: calls to oneself stay here */
     uint8_t stats;               /* HG_Diag_dump_counters when it ends */
     uint8_t no_multi_recv;       /* ignored */
     uint8_t release_input_early; /* HG_Get_input drops the message */

@@ -239,6 +239,22 @@ HG_TEST(message_on_its_way_is_not_moved)
     again_end();
 }
 
+/* A handle that was reset has all of its time. */
+HG_TEST(reset_gives_a_handle_its_time_back)
+{
+    again_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
+    again_create();
+    HG_CHECK_OK(HG_Set_deadline(again_now.handle, 60000));
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    HG_CHECK_OK(HG_Cancel(again_now.handle));
+    again_turn();
+    again_now.handle->deadline = 1;
+    HG_CHECK_EQ_INT(HG_Get_time_left(again_now.handle), 0);
+    HG_CHECK_OK(HG_Reset(again_now.handle, HG_ADDR_NULL, 0));
+    HG_CHECK_EQ_INT(HG_Get_time_left(again_now.handle), 60000);
+    again_end();
+}
+
 /* Callbacks that call again and again do not keep a context from ending in its
  * time, here with HG_BUSY. */
 HG_TEST_SECONDS(context_ends_in_time_whatever_callbacks_do, 30)
