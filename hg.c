@@ -26408,6 +26408,9 @@ struct hg_handle {
     struct hg_request_part request;
     struct hg_buf in;  /* the request message */
     struct hg_buf out; /* the response message */
+    /* Origin: the request message of an earlier call, which was answered before
+     * the transport has told that it is done with it. */
+    struct hg_buf parted;
     struct hg_overflow in_large;
     struct hg_overflow out_large;
     struct hg_call_part call;
@@ -26522,6 +26525,11 @@ HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle);
 
 /* Forget the last call of an idle handle of ours, but for function and peer. */
 HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
+
+/* Let the next message be encoded elsewhere while the transport may still look
+ * at the last one: an answer is no proof that it has left, as who answers may
+ * have guessed. What the application has asked for stays where it is. */
+HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle);
 
 /* Set the peer; takes a reference of the address, which hg_handle_leave_addr
  * gives back (NULL: nothing). Our own stays for as long as its class does. */
@@ -26754,6 +26762,7 @@ static void hg_handle_delete(struct hg_handle *handle)
 {
     hg_buf_fini(&handle->in);
     hg_buf_fini(&handle->out);
+    hg_buf_fini(&handle->parted);
     hg_mem_free(handle);
 }
 
@@ -26828,6 +26837,7 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 static bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
+        handle->parted.data == NULL &&
         handle->in.capacity <= HG_HANDLE_BUF_MAX &&
         handle->out.capacity <= HG_HANDLE_BUF_MAX;
 }
@@ -26847,6 +26857,7 @@ static void hg_handle_lighten(struct hg_handle *handle)
     handle->call.data = NULL;
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
+    hg_buf_fini(&handle->parted);
 }
 
 /* Nobody has a reference any more, nor gets one. */
@@ -26962,6 +26973,21 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     handle->out_args = none;
     handle->unsent = NULL;
     handle->left = NULL;
+}
+
+HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle)
+{
+    bool sending = atomic_load(&handle->sends) > 0;
+
+    assert(!handle->target);
+    if (HG_UNLIKELY(!sending && handle->parted.data != NULL))
+        hg_buf_fini(&handle->parted);
+    if (HG_LIKELY(!sending || handle->call.own_area))
+        return;
+    if (handle->parted.data == NULL) {
+        handle->parted = handle->in;
+        memset(&handle->in, 0, sizeof(handle->in));
+    }
 }
 
 HG_PRIVATE void hg_handle_set_addr(
@@ -28616,10 +28642,12 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
  * is held. */
 static bool hg_forward_is_free(struct hg_handle *handle)
 {
-    return handle->state == HG_HANDLE_IDLE && handle->number == 0 &&
-        (handle->settled ||
-            (atomic_load(&handle->sends) == 0 &&
-                atomic_load(&handle->senders) == 0));
+    bool sending = atomic_load(&handle->sends) > 0;
+
+    if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
+        return false;
+    return handle->settled ? !sending || handle->parted.data == NULL
+                           : !sending && atomic_load(&handle->senders) == 0;
 }
 
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
@@ -32110,6 +32138,7 @@ hg_return_t HG_Forward2(
     if (ret != HG_SUCCESS)
         return ret;
     hg_call_prepare(handle, &rpc, callback, arg);
+    hg_handle_part_message(handle);
     hg_handle_ref(handle);
     hg_handle_ref(handle); /* ours: another thread may be past the callback */
     atomic_fetch_add(&handle->senders, 1);

@@ -471,6 +471,7 @@ hg_return_t HG_Forward2(
     if (ret != HG_SUCCESS)
         return ret;
     hg_call_prepare(handle, &rpc, callback, arg);
+    hg_handle_part_message(handle);
     hg_handle_ref(handle);
     hg_handle_ref(handle); /* ours: another thread may be past the callback */
     atomic_fetch_add(&handle->senders, 1);

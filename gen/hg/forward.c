@@ -114,10 +114,12 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
  * is held. */
 static bool hg_forward_is_free(struct hg_handle *handle)
 {
-    return handle->state == HG_HANDLE_IDLE && handle->number == 0 &&
-        (handle->settled ||
-            (atomic_load(&handle->sends) == 0 &&
-                atomic_load(&handle->senders) == 0));
+    bool sending = atomic_load(&handle->sends) > 0;
+
+    if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
+        return false;
+    return handle->settled ? !sending || handle->parted.data == NULL
+                           : !sending && atomic_load(&handle->senders) == 0;
 }
 
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)

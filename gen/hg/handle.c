@@ -106,6 +106,7 @@ static void hg_handle_delete(struct hg_handle *handle)
 {
     hg_buf_fini(&handle->in);
     hg_buf_fini(&handle->out);
+    hg_buf_fini(&handle->parted);
     hg_mem_free(handle);
 }
 
@@ -180,6 +181,7 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 static bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
+        handle->parted.data == NULL &&
         handle->in.capacity <= HG_HANDLE_BUF_MAX &&
         handle->out.capacity <= HG_HANDLE_BUF_MAX;
 }
@@ -199,6 +201,7 @@ static void hg_handle_lighten(struct hg_handle *handle)
     handle->call.data = NULL;
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
+    hg_buf_fini(&handle->parted);
 }
 
 /* Nobody has a reference any more, nor gets one. */
@@ -314,6 +317,21 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     handle->out_args = none;
     handle->unsent = NULL;
     handle->left = NULL;
+}
+
+HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle)
+{
+    bool sending = atomic_load(&handle->sends) > 0;
+
+    assert(!handle->target);
+    if (HG_UNLIKELY(!sending && handle->parted.data != NULL))
+        hg_buf_fini(&handle->parted);
+    if (HG_LIKELY(!sending || handle->call.own_area))
+        return;
+    if (handle->parted.data == NULL) {
+        handle->parted = handle->in;
+        memset(&handle->in, 0, sizeof(handle->in));
+    }
 }
 
 HG_PRIVATE void hg_handle_set_addr(

@@ -192,6 +192,9 @@ struct hg_handle {
     struct hg_request_part request;
     struct hg_buf in;  /* the request message */
     struct hg_buf out; /* the response message */
+    /* Origin: the request message of an earlier call, which was answered before
+     * the transport has told that it is done with it. */
+    struct hg_buf parted;
     struct hg_overflow in_large;
     struct hg_overflow out_large;
     struct hg_call_part call;
@@ -306,6 +309,11 @@ HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle);
 
 /* Forget the last call of an idle handle of ours, but for function and peer. */
 HG_PRIVATE void hg_handle_renew(struct hg_handle *handle);
+
+/* Let the next message be encoded elsewhere while the transport may still look
+ * at the last one: an answer is no proof that it has left, as who answers may
+ * have guessed. What the application has asked for stays where it is. */
+HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle);
 
 /* Set the peer; takes a reference of the address, which hg_handle_leave_addr
  * gives back (NULL: nothing). Our own stays for as long as its class does. */

@@ -205,6 +205,38 @@ HG_TEST(handle_is_free_once_its_message_cannot_leave)
     again_end();
 }
 
+/* A target that answers what it has not got, as it guessed the number, has the
+ * next call made while the message of this one waits to leave. */
+HG_TEST(message_that_was_answered_too_soon_is_not_moved)
+{
+    unsigned char bytes[HG_HEADER_MIN];
+    struct hg_header header;
+    const unsigned char *sent;
+    unsigned char before[HG_HEADER_MIN];
+
+    again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
+    again_create();
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    sent = again_now.handle->in.data;
+    memcpy(before, sent, sizeof(before));
+    hg_handle_begin_header(again_now.handle, HG_HEADER_RESPONSE, &header);
+    header.code = HG_AGAIN;
+    header.incarnation = again_now.classes[1]->na_class->incarnation;
+    hg_header_encode(&header, bytes);
+    loop_inject(
+        again_now.classes[0]->na_class, again_now.addr, bytes, sizeof(bytes));
+    again_now.fate = LOOP_PASS;
+    (void) HG_Progress(again_now.contexts[0], 0);
+    again_trigger(0);
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    HG_CHECK_OK(again_now.again);
+    HG_CHECK(again_now.handle->in.data != sent);
+    HG_CHECK_EQ_MEM(sent, before, sizeof(before));
+    loop_unstick();
+    again_end();
+    HG_CHECK_EQ_INT(again_now.ends, 2);
+}
+
 /* A buffer that is asked for is no reason to move what is being sent. */
 HG_TEST(message_on_its_way_is_not_moved)
 {
