@@ -8,6 +8,8 @@
 _Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
     "an address has two places for each kind");
 
+#define HG_SHARE_TRIES 8u
+
 /* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
     struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
@@ -17,15 +19,23 @@ static _Atomic uint64_t *hg_share_of(
                       : &na_addr_core_of(addr)->used[2 * kind];
 }
 
-/* What the peer and all have of a kind. */
+/* What the peer and all have of a kind. Other contexts may take and give back
+ * between our two looks, more than the limit if we are interrupted there: then
+ * we look again. */
 static uint64_t hg_share_sum(
     struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
     const _Atomic uint64_t *of = hg_share_of(share, addr, kind);
-    uint64_t given = atomic_load_explicit(&of[1], memory_order_acquire);
+    unsigned tries = HG_SHARE_TRIES;
+    uint64_t given, taken;
 
-    return atomic_load_explicit(&of[0], memory_order_relaxed) - given +
-        hg_share_total(share, kind);
+    do {
+        given = atomic_load_explicit(&of[1], memory_order_acquire);
+        taken = atomic_load_explicit(&of[0], memory_order_acquire);
+    } while (HG_UNLIKELY(
+        atomic_load_explicit(&of[1], memory_order_relaxed) != given &&
+        --tries > 0));
+    return taken - given + hg_share_total(share, kind);
 }
 
 /* Add, where a lock keeps other writers away. */

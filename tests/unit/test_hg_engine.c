@@ -157,6 +157,7 @@ HG_TEST(overflow_writes_what_its_picture_shows)
         unsigned char *bytes;
 
         HG_CHECK(handle != NULL);
+        hg_handle_set_addr(handle, engine.a.na_class->self_addr);
         HG_CHECK_OK(hg_buf_reserve(
             &handle->in, HG_HEADER_MIN + args_size, HG_HEADER_MIN + args_size));
         memset(handle->in.data, 0, HG_HEADER_MIN + args_size);

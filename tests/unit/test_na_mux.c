@@ -225,7 +225,8 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
 }
 
 /* Large arguments are for one peer: they are registered with the part that
- * reaches it, so that none of the others keeps anybody from taking them back. */
+ * reaches it, so that none of the others keeps anybody from taking them
+ * back. */
 HG_TEST(mux_shows_large_arguments_by_the_part_of_their_peer)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
