@@ -3649,6 +3649,7 @@ struct na_class_core {
     pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
+    _Atomic bool woke;             /* a peer was, and nobody yielded since */
     /* Threads that wait until more may be sent, by a layer above. */
     struct na_link waiters; /* guarded by waiters_lock */
     pthread_mutex_t waiters_lock;
@@ -9930,6 +9931,17 @@ static void na_progress_looked(struct na_context_core *context)
     load->yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
 }
 
+/* When an adaptive wait that begins now gives the processor up: soon, or at
+ * once to whom we have just woken, who may be on this one. */
+static uint64_t na_progress_first_yield(
+    struct na_class_core *core, uint64_t now)
+{
+    if (HG_LIKELY(!atomic_load_explicit(&core->woke, memory_order_relaxed)))
+        return now + NA_PROGRESS_YIELD;
+    atomic_store_explicit(&core->woke, false, memory_order_relaxed);
+    return now;
+}
+
 /* Whether an adaptive wait is to end its time awake before its window does. */
 static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
 {
@@ -9946,7 +9958,7 @@ static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
 static na_return_t na_progress_run(
     struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    struct na_class_core *core = na_class_core_of(context->pub.na_class);
     uint64_t window = na_progress_window(core);
     uint64_t awake_until = 0; /* not looked at the clock yet */
     uint64_t yield_at = HG_CLOCK_NEVER;
@@ -9981,7 +9993,7 @@ static na_return_t na_progress_run(
         if (n > 0 || awake_until == 0) {
             awake_until = now + window;
             if (core->info.wait_mode == NA_WAIT_ADAPTIVE)
-                yield_at = now + NA_PROGRESS_YIELD;
+                yield_at = na_progress_first_yield(core, now);
         }
         if (now < awake_until && !na_progress_is_tired(context, now)) {
             na_progress_pause(context, now, &yield_at);
@@ -13568,7 +13580,6 @@ struct na_sm_class {
     uint64_t scan_at;   /* when to look at all rings next */
     _Atomic bool rung;  /* ask them at once */
     _Atomic bool woken; /* somebody slept: there may be a bell to be eaten */
-    _Atomic bool rang;  /* we woke somebody, and gave no processor up since */
     bool more;          /* a visit may have left records behind */
     uint64_t refused[NA_SM_REFUSALS];
 };
@@ -14851,8 +14862,7 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    atomic_store_explicit(
-        &na_sm_of(addr->base.na_class)->rang, true, memory_order_relaxed);
+    addr->base.na_class->core->woke(addr->base.na_class);
     NA_SM_STEP();
 }
 
@@ -17774,13 +17784,6 @@ static unsigned na_sm_poll(struct na_context *context)
     n = na_loop_poll(&self->loop, &self->base);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
-    /* Whom we woke may have been put on this processor, where it waits for us
-     * to stop waiting for it. */
-    if (n == 0 && atomic_load_explicit(&self->rang, memory_order_relaxed)) {
-        atomic_store_explicit(&self->rang, false, memory_order_relaxed);
-        (void) sched_yield();
-        n = na_sm_flow_visit_hinted(self);
-    }
     /* What was rung for is found without its bell, which is eaten later: who
      * waits for what was found is not to wait for that. */
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
@@ -18777,6 +18780,9 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 
 struct na_mux_class;
 
+/* What an address is told after every parting. */
+#define NA_MUX_DEATH UINT64_MAX
+
 /* One transport. */
 struct na_mux_part {
     struct na_mux_class *mux;
@@ -18815,8 +18821,7 @@ struct na_mux_addr {
     unsigned part;
     struct na_addr *inner; /* a reference; NULL once the class is closing */
     bool pinned;           /* the class has a reference; lock */
-    bool mourned;          /* its death was told; lock */
-    uint64_t parted;       /* the last parting that it was told of; lock */
+    uint64_t told;         /* of which parting, or of its death; lock */
 };
 
 struct na_mux_op {
@@ -19038,10 +19043,10 @@ HG_PRIVATE na_bool_t na_mux_addr_cmp(
     return same ? NA_TRUE : NA_FALSE;
 }
 
-/* The next address that stands for a dead one, and was not told; with a
- * reference, and the class's. */
-static struct na_mux_addr *na_mux_addr_next_mourner(
-    struct na_mux_class *mux, const struct na_addr *inner, bool *pinned_p)
+/* The next address that stands for a part's and was not told this news; with a
+ * reference. */
+static struct na_mux_addr *na_mux_addr_untold(
+    struct na_mux_class *mux, const struct na_addr *inner, uint64_t news)
 {
     struct na_mux_addr *found = NULL;
     struct na_link *link;
@@ -19052,17 +19057,28 @@ static struct na_mux_addr *na_mux_addr_next_mourner(
         struct na_mux_addr *addr =
             HG_CONTAINER_OF(link, struct na_mux_addr, link);
 
-        if (addr->inner == inner && !addr->mourned &&
+        if (addr->inner == inner && addr->told < news &&
             na_mux_addr_try_ref(&addr->base))
             found = addr;
     }
-    if (found != NULL) {
-        found->mourned = true;
-        *pinned_p = found->pinned;
-        found->pinned = false;
-    }
+    if (found != NULL)
+        found->told = news;
     hg_unlock(&mux->lock);
     return found;
+}
+
+/* Let the class's reference go, if it has one. */
+static void na_mux_addr_unpin(
+    struct na_mux_class *mux, struct na_mux_addr *addr)
+{
+    bool pinned;
+
+    hg_lock(&mux->lock);
+    pinned = addr->pinned;
+    addr->pinned = false;
+    hg_unlock(&mux->lock);
+    if (pinned)
+        na_addr_unref(&addr->base);
 }
 
 /* core->addr_dead of a part. */
@@ -19071,42 +19087,15 @@ HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
     struct na_mux_part *part = na_mux_part_of(inner->na_class);
     struct na_mux_class *mux = part->mux;
     struct na_mux_addr *addr;
-    bool pinned = false;
 
     na_addr_ref(inner);
     part->below->addr_dead(inner, ret);
-    while ((addr = na_mux_addr_next_mourner(mux, inner, &pinned)) != NULL) {
+    while ((addr = na_mux_addr_untold(mux, inner, NA_MUX_DEATH)) != NULL) {
         mux->base.core->addr_dead(&addr->base, na_addr_state(inner));
+        na_mux_addr_unpin(mux, addr);
         na_addr_unref(&addr->base);
-        if (pinned)
-            na_addr_unref(&addr->base);
     }
     na_addr_unref(inner);
-}
-
-/* The next address whose connection parted this time, and was not told; with a
- * reference. */
-static struct na_mux_addr *na_mux_addr_next_parted(
-    struct na_mux_class *mux, const struct na_addr *inner, uint64_t parting)
-{
-    struct na_mux_addr *found = NULL;
-    struct na_link *link;
-
-    hg_lock(&mux->lock);
-    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
-         link = link->next) {
-        struct na_mux_addr *addr =
-            HG_CONTAINER_OF(link, struct na_mux_addr, link);
-
-        if (addr->inner == inner && addr->parted < parting &&
-            na_mux_addr_try_ref(&addr->base))
-            found = addr;
-    }
-    assert(parting <= mux->partings);
-    if (found != NULL)
-        found->parted = parting;
-    hg_unlock(&mux->lock);
-    return found;
 }
 
 /* core->addr_parted of a part. */
@@ -19121,7 +19110,7 @@ HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner)
     parting = ++mux->partings;
     hg_unlock(&mux->lock);
     part->below->addr_parted(inner);
-    while ((addr = na_mux_addr_next_parted(mux, inner, parting)) != NULL) {
+    while ((addr = na_mux_addr_untold(mux, inner, parting)) != NULL) {
         mux->base.core->addr_parted(&addr->base);
         na_addr_unref(&addr->base);
     }
@@ -19981,6 +19970,14 @@ static na_return_t na_mux_context_create(struct na_context *base)
 
 /* ---- Life ---- */
 
+/* core->woke of a part. */
+static void na_mux_woke(struct na_class *inner)
+{
+    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
+
+    na_class->core->woke(na_class);
+}
+
 /* A class of the list was opened: it is a part from now on. */
 static na_return_t na_mux_adopt(
     struct na_mux_class *mux, struct na_class *inner)
@@ -20013,6 +20010,7 @@ static na_return_t na_mux_adopt(
     part->core.msg_arrived = na_mux_arrived;
     part->core.addr_dead = na_mux_addr_dead;
     part->core.addr_parted = na_mux_addr_parted;
+    part->core.woke = na_mux_woke;
     part->core.wake = na_mux_wake;
     na_class_core_of(inner)->part = part;
     inner->core = &part->core;
@@ -20374,6 +20372,12 @@ static void na_class_addr_parted(struct na_addr *addr)
     na_sink_tell_dead(addr, NA_DISCONNECT);
 }
 
+static void na_class_woke(struct na_class *na_class)
+{
+    atomic_store_explicit(
+        &na_class_core_of(na_class)->woke, true, memory_order_relaxed);
+}
+
 static const struct na_core na_class_core_table = {
     sizeof(struct na_core),
     na_op_complete,
@@ -20395,6 +20399,7 @@ static const struct na_core na_class_core_table = {
     hg_clock_random,
     na_class_count,
     na_class_addr_parted,
+    na_class_woke,
 };
 
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
@@ -27555,7 +27560,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
  * another answer, which leaves room there.
  *
  *     take    before a call begins: false, there is none
- *     give    it was taken out, under the context's lock; who waits looks again
+ *     give    it was taken out, or did not begin; who waits looks again
  *     heard   an answer came, before that
  *
  * Locking: what is counted is atomic. A lock of the NA class guards the list of

@@ -3576,6 +3576,9 @@ struct na_core {
      * what was sent by it, and waits for an answer, ends with NA_DISCONNECT.
      * What is yet to be sent goes by the next. */
     void (*addr_parted)(struct na_addr *addr);
+    /* A peer that slept was woken, maybe on the processor of this thread: who
+     * waits next gives that up first. */
+    void (*woke)(struct na_class *na_class);
 };
 
 /* Make a transport known under its name; a name registered again replaces

@@ -13,7 +13,7 @@
  * another answer, which leaves room there.
  *
  *     take    before a call begins: false, there is none
- *     give    it was taken out, under the context's lock; who waits looks again
+ *     give    it was taken out, or did not begin; who waits looks again
  *     heard   an answer came, before that
  *
  * Locking: what is counted is atomic. A lock of the NA class guards the list of

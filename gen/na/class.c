@@ -102,6 +102,12 @@ static void na_class_addr_parted(struct na_addr *addr)
     na_sink_tell_dead(addr, NA_DISCONNECT);
 }
 
+static void na_class_woke(struct na_class *na_class)
+{
+    atomic_store_explicit(
+        &na_class_core_of(na_class)->woke, true, memory_order_relaxed);
+}
+
 static const struct na_core na_class_core_table = {
     sizeof(struct na_core),
     na_op_complete,
@@ -123,6 +129,7 @@ static const struct na_core na_class_core_table = {
     hg_clock_random,
     na_class_count,
     na_class_addr_parted,
+    na_class_woke,
 };
 
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)

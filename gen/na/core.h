@@ -172,6 +172,7 @@ struct na_class_core {
     pthread_mutex_t poll_lock;     /* held by the thread inside poll, when
                                   contexts share the transport's progress */
     _Atomic uint32_t poll_skipped; /* somebody found it taken */
+    _Atomic bool woke;             /* a peer was, and nobody yielded since */
     /* Threads that wait until more may be sent, by a layer above. */
     struct na_link waiters; /* guarded by waiters_lock */
     pthread_mutex_t waiters_lock;

@@ -311,6 +311,14 @@ static na_return_t na_mux_context_create(struct na_context *base)
 
 /* ---- Life ---- */
 
+/* core->woke of a part. */
+static void na_mux_woke(struct na_class *inner)
+{
+    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
+
+    na_class->core->woke(na_class);
+}
+
 /* A class of the list was opened: it is a part from now on. */
 static na_return_t na_mux_adopt(
     struct na_mux_class *mux, struct na_class *inner)
@@ -343,6 +351,7 @@ static na_return_t na_mux_adopt(
     part->core.msg_arrived = na_mux_arrived;
     part->core.addr_dead = na_mux_addr_dead;
     part->core.addr_parted = na_mux_addr_parted;
+    part->core.woke = na_mux_woke;
     part->core.wake = na_mux_wake;
     na_class_core_of(inner)->part = part;
     inner->core = &part->core;

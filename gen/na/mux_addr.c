@@ -121,10 +121,10 @@ HG_PRIVATE na_bool_t na_mux_addr_cmp(
     return same ? NA_TRUE : NA_FALSE;
 }
 
-/* The next address that stands for a dead one, and was not told; with a
- * reference, and the class's. */
-static struct na_mux_addr *na_mux_addr_next_mourner(
-    struct na_mux_class *mux, const struct na_addr *inner, bool *pinned_p)
+/* The next address that stands for a part's and was not told this news; with a
+ * reference. */
+static struct na_mux_addr *na_mux_addr_untold(
+    struct na_mux_class *mux, const struct na_addr *inner, uint64_t news)
 {
     struct na_mux_addr *found = NULL;
     struct na_link *link;
@@ -135,17 +135,28 @@ static struct na_mux_addr *na_mux_addr_next_mourner(
         struct na_mux_addr *addr =
             HG_CONTAINER_OF(link, struct na_mux_addr, link);
 
-        if (addr->inner == inner && !addr->mourned &&
+        if (addr->inner == inner && addr->told < news &&
             na_mux_addr_try_ref(&addr->base))
             found = addr;
     }
-    if (found != NULL) {
-        found->mourned = true;
-        *pinned_p = found->pinned;
-        found->pinned = false;
-    }
+    if (found != NULL)
+        found->told = news;
     hg_unlock(&mux->lock);
     return found;
+}
+
+/* Let the class's reference go, if it has one. */
+static void na_mux_addr_unpin(
+    struct na_mux_class *mux, struct na_mux_addr *addr)
+{
+    bool pinned;
+
+    hg_lock(&mux->lock);
+    pinned = addr->pinned;
+    addr->pinned = false;
+    hg_unlock(&mux->lock);
+    if (pinned)
+        na_addr_unref(&addr->base);
 }
 
 /* core->addr_dead of a part. */
@@ -154,42 +165,15 @@ HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
     struct na_mux_part *part = na_mux_part_of(inner->na_class);
     struct na_mux_class *mux = part->mux;
     struct na_mux_addr *addr;
-    bool pinned = false;
 
     na_addr_ref(inner);
     part->below->addr_dead(inner, ret);
-    while ((addr = na_mux_addr_next_mourner(mux, inner, &pinned)) != NULL) {
+    while ((addr = na_mux_addr_untold(mux, inner, NA_MUX_DEATH)) != NULL) {
         mux->base.core->addr_dead(&addr->base, na_addr_state(inner));
+        na_mux_addr_unpin(mux, addr);
         na_addr_unref(&addr->base);
-        if (pinned)
-            na_addr_unref(&addr->base);
     }
     na_addr_unref(inner);
-}
-
-/* The next address whose connection parted this time, and was not told; with a
- * reference. */
-static struct na_mux_addr *na_mux_addr_next_parted(
-    struct na_mux_class *mux, const struct na_addr *inner, uint64_t parting)
-{
-    struct na_mux_addr *found = NULL;
-    struct na_link *link;
-
-    hg_lock(&mux->lock);
-    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
-         link = link->next) {
-        struct na_mux_addr *addr =
-            HG_CONTAINER_OF(link, struct na_mux_addr, link);
-
-        if (addr->inner == inner && addr->parted < parting &&
-            na_mux_addr_try_ref(&addr->base))
-            found = addr;
-    }
-    assert(parting <= mux->partings);
-    if (found != NULL)
-        found->parted = parting;
-    hg_unlock(&mux->lock);
-    return found;
 }
 
 /* core->addr_parted of a part. */
@@ -204,7 +188,7 @@ HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner)
     parting = ++mux->partings;
     hg_unlock(&mux->lock);
     part->below->addr_parted(inner);
-    while ((addr = na_mux_addr_next_parted(mux, inner, parting)) != NULL) {
+    while ((addr = na_mux_addr_untold(mux, inner, parting)) != NULL) {
         mux->base.core->addr_parted(&addr->base);
         na_addr_unref(&addr->base);
     }

@@ -17,6 +17,9 @@
 
 struct na_mux_class;
 
+/* What an address is told after every parting. */
+#define NA_MUX_DEATH UINT64_MAX
+
 /* One transport. */
 struct na_mux_part {
     struct na_mux_class *mux;
@@ -55,8 +58,7 @@ struct na_mux_addr {
     unsigned part;
     struct na_addr *inner; /* a reference; NULL once the class is closing */
     bool pinned;           /* the class has a reference; lock */
-    bool mourned;          /* its death was told; lock */
-    uint64_t parted;       /* the last parting that it was told of; lock */
+    uint64_t told;         /* of which parting, or of its death; lock */
 };
 
 struct na_mux_op {

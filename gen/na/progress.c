@@ -326,6 +326,17 @@ static void na_progress_looked(struct na_context_core *context)
     load->yield_at = hg_clock_now() + NA_PROGRESS_YIELD;
 }
 
+/* When an adaptive wait that begins now gives the processor up: soon, or at
+ * once to whom we have just woken, who may be on this one. */
+static uint64_t na_progress_first_yield(
+    struct na_class_core *core, uint64_t now)
+{
+    if (HG_LIKELY(!atomic_load_explicit(&core->woke, memory_order_relaxed)))
+        return now + NA_PROGRESS_YIELD;
+    atomic_store_explicit(&core->woke, false, memory_order_relaxed);
+    return now;
+}
+
 /* Whether an adaptive wait is to end its time awake before its window does. */
 static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
 {
@@ -342,7 +353,7 @@ static bool na_progress_is_tired(struct na_context_core *context, uint64_t now)
 static na_return_t na_progress_run(
     struct na_context_core *context, unsigned lanes, uint64_t deadline)
 {
-    const struct na_class_core *core = na_class_core_of(context->pub.na_class);
+    struct na_class_core *core = na_class_core_of(context->pub.na_class);
     uint64_t window = na_progress_window(core);
     uint64_t awake_until = 0; /* not looked at the clock yet */
     uint64_t yield_at = HG_CLOCK_NEVER;
@@ -377,7 +388,7 @@ static na_return_t na_progress_run(
         if (n > 0 || awake_until == 0) {
             awake_until = now + window;
             if (core->info.wait_mode == NA_WAIT_ADAPTIVE)
-                yield_at = now + NA_PROGRESS_YIELD;
+                yield_at = na_progress_first_yield(core, now);
         }
         if (now < awake_until && !na_progress_is_tired(context, now)) {
             na_progress_pause(context, now, &yield_at);

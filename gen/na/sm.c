@@ -652,13 +652,6 @@ static unsigned na_sm_poll(struct na_context *context)
     n = na_loop_poll(&self->loop, &self->base);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
-    /* Whom we woke may have been put on this processor, where it waits for us
-     * to stop waiting for it. */
-    if (n == 0 && atomic_load_explicit(&self->rang, memory_order_relaxed)) {
-        atomic_store_explicit(&self->rang, false, memory_order_relaxed);
-        (void) sched_yield();
-        n = na_sm_flow_visit_hinted(self);
-    }
     /* What was rung for is found without its bell, which is eaten later: who
      * waits for what was found is not to wait for that. */
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {

@@ -30,8 +30,7 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    atomic_store_explicit(
-        &na_sm_of(addr->base.na_class)->rang, true, memory_order_relaxed);
+    addr->base.na_class->core->woke(addr->base.na_class);
     NA_SM_STEP();
 }
 

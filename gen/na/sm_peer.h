@@ -234,7 +234,6 @@ struct na_sm_class {
     uint64_t scan_at;   /* when to look at all rings next */
     _Atomic bool rung;  /* ask them at once */
     _Atomic bool woken; /* somebody slept: there may be a bell to be eaten */
-    _Atomic bool rang;  /* we woke somebody, and gave no processor up since */
     bool more;          /* a visit may have left records behind */
     uint64_t refused[NA_SM_REFUSALS];
 };

@@ -1434,6 +1434,21 @@ HG_TEST(one_late_yield_is_no_crowd)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* Who has woken a peer gives the processor up first of all, once. */
+HG_TEST(who_was_woken_has_the_processor_first)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct na_class_core *core;
+
+    HG_CHECK(na_class != NULL);
+    core = na_class_core_of(na_class);
+    HG_CHECK_EQ_U64(na_progress_first_yield(core, 7), 7 + NA_PROGRESS_YIELD);
+    na_class->core->woke(na_class);
+    HG_CHECK_EQ_U64(na_progress_first_yield(core, 7), 7);
+    HG_CHECK_EQ_U64(na_progress_first_yield(core, 7), 7 + NA_PROGRESS_YIELD);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* ---- The order of slots ---- */
 
 HG_TEST(slots_are_called_in_their_order)
