@@ -23497,7 +23497,8 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
  *
  * They tell a stranger with an address what is there: that somebody answers,
  * which version, which functions, how much was done. A question and an answer
- * are one type, a number and a text, whose size is limited, as is the work.
+ * are one type, a number and a text, whose size is limited, as is the work; but
+ * for that of the room bulk_check, which asks of memory.
  * They are executed as a step of the library's own, by whoever makes progress:
  * so they answer also when the application's functions all hang.
  *
@@ -23774,7 +23775,10 @@ struct hg_bulk_layer {
     pthread_mutex_t lock;
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
-    struct na_link peers;        /* owners' addresses, looked up once */
+    struct na_link peers; /* owners' addresses, looked up once */
+    struct na_link homes; /* of transfers that are checked */
+    /* Ends the checks of those into or out of memory that was withdrawn. */
+    void (*withdrawn)(struct hg_bulk_layer *layer, struct hg_bulk *bulk);
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
@@ -23995,6 +23999,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
     hg_list_init(&layer->peers);
+    hg_list_init(&layer->homes);
     hg_map_init(&layer->ids);
     *layer_p = layer;
     return HG_SUCCESS;
@@ -24338,6 +24343,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
     bool was = false;
+    bool checked;
     size_t i;
 
     if (bulk->original != NULL)
@@ -24353,7 +24359,10 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     while (atomic_load(&bulk->holds) != HG_BULK_WITHDRAWN)
         (void) hg_lock_wait_until(
             &layer->released, &layer->lock, HG_CLOCK_NEVER);
+    checked = !hg_list_is_empty(&layer->homes);
     hg_unlock(&layer->lock);
+    if (checked)
+        layer->withdrawn(layer, bulk);
     for (i = 0; i < bulk->mem_count; i++) {
         na_mux_end_local(bulk->mems[i]);
         if (was)
@@ -25146,24 +25155,46 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
  * end: it ends when they have, so that nothing touches its memory any more. If
  * all data was moved all the same, it has gone well.
  *
+ * Where its home has a checker, one that moved data of a peer's, all of it, is
+ * told to that before it ends, and ends with what the checker says.
+ *
  * One that does not end with its context is abandoned: it tells nobody, and its
  * memory is left to the transport.
  *
+ * Who frees the local handle of one that is being checked gives that up.
+ *
  * Locking: a transfer's own mutex guards its counts and slots; it is not held
  * while a piece is started, or canceled. Its home's guards the list of those
- * there are, and may be held when a transfer's is taken.
+ * there are, and may be held when a transfer's is taken; the layer's that of
+ * homes, and may be held when a home's is taken.
  */
 #ifndef HG_GEN_HG_BULK_TRANSFER_H
 #define HG_GEN_HG_BULK_TRANSFER_H
 
 /* #include "hg/bulk.h" */
 
+struct hg_transfer;
+
+/* Finds out whether data came as it left (room bulk_check). No lock is held. */
+struct hg_transfer_checker {
+    /* All was moved: hg_transfer_checked tells once, perhaps within this. */
+    void (*begin)(struct hg_transfer *transfer);
+    /* Ask what hg_transfer_note_check was given to come to an end; and let go
+     * of it. */
+    void (*cancel)(void *check);
+    void (*end)(void *check);
+};
+
 /* Where transfers run: a context's part. */
 struct hg_transfer_home {
-    struct na_context *context; /* on the bulk layer's class */
-    struct na_queue *queue;     /* for callbacks */
+    struct na_context *context;                /* on the bulk layer's class */
+    struct na_queue *queue;                    /* for callbacks */
+    const struct hg_transfer_checker *checker; /* NULL: nothing is checked */
+    struct hg_bulk_layer *layer;               /* if so, whose list it is on */
+    struct na_link sibling;                    /* the layer's lock */
     _Atomic uint32_t under_way;
-    _Atomic bool left; /* by its context: those under way are abandoned */
+    _Atomic bool ending; /* no check begins any more */
+    _Atomic bool left;   /* by its context: those under way are abandoned */
     pthread_mutex_t lock;
     struct na_link transfers; /* until their callbacks have run */
 };
@@ -25171,6 +25202,11 @@ struct hg_transfer_home {
 /* Its list; HG_NOMEM (logged). The end: none is left. */
 HG_PRIVATE hg_return_t hg_transfer_home_init(struct hg_transfer_home *home);
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home);
+
+/* Have what moves between the layer's memory and peers' checked, from the start
+ * to the end of the home. */
+HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
+    struct hg_bulk_layer *layer, const struct hg_transfer_checker *checker);
 
 /* What a transfer is to do. The handles and the address are borrowed: the
  * transfer takes references. */
@@ -25183,6 +25219,7 @@ struct hg_transfer_args {
     struct hg_bulk *local;
     size_t local_offset;
     size_t size;
+    uint8_t origin_context; /* of the origin, where it has several */
 };
 
 /* Do it at once, in this thread, where that can be: HG_SUCCESS, and *result_p
@@ -25217,8 +25254,6 @@ HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
 
 /* ---- The same in steps, for what can be canceled ---- */
 
-struct hg_transfer;
-
 /* One that has not begun; then hg_transfer_begin, or hg_transfer_forget: it
  * never was. */
 HG_PRIVATE hg_return_t hg_transfer_create(struct hg_transfer_home *home,
@@ -25234,6 +25269,28 @@ HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer);
 
 /* Ask it to end, and let go of it: HG_CANCELED, or the result that won. */
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
+
+/* ---- For the checker ---- */
+
+/* What it does, where, and with whom: who answered for the memory, on the bulk
+ * class. All borrowed. */
+HG_PRIVATE const struct hg_transfer_args *hg_transfer_look_at(
+    const struct hg_transfer *transfer);
+HG_PRIVATE struct hg_transfer_home *hg_transfer_home_of(
+    const struct hg_transfer *transfer);
+HG_PRIVATE struct na_addr *hg_transfer_owner(
+    const struct hg_transfer *transfer);
+
+/* What is to be canceled with a transfer that is held; it is the transfer's. */
+HG_PRIVATE void hg_transfer_note_check(
+    struct hg_transfer *transfer, void *check);
+
+/* How the data is. */
+HG_PRIVATE void hg_transfer_checked(
+    struct hg_transfer *transfer, hg_return_t ret);
+
+/* Let go of one that is held. */
+HG_PRIVATE void hg_transfer_let_go(struct hg_transfer *transfer);
 
 #endif
 
@@ -25296,6 +25353,8 @@ struct hg_transfer {
     unsigned pieces;
     bool canceled;
     hg_return_t ret;
+    bool checking;  /* or checked */
+    void *check;    /* once known */
     unsigned turns; /* of slots, all together */
     struct hg_transfer_slot *idle;
     void (*callback)(hg_return_t ret, void *arg);
@@ -25313,6 +25372,11 @@ HG_PRIVATE hg_return_t hg_transfer_home_init(struct hg_transfer_home *home)
 HG_PRIVATE void hg_transfer_home_fini(struct hg_transfer_home *home)
 {
     assert(hg_list_is_empty(&home->transfers));
+    if (home->layer != NULL) {
+        hg_lock(&home->layer->lock);
+        hg_list_remove(&home->sibling);
+        hg_unlock(&home->layer->lock);
+    }
     pthread_mutex_destroy(&home->lock);
 }
 
@@ -25321,6 +25385,8 @@ static void hg_transfer_delete(struct hg_transfer *transfer)
     hg_lock(&transfer->home->lock);
     hg_list_remove(&transfer->link);
     hg_unlock(&transfer->home->lock);
+    if (transfer->check != NULL)
+        transfer->home->checker->end(transfer->check);
     if (transfer->owner != NULL)
         na_addr_unref(transfer->owner);
     if (transfer->args.addr != NULL)
@@ -25355,12 +25421,28 @@ static void hg_transfer_run(struct na_completion *done)
     hg_transfer_delete(transfer);
 }
 
+/* Whether what it moves is to be checked, which has not begun. */
+static bool hg_transfer_is_unchecked(const struct hg_transfer *transfer)
+{
+    return transfer->home->checker != NULL && !transfer->checking &&
+        transfer->args.origin->remote && transfer->args.size > 0;
+}
+
+/* Whether to do so now; the lock is held. */
+static bool hg_transfer_may_check(const struct hg_transfer *transfer)
+{
+    return hg_transfer_is_unchecked(transfer) && transfer->ret == HG_SUCCESS &&
+        !transfer->canceled && transfer->walk.cut == transfer->args.size &&
+        !atomic_load(&transfer->home->ending);
+}
+
 static void hg_transfer_finish(struct hg_transfer *transfer)
 {
     if (atomic_load(&transfer->home->left))
         return; /* nobody is there to be told */
-    if (transfer->canceled && transfer->ret == HG_SUCCESS &&
-        transfer->walk.cut < transfer->args.size)
+    if (transfer->ret == HG_SUCCESS &&
+        ((transfer->canceled && transfer->walk.cut < transfer->args.size) ||
+            hg_transfer_is_unchecked(transfer)))
         transfer->ret = HG_CANCELED;
     /* A peer may send any code, and these two mean "not yet" to who waits. */
     if (transfer->ret == HG_TIMEOUT || transfer->ret == HG_INTR)
@@ -25369,10 +25451,12 @@ static void hg_transfer_finish(struct hg_transfer *transfer)
     na_queue_push(transfer->home->queue, NA_LANE_DONE, &transfer->done);
 }
 
-/* One of the counted parts ended; the last one ends the transfer. */
+/* One of the counted parts ended; the last one ends the transfer, or has it
+ * checked, which is counted then. */
 static void hg_transfer_drop_piece(
     struct hg_transfer *transfer, hg_return_t ret)
 {
+    bool check;
     bool last;
 
     hg_lock(&transfer->lock);
@@ -25380,8 +25464,15 @@ static void hg_transfer_drop_piece(
         transfer->ret = ret;
     assert(transfer->pieces > 0);
     last = --transfer->pieces == 0;
+    check = last && hg_transfer_may_check(transfer);
+    if (check) {
+        transfer->checking = true;
+        transfer->pieces = 1;
+    }
     hg_unlock(&transfer->lock);
-    if (last)
+    if (check)
+        transfer->home->checker->begin(transfer);
+    else if (last)
         hg_transfer_finish(transfer);
 }
 
@@ -25765,6 +25856,8 @@ HG_PRIVATE hg_return_t hg_transfer_now(struct hg_transfer_home *home,
         if (ret != HG_SUCCESS)
             return ret;
         hg_transfer_copy(args);
+    } else if (home->checker != NULL && args->size > 0) {
+        return HG_AGAIN; /* it is to be checked */
     } else {
         if (!hg_bulk_hold(args->local))
             return hg_bulk_check_there(args->local);
@@ -25930,12 +26023,16 @@ HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer)
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
 {
     struct na_context *context = transfer->home->context;
+    void *check;
     unsigned i;
 
     hg_lock(&transfer->lock);
     assert(transfer->pieces > 0);
     transfer->canceled = true;
+    check = transfer->check;
     hg_unlock(&transfer->lock);
+    if (check != NULL)
+        transfer->home->checker->cancel(check);
     for (i = 0; i < transfer->slot_count; i++) {
         na_op_id_t op_id;
 
@@ -25946,6 +26043,125 @@ HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
             (void) na_context_cancel(context, op_id);
     }
     hg_transfer_drop_piece(transfer, HG_SUCCESS);
+}
+
+/* ---- For the checker ---- */
+
+HG_PRIVATE const struct hg_transfer_args *hg_transfer_look_at(
+    const struct hg_transfer *transfer)
+{
+    return &transfer->args;
+}
+
+HG_PRIVATE struct hg_transfer_home *hg_transfer_home_of(
+    const struct hg_transfer *transfer)
+{
+    return transfer->home;
+}
+
+/* It was not looked up where all could be moved at once. */
+HG_PRIVATE struct na_addr *hg_transfer_owner(const struct hg_transfer *transfer)
+{
+    assert(transfer->args.origin->remote);
+    return transfer->owner != NULL ? transfer->owner
+                                   : hg_transfer_peer(&transfer->args);
+}
+
+HG_PRIVATE void hg_transfer_note_check(
+    struct hg_transfer *transfer, void *check)
+{
+    bool canceled;
+
+    hg_lock(&transfer->lock);
+    assert(transfer->check == NULL && transfer->pieces > 0);
+    transfer->check = check;
+    canceled = transfer->canceled;
+    hg_unlock(&transfer->lock);
+    if (canceled) /* who did so did not find it */
+        transfer->home->checker->cancel(check);
+}
+
+HG_PRIVATE void hg_transfer_checked(
+    struct hg_transfer *transfer, hg_return_t ret)
+{
+    assert(transfer->checking);
+    hg_transfer_drop_piece(transfer, ret);
+}
+
+HG_PRIVATE void hg_transfer_let_go(struct hg_transfer *transfer)
+{
+    hg_transfer_drop_piece(transfer, HG_SUCCESS);
+}
+
+/* ---- Local memory that was withdrawn ---- */
+
+/* One whose local side it is and which is being checked, held; NULL: there is
+ * none that was not canceled. The home's lock is held. */
+static struct hg_transfer *hg_transfer_find_checked(
+    struct hg_transfer_home *home, const struct hg_bulk *bulk)
+{
+    struct na_link *link;
+
+    for (link = home->transfers.next; link != &home->transfers;
+         link = link->next) {
+        struct hg_transfer *transfer =
+            HG_CONTAINER_OF(link, struct hg_transfer, link);
+        bool found = false;
+
+        hg_lock(&transfer->lock);
+        if (transfer->checking && !transfer->canceled && transfer->pieces > 0 &&
+            hg_bulk_source(transfer->args.local) == bulk) {
+            transfer->pieces++;
+            found = true;
+        }
+        hg_unlock(&transfer->lock);
+        if (found)
+            return transfer;
+    }
+    return NULL;
+}
+
+/* Of the first home that has one. */
+static struct hg_transfer *hg_transfer_find_withdrawn(
+    struct hg_bulk_layer *layer, const struct hg_bulk *bulk)
+{
+    struct hg_transfer *transfer = NULL;
+    struct na_link *link;
+
+    hg_lock(&layer->lock);
+    for (link = layer->homes.next; link != &layer->homes && transfer == NULL;
+         link = link->next) {
+        struct hg_transfer_home *home =
+            HG_CONTAINER_OF(link, struct hg_transfer_home, sibling);
+
+        hg_lock(&home->lock);
+        transfer = hg_transfer_find_checked(home, bulk);
+        hg_unlock(&home->lock);
+    }
+    hg_unlock(&layer->lock);
+    return transfer;
+}
+
+/* Those that are held keep their homes. Each is canceled once. */
+static void hg_transfer_withdrawn(
+    struct hg_bulk_layer *layer, struct hg_bulk *bulk)
+{
+    struct hg_transfer *transfer;
+
+    while ((transfer = hg_transfer_find_withdrawn(layer, bulk)) != NULL)
+        hg_transfer_cancel(transfer);
+}
+
+HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
+    struct hg_bulk_layer *layer, const struct hg_transfer_checker *checker)
+{
+    assert(home->checker == NULL && hg_list_is_empty(&home->transfers));
+    home->checker = checker;
+    home->layer = layer;
+    hg_lock(&layer->lock);
+    layer->withdrawn = hg_transfer_withdrawn;
+    hg_list_push(&layer->homes, &home->sibling);
+    hg_unlock(&layer->lock);
 }
 
 /* ---- What is known of one ---- */
@@ -26040,6 +26256,7 @@ enum hg_count {
     HG_COUNT_DROPPED,
     HG_COUNT_EXPIRED,
     HG_COUNT_CANCELED,
+    HG_COUNT_BULK_DAMAGED,
     HG_COUNTS
 };
 
@@ -28491,6 +28708,12 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p);
 
+/* The same of a function that need not be registered; in either model, and
+ * forgotten (hg_forward_forget) when the call is over, or did not begin. */
+HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc,
+    struct hg_handle **handle_p);
+
 /* What is registered under an id. HG_NOENTRY (logged). */
 HG_PRIVATE hg_return_t hg_forward_find(
     struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
@@ -28625,14 +28848,22 @@ HG_PRIVATE hg_return_t hg_forward_find(
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
 {
-    struct hg_handle *handle;
     struct hg_rpc rpc;
     hg_return_t ret = hg_forward_find(context, id, &rpc);
 
-    if (ret != HG_SUCCESS)
-        return ret;
+    return ret == HG_SUCCESS
+        ? hg_forward_create_of(context, addr, &rpc, handle_p)
+        : ret;
+}
+
+HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
+{
+    struct hg_handle *handle;
+    hg_return_t ret;
+
     hg_lock(&context->lock);
-    handle = hg_forward_make(context, addr, &rpc);
+    handle = hg_forward_make(context, addr, rpc);
     ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
     hg_unlock(&context->lock);
     if (ret == HG_SUCCESS)
@@ -29593,6 +29824,15 @@ static bool hg_serve_is_ending(struct hg_context *context)
             &context->hg_class->draining, memory_order_relaxed);
 }
 
+/* The same of a function: who moves memory of ours may ask how it is until
+ * nobody does any more. */
+static bool hg_serve_is_shut(struct hg_context *context, hg_id_t id)
+{
+    return hg_serve_is_ending(context) &&
+        (atomic_load(&context->closing) ||
+            id != hg_registry_id(HG_BUILTIN_BULK_CHECK));
+}
+
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
@@ -29924,12 +30164,12 @@ static void hg_serve_fetch(struct na_completion *done)
 
 /* Count a call as one of its peer's, or not: then it is to be refused. False:
  * the peer takes no refusals either. The lock is held. */
-static bool hg_serve_admit(struct hg_handle *handle, bool refused)
+static bool hg_serve_admit(struct hg_handle *handle, hg_id_t id, bool refused)
 {
     struct hg_context *context = handle->context;
 
     handle->counted_as = HG_SHARE_CALLS;
-    handle->refused = refused || hg_serve_is_ending(context) ||
+    handle->refused = refused || hg_serve_is_shut(context, id) ||
         !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
     handle->shut_out = handle->refused;
     handle->counted = !handle->refused;
@@ -29968,7 +30208,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     handle = hg_handle_get(context, true);
     if (handle != NULL) {
         hg_handle_set_addr(handle, source);
-        admitted = hg_serve_admit(handle, refused);
+        admitted = hg_serve_admit(handle, header->rpc_id, refused);
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);
@@ -30560,6 +30800,309 @@ HG_PRIVATE void hg_cancel_set_callback(
     hg_unlock(&context->lock);
 }
 
+/* ==== gen/hg/bulk_check.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/bulk_check.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bulk_check: whether bulk data came as it left.
+ *
+ * RMA has one side, so the other one is asked. When a transfer has moved its
+ * data, whoever moved it computes the CRC-64 of his side, and calls the owner
+ * of the other one, who compares it with that of the same range of his memory,
+ * and answers with HG_SUCCESS or HG_CHECKSUM_ERROR. He does not tell his own
+ * value: who may only write memory does not learn what it holds. It is a call
+ * like others, to a function that every class serves (room builtin), so that it
+ * ends with its peer, its context, or when it is taken back.
+ *
+ *     hg_transfer_drop_piece   all was moved: the checker's begin
+ *       hg_bulk_check_ask      the sum, the call
+ *     hg_bulk_check_serve      at the owner: compares
+ *     hg_bulk_check_ended      the answer: hg_transfer_checked
+ *
+ * A handle is named by the owner's incarnation and its id, as on the wire; the
+ * one who asks knows them as whoever may move the memory does.
+ *
+ * Both values are of memory as it is after the transfer, so it is to rest until
+ * that has ended; a sum cannot tell a change from damage.
+ *
+ * Locking: none of its own. The memory is held while it is read.
+ */
+#ifndef HG_GEN_HG_BULK_CHECK_H
+#define HG_GEN_HG_BULK_CHECK_H
+
+/* #include "hg/bulk_transfer.h" */
+
+/* For homes of transfers, which are members of a context. */
+HG_PRIVATE const struct hg_transfer_checker *hg_bulk_check_table(void);
+
+/* What serves the question, and its proc; it has no output. */
+HG_PRIVATE hg_return_t hg_bulk_check_serve(hg_handle_t handle);
+HG_PRIVATE hg_return_t hg_bulk_check_proc(hg_proc_t proc, void *data);
+
+#endif
+
+/* ==== gen/hg/bulk_check.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/bulk_check.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* bulk_check: see bulk_check.h. */
+/* #include "hg/bulk_check.h" */
+
+/* #include "base/crc64.h" */
+/* #include "base/log.h" */
+/* #include "hg/builtin.h" */
+/* #include "hg/forward.h" */
+/* #include "hg/serve.h" */
+/* #include "na/addr.h" */
+
+/* What is asked: is that the sum of this memory of yours? */
+struct hg_bulk_check {
+    uint64_t incarnation; /* of the owner's layer */
+    uint64_t id;
+    uint64_t offset;
+    uint64_t size;
+    uint64_t crc;
+    uint8_t op; /* the transfer's */
+};
+
+HG_PRIVATE hg_return_t hg_bulk_check_proc(hg_proc_t proc, void *data)
+{
+    struct hg_bulk_check *check = (struct hg_bulk_check *) data;
+    hg_return_t ret = hg_proc_uint64_t(proc, &check->incarnation);
+
+    if (ret == HG_SUCCESS)
+        ret = hg_proc_uint64_t(proc, &check->id);
+    if (ret == HG_SUCCESS)
+        ret = hg_proc_uint64_t(proc, &check->offset);
+    if (ret == HG_SUCCESS)
+        ret = hg_proc_uint64_t(proc, &check->size);
+    if (ret == HG_SUCCESS)
+        ret = hg_proc_uint64_t(proc, &check->crc);
+    return ret == HG_SUCCESS ? hg_proc_uint8_t(proc, &check->op) : ret;
+}
+
+/* Of a range of memory of ours, which is held. */
+static uint64_t hg_bulk_check_sum(
+    const struct hg_bulk *bulk, size_t offset, size_t size)
+{
+    size_t segment = 0;
+    uint64_t crc = 0;
+    size_t length;
+    void *ptr;
+
+    assert(!bulk->remote);
+    assert(offset <= bulk->size && size <= bulk->size - offset);
+    while (hg_bulk_next_run(bulk, &segment, &offset, &size, &ptr, &length))
+        crc = hg_crc64_update(crc, ptr, length);
+    return crc;
+}
+
+/* ---- At the owner ---- */
+
+/* What is wrong with a question about memory that is there; and the code for
+ * it. NULL: nothing. */
+static const char *hg_bulk_check_judge(const struct hg_bulk *bulk,
+    const struct hg_bulk_check *check, hg_return_t *ret_p)
+{
+    unsigned long flag =
+        check->op == HG_BULK_PULL ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY;
+
+    if (check->op != HG_BULK_PULL && check->op != HG_BULK_PUSH) {
+        *ret_p = HG_INVALID_ARG;
+        return "an unknown operation";
+    }
+    if (check->offset > bulk->size ||
+        check->size > bulk->size - check->offset) {
+        *ret_p = HG_OVERFLOW;
+        return "past the end of the memory";
+    }
+    if ((bulk->flags & flag) == 0) {
+        *ret_p = HG_PERMISSION;
+        return "the memory may not be moved so";
+    }
+    return NULL;
+}
+
+/* Compare; the code, and its words. */
+static hg_return_t hg_bulk_check_compare(struct hg_bulk *bulk,
+    const struct hg_bulk_check *check, const char **text_p)
+{
+    hg_return_t ret = HG_SUCCESS;
+    uint64_t crc;
+
+    *text_p = hg_bulk_check_judge(bulk, check, &ret);
+    if (*text_p != NULL)
+        return ret;
+    if (!hg_bulk_hold(bulk)) {
+        *text_p = "the memory was freed";
+        return HG_NOENTRY;
+    }
+    crc = hg_bulk_check_sum(bulk, (size_t) check->offset, (size_t) check->size);
+    hg_bulk_release(bulk);
+    if (crc == check->crc)
+        return HG_SUCCESS;
+    *text_p = "the memory has another CRC64 there";
+    return HG_CHECKSUM_ERROR;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_check_serve(hg_handle_t handle)
+{
+    struct hg_bulk_layer *layer = handle->context->hg_class->layer;
+    const char *text = "the memory is not there";
+    struct hg_bulk_check check;
+    struct hg_bulk *bulk = NULL;
+    hg_return_t ret = hg_handle_decode(handle, &check);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_NOENTRY;
+    if (check.incarnation == layer->incarnation)
+        ret = hg_bulk_find_own(layer, check.id, &bulk);
+    if (ret == HG_SUCCESS) {
+        ret = hg_bulk_check_compare(bulk, &check, &text);
+        hg_bulk_unref(bulk);
+    }
+    if (ret == HG_SUCCESS)
+        return hg_serve_respond(handle, HG_SUCCESS, NULL);
+    (void) hg_serve_respond_error(handle, ret, text);
+    return ret;
+}
+
+/* ---- Who moved the data ---- */
+
+/* The answer, or why there is none. */
+static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
+{
+    struct hg_transfer *transfer = (struct hg_transfer *) arg;
+    const struct hg_transfer_args *args = hg_transfer_look_at(transfer);
+    hg_return_t ret = handle->ret;
+
+    if (ret == HG_CHECKSUM_ERROR) {
+        hg_handle_count(handle->context, HG_COUNT_BULK_DAMAGED);
+        hg_log_error("bulk",
+            "%zu bytes that were %s %s, at %zu there, changed on the way: %s",
+            args->size, args->op == HG_BULK_PULL ? "pulled from" : "pushed to",
+            hg_handle_peer(handle), args->origin_offset,
+            handle->text != NULL ? handle->text : "it says no more");
+    }
+    hg_forward_forget(handle);
+    hg_handle_unref(handle);
+    hg_transfer_checked(transfer, ret);
+}
+
+/* Whom to ask; NULL: the owner's address is of another class. */
+static struct na_addr *hg_bulk_check_whom(
+    const struct hg_transfer *transfer, const struct hg_context *context)
+{
+    struct na_addr *owner = hg_transfer_owner(transfer);
+
+    if (owner != NULL && owner->na_class == context->hg_class->na_class)
+        return owner;
+    return hg_transfer_look_at(transfer)->addr;
+}
+
+/* The question. HG_CANCELED: the local memory was freed meanwhile. */
+static hg_return_t hg_bulk_check_fill(
+    struct hg_bulk_check *check, const struct hg_transfer_args *args)
+{
+    if (!hg_bulk_hold(args->local))
+        return HG_CANCELED;
+    check->crc = hg_bulk_check_sum(args->local, args->local_offset, args->size);
+    hg_bulk_release(args->local);
+    check->incarnation = args->origin->incarnation;
+    check->id = args->origin->id;
+    check->offset = args->origin_offset;
+    check->size = args->size;
+    check->op = (uint8_t) args->op;
+    return HG_SUCCESS;
+}
+
+/* A handle to ask with. */
+static hg_return_t hg_bulk_check_handle(const struct hg_transfer *transfer,
+    struct hg_context *context, struct hg_handle **handle_p)
+{
+    struct na_addr *addr = hg_bulk_check_whom(transfer, context);
+    struct hg_rpc rpc;
+    hg_return_t ret;
+
+    if (addr == NULL) {
+        hg_log_error("bulk",
+            "nobody knows the address at which the owner of bulk data can be "
+            "asked for its CRC64");
+        return HG_OPNOTSUPPORT;
+    }
+    ret = hg_builtin_find(hg_registry_id(HG_BUILTIN_BULK_CHECK), &rpc);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_forward_create_of(context, addr, &rpc, handle_p);
+    if (ret == HG_SUCCESS)
+        atomic_store_explicit(&(*handle_p)->peer_context,
+            hg_transfer_look_at(transfer)->origin_context,
+            memory_order_relaxed);
+    return ret;
+}
+
+/* Ask; one reference of the handle is the answer's, one the transfer's. */
+static hg_return_t hg_bulk_check_ask(
+    struct hg_transfer *transfer, struct hg_context *context)
+{
+    struct hg_handle *handle = NULL;
+    struct hg_bulk_check check;
+    hg_return_t ret;
+
+    ret = hg_bulk_check_fill(&check, hg_transfer_look_at(transfer));
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_check_handle(transfer, context, &handle);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_handle_ref(handle);
+    ret = hg_forward_start(handle, &check, hg_bulk_check_ended, transfer);
+    if (ret == HG_SUCCESS) {
+        hg_transfer_note_check(transfer, handle);
+        return HG_SUCCESS;
+    }
+    hg_forward_forget(handle);
+    hg_handle_unref(handle);
+    hg_handle_unref(handle);
+    return ret;
+}
+
+static void hg_bulk_check_begin(struct hg_transfer *transfer)
+{
+    struct hg_context *context = HG_CONTAINER_OF(
+        hg_transfer_home_of(transfer), struct hg_context, transfers);
+    bool held = hg_transfer_hold(transfer); /* it may end meanwhile */
+    hg_return_t ret;
+
+    assert(held);
+    (void) held;
+    ret = hg_bulk_check_ask(transfer, context);
+    if (ret != HG_SUCCESS)
+        hg_transfer_checked(transfer, ret);
+    hg_transfer_let_go(transfer);
+}
+
+static void hg_bulk_check_cancel(void *check)
+{
+    (void) hg_forward_cancel((struct hg_handle *) check);
+}
+
+static void hg_bulk_check_end(void *check)
+{
+    hg_handle_unref((struct hg_handle *) check);
+}
+
+HG_PRIVATE const struct hg_transfer_checker *hg_bulk_check_table(void)
+{
+    static const struct hg_transfer_checker table = {
+        hg_bulk_check_begin, hg_bulk_check_cancel, hg_bulk_check_end};
+
+    return &table;
+}
+
 /* ==== gen/hg/context.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/context.h"
@@ -30638,6 +31181,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/bulk_check.h" */
 /* #include "hg/cancel.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/held.h" */
@@ -31030,6 +31574,7 @@ HG_PRIVATE void hg_context_sum(
     sum_p->dropped = counts[HG_COUNT_DROPPED];
     sum_p->expired = counts[HG_COUNT_EXPIRED];
     sum_p->canceled = counts[HG_COUNT_CANCELED];
+    sum_p->bulk_damaged = counts[HG_COUNT_BULK_DAMAGED];
     sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
     sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
 }
@@ -31122,6 +31667,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (ret != HG_SUCCESS)
         goto close_na;
     context->id = na_sink_number(context->na_context);
+    if (hg_class->options.bulk_checksum)
+        hg_transfer_home_check(
+            &context->transfers, hg_class->layer, hg_bulk_check_table());
     hg_lock(&hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
     hg_unlock(&hg_class->lock);
@@ -31214,6 +31762,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             "frees its handle or fails",
             unanswered);
     hg_context_refuse(context);
+    atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */
@@ -31258,6 +31807,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 /* #include "hg/builtin.h" */
 
 /* #include "base/log.h" */
+/* #include "hg/bulk_check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/serve.h" */
 
@@ -31428,7 +31978,7 @@ static void hg_builtin_add_counters(
         HG_BUILTIN_COUNTER(bulk_bytes_pulled),
         HG_BUILTIN_COUNTER(bulk_bytes_pushed), HG_BUILTIN_COUNTER(in_flight),
         HG_BUILTIN_COUNTER(unanswered), HG_BUILTIN_COUNTER(fetched_bytes),
-        HG_BUILTIN_COUNTER(held_bytes)};
+        HG_BUILTIN_COUNTER(held_bytes), HG_BUILTIN_COUNTER(bulk_damaged)};
 #undef HG_BUILTIN_COUNTER
     struct hg_counters counters;
     size_t i;
@@ -31507,18 +32057,25 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
     static const struct {
         const char *name;
         hg_rpc_cb_t callback;
-    } all[] = {{HG_BUILTIN_PING, hg_builtin_ping},
-        {HG_BUILTIN_VERSION, hg_builtin_version},
-        {HG_BUILTIN_LIST, hg_builtin_list},
-        {HG_BUILTIN_STATS, hg_builtin_stats}};
+        hg_proc_cb_t in_proc;
+        hg_proc_cb_t out_proc;
+    } all[] = {{HG_BUILTIN_PING, hg_builtin_ping, hg_proc_hg_builtin_t,
+                   hg_proc_hg_builtin_t},
+        {HG_BUILTIN_VERSION, hg_builtin_version, hg_proc_hg_builtin_t,
+            hg_proc_hg_builtin_t},
+        {HG_BUILTIN_LIST, hg_builtin_list, hg_proc_hg_builtin_t,
+            hg_proc_hg_builtin_t},
+        {HG_BUILTIN_STATS, hg_builtin_stats, hg_proc_hg_builtin_t,
+            hg_proc_hg_builtin_t},
+        {HG_BUILTIN_BULK_CHECK, hg_bulk_check_serve, hg_bulk_check_proc, NULL}};
     size_t i;
 
     for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (hg_registry_id(all[i].name) != id)
             continue;
         rpc_p->id = id;
-        rpc_p->in_proc = hg_proc_hg_builtin_t;
-        rpc_p->out_proc = hg_proc_hg_builtin_t;
+        rpc_p->in_proc = all[i].in_proc;
+        rpc_p->out_proc = all[i].out_proc;
         rpc_p->callback = all[i].callback;
         rpc_p->name = all[i].name;
         rpc_p->more = NULL;
@@ -32539,6 +33096,7 @@ struct hg_bulk_call_args {
     struct hg_bulk *local;
     hg_size_t local_offset;
     hg_size_t size;
+    uint8_t origin_id; /* the context that is asked of the origin's memory */
 };
 
 static bool hg_bulk_call_is_inside(
@@ -32650,7 +33208,7 @@ static hg_return_t hg_bulk_call_start(const struct hg_bulk_call_args *args,
 {
     struct hg_transfer_args what = {args->op, args->addr, args->origin,
         (size_t) args->origin_offset, args->local, (size_t) args->local_offset,
-        (size_t) args->size};
+        (size_t) args->size, args->origin_id};
     struct hg_bulk_call *call =
         (struct hg_bulk_call *) hg_mem_calloc(1, sizeof(*call));
     struct hg_transfer *transfer = NULL;
@@ -32692,12 +33250,8 @@ hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
     hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
     hg_size_t size, hg_op_id_t *op_id)
 {
-    struct hg_bulk_call_args args = {context, op, origin_addr, origin_handle,
-        origin_offset, local_handle, local_offset, size};
-    hg_return_t ret = hg_bulk_call_check_args(&args, false, "HG_Bulk_transfer");
-
-    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
-                             : ret;
+    return HG_Bulk_transfer_id(context, callback, arg, op, origin_addr, 0,
+        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
 }
 
 hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
@@ -32706,23 +33260,29 @@ hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
     hg_size_t size, hg_op_id_t *op_id)
 {
     struct hg_bulk_call_args args = {context, op, NULL, origin_handle,
-        origin_offset, local_handle, local_offset, size};
+        origin_offset, local_handle, local_offset, size, 0};
     hg_return_t ret =
         hg_bulk_call_check_args(&args, true, "HG_Bulk_bind_transfer");
 
-    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
-                             : ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    args.origin_id = HG_Bulk_get_context_id(origin_handle);
+    return hg_bulk_call_start(&args, callback, arg, op_id);
 }
 
-/* Memory is served by whichever context of the origin makes progress. */
+/* Memory is served by whichever context of the origin makes progress; the one
+ * named is asked how it is. */
 hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
     hg_bulk_t origin_handle, hg_size_t origin_offset, hg_bulk_t local_handle,
     hg_size_t local_offset, hg_size_t size, hg_op_id_t *op_id)
 {
-    (void) origin_id;
-    return HG_Bulk_transfer2(context, callback, arg, op, origin_addr,
-        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
+    struct hg_bulk_call_args args = {context, op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size, origin_id};
+    hg_return_t ret = hg_bulk_call_check_args(&args, false, "HG_Bulk_transfer");
+
+    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
+                             : ret;
 }
 
 hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
@@ -33026,6 +33586,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
         options.max_unanswered = info->request_post_init;
     options.no_builtins = info->no_builtins;
     options.histograms = info->histograms;
+    options.bulk_checksum = info->bulk_checksum;
     if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
             &hg_class) != HG_SUCCESS)
         return NULL;
@@ -33396,6 +33957,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
         return HG_BUSY;
     }
     hg_context_refuse(context);
+    atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
@@ -35024,7 +35586,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_transfer");
     struct hg_transfer_args args = {op, origin_addr, origin_handle,
-        origin_offset, local_handle, local_offset, size};
+        origin_offset, local_handle, local_offset, size, 0};
 
     if (request != NULL) /* nothing to wait for, unless it succeeds */
         *request = HG_BULK_REQUEST_NULL;
@@ -36442,8 +37004,8 @@ static hg_return_t hg_stub_move(struct hg_handle *call, struct hg_bulk *bulk,
     size_t offset, void *buf, size_t size, hg_bulk_op_t op)
 {
     struct hg_bulk_layer *layer = call->context->hg_class->layer;
-    struct hg_transfer_args args = {
-        op, call->addr, bulk, offset, NULL, 0, size};
+    struct hg_transfer_args args = {op, call->addr, bulk, offset, NULL, 0, size,
+        atomic_load_explicit(&call->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
     if (bulk->layer != layer)

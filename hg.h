@@ -974,7 +974,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
  * freed. Results but HG_SUCCESS: HG_NOENTRY, the origin freed its handle;
  * HG_CANCELED, the local one was freed; HG_DISCONNECT, HG_HOSTUNREACH, HG_AGAIN
- * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM.
+ * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
+ * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
  * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with *status
  * HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL, or
  * freed by an earlier wait or by HG_Finalize, or by another thread's wait for
@@ -1094,13 +1095,14 @@ struct hg_options {
     size_t max_in_flight_bytes;  /* that calls of ours take, each 1 KiB and its
                                     message, without arguments too large for
                                     one; 40 MiB; a call alone may have more */
-    bool no_builtins; /* HG_BUILTIN_PING and its like are not served */
-    bool histograms;  /* count how long calls take: HG_Get_histogram */
+    bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
+    bool histograms;    /* count how long calls take: HG_Get_histogram */
+    bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */
 };
 
 #define HG_OPTIONS_INITIALIZER \
     { \
-        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, false \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while
@@ -1246,6 +1248,7 @@ struct hg_counters {
     uint64_t unanswered;    /* now */
     uint64_t fetched_bytes; /* now, of max_fetched_bytes */
     uint64_t held_bytes;    /* now, of max_held_bytes */
+    uint64_t bulk_damaged;  /* transfers of ours: HG_CHECKSUM_ERROR */
 };
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
@@ -1429,8 +1432,9 @@ struct hg_init_info {
     unsigned int multi_recv_op_max;         /* ignored */
     unsigned int multi_recv_copy_threshold; /* ignored */
     /* What Mercury has not. */
-    bool no_builtins; /* HG_BUILTIN_PING and its like are not served */
-    bool histograms;  /* count how long calls take: HG_Get_histogram */
+    bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
+    bool histograms;    /* count how long calls take: HG_Get_histogram */
+    bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */
 };
 
 /* A value, as in Mercury: it can be assigned, too. */
@@ -1444,7 +1448,7 @@ struct hg_init_info {
     hg_init_info \
     { \
         NA_INIT_INFO_INITIALIZER_4_0, NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, \
-            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, false \
+            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, false, false \
     }
 #else
 #define NA_INIT_INFO_INITIALIZER_4_0 \
@@ -1453,7 +1457,7 @@ struct hg_init_info {
 #define HG_INIT_INFO_INITIALIZER \
     ((struct hg_init_info){{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
         NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, \
-        false, 0, 0, false, false})
+        false, 0, 0, false, false, false})
 #endif
 
 /* ---- Transports ---- */
@@ -2241,6 +2245,29 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
  * hg_histogram has it: with the number 0 of those executed there, with 1 of
  * those made from there. HG_NOENTRY; HG_OPNOTSUPPORT: that is not counted. */
 #define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
+
+/* Asked by the library itself, where the option `bulk_checksum` is set: whether
+ * the CRC-64 of what a transfer has moved is that of the owner's memory. A
+ * transfer goes well then only if it is; else it ends with HG_CHECKSUM_ERROR,
+ * is counted (bulk_damaged), and the log tells. So each damage of up to 64 bits
+ * in a row is found, of others all but one in 2^64. It covers what lies in
+ * memory at both sides when the transfer is over: so whoever writes there
+ * before its end is told, too, is told of damage where there is none.
+ *
+ * It is asked of the owner's class, which need not have the option, in the
+ * context that the transfer or the handle names, else that of id 0; HG_Drain
+ * does not keep it away. That context is to make progress, also where memory is
+ * moved without. It costs each side one pass over the data, in the thread that
+ * ends the transfer, or makes progress there, and a call. What ends that call
+ * ends the transfer: HG_NOENTRY where it is not served, by an older version or
+ * with no_builtins, or the memory was freed meanwhile; HG_AGAIN: no room for
+ * calls, the data was moved and may be moved again. HG_Bulk_cancel, and freeing
+ * the local handle, end it like the transfer. Hooks see it. Where bulk has
+ * a class of its own it is asked at the address that the transfer was given,
+ * which must be the owner's. Neither memory of the same class nor a transfer of
+ * 0 bytes is checked: nothing travels. Who may write memory, but not read it,
+ * is told no more of it than whether a sum is right. */
+#define HG_BUILTIN_BULK_CHECK HG_BUILTIN_PREFIX "bulk check"
 
 typedef struct hg_builtin {
     uint64_t number;

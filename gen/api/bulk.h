@@ -100,7 +100,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 /* Wait for a transfer: its result, with *status HG_TRUE, and the request is
  * freed. Results but HG_SUCCESS: HG_NOENTRY, the origin freed its handle;
  * HG_CANCELED, the local one was freed; HG_DISCONNECT, HG_HOSTUNREACH, HG_AGAIN
- * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM.
+ * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
+ * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
  * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with *status
  * HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL, or
  * freed by an earlier wait or by HG_Finalize, or by another thread's wait for

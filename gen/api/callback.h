@@ -172,8 +172,9 @@ struct hg_init_info {
     unsigned int multi_recv_op_max;         /* ignored */
     unsigned int multi_recv_copy_threshold; /* ignored */
     /* What Mercury has not. */
-    bool no_builtins; /* HG_BUILTIN_PING and its like are not served */
-    bool histograms;  /* count how long calls take: HG_Get_histogram */
+    bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
+    bool histograms;    /* count how long calls take: HG_Get_histogram */
+    bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */
 };
 
 /* A value, as in Mercury: it can be assigned, too. */
@@ -187,7 +188,7 @@ struct hg_init_info {
     hg_init_info \
     { \
         NA_INIT_INFO_INITIALIZER_4_0, NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, \
-            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, false \
+            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, false, false \
     }
 #else
 #define NA_INIT_INFO_INITIALIZER_4_0 \
@@ -196,7 +197,7 @@ struct hg_init_info {
 #define HG_INIT_INFO_INITIALIZER \
     ((struct hg_init_info){{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
         NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, \
-        false, 0, 0, false, false})
+        false, 0, 0, false, false, false})
 #endif
 
 /* ---- Transports ---- */

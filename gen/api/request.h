@@ -89,13 +89,14 @@ struct hg_options {
     size_t max_in_flight_bytes;  /* that calls of ours take, each 1 KiB and its
                                     message, without arguments too large for
                                     one; 40 MiB; a call alone may have more */
-    bool no_builtins; /* HG_BUILTIN_PING and its like are not served */
-    bool histograms;  /* count how long calls take: HG_Get_histogram */
+    bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
+    bool histograms;    /* count how long calls take: HG_Get_histogram */
+    bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */
 };
 
 #define HG_OPTIONS_INITIALIZER \
     { \
-        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, false \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while
@@ -241,6 +242,7 @@ struct hg_counters {
     uint64_t unanswered;    /* now */
     uint64_t fetched_bytes; /* now, of max_fetched_bytes */
     uint64_t held_bytes;    /* now, of max_held_bytes */
+    uint64_t bulk_damaged;  /* transfers of ours: HG_CHECKSUM_ERROR */
 };
 
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);

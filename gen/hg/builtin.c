@@ -3,6 +3,7 @@
 #include "hg/builtin.h"
 
 #include "base/log.h"
+#include "hg/bulk_check.h"
 #include "hg/context.h"
 #include "hg/serve.h"
 
@@ -173,7 +174,7 @@ static void hg_builtin_add_counters(
         HG_BUILTIN_COUNTER(bulk_bytes_pulled),
         HG_BUILTIN_COUNTER(bulk_bytes_pushed), HG_BUILTIN_COUNTER(in_flight),
         HG_BUILTIN_COUNTER(unanswered), HG_BUILTIN_COUNTER(fetched_bytes),
-        HG_BUILTIN_COUNTER(held_bytes)};
+        HG_BUILTIN_COUNTER(held_bytes), HG_BUILTIN_COUNTER(bulk_damaged)};
 #undef HG_BUILTIN_COUNTER
     struct hg_counters counters;
     size_t i;
@@ -252,18 +253,25 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
     static const struct {
         const char *name;
         hg_rpc_cb_t callback;
-    } all[] = {{HG_BUILTIN_PING, hg_builtin_ping},
-        {HG_BUILTIN_VERSION, hg_builtin_version},
-        {HG_BUILTIN_LIST, hg_builtin_list},
-        {HG_BUILTIN_STATS, hg_builtin_stats}};
+        hg_proc_cb_t in_proc;
+        hg_proc_cb_t out_proc;
+    } all[] = {{HG_BUILTIN_PING, hg_builtin_ping, hg_proc_hg_builtin_t,
+                   hg_proc_hg_builtin_t},
+        {HG_BUILTIN_VERSION, hg_builtin_version, hg_proc_hg_builtin_t,
+            hg_proc_hg_builtin_t},
+        {HG_BUILTIN_LIST, hg_builtin_list, hg_proc_hg_builtin_t,
+            hg_proc_hg_builtin_t},
+        {HG_BUILTIN_STATS, hg_builtin_stats, hg_proc_hg_builtin_t,
+            hg_proc_hg_builtin_t},
+        {HG_BUILTIN_BULK_CHECK, hg_bulk_check_serve, hg_bulk_check_proc, NULL}};
     size_t i;
 
     for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (hg_registry_id(all[i].name) != id)
             continue;
         rpc_p->id = id;
-        rpc_p->in_proc = hg_proc_hg_builtin_t;
-        rpc_p->out_proc = hg_proc_hg_builtin_t;
+        rpc_p->in_proc = all[i].in_proc;
+        rpc_p->out_proc = all[i].out_proc;
         rpc_p->callback = all[i].callback;
         rpc_p->name = all[i].name;
         rpc_p->more = NULL;

@@ -4,7 +4,8 @@
  *
  * They tell a stranger with an address what is there: that somebody answers,
  * which version, which functions, how much was done. A question and an answer
- * are one type, a number and a text, whose size is limited, as is the work.
+ * are one type, a number and a text, whose size is limited, as is the work; but
+ * for that of the room bulk_check, which asks of memory.
  * They are executed as a step of the library's own, by whoever makes progress:
  * so they answer also when the application's functions all hang.
  *

@@ -36,7 +36,10 @@ struct hg_bulk_layer {
     pthread_mutex_t lock;
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
-    struct na_link peers;        /* owners' addresses, looked up once */
+    struct na_link peers; /* owners' addresses, looked up once */
+    struct na_link homes; /* of transfers that are checked */
+    /* Ends the checks of those into or out of memory that was withdrawn. */
+    void (*withdrawn)(struct hg_bulk_layer *layer, struct hg_bulk *bulk);
     struct hg_map ids;           /* published handles by id */
     uint64_t incarnation;        /* random: this life of the layer */
     char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */

@@ -315,6 +315,7 @@ struct hg_bulk_call_args {
     struct hg_bulk *local;
     hg_size_t local_offset;
     hg_size_t size;
+    uint8_t origin_id; /* the context that is asked of the origin's memory */
 };
 
 static bool hg_bulk_call_is_inside(
@@ -426,7 +427,7 @@ static hg_return_t hg_bulk_call_start(const struct hg_bulk_call_args *args,
 {
     struct hg_transfer_args what = {args->op, args->addr, args->origin,
         (size_t) args->origin_offset, args->local, (size_t) args->local_offset,
-        (size_t) args->size};
+        (size_t) args->size, args->origin_id};
     struct hg_bulk_call *call =
         (struct hg_bulk_call *) hg_mem_calloc(1, sizeof(*call));
     struct hg_transfer *transfer = NULL;
@@ -468,12 +469,8 @@ hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
     hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,
     hg_size_t size, hg_op_id_t *op_id)
 {
-    struct hg_bulk_call_args args = {context, op, origin_addr, origin_handle,
-        origin_offset, local_handle, local_offset, size};
-    hg_return_t ret = hg_bulk_call_check_args(&args, false, "HG_Bulk_transfer");
-
-    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
-                             : ret;
+    return HG_Bulk_transfer_id(context, callback, arg, op, origin_addr, 0,
+        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
 }
 
 hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
@@ -482,23 +479,29 @@ hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
     hg_size_t size, hg_op_id_t *op_id)
 {
     struct hg_bulk_call_args args = {context, op, NULL, origin_handle,
-        origin_offset, local_handle, local_offset, size};
+        origin_offset, local_handle, local_offset, size, 0};
     hg_return_t ret =
         hg_bulk_call_check_args(&args, true, "HG_Bulk_bind_transfer");
 
-    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
-                             : ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    args.origin_id = HG_Bulk_get_context_id(origin_handle);
+    return hg_bulk_call_start(&args, callback, arg, op_id);
 }
 
-/* Memory is served by whichever context of the origin makes progress. */
+/* Memory is served by whichever context of the origin makes progress; the one
+ * named is asked how it is. */
 hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
     hg_bulk_t origin_handle, hg_size_t origin_offset, hg_bulk_t local_handle,
     hg_size_t local_offset, hg_size_t size, hg_op_id_t *op_id)
 {
-    (void) origin_id;
-    return HG_Bulk_transfer2(context, callback, arg, op, origin_addr,
-        origin_handle, origin_offset, local_handle, local_offset, size, op_id);
+    struct hg_bulk_call_args args = {context, op, origin_addr, origin_handle,
+        origin_offset, local_handle, local_offset, size, origin_id};
+    hg_return_t ret = hg_bulk_call_check_args(&args, false, "HG_Bulk_transfer");
+
+    return ret == HG_SUCCESS ? hg_bulk_call_start(&args, callback, arg, op_id)
+                             : ret;
 }
 
 hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)

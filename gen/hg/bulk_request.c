@@ -245,7 +245,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 {
     struct hg_context *context = hg_layer_enter("HG_Bulk_transfer");
     struct hg_transfer_args args = {op, origin_addr, origin_handle,
-        origin_offset, local_handle, local_offset, size};
+        origin_offset, local_handle, local_offset, size, 0};
 
     if (request != NULL) /* nothing to wait for, unless it succeeds */
         *request = HG_BULK_REQUEST_NULL;

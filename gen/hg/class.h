@@ -36,6 +36,7 @@ enum hg_count {
     HG_COUNT_DROPPED,
     HG_COUNT_EXPIRED,
     HG_COUNT_CANCELED,
+    HG_COUNT_BULK_DAMAGED,
     HG_COUNTS
 };
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/bulk_check.h"
 #include "hg/cancel.h"
 #include "hg/forward.h"
 #include "hg/held.h"
@@ -397,6 +398,7 @@ HG_PRIVATE void hg_context_sum(
     sum_p->dropped = counts[HG_COUNT_DROPPED];
     sum_p->expired = counts[HG_COUNT_EXPIRED];
     sum_p->canceled = counts[HG_COUNT_CANCELED];
+    sum_p->bulk_damaged = counts[HG_COUNT_BULK_DAMAGED];
     sum_p->bulk_bytes_pulled = atomic_load(&hg_class->layer->bytes_pulled);
     sum_p->bulk_bytes_pushed = atomic_load(&hg_class->layer->bytes_pushed);
 }
@@ -489,6 +491,9 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (ret != HG_SUCCESS)
         goto close_na;
     context->id = na_sink_number(context->na_context);
+    if (hg_class->options.bulk_checksum)
+        hg_transfer_home_check(
+            &context->transfers, hg_class->layer, hg_bulk_check_table());
     hg_lock(&hg_class->lock);
     hg_list_push(&hg_class->contexts, &context->sibling);
     hg_unlock(&hg_class->lock);
@@ -581,6 +586,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
             "frees its handle or fails",
             unanswered);
     hg_context_refuse(context);
+    atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_serve_end_all(context);
     /* First what can leave by itself, then what has to be taken back. */

@@ -100,6 +100,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
         options.max_unanswered = info->request_post_init;
     options.no_builtins = info->no_builtins;
     options.histograms = info->histograms;
+    options.bulk_checksum = info->bulk_checksum;
     if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
             &hg_class) != HG_SUCCESS)
         return NULL;
@@ -470,6 +471,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
         return HG_BUSY;
     }
     hg_context_refuse(context);
+    atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {

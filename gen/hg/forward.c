@@ -82,14 +82,22 @@ HG_PRIVATE hg_return_t hg_forward_find(
 HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
 {
-    struct hg_handle *handle;
     struct hg_rpc rpc;
     hg_return_t ret = hg_forward_find(context, id, &rpc);
 
-    if (ret != HG_SUCCESS)
-        return ret;
+    return ret == HG_SUCCESS
+        ? hg_forward_create_of(context, addr, &rpc, handle_p)
+        : ret;
+}
+
+HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
+{
+    struct hg_handle *handle;
+    hg_return_t ret;
+
     hg_lock(&context->lock);
-    handle = hg_forward_make(context, addr, &rpc);
+    handle = hg_forward_make(context, addr, rpc);
     ret = handle != NULL ? hg_forward_enter(handle) : HG_NOMEM;
     hg_unlock(&context->lock);
     if (ret == HG_SUCCESS)

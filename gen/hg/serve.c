@@ -37,6 +37,15 @@ static bool hg_serve_is_ending(struct hg_context *context)
             &context->hg_class->draining, memory_order_relaxed);
 }
 
+/* The same of a function: who moves memory of ours may ask how it is until
+ * nobody does any more. */
+static bool hg_serve_is_shut(struct hg_context *context, hg_id_t id)
+{
+    return hg_serve_is_ending(context) &&
+        (atomic_load(&context->closing) ||
+            id != hg_registry_id(HG_BUILTIN_BULK_CHECK));
+}
+
 static bool hg_serve_is_answered(struct hg_handle *handle)
 {
     return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
@@ -368,12 +377,12 @@ static void hg_serve_fetch(struct na_completion *done)
 
 /* Count a call as one of its peer's, or not: then it is to be refused. False:
  * the peer takes no refusals either. The lock is held. */
-static bool hg_serve_admit(struct hg_handle *handle, bool refused)
+static bool hg_serve_admit(struct hg_handle *handle, hg_id_t id, bool refused)
 {
     struct hg_context *context = handle->context;
 
     handle->counted_as = HG_SHARE_CALLS;
-    handle->refused = refused || hg_serve_is_ending(context) ||
+    handle->refused = refused || hg_serve_is_shut(context, id) ||
         !hg_share_take(&context->share, handle->addr, HG_SHARE_CALLS, 1);
     handle->shut_out = handle->refused;
     handle->counted = !handle->refused;
@@ -412,7 +421,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     handle = hg_handle_get(context, true);
     if (handle != NULL) {
         hg_handle_set_addr(handle, source);
-        admitted = hg_serve_admit(handle, refused);
+        admitted = hg_serve_admit(handle, header->rpc_id, refused);
     }
     if (admitted) {
         hg_handle_hand_over(handle, true);

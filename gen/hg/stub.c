@@ -256,8 +256,8 @@ static hg_return_t hg_stub_move(struct hg_handle *call, struct hg_bulk *bulk,
     size_t offset, void *buf, size_t size, hg_bulk_op_t op)
 {
     struct hg_bulk_layer *layer = call->context->hg_class->layer;
-    struct hg_transfer_args args = {
-        op, call->addr, bulk, offset, NULL, 0, size};
+    struct hg_transfer_args args = {op, call->addr, bulk, offset, NULL, 0, size,
+        atomic_load_explicit(&call->peer_context, memory_order_relaxed)};
     hg_return_t ret;
 
     if (bulk->layer != layer)

@@ -58,8 +58,8 @@ static hg_return_t bulk_start(struct engine *engine, hg_bulk_op_t op,
     struct hg_bulk *origin, size_t origin_offset, struct hg_bulk *local,
     size_t local_offset, size_t size, struct bulk_result *result)
 {
-    struct hg_transfer_args args = {
-        op, engine->b.peer, origin, origin_offset, local, local_offset, size};
+    struct hg_transfer_args args = {op, engine->b.peer, origin, origin_offset,
+        local, local_offset, size, 0};
 
     memset(result, 0, sizeof(*result));
     return hg_transfer_start(
@@ -540,23 +540,23 @@ static void bulk_try_wrong(struct engine *engine, struct hg_bulk *read_only,
         hg_return_t ret;
         const char *log;
     } wrong[] = {
-        {{HG_BULK_PUSH, engine->b.peer, remote_read, 0, read_only, 0, 1},
+        {{HG_BULK_PUSH, engine->b.peer, remote_read, 0, read_only, 0, 1, 0},
             HG_PERMISSION, "the origin may not be written"},
-        {{HG_BULK_PULL, engine->b.peer, remote_write, 0, write_only, 0, 1},
+        {{HG_BULK_PULL, engine->b.peer, remote_write, 0, write_only, 0, 1, 0},
             HG_PERMISSION, "the origin may not be read"},
-        {{HG_BULK_PULL, engine->b.peer, remote_read, 0, read_only, 0, 1},
+        {{HG_BULK_PULL, engine->b.peer, remote_read, 0, read_only, 0, 1, 0},
             HG_PERMISSION, "the local memory may not be written"},
-        {{HG_BULK_PUSH, engine->b.peer, remote_write, 0, write_only, 0, 1},
+        {{HG_BULK_PUSH, engine->b.peer, remote_write, 0, write_only, 0, 1, 0},
             HG_PERMISSION, "the local memory may not be read"},
-        {{HG_BULK_PULL, engine->b.peer, remote_read, 100, write_only, 0, 1},
+        {{HG_BULK_PULL, engine->b.peer, remote_read, 100, write_only, 0, 1, 0},
             HG_OVERFLOW, "are out of range"},
-        {{HG_BULK_PULL, engine->b.peer, remote_read, 0, write_only, SIZE_MAX,
-             2},
+        {{HG_BULK_PULL, engine->b.peer, remote_read, 0, write_only, SIZE_MAX, 2,
+             0},
             HG_OVERFLOW, NULL},
-        {{HG_BULK_PULL, engine->b.peer, remote_read, 1, write_only, 1,
-             SIZE_MAX},
+        {{HG_BULK_PULL, engine->b.peer, remote_read, 1, write_only, 1, SIZE_MAX,
+             0},
             HG_OVERFLOW, NULL},
-        {{HG_BULK_PULL, engine->b.peer, remote_read, 0, remote_write, 0, 1},
+        {{HG_BULK_PULL, engine->b.peer, remote_read, 0, remote_write, 0, 1, 0},
             HG_INVALID_ARG, "the local handle is of a peer's memory"},
     };
     struct bulk_result result;
@@ -724,7 +724,7 @@ static hg_return_t bulk_take_back(
 {
     enum { COUNT = 100, PIECE = 100 };
     static unsigned char memory[2][COUNT * PIECE]; /* the origin's, the local */
-    struct hg_transfer_args args = {op, engine->b.peer, NULL, 0, NULL, 0, 0};
+    struct hg_transfer_args args = {op, engine->b.peer, NULL, 0, NULL, 0, 0, 0};
     struct hg_transfer *transfer = NULL;
     struct bulk_result result = {0, -1};
     struct hg_bulk *bulks[2];
@@ -983,7 +983,7 @@ static hg_return_t bulk_pull_separate(struct bulk_separate *a,
     struct bulk_separate *b, struct hg_bulk *remote, struct hg_bulk *local)
 {
     struct hg_transfer_args args = {
-        HG_BULK_PULL, b->peer, remote, 0, local, 0, local->size};
+        HG_BULK_PULL, b->peer, remote, 0, local, 0, local->size, 0};
     struct bulk_result result = {0, 0};
     hg_return_t ret =
         hg_transfer_start(&b->context->transfers, &args, bulk_ended, &result);
@@ -1051,7 +1051,8 @@ HG_TEST(bulk_may_have_a_class_of_its_own)
 /* Also while it waits for the owner's address. */
 HG_TEST(bulk_transfer_is_canceled_while_it_looks_up)
 {
-    struct hg_transfer_args args = {HG_BULK_PULL, NULL, NULL, 0, NULL, 0, 100};
+    struct hg_transfer_args args = {
+        HG_BULK_PULL, NULL, NULL, 0, NULL, 0, 100, 0};
     struct bulk_result result = {0, -1};
     struct hg_transfer *transfer = NULL;
     size_t size = 100;
