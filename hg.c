@@ -28845,18 +28845,8 @@ HG_PRIVATE hg_return_t hg_forward_find(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
-    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
-{
-    struct hg_rpc rpc;
-    hg_return_t ret = hg_forward_find(context, id, &rpc);
-
-    return ret == HG_SUCCESS
-        ? hg_forward_create_of(context, addr, &rpc, handle_p)
-        : ret;
-}
-
-HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
+/* In front of both below: the first is on the way of each call. */
+static inline hg_return_t hg_forward_create_at(struct hg_context *context,
     struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
 {
     struct hg_handle *handle;
@@ -28871,6 +28861,23 @@ HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
     else if (handle != NULL)
         hg_handle_unref(handle);
     return hg_forward_refuse(context, ret);
+}
+
+HG_PRIVATE hg_return_t hg_forward_create(struct hg_context *context,
+    struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
+{
+    struct hg_rpc rpc;
+    hg_return_t ret = hg_forward_find(context, id, &rpc);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    return hg_forward_create_at(context, addr, &rpc, handle_p);
+}
+
+HG_PRIVATE hg_return_t hg_forward_create_of(struct hg_context *context,
+    struct na_addr *addr, const struct hg_rpc *rpc, struct hg_handle **handle_p)
+{
+    return hg_forward_create_at(context, addr, rpc, handle_p);
 }
 
 HG_PRIVATE struct hg_handle *hg_forward_new(
