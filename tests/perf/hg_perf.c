@@ -7,9 +7,9 @@
  *   hg_perf --url sm://      another transport between the two processes
  *   hg_perf --only p99       figures with this in their name: echo page
  *                            in_flight pull push write p99_pull p99_push
- *                            memory copied self_echo self_in_flight; of
- *                            sm:// also pages sizes mapped modes crowd
- *                            deaths contexts
+ *                            memory copied late self_echo self_in_flight;
+ *                            of sm:// also pages sizes mapped modes crowd
+ *                            deaths contexts handlers
  *   hg_perf --help           other options
  *
  * How it measures. Two processes each: a server of ours and a raw server live
@@ -27,19 +27,21 @@
  *
  * Figures. echo: one call of 64 bytes at a time; page: of 4 KiB; pages: of 2 to
  * 16 KiB. asleep: of 64 bytes after a nap of 2 ms, so that the server sleeps.
- * in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and
- * 16 MiB; mapped: of 1 MiB of the library's own memory, against a memcpy.
- * modes: echo with both sides spinning, against bare; in the default mode,
- * against that. crowd: 64 clients at once, against the same always asleep.
- * deaths: from the moment that a server kills itself to the end of the call
- * that somebody sleeps in. contexts: two threads of the callback model that
- * call themselves, against one. pull, push: 64 MiB. write: 512 MiB pulled by a
- * handler through a pipeline of buffers, against one pull of the same size;
+ * in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and 16 MiB;
+ * mapped: of 1 MiB of the library's own memory, against a memcpy. modes: echo
+ * with both sides spinning, against bare; in the default mode, against that.
+ * crowd: 64 clients at once, against the same always asleep. deaths: from the
+ * moment that a server kills itself to the end of the call that somebody sleeps
+ * in. contexts: two threads of the callback model that call themselves, against
+ * one; handlers: two that call two threads of another process, whose handlers
+ * take 5 us, against one of each. pull, push: 64 MiB. write: 512 MiB pulled by
+ * a handler through a pipeline of buffers, against one pull of the same size;
  * write_copy: each piece is also copied. p99_*: 64-byte calls alone, beside
  * short transfers, beside long ones (the base of each is the one before it).
  * memory_*: how far a pull of 1 GiB raises either side's peak. copied_*:
- * payload bytes copied at the source. self_*: no peer to compare with, watched
- * for regressions.
+ * payload bytes copied at the source. late_*: from the deadline of a call that
+ * nobody answers to its end. self_*: no peer to compare with, watched for
+ * regressions.
  *
  * Each line "hg_perf figure=..." is for programs, the table for people. A
  * missed aim does not change the exit code, changed data does.
@@ -158,8 +160,8 @@ static void perf_raw_ready(const char *endpoint, void *arg)
 #endif
 
 /* The child's life. */
-static int perf_be_server(
-    const char *url, int raw, int fd, const struct perf_options *options)
+static int perf_be_server(const char *url, enum perf_kind kind, int fd,
+    const struct perf_options *options)
 {
     struct sigaction action;
 
@@ -173,10 +175,14 @@ static int perf_be_server(
     perf_pin(options, 1);
     perf_keep_heap(options);
 #if HG_NA_ZMQ
-    if (raw)
+    if (kind == PERF_RAW)
         return raw_zmq_serve(url, perf_raw_ready, &fd, &perf_stopped);
 #endif
-    (void) raw;
+#if PERF_RAW_SM
+    if (kind == PERF_POOL)
+        return perf_contexts_serve(url, fd, &perf_stopped);
+#endif
+    (void) kind;
     return perf_serve(url, fd, options, &perf_stopped);
 }
 
@@ -195,7 +201,7 @@ void perf_stop_server(const struct perf_process *process)
 }
 
 /* Waits for its address. */
-int perf_start_server(const char *url, int raw,
+int perf_start_server(const char *url, enum perf_kind kind,
     const struct perf_options *options, struct perf_process *process_p)
 {
     struct perf_process process;
@@ -208,7 +214,7 @@ int perf_start_server(const char *url, int raw,
     process.pid = fork();
     if (process.pid == 0) {
         (void) close(fds[0]);
-        _exit(perf_be_server(url, raw, fds[1], options) == 0 ? 0 : 1);
+        _exit(perf_be_server(url, kind, fds[1], options) == 0 ? 0 : 1);
     }
     (void) close(fds[1]);
     file = fdopen(fds[0], "r");
@@ -264,7 +270,7 @@ static int perf_open_raw(const char *url, const struct perf_options *options,
         printf("# no raw program for %s: no ratios to it\n", url);
         return 0;
     }
-    return perf_start_server("tcp://127.0.0.1:*", 1, options, process_p);
+    return perf_start_server("tcp://127.0.0.1:*", PERF_RAW, options, process_p);
 }
 
 int perf_meet(struct perf_client *client, const char *url,
@@ -317,7 +323,7 @@ static int perf_run_pair(const char *url, const struct perf_options *options)
     memset(&raw, 0, sizeof(raw));
     memset(&client, 0, sizeof(client));
     client.options = options;
-    if (perf_start_server(url, 0, options, &ours) != 0)
+    if (perf_start_server(url, PERF_OURS, options, &ours) != 0)
         return -1;
     rc = perf_open_raw(url, options, &raw, &client.raw_sm);
     if (rc != 0)
@@ -359,6 +365,8 @@ static int perf_run_node(const char *url, const struct perf_options *options)
         rc = perf_node_deaths(url, options);
     if (rc == 0 && perf_is_asked(options, "contexts"))
         rc = perf_contexts(url, options);
+    if (rc == 0 && perf_is_asked(options, "handlers"))
+        rc = perf_contexts_handlers(url, options);
 #else
     (void) url;
     (void) options;

@@ -90,6 +90,7 @@ struct perf_ids {
     hg_id_t background; /* beside other calls; one transfer at a time */
     hg_id_t counter;    /* NA_Get_counter at the server */
     hg_id_t die;        /* the server kills itself at that perf_now_ns */
+    hg_id_t keep;       /* not answered before the next one comes */
 };
 
 /* Both ends register the same functions; with `serve` also what they do. */
@@ -152,12 +153,18 @@ int perf_figures_self(struct perf_client *client);
 int perf_figures_pair(struct perf_client *client);
 
 /* A server in a process of its own. Started before any class exists. */
+enum perf_kind {
+    PERF_OURS,
+    PERF_RAW, /* what ours is compared with */
+    PERF_POOL /* perf_contexts_serve */
+};
+
 struct perf_process {
     pid_t pid;
     char address[NA_MAX_ADDR_LEN];
 };
 
-int perf_start_server(const char *url, int raw,
+int perf_start_server(const char *url, enum perf_kind kind,
     const struct perf_options *options, struct perf_process *process_p);
 void perf_stop_server(const struct perf_process *process);
 
@@ -309,6 +316,13 @@ int perf_node_deaths(const char *url, const struct perf_options *options);
 
 /* Two threads with contexts of their own, against one. Without a class. */
 int perf_contexts(const char *url, const struct perf_options *options);
+
+/* Two threads that call two threads of a server, against one. The same. */
+int perf_contexts_handlers(const char *url, const struct perf_options *options);
+
+/* That server: as perf_serve. */
+int perf_contexts_serve(
+    const char *url, int ready_fd, const volatile sig_atomic_t *stop);
 #endif
 
 /* ---- Data, clock, memory ---- */

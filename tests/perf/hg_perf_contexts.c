@@ -4,8 +4,14 @@
  *
  * contexts: two threads, each on a processor of its own, each with an origin
  * and a target context of its own, calling nobody but itself, against one such
- * thread. A thread has one call under way. What is compared are the calls in a
- * second of all threads, on the same class, in turns.
+ * thread. A thread has one call under way.
+ *
+ * handlers: two threads of a client, each calling a context of a server that
+ * has a thread of its own there and takes 5 us for a call, against one of each.
+ * A thread has some calls under way; nobody is pinned.
+ *
+ * What is compared are the calls in a second of all threads, on the same class,
+ * in turns.
  */
 #if defined(__linux__)
 #define _GNU_SOURCE /* pthread_setaffinity_np */
@@ -24,18 +30,28 @@
 #include <unistd.h>
 
 #define PERF_CONTEXTS_MAX 2u
+#define PERF_CONTEXTS_WINDOW 8u
+#define PERF_CONTEXTS_WORK ((uint64_t) 5000) /* ns */
 
 struct perf_contexts;
+struct perf_contexts_caller;
+
+/* A call and the next ones. */
+struct perf_contexts_slot {
+    struct perf_contexts_caller *caller;
+    hg_handle_t handle;
+    perf_echo_t in;
+};
 
 /* A thread with its origin context and what it calls. */
 struct perf_contexts_caller {
     const struct perf_contexts *all;
     unsigned number;
     hg_context_t *origin;
-    hg_context_t *target;
-    hg_handle_t handle;
-    perf_echo_t in;
-    int done;
+    hg_context_t *target; /* NULL: of another process */
+    struct perf_contexts_slot slots[PERF_CONTEXTS_WINDOW];
+    unsigned under_way;
+    uint64_t until;
     hg_return_t ret;
     uint64_t calls;
     unsigned char apart[64]; /* from the other's cache lines */
@@ -43,6 +59,7 @@ struct perf_contexts_caller {
 
 struct perf_contexts {
     double seconds;
+    unsigned window; /* calls under way of each thread */
     hg_class_t *hg_class;
     hg_addr_t addr;
     hg_id_t id;
@@ -76,61 +93,72 @@ static void perf_contexts_pin(unsigned processor)
         fprintf(stderr, "hg_perf: cannot pin to processor %u\n", processor);
 }
 
+static void perf_contexts_call(struct perf_contexts_slot *slot);
+
+/* The next one goes at once, while there is time. */
 static hg_return_t perf_contexts_ended(const struct hg_cb_info *info)
 {
-    struct perf_contexts_caller *caller =
-        (struct perf_contexts_caller *) info->arg;
+    struct perf_contexts_slot *slot = (struct perf_contexts_slot *) info->arg;
+    struct perf_contexts_caller *caller = slot->caller;
+    hg_return_t ret = info->ret;
     perf_echo_t out;
 
-    caller->ret = info->ret;
-    if (info->ret == HG_SUCCESS)
-        caller->ret = HG_Get_output(caller->handle, &out);
-    if (caller->ret == HG_SUCCESS) {
-        if (out.a != caller->in.a || out.h != caller->in.h)
-            caller->ret = HG_FAULT;
-        (void) HG_Free_output(caller->handle, &out);
+    caller->under_way--;
+    caller->calls++;
+    if (ret == HG_SUCCESS)
+        ret = HG_Get_output(slot->handle, &out);
+    if (ret == HG_SUCCESS) {
+        if (out.a != slot->in.a || out.h != slot->in.h)
+            ret = HG_FAULT;
+        (void) HG_Free_output(slot->handle, &out);
     }
-    caller->done = 1;
+    if (ret != HG_SUCCESS)
+        caller->ret = ret;
+    if (caller->ret == HG_SUCCESS && perf_now_ns() < caller->until)
+        perf_contexts_call(slot);
     return HG_SUCCESS;
 }
 
-static void perf_contexts_turn(hg_context_t *context)
+static void perf_contexts_call(struct perf_contexts_slot *slot)
+{
+    struct perf_contexts_caller *caller = slot->caller;
+    hg_return_t ret;
+
+    slot->in.a = caller->calls;
+    slot->in.h = ~caller->calls;
+    ret = HG_Forward2(slot->handle, perf_contexts_ended, slot, &slot->in);
+    if (ret == HG_SUCCESS)
+        caller->under_way++;
+    else
+        caller->ret = ret;
+}
+
+static void perf_contexts_turn(hg_context_t *context, unsigned ms)
 {
     unsigned count;
 
-    if (HG_Progress(context, 0) == HG_SUCCESS)
-        (void) HG_Trigger(context, 0, 8, &count);
-}
-
-/* A call from beginning to end. */
-static hg_return_t perf_contexts_call(struct perf_contexts_caller *caller)
-{
-    hg_return_t ret;
-
-    caller->in.a = caller->calls;
-    caller->in.h = ~caller->calls;
-    caller->done = 0;
-    ret = HG_Forward2(caller->handle, perf_contexts_ended, caller, &caller->in);
-    if (ret != HG_SUCCESS)
-        return ret;
-    while (!caller->done) {
-        perf_contexts_turn(caller->target);
-        perf_contexts_turn(caller->origin);
-    }
-    return caller->ret;
+    if (HG_Progress(context, ms) == HG_SUCCESS)
+        (void) HG_Trigger(context, 0, PERF_CONTEXTS_WINDOW, &count);
 }
 
 static void *perf_contexts_live(void *arg)
 {
     struct perf_contexts_caller *caller = (struct perf_contexts_caller *) arg;
-    uint64_t until = perf_now_ns() + (uint64_t) (caller->all->seconds * 1e9);
+    unsigned i;
 
-    perf_contexts_pin(caller->number);
+    if (caller->target != NULL)
+        perf_contexts_pin(caller->number);
+    caller->until = perf_now_ns() + (uint64_t) (caller->all->seconds * 1e9);
     caller->calls = 0;
     caller->ret = HG_SUCCESS;
-    while (caller->ret == HG_SUCCESS && perf_now_ns() < until) {
-        caller->ret = perf_contexts_call(caller);
-        caller->calls++;
+    for (i = 0; i < caller->all->window; i++)
+        perf_contexts_call(&caller->slots[i]);
+    while (caller->under_way > 0) {
+        if (caller->target != NULL) {
+            perf_contexts_turn(caller->target, 0);
+            perf_contexts_turn(caller->origin, 0);
+        } else
+            perf_contexts_turn(caller->origin, 100);
     }
     return NULL;
 }
@@ -199,26 +227,29 @@ static int perf_contexts_compare(struct perf_contexts *all,
 /* ---- Classes ---- */
 
 static int perf_contexts_open(struct perf_contexts *all, const char *url,
-    const struct perf_options *options)
+    const struct perf_options *options, bool alone)
 {
     unsigned i;
 
     memset(all, 0, sizeof(*all));
     all->seconds = options->seconds;
-    all->hg_class = HG_Init2(url, HG_TRUE);
+    all->window = alone ? 1 : PERF_CONTEXTS_WINDOW;
+    all->hg_class = HG_Init2(url, alone ? HG_TRUE : HG_FALSE);
     if (all->hg_class == NULL)
         return perf_fail(url, HG_NA_ERROR);
-    all->id = HG_Register_name(all->hg_class, "contexts echo",
-        hg_proc_perf_echo_t, hg_proc_perf_echo_t, perf_contexts_echo);
+    all->id =
+        HG_Register_name(all->hg_class, "contexts echo", hg_proc_perf_echo_t,
+            hg_proc_perf_echo_t, alone ? perf_contexts_echo : (hg_rpc_cb_t) 0);
     for (i = 0; i < PERF_CONTEXTS_MAX; i++) {
         struct perf_contexts_caller *caller = &all->callers[i];
 
         caller->all = all;
         caller->number = i;
-        caller->target = HG_Context_create_id(all->hg_class, (uint8_t) i);
+        if (alone)
+            caller->target = HG_Context_create_id(all->hg_class, (uint8_t) i);
         caller->origin = HG_Context_create_id(
             all->hg_class, (uint8_t) (PERF_CONTEXTS_MAX + i));
-        if (caller->origin == NULL || caller->target == NULL)
+        if (caller->origin == NULL || (alone && caller->target == NULL))
             return perf_fail("HG_Context_create_id", HG_OTHER_ERROR);
     }
     return 0;
@@ -229,15 +260,17 @@ static int perf_contexts_aim(struct perf_contexts *all)
 {
     unsigned i;
 
-    for (i = 0; i < PERF_CONTEXTS_MAX; i++) {
-        struct perf_contexts_caller *caller = &all->callers[i];
+    for (i = 0; i < PERF_CONTEXTS_MAX * all->window; i++) {
+        struct perf_contexts_caller *caller = &all->callers[i / all->window];
+        struct perf_contexts_slot *slot = &caller->slots[i % all->window];
         hg_return_t ret =
-            HG_Create(caller->origin, all->addr, all->id, &caller->handle);
+            HG_Create(caller->origin, all->addr, all->id, &slot->handle);
 
         if (ret == HG_SUCCESS)
-            ret = HG_Set_target_id(caller->handle, (uint8_t) i);
+            ret = HG_Set_target_id(slot->handle, (uint8_t) caller->number);
         if (ret != HG_SUCCESS)
             return perf_fail("HG_Create", ret);
+        slot->caller = caller;
     }
     return 0;
 }
@@ -246,14 +279,24 @@ static void perf_contexts_close(struct perf_contexts *all)
 {
     unsigned i;
 
-    for (i = 0; i < PERF_CONTEXTS_MAX; i++)
-        (void) HG_Destroy(all->callers[i].handle);
+    for (i = 0; i < PERF_CONTEXTS_MAX * all->window; i++)
+        (void) HG_Destroy(
+            all->callers[i / all->window].slots[i % all->window].handle);
     (void) HG_Addr_free(all->hg_class, all->addr);
     for (i = 0; i < PERF_CONTEXTS_MAX; i++) {
-        (void) HG_Context_destroy(all->callers[i].target);
+        if (all->callers[i].target != NULL)
+            (void) HG_Context_destroy(all->callers[i].target);
         (void) HG_Context_destroy(all->callers[i].origin);
     }
     (void) HG_Finalize2(all->hg_class);
+}
+
+static bool perf_contexts_fit(const char *figure)
+{
+    if (sysconf(_SC_NPROCESSORS_ONLN) >= (long) PERF_CONTEXTS_MAX)
+        return true;
+    printf("# one processor: no figure %s\n", figure);
+    return false;
 }
 
 int perf_contexts(const char *url, const struct perf_options *options)
@@ -262,16 +305,103 @@ int perf_contexts(const char *url, const struct perf_options *options)
         "contexts", "calls/s", 1, 1, 0, 1.6};
     struct perf_contexts all;
 
-    if (sysconf(_SC_NPROCESSORS_ONLN) < (long) PERF_CONTEXTS_MAX) {
-        printf("# one processor: no figure contexts\n");
+    if (!perf_contexts_fit(figure.name))
         return 0;
-    }
-    if (perf_contexts_open(&all, url, options) != 0 ||
+    if (perf_contexts_open(&all, url, options, true) != 0 ||
         HG_Addr_self(all.hg_class, &all.addr) != HG_SUCCESS ||
         perf_contexts_aim(&all) != 0 ||
         perf_contexts_compare(&all, options, &figure) != 0)
         return -1; /* the program ends */
     perf_contexts_close(&all);
+    return 0;
+}
+
+/* ---- Handlers that take their time, in another process ---- */
+
+static hg_return_t perf_contexts_work(hg_handle_t handle)
+{
+    uint64_t until = perf_now_ns() + PERF_CONTEXTS_WORK;
+
+    while (perf_now_ns() < until)
+        continue;
+    return perf_contexts_echo(handle);
+}
+
+struct perf_contexts_server {
+    hg_context_t *context;
+    const volatile sig_atomic_t *stop;
+    pthread_t thread;
+};
+
+static void *perf_contexts_process(void *arg)
+{
+    const struct perf_contexts_server *server =
+        (const struct perf_contexts_server *) arg;
+
+    while (!*server->stop)
+        perf_contexts_turn(server->context, 100);
+    return NULL;
+}
+
+int perf_contexts_serve(
+    const char *url, int ready_fd, const volatile sig_atomic_t *stop)
+{
+    struct perf_contexts_server servers[PERF_CONTEXTS_MAX];
+    hg_class_t *hg_class = HG_Init2(url, HG_TRUE);
+    char name[NA_MAX_ADDR_LEN];
+    hg_size_t size = sizeof(name);
+    hg_addr_t self;
+    unsigned i;
+
+    if (hg_class == NULL || HG_Addr_self(hg_class, &self) != HG_SUCCESS ||
+        HG_Addr_to_string(hg_class, name, &size, self) != HG_SUCCESS)
+        return perf_fail(url, HG_NA_ERROR);
+    (void) HG_Addr_free(hg_class, self);
+    if (HG_Register_name(hg_class, "contexts echo", hg_proc_perf_echo_t,
+            hg_proc_perf_echo_t, perf_contexts_work) == 0)
+        return perf_fail("HG_Register_name", HG_OTHER_ERROR);
+    for (i = 0; i < PERF_CONTEXTS_MAX; i++) {
+        servers[i].stop = stop;
+        servers[i].context = HG_Context_create_id(hg_class, (uint8_t) i);
+        if (servers[i].context == NULL)
+            return perf_fail("HG_Context_create_id", HG_OTHER_ERROR);
+    }
+    for (i = 0; i < PERF_CONTEXTS_MAX; i++) {
+        if (pthread_create(&servers[i].thread, NULL, perf_contexts_process,
+                &servers[i]) != 0)
+            abort();
+    }
+    if (dprintf(ready_fd, "%s\n", name) < 0)
+        return perf_fail("write", HG_IO_ERROR);
+    for (i = 0; i < PERF_CONTEXTS_MAX; i++)
+        (void) pthread_join(servers[i].thread, NULL);
+    for (i = 0; i < PERF_CONTEXTS_MAX; i++)
+        (void) HG_Context_destroy(servers[i].context);
+    (void) HG_Finalize2(hg_class);
+    return 0;
+}
+
+int perf_contexts_handlers(const char *url, const struct perf_options *options)
+{
+    static const struct perf_figure figure = {
+        "handlers", "calls/s", 1, 1, 0, 0};
+    struct perf_process server;
+    struct perf_contexts all;
+    hg_return_t ret;
+
+    if (!perf_contexts_fit(figure.name))
+        return 0;
+    if (perf_start_server(url, PERF_POOL, options, &server) != 0 ||
+        perf_contexts_open(&all, url, options, false) != 0)
+        return -1; /* the program ends, and with it the server */
+    ret = HG_Addr_lookup2(all.hg_class, server.address, &all.addr);
+    if (ret != HG_SUCCESS)
+        return perf_fail(server.address, ret);
+    if (perf_contexts_aim(&all) != 0 ||
+        perf_contexts_compare(&all, options, &figure) != 0)
+        return -1;
+    perf_contexts_close(&all);
+    perf_stop_server(&server);
     return 0;
 }
 #endif

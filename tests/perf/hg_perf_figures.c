@@ -391,6 +391,56 @@ static int perf_figure_copies(struct perf_client *client)
     return 0;
 }
 
+/* ---- Deadlines ---- */
+
+#define PERF_LATE_DEADLINE 2u /* ms */
+#define PERF_LATE_AIM 5.0     /* ms */
+#define PERF_LATE_MAX 1000u
+
+/* The seconds from a call's deadline to its end, which nobody answers. */
+static int perf_late(struct perf_client *client, double *seconds_p)
+{
+    uint64_t start = perf_now_ns();
+    uint64_t ns;
+    hg_status_t status = HG_FALSE;
+    hg_request_t request;
+    hg_return_t ret = HG_Forward_timed(client->addr, client->ids.keep, NULL,
+        NULL, PERF_LATE_DEADLINE, &request);
+
+    if (ret != HG_SUCCESS)
+        return perf_fail("HG_Forward_timed(keep)", ret);
+    do {
+        ret = HG_Wait(request, HG_MAX_IDLE_TIME, &status);
+    } while (!status && ret == HG_INTR);
+    ns = perf_now_ns() - start;
+    (void) HG_Request_free(request);
+    if (!status || ret != HG_TIMEOUT || ns < PERF_LATE_DEADLINE * 1000000u)
+        return perf_fail("a call's deadline", ret);
+    *seconds_p = 1e-9 * (double) ns - 1e-3 * PERF_LATE_DEADLINE;
+    return 0;
+}
+
+static int perf_figure_late(struct perf_client *client)
+{
+    static const struct perf_figure median = {
+        "late_median", "ms", 1e3, 0, PERF_LATE_AIM, 0};
+    static const struct perf_figure p99 = {
+        "late_p99", "ms", 1e3, 0, PERF_LATE_AIM, 0};
+    static double times[PERF_LATE_MAX];
+    /* --quick asks for one round. */
+    unsigned count = client->options->rounds > 1 ? PERF_LATE_MAX : 2;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        if (perf_late(client, &times[i]) != 0)
+            return -1;
+    }
+    perf_sort(times, count);
+    perf_report_value(&median, 1e3 * perf_quantile(times, count, 0.5));
+    perf_report_value(&p99, 1e3 * perf_quantile(times, count, 0.99));
+    return 0;
+}
+
 /* ---- All ---- */
 
 static int perf_step_echo(struct perf_client *client)
@@ -540,7 +590,8 @@ int perf_figures_pair(struct perf_client *client)
         {"p99_pull", perf_step_p99_pull},
         {"p99_push", perf_step_p99_push},
         {"memory", perf_step_memory},
-        {"copied", perf_figure_copies}
+        {"copied", perf_figure_copies},
+        {"late", perf_figure_late}
     };
 
     return perf_run_steps(client, steps, sizeof(steps) / sizeof(steps[0]));

@@ -227,7 +227,7 @@ static int perf_node_run_mode(
     int rc;
 
     options.wait_mode = mode->wait_mode;
-    if (perf_start_server(mode->url, 0, &options, &server) != 0)
+    if (perf_start_server(mode->url, PERF_OURS, &options, &server) != 0)
         return -1;
     memset(&guest, 0, sizeof(guest));
     guest.options = &options;
@@ -338,7 +338,7 @@ static int perf_node_run_crowd(
     memset(&guest, 0, sizeof(guest));
     options.wait_mode = mode->wait_mode;
     guest.options = &options;
-    if (perf_start_server(mode->url, 0, &options, &server) != 0)
+    if (perf_start_server(mode->url, PERF_OURS, &options, &server) != 0)
         return -1;
     if (pipe(crowd.go) != 0 || pipe(crowd.up) != 0) {
         perf_stop_server(&server);
@@ -420,7 +420,7 @@ static int perf_node_death(
     struct perf_client guest;
     int rc;
 
-    if (perf_start_server(url, 0, options, &server) != 0)
+    if (perf_start_server(url, PERF_OURS, options, &server) != 0)
         return -1;
     memset(&guest, 0, sizeof(guest));
     guest.options = options;

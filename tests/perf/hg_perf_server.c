@@ -37,6 +37,7 @@ struct perf_server {
     perf_move_out_t job_out;
     uint64_t job_start;
     hg_bulk_request_t job_request;
+    hg_handle_t kept;
 };
 
 static struct perf_server perf_server;
@@ -378,6 +379,19 @@ static hg_return_t perf_on_die(hg_handle_t handle)
     return HG_OTHER_ERROR;
 }
 
+static void perf_let_go(hg_handle_t handle)
+{
+    if (perf_server.kept != HG_HANDLE_NULL)
+        (void) HG_Handler_free(perf_server.kept);
+    perf_server.kept = handle;
+}
+
+static hg_return_t perf_on_keep(hg_handle_t handle)
+{
+    perf_let_go(handle);
+    return HG_SUCCESS;
+}
+
 void perf_register(int serve, struct perf_ids *ids_p)
 {
     const hg_rpc_cb_t none = (hg_rpc_cb_t) 0;
@@ -394,6 +408,8 @@ void perf_register(int serve, struct perf_ids *ids_p)
         serve ? perf_on_counter : none);
     ids_p->die = MERCURY_REGISTER(
         "perf_die", perf_value_t, void, serve ? perf_on_die : none);
+    ids_p->keep =
+        MERCURY_REGISTER("perf_keep", void, void, serve ? perf_on_keep : none);
 }
 
 /* ---- Serving ---- */
@@ -439,6 +455,7 @@ int perf_serve(const char *url, int ready_fd,
     }
     if (!*stop && ret != HG_OTHER_ERROR)
         (void) perf_fail("HG_Handler_process", ret);
+    perf_let_go(HG_HANDLE_NULL);
     perf_room_free(&perf_server.room);
     free(perf_server.sink);
     perf_finish(na_class);
