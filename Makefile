@@ -307,6 +307,10 @@ make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
     CFLAGS='$2' $3
 cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
 
+# Nothing is suppressed where no thread of libzmq is.
+BY_ZMQ := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux \
+    $(addprefix $(BUILD)/tsan/tests/box/,$(notdir $(filter \
+        %/test_zmq_%,$(BOX))) test_paper test_demo_serve)
 # What check runs; check-full runs all of everything. What is above NA meets
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
 # self, but for bulk; the steps of sm are about its peers, not about memory.
@@ -357,7 +361,9 @@ ubsan: $(BUILD)/run ## all tests under UBSan
 
 tsan: $(BUILD)/run ## all tests under ThreadSanitizer
 	$(call make_flavour,tsan,$(TSAN),programs)
-	$(Q)$(RUN) -s 3 $(call cases_of,tsan)
+	$(Q)TSAN_OPTIONS=halt_on_error=1 \
+	    $(RUN) -s 6 $(filter-out $(BY_ZMQ),$(call cases_of,tsan))
+	$(Q)$(RUN) -s 6 $(filter $(BY_ZMQ),$(call cases_of,tsan))
 
 valgrind: $(BUILD)/run programs ## all tests under valgrind
 	$(Q)$(RUN) -s 10 -w "valgrind -q --error-exitcode=99 --leak-check=full \

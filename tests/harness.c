@@ -247,7 +247,14 @@ static void test_judge_logs(void)
     pthread_mutex_unlock(&test_log_mutex);
 }
 
-/* ---- Randomness, names, descriptors ---- */
+/* ---- Time, randomness, names, descriptors ---- */
+
+unsigned hg_test_patience(unsigned ms)
+{
+    const char *scale = getenv("HG_TEST_SCALE");
+
+    return scale != NULL ? ms * (unsigned) strtoul(scale, NULL, 10) : ms;
+}
 
 uint64_t hg_test_seed(void)
 {

@@ -138,7 +138,11 @@ void hg_test_allow_log(const char *part);
 /* How many error lines met the expectation that was given as `part`. */
 unsigned hg_test_log_count(const char *part);
 
-/* ---- Randomness, names, descriptors ---- */
+/* ---- Time, randomness, names, descriptors ---- */
+
+/* So many milliseconds where nothing makes the program slow: under a checker
+ * the runner's -s times as many. For what must come, not for what must not. */
+unsigned hg_test_patience(unsigned ms);
 
 /* The case's seed: HG_TEST_SEED, else fresh; printed on first use. */
 uint64_t hg_test_seed(void);

@@ -223,6 +223,7 @@ static int run_supervise(const struct run_case *entry)
         entry->seconds != 0 ? entry->seconds : run_options.seconds;
     char dir[] = "/tmp/hg-test-XXXXXX";
     sigset_t signals, before;
+    char scale[16];
     int status = 0, verdict;
     pid_t pid;
 
@@ -237,6 +238,8 @@ static int run_supervise(const struct run_case *entry)
     sigprocmask(SIG_BLOCK, &signals, &before);
     if (mkdtemp(dir) == NULL)
         run_die(dir);
+    (void) snprintf(scale, sizeof(scale), "%u", run_options.scale);
+    setenv("HG_TEST_SCALE", scale, 1);
     setenv("HG_TEST_DIR", dir, 1);
     setenv("TMPDIR", dir, 1); /* with what a killed process leaves there */
     pid = fork();

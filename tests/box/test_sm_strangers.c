@@ -588,7 +588,7 @@ HG_TEST_ROLE(intruder)
     socket.fd = sm_connect(argv[1]);
     socket.events = POLLIN;
     strangers_say(socket.fd, bytes, 34, fds, 4);
-    HG_CHECK_EQ_INT(poll(&socket, 1, CONFORM_PATIENCE), 1);
+    HG_CHECK_EQ_INT(poll(&socket, 1, (int) CONFORM_PATIENCE), 1);
     memset(&message, 0, sizeof(message));
     message.msg_iov = &part;
     message.msg_iovlen = 1;

@@ -24,8 +24,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CB_PATIENCE 10000u /* ms; less than the watchdog's */
-#define CB_CONTEXTS 4u     /* of an end, at most */
+#define CB_PATIENCE hg_test_patience(10000u) /* ms; less than the watchdog's */
+#define CB_CONTEXTS 4u                       /* of an end, at most */
 
 struct cb_end {
     na_class_t *na_class;

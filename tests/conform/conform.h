@@ -17,7 +17,8 @@
 
 #include <stdatomic.h>
 
-#define CONFORM_PATIENCE 10000u /* ms; less than the watchdog's */
+#define CONFORM_PATIENCE \
+    hg_test_patience(10000u) /* ms; less than the watchdog's */
 
 struct conform_end {
     na_class_t *na_class;

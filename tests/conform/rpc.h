@@ -20,7 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define RPC_PATIENCE 10000u /* ms; less than the watchdog's */
+#define RPC_PATIENCE hg_test_patience(10000u) /* ms; less than the watchdog's */
 
 struct rpc_end {
     na_class_t *na_class;

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#define ENDS_PATIENCE 10000u /* ms */
+#define ENDS_PATIENCE hg_test_patience(10000u) /* ms */
 
 MERCURY_GEN_PROC(ends_count_t, ((uint32_t) (executed))((uint32_t) (told)))
 MERCURY_GEN_PROC(ends_left_t, ((uint32_t) (left)))

@@ -8,7 +8,8 @@
 
 #include "harness.h"
 
-#define ROOM_PATIENCE 20000u /* ms; less than the watchdog's */
+#define ROOM_PATIENCE \
+    hg_test_patience(20000u) /* ms; less than the watchdog's */
 #define ROOM_PUSHERS 3u
 #define ROOM_CALLS 200u /* of each */
 

@@ -28,7 +28,7 @@
 #define IDLE_WARM 400 /* turns: hints of who is silent are lowered */
 #define IDLE_OF_A_PROCESS 200
 #define IDLE_PROCESSES 5
-#define IDLE_PATIENCE 30000 /* ms */
+#define IDLE_PATIENCE hg_test_patience(30000u) /* ms */
 
 /* What is counted, in this order: calls awake, calls asleep, a look at the
  * sockets, a look at all rings. */
