@@ -26585,6 +26585,11 @@ struct hg_args {
     bool raw; /* need not be decoded to the end */
 };
 
+/* What became of a message. Its handle may have another call by now, of another
+ * number: in the callback model, and if it is ours. */
+typedef void (*hg_handle_left_t)(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret);
+
 struct hg_handle {
     struct na_completion done; /* a step or a callback of it, queued */
     struct na_link link;       /* in flight or unanswered; the pool */
@@ -26631,10 +26636,11 @@ struct hg_handle {
     struct hg_args out_args;
     size_t raw_size; /* target: of the buffer given for raw output */
     struct hg_timer timer;
-    /* Its message could not be sent after all; NULL: nobody minds. */
-    void (*unsent)(struct hg_handle *handle, hg_return_t ret);
-    /* Its message has left, or could not; once. NULL: nobody asks. */
-    void (*left)(struct hg_handle *handle, hg_return_t ret);
+    /* The message of the call numbered so could not be sent after all; NULL:
+     * nobody minds. */
+    hg_handle_left_t unsent;
+    /* It has left, or could not; once. NULL: nobody asks. */
+    hg_handle_left_t left;
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
     struct hg_request_part request;
@@ -27371,12 +27377,12 @@ static void hg_handle_end_sending(struct hg_handle *handle)
 
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
 {
-    void (*left)(struct hg_handle * handle, hg_return_t ret) = handle->left;
+    hg_handle_left_t left = handle->left;
 
     if (HG_LIKELY(left == NULL))
         return;
     handle->left = NULL;
-    left(handle, ret);
+    left(handle, handle->sequence, ret);
 }
 
 /* A message of the handle has left. What is sent of a call one way before it is
@@ -27387,37 +27393,58 @@ static void hg_handle_discount_sent(struct hg_handle *handle)
         hg_handle_discount(handle);
 }
 
-/* A send that could not leave at once has left, or failed. */
+/* A send that could not leave at once. What is to be told of it is not asked of
+ * the handle when it has: that may have its next call already. */
+struct hg_handle_late {
+    struct hg_handle *handle; /* a reference */
+    uint64_t sequence;
+    hg_handle_left_t unsent;
+    hg_handle_left_t left;
+};
+
+/* It has left, or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
-    struct hg_handle *handle = (struct hg_handle *) info->arg;
-    void (*unsent)(struct hg_handle * handle, hg_return_t ret) =
-        info->ret != NA_SUCCESS ? handle->unsent : NULL;
+    struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
+    struct hg_handle *handle = late->handle;
 
     /* With either a call of ours may be over, and the next one begin. */
-    hg_handle_tell_left(handle, info->ret);
-    if (unsent != NULL)
-        unsent(handle, info->ret);
+    if (late->left != NULL)
+        late->left(handle, late->sequence, info->ret);
+    if (late->unsent != NULL && info->ret != NA_SUCCESS)
+        late->unsent(handle, late->sequence, info->ret);
+    hg_mem_free(late);
     hg_handle_discount_sent(handle);
     hg_handle_end_sending(handle);
     return NA_SUCCESS;
 }
 
-/* Send when there is room. From here on the send has a reference, and ends in
- * hg_handle_sent, whoever lets go of the handle meanwhile. */
+/* Send when there is room, and tell `left` then. From here on the send has a
+ * reference, and ends in hg_handle_sent, whoever lets go of the handle
+ * meanwhile. */
 static hg_return_t hg_handle_send_later(
-    struct hg_handle *handle, const struct na_msg *msg)
+    struct hg_handle *handle, const struct na_msg *msg, hg_handle_left_t left)
 {
     struct hg_context *context = handle->context;
+    struct hg_handle_late *late =
+        (struct hg_handle_late *) hg_mem_alloc(sizeof(*late));
     hg_return_t ret;
 
+    if (late == NULL)
+        return HG_NOMEM;
+    late->handle = handle;
+    late->sequence = handle->sequence;
+    late->unsent = handle->unsent;
+    late->left = left;
     hg_handle_ref(handle);
     atomic_fetch_add(&context->sending, 1);
     atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
-    ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, handle);
-    if (ret != HG_SUCCESS)
-        hg_handle_end_sending(handle);
+    ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, late);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    hg_mem_free(late);
+    hg_handle_end_sending(handle);
     return ret;
 }
 
@@ -27479,20 +27506,26 @@ HG_PRIVATE hg_return_t hg_handle_send(
         .plane = NA_MSG_RPC,
         .target =
             atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
-    bool asked = handle->left != NULL;
+    hg_handle_left_t left = handle->left;
+    uint64_t sequence = handle->sequence;
     hg_return_t ret;
 
     if (handle->addr->self)
         return hg_handle_send_self(handle, data, size);
+    handle->left = NULL; /* not ours to look at, once it has left */
     ret = na_msg_try_rpc(context->na_context, &msg);
-    if (ret == HG_AGAIN)
-        return hg_handle_send_later(handle, &msg);
-    if (ret == HG_SUCCESS)
+    if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_handle_discount_sent(handle);
-    else
+        if (left != NULL)
+            left(handle, sequence, ret);
+        return ret;
+    }
+    if (ret == HG_AGAIN)
+        ret = hg_handle_send_later(handle, &msg, left);
+    if (ret != HG_SUCCESS) {
         hg_handle_count_stuck(handle);
-    if (ret == HG_SUCCESS && asked) /* else it may be answered by now */
-        hg_handle_tell_left(handle, ret);
+        handle->left = left;
+    }
     return ret;
 }
 
@@ -29008,18 +29041,25 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 
 /* ---- Starting ---- */
 
-/* A call that is not answered ends when it has left. */
-static void hg_forward_left(struct hg_handle *handle, hg_return_t ret)
+/* Take the call with that number out, unless it ended, and perhaps another one
+ * began: its message has left, or never will. */
+static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
 {
     bool taken;
 
-    if (ret != HG_SUCCESS)
-        return; /* hg_forward_unsent tells */
     hg_lock(&handle->context->lock);
-    taken = hg_forward_take(handle);
+    taken = handle->sequence == sequence && hg_forward_take(handle);
     handle->settled = handle->settled || taken;
     hg_unlock(&handle->context->lock);
-    if (taken)
+    return taken;
+}
+
+/* A call that is not answered ends when it has left; if it could not,
+ * hg_forward_unsent tells. */
+static void hg_forward_left(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
+{
+    if (ret == HG_SUCCESS && hg_forward_settle(handle, sequence))
         hg_forward_finish(handle, HG_SUCCESS);
 }
 
@@ -29061,15 +29101,10 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
 }
 
 /* The request never left: end the call, unless that happened already. */
-static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
+static void hg_forward_unsent(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
-    bool taken;
-
-    hg_lock(&handle->context->lock);
-    taken = hg_forward_take(handle);
-    handle->settled = handle->settled || taken;
-    hg_unlock(&handle->context->lock);
-    if (!taken)
+    if (!hg_forward_settle(handle, sequence))
         return;
     handle->text = hg_forward_words(ret);
     hg_forward_finish(handle, ret);
@@ -29112,6 +29147,7 @@ static hg_return_t hg_forward_announce(struct hg_handle *handle)
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg)
 {
+    uint64_t sequence = handle->sequence;
     const void *message = NULL;
     size_t size = 0;
     hg_return_t ret;
@@ -29147,7 +29183,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     if (handle->context->callbacks) {
-        hg_forward_unsent(handle, ret);
+        hg_forward_unsent(handle, sequence, ret);
         return HG_SUCCESS;
     }
     hg_lock(&handle->context->lock);
@@ -29638,8 +29674,10 @@ HG_PRIVATE bool hg_held_expired(struct hg_handle *handle)
 
 /* ---- Holding ---- */
 
-static void hg_held_unsent(struct hg_handle *handle, hg_return_t ret)
+static void hg_held_unsent(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
+    (void) sequence;
     (void) ret;
     hg_held_take_back(handle);
 }
@@ -29756,8 +29794,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_error(
  * finds `callback` and `arg` in handle->call. On an error it is not called, and
  * the call is still unanswered, but with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
-    void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
-    hg_cb_t callback, void *arg);
+    void *data, hg_handle_left_t left, hg_cb_t callback, void *arg);
 
 /* See HG_Handler_start_response. */
 HG_PRIVATE hg_return_t hg_serve_respond_raw(
@@ -30380,8 +30417,7 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 }
 
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
-    void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
-    hg_cb_t callback, void *arg)
+    void *data, hg_handle_left_t left, hg_cb_t callback, void *arg)
 {
     hg_return_t ret = hg_serve_take(handle, HG_SUCCESS);
 
@@ -32750,8 +32786,10 @@ static void hg_call_told(struct na_completion *told)
 }
 
 /* The answer has left, or could not. */
-static void hg_call_left(struct hg_handle *handle, hg_return_t ret)
+static void hg_call_left(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
+    (void) sequence;
     handle->call.told_ret = ret;
     handle->call.told.run = hg_call_told;
     na_queue_push(handle->context->queue, NA_LANE_DONE, &handle->call.told);

@@ -504,8 +504,10 @@ static void hg_call_told(struct na_completion *told)
 }
 
 /* The answer has left, or could not. */
-static void hg_call_left(struct hg_handle *handle, hg_return_t ret)
+static void hg_call_left(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
+    (void) sequence;
     handle->call.told_ret = ret;
     handle->call.told.run = hg_call_told;
     na_queue_push(handle->context->queue, NA_LANE_DONE, &handle->call.told);

@@ -242,18 +242,25 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 
 /* ---- Starting ---- */
 
-/* A call that is not answered ends when it has left. */
-static void hg_forward_left(struct hg_handle *handle, hg_return_t ret)
+/* Take the call with that number out, unless it ended, and perhaps another one
+ * began: its message has left, or never will. */
+static bool hg_forward_settle(struct hg_handle *handle, uint64_t sequence)
 {
     bool taken;
 
-    if (ret != HG_SUCCESS)
-        return; /* hg_forward_unsent tells */
     hg_lock(&handle->context->lock);
-    taken = hg_forward_take(handle);
+    taken = handle->sequence == sequence && hg_forward_take(handle);
     handle->settled = handle->settled || taken;
     hg_unlock(&handle->context->lock);
-    if (taken)
+    return taken;
+}
+
+/* A call that is not answered ends when it has left; if it could not,
+ * hg_forward_unsent tells. */
+static void hg_forward_left(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
+{
+    if (ret == HG_SUCCESS && hg_forward_settle(handle, sequence))
         hg_forward_finish(handle, HG_SUCCESS);
 }
 
@@ -295,15 +302,10 @@ static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
 }
 
 /* The request never left: end the call, unless that happened already. */
-static void hg_forward_unsent(struct hg_handle *handle, hg_return_t ret)
+static void hg_forward_unsent(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
-    bool taken;
-
-    hg_lock(&handle->context->lock);
-    taken = hg_forward_take(handle);
-    handle->settled = handle->settled || taken;
-    hg_unlock(&handle->context->lock);
-    if (!taken)
+    if (!hg_forward_settle(handle, sequence))
         return;
     handle->text = hg_forward_words(ret);
     hg_forward_finish(handle, ret);
@@ -346,6 +348,7 @@ static hg_return_t hg_forward_announce(struct hg_handle *handle)
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg)
 {
+    uint64_t sequence = handle->sequence;
     const void *message = NULL;
     size_t size = 0;
     hg_return_t ret;
@@ -381,7 +384,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     if (handle->context->callbacks) {
-        hg_forward_unsent(handle, ret);
+        hg_forward_unsent(handle, sequence, ret);
         return HG_SUCCESS;
     }
     hg_lock(&handle->context->lock);

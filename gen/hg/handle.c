@@ -483,12 +483,12 @@ static void hg_handle_end_sending(struct hg_handle *handle)
 
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret)
 {
-    void (*left)(struct hg_handle * handle, hg_return_t ret) = handle->left;
+    hg_handle_left_t left = handle->left;
 
     if (HG_LIKELY(left == NULL))
         return;
     handle->left = NULL;
-    left(handle, ret);
+    left(handle, handle->sequence, ret);
 }
 
 /* A message of the handle has left. What is sent of a call one way before it is
@@ -499,37 +499,58 @@ static void hg_handle_discount_sent(struct hg_handle *handle)
         hg_handle_discount(handle);
 }
 
-/* A send that could not leave at once has left, or failed. */
+/* A send that could not leave at once. What is to be told of it is not asked of
+ * the handle when it has: that may have its next call already. */
+struct hg_handle_late {
+    struct hg_handle *handle; /* a reference */
+    uint64_t sequence;
+    hg_handle_left_t unsent;
+    hg_handle_left_t left;
+};
+
+/* It has left, or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
-    struct hg_handle *handle = (struct hg_handle *) info->arg;
-    void (*unsent)(struct hg_handle * handle, hg_return_t ret) =
-        info->ret != NA_SUCCESS ? handle->unsent : NULL;
+    struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
+    struct hg_handle *handle = late->handle;
 
     /* With either a call of ours may be over, and the next one begin. */
-    hg_handle_tell_left(handle, info->ret);
-    if (unsent != NULL)
-        unsent(handle, info->ret);
+    if (late->left != NULL)
+        late->left(handle, late->sequence, info->ret);
+    if (late->unsent != NULL && info->ret != NA_SUCCESS)
+        late->unsent(handle, late->sequence, info->ret);
+    hg_mem_free(late);
     hg_handle_discount_sent(handle);
     hg_handle_end_sending(handle);
     return NA_SUCCESS;
 }
 
-/* Send when there is room. From here on the send has a reference, and ends in
- * hg_handle_sent, whoever lets go of the handle meanwhile. */
+/* Send when there is room, and tell `left` then. From here on the send has a
+ * reference, and ends in hg_handle_sent, whoever lets go of the handle
+ * meanwhile. */
 static hg_return_t hg_handle_send_later(
-    struct hg_handle *handle, const struct na_msg *msg)
+    struct hg_handle *handle, const struct na_msg *msg, hg_handle_left_t left)
 {
     struct hg_context *context = handle->context;
+    struct hg_handle_late *late =
+        (struct hg_handle_late *) hg_mem_alloc(sizeof(*late));
     hg_return_t ret;
 
+    if (late == NULL)
+        return HG_NOMEM;
+    late->handle = handle;
+    late->sequence = handle->sequence;
+    late->unsent = handle->unsent;
+    late->left = left;
     hg_handle_ref(handle);
     atomic_fetch_add(&context->sending, 1);
     atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
-    ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, handle);
-    if (ret != HG_SUCCESS)
-        hg_handle_end_sending(handle);
+    ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, late);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    hg_mem_free(late);
+    hg_handle_end_sending(handle);
     return ret;
 }
 
@@ -591,20 +612,26 @@ HG_PRIVATE hg_return_t hg_handle_send(
         .plane = NA_MSG_RPC,
         .target =
             atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
-    bool asked = handle->left != NULL;
+    hg_handle_left_t left = handle->left;
+    uint64_t sequence = handle->sequence;
     hg_return_t ret;
 
     if (handle->addr->self)
         return hg_handle_send_self(handle, data, size);
+    handle->left = NULL; /* not ours to look at, once it has left */
     ret = na_msg_try_rpc(context->na_context, &msg);
-    if (ret == HG_AGAIN)
-        return hg_handle_send_later(handle, &msg);
-    if (ret == HG_SUCCESS)
+    if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_handle_discount_sent(handle);
-    else
+        if (left != NULL)
+            left(handle, sequence, ret);
+        return ret;
+    }
+    if (ret == HG_AGAIN)
+        ret = hg_handle_send_later(handle, &msg, left);
+    if (ret != HG_SUCCESS) {
         hg_handle_count_stuck(handle);
-    if (ret == HG_SUCCESS && asked) /* else it may be answered by now */
-        hg_handle_tell_left(handle, ret);
+        handle->left = left;
+    }
     return ret;
 }
 

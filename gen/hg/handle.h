@@ -137,6 +137,11 @@ struct hg_args {
     bool raw; /* need not be decoded to the end */
 };
 
+/* What became of a message. Its handle may have another call by now, of another
+ * number: in the callback model, and if it is ours. */
+typedef void (*hg_handle_left_t)(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret);
+
 struct hg_handle {
     struct na_completion done; /* a step or a callback of it, queued */
     struct na_link link;       /* in flight or unanswered; the pool */
@@ -183,10 +188,11 @@ struct hg_handle {
     struct hg_args out_args;
     size_t raw_size; /* target: of the buffer given for raw output */
     struct hg_timer timer;
-    /* Its message could not be sent after all; NULL: nobody minds. */
-    void (*unsent)(struct hg_handle *handle, hg_return_t ret);
-    /* Its message has left, or could not; once. NULL: nobody asks. */
-    void (*left)(struct hg_handle *handle, hg_return_t ret);
+    /* The message of the call numbered so could not be sent after all; NULL:
+     * nobody minds. */
+    hg_handle_left_t unsent;
+    /* It has left, or could not; once. NULL: nobody asks. */
+    hg_handle_left_t left;
     void (*callback)(struct hg_handle *handle, void *arg);
     void *arg;
     struct hg_request_part request;

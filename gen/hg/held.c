@@ -103,8 +103,10 @@ HG_PRIVATE bool hg_held_expired(struct hg_handle *handle)
 
 /* ---- Holding ---- */
 
-static void hg_held_unsent(struct hg_handle *handle, hg_return_t ret)
+static void hg_held_unsent(
+    struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
+    (void) sequence;
     (void) ret;
     hg_held_take_back(handle);
 }

@@ -586,8 +586,7 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 }
 
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
-    void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
-    hg_cb_t callback, void *arg)
+    void *data, hg_handle_left_t left, hg_cb_t callback, void *arg)
 {
     hg_return_t ret = hg_serve_take(handle, HG_SUCCESS);
 

@@ -50,8 +50,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_error(
  * finds `callback` and `arg` in handle->call. On an error it is not called, and
  * the call is still unanswered, but with HG_EXIST. */
 HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
-    void *data, void (*left)(struct hg_handle *handle, hg_return_t ret),
-    hg_cb_t callback, void *arg);
+    void *data, hg_handle_left_t left, hg_cb_t callback, void *arg);
 
 /* See HG_Handler_start_response. */
 HG_PRIVATE hg_return_t hg_serve_respond_raw(

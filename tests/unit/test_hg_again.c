@@ -23,6 +23,7 @@ struct again {
     uint8_t type;
     unsigned met;
     bool cancel; /* the first one, while it is handed over */
+    bool answer; /* it, as if it had arrived; what comes then is stuck */
     unsigned ends;
     unsigned max;      /* calls to make in all */
     hg_return_t again; /* what the last HG_Forward in a callback returned */
@@ -88,19 +89,43 @@ static void again_turn(void)
     }
 }
 
+/* A target answers what it has not got, as it guessed the number: no room. */
+static void again_answer(void)
+{
+    unsigned char bytes[HG_HEADER_MIN];
+    struct hg_header header;
+
+    hg_handle_begin_header(again_now.handle, HG_HEADER_RESPONSE, &header);
+    header.code = HG_AGAIN;
+    header.incarnation = again_now.classes[1]->na_class->incarnation;
+    hg_header_encode(&header, bytes);
+    loop_inject(
+        again_now.classes[0]->na_class, again_now.addr, bytes, sizeof(bytes));
+    (void) HG_Progress(again_now.contexts[0], 0);
+    again_trigger(0);
+}
+
 /* What a thread beside the sender's does is done here, in the midst of it. */
 static enum loop_fate again_meet(
     void *arg, na_class_t *from, unsigned char *data, size_t *size)
 {
+    enum loop_fate fate = again_now.fate;
+
     (void) arg;
     (void) from;
     if (*size < HG_HEADER_MIN || data[6] != again_now.type)
         return LOOP_PASS;
-    if (again_now.met++ == 0 && again_now.cancel) {
+    if (again_now.met++ > 0)
+        return fate;
+    if (again_now.cancel) {
         HG_CHECK_OK(HG_Cancel(again_now.handle));
         again_trigger(0);
     }
-    return again_now.fate;
+    if (again_now.answer) {
+        again_now.fate = LOOP_STUCK;
+        again_answer();
+    }
+    return fate;
 }
 
 static void again_begin(enum loop_fate fate, uint8_t type, unsigned max)
@@ -177,7 +202,7 @@ HG_TEST(handle_is_free_once_its_message_has_left)
     HG_CHECK_OK(again_forward(AGAIN_SMALL));
     HG_CHECK_EQ_INT(atomic_load(&again_now.handle->sends), 1);
     again_now.fate = LOOP_PASS;
-    hg_handle_tell_left(again_now.handle, HG_SUCCESS);
+    hg_forward_left(again_now.handle, again_now.handle->sequence, HG_SUCCESS);
     again_trigger(0);
     HG_CHECK_OK(again_now.again);
     again_trigger(0);
@@ -192,7 +217,8 @@ HG_TEST(handle_is_free_once_its_message_cannot_leave)
     again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
     again_create();
     HG_CHECK_OK(again_forward(AGAIN_SMALL));
-    again_now.handle->unsent(again_now.handle, HG_DISCONNECT);
+    hg_forward_unsent(
+        again_now.handle, again_now.handle->sequence, HG_DISCONNECT);
     again_now.fate = LOOP_PASS;
     again_trigger(0);
     HG_CHECK_OK(again_now.again);
@@ -205,12 +231,9 @@ HG_TEST(handle_is_free_once_its_message_cannot_leave)
     again_end();
 }
 
-/* A target that answers what it has not got, as it guessed the number, has the
- * next call made while the message of this one waits to leave. */
+/* The next call is made while the message of this one waits to leave. */
 HG_TEST(message_that_was_answered_too_soon_is_not_moved)
 {
-    unsigned char bytes[HG_HEADER_MIN];
-    struct hg_header header;
     const unsigned char *sent;
     unsigned char before[HG_HEADER_MIN];
 
@@ -219,19 +242,48 @@ HG_TEST(message_that_was_answered_too_soon_is_not_moved)
     HG_CHECK_OK(again_forward(AGAIN_SMALL));
     sent = again_now.handle->in.data;
     memcpy(before, sent, sizeof(before));
-    hg_handle_begin_header(again_now.handle, HG_HEADER_RESPONSE, &header);
-    header.code = HG_AGAIN;
-    header.incarnation = again_now.classes[1]->na_class->incarnation;
-    hg_header_encode(&header, bytes);
-    loop_inject(
-        again_now.classes[0]->na_class, again_now.addr, bytes, sizeof(bytes));
     again_now.fate = LOOP_PASS;
-    (void) HG_Progress(again_now.contexts[0], 0);
-    again_trigger(0);
+    again_answer();
     HG_CHECK_EQ_INT(again_now.ends, 1);
     HG_CHECK_OK(again_now.again);
     HG_CHECK(again_now.handle->in.data != sent);
     HG_CHECK_EQ_MEM(sent, before, sizeof(before));
+    loop_unstick();
+    again_end();
+    HG_CHECK_EQ_INT(again_now.ends, 2);
+}
+
+/* What becomes of a message is not told to the next call. */
+HG_TEST(message_that_fails_late_ends_no_other_call)
+{
+    again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
+    again_create();
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    again_now.fate = LOOP_PASS;
+    again_answer();
+    HG_CHECK_OK(again_now.again);
+    loop_unstick();
+    (void) HG_Progress(again_now.contexts[0], 0);
+    again_trigger(0);
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    again_turn();
+    HG_CHECK(again_kept != HG_HANDLE_NULL); /* it is served, too */
+    again_end();
+    HG_CHECK_EQ_INT(again_now.ends, 2);
+}
+
+/* The same of one that has left, and whose sender hears of that last. */
+HG_TEST(message_that_has_left_ends_no_other_call)
+{
+    again_begin(LOOP_PASS, HG_HEADER_REQUEST, 2);
+    HG_CHECK_OK(HG_Registered_disable_response(
+        again_now.classes[0], again_now.id, HG_TRUE));
+    again_create();
+    again_now.answer = true;
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    HG_CHECK_OK(again_now.again);
+    again_turn();
+    HG_CHECK_EQ_INT(again_now.ends, 1); /* the second one has yet to leave */
     loop_unstick();
     again_end();
     HG_CHECK_EQ_INT(again_now.ends, 2);
