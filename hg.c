@@ -35988,12 +35988,15 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
  *
  * It is asked for when something hangs, so it waits for nothing: a lock that is
  * not to be had within a moment is passed over, with a note. No user callback
- * runs under a lock of the library's, so that is rare. What is in a context is
- * copied under its lock, and written after that: a stream may take its time.
+ * runs under a lock of the library's, so that is rare. All that is to be said is
+ * put together first: what is in a context is copied under its lock, and words
+ * are made of it after that. It is written when no lock is held, as a stream may
+ * take its time.
  *
  * A call is looked at only while it is one, which its state tells (handle.h),
- * and with a reference, as its address is. Nothing above includes this room: it
- * has no header.
+ * and with a reference, as its address is. That is let go of without locks, too:
+ * the last one frees what the application has left with the handle. Nothing
+ * above includes this room: it has no header.
  *
  * Locking: that of the list of classes, of the class, of the context, in this
  * order.
@@ -36003,6 +36006,9 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 /* #include "base/log.h" */
 /* #include "hg/context.h" */
 /* #include "hg/layer.h" */
+
+/* What is said at once. */
+#define HG_DUMP_LINE_MAX 1024
 
 /* A call in flight, as it was when it was looked at. */
 struct hg_dump_call {
@@ -36017,6 +36023,7 @@ struct hg_dump_call {
 
 /* What a context has, at most so many of each. */
 struct hg_dump_view {
+    struct hg_dump_view *next; /* the one before */
     struct hg_dump_call *calls;
     unsigned calls_max;
     unsigned call_count;
@@ -36026,14 +36033,41 @@ struct hg_dump_view {
     bool more; /* than there is room for, as some have come meanwhile */
 };
 
-/* Where it goes, and how it went. */
+/* What is to be written, and how it went. */
 struct hg_dump {
-    FILE *stream;
+    struct hg_buf text;
+    size_t size;
     hg_return_t ret;
+    struct hg_dump_view *views;       /* for their references */
     const struct hg_clock_pair *born; /* of the class being written */
 };
 
 /* ---- Words ---- */
+
+static void hg_dump_say(struct hg_dump *dump, const char *format, ...)
+    HG_PRINTF_LIKE(2, 3);
+
+/* What there is no memory for is missing, and so is the rest of its line. */
+static void hg_dump_say(struct hg_dump *dump, const char *format, ...)
+{
+    char line[HG_DUMP_LINE_MAX];
+    va_list args;
+    int size;
+
+    va_start(args, format);
+    size = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    assert(size >= 0);
+    if (size >= (int) sizeof(line)) /* it is cut */
+        size = (int) sizeof(line) - 1;
+    if (hg_buf_reserve(&dump->text, dump->size + (size_t) size, SIZE_MAX) !=
+        HG_SUCCESS) {
+        dump->ret = HG_AGAIN;
+        return;
+    }
+    memcpy(dump->text.data + dump->size, line, (size_t) size);
+    dump->size += (size_t) size;
+}
 
 /* How far a call of ours is; NULL: it is none now. */
 static const char *hg_dump_state_out(struct hg_handle *handle)
@@ -36069,43 +36103,39 @@ static const char *hg_dump_state_in(struct hg_handle *handle)
     }
 }
 
-static void hg_dump_age(const struct hg_dump *dump, uint64_t began)
+static void hg_dump_age(struct hg_dump *dump, uint64_t began)
 {
     uint64_t ms = hg_clock_age(dump->born, began) / HG_CLOCK_MS;
 
-    fprintf(dump->stream, ", %" PRIu64 ".%03u s\n", ms / 1000,
-        (unsigned) (ms % 1000));
+    hg_dump_say(
+        dump, ", %" PRIu64 ".%03u s\n", ms / 1000, (unsigned) (ms % 1000));
 }
 
 static void hg_dump_write_call(
-    const struct hg_dump *dump, const struct hg_dump_call *call)
+    struct hg_dump *dump, const struct hg_dump_call *call)
 {
-    FILE *stream = dump->stream;
-
     assert(call->state != NULL);
-    fprintf(stream, "    %s ", call->target ? "in" : "out");
+    hg_dump_say(dump, "    %s ", call->target ? "in" : "out");
     if (call->name != NULL)
-        fprintf(stream, "\"%s\"", call->name);
+        hg_dump_say(dump, "\"%s\"", call->name);
     else
-        fprintf(stream, "%016" PRIx64, call->id);
-    fprintf(stream, " %s %s: %s", call->target ? "from" : "to", call->peer,
+        hg_dump_say(dump, "%016" PRIx64, call->id);
+    hg_dump_say(dump, " %s %s: %s", call->target ? "from" : "to", call->peer,
         call->state);
     hg_dump_age(dump, call->began);
 }
 
 static void hg_dump_write_transfer(
-    const struct hg_dump *dump, const struct hg_transfer_view *view)
+    struct hg_dump *dump, const struct hg_transfer_view *view)
 {
-    FILE *stream = dump->stream;
-
-    fprintf(stream,
+    hg_dump_say(dump,
         "    bulk %s %s: ", view->op == HG_BULK_PULL ? "pull from" : "push to",
         view->peer);
     if (view->ended)
-        fprintf(
-            stream, "%zu bytes, ended, its callback is to be run", view->size);
+        hg_dump_say(
+            dump, "%zu bytes, ended, its callback is to be run", view->size);
     else
-        fprintf(stream, "%zu of %zu bytes begun", view->begun, view->size);
+        hg_dump_say(dump, "%zu of %zu bytes begun", view->begun, view->size);
     hg_dump_age(dump, view->began);
 }
 
@@ -36147,26 +36177,21 @@ static void hg_dump_see_calls(
 /* Copy what there is. False: its lock was not to be had. */
 static bool hg_dump_see(struct hg_context *context, struct hg_dump_view *view)
 {
-    unsigned i;
-
     if (!hg_lock_try(&context->lock))
         return false;
     hg_dump_see_calls(view, &context->origins, false);
     hg_dump_see_calls(view, &context->targets, true);
     hg_unlock(&context->lock);
-    for (i = 0; i < view->call_count; i++)
-        hg_handle_unref(view->calls[i].handle);
     return hg_transfer_look(&context->transfers, view->transfers,
         view->transfers_max, &view->transfer_count);
 }
 
-static void hg_dump_write(const struct hg_dump *dump,
-    struct hg_context *context, const struct hg_dump_view *view)
+static void hg_dump_write(struct hg_dump *dump, struct hg_context *context,
+    const struct hg_dump_view *view)
 {
-    FILE *stream = dump->stream;
     unsigned i;
 
-    fprintf(stream,
+    hg_dump_say(dump,
         "  context %u: %u calls, %u transfers, %" PRIu32 " sends, %" PRIu32
         " lookups%s%s\n",
         context->id, view->call_count, view->transfer_count,
@@ -36180,7 +36205,7 @@ static void hg_dump_write(const struct hg_dump *dump,
     for (i = 0; i < view->transfer_count; i++)
         hg_dump_write_transfer(dump, &view->transfers[i]);
     if (view->more)
-        fprintf(stream, "    and more, which have come meanwhile\n");
+        hg_dump_say(dump, "    and more, which have come meanwhile\n");
 }
 
 /* How much room it takes; false: the lock was not to be had. */
@@ -36195,30 +36220,57 @@ static bool hg_dump_measure(
     return true;
 }
 
+/* Look, into a view that is new. NULL, or why not all is there. */
+static const char *hg_dump_look(
+    struct hg_context *context, struct hg_dump_view *view)
+{
+    const char *locked = "its lock is not to be had";
+
+    if (!hg_dump_measure(context, view))
+        return locked;
+    view->calls = (struct hg_dump_call *) hg_mem_calloc(
+        view->calls_max, sizeof(view->calls[0]));
+    view->transfers = (struct hg_transfer_view *) hg_mem_calloc(
+        view->transfers_max, sizeof(view->transfers[0]));
+    if (view->calls == NULL || view->transfers == NULL)
+        return "no memory to look at it";
+    return hg_dump_see(context, view) ? NULL : locked;
+}
+
 static void hg_dump_context(struct hg_dump *dump, struct hg_context *context)
 {
-    struct hg_dump_view view;
-    const char *why = "its lock is not to be had";
+    struct hg_dump_view *view =
+        (struct hg_dump_view *) hg_mem_calloc(1, sizeof(*view));
+    const char *why = "no memory to look at it";
 
-    memset(&view, 0, sizeof(view));
-    if (hg_dump_measure(context, &view)) {
-        view.calls = (struct hg_dump_call *) hg_mem_calloc(
-            view.calls_max, sizeof(view.calls[0]));
-        view.transfers = (struct hg_transfer_view *) hg_mem_calloc(
-            view.transfers_max, sizeof(view.transfers[0]));
-        if (view.calls == NULL || view.transfers == NULL)
-            why = "no memory to look at it";
-        else if (hg_dump_see(context, &view))
-            why = NULL;
+    if (view != NULL) {
+        view->next = dump->views;
+        dump->views = view;
+        why = hg_dump_look(context, view);
     }
     if (why == NULL) {
-        hg_dump_write(dump, context, &view);
+        hg_dump_write(dump, context, view);
     } else {
         dump->ret = HG_AGAIN;
-        fprintf(dump->stream, "  context %u: %s\n", context->id, why);
+        hg_dump_say(dump, "  context %u: %s\n", context->id, why);
     }
-    hg_mem_free(view.calls);
-    hg_mem_free(view.transfers);
+}
+
+/* Let go of what was looked at; no lock is held. A context may end from here
+ * on. */
+static void hg_dump_let_go(struct hg_dump *dump)
+{
+    struct hg_dump_view *view;
+    unsigned i;
+
+    while ((view = dump->views) != NULL) {
+        dump->views = view->next;
+        for (i = 0; i < view->call_count; i++)
+            hg_handle_unref(view->calls[i].handle);
+        hg_mem_free(view->calls);
+        hg_mem_free(view->transfers);
+        hg_mem_free(view);
+    }
 }
 
 /* ---- Classes ---- */
@@ -36230,14 +36282,14 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
     const struct na_link *link;
 
     dump->born = &hg_class->born;
-    fprintf(dump->stream, "class %s+%s, %s\n", NA_Get_class_name(na_class),
+    hg_dump_say(dump, "class %s+%s, %s\n", NA_Get_class_name(na_class),
         NA_Get_class_protocol(na_class),
         na_class->self_addr != NULL && na_class->self_addr->name != NULL
             ? na_class->self_addr->name
             : "does not listen");
     if (!hg_lock_try(&hg_class->lock)) {
         dump->ret = HG_AGAIN;
-        fprintf(dump->stream, "  its lock is not to be had\n");
+        hg_dump_say(dump, "  its lock is not to be had\n");
         return;
     }
     for (link = hg_class->contexts.next; link != &hg_class->contexts;
@@ -36249,19 +36301,24 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
 
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 {
-    struct hg_dump dump = {stream, HG_SUCCESS, NULL};
+    struct hg_dump dump;
 
     if (stream == NULL)
         return hg_layer_refuse("HG_Dump", "the stream is NULL");
     if (hg_layer_is_forked("HG_Dump"))
         return HG_FAULT;
+    memset(&dump, 0, sizeof(dump));
     if (hg_class != NULL) {
         hg_dump_class(hg_class, &dump);
     } else if (!hg_class_each(false, hg_dump_class, &dump)) {
         dump.ret = HG_AGAIN;
-        fprintf(stream, "the list of classes is not to be had\n");
+        hg_dump_say(&dump, "the list of classes is not to be had\n");
     }
+    hg_dump_let_go(&dump);
+    if (dump.size > 0)
+        (void) fwrite(dump.text.data, 1, dump.size, stream);
     (void) fflush(stream);
+    hg_buf_fini(&dump.text);
     return dump.ret;
 }
 

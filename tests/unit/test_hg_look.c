@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * HG_Dump keeps nobody waiting: what is the application's, its stream and what
+ * it frees, is used without a lock.
+ */
+#include "support/house.h"
+
+#include "engine.h"
+
+static hg_class_t *look_class;
+static hg_context_t *look_context;
+static unsigned look_count;
+
+/* Where the application has the processor. */
+static void look_check_locks(void)
+{
+    HG_CHECK(pthread_mutex_trylock(&hg_class_lock) == 0);
+    HG_CHECK(pthread_mutex_trylock(&look_class->lock) == 0);
+    HG_CHECK(pthread_mutex_trylock(&look_context->lock) == 0);
+    hg_unlock(&look_context->lock);
+    hg_unlock(&look_class->lock);
+    hg_unlock(&hg_class_lock);
+    look_count++;
+}
+
+static ssize_t look_write(void *cookie, const char *buf, size_t size)
+{
+    (void) cookie;
+    (void) buf;
+    look_check_locks();
+    return (ssize_t) size;
+}
+
+static void look_free(void *data)
+{
+    HG_CHECK(data == &look_count);
+    look_check_locks();
+}
+
+static hg_return_t look_ended(const struct hg_cb_info *info)
+{
+    return HG_Destroy(info->info.forward.handle);
+}
+
+static void look_begin(void)
+{
+    look_class = HG_Init2("self://", HG_TRUE);
+    HG_CHECK(look_class != NULL);
+    look_context = HG_Context_create(look_class);
+    HG_CHECK(look_context != NULL);
+    look_count = 0;
+}
+
+/* A call that waits to be executed, and its handle, which is its callback's. */
+static hg_handle_t look_call(void)
+{
+    hg_id_t id =
+        HG_Register_name(look_class, "look", blob_proc, blob_proc, engine_echo);
+    struct blob in = {0, NULL};
+    hg_handle_t handle;
+    hg_addr_t self;
+
+    HG_CHECK_OK(HG_Addr_self(look_class, &self));
+    HG_CHECK_OK(HG_Create(look_context, self, id, &handle));
+    HG_CHECK_OK(HG_Addr_free(look_class, self));
+    HG_CHECK_OK(HG_Set_data(handle, &look_count, look_free));
+    HG_CHECK_OK(HG_Forward2(handle, look_ended, NULL, &in));
+    return handle;
+}
+
+static void look_turn(void)
+{
+    unsigned count = 0;
+
+    do {
+        (void) HG_Progress(look_context, 0);
+        (void) HG_Trigger(look_context, 0, 1, &count);
+    } while (count > 0);
+}
+
+static void look_end(void)
+{
+    HG_CHECK_OK(HG_Context_destroy(look_context));
+    HG_CHECK_OK(HG_Finalize2(look_class));
+}
+
+#ifdef __GLIBC__
+HG_TEST(dump_writes_without_a_lock)
+{
+    static const cookie_io_functions_t io = {NULL, look_write, NULL, NULL};
+    FILE *stream = fopencookie(NULL, "w", io);
+
+    HG_CHECK(stream != NULL && setvbuf(stream, NULL, _IONBF, 0) == 0);
+    look_begin();
+    (void) look_call();
+    HG_CHECK_OK(HG_Dump(NULL, stream));
+    HG_CHECK(look_count > 0);
+    look_turn();
+    look_end();
+    HG_CHECK(fclose(stream) == 0);
+}
+#endif
+
+/* A call may end while it is looked at: it is freed by who looks. */
+HG_TEST(dump_frees_without_a_lock)
+{
+    struct hg_dump dump;
+
+    look_begin();
+    (void) look_call();
+    memset(&dump, 0, sizeof(dump));
+    hg_dump_class(look_class, &dump);
+    HG_CHECK_EQ_INT(dump.views->call_count, 2);
+    look_turn();
+    HG_CHECK_EQ_INT(look_count, 0);
+    hg_dump_let_go(&dump);
+    HG_CHECK_EQ_INT(look_count, 1);
+    hg_buf_fini(&dump.text);
+    look_end();
+}
+
+/* What there is no memory for is missing: HG_AGAIN. */
+static int look_dump(void *arg)
+{
+    hg_return_t ret = HG_Dump(look_class, (FILE *) arg);
+
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_AGAIN);
+    return ret;
+}
+
+HG_TEST(dump_survives_every_failing_allocation)
+{
+    size_t size = 0;
+    char *text = NULL;
+    FILE *stream = open_memstream(&text, &size);
+
+    HG_CHECK(stream != NULL);
+    hg_test_alloc_install();
+    look_begin();
+    (void) look_call();
+    HG_CHECK(hg_test_oom_loop(look_dump, stream) >= 4);
+    HG_CHECK(fclose(stream) == 0);
+    HG_CHECK(strstr(text, "no memory to look at it") != NULL);
+    HG_CHECK(strstr(text, "\"look\" to") != NULL);
+    free(text);
+    look_turn();
+    look_end();
+}
