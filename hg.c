@@ -26616,7 +26616,7 @@ struct hg_handle {
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
-    uint32_t weight;   /* origin: in flight, bytes it counts for; room.h */
+    uint64_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
@@ -27926,12 +27926,11 @@ HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size)
 {
     struct hg_context *context = handle->context;
     struct na_addr_core *addr = hg_room_of(handle->addr);
-    uint32_t weight = HG_ROOM_CALL + (uint32_t) size;
+    uint64_t weight = (uint64_t) HG_ROOM_CALL + size;
     uint64_t asked = atomic_fetch_add(&addr->asked, weight);
     uint64_t all = atomic_fetch_add(&context->asked, weight);
 
     assert(!handle->target && handle->weight == 0);
-    assert(size <= UINT32_MAX - HG_ROOM_CALL);
     handle->weight = weight;
     if (HG_LIKELY(hg_room_fits(context, asked, all, weight)))
         return true;

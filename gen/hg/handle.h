@@ -168,7 +168,7 @@ struct hg_handle {
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
     uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
-    uint32_t weight;   /* origin: in flight, bytes it counts for; room.h */
+    uint64_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;

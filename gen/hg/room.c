@@ -23,12 +23,11 @@ HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size)
 {
     struct hg_context *context = handle->context;
     struct na_addr_core *addr = hg_room_of(handle->addr);
-    uint32_t weight = HG_ROOM_CALL + (uint32_t) size;
+    uint64_t weight = (uint64_t) HG_ROOM_CALL + size;
     uint64_t asked = atomic_fetch_add(&addr->asked, weight);
     uint64_t all = atomic_fetch_add(&context->asked, weight);
 
     assert(!handle->target && handle->weight == 0);
-    assert(size <= UINT32_MAX - HG_ROOM_CALL);
     handle->weight = weight;
     if (HG_LIKELY(hg_room_fits(context, asked, all, weight)))
         return true;
