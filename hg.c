@@ -28758,6 +28758,11 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
+/* Have a handle for oneself, without a call of it; nobody gets a number for it
+ * until it is given back. HG_BUSY as above. */
+HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle);
+HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
+
 /* Whether it would be HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 
@@ -28807,6 +28812,9 @@ HG_PRIVATE void hg_forward_end_all(
 /* #include "hg/room.h" */
 /* #include "hg/watch.h" */
 /* #include "na/addr.h" */
+
+/* Stands for the number of a handle that somebody has for himself. */
+#define HG_FORWARD_NO_CALL UINT64_MAX
 
 /* A handle of the context's origins. The lock is held, but for moments. */
 static struct hg_handle *hg_forward_make(
@@ -28955,6 +28963,26 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
         ret = hg_forward_enter(handle);
     hg_unlock(&context->lock);
     return hg_forward_refuse(context, ret);
+}
+
+HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle)
+{
+    bool is_free;
+
+    hg_lock(&handle->context->lock);
+    is_free = hg_forward_is_free(handle);
+    if (is_free)
+        handle->number = HG_FORWARD_NO_CALL;
+    hg_unlock(&handle->context->lock);
+    return is_free ? HG_SUCCESS : HG_BUSY;
+}
+
+HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)
+{
+    hg_lock(&handle->context->lock);
+    assert(handle->number == HG_FORWARD_NO_CALL);
+    handle->number = 0;
+    hg_unlock(&handle->context->lock);
 }
 
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
@@ -32410,7 +32438,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     if (ret == HG_SUCCESS && id != 0)
         ret = hg_forward_find(context, id, &rpc);
     if (ret == HG_SUCCESS)
-        ret = hg_forward_number(handle); /* nobody else uses it now */
+        ret = hg_forward_claim(handle);
     if (ret != HG_SUCCESS)
         return ret;
     hg_handle_renew(handle);
@@ -32423,7 +32451,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->call.target_context = 0;
     handle->deadline = 0; /* what was left of the last call's time */
     hg_handle_set_info(handle);
-    hg_forward_forget(handle);
+    hg_forward_give_back(handle);
     hg_handle_leave_addr(before);
     return HG_SUCCESS;
 }

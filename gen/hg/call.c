@@ -129,7 +129,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     if (ret == HG_SUCCESS && id != 0)
         ret = hg_forward_find(context, id, &rpc);
     if (ret == HG_SUCCESS)
-        ret = hg_forward_number(handle); /* nobody else uses it now */
+        ret = hg_forward_claim(handle);
     if (ret != HG_SUCCESS)
         return ret;
     hg_handle_renew(handle);
@@ -142,7 +142,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->call.target_context = 0;
     handle->deadline = 0; /* what was left of the last call's time */
     hg_handle_set_info(handle);
-    hg_forward_forget(handle);
+    hg_forward_give_back(handle);
     hg_handle_leave_addr(before);
     return HG_SUCCESS;
 }

@@ -10,6 +10,9 @@
 #include "hg/watch.h"
 #include "na/addr.h"
 
+/* Stands for the number of a handle that somebody has for himself. */
+#define HG_FORWARD_NO_CALL UINT64_MAX
+
 /* A handle of the context's origins. The lock is held, but for moments. */
 static struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
@@ -157,6 +160,26 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
         ret = hg_forward_enter(handle);
     hg_unlock(&context->lock);
     return hg_forward_refuse(context, ret);
+}
+
+HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle)
+{
+    bool is_free;
+
+    hg_lock(&handle->context->lock);
+    is_free = hg_forward_is_free(handle);
+    if (is_free)
+        handle->number = HG_FORWARD_NO_CALL;
+    hg_unlock(&handle->context->lock);
+    return is_free ? HG_SUCCESS : HG_BUSY;
+}
+
+HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)
+{
+    hg_lock(&handle->context->lock);
+    assert(handle->number == HG_FORWARD_NO_CALL);
+    handle->number = 0;
+    hg_unlock(&handle->context->lock);
 }
 
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)

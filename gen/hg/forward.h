@@ -43,6 +43,11 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
+/* Have a handle for oneself, without a call of it; nobody gets a number for it
+ * until it is given back. HG_BUSY as above. */
+HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle);
+HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
+
 /* Whether it would be HG_BUSY. */
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
 

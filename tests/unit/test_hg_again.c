@@ -339,6 +339,24 @@ HG_TEST(reset_gives_a_handle_its_time_back)
     again_end();
 }
 
+/* It takes no room, nor memory, which may be short. */
+HG_TEST(reset_is_no_call)
+{
+    hg_test_alloc_install();
+    again_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
+    again_create();
+    again_now.classes[0]->options.max_in_flight = 0;
+    HG_CHECK_RET(again_forward(AGAIN_SMALL), HG_AGAIN);
+    hg_test_alloc_fail_at(1);
+    HG_CHECK_OK(HG_Reset(again_now.handle, again_now.addr, again_now.id));
+    hg_test_alloc_fail_at(0);
+    HG_CHECK(!hg_test_alloc_failed());
+    again_now.classes[0]->options.max_in_flight = 1;
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    again_end();
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+}
+
 /* Callbacks that call again and again do not keep a context from ending in its
  * time, here with HG_BUSY. */
 HG_TEST_SECONDS(context_ends_in_time_whatever_callbacks_do, 30)
