@@ -26551,6 +26551,7 @@ struct hg_call_part {
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
+    bool missed;                 /* it was being answered when this happened */
     struct na_completion notice; /* that nobody waits any more */
     hg_cancel_cb_t callback;     /* NULL: nobody wants to hear */
     void *arg;
@@ -29548,6 +29549,235 @@ finish:
     hg_forward_finish(handle, ret);
 }
 
+/* ==== gen/hg/cancel.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/cancel.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cancel: calls to us for which nobody waits any more.
+ *
+ * The origin says so when it takes a call back or its time is over; its death
+ * says so of all it had. The call is looked for among those that arrived, by
+ * its origin and the number it has there, and marked. What the mark does
+ * depends on how far the call is:
+ *
+ *     FETCHING    its fetch is ended, then as QUEUED
+ *     QUEUED      serve drops it when its turn comes: neither executed nor
+ *                 answered
+ *     ARRIVED     whoever executes it may ask, or has a callback run
+ *     ANSWERED    nothing: the origin lets go of an answer that comes too late;
+ *                 but if there is none, as it cannot be encoded, what was
+ *                 missed meanwhile is made good
+ *
+ * An origin that dies wants no answer of what nobody waits for, a call one way,
+ * and its last words are executed all the same.
+ *
+ * The callback is an entry of the queue like others. It has a reference of the
+ * handle while it is queued, and finds out in its turn whether the application
+ * still has the call and has not answered it.
+ *
+ * Locking: the context's lock guards marks, being set, and what is in
+ * handle->cancel. Callbacks, and transports, are called without.
+ */
+#ifndef HG_GEN_HG_CANCEL_H
+#define HG_GEN_HG_CANCEL_H
+
+/* #include "hg/handle.h" */
+
+/* Somebody does not wait any more for a call of theirs; it need not be here. */
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header);
+
+/* A peer died. */
+HG_PRIVATE void hg_cancel_peer(
+    struct hg_context *context, const struct na_addr *addr);
+
+/* An answer could not be encoded: the call is ARRIVED again. */
+HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle);
+
+/* See HG_Set_cancel_cb. */
+HG_PRIVATE void hg_cancel_set_callback(
+    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg);
+
+#endif
+
+/* ==== gen/hg/cancel.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/cancel.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cancel: see cancel.h. */
+/* #include "hg/cancel.h" */
+
+/* #include "base/lock.h" */
+/* #include "hg/overflow.h" */
+
+static struct hg_handle *hg_cancel_of(struct na_completion *notice)
+{
+    return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
+}
+
+/* Queue the notice, with a reference, unless it is queued, or the handle is on
+ * its way home; the lock is held. */
+static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
+    void (*run)(struct na_completion *notice))
+{
+    assert(handle->target);
+    if (handle->cancel.told || !hg_handle_try_ref(handle))
+        return;
+    handle->cancel.used = true;
+    handle->cancel.told = true;
+    handle->cancel.notice.run = run;
+    na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
+}
+
+/* Step from the internal lane: the sink may not end a transfer. */
+static void hg_cancel_run_fetch(struct na_completion *notice)
+{
+    struct hg_handle *handle = hg_cancel_of(notice);
+
+    assert(handle->cancel.told && handle->canceled);
+    hg_overflow_cancel(handle, &handle->in_large);
+    hg_lock(&handle->context->lock);
+    handle->cancel.told = false;
+    hg_unlock(&handle->context->lock);
+    hg_handle_unref(handle);
+}
+
+/* Whether the application has the call, and has yet to answer it. */
+static bool hg_cancel_is_open(struct hg_handle *handle)
+{
+    return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
+        hg_handle_is_given(handle);
+}
+
+/* Entry of the DONE lane. */
+static void hg_cancel_run_callback(struct na_completion *notice)
+{
+    struct hg_handle *handle = hg_cancel_of(notice);
+    struct hg_cancel_part *part = &handle->cancel;
+    hg_cancel_cb_t callback = NULL;
+    void *arg;
+
+    assert(part->told);
+    hg_lock(&handle->context->lock);
+    arg = part->arg;
+    if (hg_cancel_is_open(handle)) {
+        callback = part->callback;
+        part->callback = NULL;
+    }
+    part->told = false;
+    hg_unlock(&handle->context->lock);
+    if (callback != NULL)
+        callback(handle, arg);
+    hg_handle_unref(handle);
+}
+
+/* Whether it is there still; it may be answered. The lock is held. */
+static bool hg_cancel_is_there(struct hg_handle *handle)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+
+    return state == HG_HANDLE_FETCHING || state == HG_HANDLE_QUEUED ||
+        state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED;
+}
+
+/* Nobody waits for a call that is there. The lock is held. */
+static void hg_cancel_mark(struct hg_handle *handle)
+{
+    if (atomic_load(&handle->state) == HG_HANDLE_ANSWERED) {
+        handle->cancel.used = true;
+        handle->cancel.missed = true;
+        return;
+    }
+    if (atomic_exchange(&handle->unwanted, true))
+        return;
+    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
+        handle->canceled = true;
+        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
+    } else if (handle->cancel.callback != NULL) {
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    }
+}
+
+/* What is said of a call comes the same way as the call came: from the same
+ * address, at which need not be looked. */
+static bool hg_cancel_is_meant(const struct hg_handle *handle,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    return handle->sequence == header->sequence && handle->addr == source &&
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
+        header->origin_context;
+}
+
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.prev; link != &context->targets;
+         link = link->prev) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (!hg_cancel_is_there(handle) ||
+            !hg_cancel_is_meant(handle, source, header))
+            continue;
+        hg_cancel_mark(handle);
+        break;
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_peer(
+    struct hg_context *context, const struct na_addr *addr)
+{
+    struct na_link *link;
+
+    hg_lock(&context->lock);
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (hg_cancel_is_there(handle) && handle->addr == addr &&
+            !handle->one_way)
+            hg_cancel_mark(handle);
+    }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(handle->state == HG_HANDLE_ANSWERED);
+    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    if (handle->cancel.missed)
+        atomic_store(&handle->unwanted, true);
+    if (handle->cancel.callback != NULL && atomic_load(&handle->unwanted))
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_set_callback(
+    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg)
+{
+    struct hg_context *context = handle->context;
+
+    assert(handle->target);
+    hg_lock(&context->lock);
+    handle->cancel.used = true;
+    handle->cancel.callback = callback;
+    handle->cancel.arg = arg;
+    if (callback != NULL && hg_handle_is_over(handle))
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
+    hg_unlock(&context->lock);
+}
+
 /* ==== gen/hg/held.h ==== */
 #ifdef HG_LINES
 #line 1 "gen/hg/held.h"
@@ -29864,6 +30094,7 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/cancel.h" */
 /* #include "hg/held.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/watch.h" */
@@ -30461,8 +30692,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
         return HG_SUCCESS;
     assert(handle->left == left); /* it was not told */
     handle->left = NULL;
-    assert(hg_serve_is_answered(handle));
-    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    hg_cancel_reopen(handle);
     hg_handle_unref(handle);
     return ret;
 }
@@ -30664,210 +30894,6 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
         (void) hg_serve_free(handle);
         hg_handle_unref(handle);
     }
-}
-
-/* ==== gen/hg/cancel.h ==== */
-#ifdef HG_LINES
-#line 1 "gen/hg/cancel.h"
-#endif
-/* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cancel: calls to us for which nobody waits any more.
- *
- * The origin says so when it takes a call back or its time is over; its death
- * says so of all it had. The call is looked for among those that arrived, by
- * its origin and the number it has there, and marked. What the mark does
- * depends on how far the call is:
- *
- *     FETCHING    its fetch is ended, then as QUEUED
- *     QUEUED      serve drops it when its turn comes: neither executed nor
- *                 answered
- *     ARRIVED     whoever executes it may ask, or has a callback run
- *     ANSWERED    nothing: the origin lets go of an answer that comes too late
- *
- * An origin that dies wants no answer of what nobody waits for, a call one way,
- * and its last words are executed all the same.
- *
- * The callback is an entry of the queue like others. It has a reference of the
- * handle while it is queued, and finds out in its turn whether the application
- * still has the call and has not answered it.
- *
- * Locking: the context's lock guards marks, being set, and what is in
- * handle->cancel. Callbacks, and transports, are called without.
- */
-#ifndef HG_GEN_HG_CANCEL_H
-#define HG_GEN_HG_CANCEL_H
-
-/* #include "hg/handle.h" */
-
-/* Somebody does not wait any more for a call of theirs; it need not be here. */
-HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
-    const struct na_addr *source, const struct hg_header *header);
-
-/* A peer died. */
-HG_PRIVATE void hg_cancel_peer(
-    struct hg_context *context, const struct na_addr *addr);
-
-/* See HG_Set_cancel_cb. */
-HG_PRIVATE void hg_cancel_set_callback(
-    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg);
-
-#endif
-
-/* ==== gen/hg/cancel.c ==== */
-#ifdef HG_LINES
-#line 1 "gen/hg/cancel.c"
-#endif
-/* SPDX-License-Identifier: BSD-3-Clause */
-/* cancel: see cancel.h. */
-/* #include "hg/cancel.h" */
-
-/* #include "base/lock.h" */
-/* #include "hg/overflow.h" */
-
-static struct hg_handle *hg_cancel_of(struct na_completion *notice)
-{
-    return HG_CONTAINER_OF(notice, struct hg_handle, cancel.notice);
-}
-
-/* Queue the notice, with a reference, unless it is queued, or the handle is on
- * its way home; the lock is held. */
-static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
-    void (*run)(struct na_completion *notice))
-{
-    assert(handle->target);
-    if (handle->cancel.told || !hg_handle_try_ref(handle))
-        return;
-    handle->cancel.used = true;
-    handle->cancel.told = true;
-    handle->cancel.notice.run = run;
-    na_queue_push(handle->context->queue, lane, &handle->cancel.notice);
-}
-
-/* Step from the internal lane: the sink may not end a transfer. */
-static void hg_cancel_run_fetch(struct na_completion *notice)
-{
-    struct hg_handle *handle = hg_cancel_of(notice);
-
-    assert(handle->cancel.told && handle->canceled);
-    hg_overflow_cancel(handle, &handle->in_large);
-    hg_lock(&handle->context->lock);
-    handle->cancel.told = false;
-    hg_unlock(&handle->context->lock);
-    hg_handle_unref(handle);
-}
-
-/* Whether the application has the call, and has yet to answer it. */
-static bool hg_cancel_is_open(struct hg_handle *handle)
-{
-    return atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
-        hg_handle_is_given(handle);
-}
-
-/* Entry of the DONE lane. */
-static void hg_cancel_run_callback(struct na_completion *notice)
-{
-    struct hg_handle *handle = hg_cancel_of(notice);
-    struct hg_cancel_part *part = &handle->cancel;
-    hg_cancel_cb_t callback = NULL;
-    void *arg;
-
-    assert(part->told);
-    hg_lock(&handle->context->lock);
-    if (hg_cancel_is_open(handle))
-        callback = part->callback;
-    arg = part->arg;
-    part->callback = NULL;
-    part->told = false;
-    hg_unlock(&handle->context->lock);
-    if (callback != NULL)
-        callback(handle, arg);
-    hg_handle_unref(handle);
-}
-
-/* Whether it is there still, and unanswered. The lock is held. */
-static bool hg_cancel_is_there(struct hg_handle *handle)
-{
-    enum hg_handle_state state = atomic_load(&handle->state);
-
-    return state == HG_HANDLE_FETCHING || state == HG_HANDLE_QUEUED ||
-        state == HG_HANDLE_ARRIVED;
-}
-
-/* Nobody waits for a call that is there. The lock is held. */
-static void hg_cancel_mark(struct hg_handle *handle)
-{
-    if (atomic_exchange(&handle->unwanted, true))
-        return;
-    if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
-        handle->canceled = true;
-        hg_cancel_push(handle, NA_LANE_INTERNAL, hg_cancel_run_fetch);
-    } else if (handle->cancel.callback != NULL) {
-        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-    }
-}
-
-/* What is said of a call comes the same way as the call came: from the same
- * address, at which need not be looked. */
-static bool hg_cancel_is_meant(const struct hg_handle *handle,
-    const struct na_addr *source, const struct hg_header *header)
-{
-    return handle->sequence == header->sequence && handle->addr == source &&
-        atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
-        header->origin_context;
-}
-
-HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
-    const struct na_addr *source, const struct hg_header *header)
-{
-    struct na_link *link;
-
-    hg_lock(&context->lock);
-    for (link = context->targets.prev; link != &context->targets;
-         link = link->prev) {
-        struct hg_handle *handle =
-            HG_CONTAINER_OF(link, struct hg_handle, link);
-
-        if (!hg_cancel_is_there(handle) ||
-            !hg_cancel_is_meant(handle, source, header))
-            continue;
-        hg_cancel_mark(handle);
-        break;
-    }
-    hg_unlock(&context->lock);
-}
-
-HG_PRIVATE void hg_cancel_peer(
-    struct hg_context *context, const struct na_addr *addr)
-{
-    struct na_link *link;
-
-    hg_lock(&context->lock);
-    for (link = context->targets.next; link != &context->targets;
-         link = link->next) {
-        struct hg_handle *handle =
-            HG_CONTAINER_OF(link, struct hg_handle, link);
-
-        if (hg_cancel_is_there(handle) && handle->addr == addr &&
-            !handle->one_way)
-            hg_cancel_mark(handle);
-    }
-    hg_unlock(&context->lock);
-}
-
-HG_PRIVATE void hg_cancel_set_callback(
-    struct hg_handle *handle, hg_cancel_cb_t callback, void *arg)
-{
-    struct hg_context *context = handle->context;
-
-    assert(handle->target);
-    hg_lock(&context->lock);
-    handle->cancel.used = true;
-    handle->cancel.callback = callback;
-    handle->cancel.arg = arg;
-    if (callback != NULL && hg_handle_is_over(handle))
-        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
-    hg_unlock(&context->lock);
 }
 
 /* ==== gen/hg/bulk_check.h ==== */

@@ -54,10 +54,11 @@ static void hg_cancel_run_callback(struct na_completion *notice)
 
     assert(part->told);
     hg_lock(&handle->context->lock);
-    if (hg_cancel_is_open(handle))
-        callback = part->callback;
     arg = part->arg;
-    part->callback = NULL;
+    if (hg_cancel_is_open(handle)) {
+        callback = part->callback;
+        part->callback = NULL;
+    }
     part->told = false;
     hg_unlock(&handle->context->lock);
     if (callback != NULL)
@@ -65,18 +66,23 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_handle_unref(handle);
 }
 
-/* Whether it is there still, and unanswered. The lock is held. */
+/* Whether it is there still; it may be answered. The lock is held. */
 static bool hg_cancel_is_there(struct hg_handle *handle)
 {
     enum hg_handle_state state = atomic_load(&handle->state);
 
     return state == HG_HANDLE_FETCHING || state == HG_HANDLE_QUEUED ||
-        state == HG_HANDLE_ARRIVED;
+        state == HG_HANDLE_ARRIVED || state == HG_HANDLE_ANSWERED;
 }
 
 /* Nobody waits for a call that is there. The lock is held. */
 static void hg_cancel_mark(struct hg_handle *handle)
 {
+    if (atomic_load(&handle->state) == HG_HANDLE_ANSWERED) {
+        handle->cancel.used = true;
+        handle->cancel.missed = true;
+        return;
+    }
     if (atomic_exchange(&handle->unwanted, true))
         return;
     if (atomic_load(&handle->state) == HG_HANDLE_FETCHING) {
@@ -132,6 +138,20 @@ HG_PRIVATE void hg_cancel_peer(
             !handle->one_way)
             hg_cancel_mark(handle);
     }
+    hg_unlock(&context->lock);
+}
+
+HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_lock(&context->lock);
+    assert(handle->state == HG_HANDLE_ANSWERED);
+    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    if (handle->cancel.missed)
+        atomic_store(&handle->unwanted, true);
+    if (handle->cancel.callback != NULL && atomic_load(&handle->unwanted))
+        hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
     hg_unlock(&context->lock);
 }
 

@@ -11,7 +11,9 @@
  *     QUEUED      serve drops it when its turn comes: neither executed nor
  *                 answered
  *     ARRIVED     whoever executes it may ask, or has a callback run
- *     ANSWERED    nothing: the origin lets go of an answer that comes too late
+ *     ANSWERED    nothing: the origin lets go of an answer that comes too late;
+ *                 but if there is none, as it cannot be encoded, what was
+ *                 missed meanwhile is made good
  *
  * An origin that dies wants no answer of what nobody waits for, a call one way,
  * and its last words are executed all the same.
@@ -35,6 +37,9 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
 /* A peer died. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr);
+
+/* An answer could not be encoded: the call is ARRIVED again. */
+HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle);
 
 /* See HG_Set_cancel_cb. */
 HG_PRIVATE void hg_cancel_set_callback(

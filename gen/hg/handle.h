@@ -103,6 +103,7 @@ struct hg_call_part {
 struct hg_cancel_part {
     bool used;                   /* the rest is not all zeros */
     bool told;                   /* `notice` is queued */
+    bool missed;                 /* it was being answered when this happened */
     struct na_completion notice; /* that nobody waits any more */
     hg_cancel_cb_t callback;     /* NULL: nobody wants to hear */
     void *arg;

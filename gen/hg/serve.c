@@ -6,6 +6,7 @@
 #include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/cancel.h"
 #include "hg/held.h"
 #include "hg/overflow.h"
 #include "hg/watch.h"
@@ -603,8 +604,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_told(struct hg_handle *handle,
         return HG_SUCCESS;
     assert(handle->left == left); /* it was not told */
     handle->left = NULL;
-    assert(hg_serve_is_answered(handle));
-    atomic_store(&handle->state, HG_HANDLE_ARRIVED);
+    hg_cancel_reopen(handle);
     hg_handle_unref(handle);
     return ret;
 }

@@ -999,3 +999,72 @@ HG_TEST(handle_that_outlives_its_peer_is_found_again)
     HG_CHECK_OK(NA_Finalize(other));
     loop_set_tap(NULL, NULL);
 }
+
+/* ---- An answer that cannot be encoded, while nobody waits any more ---- */
+
+struct ends_try {
+    hg_context_t *context;
+    hg_handle_t origin;
+    hg_handle_t kept;
+    bool cancel; /* while it is being encoded; else it hears of it then */
+};
+
+static struct ends_try ends_try;
+
+static hg_return_t ends_keep_call(hg_handle_t handle)
+{
+    ends_try.kept = handle;
+    return HG_Set_cancel_cb(handle, ends_hear, &ends_told);
+}
+
+static hg_return_t ends_encode_nothing(hg_proc_t proc, void *data)
+{
+    unsigned count = 1;
+
+    (void) data;
+    HG_CHECK_EQ_INT(hg_proc_get_op(proc), HG_ENCODE);
+    if (ends_try.cancel)
+        HG_CHECK_OK(HG_Cancel(ends_try.origin));
+    while (!ends_try.cancel && count > 0)
+        (void) HG_Trigger(ends_try.context, 0, 1, &count);
+    return HG_PROTOCOL_ERROR;
+}
+
+/* It is told when there is no answer. */
+HG_TEST(cancel_is_heard_while_an_answer_fails)
+{
+    hg_class_t *hg_class = HG_Init2("self://", HG_TRUE);
+    unsigned ends = 0;
+    unsigned way;
+    hg_addr_t self;
+    hg_id_t id;
+
+    HG_CHECK(hg_class != NULL);
+    ends_try.context = HG_Context_create(hg_class);
+    HG_CHECK_OK(HG_Addr_self(hg_class, &self));
+    id = HG_Register_name(
+        hg_class, "try", NULL, ends_encode_nothing, ends_keep_call);
+    hg_test_expect_log("the proc function fails");
+    for (way = 0; way < 2; way++) {
+        ends_told = 0;
+        ends_try.cancel = way == 0;
+        HG_CHECK_OK(HG_Create(ends_try.context, self, id, &ends_try.origin));
+        HG_CHECK_OK(HG_Forward2(ends_try.origin, ends_count_call, &ends, NULL));
+        ends_turn_context(ends_try.context);
+        if (way == 1)
+            HG_CHECK_OK(HG_Cancel(ends_try.origin));
+        HG_CHECK_RET(
+            HG_Respond(ends_try.kept, NULL, NULL, &ends), HG_PROTOCOL_ERROR);
+        HG_CHECK(HG_Is_canceled(ends_try.kept) == HG_TRUE);
+        HG_CHECK_EQ_INT(ends_told, 0);
+        ends_turn_context(ends_try.context);
+        HG_CHECK_EQ_INT(ends_told, 1);
+        HG_CHECK_EQ_INT(ends, way + 1);
+        HG_CHECK_OK(HG_Destroy(ends_try.kept));
+        HG_CHECK_OK(HG_Destroy(ends_try.origin));
+        ends_turn_context(ends_try.context);
+    }
+    HG_CHECK_OK(HG_Addr_free(hg_class, self));
+    HG_CHECK_OK(HG_Context_destroy(ends_try.context));
+    HG_CHECK_OK(HG_Finalize2(hg_class));
+}
