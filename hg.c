@@ -26616,13 +26616,13 @@ struct hg_handle {
     bool settled;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
-    uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
     uint64_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
     uint64_t trace_set; /* origin: by the application; 0: not */
     struct hg_watch_part watch;
+    uint32_t timeout; /* origin: what each of its calls has, ms; 0: all time */
     hg_return_t why;  /* origin: if `canceled`, how it ends; context lock */
     const char *text; /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
@@ -27495,7 +27495,7 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_handle_send(
+static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const void *data, size_t size)
 {
     struct hg_context *context = handle->context;
@@ -27511,8 +27511,6 @@ HG_PRIVATE hg_return_t hg_handle_send(
     uint64_t sequence = handle->sequence;
     hg_return_t ret;
 
-    if (handle->addr->self)
-        return hg_handle_send_self(handle, data, size);
     handle->left = NULL; /* not ours to look at, once it has left */
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
@@ -27528,6 +27526,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
         handle->left = left;
     }
     return ret;
+}
+
+HG_PRIVATE hg_return_t hg_handle_send(
+    struct hg_handle *handle, const void *data, size_t size)
+{
+    return handle->addr->self ? hg_handle_send_self(handle, data, size)
+                              : hg_handle_send_away(handle, data, size);
 }
 
 /* Send a handle's control message. False: it is kept for later. */

@@ -600,7 +600,7 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
-HG_PRIVATE hg_return_t hg_handle_send(
+static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const void *data, size_t size)
 {
     struct hg_context *context = handle->context;
@@ -616,8 +616,6 @@ HG_PRIVATE hg_return_t hg_handle_send(
     uint64_t sequence = handle->sequence;
     hg_return_t ret;
 
-    if (handle->addr->self)
-        return hg_handle_send_self(handle, data, size);
     handle->left = NULL; /* not ours to look at, once it has left */
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
@@ -633,6 +631,13 @@ HG_PRIVATE hg_return_t hg_handle_send(
         handle->left = left;
     }
     return ret;
+}
+
+HG_PRIVATE hg_return_t hg_handle_send(
+    struct hg_handle *handle, const void *data, size_t size)
+{
+    return handle->addr->self ? hg_handle_send_self(handle, data, size)
+                              : hg_handle_send_away(handle, data, size);
 }
 
 /* Send a handle's control message. False: it is kept for later. */

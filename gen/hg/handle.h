@@ -168,13 +168,13 @@ struct hg_handle {
     bool settled;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
-    uint32_t timeout;  /* origin: what each of its calls has, ms; 0: all time */
     uint64_t weight;   /* origin: in flight, bytes it counts for; room.h */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
     uint64_t trace_set; /* origin: by the application; 0: not */
     struct hg_watch_part watch;
+    uint32_t timeout; /* origin: what each of its calls has, ms; 0: all time */
     hg_return_t why;  /* origin: if `canceled`, how it ends; context lock */
     const char *text; /* origin: how it ended, in words; NULL: none */
     struct na_addr *addr;
