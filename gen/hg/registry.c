@@ -7,12 +7,20 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+/* One way in which an id is, or was, registered. */
+struct hg_registry_version {
+    struct hg_registry_version *next; /* older */
+    struct hg_rpc rpc;
+    char name[];
+};
+
+/* An id that is, or was. */
 struct hg_registry_entry {
     struct hg_registry_entry *next; /* of the bucket, older */
-    struct hg_rpc rpc;
-    bool gone;  /* forgotten */
-    bool first; /* of its id: `more` is freed with it */
-    char name[];
+    hg_id_t id;
+    _Atomic(const struct hg_registry_version *) now; /* NULL: forgotten */
+    struct hg_registry_version *versions;            /* the registry's lock */
+    struct hg_registry_more *more;
 };
 
 HG_PRIVATE hg_return_t hg_registry_init(struct hg_registry *registry)
@@ -56,6 +64,35 @@ static struct hg_registry_more *hg_registry_new_more(
     return NULL;
 }
 
+static void hg_registry_free_entry(struct hg_registry_entry *entry)
+{
+    struct hg_registry_version *version;
+
+    while ((version = entry->versions) != NULL) {
+        entry->versions = version->next;
+        hg_mem_free(version);
+    }
+    hg_registry_free_more(entry->more);
+    hg_mem_free(entry);
+}
+
+/* NULL: no memory. */
+static struct hg_registry_entry *hg_registry_new_entry(
+    const struct hg_registry *registry, hg_id_t id)
+{
+    struct hg_registry_entry *entry =
+        (struct hg_registry_entry *) hg_mem_calloc(1, sizeof(*entry));
+
+    if (entry == NULL)
+        return NULL;
+    entry->id = id;
+    entry->more = hg_registry_new_more(registry);
+    if (entry->more != NULL)
+        return entry;
+    hg_mem_free(entry);
+    return NULL;
+}
+
 HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
 {
     unsigned i;
@@ -66,12 +103,8 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
         while (entry != NULL) {
             struct hg_registry_entry *next = entry->next;
 
-            if (entry->first) {
-                hg_registry_free_data(
-                    entry->rpc.more->data, entry->rpc.more->free_data);
-                hg_registry_free_more(entry->rpc.more);
-            }
-            hg_mem_free(entry);
+            hg_registry_free_data(entry->more->data, entry->more->free_data);
+            hg_registry_free_entry(entry);
             entry = next;
         }
     }
@@ -91,77 +124,26 @@ static _Atomic(struct hg_registry_entry *) *hg_registry_bucket(
     return &registry->buckets[id & (HG_REGISTRY_BUCKETS - 1)];
 }
 
-/* The latest entry of an id, forgotten or not; NULL. */
-static const struct hg_registry_entry *hg_registry_last(
+/* The entry of an id, forgotten or not; NULL. */
+static struct hg_registry_entry *hg_registry_look(
     struct hg_registry *registry, hg_id_t id)
 {
-    const struct hg_registry_entry *entry = atomic_load_explicit(
+    struct hg_registry_entry *entry = atomic_load_explicit(
         hg_registry_bucket(registry, id), memory_order_acquire);
 
-    while (entry != NULL && entry->rpc.id != id)
+    while (entry != NULL && entry->id != id)
         entry = entry->next;
     return entry;
 }
 
-/* The entry that counts, or NULL. */
-static const struct hg_registry_entry *hg_registry_get(
-    struct hg_registry *registry, hg_id_t id)
+/* What is registered, or NULL. */
+static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
 {
-    const struct hg_registry_entry *entry = hg_registry_last(registry, id);
+    const struct hg_registry_version *now = entry != NULL
+        ? atomic_load_explicit(&entry->now, memory_order_acquire)
+        : NULL;
 
-    return entry != NULL && !entry->gone ? entry : NULL;
-}
-
-/* A new entry in front, gone if `rpc` is NULL; the lock is held. HG_NOMEM
- * (logged). */
-static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
-    const char *name, const struct hg_rpc *rpc)
-{
-    _Atomic(struct hg_registry_entry *) *bucket =
-        hg_registry_bucket(registry, id);
-    const struct hg_registry_entry *before = hg_registry_last(registry, id);
-    size_t size = name != NULL ? strlen(name) + 1 : 0;
-    struct hg_registry_more *more = NULL;
-    struct hg_registry_entry *entry =
-        (struct hg_registry_entry *) hg_mem_calloc(1, sizeof(*entry) + size);
-
-    if (before != NULL)
-        more = before->rpc.more;
-    else
-        more = hg_registry_new_more(registry);
-    if (entry == NULL || more == NULL) {
-        hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
-            name != NULL ? name : "", id);
-        hg_mem_free(entry);
-        if (before == NULL)
-            hg_registry_free_more(more);
-        return HG_NOMEM;
-    }
-    if (rpc != NULL)
-        entry->rpc = *rpc;
-    entry->gone = rpc == NULL;
-    entry->first = before == NULL;
-    entry->rpc.id = id;
-    entry->rpc.more = more;
-    entry->rpc.name = name != NULL ? entry->name : NULL;
-    if (name != NULL)
-        memcpy(entry->name, name, size);
-    entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
-    atomic_store_explicit(bucket, entry, memory_order_release);
-    return HG_SUCCESS;
-}
-
-/* Whether `name` may stand for an id that is registered already. The lock is
- * held. HG_EXIST (logged). */
-static hg_return_t hg_registry_check_name(
-    const struct hg_registry_entry *before, const char *name)
-{
-    if (before == NULL || before->rpc.name == NULL || name == NULL ||
-        strcmp(before->rpc.name, name) == 0)
-        return HG_SUCCESS;
-    hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
-        before->rpc.name);
-    return HG_EXIST;
+    return now != NULL ? &now->rpc : NULL;
 }
 
 static bool hg_registry_is_same(
@@ -170,7 +152,76 @@ static bool hg_registry_is_same(
     return now->in_proc == before->in_proc &&
         now->out_proc == before->out_proc &&
         now->callback == before->callback &&
-        (name == NULL) == (before->name == NULL);
+        (name == NULL
+                ? before->name == NULL
+                : before->name != NULL && strcmp(before->name, name) == 0);
+}
+
+/* The version of an entry that is so: the one there was, or a new one. The lock
+ * is held. NULL: no memory. */
+static const struct hg_registry_version *hg_registry_version(
+    struct hg_registry_entry *entry, const char *name, const struct hg_rpc *rpc)
+{
+    size_t size = name != NULL ? strlen(name) + 1 : 0;
+    struct hg_registry_version *version = entry->versions;
+
+    while (version != NULL && !hg_registry_is_same(&version->rpc, rpc, name))
+        version = version->next;
+    if (version != NULL)
+        return version;
+    version =
+        (struct hg_registry_version *) hg_mem_alloc(sizeof(*version) + size);
+    if (version == NULL)
+        return NULL;
+    version->rpc = *rpc;
+    version->rpc.id = entry->id;
+    version->rpc.more = entry->more;
+    version->rpc.name = name != NULL ? version->name : NULL;
+    if (name != NULL)
+        memcpy(version->name, name, size);
+    version->next = entry->versions;
+    entry->versions = version;
+    return version;
+}
+
+/* Make it what is registered. The lock is held. HG_NOMEM (logged). */
+static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
+    const char *name, const struct hg_rpc *rpc)
+{
+    _Atomic(struct hg_registry_entry *) *bucket =
+        hg_registry_bucket(registry, id);
+    struct hg_registry_entry *before = hg_registry_look(registry, id);
+    struct hg_registry_entry *entry =
+        before != NULL ? before : hg_registry_new_entry(registry, id);
+    const struct hg_registry_version *version =
+        entry != NULL ? hg_registry_version(entry, name, rpc) : NULL;
+
+    if (version == NULL) {
+        hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
+            name != NULL ? name : "", id);
+        if (entry != NULL && before == NULL)
+            hg_registry_free_entry(entry);
+        return HG_NOMEM;
+    }
+    atomic_store_explicit(&entry->now, version, memory_order_release);
+    if (before != NULL)
+        return HG_SUCCESS;
+    entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    atomic_store_explicit(bucket, entry, memory_order_release);
+    return HG_SUCCESS;
+}
+
+/* Whether `name` may stand for an id that is registered already. The lock is
+ * held. HG_EXIST (logged). */
+static hg_return_t hg_registry_check_name(
+    const struct hg_rpc *before, const char *name)
+{
+    if (before == NULL || before->name == NULL || name == NULL ||
+        strcmp(before->name, name) == 0)
+        return HG_SUCCESS;
+    hg_log_error(
+        "rpc", "'%s' has the same id as '%s': rename one", name, before->name);
+    return HG_EXIST;
 }
 
 /* Whether the library serves a name itself: then nobody else does. HG_EXIST
@@ -192,7 +243,8 @@ static hg_return_t hg_registry_check_own(
 static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
     const char *name, const struct hg_rpc *rpc, bool keep_callback)
 {
-    const struct hg_registry_entry *before = hg_registry_get(registry, id);
+    const struct hg_rpc *before =
+        hg_registry_now(hg_registry_look(registry, id));
     hg_return_t ret = hg_registry_check_name(before, name);
     struct hg_rpc now = *rpc;
 
@@ -201,9 +253,7 @@ static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     if (before != NULL && now.callback == NULL && keep_callback)
-        now.callback = before->rpc.callback;
-    if (before != NULL && hg_registry_is_same(&before->rpc, &now, name))
-        return HG_SUCCESS;
+        now.callback = before->callback;
     return hg_registry_insert(registry, id, name, &now);
 }
 
@@ -233,11 +283,11 @@ HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
 HG_PRIVATE hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p)
 {
-    const struct hg_registry_entry *entry = hg_registry_get(registry, id);
+    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
 
-    if (entry == NULL)
+    if (now == NULL)
         return HG_NOENTRY;
-    *rpc_p = entry->rpc;
+    *rpc_p = *now;
     return HG_SUCCESS;
 }
 
@@ -247,12 +297,13 @@ HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
     unsigned i;
 
     for (i = 0; i < HG_REGISTRY_BUCKETS; i++) {
-        const struct hg_registry_entry *entry =
+        struct hg_registry_entry *entry =
             atomic_load_explicit(&registry->buckets[i], memory_order_acquire);
 
         for (; entry != NULL; entry = entry->next) {
-            if (entry == hg_registry_get(registry, entry->rpc.id) &&
-                !see(&entry->rpc, arg))
+            const struct hg_rpc *now = hg_registry_now(entry);
+
+            if (now != NULL && !see(now, arg))
                 return;
         }
     }
@@ -277,18 +328,17 @@ HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id)
 {
     void (*free_data)(void *data) = NULL;
+    struct hg_registry_entry *entry;
     hg_return_t ret = HG_NOENTRY;
     void *data = NULL;
 
     hg_lock(&registry->lock);
-    if (hg_registry_get(registry, id) != NULL)
-        ret = hg_registry_insert(registry, id, NULL, NULL);
-    if (ret == HG_SUCCESS) {
-        struct hg_registry_more *more =
-            hg_registry_last(registry, id)->rpc.more;
-
-        hg_registry_swap_data(more, &data, &free_data);
-        atomic_store(&more->one_way, false);
+    entry = hg_registry_look(registry, id);
+    if (hg_registry_now(entry) != NULL) {
+        ret = HG_SUCCESS;
+        atomic_store(&entry->now, NULL);
+        hg_registry_swap_data(entry->more, &data, &free_data);
+        atomic_store(&entry->more->one_way, false);
     }
     hg_unlock(&registry->lock);
     hg_registry_free_data(data, free_data);
@@ -298,25 +348,25 @@ HG_PRIVATE hg_return_t hg_registry_remove(
 HG_PRIVATE hg_return_t hg_registry_set_data(struct hg_registry *registry,
     hg_id_t id, void *data, void (*free_data)(void *data))
 {
-    const struct hg_registry_entry *entry;
+    const struct hg_rpc *now;
 
     hg_lock(&registry->lock);
-    entry = hg_registry_get(registry, id);
-    if (entry != NULL)
-        hg_registry_swap_data(entry->rpc.more, &data, &free_data);
+    now = hg_registry_now(hg_registry_look(registry, id));
+    if (now != NULL)
+        hg_registry_swap_data(now->more, &data, &free_data);
     hg_unlock(&registry->lock);
-    return entry != NULL ? HG_SUCCESS : HG_NOENTRY;
+    return now != NULL ? HG_SUCCESS : HG_NOENTRY;
 }
 
 HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
 {
-    const struct hg_registry_entry *entry;
+    const struct hg_rpc *now;
     void *data = NULL;
 
     hg_lock(&registry->lock);
-    entry = hg_registry_get(registry, id);
-    if (entry != NULL)
-        data = entry->rpc.more->data;
+    now = hg_registry_now(hg_registry_look(registry, id));
+    if (now != NULL)
+        data = now->more->data;
     hg_unlock(&registry->lock);
     return data;
 }

@@ -5,14 +5,17 @@
  * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides derive
  * the same one whatever the order of registration. Two names with one id are
  * an error of the second registration, and the names are kept to notice.
- * Entries live as long as the registry and never change: who registers a name
- * again, or forgets it, puts a new one in front of the old one. What an id has
- * besides (data, whether its calls are answered) is shared by its entries.
+ * An id has an entry as long as the registry lives, which says what is registered
+ * now: a version, or nothing. Versions never change and stay with their entry, as
+ * calls that found them may still go by their names: who registers again what
+ * was registered before has the same one. So what a registry holds does not grow
+ * with how often, but with what is registered. What an id has besides (data,
+ * whether its calls are answered) is shared by its versions.
  *
- * The callback model registers under numbers, too; such an entry has no name.
+ * The callback model registers under numbers, too; such a version has no name.
  *
- * Locking: a mutex for who registers. Calls read without: an entry is complete
- * before it can be found, and stays where it is.
+ * Locking: a mutex for who registers. Calls read without: entries and versions
+ * are complete before they can be found, and stay where they are.
  */
 #ifndef HG_GEN_HG_REGISTRY_H
 #define HG_GEN_HG_REGISTRY_H
@@ -73,7 +76,7 @@ HG_PRIVATE void hg_registry_walk(struct hg_registry *registry,
 HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
     const char *name, const struct hg_rpc *rpc);
 
-/* Forget an id and free its data. HG_NOENTRY; HG_NOMEM (logged). */
+/* Forget an id and free its data. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_remove(
     struct hg_registry *registry, hg_id_t id);
 

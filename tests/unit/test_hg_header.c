@@ -412,6 +412,48 @@ HG_TEST(registry_holds_many_names)
     hg_registry_fini(&registry);
 }
 
+/* Again and again, with other procs and forgotten in between: what is held is
+ * what there was, each way of it once. */
+HG_TEST(registry_does_not_grow_with_time)
+{
+    static const char name[] = "function";
+    struct hg_rpc ways[3] = {{0, NULL, NULL, NULL, NULL, NULL},
+        {0, header_proc, NULL, header_callback, NULL, NULL},
+        {0, NULL, header_proc, NULL, NULL, NULL}};
+    struct hg_registry registry;
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL};
+    const char *known[6] = {NULL};
+    hg_id_t id = hg_registry_id(name);
+    int64_t live = 0;
+    unsigned i;
+
+    hg_test_alloc_install();
+    HG_CHECK_OK(hg_registry_init(&registry));
+    for (i = 0; i < 600; i++) {
+        unsigned way = i % 6;
+
+        if (i == 6)
+            live = hg_test_alloc_live();
+        HG_CHECK_OK(hg_registry_put(
+            &registry, id, way < 3 ? name : NULL, &ways[way % 3]));
+        HG_CHECK_OK(hg_registry_find(&registry, id, &found));
+        HG_CHECK(found.in_proc == ways[way % 3].in_proc);
+        HG_CHECK(found.out_proc == ways[way % 3].out_proc);
+        HG_CHECK(found.callback == ways[way % 3].callback);
+        HG_CHECK((found.name != NULL) == (way < 3));
+        HG_CHECK(i < 6 || found.name == known[way]);
+        known[way] = found.name;
+        if (way % 2 == 0)
+            continue;
+        HG_CHECK_OK(hg_registry_remove(&registry, id));
+        HG_CHECK_RET(hg_registry_find(&registry, id, &found), HG_NOENTRY);
+        HG_CHECK_RET(hg_registry_remove(&registry, id), HG_NOENTRY);
+    }
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), live);
+    hg_registry_fini(&registry);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
 /* ---- Times ---- */
 
 #define HEADER_TIMERS 500
