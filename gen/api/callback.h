@@ -268,8 +268,10 @@ HG_EXPORT hg_return_t HG_Version_get2(
  * none), of which it knows those up to `stats`, as programs before Mercury 2.3
  * have them. HG_Init_opt2 takes them as the version of Mercury has them that is
  * named by HG_VERSION(major, minor): up to `stats` before 2.3, to
- * `release_input_early` before 2.4, all from 2.4 on; a version of 0 with
- * options, or one past this header's, is refused. */
+ * `release_input_early` before 2.4, all up to `bulk_checksum` from 2.4 on. A
+ * version means that layout for good, and no more is read: a program runs with
+ * a later library that has more options. A version of 0 with options, or one
+ * past this header's, is refused. */
 HG_EXPORT hg_class_t *HG_Init2(
     const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
 HG_EXPORT hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,

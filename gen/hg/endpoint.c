@@ -72,19 +72,30 @@ static void hg_endpoint_set_na_info(
     info->request_mem_device = from->request_mem_device ? NA_TRUE : NA_FALSE;
 }
 
-/* What of the options a program of that version of Mercury has. */
+/* How many bytes a layout has that ends with a member. */
+#define HG_ENDPOINT_UP_TO(member) \
+    (offsetof(struct hg_init_info, member) + \
+        sizeof(((struct hg_init_info *) 0)->member))
+
+_Static_assert(sizeof(struct hg_init_info) - HG_ENDPOINT_UP_TO(bulk_checksum) <
+        sizeof(void *),
+    "an option that is added is read of another version only");
+
+/* What of the options a program of that version of Mercury has. Its layout is
+ * that of the header it was built with: what is added behind the last member
+ * here is another version's. */
 static void hg_endpoint_read_info(struct hg_init_info *info,
     const struct hg_init_info *from, unsigned version)
 {
-    size_t size = offsetof(struct hg_init_info, no_multi_recv);
+    size_t size = HG_ENDPOINT_UP_TO(stats);
 
     *info = HG_INIT_INFO_INITIALIZER;
     if (from == NULL)
         return;
     if (version >= HG_ENDPOINT_VERSION(2, 4))
-        size = sizeof(*info);
+        size = HG_ENDPOINT_UP_TO(bulk_checksum);
     else if (version >= HG_ENDPOINT_VERSION(2, 3))
-        size = offsetof(struct hg_init_info, traffic_class);
+        size = HG_ENDPOINT_UP_TO(release_input_early);
     memcpy(info, from, size);
 }
 

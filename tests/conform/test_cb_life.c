@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 static hg_id_t life_inc_id, life_keep_id, life_where_id, life_one_id;
@@ -106,6 +107,38 @@ HG_TEST(class_needs_an_address_and_options_a_version)
     HG_CHECK(HG_Init_opt2("self://", HG_TRUE, 0, &info) == NULL);
     HG_CHECK(
         HG_Init_opt2("self://", HG_TRUE, HG_VERSION(2, 99), &info) == NULL);
+}
+
+/* A program was built with as much of the struct as there was then: behind that
+ * is nothing that may be read, here not at all. */
+HG_TEST(options_are_read_as_far_as_their_version_has_them)
+{
+    static const struct {
+        unsigned version;
+        size_t size;
+    } layouts[] = {{HG_VERSION(2, 2), offsetof(struct hg_init_info, stats) + 1},
+        {HG_VERSION(2, 3),
+            offsetof(struct hg_init_info, release_input_early) + 1},
+        {HG_VERSION(2, 4), offsetof(struct hg_init_info, bulk_checksum) + 1}};
+    const struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    unsigned char *pages = (unsigned char *) mmap(NULL, 2 * page,
+        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned i;
+
+    HG_CHECK(pages != MAP_FAILED);
+    HG_CHECK(mprotect(pages + page, page, PROT_NONE) == 0);
+    for (i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+        size_t unit = sizeof(void *);
+        size_t size = (layouts[i].size + unit - 1) / unit * unit;
+        void *from = memcpy(pages + page - size, &info, size);
+        hg_class_t *hg_class = HG_Init_opt2("self://", HG_TRUE,
+            layouts[i].version, (const struct hg_init_info *) from);
+
+        HG_CHECK(hg_class != NULL);
+        HG_CHECK_OK(HG_Finalize(hg_class));
+    }
+    HG_CHECK(munmap(pages, 2 * page) == 0);
 }
 
 /* Look another end of this process up; its wheel turns meanwhile. */
