@@ -13357,8 +13357,9 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *                                          dead
  *
  * An address that was looked up stands for a name and can be dialled again once
- * its connection was closed in order; one that was accepted stands for its
- * connection and is dead after it. From when it is dialled on the class holds a
+ * its connection was closed in order, unless it is given up (na_sm_peer_give_up),
+ * as it may be in any state; one that was accepted stands for its connection and
+ * is dead after it. From when it is dialled on the class holds a
  * reference; an idle address is its holders' alone, and whoever looks its name
  * up meanwhile gets another one. Dying: the connection is gone; what its ring
  * still holds is delivered, then the address is buried. A goodbye that the peer
@@ -13690,6 +13691,11 @@ HG_PRIVATE void na_sm_peer_open(
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
+/* The same of one that nobody believes in, whatever its state: it is not dialled
+ * again, and what still comes by it is of no interest. */
+HG_PRIVATE void na_sm_peer_give_up(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
 /* End a dying connection, whose messages are delivered, and its address unless
  * that can be used again, which is done at once if somebody waits for it. By
  * the polling thread, without a lock. */
@@ -13955,6 +13961,15 @@ HG_PRIVATE void na_sm_peer_open(
     na_sm_peer_unlock(self);
 }
 
+/* Let it be buried. The class lock is held. */
+static void na_sm_peer_mourn(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    hg_list_remove(&addr->turn);
+    hg_list_push(&self->dying, &addr->turn);
+    NA_SM_STEP();
+    atomic_store(&self->mourning, true);
+}
+
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
@@ -13968,10 +13983,36 @@ HG_PRIVATE void na_sm_peer_lose(
     na_sm_peer_move(addr, NA_SM_DYING);
     if (!addr->closing || !addr->dialled)
         na_sm_peer_forget(self, addr);
-    hg_list_remove(&addr->turn);
-    hg_list_push(&self->dying, &addr->turn);
-    NA_SM_STEP();
-    atomic_store(&self->mourning, true);
+    na_sm_peer_mourn(self, addr);
+}
+
+/* One without a connection: the class has no reference of it. */
+static void na_sm_peer_lose_idle(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
+    self->base.core->addr_ref(&addr->base);
+    hg_list_push(&self->addrs, &addr->link);
+    addr->fate = NA_DISCONNECT;
+    na_sm_peer_move(addr, NA_SM_DYING);
+    na_sm_peer_mourn(self, addr);
+}
+
+HG_PRIVATE void na_sm_peer_give_up(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    enum na_sm_state state = na_sm_peer_state(addr);
+
+    if (state == NA_SM_DEAD)
+        return;
+    if (state == NA_SM_IDLE)
+        na_sm_peer_lose_idle(self, addr);
+    else
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    if (state < NA_SM_DYING) /* what it sent might go on for ever */
+        addr->drained = true;
+    addr->closing = false;
+    na_sm_peer_forget(self, addr);
 }
 
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
@@ -17577,17 +17618,13 @@ static na_return_t na_sm_terminate(struct na_op *op)
     return na_sm_flow_terminate(self, op);
 }
 
-/* What it sent is of no interest any more: it might go on for ever. */
 static void na_sm_abandon(struct na_addr *base)
 {
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
     hg_lock(&self->lock);
-    if (na_sm_peer_state(addr) < NA_SM_DYING) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        addr->drained = true;
-    }
+    na_sm_peer_give_up(self, addr);
     na_sm_peer_unlock(self);
 }
 

@@ -140,7 +140,8 @@ enum na_zmq_kind {
  *                                          v
  *                                         dead
  *
- * Dying: the connection is gone, messages that came by it may be unread.
+ * Dying: the connection is gone, messages that came by it may be unread. Who is
+ * given up (addr_abandon) is, from any state, and dead then.
  */
 enum na_zmq_state {
     NA_ZMQ_IDLE, /* no connection; the next use dials */
@@ -737,21 +738,27 @@ static const char *na_zmq_why(
     return "nobody listens there";
 }
 
-/* The connection is gone, or is no good: the address will be buried when its
- * messages are read. */
+/* The address will be buried when its messages are read. */
+static void na_zmq_die(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
+{
+    assert(na_zmq_list_empty(&addr->dying));
+    addr->state = NA_ZMQ_DYING;
+    addr->fate = fate;
+    addr->round = self->round;
+    na_zmq_list_push(&self->dying, &addr->dying);
+}
+
+/* The connection is gone, or is no good. */
 static void na_zmq_lose(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
 {
     if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
         return;
-    assert(na_zmq_list_empty(&addr->dying));
     if (addr->state == NA_ZMQ_DIALLING && fate == NA_HOSTUNREACH)
         addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
-    addr->state = NA_ZMQ_DYING;
-    addr->fate = fate;
-    addr->round = self->round;
-    na_zmq_list_push(&self->dying, &addr->dying);
+    na_zmq_die(self, addr, fate);
 }
 
 /* Whether libzmq has a message for us. Lets it process its commands. */
@@ -2213,12 +2220,18 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
+/* It is not to be dialled again: not even one without a connection. */
 static void na_zmq_addr_abandon(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
+    struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
     na_zmq_lock(self);
-    na_zmq_lose(self, na_zmq_addr_of(base), NA_DISCONNECT);
+    if (addr->state == NA_ZMQ_IDLE)
+        na_zmq_die(self, addr, NA_DISCONNECT);
+    else
+        na_zmq_lose(self, addr, NA_DISCONNECT);
+    addr->closing = false;
     na_zmq_unlock(self);
 }
 

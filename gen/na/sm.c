@@ -445,17 +445,13 @@ static na_return_t na_sm_terminate(struct na_op *op)
     return na_sm_flow_terminate(self, op);
 }
 
-/* What it sent is of no interest any more: it might go on for ever. */
 static void na_sm_abandon(struct na_addr *base)
 {
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
     hg_lock(&self->lock);
-    if (na_sm_peer_state(addr) < NA_SM_DYING) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        addr->drained = true;
-    }
+    na_sm_peer_give_up(self, addr);
     na_sm_peer_unlock(self);
 }
 

@@ -226,6 +226,15 @@ HG_PRIVATE void na_sm_peer_open(
     na_sm_peer_unlock(self);
 }
 
+/* Let it be buried. The class lock is held. */
+static void na_sm_peer_mourn(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    hg_list_remove(&addr->turn);
+    hg_list_push(&self->dying, &addr->turn);
+    NA_SM_STEP();
+    atomic_store(&self->mourning, true);
+}
+
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate)
 {
@@ -239,10 +248,36 @@ HG_PRIVATE void na_sm_peer_lose(
     na_sm_peer_move(addr, NA_SM_DYING);
     if (!addr->closing || !addr->dialled)
         na_sm_peer_forget(self, addr);
-    hg_list_remove(&addr->turn);
-    hg_list_push(&self->dying, &addr->turn);
-    NA_SM_STEP();
-    atomic_store(&self->mourning, true);
+    na_sm_peer_mourn(self, addr);
+}
+
+/* One without a connection: the class has no reference of it. */
+static void na_sm_peer_lose_idle(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
+    self->base.core->addr_ref(&addr->base);
+    hg_list_push(&self->addrs, &addr->link);
+    addr->fate = NA_DISCONNECT;
+    na_sm_peer_move(addr, NA_SM_DYING);
+    na_sm_peer_mourn(self, addr);
+}
+
+HG_PRIVATE void na_sm_peer_give_up(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    enum na_sm_state state = na_sm_peer_state(addr);
+
+    if (state == NA_SM_DEAD)
+        return;
+    if (state == NA_SM_IDLE)
+        na_sm_peer_lose_idle(self, addr);
+    else
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    if (state < NA_SM_DYING) /* what it sent might go on for ever */
+        addr->drained = true;
+    addr->closing = false;
+    na_sm_peer_forget(self, addr);
 }
 
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)

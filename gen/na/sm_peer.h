@@ -11,8 +11,9 @@
  *                                          dead
  *
  * An address that was looked up stands for a name and can be dialled again once
- * its connection was closed in order; one that was accepted stands for its
- * connection and is dead after it. From when it is dialled on the class holds a
+ * its connection was closed in order, unless it is given up (na_sm_peer_give_up),
+ * as it may be in any state; one that was accepted stands for its connection and
+ * is dead after it. From when it is dialled on the class holds a
  * reference; an idle address is its holders' alone, and whoever looks its name
  * up meanwhile gets another one. Dying: the connection is gone; what its ring
  * still holds is delivered, then the address is buried. A goodbye that the peer
@@ -343,6 +344,11 @@ HG_PRIVATE void na_sm_peer_open(
  * came by it is delivered. The class lock is held. */
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
+
+/* The same of one that nobody believes in, whatever its state: it is not dialled
+ * again, and what still comes by it is of no interest. */
+HG_PRIVATE void na_sm_peer_give_up(
+    struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* End a dying connection, whose messages are delivered, and its address unless
  * that can be used again, which is done at once if somebody waits for it. By

@@ -91,21 +91,27 @@ static const char *na_zmq_why(
     return "nobody listens there";
 }
 
-/* The connection is gone, or is no good: the address will be buried when its
- * messages are read. */
+/* The address will be buried when its messages are read. */
+static void na_zmq_die(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
+{
+    assert(na_zmq_list_empty(&addr->dying));
+    addr->state = NA_ZMQ_DYING;
+    addr->fate = fate;
+    addr->round = self->round;
+    na_zmq_list_push(&self->dying, &addr->dying);
+}
+
+/* The connection is gone, or is no good. */
 static void na_zmq_lose(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
 {
     if (addr->state == NA_ZMQ_IDLE || addr->state >= NA_ZMQ_DYING)
         return;
-    assert(na_zmq_list_empty(&addr->dying));
     if (addr->state == NA_ZMQ_DIALLING && fate == NA_HOSTUNREACH)
         addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
-    addr->state = NA_ZMQ_DYING;
-    addr->fate = fate;
-    addr->round = self->round;
-    na_zmq_list_push(&self->dying, &addr->dying);
+    na_zmq_die(self, addr, fate);
 }
 
 /* Whether libzmq has a message for us. Lets it process its commands. */

@@ -151,12 +151,18 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
+/* It is not to be dialled again: not even one without a connection. */
 static void na_zmq_addr_abandon(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
+    struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
     na_zmq_lock(self);
-    na_zmq_lose(self, na_zmq_addr_of(base), NA_DISCONNECT);
+    if (addr->state == NA_ZMQ_IDLE)
+        na_zmq_die(self, addr, NA_DISCONNECT);
+    else
+        na_zmq_lose(self, addr, NA_DISCONNECT);
+    addr->closing = false;
     na_zmq_unlock(self);
 }
 

@@ -129,7 +129,8 @@ enum na_zmq_kind {
  *                                          v
  *                                         dead
  *
- * Dying: the connection is gone, messages that came by it may be unread.
+ * Dying: the connection is gone, messages that came by it may be unread. Who is
+ * given up (addr_abandon) is, from any state, and dead then.
  */
 enum na_zmq_state {
     NA_ZMQ_IDLE, /* no connection; the next use dials */

@@ -238,6 +238,57 @@ HG_TEST(cb_addr_set_remove_ends_calls_and_is_looked_up_anew)
     cb_close(&end);
 }
 
+static na_return_t addr_parted(const struct na_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    *(bool *) info->arg = true;
+    return NA_SUCCESS;
+}
+
+/* The same of a peer that was told goodbye, be that over or not: an address that
+ * could be used again cannot any more. */
+HG_TEST_WHERE(
+    cb_addr_set_remove_ends_one_without_connection, hg_test_crosses_processes)
+{
+    char name[NA_MAX_ADDR_LEN];
+    cb_one_t one = {1};
+    na_context_t *context;
+    struct cb_call call;
+    struct cb_end end;
+    unsigned way;
+
+    cb_open(&end);
+    addr_name(&end, end.target, name);
+    context = NA_Context_create(end.na_class);
+    HG_CHECK(context != NULL);
+    for (way = 0; way < 2; way++) {
+        bool parted = false;
+        hg_addr_t again;
+
+        HG_CHECK_OK(cb_call(&end, addr_inc_id, &one, &one));
+        HG_CHECK_OK(NA_Addr_terminate(end.na_class, context, addr_parted,
+            &parted, end.target, NA_OP_ID_IGNORE));
+        if (way == 1)
+            HG_CHECK_OK(HG_Addr_set_remove(end.hg_class, end.target));
+        while (!parted) {
+            (void) NA_Progress(end.na_class, context, 10);
+            (void) NA_Trigger(context, 0, 1, NULL);
+        }
+        if (way == 0)
+            HG_CHECK_OK(HG_Addr_set_remove(end.hg_class, end.target));
+        HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, addr_inc_id), &one));
+        HG_CHECK_RET(cb_wait(&end, &call), HG_DISCONNECT);
+        HG_CHECK_OK(HG_Destroy(call.handle));
+        HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &again));
+        HG_CHECK(again != end.target);
+        HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+        end.target = again;
+    }
+    HG_CHECK_OK(cb_call(&end, addr_inc_id, &one, &one));
+    HG_CHECK_OK(NA_Context_destroy(end.na_class, context));
+    cb_close(&end);
+}
+
 HG_TEST(cb_addr_references_are_counted)
 {
     struct cb_end end;
