@@ -3594,6 +3594,8 @@ struct na_context_core {
     /* Guarded by queue.lock. */
     _Atomic bool poll_armed; /* the application sleeps on our descriptor */
     int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
+    int timer_fd;            /* joined with that */
+    uint64_t timer_set;      /* when it rings */
     struct na_load load;
     /* Guarded by op_lock. */
     pthread_mutex_t op_lock;
@@ -9590,6 +9592,14 @@ HG_PRIVATE na_return_t na_progress_alone(
  * return soon. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
+/* Whether an application that sleeps on the descriptor of NA_Poll_get_fd will
+ * be told of whatever there is to do, until progress is made; and, asked after
+ * that, whether it will be at `when`, or when emulation is due, if that is
+ * sooner. False: there is something now. */
+HG_PRIVATE bool na_progress_arm(struct na_context *context);
+HG_PRIVATE bool na_progress_set_alarm(
+    struct na_context *context, uint64_t when);
+
 /* One descriptor for two, readable when either is; -1: none was to be had
  * (logged), or the system has nothing of the kind. */
 HG_PRIVATE int na_progress_join_fds(int first, int second);
@@ -9612,6 +9622,7 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* #include "base/log.h" */
 /* #include "na/emul.h" */
 /* #include "na/live.h" */
+/* #include "na/mux.h" */
 /* #include "na/sink.h" */
 
 /* "Much" arrives: on average so many messages, or the like in bytes, at a
@@ -9807,7 +9818,6 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     unsigned lanes, bool polled, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
-    struct na_emul *emul = na_class_emul(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
     int fd = NA_POLL_FD_IDLE;
@@ -9820,8 +9830,8 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
         if (soon < deadline)
             deadline = soon;
     }
-    if (polled && emul != NULL) {
-        uint64_t due = na_emul_due(emul);
+    if (polled) {
+        uint64_t due = na_mux_due(context->pub.na_class);
 
         if (due < deadline)
             deadline = due;
@@ -10113,7 +10123,10 @@ NA_EXPORT na_return_t NA_Progress(
         context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
 }
 
+/* ---- Event loops ---- */
+
 #if HG_ENABLE_EPOLL
+
 HG_PRIVATE int na_progress_join_fds(int first, int second)
 {
     struct epoll_event event;
@@ -10137,13 +10150,82 @@ failed:
     (void) hg_log_no_fd("ctx", "what an application polls");
     return -1;
 }
+
+/* One descriptor for waker, timer and transport (-1: needs none); the queue's
+ * lock is held. */
+static void na_progress_open_fd(struct na_context_core *context, int fd)
+{
+    struct epoll_event event;
+
+    context->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (context->timer_fd < 0) {
+        (void) hg_log_no_fd("ctx", "a timer");
+        return;
+    }
+    context->epoll_fd =
+        na_progress_join_fds(context->queue.waker.read_fd, context->timer_fd);
+    if (context->epoll_fd < 0)
+        goto close_timer;
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (fd < 0 || epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return;
+    (void) hg_log_no_fd("ctx", "what an application polls");
+    (void) close(context->epoll_fd);
+    context->epoll_fd = -1;
+close_timer:
+    (void) close(context->timer_fd);
+    context->timer_fd = -1;
+}
+
+/* Let the timer ring at `when`. One that rang is silent again. */
+static void na_progress_set_timer(
+    struct na_context_core *context, uint64_t when)
+{
+    struct itimerspec spec;
+
+    memset(&spec, 0, sizeof(spec)); /* never */
+    if (when != HG_CLOCK_NEVER) {
+        spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
+        spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
+    }
+    hg_lock(&context->queue.lock);
+    if (context->timer_fd >= 0 && context->timer_set != when) {
+        int rc =
+            timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+
+        assert(rc == 0);
+        (void) rc;
+        context->timer_set = when;
+    }
+    hg_unlock(&context->queue.lock);
+}
+
 #else
+
 HG_PRIVATE int na_progress_join_fds(int first, int second)
 {
     (void) first;
     (void) second;
     return -1;
 }
+
+/* Nothing stands for a timer here: who has one is polled. */
+static void na_progress_open_fd(struct na_context_core *context, int fd)
+{
+    (void) context;
+    (void) fd;
+}
+
+static void na_progress_set_timer(
+    struct na_context_core *context, uint64_t when)
+{
+    (void) context;
+    (void) when;
+}
+
 #endif
 
 NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
@@ -10158,26 +10240,20 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
     fd = na_class_ops(na_class)->poll_fd(context);
     if (fd == NA_POLL_FD_NONE)
         return -1;
-    if (fd == NA_POLL_FD_IDLE)
-        return core->queue.waker.read_fd;
     hg_lock(&core->queue.lock);
     if (core->epoll_fd < 0)
-        core->epoll_fd = na_progress_join_fds(core->queue.waker.read_fd, fd);
+        na_progress_open_fd(core, fd == NA_POLL_FD_IDLE ? -1 : fd);
     fd = core->epoll_fd;
     hg_unlock(&core->queue.lock);
     return fd;
 }
 
-NA_EXPORT na_bool_t NA_Poll_try_wait(
-    na_class_t *na_class, na_context_t *context)
+HG_PRIVATE bool na_progress_arm(struct na_context *context)
 {
-    struct na_context_core *core;
-    bool idle;
+    struct na_context_core *core = na_context_core_of(context);
 
-    if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
-        NA_SUCCESS)
-        return NA_FALSE;
-    core = na_context_core_of(context);
+    if (na_class_is_forked(context->na_class))
+        return false;
     hg_lock(&core->queue.lock);
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
@@ -10185,8 +10261,32 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
     hg_unlock(&core->queue.lock);
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
-    idle = na_progress_may_sleep(core);
-    return idle && !na_progress_ready(core, NA_LANES_ALL) ? NA_TRUE : NA_FALSE;
+    return na_progress_may_sleep(core) &&
+        !na_progress_ready(core, NA_LANES_ALL);
+}
+
+HG_PRIVATE bool na_progress_set_alarm(struct na_context *context, uint64_t when)
+{
+    uint64_t due = na_mux_due(context->na_class);
+
+    if (due < when)
+        when = due;
+    if (hg_clock_is_past(when))
+        return false;
+    na_progress_set_timer(na_context_core_of(context), when);
+    return true;
+}
+
+NA_EXPORT na_bool_t NA_Poll_try_wait(
+    na_class_t *na_class, na_context_t *context)
+{
+    if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
+        NA_SUCCESS)
+        return NA_FALSE;
+    return na_progress_arm(context) &&
+            na_progress_set_alarm(context, HG_CLOCK_NEVER)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 /* ==== gen/na/context.h ==== */
@@ -10314,6 +10414,8 @@ HG_PRIVATE na_return_t na_context_create(
     }
     context->own = own;
     context->epoll_fd = -1;
+    context->timer_fd = -1;
+    context->timer_set = HG_CLOCK_NEVER;
     context->pub.na_class = na_class;
     hg_list_init(&context->recv_unexpected);
     ret = na_queue_init(&context->queue);
@@ -10412,8 +10514,10 @@ HG_PRIVATE na_return_t na_context_destroy(
     na_class_ops(context->na_class)->context_destroy(context);
     na_context_remove(core);
     na_context_discard(core);
-    if (core->epoll_fd >= 0)
+    if (core->epoll_fd >= 0) {
         (void) close(core->epoll_fd);
+        (void) close(core->timer_fd);
+    }
     if (!quiet)
         return NA_SUCCESS;
     na_queue_fini(&core->queue);
@@ -19892,12 +19996,9 @@ HG_PRIVATE uint64_t na_mux_due(const struct na_class *na_class)
     return due;
 }
 
-/* What only time brings is polled for. */
 static int na_mux_poll_fd(struct na_context *context)
 {
-    return na_mux_due(context->na_class) != HG_CLOCK_NEVER
-        ? NA_POLL_FD_NONE
-        : HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
+    return HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
 }
 
 static na_bool_t na_mux_wait_begin(struct na_context *context)
@@ -26782,11 +26883,6 @@ struct hg_context {
     _Atomic uint32_t sending;   /* sends under way */
     _Atomic uint32_t lookups;   /* of the callback model, under way */
     _Atomic bool closing;       /* refuses what arrives */
-    /* For an event loop, -1 until asked: its timer, and one descriptor for that
-     * and the network; when the timer rings; context lock. */
-    int timer_fd;
-    int event_fd;
-    uint64_t timer_set;
     /* Takes a message in, from the network or from ourselves. */
     na_rpc_cb_t arrived;
     /* Frees what is left of a large input when its handle's last reference
@@ -31382,7 +31478,6 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/msg.h" */
-/* #include "na/mux.h" */
 /* #include "na/progress.h" */
 /* #include "na/sink.h" */
 
@@ -31620,92 +31715,18 @@ static uint64_t hg_context_next_timer(struct hg_context *context)
     return next;
 }
 
-#if HG_ENABLE_EPOLL
-
-/* The descriptor of both, made; the lock is held. */
-static void hg_context_open_event_fd(struct hg_context *context, int fd)
-{
-    context->timer_fd =
-        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (context->timer_fd < 0) {
-        (void) hg_log_no_fd("ctx", "a timer");
-        return;
-    }
-    context->event_fd = na_progress_join_fds(fd, context->timer_fd);
-    if (context->event_fd >= 0)
-        return;
-    (void) close(context->timer_fd);
-    context->timer_fd = -1;
-}
-
-/* Let the timer ring at `when`. One that rang is silent again. */
-static void hg_context_set_timer_fd(struct hg_context *context, uint64_t when)
-{
-    struct itimerspec spec;
-
-    memset(&spec, 0, sizeof(spec)); /* never */
-    if (when != HG_CLOCK_NEVER) {
-        spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
-        spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
-    }
-    hg_lock(&context->lock);
-    if (context->timer_fd >= 0 && context->timer_set != when) {
-        int rc =
-            timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
-
-        assert(rc == 0);
-        (void) rc;
-        context->timer_set = when;
-    }
-    hg_unlock(&context->lock);
-}
-
-#else
-
-/* Nothing stands for a timer here: who has one is polled. */
-static void hg_context_open_event_fd(struct hg_context *context, int fd)
-{
-    (void) context;
-    (void) fd;
-}
-
-static void hg_context_set_timer_fd(struct hg_context *context, uint64_t when)
-{
-    (void) context;
-    (void) when;
-}
-
-#endif
-
 HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 {
-    int fd = NA_Poll_get_fd(context->na_context->na_class, context->na_context);
-
-    hg_lock(&context->lock);
-    if (context->event_fd < 0 && fd >= 0)
-        hg_context_open_event_fd(context, fd);
-    fd = context->event_fd;
-    hg_unlock(&context->lock);
-    return fd;
+    return NA_Poll_get_fd(context->na_context->na_class, context->na_context);
 }
 
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
-    uint64_t next;
-    uint64_t due;
-
     assert(context->callbacks && !hg_context_is_separate(context));
     /* Armed first: who sets a timer after we have looked rings. */
-    if (!NA_Poll_try_wait(context->na_context->na_class, context->na_context))
-        return true;
-    next = hg_context_next_timer(context);
-    due = na_mux_due(context->na_context->na_class);
-    if (due < next)
-        next = due;
-    if (next != HG_CLOCK_NEVER && hg_clock_now() >= next)
-        return true;
-    hg_context_set_timer_fd(context, next);
-    return false;
+    return !na_progress_arm(context->na_context) ||
+        !na_progress_set_alarm(
+            context->na_context, hg_context_next_timer(context));
 }
 
 /* ---- Counts ---- */
@@ -31841,9 +31862,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->sibling);
     context->hg_class = hg_class;
     context->callbacks = id != HG_CONTEXT_OWN;
-    context->timer_fd = -1;
-    context->event_fd = -1;
-    context->timer_set = HG_CLOCK_NEVER;
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
     context->end_input = hg_context_end_input;
@@ -31912,10 +31930,6 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->sequences);
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
-    if (context->event_fd >= 0) {
-        (void) close(context->event_fd);
-        (void) close(context->timer_fd);
-    }
     hg_transfer_home_fini(&context->transfers);
     pthread_mutex_destroy(&context->lock);
     hg_mem_free(context);

@@ -15,7 +15,6 @@
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/msg.h"
-#include "na/mux.h"
 #include "na/progress.h"
 #include "na/sink.h"
 
@@ -253,92 +252,18 @@ static uint64_t hg_context_next_timer(struct hg_context *context)
     return next;
 }
 
-#if HG_ENABLE_EPOLL
-
-/* The descriptor of both, made; the lock is held. */
-static void hg_context_open_event_fd(struct hg_context *context, int fd)
-{
-    context->timer_fd =
-        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (context->timer_fd < 0) {
-        (void) hg_log_no_fd("ctx", "a timer");
-        return;
-    }
-    context->event_fd = na_progress_join_fds(fd, context->timer_fd);
-    if (context->event_fd >= 0)
-        return;
-    (void) close(context->timer_fd);
-    context->timer_fd = -1;
-}
-
-/* Let the timer ring at `when`. One that rang is silent again. */
-static void hg_context_set_timer_fd(struct hg_context *context, uint64_t when)
-{
-    struct itimerspec spec;
-
-    memset(&spec, 0, sizeof(spec)); /* never */
-    if (when != HG_CLOCK_NEVER) {
-        spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
-        spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
-    }
-    hg_lock(&context->lock);
-    if (context->timer_fd >= 0 && context->timer_set != when) {
-        int rc =
-            timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
-
-        assert(rc == 0);
-        (void) rc;
-        context->timer_set = when;
-    }
-    hg_unlock(&context->lock);
-}
-
-#else
-
-/* Nothing stands for a timer here: who has one is polled. */
-static void hg_context_open_event_fd(struct hg_context *context, int fd)
-{
-    (void) context;
-    (void) fd;
-}
-
-static void hg_context_set_timer_fd(struct hg_context *context, uint64_t when)
-{
-    (void) context;
-    (void) when;
-}
-
-#endif
-
 HG_PRIVATE int hg_context_event_fd(struct hg_context *context)
 {
-    int fd = NA_Poll_get_fd(context->na_context->na_class, context->na_context);
-
-    hg_lock(&context->lock);
-    if (context->event_fd < 0 && fd >= 0)
-        hg_context_open_event_fd(context, fd);
-    fd = context->event_fd;
-    hg_unlock(&context->lock);
-    return fd;
+    return NA_Poll_get_fd(context->na_context->na_class, context->na_context);
 }
 
 HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
-    uint64_t next;
-    uint64_t due;
-
     assert(context->callbacks && !hg_context_is_separate(context));
     /* Armed first: who sets a timer after we have looked rings. */
-    if (!NA_Poll_try_wait(context->na_context->na_class, context->na_context))
-        return true;
-    next = hg_context_next_timer(context);
-    due = na_mux_due(context->na_context->na_class);
-    if (due < next)
-        next = due;
-    if (next != HG_CLOCK_NEVER && hg_clock_now() >= next)
-        return true;
-    hg_context_set_timer_fd(context, next);
-    return false;
+    return !na_progress_arm(context->na_context) ||
+        !na_progress_set_alarm(
+            context->na_context, hg_context_next_timer(context));
 }
 
 /* ---- Counts ---- */
@@ -474,9 +399,6 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->sibling);
     context->hg_class = hg_class;
     context->callbacks = id != HG_CONTEXT_OWN;
-    context->timer_fd = -1;
-    context->event_fd = -1;
-    context->timer_set = HG_CLOCK_NEVER;
     hg_context_set_shares(context);
     context->arrived = hg_context_arrived;
     context->end_input = hg_context_end_input;
@@ -545,10 +467,6 @@ static void hg_context_delete(struct hg_context *context)
     hg_slots_fini(&context->sequences);
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);
-    if (context->event_fd >= 0) {
-        (void) close(context->event_fd);
-        (void) close(context->timer_fd);
-    }
     hg_transfer_home_fini(&context->transfers);
     pthread_mutex_destroy(&context->lock);
     hg_mem_free(context);

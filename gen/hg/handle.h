@@ -244,11 +244,6 @@ struct hg_context {
     _Atomic uint32_t sending;   /* sends under way */
     _Atomic uint32_t lookups;   /* of the callback model, under way */
     _Atomic bool closing;       /* refuses what arrives */
-    /* For an event loop, -1 until asked: its timer, and one descriptor for that
-     * and the network; when the timer rings; context lock. */
-    int timer_fd;
-    int event_fd;
-    uint64_t timer_set;
     /* Takes a message in, from the network or from ourselves. */
     na_rpc_cb_t arrived;
     /* Frees what is left of a large input when its handle's last reference

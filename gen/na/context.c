@@ -69,6 +69,8 @@ HG_PRIVATE na_return_t na_context_create(
     }
     context->own = own;
     context->epoll_fd = -1;
+    context->timer_fd = -1;
+    context->timer_set = HG_CLOCK_NEVER;
     context->pub.na_class = na_class;
     hg_list_init(&context->recv_unexpected);
     ret = na_queue_init(&context->queue);
@@ -167,8 +169,10 @@ HG_PRIVATE na_return_t na_context_destroy(
     na_class_ops(context->na_class)->context_destroy(context);
     na_context_remove(core);
     na_context_discard(core);
-    if (core->epoll_fd >= 0)
+    if (core->epoll_fd >= 0) {
         (void) close(core->epoll_fd);
+        (void) close(core->timer_fd);
+    }
     if (!quiet)
         return NA_SUCCESS;
     na_queue_fini(&core->queue);

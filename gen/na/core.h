@@ -117,6 +117,8 @@ struct na_context_core {
     /* Guarded by queue.lock. */
     _Atomic bool poll_armed; /* the application sleeps on our descriptor */
     int epoll_fd;            /* for NA_Poll_get_fd; -1 until asked */
+    int timer_fd;            /* joined with that */
+    uint64_t timer_set;      /* when it rings */
     struct na_load load;
     /* Guarded by op_lock. */
     pthread_mutex_t op_lock;

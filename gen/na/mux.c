@@ -196,12 +196,9 @@ HG_PRIVATE uint64_t na_mux_due(const struct na_class *na_class)
     return due;
 }
 
-/* What only time brings is polled for. */
 static int na_mux_poll_fd(struct na_context *context)
 {
-    return na_mux_due(context->na_class) != HG_CLOCK_NEVER
-        ? NA_POLL_FD_NONE
-        : HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
+    return HG_CONTAINER_OF(context, struct na_mux_context, base)->fd;
 }
 
 static na_bool_t na_mux_wait_begin(struct na_context *context)

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "na/emul.h"
 #include "na/live.h"
+#include "na/mux.h"
 #include "na/sink.h"
 
 /* "Much" arrives: on average so many messages, or the like in bytes, at a
@@ -202,7 +203,6 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     unsigned lanes, bool polled, uint64_t deadline)
 {
     const struct na_plugin *ops = na_class_ops(context->pub.na_class);
-    struct na_emul *emul = na_class_emul(context->pub.na_class);
     struct hg_waker *waker = &context->queue.waker;
     na_return_t ret = NA_SUCCESS;
     int fd = NA_POLL_FD_IDLE;
@@ -215,8 +215,8 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
         if (soon < deadline)
             deadline = soon;
     }
-    if (polled && emul != NULL) {
-        uint64_t due = na_emul_due(emul);
+    if (polled) {
+        uint64_t due = na_mux_due(context->pub.na_class);
 
         if (due < deadline)
             deadline = due;
@@ -508,7 +508,10 @@ NA_EXPORT na_return_t NA_Progress(
         context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
 }
 
+/* ---- Event loops ---- */
+
 #if HG_ENABLE_EPOLL
+
 HG_PRIVATE int na_progress_join_fds(int first, int second)
 {
     struct epoll_event event;
@@ -532,13 +535,82 @@ failed:
     (void) hg_log_no_fd("ctx", "what an application polls");
     return -1;
 }
+
+/* One descriptor for waker, timer and transport (-1: needs none); the queue's
+ * lock is held. */
+static void na_progress_open_fd(struct na_context_core *context, int fd)
+{
+    struct epoll_event event;
+
+    context->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (context->timer_fd < 0) {
+        (void) hg_log_no_fd("ctx", "a timer");
+        return;
+    }
+    context->epoll_fd =
+        na_progress_join_fds(context->queue.waker.read_fd, context->timer_fd);
+    if (context->epoll_fd < 0)
+        goto close_timer;
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (fd < 0 || epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return;
+    (void) hg_log_no_fd("ctx", "what an application polls");
+    (void) close(context->epoll_fd);
+    context->epoll_fd = -1;
+close_timer:
+    (void) close(context->timer_fd);
+    context->timer_fd = -1;
+}
+
+/* Let the timer ring at `when`. One that rang is silent again. */
+static void na_progress_set_timer(
+    struct na_context_core *context, uint64_t when)
+{
+    struct itimerspec spec;
+
+    memset(&spec, 0, sizeof(spec)); /* never */
+    if (when != HG_CLOCK_NEVER) {
+        spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
+        spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
+    }
+    hg_lock(&context->queue.lock);
+    if (context->timer_fd >= 0 && context->timer_set != when) {
+        int rc =
+            timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+
+        assert(rc == 0);
+        (void) rc;
+        context->timer_set = when;
+    }
+    hg_unlock(&context->queue.lock);
+}
+
 #else
+
 HG_PRIVATE int na_progress_join_fds(int first, int second)
 {
     (void) first;
     (void) second;
     return -1;
 }
+
+/* Nothing stands for a timer here: who has one is polled. */
+static void na_progress_open_fd(struct na_context_core *context, int fd)
+{
+    (void) context;
+    (void) fd;
+}
+
+static void na_progress_set_timer(
+    struct na_context_core *context, uint64_t when)
+{
+    (void) context;
+    (void) when;
+}
+
 #endif
 
 NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
@@ -553,26 +625,20 @@ NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
     fd = na_class_ops(na_class)->poll_fd(context);
     if (fd == NA_POLL_FD_NONE)
         return -1;
-    if (fd == NA_POLL_FD_IDLE)
-        return core->queue.waker.read_fd;
     hg_lock(&core->queue.lock);
     if (core->epoll_fd < 0)
-        core->epoll_fd = na_progress_join_fds(core->queue.waker.read_fd, fd);
+        na_progress_open_fd(core, fd == NA_POLL_FD_IDLE ? -1 : fd);
     fd = core->epoll_fd;
     hg_unlock(&core->queue.lock);
     return fd;
 }
 
-NA_EXPORT na_bool_t NA_Poll_try_wait(
-    na_class_t *na_class, na_context_t *context)
+HG_PRIVATE bool na_progress_arm(struct na_context *context)
 {
-    struct na_context_core *core;
-    bool idle;
+    struct na_context_core *core = na_context_core_of(context);
 
-    if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
-        NA_SUCCESS)
-        return NA_FALSE;
-    core = na_context_core_of(context);
+    if (na_class_is_forked(context->na_class))
+        return false;
     hg_lock(&core->queue.lock);
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
@@ -580,6 +646,30 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
     hg_unlock(&core->queue.lock);
     /* Stays armed until the next progress, so that a ring makes the
      * descriptor readable while the application sleeps on it. */
-    idle = na_progress_may_sleep(core);
-    return idle && !na_progress_ready(core, NA_LANES_ALL) ? NA_TRUE : NA_FALSE;
+    return na_progress_may_sleep(core) &&
+        !na_progress_ready(core, NA_LANES_ALL);
+}
+
+HG_PRIVATE bool na_progress_set_alarm(struct na_context *context, uint64_t when)
+{
+    uint64_t due = na_mux_due(context->na_class);
+
+    if (due < when)
+        when = due;
+    if (hg_clock_is_past(when))
+        return false;
+    na_progress_set_timer(na_context_core_of(context), when);
+    return true;
+}
+
+NA_EXPORT na_bool_t NA_Poll_try_wait(
+    na_class_t *na_class, na_context_t *context)
+{
+    if (na_live_check_context(na_class, context, "NA_Poll_try_wait") !=
+        NA_SUCCESS)
+        return NA_FALSE;
+    return na_progress_arm(context) &&
+            na_progress_set_alarm(context, HG_CLOCK_NEVER)
+        ? NA_TRUE
+        : NA_FALSE;
 }

@@ -43,6 +43,14 @@ HG_PRIVATE na_return_t na_progress_alone(
  * return soon. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
+/* Whether an application that sleeps on the descriptor of NA_Poll_get_fd will
+ * be told of whatever there is to do, until progress is made; and, asked after
+ * that, whether it will be at `when`, or when emulation is due, if that is
+ * sooner. False: there is something now. */
+HG_PRIVATE bool na_progress_arm(struct na_context *context);
+HG_PRIVATE bool na_progress_set_alarm(
+    struct na_context *context, uint64_t when);
+
 /* One descriptor for two, readable when either is; -1: none was to be had
  * (logged), or the system has nothing of the kind. */
 HG_PRIVATE int na_progress_join_fds(int first, int second);

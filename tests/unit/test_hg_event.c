@@ -121,3 +121,62 @@ HG_TEST(event_loop_is_woken_for_what_emulation_has_to_do)
     hg_context_destroy(context);
     engine_close_end(&end);
 }
+
+/* The same without the RPC engine, of a class or a part: its application asked
+ * for the descriptor before there was anything to wait for. */
+static void event_try_na(const char *string, unsigned part)
+{
+    na_class_t *na_class = NA_Initialize(string, NA_TRUE);
+    na_context_t *context;
+    struct na_class *inner;
+    struct na_emul *emul;
+    struct pollfd pfd;
+    unsigned rounds;
+
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    inner = na_mux_is(na_class) ? na_mux_of(na_class)->parts[part].na_class
+                                : na_class;
+    emul = na_class_emul(inner);
+    HG_CHECK(emul != NULL);
+    pfd.fd = NA_Poll_get_fd(na_class, context);
+    pfd.events = POLLIN;
+    HG_CHECK_EQ_INT(pfd.fd >= 0, HG_ENABLE_EPOLL);
+    for (rounds = 0; rounds < 2 && pfd.fd >= 0; rounds++) {
+        uint64_t due = hg_clock_after_ms(50);
+
+        hg_lock(&emul->lock);
+        atomic_fetch_add(&emul->active, 1);
+        emul->unsaid_at = due;
+        hg_unlock(&emul->lock);
+        HG_CHECK_EQ_INT(NA_Poll_get_fd(na_class, context), pfd.fd);
+        HG_CHECK(NA_Poll_try_wait(na_class, context) == NA_TRUE);
+        HG_CHECK_EQ_INT(poll(&pfd, 1, 0), 0);
+        HG_CHECK_EQ_INT(poll(&pfd, 1, 10000), 1);
+        HG_CHECK(hg_clock_now() >= due);
+        HG_CHECK(NA_Poll_try_wait(na_class, context) == NA_FALSE);
+        HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
+        HG_CHECK_EQ_U64(emul->unsaid_at, 0);
+        atomic_fetch_sub(&emul->active, 1);
+        /* It is silent again. */
+        while (NA_Poll_try_wait(na_class, context) == NA_FALSE)
+            HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
+        HG_CHECK_EQ_INT(poll(&pfd, 1, 0), 0);
+    }
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+HG_TEST(descriptor_of_a_class_rings_for_emulation)
+{
+    loop_register();
+    event_try_na("loop://a", 0);
+}
+
+#if HG_ENABLE_SM
+HG_TEST(descriptor_of_several_transports_rings_for_emulation)
+{
+    event_try_na("self://;sm://", 1);
+}
+#endif
