@@ -71,10 +71,13 @@ static na_return_t na_mux_terminate(struct na_op *op)
 static na_return_t na_mux_cancel(struct na_op *op, uint64_t op_id)
 {
     const struct na_mux_op *mux_op = na_mux_op_of(op);
-    na_op_id_t inner = mux_op->inner;
-    struct na_context *context =
-        na_mux_inner_context(op->context, mux_op->part);
+    struct na_context *context;
+    na_op_id_t inner;
 
+    if (na_mux_lookup_cancel(op, op_id))
+        return NA_SUCCESS;
+    inner = mux_op->inner;
+    context = na_mux_inner_context(op->context, mux_op->part);
     /* If it is the one that was meant, so is what stands for it. */
     if (na_op_id_of(op) != op_id)
         return NA_NOENTRY;

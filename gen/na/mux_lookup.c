@@ -3,8 +3,10 @@
 #include "na/mux_lookup.h"
 
 #include "base/crc64.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "na/addr.h"
+#include "na/context.h"
 #include "na/lookup.h"
 #include "na/mux_addr.h"
 #include "na/op.h"
@@ -98,39 +100,147 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     return true;
 }
 
-/* Begin the next turn that there is. An error: there is none that begins, of
- * which the last that failed said why. */
-static na_return_t na_mux_lookup_try(struct na_op *op, na_return_t ret)
+/* ---- A lookup's life ---- */
+
+/* A turn has begun. Whether it is under way: else it has ended meanwhile. */
+static bool na_mux_lookup_begun(struct na_mux_class *mux, struct na_op *op)
+{
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    bool under_way;
+
+    hg_lock(&mux->lock);
+    if (mux_op->canceled && !mux_op->ended) {
+        hg_unlock(&mux->lock);
+        (void) na_context_cancel(
+            na_mux_inner_context(op->context, mux_op->part), mux_op->inner);
+        hg_lock(&mux->lock);
+    }
+    under_way = !mux_op->ended;
+    mux_op->begins = false;
+    hg_unlock(&mux->lock);
+    return under_way;
+}
+
+/* Begin a turn, unless the lookup was canceled. False: it is over, with the
+ * code that the operation has then. */
+static bool na_mux_lookup_begin(
+    struct na_op *op, unsigned part, const char *name)
+{
+    struct na_mux_class *mux = na_mux_of(op->context->na_class);
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    na_return_t ret;
+
+    hg_lock(&mux->lock);
+    assert(mux_op->open && !mux_op->begins);
+    if (mux_op->canceled)
+        mux_op->ret = NA_CANCELED;
+    mux_op->begins = !mux_op->canceled;
+    mux_op->ended = false;
+    mux_op->part = part;
+    hg_unlock(&mux->lock);
+    if (mux_op->ret == NA_CANCELED)
+        return false;
+    ret = na_lookup_start(na_mux_inner_context(op->context, part),
+        NA_LANE_INTERNAL, NULL, op, name, &mux_op->inner);
+    if (ret == NA_SUCCESS)
+        return na_mux_lookup_begun(mux, op);
+    hg_lock(&mux->lock);
+    mux_op->begins = false;
+    mux_op->ret = ret;
+    hg_unlock(&mux->lock);
+    return false;
+}
+
+/* Take turns until one is under way. False: the lookup is over, as the last
+ * one says. */
+static bool na_mux_lookup_go_on(struct na_op *op)
 {
     struct na_mux_class *mux = na_mux_of(op->context->na_class);
     struct na_mux_op *mux_op = na_mux_op_of(op);
     char name[NA_MAX_ADDR_LEN];
     unsigned part = NA_MUX_PARTS;
 
-    while (na_mux_lookup_turn(mux, op->name, mux_op->next, &part, name)) {
+    while (mux_op->ret != NA_SUCCESS && mux_op->ret != NA_CANCELED &&
+        na_mux_lookup_turn(mux, op->name, mux_op->next, &part, name)) {
         mux_op->next++;
-        if (part == NA_MUX_PARTS)
-            continue;
-        mux_op->part = part;
-        ret = na_lookup_start(na_mux_inner_context(op->context, part),
-            NA_LANE_INTERNAL, NULL, op, name, &mux_op->inner);
-        if (ret == NA_SUCCESS)
-            return NA_SUCCESS;
+        if (part != NA_MUX_PARTS && na_mux_lookup_begin(op, part, name))
+            return true;
     }
-    return ret;
+    hg_lock(&mux->lock);
+    mux_op->open = false;
+    mux_op->inner = NA_OP_ID_NULL;
+    if (mux_op->canceled && mux_op->ret != NA_SUCCESS)
+        mux_op->ret = NA_CANCELED;
+    hg_unlock(&mux->lock);
+    return false;
+}
+
+/* A lookup is over. */
+static void na_mux_lookup_complete(struct na_op *op)
+{
+    struct na_mux_class *mux = na_mux_of(op->context->na_class);
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    struct na_addr *found = mux_op->found;
+    na_return_t ret = mux_op->ret;
+
+    assert(!mux_op->open && op->result_addr == NULL);
+    assert((ret == NA_SUCCESS) == (found != NULL));
+    if (found != NULL) {
+        op->result_addr =
+            na_mux_addr_above(&mux->parts[mux_op->part], found, op->name);
+        na_addr_unref(found);
+        if (op->result_addr == NULL)
+            ret = NA_NOMEM;
+    }
+    na_op_complete(op, ret);
 }
 
 HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op)
 {
+    struct na_mux_class *mux = na_mux_of(op->context->na_class);
     struct na_mux_op *mux_op = na_mux_op_of(op);
-    na_return_t ret;
 
+    hg_lock(&mux->lock);
+    assert(!mux_op->open && !mux_op->begins);
+    mux_op->open = true;
+    mux_op->canceled = false;
+    hg_unlock(&mux->lock);
     mux_op->next = 0;
-    ret = na_mux_lookup_try(op, NA_PROTONOSUPPORT);
-    if (ret == NA_PROTONOSUPPORT)
+    mux_op->found = NULL;
+    mux_op->ret = NA_PROTONOSUPPORT;
+    if (na_mux_lookup_go_on(op))
+        return NA_SUCCESS;
+    if (mux_op->ret == NA_SUCCESS || mux_op->ret == NA_CANCELED) {
+        na_mux_lookup_complete(op);
+        return NA_SUCCESS;
+    }
+    if (mux_op->ret == NA_PROTONOSUPPORT)
         hg_log_error("addr", "'%s': this class was opened for %s", op->name,
             op->context->na_class->self_addr->name);
-    return ret;
+    return mux_op->ret;
+}
+
+HG_PRIVATE bool na_mux_lookup_cancel(struct na_op *op, uint64_t op_id)
+{
+    struct na_mux_class *mux = na_mux_of(op->context->na_class);
+    struct na_mux_op *mux_op = na_mux_op_of(op);
+    struct na_context *context = NULL;
+    na_op_id_t inner = NA_OP_ID_NULL;
+    bool found;
+
+    /* One that is not over has the identifier that it had. */
+    hg_lock(&mux->lock);
+    found = mux_op->open && na_op_id_of(op) == op_id;
+    if (found) {
+        mux_op->canceled = true;
+        context = na_mux_inner_context(op->context, mux_op->part);
+        inner = mux_op->begins ? NA_OP_ID_NULL : mux_op->inner;
+    }
+    hg_unlock(&mux->lock);
+    /* NA_NOENTRY: who ends the turn, or begins one, sees that it was. */
+    if (inner != NA_OP_ID_NULL)
+        (void) na_context_cancel(context, inner);
+    return found;
 }
 
 /* One turn of a lookup ended. */
@@ -138,20 +248,20 @@ HG_PRIVATE void na_mux_lookup_ended(
     struct na_mux_part *part, struct na_op *inner, na_return_t ret)
 {
     struct na_op *op = (struct na_op *) na_op_core_of(inner)->arg;
+    struct na_mux_op *mux_op = na_mux_op_of(op);
     struct na_addr *found = inner->result_addr; /* the reference is ours now */
+    bool begins;
 
-    assert(op->type == NA_CB_LOOKUP && op->result_addr == NULL);
+    assert(op->type == NA_CB_LOOKUP && mux_op->open);
     assert((ret == NA_SUCCESS) == (found != NULL));
     inner->result_addr = NULL;
     na_op_complete(inner, ret);
-    if (ret == NA_SUCCESS) {
-        op->result_addr = na_mux_addr_above(part, found, op->name);
-        na_addr_unref(found);
-        na_op_complete(op, op->result_addr != NULL ? NA_SUCCESS : NA_NOMEM);
-        return;
-    }
-    if (ret != NA_CANCELED)
-        ret = na_mux_lookup_try(op, ret);
-    if (ret != NA_SUCCESS)
-        na_op_complete(op, ret);
+    hg_lock(&part->mux->lock);
+    mux_op->ended = true;
+    mux_op->ret = ret;
+    mux_op->found = found;
+    begins = mux_op->begins;
+    hg_unlock(&part->mux->lock);
+    if (!begins && !na_mux_lookup_go_on(op))
+        na_mux_lookup_complete(op);
 }

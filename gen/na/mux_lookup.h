@@ -7,7 +7,12 @@
  * each address of the list, in order. A turn that fails is followed by the
  * next, and the last one's code is the lookup's.
  *
- * Locking: none; a lookup belongs to whoever ends its turn.
+ * A lookup belongs to whoever begins its turn, until that has begun; then, to
+ * whoever ends it. Who ends one that begins, or cancels then, leaves word of
+ * it. So of all that may happen to a turn at the same time nothing is done
+ * twice, and after a lookup was canceled no turn begins.
+ *
+ * Locking: the class's mutex guards the word that is left.
  */
 #ifndef HG_GEN_NA_MUX_LOOKUP_H
 #define HG_GEN_NA_MUX_LOOKUP_H
@@ -18,6 +23,10 @@
  * the address of that tells. */
 HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
     const char *string, char name[NA_MAX_ADDR_LEN]);
+
+/* Take a lookup back, which ends with NA_CANCELED then, or what its turn has
+ * found. False: it is over, or no lookup. */
+HG_PRIVATE bool na_mux_lookup_cancel(struct na_op *op, uint64_t op_id);
 
 /* The slot addr_lookup; and a turn ended, of a part's operation. */
 HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op);

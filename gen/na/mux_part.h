@@ -65,7 +65,14 @@ struct na_mux_op {
     struct na_op base;
     na_op_id_t inner; /* of the operation that stands for it */
     unsigned part;
-    unsigned next; /* lookup: what is to be tried then */
+    /* Lookup: see mux_lookup.h. */
+    unsigned next;         /* what is to be tried then */
+    na_return_t ret;       /* of the last turn */
+    struct na_addr *found; /* by that; a reference, or NULL */
+    bool open;             /* it is not over; lock */
+    bool canceled;         /* it is to be; lock */
+    bool begins;           /* a turn does; lock */
+    bool ended;            /* ... and has ended already; lock */
 };
 
 struct na_mux_mem {

@@ -289,4 +289,167 @@ HG_TEST(mux_does_without_a_name_that_is_taken)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* ---- Lookups that are canceled ---- */
+
+/* What a part's addr_lookup does, and then its cancel. */
+enum mux_turn { MUX_WAITS, MUX_ENDS, MUX_REFUSES };
+
+static struct {
+    na_class_t *na_class;
+    na_context_t *context;
+    na_op_id_t lookup;
+    struct na_op *turn[2]; /* that is under way */
+    unsigned begun[2];
+    enum mux_turn fate[2];
+    int cancel_in;   /* the beginning of that part's turn; -1: none */
+    bool ends_first; /* a turn, before it can be canceled */
+    unsigned ends;
+    na_return_t ret;
+} mux_now;
+
+static unsigned mux_index(const struct na_class *inner)
+{
+    return (
+        unsigned) (na_mux_part_of(inner) - na_mux_of(mux_now.na_class)->parts);
+}
+
+static void mux_end_turn(unsigned part, na_return_t ret)
+{
+    struct na_op *op = mux_now.turn[part];
+
+    mux_now.turn[part] = NULL;
+    op->context->na_class->core->complete(op, ret);
+}
+
+static na_return_t mux_begin_turn(struct na_op *op)
+{
+    unsigned part = mux_index(op->context->na_class);
+
+    mux_now.begun[part]++;
+    if (mux_now.fate[part] == MUX_REFUSES)
+        return NA_NODEV;
+    mux_now.turn[part] = op;
+    if (mux_now.cancel_in == (int) part)
+        HG_CHECK_OK(
+            NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup));
+    if (mux_now.fate[part] == MUX_ENDS)
+        mux_end_turn(part, NA_HOSTUNREACH);
+    return NA_SUCCESS;
+}
+
+static na_return_t mux_cancel_turn(struct na_op *op, uint64_t op_id)
+{
+    unsigned part = mux_index(op->context->na_class);
+
+    if (mux_now.turn[part] != op || na_op_id_of(op) != op_id)
+        return NA_NOENTRY;
+    mux_end_turn(part, mux_now.ends_first ? NA_HOSTUNREACH : NA_CANCELED);
+    return mux_now.ends_first ? NA_NOENTRY : NA_SUCCESS;
+}
+
+static na_return_t mux_looked_up(const struct na_cb_info *info)
+{
+    mux_now.ends++;
+    mux_now.ret = info->ret;
+    return NA_SUCCESS;
+}
+
+/* A class whose parts' lookups are ours. */
+static void mux_open_turns(enum mux_turn first, enum mux_turn second)
+{
+    unsigned i;
+
+    memset(&mux_now, 0, sizeof(mux_now));
+    mux_now.fate[0] = first;
+    mux_now.fate[1] = second;
+    mux_now.cancel_in = -1;
+    mux_now.na_class = NA_Initialize(mux_string, NA_TRUE);
+    HG_CHECK(mux_now.na_class != NULL);
+    mux_now.context = NA_Context_create(mux_now.na_class);
+    HG_CHECK(mux_now.context != NULL);
+    for (i = 0; i < 2; i++) {
+        struct na_plugin *ops =
+            &na_class_core_of(na_mux_of(mux_now.na_class)->parts[i].na_class)
+                 ->ops;
+
+        ops->addr_lookup = mux_begin_turn;
+        ops->cancel = mux_cancel_turn;
+    }
+}
+
+static na_return_t mux_look_up(void)
+{
+    return NA_Addr_lookup(mux_now.na_class, mux_now.context, mux_looked_up,
+        NULL, "self://nobody;sm://nobody-is-here", &mux_now.lookup);
+}
+
+/* The lookup has ended once, and so; it can be canceled no more. */
+static void mux_close_turns(na_return_t ret)
+{
+    HG_CHECK_RET(NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup),
+        NA_NOENTRY);
+    HG_CHECK_OK(NA_Trigger(mux_now.context, 0, 1, NULL));
+    HG_CHECK_EQ_INT(mux_now.ends, 1);
+    HG_CHECK_RET(mux_now.ret, ret);
+    HG_CHECK_RET(NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup),
+        NA_NOENTRY);
+    HG_CHECK_RET(NA_Trigger(mux_now.context, 0, 1, NULL), NA_TIMEOUT);
+    HG_CHECK(mux_now.turn[0] == NULL && mux_now.turn[1] == NULL);
+    HG_CHECK_OK(NA_Context_destroy(mux_now.na_class, mux_now.context));
+    HG_CHECK_OK(NA_Finalize(mux_now.na_class));
+}
+
+HG_TEST(mux_lookup_is_canceled_in_its_turn)
+{
+    mux_open_turns(MUX_WAITS, MUX_WAITS);
+    HG_CHECK_OK(mux_look_up());
+    mux_end_turn(0, NA_HOSTUNREACH);
+    HG_CHECK_EQ_INT(mux_now.begun[1], 1);
+    HG_CHECK_OK(NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup));
+    mux_close_turns(NA_CANCELED);
+}
+
+/* A turn ends while it is being canceled: no other begins. */
+HG_TEST(mux_lookup_is_canceled_between_turns)
+{
+    mux_open_turns(MUX_WAITS, MUX_WAITS);
+    HG_CHECK_OK(mux_look_up());
+    mux_now.ends_first = true;
+    HG_CHECK_OK(NA_Cancel(mux_now.na_class, mux_now.context, mux_now.lookup));
+    HG_CHECK_EQ_INT(mux_now.begun[1], 0);
+    mux_close_turns(NA_CANCELED);
+}
+
+/* Nor is a turn forgotten that began when it was canceled. */
+HG_TEST(mux_lookup_is_canceled_as_a_turn_begins)
+{
+    mux_open_turns(MUX_WAITS, MUX_WAITS);
+    mux_now.cancel_in = 1;
+    HG_CHECK_OK(mux_look_up());
+    mux_end_turn(0, NA_HOSTUNREACH);
+    mux_close_turns(NA_CANCELED);
+    mux_open_turns(MUX_WAITS, MUX_ENDS);
+    mux_now.cancel_in = 1;
+    HG_CHECK_OK(mux_look_up());
+    mux_end_turn(0, NA_HOSTUNREACH);
+    mux_close_turns(NA_CANCELED);
+}
+
+/* Turns may end, or fail, as they begin. */
+HG_TEST(mux_lookup_takes_turns_that_end_at_once)
+{
+    mux_open_turns(MUX_ENDS, MUX_WAITS);
+    HG_CHECK_OK(mux_look_up());
+    mux_end_turn(1, NA_PERMISSION);
+    mux_close_turns(NA_PERMISSION);
+    mux_open_turns(MUX_WAITS, MUX_REFUSES);
+    HG_CHECK_OK(mux_look_up());
+    mux_end_turn(0, NA_PERMISSION);
+    mux_close_turns(NA_NODEV);
+    mux_open_turns(MUX_ENDS, MUX_REFUSES);
+    HG_CHECK_RET(mux_look_up(), NA_NODEV);
+    HG_CHECK_OK(NA_Context_destroy(mux_now.na_class, mux_now.context));
+    HG_CHECK_OK(NA_Finalize(mux_now.na_class));
+}
+
 #endif
