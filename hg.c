@@ -13474,6 +13474,10 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  * stays until the copy does or the peer dies, so that who withdraws the memory
  * knows. Two classes that dial each other have two pairs.
  *
+ * Any thread may have an address dying at any time, also while it is dialled:
+ * who finds its connection ended, or believes in the peer no more. The polling
+ * thread buries it, and finds it dying wherever it has let the class lock go.
+ *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
  * Besides, each side maps the other's public page and hint page. Two
@@ -13786,8 +13790,9 @@ HG_PRIVATE void na_sm_peer_dial(
 HG_PRIVATE void na_sm_peer_await_end(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* The rings of a pair are mapped, and so are the peer's pages: open them. */
-HG_PRIVATE void na_sm_peer_open(
+/* The rings of a pair are mapped, and so are the peer's pages: open them.
+ * False: nobody wants them any more, and it is dying. */
+HG_PRIVATE bool na_sm_peer_open(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* The connection is gone, or is no good: the address will be buried once what
@@ -14035,12 +14040,16 @@ HG_PRIVATE void na_sm_peer_await_end(
         self->tick = addr->deadline;
 }
 
-HG_PRIVATE void na_sm_peer_open(
+HG_PRIVATE bool na_sm_peer_open(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     unsigned ours = addr->dialled ? 0 : 1;
 
     hg_lock(&self->lock);
+    if (na_sm_peer_state(addr) >= NA_SM_DYING) {
+        hg_unlock(&self->lock);
+        return false;
+    }
     hg_lock(&addr->lock);
     na_sm_out_init(&addr->out, &addr->shared->control[ours],
         addr->shared->rings[ours], NA_SM_RING);
@@ -14063,6 +14072,7 @@ HG_PRIVATE void na_sm_peer_open(
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
     self->base.core->count(&self->base, "sm_met", 1);
     na_sm_peer_unlock(self);
+    return true;
 }
 
 /* Let it be buried. The class lock is held. */
@@ -16783,7 +16793,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
     struct na_sm_packet packet;
     na_return_t ret = na_sm_packet_recv(addr->fd, &packet);
 
-    assert(na_sm_peer_state(addr) == NA_SM_DIALLING);
+    assert(addr->dialled);
     if (ret == NA_AGAIN)
         return 0;
     if (ret == NA_SUCCESS) {
@@ -16809,8 +16819,8 @@ HG_PRIVATE unsigned na_sm_door_answer(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
         return 1;
     }
-    na_sm_peer_open(self, addr);
-    na_sm_door_found(self, addr);
+    if (na_sm_peer_open(self, addr))
+        na_sm_door_found(self, addr);
     return 1;
 }
 
@@ -16894,7 +16904,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     hg_list_push(&self->addrs, &addr->link);
     hg_unlock(&self->lock);
     NA_SM_STEP();
-    na_sm_peer_open(self, addr);
+    (void) na_sm_peer_open(self, addr); /* which nobody knows yet */
     return NA_SUCCESS;
 
 part:
@@ -17195,7 +17205,7 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
-        /* Others only append; we alone remove. */
+        /* Others only append, or abandon it; we alone bury. */
         hg_unlock(&self->lock);
         n += na_sm_door_try(self, addr, now);
         hg_lock(&self->lock);

@@ -318,7 +318,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
     struct na_sm_packet packet;
     na_return_t ret = na_sm_packet_recv(addr->fd, &packet);
 
-    assert(na_sm_peer_state(addr) == NA_SM_DIALLING);
+    assert(addr->dialled);
     if (ret == NA_AGAIN)
         return 0;
     if (ret == NA_SUCCESS) {
@@ -344,8 +344,8 @@ HG_PRIVATE unsigned na_sm_door_answer(
             self, addr, ret == NA_DISCONNECT ? NA_HOSTUNREACH : ret);
         return 1;
     }
-    na_sm_peer_open(self, addr);
-    na_sm_door_found(self, addr);
+    if (na_sm_peer_open(self, addr))
+        na_sm_door_found(self, addr);
     return 1;
 }
 
@@ -429,7 +429,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     hg_list_push(&self->addrs, &addr->link);
     hg_unlock(&self->lock);
     NA_SM_STEP();
-    na_sm_peer_open(self, addr);
+    (void) na_sm_peer_open(self, addr); /* which nobody knows yet */
     return NA_SUCCESS;
 
 part:
@@ -730,7 +730,7 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, turn);
 
-        /* Others only append; we alone remove. */
+        /* Others only append, or abandon it; we alone bury. */
         hg_unlock(&self->lock);
         n += na_sm_door_try(self, addr, now);
         hg_lock(&self->lock);

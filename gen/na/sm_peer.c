@@ -196,12 +196,16 @@ HG_PRIVATE void na_sm_peer_await_end(
         self->tick = addr->deadline;
 }
 
-HG_PRIVATE void na_sm_peer_open(
+HG_PRIVATE bool na_sm_peer_open(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     unsigned ours = addr->dialled ? 0 : 1;
 
     hg_lock(&self->lock);
+    if (na_sm_peer_state(addr) >= NA_SM_DYING) {
+        hg_unlock(&self->lock);
+        return false;
+    }
     hg_lock(&addr->lock);
     na_sm_out_init(&addr->out, &addr->shared->control[ours],
         addr->shared->rings[ours], NA_SM_RING);
@@ -224,6 +228,7 @@ HG_PRIVATE void na_sm_peer_open(
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
     self->base.core->count(&self->base, "sm_met", 1);
     na_sm_peer_unlock(self);
+    return true;
 }
 
 /* Let it be buried. The class lock is held. */

@@ -24,6 +24,10 @@
  * stays until the copy does or the peer dies, so that who withdraws the memory
  * knows. Two classes that dial each other have two pairs.
  *
+ * Any thread may have an address dying at any time, also while it is dialled:
+ * who finds its connection ended, or believes in the peer no more. The polling
+ * thread buries it, and finds it dying wherever it has let the class lock go.
+ *
  * A pair is one memory, made by the dialler: a page with the words of both
  * directions, then the ring from dialler to acceptor, then the one back.
  * Besides, each side maps the other's public page and hint page. Two
@@ -336,8 +340,9 @@ HG_PRIVATE void na_sm_peer_dial(
 HG_PRIVATE void na_sm_peer_await_end(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* The rings of a pair are mapped, and so are the peer's pages: open them. */
-HG_PRIVATE void na_sm_peer_open(
+/* The rings of a pair are mapped, and so are the peer's pages: open them.
+ * False: nobody wants them any more, and it is dying. */
+HG_PRIVATE bool na_sm_peer_open(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
 /* The connection is gone, or is no good: the address will be buried once what
