@@ -54,6 +54,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -124,7 +125,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #endif
@@ -6593,10 +6593,12 @@ HG_PRIVATE const void *na_mux_wire_find(
  * name is left to the library listens under a name that follows from the
  * class's first other address, and the abstract namespace of Unix sockets ends
  * with the node (with the network namespace, in which that other address is
- * valid as well). So nothing about it has to be told: the address string is
- * that of the other transports, and a class that has no sm reads it like any
- * other. The name follows from the user, too, unless other users may come
- * (auth_key).
+ * valid as well). An address that is a file's name is valid elsewhere, so the
+ * file's number stands for it; one inside a process is followed by no name, and
+ * sm is not to be had there. So nothing about it has to be told: the address
+ * string is that of the other transports, and a class that has no sm reads it
+ * like any other. The name follows from the user, too, unless other users may
+ * come (auth_key).
  *
  * Memory is registered with each part, and described to peers by all of them
  * (mux_wire.h); the part of the address that a transfer is with moves it. What
@@ -19335,8 +19337,9 @@ HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux)
 /* #include "na/mux_part.h" */
 
 /* The name under which sm is to be had at a listener of another transport, as
- * the address of that tells. */
-HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
+ * the address of that tells. False: it tells nothing, as others on this node
+ * may have the same (mux.h). */
+HG_PRIVATE bool na_mux_lookup_silent_name(const struct na_mux_class *mux,
     const char *string, char name[NA_MAX_ADDR_LEN]);
 
 /* Take a lookup back, which ends with NA_CANCELED then, or what its turn has
@@ -19379,21 +19382,47 @@ static unsigned na_mux_lookup_part(
     return i < mux->count ? i : NA_MUX_PARTS;
 }
 
+/* What nobody else in this network namespace has at the same time as who
+ * listens at an address: that itself, but a file's name, which means another
+ * file to others, and the name of something in one process. */
+static bool na_mux_lookup_place(const char *string, char place[NA_MAX_ADDR_LEN])
+{
+    static const char ipc[] = "ipc://", inproc[] = "inproc://";
+    const char *plus = strchr(string, '+');
+    const char *mark = strstr(string, "://");
+    struct stat is;
+
+    if (plus != NULL && mark != NULL && plus < mark)
+        string = plus + 1;
+    if (strncmp(string, inproc, sizeof(inproc) - 1) == 0)
+        return false;
+    (void) snprintf(place, NA_MAX_ADDR_LEN, "%s", string);
+    string += sizeof(ipc) - 1;
+    if (strncmp(place, ipc, sizeof(ipc) - 1) != 0 || string[0] == '@')
+        return true;
+    /* Whoever listens at a socket's file keeps its number from others. */
+    if (stat(string, &is) != 0 || !S_ISSOCK(is.st_mode))
+        return false;
+    (void) snprintf(place, NA_MAX_ADDR_LEN, "ipc:%ju:%ju",
+        (uintmax_t) is.st_dev, (uintmax_t) is.st_ino);
+    return true;
+}
+
 /* The name under which sm is to be had at a listener of another transport, as
  * its address tells. */
-HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
+HG_PRIVATE bool na_mux_lookup_silent_name(const struct na_mux_class *mux,
     const char *string, char name[NA_MAX_ADDR_LEN])
 {
     const char *key = mux->base.info->auth_key;
     bool others = key != NULL && key[0] != '\0';
-    const char *plus = strchr(string, '+');
-    const char *mark = strstr(string, "://");
     uint64_t hash = others ? 1 : (uint64_t) geteuid() << 1;
+    char place[NA_MAX_ADDR_LEN];
 
-    if (plus != NULL && mark != NULL && plus < mark)
-        string = plus + 1;
-    hash = hg_crc64_update(hash, string, strlen(string));
+    if (!na_mux_lookup_place(string, place))
+        return false;
+    hash = hg_crc64_update(hash, place, strlen(place));
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://auto-%016" PRIx64, hash);
+    return true;
 }
 
 /* Whether sm can be tried at that address: quietly, as most peers are not on
@@ -19449,9 +19478,10 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     if (!near)
         return true;
     *part_p = mux->sm;
-    if (mux->sm < NA_MUX_PARTS && part != mux->sm)
-        na_mux_lookup_silent_name(mux, address, name);
-    if (mux->sm < NA_MUX_PARTS && !na_mux_lookup_is_near(mux, name))
+    if (mux->sm == NA_MUX_PARTS)
+        return true;
+    if ((part != mux->sm && !na_mux_lookup_silent_name(mux, address, name)) ||
+        !na_mux_lookup_is_near(mux, name))
         *part_p = NA_MUX_PARTS;
     return true;
 }
@@ -20339,7 +20369,7 @@ static na_return_t na_mux_open_silent(struct na_mux_class *mux)
     mux->sm_silent = true;
     (void) snprintf(name, sizeof(name), "sm://");
     if (mux->base.listen && mux->count > 0)
-        na_mux_lookup_silent_name(
+        (void) na_mux_lookup_silent_name(
             mux, mux->parts[0].na_class->self_addr->name, name);
     if (name[5] != '\0' && !na_sm_is_free(name + 5)) {
         hg_log_warning("cls", "%s is taken: nobody comes by it", name);

@@ -403,7 +403,7 @@ static na_return_t na_mux_open_silent(struct na_mux_class *mux)
     mux->sm_silent = true;
     (void) snprintf(name, sizeof(name), "sm://");
     if (mux->base.listen && mux->count > 0)
-        na_mux_lookup_silent_name(
+        (void) na_mux_lookup_silent_name(
             mux, mux->parts[0].na_class->self_addr->name, name);
     if (name[5] != '\0' && !na_sm_is_free(name + 5)) {
         hg_log_warning("cls", "%s is taken: nobody comes by it", name);

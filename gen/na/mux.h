@@ -21,10 +21,12 @@
  * name is left to the library listens under a name that follows from the
  * class's first other address, and the abstract namespace of Unix sockets ends
  * with the node (with the network namespace, in which that other address is
- * valid as well). So nothing about it has to be told: the address string is
- * that of the other transports, and a class that has no sm reads it like any
- * other. The name follows from the user, too, unless other users may come
- * (auth_key).
+ * valid as well). An address that is a file's name is valid elsewhere, so the
+ * file's number stands for it; one inside a process is followed by no name, and
+ * sm is not to be had there. So nothing about it has to be told: the address
+ * string is that of the other transports, and a class that has no sm reads it
+ * like any other. The name follows from the user, too, unless other users may
+ * come (auth_key).
  *
  * Memory is registered with each part, and described to peers by all of them
  * (mux_wire.h); the part of the address that a transfer is with moves it. What

@@ -23,21 +23,47 @@ static unsigned na_mux_lookup_part(
     return i < mux->count ? i : NA_MUX_PARTS;
 }
 
+/* What nobody else in this network namespace has at the same time as who
+ * listens at an address: that itself, but a file's name, which means another
+ * file to others, and the name of something in one process. */
+static bool na_mux_lookup_place(const char *string, char place[NA_MAX_ADDR_LEN])
+{
+    static const char ipc[] = "ipc://", inproc[] = "inproc://";
+    const char *plus = strchr(string, '+');
+    const char *mark = strstr(string, "://");
+    struct stat is;
+
+    if (plus != NULL && mark != NULL && plus < mark)
+        string = plus + 1;
+    if (strncmp(string, inproc, sizeof(inproc) - 1) == 0)
+        return false;
+    (void) snprintf(place, NA_MAX_ADDR_LEN, "%s", string);
+    string += sizeof(ipc) - 1;
+    if (strncmp(place, ipc, sizeof(ipc) - 1) != 0 || string[0] == '@')
+        return true;
+    /* Whoever listens at a socket's file keeps its number from others. */
+    if (stat(string, &is) != 0 || !S_ISSOCK(is.st_mode))
+        return false;
+    (void) snprintf(place, NA_MAX_ADDR_LEN, "ipc:%ju:%ju",
+        (uintmax_t) is.st_dev, (uintmax_t) is.st_ino);
+    return true;
+}
+
 /* The name under which sm is to be had at a listener of another transport, as
  * its address tells. */
-HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
+HG_PRIVATE bool na_mux_lookup_silent_name(const struct na_mux_class *mux,
     const char *string, char name[NA_MAX_ADDR_LEN])
 {
     const char *key = mux->base.info->auth_key;
     bool others = key != NULL && key[0] != '\0';
-    const char *plus = strchr(string, '+');
-    const char *mark = strstr(string, "://");
     uint64_t hash = others ? 1 : (uint64_t) geteuid() << 1;
+    char place[NA_MAX_ADDR_LEN];
 
-    if (plus != NULL && mark != NULL && plus < mark)
-        string = plus + 1;
-    hash = hg_crc64_update(hash, string, strlen(string));
+    if (!na_mux_lookup_place(string, place))
+        return false;
+    hash = hg_crc64_update(hash, place, strlen(place));
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://auto-%016" PRIx64, hash);
+    return true;
 }
 
 /* Whether sm can be tried at that address: quietly, as most peers are not on
@@ -93,9 +119,10 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     if (!near)
         return true;
     *part_p = mux->sm;
-    if (mux->sm < NA_MUX_PARTS && part != mux->sm)
-        na_mux_lookup_silent_name(mux, address, name);
-    if (mux->sm < NA_MUX_PARTS && !na_mux_lookup_is_near(mux, name))
+    if (mux->sm == NA_MUX_PARTS)
+        return true;
+    if ((part != mux->sm && !na_mux_lookup_silent_name(mux, address, name)) ||
+        !na_mux_lookup_is_near(mux, name))
         *part_p = NA_MUX_PARTS;
     return true;
 }

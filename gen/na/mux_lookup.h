@@ -20,8 +20,9 @@
 #include "na/mux_part.h"
 
 /* The name under which sm is to be had at a listener of another transport, as
- * the address of that tells. */
-HG_PRIVATE void na_mux_lookup_silent_name(const struct na_mux_class *mux,
+ * the address of that tells. False: it tells nothing, as others on this node
+ * may have the same (mux.h). */
+HG_PRIVATE bool na_mux_lookup_silent_name(const struct na_mux_class *mux,
     const char *string, char name[NA_MAX_ADDR_LEN]);
 
 /* Take a lookup back, which ends with NA_CANCELED then, or what its turn has

@@ -294,6 +294,21 @@ HG_TEST_WHERE(mux_goes_by_sm_on_one_node, hg_test_is_mux)
     mux_close(&end);
 }
 
+/* Who listens at a file is known by that. */
+HG_TEST_WHERE(mux_at_a_path_goes_by_sm, hg_test_is_mux)
+{
+    char string[NA_MAX_ADDR_LEN], name[NA_MAX_ADDR_LEN];
+    struct cb_end end;
+
+    (void) snprintf(
+        string, sizeof(string), "zmq+ipc://%s/a;sm://", hg_test_dir());
+    mux_start(&end, "zmq+ipc://;sm://", HG_FALSE, NULL);
+    mux_find(&end, string, "", "", name);
+    HG_CHECK(strchr(name, ';') == NULL);
+    mux_check_seen(&end, "sm://");
+    mux_close(&end);
+}
+
 HG_TEST_WHERE(mux_that_does_not_listen_goes_by_sm, hg_test_is_mux)
 {
     char name[NA_MAX_ADDR_LEN];

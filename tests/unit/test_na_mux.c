@@ -266,6 +266,65 @@ HG_TEST(mux_shows_large_arguments_by_the_part_of_their_peer)
     free(blob.bytes);
 }
 
+/* Who listens at a file, and whether sm is to be had there, and how. */
+static bool mux_name_of(const char *string, char name[NA_MAX_ADDR_LEN])
+{
+    na_class_t *na_class = NA_Initialize(mux_string, NA_FALSE);
+    bool is;
+
+    HG_CHECK(na_class != NULL);
+    is = na_mux_lookup_silent_name(na_mux_of(na_class), string, name);
+    HG_CHECK_OK(NA_Finalize(na_class));
+    return is;
+}
+
+static int mux_listen_at(const char *path)
+{
+    struct sockaddr_un where;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memset(&where, 0, sizeof(where));
+    where.sun_family = AF_UNIX;
+    (void) snprintf(where.sun_path, sizeof(where.sun_path), "%s", path);
+    HG_CHECK(fd >= 0);
+    HG_CHECK(!bind(fd, (const struct sockaddr *) &where, sizeof(where)));
+    return fd;
+}
+
+/* The name by which sm goes at an address is that of one listener: the same
+ * path may be another file to others, or later, and what is inside a process
+ * has no name outside. */
+HG_TEST(mux_names_of_two_listeners_are_two)
+{
+    char path[NA_MAX_ADDR_LEN], string[NA_MAX_ADDR_LEN + 16];
+    char name[4][NA_MAX_ADDR_LEN];
+    int fds[2];
+
+    HG_CHECK(mux_name_of("zmq+tcp://127.0.0.1:5000", name[0]));
+    HG_CHECK(mux_name_of("tcp://127.0.0.1:5000", name[1]));
+    HG_CHECK_EQ_STR(name[0], name[1]);
+    HG_CHECK(mux_name_of("zmq+ipc://@five", name[2]));
+    HG_CHECK(!mux_name_of("zmq+inproc://five", name[0]));
+    HG_CHECK(!mux_name_of("inproc://five", name[0]));
+    (void) snprintf(path, sizeof(path), "%s/a", hg_test_dir());
+    (void) snprintf(string, sizeof(string), "zmq+ipc://%s", path);
+    HG_CHECK(!mux_name_of(string, name[0])); /* nobody is there */
+    fds[0] = mux_listen_at(path);
+    HG_CHECK(mux_name_of(string, name[0]));
+    (void) snprintf(string, sizeof(string), "zmq+ipc://%s/./a", hg_test_dir());
+    HG_CHECK(mux_name_of(string, name[1]));
+    HG_CHECK_EQ_STR(name[0], name[1]);
+    HG_CHECK(unlink(path) == 0);
+    fds[1] = mux_listen_at(path);
+    HG_CHECK(mux_name_of(string, name[1]));
+    HG_CHECK(strcmp(name[0], name[1]) != 0 && strcmp(name[0], name[2]) != 0);
+    (void) snprintf(string, sizeof(string), "zmq+ipc://%s", hg_test_dir());
+    HG_CHECK(!mux_name_of(string, name[0])); /* no socket */
+    (void) close(fds[0]);
+    (void) close(fds[1]);
+    HG_CHECK(unlink(path) == 0);
+}
+
 /* Whoever is faster has the name by which sm goes at an address; the class is
  * opened all the same, and comes by another one. */
 HG_TEST(mux_does_without_a_name_that_is_taken)
