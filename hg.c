@@ -6589,7 +6589,8 @@ HG_PRIVATE const void *na_mux_wire_find(
  *
  * An address is of one part, chosen when it is looked up: sm where the peer is
  * on this node and may be met, else the first one of the peer's transports that
- * this class has. Which peers are on this node shows itself: a part sm:// whose
+ * this class has. What listens by sm and does not answer has half of lookup_ms
+ * for it, and leaves the other half to the next one. Which peers are on this node shows itself: a part sm:// whose
  * name is left to the library listens under a name that follows from the
  * class's first other address, and the abstract namespace of Unix sockets ends
  * with the node (with the network namespace, in which that other address is
@@ -20327,6 +20328,23 @@ static na_return_t na_mux_adopt(
     return NA_SUCCESS;
 }
 
+/* Whether it is sm. */
+static bool na_mux_is_sm(const char *string)
+{
+    struct na_uri uri;
+
+    return na_uri_parse(string, &uri) == NA_SUCCESS &&
+        strcmp(uri.protocol, "sm") == 0;
+}
+
+/* ... with the name left to us. */
+static bool na_mux_is_silent(const char *string)
+{
+    const char *mark = strstr(string, "://");
+
+    return na_mux_is_sm(string) && (mark == NULL || mark[3] == '\0');
+}
+
 static na_return_t na_mux_open_part(
     struct na_mux_class *mux, const char *string)
 {
@@ -20341,6 +20359,8 @@ static na_return_t na_mux_open_part(
     }
     info.progress_thread = NA_FALSE; /* ours drives it */
     info.max_contexts = 0;
+    if (na_mux_is_sm(string)) /* the others are to have their turn in time */
+        info.lookup_ms = info.lookup_ms / 2 + info.lookup_ms % 2;
     inner = NA_Initialize_opt(string, mux->base.listen, &info);
     if (inner == NULL)
         return NA_NODEV; /* which it has logged */
@@ -20348,16 +20368,6 @@ static na_return_t na_mux_open_part(
     if (ret != NA_SUCCESS)
         (void) NA_Finalize(inner);
     return ret;
-}
-
-/* Whether it is sm, with the name left to us. */
-static bool na_mux_is_silent(const char *string)
-{
-    const char *mark = strstr(string, "://");
-    struct na_uri uri;
-
-    return na_uri_parse(string, &uri) == NA_SUCCESS &&
-        strcmp(uri.protocol, "sm") == 0 && (mark == NULL || mark[3] == '\0');
 }
 
 /* Open sm under the name that follows from the first address. Where somebody

@@ -207,7 +207,9 @@ struct na_init_info {
                                   and sm hold the sender back, others drop and
                                   count ("msg_dropped"), as sm does with what
                                   a dead peer left */
-    unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000 */
+    unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000. Of
+                                  several transports, until the next has its
+                                  turn, sm:// after half of it */
     unsigned int death_ms;     /* until a silent connection is dead; 5000. Over
                                   sm nothing is said to tell the living: a peer
                                   lives as long as its process */

@@ -17,7 +17,8 @@
  *
  * An address is of one part, chosen when it is looked up: sm where the peer is
  * on this node and may be met, else the first one of the peer's transports that
- * this class has. Which peers are on this node shows itself: a part sm:// whose
+ * this class has. What listens by sm and does not answer has half of lookup_ms
+ * for it, and leaves the other half to the next one. Which peers are on this node shows itself: a part sm:// whose
  * name is left to the library listens under a name that follows from the
  * class's first other address, and the abstract namespace of Unix sockets ends
  * with the node (with the network namespace, in which that other address is

@@ -348,6 +348,72 @@ HG_TEST(mux_does_without_a_name_that_is_taken)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+struct mux_lookup {
+    unsigned ends;
+    na_return_t ret;
+    na_addr_t addr;
+};
+
+static na_return_t mux_found(const struct na_cb_info *info)
+{
+    struct mux_lookup *lookup = (struct mux_lookup *) info->arg;
+
+    lookup->ends++;
+    lookup->ret = info->ret;
+    if (info->ret == NA_SUCCESS)
+        lookup->addr = info->info.lookup.addr;
+    return NA_SUCCESS;
+}
+
+/* Who has the name of sm, and does not answer there, keeps nobody from trying
+ * the network in time. */
+HG_TEST(mux_leaves_time_to_the_network)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct mux_lookup lookup = {0, NA_SUCCESS, NULL};
+    na_class_t *silent, *peer, *na_class;
+    char name[NA_MAX_ADDR_LEN];
+    struct na_sm_class *sm;
+    struct na_sm_addr *addr;
+    na_context_t *context;
+    uint64_t half;
+
+    loop_register();
+    info.lookup_ms = 20000;
+    na_class = NA_Initialize_opt("loop://b;sm://", NA_FALSE, &info);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    HG_CHECK(na_mux_lookup_silent_name(na_mux_of(na_class), "loop://a", name));
+    silent = NA_Initialize(name, NA_TRUE);
+    peer = NA_Initialize("loop://a", NA_TRUE);
+    HG_CHECK(silent != NULL && peer != NULL);
+    HG_CHECK_OK(NA_Addr_lookup(
+        na_class, context, mux_found, &lookup, "loop://a", NA_OP_ID_IGNORE));
+    (void) NA_Progress(na_class, context, 0);
+    half = hg_clock_after_ms(10000);
+    sm = na_sm_of(na_mux_of(na_class)->parts[1].na_class);
+    HG_CHECK(!hg_list_is_empty(&sm->dialling));
+    addr = HG_CONTAINER_OF(sm->dialling.next, struct na_sm_addr, turn);
+    HG_CHECK(addr->deadline <= half);
+    /* As if that had passed. */
+    hg_test_expect_log("cannot be reached: what listens there gives no answer");
+    addr->deadline = 0;
+    sm->tick = 0;
+    atomic_store(&sm->rung, true);
+    while (lookup.ends == 0) {
+        (void) NA_Progress(na_class, context, 0);
+        (void) NA_Trigger(context, 0, 1, NULL);
+    }
+    HG_CHECK_OK(lookup.ret);
+    HG_CHECK_EQ_INT(na_mux_addr_of(lookup.addr)->part, 0);
+    HG_CHECK_OK(NA_Addr_free(na_class, lookup.addr));
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+    HG_CHECK_OK(NA_Finalize(peer));
+    HG_CHECK_OK(NA_Finalize(silent));
+}
+
 /* ---- Lookups that are canceled ---- */
 
 /* What a part's addr_lookup does, and then its cancel. */
