@@ -158,8 +158,10 @@
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 #define HG_NOINLINE __attribute__((noinline)) /* the rare half of a hot one */
+#define HG_COLD __attribute__((cold))         /* and what leads to it is rare */
 #else
 #define HG_NOINLINE
+#define HG_COLD
 #define HG_LIKELY(x) (x)
 #define HG_UNLIKELY(x) (x)
 #define HG_PRINTF_LIKE(f, a)
@@ -195,11 +197,11 @@
 /* #include "base/os.h" */
 
 /* Whether a line of this level might be wanted; cheap, no lock. */
-HG_PRIVATE bool hg_log_on(int level);
+HG_COLD HG_PRIVATE bool hg_log_on(int level);
 
 /* Format and deliver one line (no newline at its end). errno is kept. */
-HG_PRIVATE void hg_log_line(int level, const char *subsys, const char *format,
-    ...) HG_PRINTF_LIKE(3, 4);
+HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
+    const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
 /* The same with a va_list, for the plugins' core table. */
 HG_PRIVATE void hg_log_vline(
@@ -2383,13 +2385,23 @@ HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
  * cursor, which stays failed: a decoder may read a whole record and ask once
  * at the end whether all of it was there.
  *
- * All inline: compilers turn the byte shifts into single moves on machines
- * of that byte order. Locking: none, a cursor belongs to one thread.
+ * All inline: compilers turn the byte shifts of a load into a single move on
+ * machines of that byte order. Of a store they make several if they know some
+ * of its bytes, and a processor that reads the whole soon after waits for
+ * those: so a store says itself that it is one.
+ *
+ * Locking: none, a cursor belongs to one thread.
  */
 #ifndef HG_GEN_BASE_WIRE_H
 #define HG_GEN_BASE_WIRE_H
 
 /* #include "base/os.h" */
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define HG_WIRE_IS_NATIVE 1
+#else
+#define HG_WIRE_IS_NATIVE 0
+#endif
 
 struct hg_wire {
     unsigned char *data; /* reading never writes through it */
@@ -2434,26 +2446,22 @@ static inline void hg_wire_store16(void *ptr, uint16_t value)
 
 static inline void hg_wire_store32(void *ptr, uint32_t value)
 {
-    unsigned char *p = (unsigned char *) ptr;
-
-    p[0] = (unsigned char) value;
-    p[1] = (unsigned char) (value >> 8);
-    p[2] = (unsigned char) (value >> 16);
-    p[3] = (unsigned char) (value >> 24);
+#if HG_WIRE_IS_NATIVE
+    memcpy(ptr, &value, sizeof(value));
+#else
+    hg_wire_store16(ptr, (uint16_t) value);
+    hg_wire_store16((unsigned char *) ptr + 2, (uint16_t) (value >> 16));
+#endif
 }
 
 static inline void hg_wire_store64(void *ptr, uint64_t value)
 {
-    unsigned char *p = (unsigned char *) ptr;
-
-    p[0] = (unsigned char) value;
-    p[1] = (unsigned char) (value >> 8);
-    p[2] = (unsigned char) (value >> 16);
-    p[3] = (unsigned char) (value >> 24);
-    p[4] = (unsigned char) (value >> 32);
-    p[5] = (unsigned char) (value >> 40);
-    p[6] = (unsigned char) (value >> 48);
-    p[7] = (unsigned char) (value >> 56);
+#if HG_WIRE_IS_NATIVE
+    memcpy(ptr, &value, sizeof(value));
+#else
+    hg_wire_store32(ptr, (uint32_t) value);
+    hg_wire_store32((unsigned char *) ptr + 4, (uint32_t) (value >> 32));
+#endif
 }
 
 /* ---- Cursors ---- */
@@ -2615,6 +2623,10 @@ HG_PRIVATE uint64_t hg_crc64_update(
     uint64_t crc, const void *data, size_t size);
 HG_PRIVATE uint32_t hg_crc32c_update(
     uint32_t crc, const void *data, size_t size);
+
+/* Copy `size` bytes; the check value of what stands at `to` then, whatever
+ * happens to `from` meanwhile. */
+HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size);
 
 /* The table-driven forms, for machines without the instructions and for the
  * test that compares both. */
@@ -2959,7 +2971,10 @@ static uint64_t hg_crc64_update_wide(
     return hg_crc64_fold_rest(x, by16, p, end);
 }
 
-__attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
+#define HG_CRC32C_TARGET __attribute__((target("sse4.2")))
+
+HG_CRC32C_TARGET
+static uint32_t hg_crc32c_update_sse(
     uint32_t crc, const unsigned char *p, size_t size)
 {
     uint64_t state = ~crc;
@@ -2976,6 +2991,8 @@ __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
         state = _mm_crc32_u64(state, hg_wire_load64(p + 56));
         state = _mm_crc32_u64(state, hg_wire_load64(p + 64));
     }
+    if (HG_LIKELY(size == 0))
+        return ~(uint32_t) state;
     for (; size >= 8; size -= 8, p += 8)
         state = _mm_crc32_u64(state, hg_wire_load64(p));
     crc = (uint32_t) state;
@@ -2989,17 +3006,55 @@ __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
     return ~crc;
 }
 
+/* One word, copied. */
+HG_CRC32C_TARGET
+static inline uint64_t hg_crc32c_move(
+    uint64_t state, unsigned char *to, const unsigned char *from)
+{
+    uint64_t word = hg_wire_load64(from);
+
+    hg_wire_store64(to, word);
+    return _mm_crc32_u64(state, word);
+}
+
+HG_CRC32C_TARGET
+static uint32_t hg_crc32c_copy_sse(
+    unsigned char *to, const unsigned char *from, size_t size)
+{
+    uint64_t state = ~UINT32_C(0);
+
+    for (; size >= 72; size -= 72, to += 72, from += 72) {
+        state = hg_crc32c_move(state, to, from);
+        state = hg_crc32c_move(state, to + 8, from + 8);
+        state = hg_crc32c_move(state, to + 16, from + 16);
+        state = hg_crc32c_move(state, to + 24, from + 24);
+        state = hg_crc32c_move(state, to + 32, from + 32);
+        state = hg_crc32c_move(state, to + 40, from + 40);
+        state = hg_crc32c_move(state, to + 48, from + 48);
+        state = hg_crc32c_move(state, to + 56, from + 56);
+        state = hg_crc32c_move(state, to + 64, from + 64);
+    }
+    if (HG_LIKELY(size == 0))
+        return ~(uint32_t) state;
+    memcpy(to, from, size);
+    return hg_crc32c_update_sse(~(uint32_t) state, to, size);
+}
+
 #endif /* HG_ENABLE_CRC_SIMD */
 
 HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
 {
 #if HG_ENABLE_CRC_SIMD
-    if (size >= HG_CRC64_WIDE_MIN && __builtin_cpu_supports("vpclmulqdq") &&
-        __builtin_cpu_supports("avx2"))
+    if (HG_LIKELY(size < HG_CRC64_WIDE_MIN) ||
+        !__builtin_cpu_supports("vpclmulqdq") ||
+        !__builtin_cpu_supports("avx2")) {
+        if (size >= HG_CRC64_FOLD_MIN && __builtin_cpu_supports("pclmul") &&
+            __builtin_cpu_supports("sse4.1"))
+            return hg_crc64_update_fold(
+                crc, (const unsigned char *) data, size);
+    } else {
         return hg_crc64_update_wide(crc, (const unsigned char *) data, size);
-    if (size >= HG_CRC64_FOLD_MIN && __builtin_cpu_supports("pclmul") &&
-        __builtin_cpu_supports("sse4.1"))
-        return hg_crc64_update_fold(crc, (const unsigned char *) data, size);
+    }
 #endif
     return hg_crc64_update_table(crc, data, size);
 }
@@ -3012,6 +3067,18 @@ HG_PRIVATE uint32_t hg_crc32c_update(
         return hg_crc32c_update_sse(crc, (const unsigned char *) data, size);
 #endif
     return hg_crc32c_update_table(crc, data, size);
+}
+
+HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size)
+{
+#if HG_ENABLE_CRC_SIMD
+    if (__builtin_cpu_supports("sse4.2"))
+        return hg_crc32c_copy_sse(
+            (unsigned char *) to, (const unsigned char *) from, size);
+#endif
+    if (size > 0)
+        memcpy(to, from, size);
+    return hg_crc32c_update_table(0, to, size);
 }
 
 /* ==== gen/na/uri.h ==== */
@@ -23217,7 +23284,11 @@ static inline void hg_header_clear_rest(struct hg_header *header)
 }
 
 /* Bytes the encoded header takes. */
-HG_PRIVATE size_t hg_header_size(const struct hg_header *header);
+static inline size_t hg_header_size(const struct hg_header *header)
+{
+    assert(header->text_size <= HG_HEADER_TEXT_MAX);
+    return HG_HEADER_MIN + (header->text_size > 0 ? 4 + header->text_size : 0);
+}
 
 /* Write the header into `buf`, which has room for it. */
 HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf);
@@ -23248,12 +23319,6 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 #define HG_HEADER_START \
     (HG_HEADER_MAGIC | (uint64_t) HG_HEADER_MAJOR << 32 | \
         (uint64_t) HG_HEADER_MINOR << 40)
-
-HG_PRIVATE size_t hg_header_size(const struct hg_header *header)
-{
-    assert(header->text_size <= HG_HEADER_TEXT_MAX);
-    return HG_HEADER_MIN + (header->text_size > 0 ? 4 + header->text_size : 0);
-}
 
 /* The fixed part has its place for every field, so it is written and read
  * without a cursor; what follows needs one. It is written, and copied, eight
@@ -23348,12 +23413,13 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 {
     const unsigned char *from = (const unsigned char *) message;
     unsigned char p[HG_HEADER_MAX];
+    uint32_t crc = 0;
 
     *answerable_p = false;
     if (size < HG_HEADER_STABLE)
         return hg_header_get_nothing(header);
     if (HG_LIKELY(size >= HG_HEADER_MIN)) {
-        memcpy(p, from, HG_HEADER_FIXED);
+        crc = hg_crc32c_copy(p, from, HG_HEADER_FIXED);
         memcpy(p + HG_HEADER_FIXED, from + HG_HEADER_FIXED, 4);
     } else {
         memcpy(p, from, size);
@@ -23366,11 +23432,13 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     if (p[4] != HG_HEADER_MAJOR || header->size < HG_HEADER_MIN ||
         header->size > HG_HEADER_MAX || header->size > size)
         return HG_PROTOCOL_ERROR;
-    if (header->size > HG_HEADER_MIN)
+    if (HG_UNLIKELY(header->size > HG_HEADER_MIN)) {
         memcpy(p + HG_HEADER_MIN, from + HG_HEADER_MIN,
             header->size - HG_HEADER_MIN);
-    if (hg_wire_load32(p + header->size - 4) !=
-        hg_crc32c_update(0, p, header->size - 4))
+        crc = hg_crc32c_update(
+            crc, p + HG_HEADER_FIXED, header->size - HG_HEADER_MIN);
+    }
+    if (hg_wire_load32(p + header->size - 4) != crc)
         return HG_PROTOCOL_ERROR;
     header->incarnation = hg_wire_load64(p + 32);
     header->trace_id = hg_wire_load64(p + 40);
@@ -27860,6 +27928,7 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
+/* The same to another process. */
 static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const void *data, size_t size)
 {
@@ -29835,7 +29904,7 @@ static void hg_forward_log_full(const struct hg_handle *handle)
 
 /* Say why a call was not executed. A code of the handler's own is the
  * application's matter. */
-static void hg_forward_log_code(
+static HG_NOINLINE void hg_forward_log_code(
     const struct hg_handle *handle, const struct hg_header *header)
 {
     const char *function = hg_handle_function(handle);
@@ -29843,8 +29912,7 @@ static void hg_forward_log_code(
     const char *peer = hg_handle_peer(handle);
     hg_return_t code = header->code;
 
-    if (code == HG_SUCCESS)
-        return;
+    assert(code != HG_SUCCESS);
     if (hg_handle_result(code) != code)
         hg_log_error("rpc", "%s answered \"%s\" with %d, which is no result",
             peer, function, code);
@@ -29866,11 +29934,11 @@ static hg_return_t hg_forward_keep_answer(
     size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret = hg_handle_result(header->code);
 
-    if (ret != HG_SUCCESS)
+    if (HG_UNLIKELY(ret != HG_SUCCESS)) {
         hg_forward_keep_text(handle, header);
-    hg_forward_log_code(handle, header);
-    if (ret != HG_SUCCESS)
+        hg_forward_log_code(handle, header);
         return ret;
+    }
     ret = hg_buf_reserve(&handle->out, size, size);
     if (ret != HG_SUCCESS)
         return ret;
@@ -34846,13 +34914,18 @@ HG_PRIVATE void hg_layer_fork(void)
     hg_layer_fork_gate(&hg_layer_bulk_gate);
 }
 
-HG_PRIVATE bool hg_layer_is_forked(const char *function)
+static HG_NOINLINE void hg_layer_tell_forked(const char *function)
 {
-    if (hg_layer_forked && function != NULL &&
-        !atomic_exchange(&hg_layer_fork_told, true))
+    if (function != NULL && !atomic_exchange(&hg_layer_fork_told, true))
         hg_log_error("rpc",
             "%s: the layer belongs to the process that forked this one",
             function);
+}
+
+HG_PRIVATE bool hg_layer_is_forked(const char *function)
+{
+    if (HG_UNLIKELY(hg_layer_forked))
+        hg_layer_tell_forked(function);
     return hg_layer_forked;
 }
 

@@ -328,7 +328,10 @@ static uint64_t hg_crc64_update_wide(
     return hg_crc64_fold_rest(x, by16, p, end);
 }
 
-__attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
+#define HG_CRC32C_TARGET __attribute__((target("sse4.2")))
+
+HG_CRC32C_TARGET
+static uint32_t hg_crc32c_update_sse(
     uint32_t crc, const unsigned char *p, size_t size)
 {
     uint64_t state = ~crc;
@@ -345,6 +348,8 @@ __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
         state = _mm_crc32_u64(state, hg_wire_load64(p + 56));
         state = _mm_crc32_u64(state, hg_wire_load64(p + 64));
     }
+    if (HG_LIKELY(size == 0))
+        return ~(uint32_t) state;
     for (; size >= 8; size -= 8, p += 8)
         state = _mm_crc32_u64(state, hg_wire_load64(p));
     crc = (uint32_t) state;
@@ -358,17 +363,55 @@ __attribute__((target("sse4.2"))) static uint32_t hg_crc32c_update_sse(
     return ~crc;
 }
 
+/* One word, copied. */
+HG_CRC32C_TARGET
+static inline uint64_t hg_crc32c_move(
+    uint64_t state, unsigned char *to, const unsigned char *from)
+{
+    uint64_t word = hg_wire_load64(from);
+
+    hg_wire_store64(to, word);
+    return _mm_crc32_u64(state, word);
+}
+
+HG_CRC32C_TARGET
+static uint32_t hg_crc32c_copy_sse(
+    unsigned char *to, const unsigned char *from, size_t size)
+{
+    uint64_t state = ~UINT32_C(0);
+
+    for (; size >= 72; size -= 72, to += 72, from += 72) {
+        state = hg_crc32c_move(state, to, from);
+        state = hg_crc32c_move(state, to + 8, from + 8);
+        state = hg_crc32c_move(state, to + 16, from + 16);
+        state = hg_crc32c_move(state, to + 24, from + 24);
+        state = hg_crc32c_move(state, to + 32, from + 32);
+        state = hg_crc32c_move(state, to + 40, from + 40);
+        state = hg_crc32c_move(state, to + 48, from + 48);
+        state = hg_crc32c_move(state, to + 56, from + 56);
+        state = hg_crc32c_move(state, to + 64, from + 64);
+    }
+    if (HG_LIKELY(size == 0))
+        return ~(uint32_t) state;
+    memcpy(to, from, size);
+    return hg_crc32c_update_sse(~(uint32_t) state, to, size);
+}
+
 #endif /* HG_ENABLE_CRC_SIMD */
 
 HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
 {
 #if HG_ENABLE_CRC_SIMD
-    if (size >= HG_CRC64_WIDE_MIN && __builtin_cpu_supports("vpclmulqdq") &&
-        __builtin_cpu_supports("avx2"))
+    if (HG_LIKELY(size < HG_CRC64_WIDE_MIN) ||
+        !__builtin_cpu_supports("vpclmulqdq") ||
+        !__builtin_cpu_supports("avx2")) {
+        if (size >= HG_CRC64_FOLD_MIN && __builtin_cpu_supports("pclmul") &&
+            __builtin_cpu_supports("sse4.1"))
+            return hg_crc64_update_fold(
+                crc, (const unsigned char *) data, size);
+    } else {
         return hg_crc64_update_wide(crc, (const unsigned char *) data, size);
-    if (size >= HG_CRC64_FOLD_MIN && __builtin_cpu_supports("pclmul") &&
-        __builtin_cpu_supports("sse4.1"))
-        return hg_crc64_update_fold(crc, (const unsigned char *) data, size);
+    }
 #endif
     return hg_crc64_update_table(crc, data, size);
 }
@@ -381,4 +424,16 @@ HG_PRIVATE uint32_t hg_crc32c_update(
         return hg_crc32c_update_sse(crc, (const unsigned char *) data, size);
 #endif
     return hg_crc32c_update_table(crc, data, size);
+}
+
+HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size)
+{
+#if HG_ENABLE_CRC_SIMD
+    if (__builtin_cpu_supports("sse4.2"))
+        return hg_crc32c_copy_sse(
+            (unsigned char *) to, (const unsigned char *) from, size);
+#endif
+    if (size > 0)
+        memcpy(to, from, size);
+    return hg_crc32c_update_table(0, to, size);
 }

@@ -22,6 +22,10 @@ HG_PRIVATE uint64_t hg_crc64_update(
 HG_PRIVATE uint32_t hg_crc32c_update(
     uint32_t crc, const void *data, size_t size);
 
+/* Copy `size` bytes; the check value of what stands at `to` then, whatever
+ * happens to `from` meanwhile. */
+HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size);
+
 /* The table-driven forms, for machines without the instructions and for the
  * test that compares both. */
 HG_PRIVATE uint64_t hg_crc64_update_table(

@@ -18,11 +18,11 @@
 #include "base/os.h"
 
 /* Whether a line of this level might be wanted; cheap, no lock. */
-HG_PRIVATE bool hg_log_on(int level);
+HG_COLD HG_PRIVATE bool hg_log_on(int level);
 
 /* Format and deliver one line (no newline at its end). errno is kept. */
-HG_PRIVATE void hg_log_line(int level, const char *subsys, const char *format,
-    ...) HG_PRINTF_LIKE(3, 4);
+HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
+    const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
 /* The same with a va_list, for the plugins' core table. */
 HG_PRIVATE void hg_log_vline(

@@ -147,8 +147,10 @@
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 #define HG_NOINLINE __attribute__((noinline)) /* the rare half of a hot one */
+#define HG_COLD __attribute__((cold))         /* and what leads to it is rare */
 #else
 #define HG_NOINLINE
+#define HG_COLD
 #define HG_LIKELY(x) (x)
 #define HG_UNLIKELY(x) (x)
 #define HG_PRINTF_LIKE(f, a)

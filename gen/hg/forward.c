@@ -661,7 +661,7 @@ static void hg_forward_log_full(const struct hg_handle *handle)
 
 /* Say why a call was not executed. A code of the handler's own is the
  * application's matter. */
-static void hg_forward_log_code(
+static HG_NOINLINE void hg_forward_log_code(
     const struct hg_handle *handle, const struct hg_header *header)
 {
     const char *function = hg_handle_function(handle);
@@ -669,8 +669,7 @@ static void hg_forward_log_code(
     const char *peer = hg_handle_peer(handle);
     hg_return_t code = header->code;
 
-    if (code == HG_SUCCESS)
-        return;
+    assert(code != HG_SUCCESS);
     if (hg_handle_result(code) != code)
         hg_log_error("rpc", "%s answered \"%s\" with %d, which is no result",
             peer, function, code);
@@ -692,11 +691,11 @@ static hg_return_t hg_forward_keep_answer(
     size_t size = header->size + (size_t) header->payload_size;
     hg_return_t ret = hg_handle_result(header->code);
 
-    if (ret != HG_SUCCESS)
+    if (HG_UNLIKELY(ret != HG_SUCCESS)) {
         hg_forward_keep_text(handle, header);
-    hg_forward_log_code(handle, header);
-    if (ret != HG_SUCCESS)
+        hg_forward_log_code(handle, header);
         return ret;
+    }
     ret = hg_buf_reserve(&handle->out, size, size);
     if (ret != HG_SUCCESS)
         return ret;

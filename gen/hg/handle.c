@@ -600,6 +600,7 @@ static hg_return_t hg_handle_send_self(
     return HG_SUCCESS;
 }
 
+/* The same to another process. */
 static hg_return_t hg_handle_send_away(
     struct hg_handle *handle, const void *data, size_t size)
 {

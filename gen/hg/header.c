@@ -11,12 +11,6 @@
     (HG_HEADER_MAGIC | (uint64_t) HG_HEADER_MAJOR << 32 | \
         (uint64_t) HG_HEADER_MINOR << 40)
 
-HG_PRIVATE size_t hg_header_size(const struct hg_header *header)
-{
-    assert(header->text_size <= HG_HEADER_TEXT_MAX);
-    return HG_HEADER_MIN + (header->text_size > 0 ? 4 + header->text_size : 0);
-}
-
 /* The fixed part has its place for every field, so it is written and read
  * without a cursor; what follows needs one. It is written, and copied, eight
  * bytes at a time, as the CRC reads it: a processor waits for what it wrote
@@ -110,12 +104,13 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 {
     const unsigned char *from = (const unsigned char *) message;
     unsigned char p[HG_HEADER_MAX];
+    uint32_t crc = 0;
 
     *answerable_p = false;
     if (size < HG_HEADER_STABLE)
         return hg_header_get_nothing(header);
     if (HG_LIKELY(size >= HG_HEADER_MIN)) {
-        memcpy(p, from, HG_HEADER_FIXED);
+        crc = hg_crc32c_copy(p, from, HG_HEADER_FIXED);
         memcpy(p + HG_HEADER_FIXED, from + HG_HEADER_FIXED, 4);
     } else {
         memcpy(p, from, size);
@@ -128,11 +123,13 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     if (p[4] != HG_HEADER_MAJOR || header->size < HG_HEADER_MIN ||
         header->size > HG_HEADER_MAX || header->size > size)
         return HG_PROTOCOL_ERROR;
-    if (header->size > HG_HEADER_MIN)
+    if (HG_UNLIKELY(header->size > HG_HEADER_MIN)) {
         memcpy(p + HG_HEADER_MIN, from + HG_HEADER_MIN,
             header->size - HG_HEADER_MIN);
-    if (hg_wire_load32(p + header->size - 4) !=
-        hg_crc32c_update(0, p, header->size - 4))
+        crc = hg_crc32c_update(
+            crc, p + HG_HEADER_FIXED, header->size - HG_HEADER_MIN);
+    }
+    if (hg_wire_load32(p + header->size - 4) != crc)
         return HG_PROTOCOL_ERROR;
     header->incarnation = hg_wire_load64(p + 32);
     header->trace_id = hg_wire_load64(p + 40);

@@ -92,7 +92,11 @@ static inline void hg_header_clear_rest(struct hg_header *header)
 }
 
 /* Bytes the encoded header takes. */
-HG_PRIVATE size_t hg_header_size(const struct hg_header *header);
+static inline size_t hg_header_size(const struct hg_header *header)
+{
+    assert(header->text_size <= HG_HEADER_TEXT_MAX);
+    return HG_HEADER_MIN + (header->text_size > 0 ? 4 + header->text_size : 0);
+}
 
 /* Write the header into `buf`, which has room for it. */
 HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf);

@@ -150,13 +150,18 @@ HG_PRIVATE void hg_layer_fork(void)
     hg_layer_fork_gate(&hg_layer_bulk_gate);
 }
 
-HG_PRIVATE bool hg_layer_is_forked(const char *function)
+static HG_NOINLINE void hg_layer_tell_forked(const char *function)
 {
-    if (hg_layer_forked && function != NULL &&
-        !atomic_exchange(&hg_layer_fork_told, true))
+    if (function != NULL && !atomic_exchange(&hg_layer_fork_told, true))
         hg_log_error("rpc",
             "%s: the layer belongs to the process that forked this one",
             function);
+}
+
+HG_PRIVATE bool hg_layer_is_forked(const char *function)
+{
+    if (HG_UNLIKELY(hg_layer_forked))
+        hg_layer_tell_forked(function);
     return hg_layer_forked;
 }
 
