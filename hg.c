@@ -23977,7 +23977,8 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p);
  *
  * What a peer has is counted in its address, for all contexts of the class
  * together, where it needs no memory and no search, and is gone with it; what
- * the class itself has, in each context.
+ * the class itself has, in each context, and nowhere else: with that all have
+ * it, too.
  *
  * Locking: the context's lock is held around what counts more, and forgets.
  * Giving back needs none: it has a count of its own, and what there is is the
@@ -24000,23 +24001,29 @@ enum hg_share_kind {
 struct hg_share {
     _Atomic bool left; /* counts no more: nobody gives back what is in it */
     uint64_t limit[HG_SHARE_KINDS];         /* below 2^62 */
-    _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by all, since the beginning */
+    _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by others, since the beginning */
     _Atomic uint64_t given[HG_SHARE_KINDS]; /* back */
-    /* What a class has that calls itself, as an address counts it: all contexts
-     * have that one. */
-    _Atomic uint64_t own[2 * HG_SHARE_KINDS];
+    /* The same of a class that calls itself: all contexts have its address. */
+    _Atomic uint64_t own_taken[HG_SHARE_KINDS];
+    _Atomic uint64_t own_given[HG_SHARE_KINDS];
 };
+
+/* What is out of a pair of counts. Never below 0: what is given back was taken
+ * before. */
+static inline uint64_t hg_share_out(
+    const _Atomic uint64_t *taken, const _Atomic uint64_t *given)
+{
+    uint64_t back = atomic_load_explicit(given, memory_order_acquire);
+
+    return atomic_load_explicit(taken, memory_order_relaxed) - back;
+}
 
 /* What all have. */
 static inline uint64_t hg_share_total(
     const struct hg_share *share, enum hg_share_kind kind)
 {
-    /* Never below 0: what is given back was taken before. */
-    uint64_t given =
-        atomic_load_explicit(&share->given[kind], memory_order_acquire);
-
-    return atomic_load_explicit(&share->taken[kind], memory_order_relaxed) -
-        given;
+    return hg_share_out(&share->taken[kind], &share->given[kind]) +
+        hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
 }
 
 /* Count `amount` more for the peer, which keeps its address until it gives
@@ -24062,20 +24069,17 @@ _Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
 
 /* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
-    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+    struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
-    return addr->self ? &share->own[2 * kind]
-                      : &na_addr_core_of(addr)->used[2 * kind];
+    return &na_addr_core_of(addr)->used[2 * kind];
 }
 
-/* What the peer and all have of a kind. Other contexts may take and give back
- * between our two looks, more than the limit if we are interrupted there: then
- * we look again. */
-static uint64_t hg_share_sum(
-    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+/* What a peer has. Other contexts may take and give back between our two looks,
+ * more than the limit if we are interrupted there: then we look again. */
+static uint64_t hg_share_peer(struct na_addr *addr, enum hg_share_kind kind)
 {
-    const _Atomic uint64_t *of = hg_share_of(share, addr, kind);
+    const _Atomic uint64_t *of = hg_share_of(addr, kind);
     unsigned tries = HG_SHARE_TRIES;
     uint64_t given, taken;
 
@@ -24085,7 +24089,18 @@ static uint64_t hg_share_sum(
     } while (HG_UNLIKELY(
         atomic_load_explicit(&of[1], memory_order_relaxed) != given &&
         --tries > 0));
-    return taken - given + hg_share_total(share, kind);
+    return taken - given;
+}
+
+/* What the peer and all have of a kind. */
+static uint64_t hg_share_sum(
+    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+{
+    uint64_t own =
+        hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
+
+    return (addr->self ? own : hg_share_peer(addr, kind)) + own +
+        hg_share_out(&share->taken[kind], &share->given[kind]);
 }
 
 /* Add, where a lock keeps other writers away. */
@@ -24114,10 +24129,14 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 {
     if (share->left)
         return;
+    if (addr->self) {
+        hg_share_raise(&share->own_taken[kind], amount);
+        return;
+    }
     hg_share_raise(&share->taken[kind], amount);
     /* Other contexts have the peer, too, and locks of their own. */
     atomic_fetch_add_explicit(
-        hg_share_of(share, addr, kind), amount, memory_order_relaxed);
+        hg_share_of(addr, kind), amount, memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_share_is_full(
@@ -24132,10 +24151,12 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     if (share->left)
         return;
     assert(hg_share_total(share, kind) >= amount);
+    if (!addr->self)
+        atomic_fetch_add_explicit(
+            &hg_share_of(addr, kind)[1], amount, memory_order_release);
     atomic_fetch_add_explicit(
-        &hg_share_of(share, addr, kind)[1], amount, memory_order_release);
-    atomic_fetch_add_explicit(
-        &share->given[kind], amount, memory_order_release);
+        addr->self ? &share->own_given[kind] : &share->given[kind], amount,
+        memory_order_release);
 }
 
 HG_PRIVATE void hg_share_leave(struct hg_share *share)
@@ -26958,8 +26979,10 @@ struct hg_request_part {
     /* Who takes it out of WAITING, by comparison, has the call's end. */
     _Atomic enum hg_request_state state;
     _Atomic bool done; /* the result stands */
-    /* Waits for it that began, under the context's lock, and those of them that
-     * are over: it is not freed meanwhile. */
+    /* It is not freed while a thread waits for it: one has the mark, set under
+     * the context's lock. Of more, how many waits began, under the lock, and
+     * how many of them are over. */
+    _Atomic bool marked;
     unsigned waits;
     _Atomic unsigned waited;
     bool decoded; /* out_struct holds what is to be released */
@@ -27054,7 +27077,8 @@ struct hg_handle {
     bool settled;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
-    uint64_t weight;   /* origin: in flight, bytes it counts for; room.h */
+    uint64_t weight;   /* origin: in flight, bytes it counts for; context lock;
+                          room.h */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
@@ -27124,7 +27148,8 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    _Atomic uint64_t asked;     /* bytes of these; room.h */
+    uint64_t asked;             /* bytes of these; context lock; room.h */
+    uint64_t asked_self;        /* those to ourselves */
     _Atomic uint64_t turned[2]; /* calls refused, here and there: for the log */
     uint32_t live;              /* handles out of the pool */
     _Atomic uint32_t sending;   /* sends under way */
@@ -27458,18 +27483,13 @@ static bool hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    assert(!atomic_load(&handle->issued));
+    assert(!atomic_load(&handle->issued) && !handle->in_flight);
     hg_list_remove(&handle->link);
-    if (handle->number != 0)
-        handle->number = hg_slots_renew(&context->sequences, handle->number);
-    if (handle->in_flight) { /* it was never sent */
-        handle->in_flight = false;
-        context->in_flight--;
-        hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
-    }
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
-        HG_HANDLE_ANSWERED)
+        HG_HANDLE_ANSWERED) /* what it was as a call of ours is past */
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_SENT, 1);
+    else if (handle->number != 0)
+        handle->number = hg_slots_renew(&context->sequences, handle->number);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
@@ -27552,12 +27572,6 @@ static void hg_handle_end(struct hg_handle *handle)
         hg_handle_delete(handle);
 }
 
-HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
-{
-    if (hg_handle_is_last(handle))
-        hg_handle_end(handle);
-}
-
 HG_PRIVATE bool hg_handle_unref_locked(
     struct hg_handle *handle, struct na_addr **addr_p)
 {
@@ -27569,6 +27583,29 @@ HG_PRIVATE bool hg_handle_unref_locked(
     hg_handle_clear(handle);
     (void) hg_handle_put(handle);
     return true;
+}
+
+/* The same where the lock is not held, of a call with ourselves, whose address
+ * nobody has to let go of. */
+static bool hg_handle_unref_self(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    struct na_addr *addr;
+    bool done;
+
+    if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
+        handle->addr == NULL || !handle->addr->self)
+        return false;
+    hg_lock(&context->lock);
+    done = hg_handle_unref_locked(handle, &addr);
+    hg_unlock(&context->lock);
+    return done;
+}
+
+HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
+{
+    if (!hg_handle_unref_self(handle) && hg_handle_is_last(handle))
+        hg_handle_end(handle);
 }
 
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle)
@@ -28240,11 +28277,11 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
  * room: how much of ours may be in flight, and what we know of others' room.
  *
  * Who forwards calls without ever waiting is told HG_AGAIN, before all memory
- * is full of them. A call counts for what it takes here, its message and as
- * much again as the rest of it takes, from when it begins until it is taken out
- * of the table of calls. The limit is divided among peers as in share: a peer
- * may have as much as leaves as much again for others. A call alone always has
- * room.
+ * is full of them. A call counts for what it takes here from when it is
+ * numbered until it is taken out of the table of calls, or does not begin: for
+ * as much as a small one takes, and for more once it turns out to be larger.
+ * The limit is divided among peers as in share: a peer may have as much as
+ * leaves as much again for others. A call alone always has room.
  *
  * A target without room says so, and that stands in its address until it gives
  * another answer, which leaves room there.
@@ -28253,20 +28290,23 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
  *     give    it was taken out, or did not begin; who waits looks again
  *     heard   an answer came, before that
  *
- * Locking: what is counted is atomic. A lock of the NA class guards the list of
- * those who wait, for all layers on it; it is taken inside a context's lock,
- * and only a waiter's `wake` is called under it. Who waits is counted, and
- * looks for room after that; who gives room looks at that count after it did.
- * Both are sequentially consistent, so one of the two sees the other.
+ * Locking: the context's lock guards what is counted in it, its calls to
+ * ourselves among that; what a peer has, for all contexts, is atomic. A lock of
+ * the NA class guards the list of those who wait, for all layers on it; it is
+ * taken inside a context's lock, and only a waiter's `wake` is called under it.
+ * Who waits is counted, and looks for room after that, with the lock of the
+ * context; who gives room looks at that count after it did, with the lock, so
+ * that one of the two sees the other.
  */
 #ifndef HG_GEN_HG_ROOM_H
 #define HG_GEN_HG_ROOM_H
 
 /* #include "hg/handle.h" */
 
-/* What a small call takes besides its message, at its most: handle, operation,
- * answer. */
-#define HG_ROOM_CALL 1280u
+/* What a small call takes, at its most: handle, operation, answer, and its
+ * message, which has so many bytes then. */
+#define HG_ROOM_SMALL 256u
+#define HG_ROOM_CALL (1280u + HG_ROOM_SMALL)
 
 /* Who refuses, for the log. */
 enum hg_room_side { HG_ROOM_HERE = 0, HG_ROOM_THERE = 1 };
@@ -28277,8 +28317,9 @@ struct hg_room_waiter {
     void (*wake)(struct hg_room_waiter *waiter);
 };
 
-/* Count a call of ours with a message of so many bytes. False: no room. */
-HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size);
+/* Count a call of ours for so much, more. False: no room, and nothing was
+ * counted. The lock is held. */
+HG_PRIVATE bool hg_room_take(struct hg_handle *handle, uint64_t weight);
 
 /* Tell those who wait to look again; also after a peer died. */
 HG_PRIVATE void hg_room_tell(struct na_class *na_class);
@@ -28290,13 +28331,16 @@ static inline void hg_room_news(struct na_class *na_class)
         hg_room_tell(na_class);
 }
 
-/* A call of ours was taken out, or is not to begin. */
+/* A call of ours was taken out, or does not begin. The lock is held. */
 static inline void hg_room_give(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    atomic_fetch_sub(&na_addr_core_of(handle->addr)->asked, handle->weight);
-    atomic_fetch_sub(&context->asked, handle->weight);
+    if (handle->addr->self)
+        context->asked_self -= handle->weight;
+    else
+        atomic_fetch_sub(&na_addr_core_of(handle->addr)->asked, handle->weight);
+    context->asked -= handle->weight;
     handle->weight = 0;
     hg_room_news(handle->addr->na_class);
 }
@@ -28316,10 +28360,11 @@ static inline void hg_room_heard(
 
 /* Whether a small call would find room in the context; and whether the peer has
  * none, as it said last, nor will say more of that, as it has no call of
- * ours. */
+ * ours. Without the lock. */
 HG_PRIVATE bool hg_room_is_there(
     struct hg_context *context, const struct na_addr *addr);
-HG_PRIVATE bool hg_room_is_silent(const struct na_addr *addr);
+HG_PRIVATE bool hg_room_is_silent(
+    struct hg_context *context, const struct na_addr *addr);
 
 /* Take it that the peer has room again. */
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr);
@@ -28352,6 +28397,14 @@ static struct na_addr_core *hg_room_of(const struct na_addr *addr)
     return na_addr_core_of(addr);
 }
 
+/* What the peer has; the lock is held. */
+static uint64_t hg_room_asked(
+    const struct hg_context *context, const struct na_addr *addr)
+{
+    return addr->self ? context->asked_self
+                      : atomic_load(&hg_room_of(addr)->asked);
+}
+
 /* Whether that much more is within the limit, where the peer has `asked` and
  * all have `all`. No sum of these overflows. */
 static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
@@ -28362,20 +28415,24 @@ static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
     return asked + all + 2 * weight <= 2 * limit || all == 0;
 }
 
-HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size)
+HG_PRIVATE bool hg_room_take(struct hg_handle *handle, uint64_t weight)
 {
     struct hg_context *context = handle->context;
-    struct na_addr_core *addr = hg_room_of(handle->addr);
-    uint64_t weight = (uint64_t) HG_ROOM_CALL + size;
-    uint64_t asked = atomic_fetch_add(&addr->asked, weight);
-    uint64_t all = atomic_fetch_add(&context->asked, weight);
+    struct na_addr *addr = handle->addr;
+    uint64_t before = handle->weight; /* not one of the others */
 
-    assert(!handle->target && handle->weight == 0);
-    handle->weight = weight;
-    if (HG_LIKELY(hg_room_fits(context, asked, all, weight)))
-        return true;
-    hg_room_give(handle);
-    return false;
+    assert(!handle->target);
+    if (HG_UNLIKELY(
+            !hg_room_fits(context, hg_room_asked(context, addr) - before,
+                context->asked - before, before + weight)))
+        return false;
+    if (addr->self)
+        context->asked_self += weight;
+    else /* as may other contexts at the same time: more than its share then */
+        atomic_fetch_add(&hg_room_of(addr)->asked, weight);
+    context->asked += weight;
+    handle->weight += weight;
+    return true;
 }
 
 HG_PRIVATE void hg_room_tell(struct na_class *na_class)
@@ -28399,17 +28456,22 @@ HG_PRIVATE bool hg_room_is_there(
     bool there;
 
     hg_lock(&context->lock);
-    there = context->in_flight < context->hg_class->options.max_in_flight;
+    there = context->in_flight < context->hg_class->options.max_in_flight &&
+        hg_room_fits(context, hg_room_asked(context, addr), context->asked,
+            HG_ROOM_CALL);
     hg_unlock(&context->lock);
-    return there && !atomic_load(&hg_room_of(addr)->full) &&
-        hg_room_fits(context, atomic_load(&hg_room_of(addr)->asked),
-            atomic_load(&context->asked), HG_ROOM_CALL + HG_HEADER_MIN);
+    return there && !atomic_load(&hg_room_of(addr)->full);
 }
 
-HG_PRIVATE bool hg_room_is_silent(const struct na_addr *addr)
+HG_PRIVATE bool hg_room_is_silent(
+    struct hg_context *context, const struct na_addr *addr)
 {
-    return atomic_load(&hg_room_of(addr)->full) &&
-        atomic_load(&hg_room_of(addr)->asked) == 0;
+    bool asked;
+
+    hg_lock(&context->lock);
+    asked = hg_room_asked(context, addr) > 0;
+    hg_unlock(&context->lock);
+    return !asked && atomic_load(&hg_room_of(addr)->full);
 }
 
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
@@ -29212,7 +29274,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 /* Encode and send; the call's time begins. `callback` runs once, from the
  * queue's DONE lane, and has the caller's reference of the handle from then on;
  * until then the caller keeps it, and so does the callback until this returned.
- * On an error the callback never runs, and the handle is of no more use. In the
+ * On an error the callback never runs, and the caller forgets the call. In the
  * callback model what cannot be sent is no error here, but the callback's. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);
@@ -29271,25 +29333,44 @@ static struct hg_handle *hg_forward_make(
     return handle;
 }
 
-/* Give it a place in the table, which numbers the call. Nobody can end it yet.
- * The lock is held. */
+/* Give it a place in the table, unless it has one, and so a number. The lock is
+ * held. */
+static hg_return_t hg_forward_place(struct hg_handle *handle)
+{
+    return handle->number != 0
+        ? HG_SUCCESS
+        : hg_slots_add(&handle->context->sequences, handle, &handle->number);
+}
+
+/* Number a call of it, and count that. Nobody can end it yet. HG_AGAIN: so many
+ * calls are in flight, or as large ones. The lock is held. */
 static hg_return_t hg_forward_enter(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret;
 
-    if (context->in_flight >= context->hg_class->options.max_in_flight)
+    if (context->in_flight >= context->hg_class->options.max_in_flight ||
+        !hg_room_take(handle, HG_ROOM_CALL))
         return HG_AGAIN;
-    if (handle->number == 0) {
-        ret = hg_slots_add(&context->sequences, handle, &handle->number);
-        if (ret != HG_SUCCESS)
-            return ret;
+    ret = hg_forward_place(handle);
+    if (ret != HG_SUCCESS) {
+        hg_room_give(handle);
+        return ret;
     }
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;
     hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, 1);
     return HG_SUCCESS;
+}
+
+/* It is in flight no more. The lock is held. */
+static inline void hg_forward_leave(struct hg_handle *handle)
+{
+    assert(handle->in_flight && handle->context->in_flight > 0);
+    handle->in_flight = false;
+    handle->context->in_flight--;
+    hg_room_give(handle);
 }
 
 /* Tell the log, but not each time, that a call finds no room: it is no error of
@@ -29430,10 +29511,8 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     struct hg_context *context = handle->context;
 
     hg_lock(&context->lock);
-    assert(handle->state == HG_HANDLE_ENDED || handle->in_flight);
     if (handle->in_flight) { /* it was never sent */
-        handle->in_flight = false;
-        context->in_flight--;
+        hg_forward_leave(handle);
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (handle->number != 0)
@@ -29441,7 +29520,6 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     handle->number = 0;
     atomic_store(&handle->state, HG_HANDLE_IDLE);
     hg_unlock(&context->lock);
-    hg_room_news(context->hg_class->na_class);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -29456,10 +29534,7 @@ static bool hg_forward_take_to(
     if (handle->state != HG_HANDLE_SENT)
         return false;
     atomic_store_explicit(&handle->state, state, memory_order_release);
-    assert(handle->in_flight && context->in_flight > 0);
-    handle->in_flight = false;
-    context->in_flight--;
-    hg_room_give(handle);
+    hg_forward_leave(handle);
     if (state == HG_HANDLE_ENDED)
         hg_deadline_remove(&context->deadline, &handle->timer);
     return true;
@@ -29577,6 +29652,17 @@ static void hg_forward_unsent(
     hg_forward_finish(handle, ret);
 }
 
+/* What else there is to be done before a call begins, with the lock held: count
+ * it for what its message is larger than a small one, and set its timer. */
+static HG_NOINLINE hg_return_t hg_forward_admit(
+    struct hg_handle *handle, size_t size)
+{
+    if (size > HG_ROOM_SMALL && !hg_room_take(handle, size - HG_ROOM_SMALL))
+        return HG_AGAIN;
+    return handle->deadline != 0 ? hg_handle_set_timer(handle, handle->deadline)
+                                 : HG_SUCCESS;
+}
+
 /* The call begins: from now on anything may end it. HG_NOMEM, HG_AGAIN: it does
  * not. `size` is that of its message. */
 static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
@@ -29584,21 +29670,19 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     hg_return_t ret;
 
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
-    if (HG_UNLIKELY(!hg_room_take(handle, size)))
-        return hg_forward_refuse(handle->context, HG_AGAIN);
     handle->settled = false;
-    if (HG_LIKELY(handle->deadline == 0)) {
-        atomic_store(&handle->state, HG_HANDLE_SENT);
+    if (HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)) {
+        /* Of others we may hear that they died, see hg_forward_start. */
+        atomic_store_explicit(&handle->state, HG_HANDLE_SENT,
+            handle->addr->self ? memory_order_release : memory_order_seq_cst);
         return HG_SUCCESS;
     }
     hg_lock(&handle->context->lock);
-    ret = hg_handle_set_timer(handle, handle->deadline);
+    ret = hg_forward_admit(handle, size);
     if (ret == HG_SUCCESS)
         atomic_store(&handle->state, HG_HANDLE_SENT);
-    else
-        hg_room_give(handle);
     hg_unlock(&handle->context->lock);
-    return ret;
+    return hg_forward_refuse(handle->context, ret);
 }
 
 /* The application wants it: from now on it has an age, and a trace. */
@@ -35365,7 +35449,6 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 /* #include "base/log.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/layer.h" */
-/* #include "hg/room.h" */
 /* #include "hg/ticket.h" */
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
@@ -35420,6 +35503,14 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 
 /* ---- Its beginning ---- */
 
+/* Whether the context's class, which is there as the gate was passed, has such
+ * an address. */
+static inline bool hg_request_may_call(
+    const struct hg_context *context, const struct na_addr *addr)
+{
+    return addr != NULL && addr->na_class == context->hg_class->na_class;
+}
+
 /* HG_Forward, inside the gate. */
 static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
@@ -35431,16 +35522,15 @@ static hg_return_t hg_request_start(struct hg_context *context,
 
     if (request_p == NULL)
         return hg_layer_refuse("HG_Forward", "request is NULL");
-    ret = na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
-    if (ret != HG_SUCCESS)
-        return ret;
+    if (HG_UNLIKELY(!hg_request_may_call(context, addr)))
+        return na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
     ret = hg_forward_create(context, addr, id, &handle);
     if (ret != HG_SUCCESS)
         return ret;
     if (in_struct == NULL && handle->rpc.in_proc != NULL) {
         ret = hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
-        goto unref_handle;
+        goto forget_call;
     }
     handle->request.out_struct = out_struct;
     handle->timeout = timeout;
@@ -35454,9 +35544,9 @@ static hg_return_t hg_request_start(struct hg_context *context,
 
 take_ticket:
     atomic_store(&handle->issued, false);
-unref_handle:
+forget_call:
+    hg_forward_forget(handle);
     hg_handle_unref(handle);
-    hg_room_news(context->hg_class->na_class);
     return ret;
 }
 
@@ -35502,20 +35592,34 @@ static struct hg_handle *hg_request_find(
     return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
 }
 
+/* How a thread that waits holds a request. */
+enum hg_request_hold {
+    HG_REQUEST_DONE = 0, /* not at all: the result stands */
+    HG_REQUEST_ALONE,    /* by the mark, which nobody else has */
+    HG_REQUEST_COUNTED
+};
+
 /* The same, and it stays until hg_request_let_be; unless its result stands,
- * which is *ret_p then, and *done_p true. Without the lock. */
+ * which is *ret_p then. Without the lock. */
 static struct hg_handle *hg_request_hold(struct hg_context *context,
-    hg_request_t ticket, bool *done_p, hg_return_t *ret_p)
+    hg_request_t ticket, enum hg_request_hold *hold_p, hg_return_t *ret_p)
 {
+    struct hg_request_part *request;
     struct hg_handle *handle;
 
+    *hold_p = HG_REQUEST_DONE;
     hg_lock(&context->lock);
     handle = hg_request_find(context, ticket);
-    *done_p = handle != NULL && atomic_load(&handle->request.done);
-    if (*done_p)
-        *ret_p = handle->request.ret;
-    else if (handle != NULL)
-        handle->request.waits++;
+    request = handle != NULL ? &handle->request : NULL;
+    if (request != NULL && atomic_load(&request->done)) {
+        *ret_p = request->ret;
+    } else if (request != NULL && !atomic_load(&request->marked)) {
+        atomic_store_explicit(&request->marked, true, memory_order_relaxed);
+        *hold_p = HG_REQUEST_ALONE;
+    } else if (request != NULL) {
+        request->waits++;
+        *hold_p = HG_REQUEST_COUNTED;
+    }
     hg_unlock(&context->lock);
     return handle;
 }
@@ -35523,37 +35627,46 @@ static struct hg_handle *hg_request_hold(struct hg_context *context,
 /* Whether a thread is in a wait for it; the context's lock is held. */
 static bool hg_request_is_waited_for(const struct hg_request_part *request)
 {
-    return atomic_load_explicit(&request->waited, memory_order_acquire) !=
+    return atomic_load_explicit(&request->marked, memory_order_acquire) ||
+        atomic_load_explicit(&request->waited, memory_order_acquire) !=
         request->waits;
 }
 
-static void hg_request_let_be(struct hg_handle *handle)
+static void hg_request_let_be(
+    struct hg_handle *handle, enum hg_request_hold hold)
 {
-    atomic_fetch_add_explicit(&handle->request.waited, 1, memory_order_release);
+    struct hg_request_part *request = &handle->request;
+
+    assert(hold != HG_REQUEST_DONE);
+    if (HG_LIKELY(hold == HG_REQUEST_ALONE))
+        atomic_store_explicit(&request->marked, false, memory_order_release);
+    else
+        atomic_fetch_add_explicit(&request->waited, 1, memory_order_release);
 }
 
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
+    enum hg_request_hold hold;
     struct hg_handle *handle;
     hg_return_t ret = HG_SUCCESS;
-    bool done;
+    bool done = true;
 
     if (context == NULL)
         return HG_FAULT;
-    handle = hg_request_hold(context, request, &done, &ret);
+    handle = hg_request_hold(context, request, &hold, &ret);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
         return hg_layer_leave(HG_INVALID_ARG);
     }
-    if (!done) {
+    if (hold != HG_REQUEST_DONE) {
         ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
             hg_wait_deadline(timeout));
         done = ret == HG_SUCCESS;
         if (done)
             ret = handle->request.ret;
-        hg_request_let_be(handle);
+        hg_request_let_be(handle, hold);
     }
     if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
@@ -35574,22 +35687,22 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     for (i = 0; i < count; i++) {
         hg_return_t result = HG_SUCCESS;
         hg_return_t ret = HG_SUCCESS;
-        bool done;
+        enum hg_request_hold hold;
         struct hg_handle *handle =
-            hg_request_hold(context, requests[i], &done, &result);
+            hg_request_hold(context, requests[i], &hold, &result);
 
         if (handle == NULL) {
             *missing_p = &requests[i];
             return HG_INVALID_ARG;
         }
-        if (!done) {
+        if (hold != HG_REQUEST_DONE) {
             ret = in_time ? hg_wait_until(context, &handle->request.done,
                                 hg_wait_may_run(), deadline)
                           : HG_TIMEOUT;
             in_time = in_time && !hg_clock_is_past(deadline);
             if (ret == HG_SUCCESS)
                 result = handle->request.ret;
-            hg_request_let_be(handle);
+            hg_request_let_be(handle, hold);
         }
         if (ret == HG_SUCCESS && first == HG_SUCCESS)
             first = result;
@@ -37206,7 +37319,7 @@ static hg_return_t hg_room_wait_in(
     wait.context = context;
     hg_room_join(addr->na_class, &wait.waiter);
     for (;;) {
-        bool silent = hg_room_is_silent(addr);
+        bool silent = hg_room_is_silent(context, addr);
 
         atomic_store(&wait.told, false);
         if (silent && hg_clock_now() >= hope)

@@ -86,9 +86,10 @@ struct hg_options {
                                     max_args_size */
     size_t max_held_bytes;       /* of all large outputs of ours that wait to
                                     be fetched; the same */
-    size_t max_in_flight_bytes;  /* that calls of ours take, each 1 KiB and its
-                                    message, without arguments too large for
-                                    one; 40 MiB; a call alone may have more */
+    size_t max_in_flight_bytes;  /* that calls of ours take, each 1.5 KiB, and
+                                    more if its message is not small, without
+                                    arguments too large for one; 40 MiB; a call
+                                    alone may have more */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */

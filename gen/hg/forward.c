@@ -28,25 +28,44 @@ static struct hg_handle *hg_forward_make(
     return handle;
 }
 
-/* Give it a place in the table, which numbers the call. Nobody can end it yet.
- * The lock is held. */
+/* Give it a place in the table, unless it has one, and so a number. The lock is
+ * held. */
+static hg_return_t hg_forward_place(struct hg_handle *handle)
+{
+    return handle->number != 0
+        ? HG_SUCCESS
+        : hg_slots_add(&handle->context->sequences, handle, &handle->number);
+}
+
+/* Number a call of it, and count that. Nobody can end it yet. HG_AGAIN: so many
+ * calls are in flight, or as large ones. The lock is held. */
 static hg_return_t hg_forward_enter(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret;
 
-    if (context->in_flight >= context->hg_class->options.max_in_flight)
+    if (context->in_flight >= context->hg_class->options.max_in_flight ||
+        !hg_room_take(handle, HG_ROOM_CALL))
         return HG_AGAIN;
-    if (handle->number == 0) {
-        ret = hg_slots_add(&context->sequences, handle, &handle->number);
-        if (ret != HG_SUCCESS)
-            return ret;
+    ret = hg_forward_place(handle);
+    if (ret != HG_SUCCESS) {
+        hg_room_give(handle);
+        return ret;
     }
     handle->sequence = handle->number;
     handle->in_flight = true;
     context->in_flight++;
     hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, 1);
     return HG_SUCCESS;
+}
+
+/* It is in flight no more. The lock is held. */
+static inline void hg_forward_leave(struct hg_handle *handle)
+{
+    assert(handle->in_flight && handle->context->in_flight > 0);
+    handle->in_flight = false;
+    handle->context->in_flight--;
+    hg_room_give(handle);
 }
 
 /* Tell the log, but not each time, that a call finds no room: it is no error of
@@ -187,10 +206,8 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     struct hg_context *context = handle->context;
 
     hg_lock(&context->lock);
-    assert(handle->state == HG_HANDLE_ENDED || handle->in_flight);
     if (handle->in_flight) { /* it was never sent */
-        handle->in_flight = false;
-        context->in_flight--;
+        hg_forward_leave(handle);
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
     }
     if (handle->number != 0)
@@ -198,7 +215,6 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     handle->number = 0;
     atomic_store(&handle->state, HG_HANDLE_IDLE);
     hg_unlock(&context->lock);
-    hg_room_news(context->hg_class->na_class);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -213,10 +229,7 @@ static bool hg_forward_take_to(
     if (handle->state != HG_HANDLE_SENT)
         return false;
     atomic_store_explicit(&handle->state, state, memory_order_release);
-    assert(handle->in_flight && context->in_flight > 0);
-    handle->in_flight = false;
-    context->in_flight--;
-    hg_room_give(handle);
+    hg_forward_leave(handle);
     if (state == HG_HANDLE_ENDED)
         hg_deadline_remove(&context->deadline, &handle->timer);
     return true;
@@ -334,6 +347,17 @@ static void hg_forward_unsent(
     hg_forward_finish(handle, ret);
 }
 
+/* What else there is to be done before a call begins, with the lock held: count
+ * it for what its message is larger than a small one, and set its timer. */
+static HG_NOINLINE hg_return_t hg_forward_admit(
+    struct hg_handle *handle, size_t size)
+{
+    if (size > HG_ROOM_SMALL && !hg_room_take(handle, size - HG_ROOM_SMALL))
+        return HG_AGAIN;
+    return handle->deadline != 0 ? hg_handle_set_timer(handle, handle->deadline)
+                                 : HG_SUCCESS;
+}
+
 /* The call begins: from now on anything may end it. HG_NOMEM, HG_AGAIN: it does
  * not. `size` is that of its message. */
 static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
@@ -341,21 +365,19 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     hg_return_t ret;
 
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
-    if (HG_UNLIKELY(!hg_room_take(handle, size)))
-        return hg_forward_refuse(handle->context, HG_AGAIN);
     handle->settled = false;
-    if (HG_LIKELY(handle->deadline == 0)) {
-        atomic_store(&handle->state, HG_HANDLE_SENT);
+    if (HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)) {
+        /* Of others we may hear that they died, see hg_forward_start. */
+        atomic_store_explicit(&handle->state, HG_HANDLE_SENT,
+            handle->addr->self ? memory_order_release : memory_order_seq_cst);
         return HG_SUCCESS;
     }
     hg_lock(&handle->context->lock);
-    ret = hg_handle_set_timer(handle, handle->deadline);
+    ret = hg_forward_admit(handle, size);
     if (ret == HG_SUCCESS)
         atomic_store(&handle->state, HG_HANDLE_SENT);
-    else
-        hg_room_give(handle);
     hg_unlock(&handle->context->lock);
-    return ret;
+    return hg_forward_refuse(handle->context, ret);
 }
 
 /* The application wants it: from now on it has an age, and a trace. */

@@ -57,7 +57,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 /* Encode and send; the call's time begins. `callback` runs once, from the
  * queue's DONE lane, and has the caller's reference of the handle from then on;
  * until then the caller keeps it, and so does the callback until this returned.
- * On an error the callback never runs, and the handle is of no more use. In the
+ * On an error the callback never runs, and the caller forgets the call. In the
  * callback model what cannot be sent is no error here, but the callback's. */
 HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg);

@@ -130,18 +130,13 @@ static bool hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    assert(!atomic_load(&handle->issued));
+    assert(!atomic_load(&handle->issued) && !handle->in_flight);
     hg_list_remove(&handle->link);
-    if (handle->number != 0)
-        handle->number = hg_slots_renew(&context->sequences, handle->number);
-    if (handle->in_flight) { /* it was never sent */
-        handle->in_flight = false;
-        context->in_flight--;
-        hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
-    }
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
-        HG_HANDLE_ANSWERED)
+        HG_HANDLE_ANSWERED) /* what it was as a call of ours is past */
         hg_handle_count_locked(context, HG_COUNT_RESPONSES_SENT, 1);
+    else if (handle->number != 0)
+        handle->number = hg_slots_renew(&context->sequences, handle->number);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
@@ -224,12 +219,6 @@ static void hg_handle_end(struct hg_handle *handle)
         hg_handle_delete(handle);
 }
 
-HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
-{
-    if (hg_handle_is_last(handle))
-        hg_handle_end(handle);
-}
-
 HG_PRIVATE bool hg_handle_unref_locked(
     struct hg_handle *handle, struct na_addr **addr_p)
 {
@@ -241,6 +230,29 @@ HG_PRIVATE bool hg_handle_unref_locked(
     hg_handle_clear(handle);
     (void) hg_handle_put(handle);
     return true;
+}
+
+/* The same where the lock is not held, of a call with ourselves, whose address
+ * nobody has to let go of. */
+static bool hg_handle_unref_self(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    struct na_addr *addr;
+    bool done;
+
+    if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
+        handle->addr == NULL || !handle->addr->self)
+        return false;
+    hg_lock(&context->lock);
+    done = hg_handle_unref_locked(handle, &addr);
+    hg_unlock(&context->lock);
+    return done;
+}
+
+HG_PRIVATE void hg_handle_unref(struct hg_handle *handle)
+{
+    if (!hg_handle_unref_self(handle) && hg_handle_is_last(handle))
+        hg_handle_end(handle);
 }
 
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle)

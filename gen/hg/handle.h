@@ -72,8 +72,10 @@ struct hg_request_part {
     /* Who takes it out of WAITING, by comparison, has the call's end. */
     _Atomic enum hg_request_state state;
     _Atomic bool done; /* the result stands */
-    /* Waits for it that began, under the context's lock, and those of them that
-     * are over: it is not freed meanwhile. */
+    /* It is not freed while a thread waits for it: one has the mark, set under
+     * the context's lock. Of more, how many waits began, under the lock, and
+     * how many of them are over. */
+    _Atomic bool marked;
     unsigned waits;
     _Atomic unsigned waited;
     bool decoded; /* out_struct holds what is to be released */
@@ -168,7 +170,8 @@ struct hg_handle {
     bool settled;
     _Atomic bool unwanted;         /* target: nobody waits for its answer */
     enum hg_share_kind counted_as; /* if so */
-    uint64_t weight;   /* origin: in flight, bytes it counts for; room.h */
+    uint64_t weight;   /* origin: in flight, bytes it counts for; context lock;
+                          room.h */
     uint64_t deadline; /* of this one; 0: none */
     uint64_t began;    /* when it was forwarded, or arrived; in ticks */
     uint64_t trace_id;
@@ -238,7 +241,8 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    _Atomic uint64_t asked;     /* bytes of these; room.h */
+    uint64_t asked;             /* bytes of these; context lock; room.h */
+    uint64_t asked_self;        /* those to ourselves */
     _Atomic uint64_t turned[2]; /* calls refused, here and there: for the log */
     uint32_t live;              /* handles out of the pool */
     _Atomic uint32_t sending;   /* sends under way */

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "hg/forward.h"
 #include "hg/layer.h"
-#include "hg/room.h"
 #include "hg/ticket.h"
 #include "hg/wait.h"
 #include "na/addr.h"
@@ -62,6 +61,14 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 
 /* ---- Its beginning ---- */
 
+/* Whether the context's class, which is there as the gate was passed, has such
+ * an address. */
+static inline bool hg_request_may_call(
+    const struct hg_context *context, const struct na_addr *addr)
+{
+    return addr != NULL && addr->na_class == context->hg_class->na_class;
+}
+
 /* HG_Forward, inside the gate. */
 static hg_return_t hg_request_start(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, void *in_struct, void *out_struct,
@@ -73,16 +80,15 @@ static hg_return_t hg_request_start(struct hg_context *context,
 
     if (request_p == NULL)
         return hg_layer_refuse("HG_Forward", "request is NULL");
-    ret = na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
-    if (ret != HG_SUCCESS)
-        return ret;
+    if (HG_UNLIKELY(!hg_request_may_call(context, addr)))
+        return na_addr_check(context->hg_class->na_class, addr, "HG_Forward");
     ret = hg_forward_create(context, addr, id, &handle);
     if (ret != HG_SUCCESS)
         return ret;
     if (in_struct == NULL && handle->rpc.in_proc != NULL) {
         ret = hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
-        goto unref_handle;
+        goto forget_call;
     }
     handle->request.out_struct = out_struct;
     handle->timeout = timeout;
@@ -96,9 +102,9 @@ static hg_return_t hg_request_start(struct hg_context *context,
 
 take_ticket:
     atomic_store(&handle->issued, false);
-unref_handle:
+forget_call:
+    hg_forward_forget(handle);
     hg_handle_unref(handle);
-    hg_room_news(context->hg_class->na_class);
     return ret;
 }
 
@@ -144,20 +150,34 @@ static struct hg_handle *hg_request_find(
     return handle != NULL && atomic_load(&handle->issued) ? handle : NULL;
 }
 
+/* How a thread that waits holds a request. */
+enum hg_request_hold {
+    HG_REQUEST_DONE = 0, /* not at all: the result stands */
+    HG_REQUEST_ALONE,    /* by the mark, which nobody else has */
+    HG_REQUEST_COUNTED
+};
+
 /* The same, and it stays until hg_request_let_be; unless its result stands,
- * which is *ret_p then, and *done_p true. Without the lock. */
+ * which is *ret_p then. Without the lock. */
 static struct hg_handle *hg_request_hold(struct hg_context *context,
-    hg_request_t ticket, bool *done_p, hg_return_t *ret_p)
+    hg_request_t ticket, enum hg_request_hold *hold_p, hg_return_t *ret_p)
 {
+    struct hg_request_part *request;
     struct hg_handle *handle;
 
+    *hold_p = HG_REQUEST_DONE;
     hg_lock(&context->lock);
     handle = hg_request_find(context, ticket);
-    *done_p = handle != NULL && atomic_load(&handle->request.done);
-    if (*done_p)
-        *ret_p = handle->request.ret;
-    else if (handle != NULL)
-        handle->request.waits++;
+    request = handle != NULL ? &handle->request : NULL;
+    if (request != NULL && atomic_load(&request->done)) {
+        *ret_p = request->ret;
+    } else if (request != NULL && !atomic_load(&request->marked)) {
+        atomic_store_explicit(&request->marked, true, memory_order_relaxed);
+        *hold_p = HG_REQUEST_ALONE;
+    } else if (request != NULL) {
+        request->waits++;
+        *hold_p = HG_REQUEST_COUNTED;
+    }
     hg_unlock(&context->lock);
     return handle;
 }
@@ -165,37 +185,46 @@ static struct hg_handle *hg_request_hold(struct hg_context *context,
 /* Whether a thread is in a wait for it; the context's lock is held. */
 static bool hg_request_is_waited_for(const struct hg_request_part *request)
 {
-    return atomic_load_explicit(&request->waited, memory_order_acquire) !=
+    return atomic_load_explicit(&request->marked, memory_order_acquire) ||
+        atomic_load_explicit(&request->waited, memory_order_acquire) !=
         request->waits;
 }
 
-static void hg_request_let_be(struct hg_handle *handle)
+static void hg_request_let_be(
+    struct hg_handle *handle, enum hg_request_hold hold)
 {
-    atomic_fetch_add_explicit(&handle->request.waited, 1, memory_order_release);
+    struct hg_request_part *request = &handle->request;
+
+    assert(hold != HG_REQUEST_DONE);
+    if (HG_LIKELY(hold == HG_REQUEST_ALONE))
+        atomic_store_explicit(&request->marked, false, memory_order_release);
+    else
+        atomic_fetch_add_explicit(&request->waited, 1, memory_order_release);
 }
 
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_enter("HG_Wait");
+    enum hg_request_hold hold;
     struct hg_handle *handle;
     hg_return_t ret = HG_SUCCESS;
-    bool done;
+    bool done = true;
 
     if (context == NULL)
         return HG_FAULT;
-    handle = hg_request_hold(context, request, &done, &ret);
+    handle = hg_request_hold(context, request, &hold, &ret);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
         return hg_layer_leave(HG_INVALID_ARG);
     }
-    if (!done) {
+    if (hold != HG_REQUEST_DONE) {
         ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
             hg_wait_deadline(timeout));
         done = ret == HG_SUCCESS;
         if (done)
             ret = handle->request.ret;
-        hg_request_let_be(handle);
+        hg_request_let_be(handle, hold);
     }
     if (status != HG_STATUS_IGNORE)
         *status = done ? HG_TRUE : HG_FALSE;
@@ -216,22 +245,22 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
     for (i = 0; i < count; i++) {
         hg_return_t result = HG_SUCCESS;
         hg_return_t ret = HG_SUCCESS;
-        bool done;
+        enum hg_request_hold hold;
         struct hg_handle *handle =
-            hg_request_hold(context, requests[i], &done, &result);
+            hg_request_hold(context, requests[i], &hold, &result);
 
         if (handle == NULL) {
             *missing_p = &requests[i];
             return HG_INVALID_ARG;
         }
-        if (!done) {
+        if (hold != HG_REQUEST_DONE) {
             ret = in_time ? hg_wait_until(context, &handle->request.done,
                                 hg_wait_may_run(), deadline)
                           : HG_TIMEOUT;
             in_time = in_time && !hg_clock_is_past(deadline);
             if (ret == HG_SUCCESS)
                 result = handle->request.ret;
-            hg_request_let_be(handle);
+            hg_request_let_be(handle, hold);
         }
         if (ret == HG_SUCCESS && first == HG_SUCCESS)
             first = result;

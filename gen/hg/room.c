@@ -9,6 +9,14 @@ static struct na_addr_core *hg_room_of(const struct na_addr *addr)
     return na_addr_core_of(addr);
 }
 
+/* What the peer has; the lock is held. */
+static uint64_t hg_room_asked(
+    const struct hg_context *context, const struct na_addr *addr)
+{
+    return addr->self ? context->asked_self
+                      : atomic_load(&hg_room_of(addr)->asked);
+}
+
 /* Whether that much more is within the limit, where the peer has `asked` and
  * all have `all`. No sum of these overflows. */
 static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
@@ -19,20 +27,24 @@ static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
     return asked + all + 2 * weight <= 2 * limit || all == 0;
 }
 
-HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size)
+HG_PRIVATE bool hg_room_take(struct hg_handle *handle, uint64_t weight)
 {
     struct hg_context *context = handle->context;
-    struct na_addr_core *addr = hg_room_of(handle->addr);
-    uint64_t weight = (uint64_t) HG_ROOM_CALL + size;
-    uint64_t asked = atomic_fetch_add(&addr->asked, weight);
-    uint64_t all = atomic_fetch_add(&context->asked, weight);
+    struct na_addr *addr = handle->addr;
+    uint64_t before = handle->weight; /* not one of the others */
 
-    assert(!handle->target && handle->weight == 0);
-    handle->weight = weight;
-    if (HG_LIKELY(hg_room_fits(context, asked, all, weight)))
-        return true;
-    hg_room_give(handle);
-    return false;
+    assert(!handle->target);
+    if (HG_UNLIKELY(
+            !hg_room_fits(context, hg_room_asked(context, addr) - before,
+                context->asked - before, before + weight)))
+        return false;
+    if (addr->self)
+        context->asked_self += weight;
+    else /* as may other contexts at the same time: more than its share then */
+        atomic_fetch_add(&hg_room_of(addr)->asked, weight);
+    context->asked += weight;
+    handle->weight += weight;
+    return true;
 }
 
 HG_PRIVATE void hg_room_tell(struct na_class *na_class)
@@ -56,17 +68,22 @@ HG_PRIVATE bool hg_room_is_there(
     bool there;
 
     hg_lock(&context->lock);
-    there = context->in_flight < context->hg_class->options.max_in_flight;
+    there = context->in_flight < context->hg_class->options.max_in_flight &&
+        hg_room_fits(context, hg_room_asked(context, addr), context->asked,
+            HG_ROOM_CALL);
     hg_unlock(&context->lock);
-    return there && !atomic_load(&hg_room_of(addr)->full) &&
-        hg_room_fits(context, atomic_load(&hg_room_of(addr)->asked),
-            atomic_load(&context->asked), HG_ROOM_CALL + HG_HEADER_MIN);
+    return there && !atomic_load(&hg_room_of(addr)->full);
 }
 
-HG_PRIVATE bool hg_room_is_silent(const struct na_addr *addr)
+HG_PRIVATE bool hg_room_is_silent(
+    struct hg_context *context, const struct na_addr *addr)
 {
-    return atomic_load(&hg_room_of(addr)->full) &&
-        atomic_load(&hg_room_of(addr)->asked) == 0;
+    bool asked;
+
+    hg_lock(&context->lock);
+    asked = hg_room_asked(context, addr) > 0;
+    hg_unlock(&context->lock);
+    return !asked && atomic_load(&hg_room_of(addr)->full);
 }
 
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr)

@@ -3,11 +3,11 @@
  * room: how much of ours may be in flight, and what we know of others' room.
  *
  * Who forwards calls without ever waiting is told HG_AGAIN, before all memory
- * is full of them. A call counts for what it takes here, its message and as
- * much again as the rest of it takes, from when it begins until it is taken out
- * of the table of calls. The limit is divided among peers as in share: a peer
- * may have as much as leaves as much again for others. A call alone always has
- * room.
+ * is full of them. A call counts for what it takes here from when it is
+ * numbered until it is taken out of the table of calls, or does not begin: for
+ * as much as a small one takes, and for more once it turns out to be larger.
+ * The limit is divided among peers as in share: a peer may have as much as
+ * leaves as much again for others. A call alone always has room.
  *
  * A target without room says so, and that stands in its address until it gives
  * another answer, which leaves room there.
@@ -16,20 +16,23 @@
  *     give    it was taken out, or did not begin; who waits looks again
  *     heard   an answer came, before that
  *
- * Locking: what is counted is atomic. A lock of the NA class guards the list of
- * those who wait, for all layers on it; it is taken inside a context's lock,
- * and only a waiter's `wake` is called under it. Who waits is counted, and
- * looks for room after that; who gives room looks at that count after it did.
- * Both are sequentially consistent, so one of the two sees the other.
+ * Locking: the context's lock guards what is counted in it, its calls to
+ * ourselves among that; what a peer has, for all contexts, is atomic. A lock of
+ * the NA class guards the list of those who wait, for all layers on it; it is
+ * taken inside a context's lock, and only a waiter's `wake` is called under it.
+ * Who waits is counted, and looks for room after that, with the lock of the
+ * context; who gives room looks at that count after it did, with the lock, so
+ * that one of the two sees the other.
  */
 #ifndef HG_GEN_HG_ROOM_H
 #define HG_GEN_HG_ROOM_H
 
 #include "hg/handle.h"
 
-/* What a small call takes besides its message, at its most: handle, operation,
- * answer. */
-#define HG_ROOM_CALL 1280u
+/* What a small call takes, at its most: handle, operation, answer, and its
+ * message, which has so many bytes then. */
+#define HG_ROOM_SMALL 256u
+#define HG_ROOM_CALL (1280u + HG_ROOM_SMALL)
 
 /* Who refuses, for the log. */
 enum hg_room_side { HG_ROOM_HERE = 0, HG_ROOM_THERE = 1 };
@@ -40,8 +43,9 @@ struct hg_room_waiter {
     void (*wake)(struct hg_room_waiter *waiter);
 };
 
-/* Count a call of ours with a message of so many bytes. False: no room. */
-HG_PRIVATE bool hg_room_take(struct hg_handle *handle, size_t size);
+/* Count a call of ours for so much, more. False: no room, and nothing was
+ * counted. The lock is held. */
+HG_PRIVATE bool hg_room_take(struct hg_handle *handle, uint64_t weight);
 
 /* Tell those who wait to look again; also after a peer died. */
 HG_PRIVATE void hg_room_tell(struct na_class *na_class);
@@ -53,13 +57,16 @@ static inline void hg_room_news(struct na_class *na_class)
         hg_room_tell(na_class);
 }
 
-/* A call of ours was taken out, or is not to begin. */
+/* A call of ours was taken out, or does not begin. The lock is held. */
 static inline void hg_room_give(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    atomic_fetch_sub(&na_addr_core_of(handle->addr)->asked, handle->weight);
-    atomic_fetch_sub(&context->asked, handle->weight);
+    if (handle->addr->self)
+        context->asked_self -= handle->weight;
+    else
+        atomic_fetch_sub(&na_addr_core_of(handle->addr)->asked, handle->weight);
+    context->asked -= handle->weight;
     handle->weight = 0;
     hg_room_news(handle->addr->na_class);
 }
@@ -79,10 +86,11 @@ static inline void hg_room_heard(
 
 /* Whether a small call would find room in the context; and whether the peer has
  * none, as it said last, nor will say more of that, as it has no call of
- * ours. */
+ * ours. Without the lock. */
 HG_PRIVATE bool hg_room_is_there(
     struct hg_context *context, const struct na_addr *addr);
-HG_PRIVATE bool hg_room_is_silent(const struct na_addr *addr);
+HG_PRIVATE bool hg_room_is_silent(
+    struct hg_context *context, const struct na_addr *addr);
 
 /* Take it that the peer has room again. */
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr);

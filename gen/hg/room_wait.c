@@ -75,7 +75,7 @@ static hg_return_t hg_room_wait_in(
     wait.context = context;
     hg_room_join(addr->na_class, &wait.waiter);
     for (;;) {
-        bool silent = hg_room_is_silent(addr);
+        bool silent = hg_room_is_silent(context, addr);
 
         atomic_store(&wait.told, false);
         if (silent && hg_clock_now() >= hope)

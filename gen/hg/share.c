@@ -12,20 +12,17 @@ _Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
 
 /* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
-    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+    struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
-    return addr->self ? &share->own[2 * kind]
-                      : &na_addr_core_of(addr)->used[2 * kind];
+    return &na_addr_core_of(addr)->used[2 * kind];
 }
 
-/* What the peer and all have of a kind. Other contexts may take and give back
- * between our two looks, more than the limit if we are interrupted there: then
- * we look again. */
-static uint64_t hg_share_sum(
-    struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+/* What a peer has. Other contexts may take and give back between our two looks,
+ * more than the limit if we are interrupted there: then we look again. */
+static uint64_t hg_share_peer(struct na_addr *addr, enum hg_share_kind kind)
 {
-    const _Atomic uint64_t *of = hg_share_of(share, addr, kind);
+    const _Atomic uint64_t *of = hg_share_of(addr, kind);
     unsigned tries = HG_SHARE_TRIES;
     uint64_t given, taken;
 
@@ -35,7 +32,18 @@ static uint64_t hg_share_sum(
     } while (HG_UNLIKELY(
         atomic_load_explicit(&of[1], memory_order_relaxed) != given &&
         --tries > 0));
-    return taken - given + hg_share_total(share, kind);
+    return taken - given;
+}
+
+/* What the peer and all have of a kind. */
+static uint64_t hg_share_sum(
+    const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
+{
+    uint64_t own =
+        hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
+
+    return (addr->self ? own : hg_share_peer(addr, kind)) + own +
+        hg_share_out(&share->taken[kind], &share->given[kind]);
 }
 
 /* Add, where a lock keeps other writers away. */
@@ -64,10 +72,14 @@ HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
 {
     if (share->left)
         return;
+    if (addr->self) {
+        hg_share_raise(&share->own_taken[kind], amount);
+        return;
+    }
     hg_share_raise(&share->taken[kind], amount);
     /* Other contexts have the peer, too, and locks of their own. */
     atomic_fetch_add_explicit(
-        hg_share_of(share, addr, kind), amount, memory_order_relaxed);
+        hg_share_of(addr, kind), amount, memory_order_relaxed);
 }
 
 HG_PRIVATE bool hg_share_is_full(
@@ -82,10 +94,12 @@ HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
     if (share->left)
         return;
     assert(hg_share_total(share, kind) >= amount);
+    if (!addr->self)
+        atomic_fetch_add_explicit(
+            &hg_share_of(addr, kind)[1], amount, memory_order_release);
     atomic_fetch_add_explicit(
-        &hg_share_of(share, addr, kind)[1], amount, memory_order_release);
-    atomic_fetch_add_explicit(
-        &share->given[kind], amount, memory_order_release);
+        addr->self ? &share->own_given[kind] : &share->given[kind], amount,
+        memory_order_release);
 }
 
 HG_PRIVATE void hg_share_leave(struct hg_share *share)

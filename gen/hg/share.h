@@ -16,7 +16,8 @@
  *
  * What a peer has is counted in its address, for all contexts of the class
  * together, where it needs no memory and no search, and is gone with it; what
- * the class itself has, in each context.
+ * the class itself has, in each context, and nowhere else: with that all have
+ * it, too.
  *
  * Locking: the context's lock is held around what counts more, and forgets.
  * Giving back needs none: it has a count of its own, and what there is is the
@@ -39,23 +40,29 @@ enum hg_share_kind {
 struct hg_share {
     _Atomic bool left; /* counts no more: nobody gives back what is in it */
     uint64_t limit[HG_SHARE_KINDS];         /* below 2^62 */
-    _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by all, since the beginning */
+    _Atomic uint64_t taken[HG_SHARE_KINDS]; /* by others, since the beginning */
     _Atomic uint64_t given[HG_SHARE_KINDS]; /* back */
-    /* What a class has that calls itself, as an address counts it: all contexts
-     * have that one. */
-    _Atomic uint64_t own[2 * HG_SHARE_KINDS];
+    /* The same of a class that calls itself: all contexts have its address. */
+    _Atomic uint64_t own_taken[HG_SHARE_KINDS];
+    _Atomic uint64_t own_given[HG_SHARE_KINDS];
 };
+
+/* What is out of a pair of counts. Never below 0: what is given back was taken
+ * before. */
+static inline uint64_t hg_share_out(
+    const _Atomic uint64_t *taken, const _Atomic uint64_t *given)
+{
+    uint64_t back = atomic_load_explicit(given, memory_order_acquire);
+
+    return atomic_load_explicit(taken, memory_order_relaxed) - back;
+}
 
 /* What all have. */
 static inline uint64_t hg_share_total(
     const struct hg_share *share, enum hg_share_kind kind)
 {
-    /* Never below 0: what is given back was taken before. */
-    uint64_t given =
-        atomic_load_explicit(&share->given[kind], memory_order_acquire);
-
-    return atomic_load_explicit(&share->taken[kind], memory_order_relaxed) -
-        given;
+    return hg_share_out(&share->taken[kind], &share->given[kind]) +
+        hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
 }
 
 /* Count `amount` more for the peer, which keeps its address until it gives

@@ -233,6 +233,7 @@ static inline hg_return_t engine_start(struct engine *engine, hg_id_t id,
         return ret;
     ret = hg_forward_start(call->handle, &copy, engine_ended, call);
     if (ret != HG_SUCCESS) {
+        hg_forward_forget(call->handle);
         hg_handle_unref(call->handle);
         call->handle = NULL;
     }

@@ -629,7 +629,10 @@ HG_TEST(calls_never_sent_are_not_counted)
     HG_CHECK_OK(
         hg_forward_create(engine.a.context, engine.a.peer, id, &call.handle));
     HG_CHECK_EQ_INT(engine.a.context->in_flight, 1);
+    HG_CHECK_EQ_U64(engine.a.context->asked, HG_ROOM_CALL);
+    hg_forward_forget(call.handle);
     hg_handle_unref(call.handle);
+    HG_CHECK_EQ_U64(engine.a.context->asked, 0);
     HG_CHECK_EQ_U64(
         atomic_load(&engine.a.context->counts[HG_COUNT_REQUESTS_SENT]), 0);
     HG_CHECK_EQ_INT(engine.a.context->in_flight, 0);

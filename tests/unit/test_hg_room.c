@@ -123,7 +123,8 @@ static void room_push_all(struct room_end *end)
         (void) sched_yield();
     HG_CHECK(atomic_load(&end->refused) > 0);
     HG_CHECK_EQ_INT(end->context->in_flight, 0);
-    HG_CHECK_EQ_U64(atomic_load(&end->context->asked), 0);
+    HG_CHECK_EQ_U64(end->context->asked, 0);
+    HG_CHECK_EQ_U64(end->context->asked_self, 0);
     HG_CHECK_EQ_U64(atomic_load(&na_addr_core_of(end->target)->asked), 0);
 }
 
@@ -217,13 +218,11 @@ HG_TEST(room_is_shared_among_peers)
 
     room_open_pair(&pair);
     HG_CHECK_OK(HG_Addr_self(pair.end.hg_class, &other));
-    pair.end.hg_class->options.max_in_flight_bytes =
-        16 * (HG_ROOM_CALL + HG_HEADER_MIN);
+    pair.end.hg_class->options.max_in_flight_bytes = (size_t) 16 * HG_ROOM_CALL;
     target = pair.end.target;
     atomic_fetch_add(/* as much as a dozen calls, which none of them ends */
-        &na_addr_core_of(target)->asked, 12 * (HG_ROOM_CALL + HG_HEADER_MIN));
-    atomic_fetch_add(
-        &pair.end.context->asked, 12 * (HG_ROOM_CALL + HG_HEADER_MIN));
+        &na_addr_core_of(target)->asked, UINT64_C(12) * HG_ROOM_CALL);
+    pair.end.context->asked += UINT64_C(12) * HG_ROOM_CALL;
     while (room_forward(&pair.end) == HG_SUCCESS)
         first++;
     HG_CHECK_EQ_INT(first, 4);
@@ -238,7 +237,7 @@ HG_TEST(room_is_shared_among_peers)
     }
     HG_CHECK_OK(HG_Addr_free(pair.end.hg_class, other));
     atomic_fetch_sub(
-        &na_addr_core_of(target)->asked, 12 * (HG_ROOM_CALL + HG_HEADER_MIN));
+        &na_addr_core_of(target)->asked, UINT64_C(12) * HG_ROOM_CALL);
     room_close_pair(&pair);
 }
 
