@@ -58,7 +58,7 @@ static hg_handle_t look_call(void)
         HG_Register_name(look_class, "look", blob_proc, blob_proc, engine_echo);
     struct blob in = {0, NULL};
     hg_handle_t handle;
-    hg_addr_t self;
+    hg_addr_t self = HG_ADDR_NULL;
 
     HG_CHECK_OK(HG_Addr_self(look_class, &self));
     HG_CHECK_OK(HG_Create(look_context, self, id, &handle));
