@@ -26,6 +26,7 @@ struct again {
     bool answer; /* it, as if it had arrived; what comes then is stuck */
     unsigned ends;
     unsigned max;      /* calls to make in all */
+    size_t size;       /* of what callbacks send */
     hg_return_t again; /* what the last HG_Forward in a callback returned */
 };
 
@@ -63,7 +64,7 @@ static hg_return_t again_ended(const struct hg_cb_info *info)
 {
     (void) info;
     if (++again_now.ends < again_now.max)
-        again_now.again = again_forward(AGAIN_LARGE);
+        again_now.again = again_forward(again_now.size);
     return HG_SUCCESS;
 }
 
@@ -138,6 +139,7 @@ static void again_begin(enum loop_fate fate, uint8_t type, unsigned max)
     again_now.fate = fate;
     again_now.type = type;
     again_now.max = max;
+    again_now.size = AGAIN_LARGE;
     loop_register();
     for (i = 0; i < 2; i++) {
         again_now.classes[i] = HG_Init2(names[i], HG_TRUE);
@@ -249,6 +251,35 @@ HG_TEST(message_that_was_answered_too_soon_is_not_moved)
     HG_CHECK(again_now.handle->in.data != sent);
     HG_CHECK_EQ_MEM(sent, before, sizeof(before));
     loop_unstick();
+    again_end();
+    HG_CHECK_EQ_INT(again_now.ends, 2);
+}
+
+/* Nor is one moved that the application has: larger arguments wait. */
+HG_TEST(message_of_the_applications_is_not_moved)
+{
+    const unsigned char *sent;
+    hg_size_t size = 0;
+    void *buf = NULL;
+
+    again_begin(LOOP_STUCK, HG_HEADER_REQUEST, 3);
+    again_create();
+    HG_CHECK_OK(HG_Get_input_buf(again_now.handle, &buf, &size));
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    sent = again_now.handle->in.data;
+    again_now.size = AGAIN_OVERFLOW;
+    again_now.fate = LOOP_PASS;
+    hg_test_expect_log("exceed the limit");
+    again_answer();
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    HG_CHECK_RET(again_now.again, HG_BUSY);
+    HG_CHECK(again_now.handle->in.data == sent);
+    loop_unstick();
+    again_turn();
+    HG_CHECK_OK(again_forward(AGAIN_OVERFLOW));
+    again_turn();
+    HG_CHECK(again_kept != HG_HANDLE_NULL);
+    again_now.max = 0;
     again_end();
     HG_CHECK_EQ_INT(again_now.ends, 2);
 }
