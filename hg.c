@@ -144,8 +144,10 @@
 
 #if HG_SPLIT
 #define HG_PRIVATE __attribute__((visibility("hidden")))
+#define HG_HOT
 #else
 #define HG_PRIVATE static
+#define HG_HOT inline /* on the way of each call, which spares itself calls */
 #endif
 
 /* So many bytes between what the threads of two contexts write, objects of
@@ -1789,7 +1791,7 @@ static uint64_t hg_slots_id(const struct hg_slots *slots, uint32_t index)
 }
 
 /* The live entry that `id` names, or NULL. */
-static struct hg_slots_entry *hg_slots_find(
+static HG_HOT struct hg_slots_entry *hg_slots_find(
     const struct hg_slots *slots, uint64_t id)
 {
     uint32_t number = (uint32_t) id;
@@ -1900,7 +1902,7 @@ HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
     return value;
 }
 
-HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
+HG_PRIVATE HG_HOT uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
 {
     assert(hg_slots_find(slots, id) != NULL);
     slots->entries[(uint32_t) id - 1].generation++;
@@ -3348,7 +3350,7 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
-HG_PRIVATE void na_queue_push(
+HG_PRIVATE HG_HOT void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
     _Atomic(struct na_completion *) *pushed = &queue->pushed[lane];
@@ -3390,7 +3392,8 @@ static struct na_completion *na_queue_turn(
 
 /* The first entry of a lane, taken off; NULL. The lock is held, or the lane
  * one's own. */
-static struct na_completion *na_queue_pop(struct na_queue *queue, unsigned lane)
+static HG_HOT struct na_completion *na_queue_pop(
+    struct na_queue *queue, unsigned lane)
 {
     struct na_completion *entry =
         atomic_load_explicit(&queue->head[lane], memory_order_relaxed);
@@ -4987,7 +4990,8 @@ static uint32_t na_sink_look(const struct na_sink *sink)
 }
 
 /* False: there are no functions. */
-static bool na_sink_enter(struct na_class_core *core, struct na_sink *sink)
+static HG_HOT bool na_sink_enter(
+    struct na_class_core *core, struct na_sink *sink)
 {
     bool polls = na_sink_polled == core;
 
@@ -5006,7 +5010,8 @@ static bool na_sink_enter(struct na_class_core *core, struct na_sink *sink)
     }
 }
 
-static void na_sink_leave(struct na_class_core *core, struct na_sink *sink)
+static HG_HOT void na_sink_leave(
+    struct na_class_core *core, struct na_sink *sink)
 {
     uint32_t before;
 
@@ -23847,7 +23852,7 @@ HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_registry_find(
+HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p)
 {
     const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
@@ -24106,7 +24111,7 @@ static uint64_t hg_share_peer(struct na_addr *addr, enum hg_share_kind kind)
 }
 
 /* What the peer and all have of a kind. */
-static uint64_t hg_share_sum(
+static HG_HOT uint64_t hg_share_sum(
     const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
     uint64_t own =
@@ -24124,8 +24129,8 @@ static void hg_share_raise(_Atomic uint64_t *count, uint64_t amount)
         memory_order_relaxed);
 }
 
-HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount)
+HG_PRIVATE HG_HOT bool hg_share_take(struct hg_share *share,
+    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
 {
     uint64_t most = 2 * share->limit[kind];
 
@@ -24137,8 +24142,8 @@ HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
     return true;
 }
 
-HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount)
+HG_PRIVATE HG_HOT void hg_share_add(struct hg_share *share,
+    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
 {
     if (share->left)
         return;
@@ -24158,8 +24163,8 @@ HG_PRIVATE bool hg_share_is_full(
     return hg_share_sum(share, addr, kind) >= 2 * share->limit[kind];
 }
 
-HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount)
+HG_PRIVATE HG_HOT void hg_share_give(struct hg_share *share,
+    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
 {
     if (share->left)
         return;
@@ -27423,7 +27428,7 @@ static struct hg_handle *hg_handle_reuse(
     return HG_CONTAINER_OF(hg_list_pop(&context->pool), struct hg_handle, link);
 }
 
-HG_PRIVATE struct hg_handle *hg_handle_get(
+HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve)
 {
     struct hg_handle *handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
@@ -27478,7 +27483,7 @@ static void hg_handle_delete(struct hg_handle *handle)
 
 /* Back to what hg_handle_new made, but for the buffers; not yet what others may
  * look at: state, list and number. It is light, and the lock is held. */
-static void hg_handle_clear(struct hg_handle *handle)
+static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 {
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
     assert(!handle->large && handle->call.data == NULL && handle->sends == 0);
@@ -27492,7 +27497,7 @@ static void hg_handle_clear(struct hg_handle *handle)
 }
 
 /* Back into the pool. False: that is full. The lock is held. */
-static bool hg_handle_put(struct hg_handle *handle)
+static HG_HOT bool hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
@@ -27539,7 +27544,7 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 }
 
 /* Whether there is nothing to free, which takes too long with the lock held. */
-static bool hg_handle_is_light(const struct hg_handle *handle)
+static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
         handle->parted.data == NULL &&
@@ -27585,7 +27590,7 @@ static void hg_handle_end(struct hg_handle *handle)
         hg_handle_delete(handle);
 }
 
-HG_PRIVATE bool hg_handle_unref_locked(
+HG_PRIVATE HG_HOT bool hg_handle_unref_locked(
     struct hg_handle *handle, struct na_addr **addr_p)
 {
     if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
@@ -27600,7 +27605,7 @@ HG_PRIVATE bool hg_handle_unref_locked(
 
 /* The same where the lock is not held, of a call with ourselves, whose address
  * nobody has to let go of. */
-static bool hg_handle_unref_self(struct hg_handle *handle)
+static HG_HOT bool hg_handle_unref_self(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr;
@@ -27764,8 +27769,8 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
     context->pool_count = 0;
 }
 
-HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
-    void (*run)(struct na_completion *done))
+HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,
+    enum na_lane lane, void (*run)(struct na_completion *done))
 {
     handle->done.run = run;
     na_queue_push(handle->context->queue, lane, &handle->done);
@@ -27819,14 +27824,14 @@ HG_PRIVATE uint32_t hg_handle_time_left(const struct hg_handle *handle)
     return ms < HG_NO_DEADLINE ? (uint32_t) ms : HG_NO_DEADLINE - 1;
 }
 
-HG_PRIVATE bool hg_handle_is_over(struct hg_handle *handle)
+HG_PRIVATE HG_HOT bool hg_handle_is_over(struct hg_handle *handle)
 {
     return atomic_load_explicit(&handle->unwanted, memory_order_acquire) ||
         (handle->deadline != 0 && hg_clock_now() >= handle->deadline) ||
         (!handle->one_way && na_addr_is_dead(handle->addr));
 }
 
-HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
+HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
 {
     if (!handle->counted)
         return;
@@ -27932,7 +27937,7 @@ static hg_return_t hg_handle_send_later(
     return ret;
 }
 
-HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
+HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header)
 {
     const struct hg_context *context = handle->context;
@@ -27950,7 +27955,7 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
 }
 
 /* Hand a message over to ourselves, to this context or another. */
-static hg_return_t hg_handle_hand_to_self(
+static HG_HOT hg_return_t hg_handle_hand_to_self(
     struct hg_handle *handle, const void *data, size_t size)
 {
     struct hg_context *context = handle->context;
@@ -28133,7 +28138,7 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
 /* ---- Arguments ---- */
 
 /* Who asks a proc of this handle is told of it in the callback model only. */
-static void hg_handle_lend(
+static HG_HOT void hg_handle_lend(
     struct hg_handle *handle, struct hg_proc *proc, struct hg_proc_owner *owner)
 {
     static const struct hg_proc_owner nobody = {NULL, NULL, NULL, NULL};
@@ -28435,7 +28440,7 @@ static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
     return asked + all + 2 * weight <= 2 * limit || all == 0;
 }
 
-HG_PRIVATE bool hg_room_take(struct hg_handle *handle, uint64_t weight)
+HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr = handle->addr;
@@ -29339,7 +29344,7 @@ HG_PRIVATE void hg_forward_end_all(
 #define HG_FORWARD_NO_CALL UINT64_MAX
 
 /* A handle of the context's origins. The lock is held, but for moments. */
-static struct hg_handle *hg_forward_make(
+static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {
     struct hg_handle *handle = hg_handle_get(context, false);
@@ -29364,7 +29369,7 @@ static hg_return_t hg_forward_place(struct hg_handle *handle)
 
 /* Number a call of it, and count that. Nobody can end it yet. HG_AGAIN: so many
  * calls are in flight, or as large ones. The lock is held. */
-static hg_return_t hg_forward_enter(struct hg_handle *handle)
+static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret;
@@ -29546,7 +29551,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 
 /* Take a call out; the lock is held. Who gets true ends it, or first fetches
  * its output, for which its time goes on. */
-static bool hg_forward_take_to(
+static HG_HOT bool hg_forward_take_to(
     struct hg_handle *handle, enum hg_handle_state state)
 {
     struct hg_context *context = handle->context;
@@ -30652,7 +30657,7 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 
 /* A handle came out of the queue. False: the layer is ending, so it is not to
  * be executed any more. */
-static bool hg_serve_enter(struct hg_handle *handle)
+static HG_HOT bool hg_serve_enter(struct hg_handle *handle)
 {
     assert(handle->state == HG_HANDLE_QUEUED);
     atomic_store_explicit(
@@ -30813,7 +30818,7 @@ static void hg_serve_pass_over(struct hg_handle *handle)
 }
 
 /* The one answer of a handle: who gets true gives it, which is `ret`. */
-static bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
+static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
@@ -31345,7 +31350,7 @@ static hg_return_t hg_serve_refuse_free(void)
     return HG_INVALID_ARG;
 }
 
-HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
+HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
 {
     bool rest;
 
@@ -32731,8 +32736,8 @@ HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
 }
 
 /* The upper bits come from the slot, where a ticket has not room for all. */
-HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
-    uintptr_t ticket, uint64_t *id_p)
+HG_PRIVATE HG_HOT void *hg_ticket_find(const struct hg_slots *slots,
+    uint32_t salt, uintptr_t ticket, uint64_t *id_p)
 {
     uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
     uint64_t id = 0;
@@ -34906,7 +34911,7 @@ static bool hg_layer_pass(_Atomic uint32_t *gate)
     }
 }
 
-static void hg_layer_go(_Atomic uint32_t *gate)
+static HG_HOT void hg_layer_go(_Atomic uint32_t *gate)
 {
     uint32_t before = atomic_fetch_sub_explicit(gate, 1, memory_order_release);
 
@@ -34933,18 +34938,24 @@ static bool hg_layer_bar(_Atomic uint32_t *gate, uint32_t how)
 
 /* ---- The RPC layer ---- */
 
-HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
+/* The gate is closed. */
+static HG_NOINLINE struct hg_context *hg_layer_refuse_entry(
+    const char *function)
 {
-    if (hg_layer_pass(&hg_layer_gate))
-        return hg_layer_context;
-    if (function == NULL || hg_layer_is_forked(function))
-        return NULL;
-    hg_log_error(
-        "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
+    if (function != NULL && !hg_layer_is_forked(function))
+        hg_log_error(
+            "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
 }
 
-HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret)
+HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
+{
+    return HG_LIKELY(hg_layer_pass(&hg_layer_gate))
+        ? hg_layer_context
+        : hg_layer_refuse_entry(function);
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_layer_leave(hg_return_t ret)
 {
     hg_layer_go(&hg_layer_gate);
     return ret;
@@ -35204,7 +35215,7 @@ static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct hg_wait_waiter, nap.link);
 }
 
-HG_PRIVATE void hg_wait_raise(_Atomic bool *done)
+HG_PRIVATE HG_HOT void hg_wait_raise(_Atomic bool *done)
 {
     struct na_link *link;
 
@@ -35223,7 +35234,7 @@ HG_PRIVATE void hg_wait_raise(_Atomic bool *done)
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
  * wait does this too: it may have been woken for the role, and not need it
  * any more. */
-static void hg_wait_hand_on(void)
+static HG_HOT void hg_wait_hand_on(void)
 {
     struct na_link *first;
 
@@ -35602,7 +35613,7 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
 }
 
 /* The request that the application means, or NULL. The lock is held. */
-static struct hg_handle *hg_request_find(
+static HG_HOT struct hg_handle *hg_request_find(
     struct hg_context *context, hg_request_t ticket)
 {
     uint64_t id;
@@ -35621,7 +35632,7 @@ enum hg_request_hold {
 
 /* The same, and it stays until hg_request_let_be; unless its result stands,
  * which is *ret_p then. Without the lock. */
-static struct hg_handle *hg_request_hold(struct hg_context *context,
+static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
     hg_request_t ticket, enum hg_request_hold *hold_p, hg_return_t *ret_p)
 {
     struct hg_request_part *request;
@@ -36402,13 +36413,13 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 /* ---- What is done with a handle ---- */
 
-static bool hg_handler_enter(const char *function)
+static HG_HOT bool hg_handler_enter(const char *function)
 {
     return hg_wait_in_handler() ? !hg_layer_is_forked(function)
                                 : hg_layer_enter(function) != NULL;
 }
 
-static hg_return_t hg_handler_leave(hg_return_t ret)
+static HG_HOT hg_return_t hg_handler_leave(hg_return_t ret)
 {
     return hg_wait_in_handler() ? ret : hg_layer_leave(ret);
 }

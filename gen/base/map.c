@@ -214,7 +214,7 @@ static uint64_t hg_slots_id(const struct hg_slots *slots, uint32_t index)
 }
 
 /* The live entry that `id` names, or NULL. */
-static struct hg_slots_entry *hg_slots_find(
+static HG_HOT struct hg_slots_entry *hg_slots_find(
     const struct hg_slots *slots, uint64_t id)
 {
     uint32_t number = (uint32_t) id;
@@ -325,7 +325,7 @@ HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
     return value;
 }
 
-HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
+HG_PRIVATE HG_HOT uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
 {
     assert(hg_slots_find(slots, id) != NULL);
     slots->entries[(uint32_t) id - 1].generation++;

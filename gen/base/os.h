@@ -133,8 +133,10 @@
 
 #if HG_SPLIT
 #define HG_PRIVATE __attribute__((visibility("hidden")))
+#define HG_HOT
 #else
 #define HG_PRIVATE static
+#define HG_HOT inline /* on the way of each call, which spares itself calls */
 #endif
 
 /* So many bytes between what the threads of two contexts write, objects of

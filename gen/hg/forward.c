@@ -14,7 +14,7 @@
 #define HG_FORWARD_NO_CALL UINT64_MAX
 
 /* A handle of the context's origins. The lock is held, but for moments. */
-static struct hg_handle *hg_forward_make(
+static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
 {
     struct hg_handle *handle = hg_handle_get(context, false);
@@ -39,7 +39,7 @@ static hg_return_t hg_forward_place(struct hg_handle *handle)
 
 /* Number a call of it, and count that. Nobody can end it yet. HG_AGAIN: so many
  * calls are in flight, or as large ones. The lock is held. */
-static hg_return_t hg_forward_enter(struct hg_handle *handle)
+static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret;
@@ -221,7 +221,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 
 /* Take a call out; the lock is held. Who gets true ends it, or first fetches
  * its output, for which its time goes on. */
-static bool hg_forward_take_to(
+static HG_HOT bool hg_forward_take_to(
     struct hg_handle *handle, enum hg_handle_state state)
 {
     struct hg_context *context = handle->context;

@@ -57,7 +57,7 @@ static struct hg_handle *hg_handle_reuse(
     return HG_CONTAINER_OF(hg_list_pop(&context->pool), struct hg_handle, link);
 }
 
-HG_PRIVATE struct hg_handle *hg_handle_get(
+HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
     struct hg_context *context, bool reserve)
 {
     struct hg_handle *handle = hg_handle_reuse(context, HG_HANDLE_RESERVE);
@@ -112,7 +112,7 @@ static void hg_handle_delete(struct hg_handle *handle)
 
 /* Back to what hg_handle_new made, but for the buffers; not yet what others may
  * look at: state, list and number. It is light, and the lock is held. */
-static void hg_handle_clear(struct hg_handle *handle)
+static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 {
     assert(handle->timer.index == 0 && hg_list_is_empty(&handle->unsaid));
     assert(!handle->large && handle->call.data == NULL && handle->sends == 0);
@@ -126,7 +126,7 @@ static void hg_handle_clear(struct hg_handle *handle)
 }
 
 /* Back into the pool. False: that is full. The lock is held. */
-static bool hg_handle_put(struct hg_handle *handle)
+static HG_HOT bool hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
@@ -173,7 +173,7 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 }
 
 /* Whether there is nothing to free, which takes too long with the lock held. */
-static bool hg_handle_is_light(const struct hg_handle *handle)
+static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
         handle->parted.data == NULL &&
@@ -219,7 +219,7 @@ static void hg_handle_end(struct hg_handle *handle)
         hg_handle_delete(handle);
 }
 
-HG_PRIVATE bool hg_handle_unref_locked(
+HG_PRIVATE HG_HOT bool hg_handle_unref_locked(
     struct hg_handle *handle, struct na_addr **addr_p)
 {
     if (atomic_load_explicit(&handle->refs, memory_order_acquire) != 1 ||
@@ -234,7 +234,7 @@ HG_PRIVATE bool hg_handle_unref_locked(
 
 /* The same where the lock is not held, of a call with ourselves, whose address
  * nobody has to let go of. */
-static bool hg_handle_unref_self(struct hg_handle *handle)
+static HG_HOT bool hg_handle_unref_self(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr;
@@ -398,8 +398,8 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
     context->pool_count = 0;
 }
 
-HG_PRIVATE void hg_handle_push(struct hg_handle *handle, enum na_lane lane,
-    void (*run)(struct na_completion *done))
+HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,
+    enum na_lane lane, void (*run)(struct na_completion *done))
 {
     handle->done.run = run;
     na_queue_push(handle->context->queue, lane, &handle->done);
@@ -453,14 +453,14 @@ HG_PRIVATE uint32_t hg_handle_time_left(const struct hg_handle *handle)
     return ms < HG_NO_DEADLINE ? (uint32_t) ms : HG_NO_DEADLINE - 1;
 }
 
-HG_PRIVATE bool hg_handle_is_over(struct hg_handle *handle)
+HG_PRIVATE HG_HOT bool hg_handle_is_over(struct hg_handle *handle)
 {
     return atomic_load_explicit(&handle->unwanted, memory_order_acquire) ||
         (handle->deadline != 0 && hg_clock_now() >= handle->deadline) ||
         (!handle->one_way && na_addr_is_dead(handle->addr));
 }
 
-HG_PRIVATE void hg_handle_discount(struct hg_handle *handle)
+HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
 {
     if (!handle->counted)
         return;
@@ -566,7 +566,7 @@ static hg_return_t hg_handle_send_later(
     return ret;
 }
 
-HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
+HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header)
 {
     const struct hg_context *context = handle->context;
@@ -584,7 +584,7 @@ HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
 }
 
 /* Hand a message over to ourselves, to this context or another. */
-static hg_return_t hg_handle_hand_to_self(
+static HG_HOT hg_return_t hg_handle_hand_to_self(
     struct hg_handle *handle, const void *data, size_t size)
 {
     struct hg_context *context = handle->context;
@@ -767,7 +767,7 @@ HG_PRIVATE void hg_handle_drop_unsaid(struct hg_context *context)
 /* ---- Arguments ---- */
 
 /* Who asks a proc of this handle is told of it in the callback model only. */
-static void hg_handle_lend(
+static HG_HOT void hg_handle_lend(
     struct hg_handle *handle, struct hg_proc *proc, struct hg_proc_owner *owner)
 {
     static const struct hg_proc_owner nobody = {NULL, NULL, NULL, NULL};

@@ -36,13 +36,13 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 /* ---- What is done with a handle ---- */
 
-static bool hg_handler_enter(const char *function)
+static HG_HOT bool hg_handler_enter(const char *function)
 {
     return hg_wait_in_handler() ? !hg_layer_is_forked(function)
                                 : hg_layer_enter(function) != NULL;
 }
 
-static hg_return_t hg_handler_leave(hg_return_t ret)
+static HG_HOT hg_return_t hg_handler_leave(hg_return_t ret)
 {
     return hg_wait_in_handler() ? ret : hg_layer_leave(ret);
 }

@@ -38,7 +38,7 @@ static bool hg_layer_pass(_Atomic uint32_t *gate)
     }
 }
 
-static void hg_layer_go(_Atomic uint32_t *gate)
+static HG_HOT void hg_layer_go(_Atomic uint32_t *gate)
 {
     uint32_t before = atomic_fetch_sub_explicit(gate, 1, memory_order_release);
 
@@ -65,18 +65,24 @@ static bool hg_layer_bar(_Atomic uint32_t *gate, uint32_t how)
 
 /* ---- The RPC layer ---- */
 
-HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
+/* The gate is closed. */
+static HG_NOINLINE struct hg_context *hg_layer_refuse_entry(
+    const char *function)
 {
-    if (hg_layer_pass(&hg_layer_gate))
-        return hg_layer_context;
-    if (function == NULL || hg_layer_is_forked(function))
-        return NULL;
-    hg_log_error(
-        "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
+    if (function != NULL && !hg_layer_is_forked(function))
+        hg_log_error(
+            "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
     return NULL;
 }
 
-HG_PRIVATE hg_return_t hg_layer_leave(hg_return_t ret)
+HG_PRIVATE struct hg_context *hg_layer_enter(const char *function)
+{
+    return HG_LIKELY(hg_layer_pass(&hg_layer_gate))
+        ? hg_layer_context
+        : hg_layer_refuse_entry(function);
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_layer_leave(hg_return_t ret)
 {
     hg_layer_go(&hg_layer_gate);
     return ret;

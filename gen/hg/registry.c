@@ -280,7 +280,7 @@ HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_registry_find(
+HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
     struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p)
 {
     const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));

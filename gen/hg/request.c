@@ -140,7 +140,7 @@ static void hg_request_unknown(hg_request_t ticket, const char *function)
 }
 
 /* The request that the application means, or NULL. The lock is held. */
-static struct hg_handle *hg_request_find(
+static HG_HOT struct hg_handle *hg_request_find(
     struct hg_context *context, hg_request_t ticket)
 {
     uint64_t id;
@@ -159,7 +159,7 @@ enum hg_request_hold {
 
 /* The same, and it stays until hg_request_let_be; unless its result stands,
  * which is *ret_p then. Without the lock. */
-static struct hg_handle *hg_request_hold(struct hg_context *context,
+static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
     hg_request_t ticket, enum hg_request_hold *hold_p, hg_return_t *ret_p)
 {
     struct hg_request_part *request;

@@ -27,7 +27,7 @@ static bool hg_room_fits(const struct hg_context *context, uint64_t asked,
     return asked + all + 2 * weight <= 2 * limit || all == 0;
 }
 
-HG_PRIVATE bool hg_room_take(struct hg_handle *handle, uint64_t weight)
+HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr = handle->addr;

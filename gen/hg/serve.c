@@ -22,7 +22,7 @@
 
 /* A handle came out of the queue. False: the layer is ending, so it is not to
  * be executed any more. */
-static bool hg_serve_enter(struct hg_handle *handle)
+static HG_HOT bool hg_serve_enter(struct hg_handle *handle)
 {
     assert(handle->state == HG_HANDLE_QUEUED);
     atomic_store_explicit(
@@ -183,7 +183,7 @@ static void hg_serve_pass_over(struct hg_handle *handle)
 }
 
 /* The one answer of a handle: who gets true gives it, which is `ret`. */
-static bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
+static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
@@ -715,7 +715,7 @@ static hg_return_t hg_serve_refuse_free(void)
     return HG_INVALID_ARG;
 }
 
-HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle)
+HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
 {
     bool rest;
 

@@ -36,7 +36,7 @@ static uint64_t hg_share_peer(struct na_addr *addr, enum hg_share_kind kind)
 }
 
 /* What the peer and all have of a kind. */
-static uint64_t hg_share_sum(
+static HG_HOT uint64_t hg_share_sum(
     const struct hg_share *share, struct na_addr *addr, enum hg_share_kind kind)
 {
     uint64_t own =
@@ -54,8 +54,8 @@ static void hg_share_raise(_Atomic uint64_t *count, uint64_t amount)
         memory_order_relaxed);
 }
 
-HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount)
+HG_PRIVATE HG_HOT bool hg_share_take(struct hg_share *share,
+    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
 {
     uint64_t most = 2 * share->limit[kind];
 
@@ -67,8 +67,8 @@ HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
     return true;
 }
 
-HG_PRIVATE void hg_share_add(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount)
+HG_PRIVATE HG_HOT void hg_share_add(struct hg_share *share,
+    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
 {
     if (share->left)
         return;
@@ -88,8 +88,8 @@ HG_PRIVATE bool hg_share_is_full(
     return hg_share_sum(share, addr, kind) >= 2 * share->limit[kind];
 }
 
-HG_PRIVATE void hg_share_give(struct hg_share *share, struct na_addr *addr,
-    enum hg_share_kind kind, uint64_t amount)
+HG_PRIVATE HG_HOT void hg_share_give(struct hg_share *share,
+    struct na_addr *addr, enum hg_share_kind kind, uint64_t amount)
 {
     if (share->left)
         return;

@@ -22,8 +22,8 @@ HG_PRIVATE uintptr_t hg_ticket_of(uint32_t salt, uint64_t id)
 }
 
 /* The upper bits come from the slot, where a ticket has not room for all. */
-HG_PRIVATE void *hg_ticket_find(const struct hg_slots *slots, uint32_t salt,
-    uintptr_t ticket, uint64_t *id_p)
+HG_PRIVATE HG_HOT void *hg_ticket_find(const struct hg_slots *slots,
+    uint32_t salt, uintptr_t ticket, uint64_t *id_p)
 {
     uint64_t index = ticket & (((uint64_t) 1 << HG_TICKET_INDEX_BITS) - 1);
     uint64_t id = 0;

@@ -78,7 +78,7 @@ static struct hg_wait_waiter *hg_wait_waiter_of(struct na_link *link)
     return HG_CONTAINER_OF(link, struct hg_wait_waiter, nap.link);
 }
 
-HG_PRIVATE void hg_wait_raise(_Atomic bool *done)
+HG_PRIVATE HG_HOT void hg_wait_raise(_Atomic bool *done)
 {
     struct na_link *link;
 
@@ -97,7 +97,7 @@ HG_PRIVATE void hg_wait_raise(_Atomic bool *done)
 /* If the role is free, wake a sleeper, who takes it over. Whoever leaves a
  * wait does this too: it may have been woken for the role, and not need it
  * any more. */
-static void hg_wait_hand_on(void)
+static HG_HOT void hg_wait_hand_on(void)
 {
     struct na_link *first;
 

@@ -34,7 +34,7 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
-HG_PRIVATE void na_queue_push(
+HG_PRIVATE HG_HOT void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
     _Atomic(struct na_completion *) *pushed = &queue->pushed[lane];
@@ -76,7 +76,8 @@ static struct na_completion *na_queue_turn(
 
 /* The first entry of a lane, taken off; NULL. The lock is held, or the lane
  * one's own. */
-static struct na_completion *na_queue_pop(struct na_queue *queue, unsigned lane)
+static HG_HOT struct na_completion *na_queue_pop(
+    struct na_queue *queue, unsigned lane)
 {
     struct na_completion *entry =
         atomic_load_explicit(&queue->head[lane], memory_order_relaxed);

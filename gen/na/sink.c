@@ -49,7 +49,8 @@ static uint32_t na_sink_look(const struct na_sink *sink)
 }
 
 /* False: there are no functions. */
-static bool na_sink_enter(struct na_class_core *core, struct na_sink *sink)
+static HG_HOT bool na_sink_enter(
+    struct na_class_core *core, struct na_sink *sink)
 {
     bool polls = na_sink_polled == core;
 
@@ -68,7 +69,8 @@ static bool na_sink_enter(struct na_class_core *core, struct na_sink *sink)
     }
 }
 
-static void na_sink_leave(struct na_class_core *core, struct na_sink *sink)
+static HG_HOT void na_sink_leave(
+    struct na_class_core *core, struct na_sink *sink)
 {
     uint32_t before;
 
