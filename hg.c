@@ -27173,8 +27173,9 @@ struct hg_context {
     _Atomic uint32_t sending;   /* sends under way */
     _Atomic uint32_t lookups;   /* of the callback model, under way */
     _Atomic bool closing;       /* refuses what arrives */
-    /* Takes a message in, from the network or from ourselves. */
-    na_rpc_cb_t arrived;
+    /* Takes in a message that came from the network, or from ourselves. */
+    na_return_t (*file)(struct hg_context *context, struct na_addr *source,
+        const struct hg_header *header, hg_return_t ret);
     /* Frees what is left of a large input when its handle's last reference
      * goes. */
     void (*end_input)(struct hg_handle *handle);
@@ -27263,11 +27264,23 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* Send `size` bytes at `data`, which the handle owns, to the call's context at
- * the peer; to oneself, hand them over. What has to wait holds a reference
- * until it has left. */
+/* A message of `size` bytes, which the handle owns and which begins with room
+ * for its header. */
+struct hg_handle_message {
+    struct hg_header *header; /* NULL: it is written */
+    unsigned char *data;
+    size_t size;
+};
+
+/* Write the header in front, unless it stays in this context, which takes it as
+ * it is. Then nothing is written to the message any more. */
+HG_PRIVATE void hg_handle_seal(
+    const struct hg_handle *handle, struct hg_handle_message *message);
+
+/* Send it, sealed, to the call's context at the peer; to oneself, hand it over.
+ * What has to wait holds a reference until it has left. */
 HG_PRIVATE hg_return_t hg_handle_send(
-    struct hg_handle *handle, const void *data, size_t size);
+    struct hg_handle *handle, const struct hg_handle_message *message);
 
 /* Tell who asks that the message has left, or could not. */
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
@@ -27954,45 +27967,88 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
     header->incarnation = context->hg_class->na_class->incarnation;
 }
 
-/* Hand a message over to ourselves, to this context or another. */
-static HG_HOT hg_return_t hg_handle_hand_to_self(
-    struct hg_handle *handle, const void *data, size_t size)
+/* Whether what it sends stays in this context. */
+static HG_HOT bool hg_handle_is_home(const struct hg_handle *handle)
+{
+    const struct hg_context *context = handle->context;
+
+    return handle->addr->self &&
+        (!context->callbacks ||
+            atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
+                na_sink_number(context->na_context));
+}
+
+HG_PRIVATE HG_HOT void hg_handle_seal(
+    const struct hg_handle *handle, struct hg_handle_message *message)
+{
+    struct hg_header *header = message->header;
+
+    header->size = hg_header_size(header);
+    assert(message->size == header->size + header->payload_size);
+    if (hg_handle_is_home(handle)) {
+        header->payload = message->data + header->size;
+        return;
+    }
+    hg_header_encode(header, message->data);
+    message->header = NULL;
+}
+
+/* Hand a message whose header is written over to this context. */
+static HG_NOINLINE hg_return_t hg_handle_read_to_self(
+    struct hg_handle *handle, const struct hg_handle_message *message)
 {
     struct hg_context *context = handle->context;
-    uint8_t number =
-        atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
+    struct hg_header header;
+    bool answerable;
+    hg_return_t ret =
+        hg_header_decode(&header, message->data, message->size, &answerable);
 
-    if (!context->callbacks || number == na_sink_number(context->na_context))
-        return context->arrived(context, handle->addr, 0, data, size);
+    assert(ret == HG_SUCCESS);
+    return context->file(context, handle->addr, &header, ret);
+}
+
+/* Hand a message over to ourselves, to this context or another. */
+static HG_HOT hg_return_t hg_handle_hand_to_self(
+    struct hg_handle *handle, const struct hg_handle_message *message)
+{
+    struct hg_context *context = handle->context;
+
+    if (HG_LIKELY(message->header != NULL))
+        return context->file(
+            context, handle->addr, message->header, HG_SUCCESS);
+    if (hg_handle_is_home(handle))
+        return hg_handle_read_to_self(handle, message);
     return na_sink_deliver(na_class_core_of(context->na_context->na_class),
-        handle->addr, number, 0, data, size);
+        handle->addr,
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed), 0,
+        message->data, message->size);
 }
 
 /* The same. Who answers hears that the answer has left before who called hears
  * of the answer, and may let go of the handle then. Whether the context that
  * called is there still is nothing to who answers. */
 static hg_return_t hg_handle_send_self(
-    struct hg_handle *handle, const void *data, size_t size)
+    struct hg_handle *handle, const struct hg_handle_message *message)
 {
     if (handle->left == NULL)
-        return hg_handle_hand_to_self(handle, data, size);
+        return hg_handle_hand_to_self(handle, message);
     hg_handle_ref(handle);
     hg_handle_tell_left(handle, HG_SUCCESS);
-    (void) hg_handle_hand_to_self(handle, data, size);
+    (void) hg_handle_hand_to_self(handle, message);
     hg_handle_unref(handle);
     return HG_SUCCESS;
 }
 
 /* The same to another process. */
 static hg_return_t hg_handle_send_away(
-    struct hg_handle *handle, const void *data, size_t size)
+    struct hg_handle *handle, const struct hg_handle_message *message)
 {
     struct hg_context *context = handle->context;
-    struct na_segment segment = {(void *) (uintptr_t) data, size};
+    struct na_segment segment = {message->data, message->size};
     struct na_msg msg = {.addr = handle->addr,
         .segments = &segment,
         .segment_count = 1,
-        .size = size,
+        .size = message->size,
         .plane = NA_MSG_RPC,
         .target =
             atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
@@ -28000,6 +28056,7 @@ static hg_return_t hg_handle_send_away(
     uint64_t sequence = handle->sequence;
     hg_return_t ret;
 
+    assert(message->header == NULL);
     handle->left = NULL; /* not ours to look at, once it has left */
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
@@ -28018,18 +28075,19 @@ static hg_return_t hg_handle_send_away(
 }
 
 HG_PRIVATE hg_return_t hg_handle_send(
-    struct hg_handle *handle, const void *data, size_t size)
+    struct hg_handle *handle, const struct hg_handle_message *message)
 {
-    return handle->addr->self ? hg_handle_send_self(handle, data, size)
-                              : hg_handle_send_away(handle, data, size);
+    return handle->addr->self ? hg_handle_send_self(handle, message)
+                              : hg_handle_send_away(handle, message);
 }
 
 /* Send a handle's control message. False: it is kept for later. */
 static bool hg_handle_say(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    hg_return_t ret =
-        hg_handle_send(handle, handle->control, sizeof(handle->control));
+    struct hg_handle_message message = {
+        NULL, handle->control, sizeof(handle->control)};
+    hg_return_t ret = hg_handle_send(handle, &message);
 
     if (ret == HG_NOMEM || ret == HG_AGAIN) {
         hg_handle_ref(handle);
@@ -28766,13 +28824,12 @@ HG_PRIVATE void hg_watch_set_hook(
 
 /* #include "hg/handle.h" */
 
-/* Let the peer fetch `args`, which lie in `buf`: appends header and
- * description behind them. The message is *message_p, *size_p. HG_AGAIN
- * (logged): a target holds enough for this peer. */
+/* Let the peer fetch `args`, which lie in `buf`: appends a message with their
+ * description, which *message is then, to be sealed. HG_AGAIN (logged): a
+ * target holds enough for this peer. */
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
-    struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
-    const struct hg_args *args, uint64_t held_id, const void **message_p,
-    size_t *size_p);
+    struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
+    uint64_t held_id, struct hg_handle_message *message);
 
 /* Start fetching what a payload describes into `large`; `fetched` is called
  * once, from the internal lane, also on errors found at once. Takes a
@@ -28889,11 +28946,11 @@ static void hg_overflow_give_share(
 /* ---- Offering ---- */
 
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
-    struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
-    const struct hg_args *args, uint64_t held_id, const void **message_p,
-    size_t *size_p)
+    struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
+    uint64_t held_id, struct hg_handle_message *message)
 {
     struct na_class *na_class = na_mux_inner(handle->addr)->na_class;
+    struct hg_header *header = message->header;
     size_t header_size = hg_header_size(header);
     size_t args_end = HG_HEADER_MIN + args->size;
     struct hg_wire wire;
@@ -28925,7 +28982,6 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     }
     header->flags |= HG_HEADER_LARGE;
     header->payload_size = HG_OVERFLOW_FIXED + mem_size;
-    hg_header_encode(header, buf->data + args_end);
     wire = hg_wire_writer(
         buf->data + args_end + header_size, HG_OVERFLOW_FIXED + mem_size);
     hg_wire_put64(&wire, held_id);
@@ -28935,8 +28991,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
         na_class, hg_wire_take(&wire, mem_size), mem_size, large->mem);
     if (ret != HG_SUCCESS)
         goto end_large;
-    *message_p = buf->data + args_end;
-    *size_p = header_size + HG_OVERFLOW_FIXED + mem_size;
+    message->data = buf->data + args_end;
+    message->size = header_size + HG_OVERFLOW_FIXED + mem_size;
     return HG_SUCCESS;
 
 end_large:
@@ -29631,40 +29687,40 @@ static void hg_forward_left(
 }
 
 /* Encode the arguments and write the header, or offer what is too large. */
-static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
-    const void **message_p, size_t *size_p)
+static hg_return_t hg_forward_prepare(
+    struct hg_handle *handle, void *data, struct hg_handle_message *message)
 {
     struct hg_class *hg_class = handle->context->hg_class;
-    struct hg_header header;
+    struct hg_header *header = message->header;
     hg_return_t ret;
 
     ret = hg_handle_encode(handle, data);
     if (ret != HG_SUCCESS)
         return ret;
-    hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
+    hg_handle_begin_header(handle, HG_HEADER_REQUEST, header);
     if (handle->one_way)
-        header.flags = HG_HEADER_ONE_WAY;
-    header.trace_id = handle->trace_id;
-    header.args_crc = handle->in_args.crc;
+        header->flags = HG_HEADER_ONE_WAY;
+    header->trace_id = handle->trace_id;
+    header->args_crc = handle->in_args.crc;
+    header->payload_size = handle->in_args.size;
     if (handle->deadline != 0) {
         uint32_t left = hg_handle_time_left(handle);
 
-        header.time_left = left > 0 ? left : 1;
+        header->time_left = left > 0 ? left : 1;
     }
+    message->data = handle->in.data;
+    message->size = HG_HEADER_MIN + handle->in_args.size;
+    /* What is offered ends when the arguments were fetched, and a call to
+     * ourselves when who executes it is done. */
     if (!handle->addr->self &&
-        HG_HEADER_MIN + handle->in_args.size >
-            hg_class->na_class->max_unexpected_size)
-        return hg_overflow_offer(handle, &handle->in_large, &handle->in,
-            &header, &handle->in_args, 0, message_p, size_p);
-    /* Else it ends when the arguments were fetched, or, at ourselves, when who
-     * executes it is done. */
-    if (handle->one_way && !handle->addr->self)
+        message->size > hg_class->na_class->max_unexpected_size)
+        ret = hg_overflow_offer(handle, &handle->in_large, &handle->in,
+            &handle->in_args, 0, message);
+    else if (handle->one_way && !handle->addr->self)
         handle->left = hg_forward_left;
-    header.payload_size = handle->in_args.size;
-    hg_header_encode(&header, handle->in.data);
-    *message_p = handle->in.data;
-    *size_p = HG_HEADER_MIN + handle->in_args.size;
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        hg_handle_seal(handle, message);
+    return ret;
 }
 
 /* The request never left: end the call, unless that happened already. */
@@ -29724,8 +29780,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg)
 {
     uint64_t sequence = handle->sequence;
-    const void *message = NULL;
-    size_t size = 0;
+    struct hg_header header;
+    struct hg_handle_message message = {&header, NULL, 0};
     hg_return_t ret;
 
     assert(!handle->target);
@@ -29744,7 +29800,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     ret = hg_forward_announce(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_forward_prepare(handle, data, &message, &size);
+    ret = hg_forward_prepare(handle, data, &message);
     if (ret != HG_SUCCESS)
         return ret;
     handle->callback = callback;
@@ -29752,10 +29808,10 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->unsent = hg_forward_unsent;
     /* A peer that died before it begins fails the send: who buries it marks it
      * first, then looks at states, and we look at the mark after that. */
-    ret = hg_forward_begin(handle, size);
+    ret = hg_forward_begin(handle, message.size);
     if (ret != HG_SUCCESS)
         goto end_large;
-    ret = hg_handle_send(handle, message, size);
+    ret = hg_handle_send(handle, &message);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     if (handle->context->callbacks) {
@@ -30347,11 +30403,10 @@ HG_PRIVATE void hg_cancel_set_callback(
 
 /* #include "hg/handle.h" */
 
-/* Let the origin fetch the output in handle->out, and hold it. The message that
- * tells it so is *message_p, *size_p. HG_AGAIN (logged): see
- * hg_overflow_offer. */
-HG_PRIVATE hg_return_t hg_held_offer(struct hg_handle *handle,
-    struct hg_header *header, const void **message_p, size_t *size_p);
+/* Let the origin fetch the output in handle->out, and hold it. *message is then
+ * what tells it so, to be sealed. HG_AGAIN (logged): see hg_overflow_offer. */
+HG_PRIVATE hg_return_t hg_held_offer(
+    struct hg_handle *handle, struct hg_handle_message *message);
 
 /* The offer could not be sent; nothing if the output is not held any more. */
 HG_PRIVATE void hg_held_take_back(struct hg_handle *handle);
@@ -30515,16 +30570,16 @@ static hg_return_t hg_held_begin(struct hg_handle *handle)
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_held_offer(struct hg_handle *handle,
-    struct hg_header *header, const void **message_p, size_t *size_p)
+HG_PRIVATE hg_return_t hg_held_offer(
+    struct hg_handle *handle, struct hg_handle_message *message)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_held_reserve(handle);
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out, header,
-        &handle->out_args, handle->held_id, message_p, size_p);
+    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out,
+        &handle->out_args, handle->held_id, message);
     if (ret != HG_SUCCESS)
         goto give_place;
     handle->unsent = hg_held_unsent;
@@ -30717,6 +30772,7 @@ static bool hg_serve_send_text(
     struct hg_handle *handle, struct hg_header *header, const char *text)
 {
     size_t limit = handle->context->hg_class->na_class->max_expected_size;
+    struct hg_handle_message message;
     size_t size;
 
     assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
@@ -30726,8 +30782,11 @@ static bool hg_serve_send_text(
     if (header->text_size == 0 || size > limit ||
         hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
         return false;
-    hg_header_encode(header, handle->out.data);
-    return hg_handle_send(handle, handle->out.data, size) == HG_SUCCESS;
+    message.header = header;
+    message.data = handle->out.data;
+    message.size = size;
+    hg_handle_seal(handle, &message);
+    return hg_handle_send(handle, &message) == HG_SUCCESS;
 }
 
 /* Send a code in place of an output, if anybody waits for one; `text` may be
@@ -31181,10 +31240,10 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     struct hg_args *args = &handle->out_args;
     struct hg_header header;
-    const void *message = handle->out.data;
-    size_t size = HG_HEADER_MIN + args->size;
+    struct hg_handle_message message = {
+        &header, handle->out.data, HG_HEADER_MIN + args->size};
     bool large = !handle->addr->self &&
-        size > context->hg_class->na_class->max_expected_size;
+        message.size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
 
     if (HG_UNLIKELY(na_addr_is_dead(handle->addr)))
@@ -31194,15 +31253,14 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
-    if (large) {
-        ret = hg_held_offer(handle, &header, &message, &size);
+    header.payload_size = args->size;
+    if (HG_UNLIKELY(large)) {
+        ret = hg_held_offer(handle, &message);
         if (ret != HG_SUCCESS)
             return ret;
-    } else {
-        header.payload_size = args->size;
-        hg_header_encode(&header, handle->out.data);
     }
-    ret = hg_handle_send(handle, message, size);
+    hg_handle_seal(handle, &message);
+    ret = hg_handle_send(handle, &message);
     if (ret != HG_SUCCESS && large)
         hg_held_take_back(handle);
     if (ret != HG_SUCCESS && na_addr_is_dead(handle->addr))
@@ -31842,9 +31900,27 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 
 /* ---- Messages in ---- */
 
-/* The RPC plane's sink. Only files what came: answers and refusals leave from
- * the internal lane. NA_NOMEM: it could not, and the message is lost; a caller
- * in this process is told that by HG_Forward. */
+/* A message came, or was handed over by a call to ourselves, whose header is
+ * `header`; `ret` is what reading that gave. It is only filed: answers and
+ * refusals leave from the internal lane. NA_NOMEM: it could not be, and the
+ * message is lost; a caller in this process is told that by HG_Forward. */
+static na_return_t hg_context_file(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header, hg_return_t ret)
+{
+    if (header->type == HG_HEADER_REQUEST)
+        return hg_serve_request(context, source, header, ret);
+    if (header->type == HG_HEADER_RESPONSE)
+        hg_forward_answer(context, source, header, ret);
+    else if (header->type == HG_HEADER_ACK && ret == HG_SUCCESS)
+        hg_held_acknowledged(context, source, header);
+    else if (header->type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
+        hg_cancel_arrived(context, source, header);
+    else if (ret == HG_SUCCESS)
+        hg_handle_count(context, HG_COUNT_REFUSED);
+    return NA_SUCCESS;
+}
+
+/* The RPC plane's sink. */
 static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
 {
@@ -31863,17 +31939,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
         if (!answerable)
             return NA_SUCCESS;
     }
-    if (header.type == HG_HEADER_REQUEST)
-        return hg_serve_request(context, source, &header, ret);
-    if (header.type == HG_HEADER_RESPONSE)
-        hg_forward_answer(context, source, &header, ret);
-    else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
-        hg_held_acknowledged(context, source, &header);
-    else if (header.type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
-        hg_cancel_arrived(context, source, &header);
-    else if (ret == HG_SUCCESS)
-        hg_handle_count(context, HG_COUNT_REFUSED);
-    return NA_SUCCESS;
+    return hg_context_file(context, source, &header, ret);
 }
 
 static void hg_context_peer_dead(
@@ -32219,7 +32285,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->hg_class = hg_class;
     context->callbacks = id != HG_CONTEXT_OWN;
     hg_context_set_shares(context);
-    context->arrived = hg_context_arrived;
+    context->file = hg_context_file;
     context->end_input = hg_context_end_input;
     ret = hg_handle_fill_pool(context);
     if (ret != HG_SUCCESS)

@@ -23,9 +23,27 @@
 
 /* ---- Messages in ---- */
 
-/* The RPC plane's sink. Only files what came: answers and refusals leave from
- * the internal lane. NA_NOMEM: it could not, and the message is lost; a caller
- * in this process is told that by HG_Forward. */
+/* A message came, or was handed over by a call to ourselves, whose header is
+ * `header`; `ret` is what reading that gave. It is only filed: answers and
+ * refusals leave from the internal lane. NA_NOMEM: it could not be, and the
+ * message is lost; a caller in this process is told that by HG_Forward. */
+static na_return_t hg_context_file(struct hg_context *context,
+    struct na_addr *source, const struct hg_header *header, hg_return_t ret)
+{
+    if (header->type == HG_HEADER_REQUEST)
+        return hg_serve_request(context, source, header, ret);
+    if (header->type == HG_HEADER_RESPONSE)
+        hg_forward_answer(context, source, header, ret);
+    else if (header->type == HG_HEADER_ACK && ret == HG_SUCCESS)
+        hg_held_acknowledged(context, source, header);
+    else if (header->type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
+        hg_cancel_arrived(context, source, header);
+    else if (ret == HG_SUCCESS)
+        hg_handle_count(context, HG_COUNT_REFUSED);
+    return NA_SUCCESS;
+}
+
+/* The RPC plane's sink. */
 static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
 {
@@ -44,17 +62,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
         if (!answerable)
             return NA_SUCCESS;
     }
-    if (header.type == HG_HEADER_REQUEST)
-        return hg_serve_request(context, source, &header, ret);
-    if (header.type == HG_HEADER_RESPONSE)
-        hg_forward_answer(context, source, &header, ret);
-    else if (header.type == HG_HEADER_ACK && ret == HG_SUCCESS)
-        hg_held_acknowledged(context, source, &header);
-    else if (header.type == HG_HEADER_CANCEL && ret == HG_SUCCESS)
-        hg_cancel_arrived(context, source, &header);
-    else if (ret == HG_SUCCESS)
-        hg_handle_count(context, HG_COUNT_REFUSED);
-    return NA_SUCCESS;
+    return hg_context_file(context, source, &header, ret);
 }
 
 static void hg_context_peer_dead(
@@ -400,7 +408,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->hg_class = hg_class;
     context->callbacks = id != HG_CONTEXT_OWN;
     hg_context_set_shares(context);
-    context->arrived = hg_context_arrived;
+    context->file = hg_context_file;
     context->end_input = hg_context_end_input;
     ret = hg_handle_fill_pool(context);
     if (ret != HG_SUCCESS)

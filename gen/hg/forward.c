@@ -301,40 +301,40 @@ static void hg_forward_left(
 }
 
 /* Encode the arguments and write the header, or offer what is too large. */
-static hg_return_t hg_forward_prepare(struct hg_handle *handle, void *data,
-    const void **message_p, size_t *size_p)
+static hg_return_t hg_forward_prepare(
+    struct hg_handle *handle, void *data, struct hg_handle_message *message)
 {
     struct hg_class *hg_class = handle->context->hg_class;
-    struct hg_header header;
+    struct hg_header *header = message->header;
     hg_return_t ret;
 
     ret = hg_handle_encode(handle, data);
     if (ret != HG_SUCCESS)
         return ret;
-    hg_handle_begin_header(handle, HG_HEADER_REQUEST, &header);
+    hg_handle_begin_header(handle, HG_HEADER_REQUEST, header);
     if (handle->one_way)
-        header.flags = HG_HEADER_ONE_WAY;
-    header.trace_id = handle->trace_id;
-    header.args_crc = handle->in_args.crc;
+        header->flags = HG_HEADER_ONE_WAY;
+    header->trace_id = handle->trace_id;
+    header->args_crc = handle->in_args.crc;
+    header->payload_size = handle->in_args.size;
     if (handle->deadline != 0) {
         uint32_t left = hg_handle_time_left(handle);
 
-        header.time_left = left > 0 ? left : 1;
+        header->time_left = left > 0 ? left : 1;
     }
+    message->data = handle->in.data;
+    message->size = HG_HEADER_MIN + handle->in_args.size;
+    /* What is offered ends when the arguments were fetched, and a call to
+     * ourselves when who executes it is done. */
     if (!handle->addr->self &&
-        HG_HEADER_MIN + handle->in_args.size >
-            hg_class->na_class->max_unexpected_size)
-        return hg_overflow_offer(handle, &handle->in_large, &handle->in,
-            &header, &handle->in_args, 0, message_p, size_p);
-    /* Else it ends when the arguments were fetched, or, at ourselves, when who
-     * executes it is done. */
-    if (handle->one_way && !handle->addr->self)
+        message->size > hg_class->na_class->max_unexpected_size)
+        ret = hg_overflow_offer(handle, &handle->in_large, &handle->in,
+            &handle->in_args, 0, message);
+    else if (handle->one_way && !handle->addr->self)
         handle->left = hg_forward_left;
-    header.payload_size = handle->in_args.size;
-    hg_header_encode(&header, handle->in.data);
-    *message_p = handle->in.data;
-    *size_p = HG_HEADER_MIN + handle->in_args.size;
-    return HG_SUCCESS;
+    if (ret == HG_SUCCESS)
+        hg_handle_seal(handle, message);
+    return ret;
 }
 
 /* The request never left: end the call, unless that happened already. */
@@ -394,8 +394,8 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     void (*callback)(struct hg_handle *handle, void *arg), void *arg)
 {
     uint64_t sequence = handle->sequence;
-    const void *message = NULL;
-    size_t size = 0;
+    struct hg_header header;
+    struct hg_handle_message message = {&header, NULL, 0};
     hg_return_t ret;
 
     assert(!handle->target);
@@ -414,7 +414,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     ret = hg_forward_announce(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_forward_prepare(handle, data, &message, &size);
+    ret = hg_forward_prepare(handle, data, &message);
     if (ret != HG_SUCCESS)
         return ret;
     handle->callback = callback;
@@ -422,10 +422,10 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     handle->unsent = hg_forward_unsent;
     /* A peer that died before it begins fails the send: who buries it marks it
      * first, then looks at states, and we look at the mark after that. */
-    ret = hg_forward_begin(handle, size);
+    ret = hg_forward_begin(handle, message.size);
     if (ret != HG_SUCCESS)
         goto end_large;
-    ret = hg_handle_send(handle, message, size);
+    ret = hg_handle_send(handle, &message);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     if (handle->context->callbacks) {

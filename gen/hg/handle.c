@@ -583,45 +583,88 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
     header->incarnation = context->hg_class->na_class->incarnation;
 }
 
-/* Hand a message over to ourselves, to this context or another. */
-static HG_HOT hg_return_t hg_handle_hand_to_self(
-    struct hg_handle *handle, const void *data, size_t size)
+/* Whether what it sends stays in this context. */
+static HG_HOT bool hg_handle_is_home(const struct hg_handle *handle)
+{
+    const struct hg_context *context = handle->context;
+
+    return handle->addr->self &&
+        (!context->callbacks ||
+            atomic_load_explicit(&handle->peer_context, memory_order_relaxed) ==
+                na_sink_number(context->na_context));
+}
+
+HG_PRIVATE HG_HOT void hg_handle_seal(
+    const struct hg_handle *handle, struct hg_handle_message *message)
+{
+    struct hg_header *header = message->header;
+
+    header->size = hg_header_size(header);
+    assert(message->size == header->size + header->payload_size);
+    if (hg_handle_is_home(handle)) {
+        header->payload = message->data + header->size;
+        return;
+    }
+    hg_header_encode(header, message->data);
+    message->header = NULL;
+}
+
+/* Hand a message whose header is written over to this context. */
+static HG_NOINLINE hg_return_t hg_handle_read_to_self(
+    struct hg_handle *handle, const struct hg_handle_message *message)
 {
     struct hg_context *context = handle->context;
-    uint8_t number =
-        atomic_load_explicit(&handle->peer_context, memory_order_relaxed);
+    struct hg_header header;
+    bool answerable;
+    hg_return_t ret =
+        hg_header_decode(&header, message->data, message->size, &answerable);
 
-    if (!context->callbacks || number == na_sink_number(context->na_context))
-        return context->arrived(context, handle->addr, 0, data, size);
+    assert(ret == HG_SUCCESS);
+    return context->file(context, handle->addr, &header, ret);
+}
+
+/* Hand a message over to ourselves, to this context or another. */
+static HG_HOT hg_return_t hg_handle_hand_to_self(
+    struct hg_handle *handle, const struct hg_handle_message *message)
+{
+    struct hg_context *context = handle->context;
+
+    if (HG_LIKELY(message->header != NULL))
+        return context->file(
+            context, handle->addr, message->header, HG_SUCCESS);
+    if (hg_handle_is_home(handle))
+        return hg_handle_read_to_self(handle, message);
     return na_sink_deliver(na_class_core_of(context->na_context->na_class),
-        handle->addr, number, 0, data, size);
+        handle->addr,
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed), 0,
+        message->data, message->size);
 }
 
 /* The same. Who answers hears that the answer has left before who called hears
  * of the answer, and may let go of the handle then. Whether the context that
  * called is there still is nothing to who answers. */
 static hg_return_t hg_handle_send_self(
-    struct hg_handle *handle, const void *data, size_t size)
+    struct hg_handle *handle, const struct hg_handle_message *message)
 {
     if (handle->left == NULL)
-        return hg_handle_hand_to_self(handle, data, size);
+        return hg_handle_hand_to_self(handle, message);
     hg_handle_ref(handle);
     hg_handle_tell_left(handle, HG_SUCCESS);
-    (void) hg_handle_hand_to_self(handle, data, size);
+    (void) hg_handle_hand_to_self(handle, message);
     hg_handle_unref(handle);
     return HG_SUCCESS;
 }
 
 /* The same to another process. */
 static hg_return_t hg_handle_send_away(
-    struct hg_handle *handle, const void *data, size_t size)
+    struct hg_handle *handle, const struct hg_handle_message *message)
 {
     struct hg_context *context = handle->context;
-    struct na_segment segment = {(void *) (uintptr_t) data, size};
+    struct na_segment segment = {message->data, message->size};
     struct na_msg msg = {.addr = handle->addr,
         .segments = &segment,
         .segment_count = 1,
-        .size = size,
+        .size = message->size,
         .plane = NA_MSG_RPC,
         .target =
             atomic_load_explicit(&handle->peer_context, memory_order_relaxed)};
@@ -629,6 +672,7 @@ static hg_return_t hg_handle_send_away(
     uint64_t sequence = handle->sequence;
     hg_return_t ret;
 
+    assert(message->header == NULL);
     handle->left = NULL; /* not ours to look at, once it has left */
     ret = na_msg_try_rpc(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
@@ -647,18 +691,19 @@ static hg_return_t hg_handle_send_away(
 }
 
 HG_PRIVATE hg_return_t hg_handle_send(
-    struct hg_handle *handle, const void *data, size_t size)
+    struct hg_handle *handle, const struct hg_handle_message *message)
 {
-    return handle->addr->self ? hg_handle_send_self(handle, data, size)
-                              : hg_handle_send_away(handle, data, size);
+    return handle->addr->self ? hg_handle_send_self(handle, message)
+                              : hg_handle_send_away(handle, message);
 }
 
 /* Send a handle's control message. False: it is kept for later. */
 static bool hg_handle_say(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    hg_return_t ret =
-        hg_handle_send(handle, handle->control, sizeof(handle->control));
+    struct hg_handle_message message = {
+        NULL, handle->control, sizeof(handle->control)};
+    hg_return_t ret = hg_handle_send(handle, &message);
 
     if (ret == HG_NOMEM || ret == HG_AGAIN) {
         hg_handle_ref(handle);

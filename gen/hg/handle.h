@@ -248,8 +248,9 @@ struct hg_context {
     _Atomic uint32_t sending;   /* sends under way */
     _Atomic uint32_t lookups;   /* of the callback model, under way */
     _Atomic bool closing;       /* refuses what arrives */
-    /* Takes a message in, from the network or from ourselves. */
-    na_rpc_cb_t arrived;
+    /* Takes in a message that came from the network, or from ourselves. */
+    na_return_t (*file)(struct hg_context *context, struct na_addr *source,
+        const struct hg_header *header, hg_return_t ret);
     /* Frees what is left of a large input when its handle's last reference
      * goes. */
     void (*end_input)(struct hg_handle *handle);
@@ -338,11 +339,23 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
-/* Send `size` bytes at `data`, which the handle owns, to the call's context at
- * the peer; to oneself, hand them over. What has to wait holds a reference
- * until it has left. */
+/* A message of `size` bytes, which the handle owns and which begins with room
+ * for its header. */
+struct hg_handle_message {
+    struct hg_header *header; /* NULL: it is written */
+    unsigned char *data;
+    size_t size;
+};
+
+/* Write the header in front, unless it stays in this context, which takes it as
+ * it is. Then nothing is written to the message any more. */
+HG_PRIVATE void hg_handle_seal(
+    const struct hg_handle *handle, struct hg_handle_message *message);
+
+/* Send it, sealed, to the call's context at the peer; to oneself, hand it over.
+ * What has to wait holds a reference until it has left. */
 HG_PRIVATE hg_return_t hg_handle_send(
-    struct hg_handle *handle, const void *data, size_t size);
+    struct hg_handle *handle, const struct hg_handle_message *message);
 
 /* Tell who asks that the message has left, or could not. */
 HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);

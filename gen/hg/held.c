@@ -140,16 +140,16 @@ static hg_return_t hg_held_begin(struct hg_handle *handle)
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_held_offer(struct hg_handle *handle,
-    struct hg_header *header, const void **message_p, size_t *size_p)
+HG_PRIVATE hg_return_t hg_held_offer(
+    struct hg_handle *handle, struct hg_handle_message *message)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = hg_held_reserve(handle);
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out, header,
-        &handle->out_args, handle->held_id, message_p, size_p);
+    ret = hg_overflow_offer(handle, &handle->out_large, &handle->out,
+        &handle->out_args, handle->held_id, message);
     if (ret != HG_SUCCESS)
         goto give_place;
     handle->unsent = hg_held_unsent;

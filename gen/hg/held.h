@@ -16,11 +16,10 @@
 
 #include "hg/handle.h"
 
-/* Let the origin fetch the output in handle->out, and hold it. The message that
- * tells it so is *message_p, *size_p. HG_AGAIN (logged): see
- * hg_overflow_offer. */
-HG_PRIVATE hg_return_t hg_held_offer(struct hg_handle *handle,
-    struct hg_header *header, const void **message_p, size_t *size_p);
+/* Let the origin fetch the output in handle->out, and hold it. *message is then
+ * what tells it so, to be sealed. HG_AGAIN (logged): see hg_overflow_offer. */
+HG_PRIVATE hg_return_t hg_held_offer(
+    struct hg_handle *handle, struct hg_handle_message *message);
 
 /* The offer could not be sent; nothing if the output is not held any more. */
 HG_PRIVATE void hg_held_take_back(struct hg_handle *handle);

@@ -76,11 +76,11 @@ static void hg_overflow_give_share(
 /* ---- Offering ---- */
 
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
-    struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
-    const struct hg_args *args, uint64_t held_id, const void **message_p,
-    size_t *size_p)
+    struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
+    uint64_t held_id, struct hg_handle_message *message)
 {
     struct na_class *na_class = na_mux_inner(handle->addr)->na_class;
+    struct hg_header *header = message->header;
     size_t header_size = hg_header_size(header);
     size_t args_end = HG_HEADER_MIN + args->size;
     struct hg_wire wire;
@@ -112,7 +112,6 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     }
     header->flags |= HG_HEADER_LARGE;
     header->payload_size = HG_OVERFLOW_FIXED + mem_size;
-    hg_header_encode(header, buf->data + args_end);
     wire = hg_wire_writer(
         buf->data + args_end + header_size, HG_OVERFLOW_FIXED + mem_size);
     hg_wire_put64(&wire, held_id);
@@ -122,8 +121,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
         na_class, hg_wire_take(&wire, mem_size), mem_size, large->mem);
     if (ret != HG_SUCCESS)
         goto end_large;
-    *message_p = buf->data + args_end;
-    *size_p = header_size + HG_OVERFLOW_FIXED + mem_size;
+    message->data = buf->data + args_end;
+    message->size = header_size + HG_OVERFLOW_FIXED + mem_size;
     return HG_SUCCESS;
 
 end_large:

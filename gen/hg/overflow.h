@@ -30,13 +30,12 @@
 
 #include "hg/handle.h"
 
-/* Let the peer fetch `args`, which lie in `buf`: appends header and
- * description behind them. The message is *message_p, *size_p. HG_AGAIN
- * (logged): a target holds enough for this peer. */
+/* Let the peer fetch `args`, which lie in `buf`: appends a message with their
+ * description, which *message is then, to be sealed. HG_AGAIN (logged): a
+ * target holds enough for this peer. */
 HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
-    struct hg_overflow *large, struct hg_buf *buf, struct hg_header *header,
-    const struct hg_args *args, uint64_t held_id, const void **message_p,
-    size_t *size_p);
+    struct hg_overflow *large, struct hg_buf *buf, const struct hg_args *args,
+    uint64_t held_id, struct hg_handle_message *message);
 
 /* Start fetching what a payload describes into `large`; `fetched` is called
  * once, from the internal lane, also on errors found at once. Takes a

@@ -82,6 +82,7 @@ static bool hg_serve_send_text(
     struct hg_handle *handle, struct hg_header *header, const char *text)
 {
     size_t limit = handle->context->hg_class->na_class->max_expected_size;
+    struct hg_handle_message message;
     size_t size;
 
     assert(handle->out_large.mem == NULL); /* nobody is at that buffer */
@@ -91,8 +92,11 @@ static bool hg_serve_send_text(
     if (header->text_size == 0 || size > limit ||
         hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
         return false;
-    hg_header_encode(header, handle->out.data);
-    return hg_handle_send(handle, handle->out.data, size) == HG_SUCCESS;
+    message.header = header;
+    message.data = handle->out.data;
+    message.size = size;
+    hg_handle_seal(handle, &message);
+    return hg_handle_send(handle, &message) == HG_SUCCESS;
 }
 
 /* Send a code in place of an output, if anybody waits for one; `text` may be
@@ -546,10 +550,10 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     struct hg_args *args = &handle->out_args;
     struct hg_header header;
-    const void *message = handle->out.data;
-    size_t size = HG_HEADER_MIN + args->size;
+    struct hg_handle_message message = {
+        &header, handle->out.data, HG_HEADER_MIN + args->size};
     bool large = !handle->addr->self &&
-        size > context->hg_class->na_class->max_expected_size;
+        message.size > context->hg_class->na_class->max_expected_size;
     hg_return_t ret;
 
     if (HG_UNLIKELY(na_addr_is_dead(handle->addr)))
@@ -559,15 +563,14 @@ static hg_return_t hg_serve_send_output(struct hg_handle *handle)
     hg_handle_begin_header(handle, HG_HEADER_RESPONSE, &header);
     header.args_crc = args->crc;
     header.flags = args->raw ? HG_HEADER_RAW : 0;
-    if (large) {
-        ret = hg_held_offer(handle, &header, &message, &size);
+    header.payload_size = args->size;
+    if (HG_UNLIKELY(large)) {
+        ret = hg_held_offer(handle, &message);
         if (ret != HG_SUCCESS)
             return ret;
-    } else {
-        header.payload_size = args->size;
-        hg_header_encode(&header, handle->out.data);
     }
-    ret = hg_handle_send(handle, message, size);
+    hg_handle_seal(handle, &message);
+    ret = hg_handle_send(handle, &message);
     if (ret != HG_SUCCESS && large)
         hg_held_take_back(handle);
     if (ret != HG_SUCCESS && na_addr_is_dead(handle->addr))
