@@ -13549,12 +13549,12 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *                                          dead
  *
  * An address that was looked up stands for a name and can be dialled again once
- * its connection was closed in order, unless it is given up (na_sm_peer_give_up),
- * as it may be in any state; one that was accepted stands for its connection and
- * is dead after it. From when it is dialled on the class holds a
- * reference; an idle address is its holders' alone, and whoever looks its name
- * up meanwhile gets another one. Dying: the connection is gone; what its ring
- * still holds is delivered, then the address is buried. A goodbye that the peer
+ * its connection was closed in order; one that was accepted stands for its
+ * connection and is dead after it, and so is one that is given up, whatever its
+ * state. From when it is dialled on the class holds a reference; an idle
+ * address is its holders' alone, and whoever looks its name up meanwhile gets
+ * another one. Dying: the connection is gone; what its ring still holds is
+ * delivered, then the address is buried. A goodbye that the peer
  * does not answer, or follow by closing if it is its own and somebody waits for
  * that, within death_ms, since it is stopped or computes, ends the connection
  * all the same, unless it was stopped in the middle of copying to or from
@@ -13888,8 +13888,8 @@ HG_PRIVATE bool na_sm_peer_open(
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
-/* The same of one that nobody believes in, whatever its state: it is not dialled
- * again, and what still comes by it is of no interest. */
+/* The same of one that nobody believes in, whatever its state: it is not
+ * dialled again, and what still comes by it is of no interest. */
 HG_PRIVATE void na_sm_peer_give_up(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
@@ -23483,12 +23483,13 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
  * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides derive
  * the same one whatever the order of registration. Two names with one id are
  * an error of the second registration, and the names are kept to notice.
- * An id has an entry as long as the registry lives, which says what is registered
- * now: a version, or nothing. Versions never change and stay with their entry, as
- * calls that found them may still go by their names: who registers again what
- * was registered before has the same one. So what a registry holds does not grow
- * with how often, but with what is registered. What an id has besides (data,
- * whether its calls are answered) is shared by its versions.
+ *
+ * An id has an entry as long as the registry lives, which says what is
+ * registered now: a version, or nothing. Versions never change and stay with
+ * their entry, as calls that found them may still go by their names: who
+ * registers again what was registered before has the same one. So a registry
+ * grows with what is registered, not with how often. What an id has besides
+ * (data, whether its calls are answered) is shared by its versions.
  *
  * The callback model registers under numbers, too; such a version has no name.
  *
@@ -36623,15 +36624,15 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
  *
  * It is asked for when something hangs, so it waits for nothing: a lock that is
  * not to be had within a moment is passed over, with a note. No user callback
- * runs under a lock of the library's, so that is rare. All that is to be said is
- * put together first: what is in a context is copied under its lock, and words
- * are made of it after that. It is written when no lock is held, as a stream may
- * take its time.
+ * runs under a lock of the library's, so that is rare. All that is to be said
+ * is put together first: what is in a context is copied under its lock, and
+ * words are made of it after that. It is written when no lock is held, as a
+ * stream may take its time.
  *
  * A call is looked at only while it is one, which its state tells (handle.h),
- * and with a reference, as its address is. That is let go of without locks, too:
- * the last one frees what the application has left with the handle. Nothing
- * above includes this room: it has no header.
+ * and with a reference, as its address is. That is let go of without locks,
+ * too: the last one frees what the application has left with the handle.
+ * Nothing above includes this room: it has no header.
  *
  * Locking: that of the list of classes, of the class, of the context, in this
  * order.

@@ -2215,10 +2215,11 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  * function, the peer, the state, the age. For people to read, who
  * wonder why nothing happens. May be called at any time, also while others
  * hang: it waits for nobody, and what somebody keeps from it just then it says
- * so of, and returns HG_AGAIN; so it does where memory is lacking, and lines
- * may. It writes when it is done with looking. Until then HG_Ref_get of a call
- * may tell one more than there are, and what is freed with a call, as HG_Set_data
- * has it, may be freed by this thread. The class must not end meanwhile. */
+ * so of, and returns HG_AGAIN, as it does where lines are missing for lack of
+ * memory. It looks first, and writes then. Until it writes, HG_Ref_get of a
+ * call may tell one more than there are; a call that ends meanwhile may be
+ * freed, and its data with it, by this thread. The class must not end
+ * meanwhile. */
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 
 /* Every class serves a few functions of the library's own, which tell whoever

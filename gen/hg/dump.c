@@ -4,15 +4,15 @@
  *
  * It is asked for when something hangs, so it waits for nothing: a lock that is
  * not to be had within a moment is passed over, with a note. No user callback
- * runs under a lock of the library's, so that is rare. All that is to be said is
- * put together first: what is in a context is copied under its lock, and words
- * are made of it after that. It is written when no lock is held, as a stream may
- * take its time.
+ * runs under a lock of the library's, so that is rare. All that is to be said
+ * is put together first: what is in a context is copied under its lock, and
+ * words are made of it after that. It is written when no lock is held, as a
+ * stream may take its time.
  *
  * A call is looked at only while it is one, which its state tells (handle.h),
- * and with a reference, as its address is. That is let go of without locks, too:
- * the last one frees what the application has left with the handle. Nothing
- * above includes this room: it has no header.
+ * and with a reference, as its address is. That is let go of without locks,
+ * too: the last one frees what the application has left with the handle.
+ * Nothing above includes this room: it has no header.
  *
  * Locking: that of the list of classes, of the class, of the context, in this
  * order.

@@ -5,12 +5,13 @@
  * An id is a hash of the name (CRC-64/XZ, never 0), so that both sides derive
  * the same one whatever the order of registration. Two names with one id are
  * an error of the second registration, and the names are kept to notice.
- * An id has an entry as long as the registry lives, which says what is registered
- * now: a version, or nothing. Versions never change and stay with their entry, as
- * calls that found them may still go by their names: who registers again what
- * was registered before has the same one. So what a registry holds does not grow
- * with how often, but with what is registered. What an id has besides (data,
- * whether its calls are answered) is shared by its versions.
+ *
+ * An id has an entry as long as the registry lives, which says what is
+ * registered now: a version, or nothing. Versions never change and stay with
+ * their entry, as calls that found them may still go by their names: who
+ * registers again what was registered before has the same one. So a registry
+ * grows with what is registered, not with how often. What an id has besides
+ * (data, whether its calls are answered) is shared by its versions.
  *
  * The callback model registers under numbers, too; such a version has no name.
  *

@@ -11,12 +11,12 @@
  *                                          dead
  *
  * An address that was looked up stands for a name and can be dialled again once
- * its connection was closed in order, unless it is given up (na_sm_peer_give_up),
- * as it may be in any state; one that was accepted stands for its connection and
- * is dead after it. From when it is dialled on the class holds a
- * reference; an idle address is its holders' alone, and whoever looks its name
- * up meanwhile gets another one. Dying: the connection is gone; what its ring
- * still holds is delivered, then the address is buried. A goodbye that the peer
+ * its connection was closed in order; one that was accepted stands for its
+ * connection and is dead after it, and so is one that is given up, whatever its
+ * state. From when it is dialled on the class holds a reference; an idle
+ * address is its holders' alone, and whoever looks its name up meanwhile gets
+ * another one. Dying: the connection is gone; what its ring still holds is
+ * delivered, then the address is buried. A goodbye that the peer
  * does not answer, or follow by closing if it is its own and somebody waits for
  * that, within death_ms, since it is stopped or computes, ends the connection
  * all the same, unless it was stopped in the middle of copying to or from
@@ -350,8 +350,8 @@ HG_PRIVATE bool na_sm_peer_open(
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t fate);
 
-/* The same of one that nobody believes in, whatever its state: it is not dialled
- * again, and what still comes by it is of no interest. */
+/* The same of one that nobody believes in, whatever its state: it is not
+ * dialled again, and what still comes by it is of no interest. */
 HG_PRIVATE void na_sm_peer_give_up(
     struct na_sm_class *self, struct na_sm_addr *addr);
 

@@ -245,8 +245,8 @@ static na_return_t addr_parted(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* The same of a peer that was told goodbye, be that over or not: an address that
- * could be used again cannot any more. */
+/* The same of a peer that was told goodbye, be that over or not: an address
+ * that could be used again cannot any more. */
 HG_TEST_WHERE(
     cb_addr_set_remove_ends_one_without_connection, hg_test_crosses_processes)
 {
