@@ -151,9 +151,8 @@ HG_TEST(overflow_writes_what_its_picture_shows)
             golden, answer ? "response_large" : "request_large", &want_size);
         struct hg_handle *handle = engine_new_handle(engine.a.context);
         struct hg_header header;
-        const void *message;
+        struct hg_handle_message message = {&header, NULL, 0};
         struct hg_args args;
-        size_t size;
         unsigned char *bytes;
 
         HG_CHECK(handle != NULL);
@@ -173,13 +172,16 @@ HG_TEST(overflow_writes_what_its_picture_shows)
         args.raw = false;
         header.args_crc = args.crc;
         HG_CHECK_OK(hg_overflow_offer(handle, &handle->in_large, &handle->in,
-            &header, &args, answer ? 0x0000000100000001u : 0, &message, &size));
-        HG_CHECK_EQ_U64(size, want_size);
-        bytes = (unsigned char *) malloc(size);
+            &args, answer ? 0x0000000100000001u : 0, &message));
+        HG_CHECK_EQ_U64(message.size, want_size);
+        header.size = hg_header_size(&header);
+        hg_header_encode(&header, message.data);
+        bytes = (unsigned char *) malloc(want_size);
         HG_CHECK(bytes != NULL);
-        memcpy(bytes, message, size);
-        memcpy(bytes + size - 16, want + size - 16, 8); /* the key is random */
-        HG_CHECK_EQ_MEM(bytes, want, size);
+        memcpy(bytes, message.data, want_size);
+        /* The key is random. */
+        memcpy(bytes + want_size - 16, want + want_size - 16, 8);
+        HG_CHECK_EQ_MEM(bytes, want, want_size);
         free(bytes);
         hg_overflow_end(handle, &handle->in_large);
 
