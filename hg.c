@@ -6662,16 +6662,17 @@ HG_PRIVATE const void *na_mux_wire_find(
  * An address is of one part, chosen when it is looked up: sm where the peer is
  * on this node and may be met, else the first one of the peer's transports that
  * this class has. What listens by sm and does not answer has half of lookup_ms
- * for it, and leaves the other half to the next one. Which peers are on this node shows itself: a part sm:// whose
- * name is left to the library listens under a name that follows from the
- * class's first other address, and the abstract namespace of Unix sockets ends
- * with the node (with the network namespace, in which that other address is
- * valid as well). An address that is a file's name is valid elsewhere, so the
- * file's number stands for it; one inside a process is followed by no name, and
- * sm is not to be had there. So nothing about it has to be told: the address
- * string is that of the other transports, and a class that has no sm reads it
- * like any other. The name follows from the user, too, unless other users may
- * come (auth_key).
+ * for it, and leaves the other half to the next one.
+ *
+ * Which peers are on this node shows itself: a part sm:// whose name is left to
+ * the library listens under a name that follows from the class's first other
+ * address, and the abstract namespace of Unix sockets ends with the node (with
+ * the network namespace, in which that other address is valid as well). An
+ * address that is a file's name is valid elsewhere, so the file's number stands
+ * for it; one inside a process is followed by no name, and sm is not to be had
+ * there. So nothing about it has to be told: the address string is that of the
+ * other transports, and a class that has no sm reads it like any other. The
+ * name follows from the user, too, unless other users may come (auth_key).
  *
  * Memory is registered with each part, and described to peers by all of them
  * (mux_wire.h); the part of the address that a transfer is with moves it. What
@@ -28319,6 +28320,14 @@ static hg_return_t hg_handle_end_encode(
     return HG_OVERFLOW;
 }
 
+/* How long a message may be. */
+static inline size_t hg_handle_encode_limit(
+    const struct hg_handle *handle, size_t area)
+{
+    return HG_HEADER_MIN + area +
+        handle->context->hg_class->options.max_args_size;
+}
+
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
@@ -28326,20 +28335,17 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     struct hg_args *args = target ? &handle->out_args : &handle->in_args;
     hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
     size_t area = hg_handle_area(handle, target);
-    size_t limit =
-        HG_HEADER_MIN + area + handle->context->hg_class->options.max_args_size;
+    size_t limit = hg_handle_encode_limit(handle, area);
     struct hg_proc_owner owner;
     struct hg_proc proc;
     hg_return_t ret = HG_SUCCESS;
-    /* What the application has does not move while the transport looks. */
-    bool fixed =
-        HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0;
 
     if (HG_UNLIKELY(area > 0))
         ret = hg_handle_open_area(handle, area);
     if (ret != HG_SUCCESS)
         return ret;
-    if (HG_UNLIKELY(fixed))
+    /* What the application has does not move while the transport looks. */
+    if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
         limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
     hg_handle_lend(handle, &proc, &owner);
@@ -28347,9 +28353,12 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
-    if (HG_UNLIKELY(fixed) && ret == HG_MSGSIZE)
-        return HG_BUSY; /* it fits once that has left */
-    return ret == HG_SUCCESS ? hg_handle_end_encode(handle, buf, area) : ret;
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        return hg_handle_end_encode(handle, buf, area);
+    /* It may fit once that has left. */
+    return ret == HG_MSGSIZE && limit < hg_handle_encode_limit(handle, area)
+        ? HG_BUSY
+        : ret;
 }
 
 /* ==== gen/hg/room.h ==== */

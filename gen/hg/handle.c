@@ -934,6 +934,14 @@ static hg_return_t hg_handle_end_encode(
     return HG_OVERFLOW;
 }
 
+/* How long a message may be. */
+static inline size_t hg_handle_encode_limit(
+    const struct hg_handle *handle, size_t area)
+{
+    return HG_HEADER_MIN + area +
+        handle->context->hg_class->options.max_args_size;
+}
+
 HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
@@ -941,20 +949,17 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     struct hg_args *args = target ? &handle->out_args : &handle->in_args;
     hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
     size_t area = hg_handle_area(handle, target);
-    size_t limit =
-        HG_HEADER_MIN + area + handle->context->hg_class->options.max_args_size;
+    size_t limit = hg_handle_encode_limit(handle, area);
     struct hg_proc_owner owner;
     struct hg_proc proc;
     hg_return_t ret = HG_SUCCESS;
-    /* What the application has does not move while the transport looks. */
-    bool fixed =
-        HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0;
 
     if (HG_UNLIKELY(area > 0))
         ret = hg_handle_open_area(handle, area);
     if (ret != HG_SUCCESS)
         return ret;
-    if (HG_UNLIKELY(fixed))
+    /* What the application has does not move while the transport looks. */
+    if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
         limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
     hg_handle_lend(handle, &proc, &owner);
@@ -962,7 +967,10 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
     ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
-    if (HG_UNLIKELY(fixed) && ret == HG_MSGSIZE)
-        return HG_BUSY; /* it fits once that has left */
-    return ret == HG_SUCCESS ? hg_handle_end_encode(handle, buf, area) : ret;
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        return hg_handle_end_encode(handle, buf, area);
+    /* It may fit once that has left. */
+    return ret == HG_MSGSIZE && limit < hg_handle_encode_limit(handle, area)
+        ? HG_BUSY
+        : ret;
 }

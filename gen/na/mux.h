@@ -18,16 +18,17 @@
  * An address is of one part, chosen when it is looked up: sm where the peer is
  * on this node and may be met, else the first one of the peer's transports that
  * this class has. What listens by sm and does not answer has half of lookup_ms
- * for it, and leaves the other half to the next one. Which peers are on this node shows itself: a part sm:// whose
- * name is left to the library listens under a name that follows from the
- * class's first other address, and the abstract namespace of Unix sockets ends
- * with the node (with the network namespace, in which that other address is
- * valid as well). An address that is a file's name is valid elsewhere, so the
- * file's number stands for it; one inside a process is followed by no name, and
- * sm is not to be had there. So nothing about it has to be told: the address
- * string is that of the other transports, and a class that has no sm reads it
- * like any other. The name follows from the user, too, unless other users may
- * come (auth_key).
+ * for it, and leaves the other half to the next one.
+ *
+ * Which peers are on this node shows itself: a part sm:// whose name is left to
+ * the library listens under a name that follows from the class's first other
+ * address, and the abstract namespace of Unix sockets ends with the node (with
+ * the network namespace, in which that other address is valid as well). An
+ * address that is a file's name is valid elsewhere, so the file's number stands
+ * for it; one inside a process is followed by no name, and sm is not to be had
+ * there. So nothing about it has to be told: the address string is that of the
+ * other transports, and a class that has no sm reads it like any other. The
+ * name follows from the user, too, unless other users may come (auth_key).
  *
  * Memory is registered with each part, and described to peers by all of them
  * (mux_wire.h); the part of the address that a transfer is with moves it. What
