@@ -29763,9 +29763,11 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
     assert(handle->state == HG_HANDLE_IDLE && handle->timer.index == 0);
     handle->settled = false;
     if (HG_LIKELY(handle->deadline == 0 && size <= HG_ROOM_SMALL)) {
-        /* Of others we may hear that they died, see hg_forward_start. */
-        atomic_store_explicit(&handle->state, HG_HANDLE_SENT,
-            handle->addr->self ? memory_order_release : memory_order_seq_cst);
+        if (handle->addr->self) /* which does not die */
+            atomic_store_explicit(
+                &handle->state, HG_HANDLE_SENT, memory_order_release);
+        else
+            atomic_store(&handle->state, HG_HANDLE_SENT);
         return HG_SUCCESS;
     }
     hg_lock(&handle->context->lock);
