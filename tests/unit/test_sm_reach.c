@@ -329,7 +329,7 @@ static na_return_t reach_move(struct sm_end *from, struct sm_end *to, bool put,
 HG_TEST(reach_carries_transfers)
 {
     enum { SIZE = 3 << 20, HALF = SIZE / 2 };
-    static unsigned char bytes[SIZE];
+    unsigned char *bytes = (unsigned char *) malloc(SIZE);
     struct na_segment segments[2] = {{bytes + HALF, HALF}, {bytes, HALF}};
     struct sm_end owner, user;
     struct na_mem_block block;
@@ -338,6 +338,7 @@ HG_TEST(reach_carries_transfers)
     unsigned char *memory;
     na_size_t size, i;
 
+    HG_CHECK(bytes != NULL);
     HG_CHECK(setenv("HG_SM_RMA", "map", 1) == 0);
     sm_end_open(&owner);
     sm_end_open(&user);
@@ -359,7 +360,7 @@ HG_TEST(reach_carries_transfers)
     HG_CHECK(memcmp(bytes + HALF, memory, HALF) == 0);
     HG_CHECK(memcmp(bytes, memory + HALF, HALF) == 0);
     HG_CHECK_EQ_U64(reach_count(&user, "sm_rma_mapped"), SIZE);
-    memset(bytes, 0xab, sizeof(bytes));
+    memset(bytes, 0xab, SIZE);
     HG_CHECK_OK(reach_move(&user, &owner, true, local, remote, 10, 5000));
     HG_CHECK(memory[9] == (9 * 7 >> 8 ^ 9) && memory[10] == 0xab);
     HG_CHECK(memory[5009] == 0xab &&
@@ -381,6 +382,7 @@ HG_TEST(reach_carries_transfers)
     na_rma_free(&block);
     sm_end_close(&user);
     sm_end_close(&owner);
+    free(bytes);
 }
 
 /* ---- The permit ---- */
