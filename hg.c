@@ -3579,7 +3579,7 @@ struct na_mux_part;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
-#define NA_CORE_USES 8               /* what a layer counts for each peer */
+#define NA_CORE_USES 10              /* what a layer counts for each peer */
 #define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
 
 enum na_op_state {
@@ -3615,7 +3615,7 @@ struct na_addr_core {
     _Atomic uint64_t lingering;
     _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
     _Atomic uint64_t asked; /* bytes of its calls to the peer, in flight */
-    _Atomic bool full;      /* ... which has no room, as it said last */
+    _Atomic uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
     /* Messages of its that wait; guarded by the class's match lock. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */
@@ -4179,6 +4179,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
         if (addr->name == NULL)
             goto free_addr;
     }
+    atomic_init(&addr->room, UINT64_MAX);
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
@@ -24013,6 +24014,7 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p);
 enum hg_share_kind {
     HG_SHARE_CALLS = 0, /* calls whose answer has not left */
     HG_SHARE_REFUSALS,  /* refusals that cannot leave */
+    HG_SHARE_OWED,      /* the same, in short */
     HG_SHARE_FETCHED,   /* bytes of arguments */
     HG_SHARE_HELD,      /* bytes of outputs */
     HG_SHARE_KINDS
@@ -27160,6 +27162,7 @@ struct hg_context {
     struct na_link pool; /* free handles */
     unsigned pool_count;
     struct na_link unsaid;  /* handles with a control message to send again */
+    struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */
     struct na_link targets; /* calls to us */
     struct hg_slots sequences; /* origins by sequence, and what was one */
@@ -28376,8 +28379,9 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
  * The limit is divided among peers as in share: a peer may have as much as
  * leaves as much again for others. A call alone always has room.
  *
- * A target without room says so, and that stands in its address until it gives
- * another answer, which leaves room there.
+ * A target without room says so. What it had of ours then, without what it
+ * refused, is what it has room for: that stands in its address, and grows
+ * slowly with answers that come while it has nearly as much.
  *
  *     take    before a call begins: false, there is none
  *     give    it was taken out, or did not begin; who waits looks again
@@ -28400,6 +28404,9 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
  * message, which has so many bytes then. */
 #define HG_ROOM_SMALL 256u
 #define HG_ROOM_CALL (1280u + HG_ROOM_SMALL)
+
+/* What the peer has room for has not shown. */
+#define HG_ROOM_UNKNOWN UINT64_MAX
 
 /* Who refuses, for the log. */
 enum hg_room_side { HG_ROOM_HERE = 0, HG_ROOM_THERE = 1 };
@@ -28438,17 +28445,21 @@ static inline void hg_room_give(struct hg_handle *handle)
     hg_room_news(handle->addr->na_class);
 }
 
-/* The answer to a call came, which is in flight still. */
+/* The peer has room for the call, or not, which is in flight still. The lock is
+ * held. */
+HG_PRIVATE void hg_room_learn(const struct hg_handle *handle, bool refused);
+
+/* The answer to such a call came. The same. */
 static inline void hg_room_heard(
-    struct hg_handle *handle, const struct hg_header *header)
+    const struct hg_handle *handle, const struct hg_header *header)
 {
-    _Atomic bool *full = &na_addr_core_of(handle->addr)->full;
     bool refused =
         header->code == HG_AGAIN && (header->flags & HG_HEADER_REFUSED) != 0;
 
-    if (HG_UNLIKELY(
-            atomic_load_explicit(full, memory_order_relaxed) != refused))
-        atomic_store(full, refused);
+    if (HG_UNLIKELY(refused ||
+            atomic_load_explicit(&na_addr_core_of(handle->addr)->room,
+                memory_order_relaxed) != HG_ROOM_UNKNOWN))
+        hg_room_learn(handle, refused);
 }
 
 /* Whether a small call would find room in the context; and whether the peer has
@@ -28484,6 +28495,10 @@ HG_PRIVATE uint64_t hg_room_count(
 /* #include "hg/room.h" */
 
 /* #include "base/lock.h" */
+
+/* What the mark grows by: a call for so many that were answered. */
+#define HG_ROOM_STEPS 32u
+#define HG_ROOM_KNOWN_MAX (UINT64_MAX / 4)
 
 static struct na_addr_core *hg_room_of(const struct na_addr *addr)
 {
@@ -28528,6 +28543,25 @@ HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
     return true;
 }
 
+/* What is refused sets the mark to what the peer has without it, and what is
+ * answered raises it a little: so what it has stays near what it has room for,
+ * and few calls are refused. */
+HG_PRIVATE void hg_room_learn(const struct hg_handle *handle, bool refused)
+{
+    _Atomic uint64_t *mark = &hg_room_of(handle->addr)->room;
+    uint64_t asked = hg_room_asked(handle->context, handle->addr);
+    uint64_t room = atomic_load(mark);
+
+    assert(asked >= handle->weight);
+    if (refused) {
+        if (asked - handle->weight < room)
+            atomic_store(mark, asked - handle->weight);
+    } else if (2 * asked >= room && room < HG_ROOM_KNOWN_MAX) {
+        room += handle->weight / HG_ROOM_STEPS;
+        atomic_store(mark, room > handle->weight ? room : handle->weight);
+    }
+}
+
 HG_PRIVATE void hg_room_tell(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
@@ -28546,14 +28580,18 @@ HG_PRIVATE void hg_room_tell(struct na_class *na_class)
 HG_PRIVATE bool hg_room_is_there(
     struct hg_context *context, const struct na_addr *addr)
 {
+    uint64_t room = atomic_load(&hg_room_of(addr)->room);
+    uint64_t asked;
     bool there;
 
     hg_lock(&context->lock);
+    asked = hg_room_asked(context, addr);
     there = context->in_flight < context->hg_class->options.max_in_flight &&
-        hg_room_fits(context, hg_room_asked(context, addr), context->asked,
-            HG_ROOM_CALL);
+        hg_room_fits(context, asked, context->asked, HG_ROOM_CALL);
     hg_unlock(&context->lock);
-    return there && !atomic_load(&hg_room_of(addr)->full);
+    return there &&
+        (asked == 0 ? room > 0
+                    : room >= HG_ROOM_CALL && asked <= room - HG_ROOM_CALL);
 }
 
 HG_PRIVATE bool hg_room_is_silent(
@@ -28564,12 +28602,15 @@ HG_PRIVATE bool hg_room_is_silent(
     hg_lock(&context->lock);
     asked = hg_room_asked(context, addr) > 0;
     hg_unlock(&context->lock);
-    return !asked && atomic_load(&hg_room_of(addr)->full);
+    return !asked && atomic_load(&hg_room_of(addr)->room) == 0;
 }
 
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
 {
-    atomic_store(&hg_room_of(addr)->full, false);
+    uint64_t none = 0;
+
+    (void) atomic_compare_exchange_strong(
+        &hg_room_of(addr)->room, &none, HG_ROOM_CALL);
 }
 
 HG_PRIVATE void hg_room_join(
@@ -28605,6 +28646,219 @@ HG_PRIVATE uint64_t hg_room_count(
         1;
 
     return (count & (count - 1)) == 0 ? count : 0;
+}
+
+/* ==== gen/hg/owed.h ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/owed.h"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * owed: refusals in short, for peers that send calls and take no answers yet.
+ *
+ * Who forwards many calls before making progress has them refused, and takes
+ * the refusals later. Those that cannot leave are kept as handles at first, as
+ * many as there may be calls; what comes beyond that is noted here in a few
+ * bytes: whose call, of what, and what to say. The notes are paid in the
+ * context's turns, when the transport takes them; without words, which there is
+ * no room for. So a peer that is alive hears of each of its calls, unless it
+ * has more of them than anybody keeps in flight.
+ *
+ *     serve    a call for which there is no handle --> add
+ *     context  its turns: what is unsaid, and pay
+ *
+ * Locking: the context's lock guards the list. What is paid is taken off it
+ * first, and put back if it was not.
+ */
+#ifndef HG_GEN_HG_OWED_H
+#define HG_GEN_HG_OWED_H
+
+/* #include "hg/handle.h" */
+
+/* As many notes as a peer may have, if no other one has any. */
+#define HG_OWED_MAX 65536u
+
+/* Note a refusal with that code. False: so many are noted, or there is no
+ * memory. The lock is held. */
+HG_PRIVATE bool hg_owed_add(struct hg_context *context, struct na_addr *addr,
+    const struct hg_header *header, hg_return_t code);
+
+/* Send what the transport takes. False: not all of it. */
+HG_PRIVATE bool hg_owed_pay(struct hg_context *context);
+
+/* Give up what is left. */
+HG_PRIVATE void hg_owed_drop(struct hg_context *context);
+
+#endif
+
+/* ==== gen/hg/owed.c ==== */
+#ifdef HG_LINES
+#line 1 "gen/hg/owed.c"
+#endif
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* owed: see owed.h. */
+/* #include "hg/owed.h" */
+
+/* #include "base/mem.h" */
+/* #include "na/addr.h" */
+/* #include "na/msg.h" */
+/* #include "na/sink.h" */
+
+#define HG_OWED_NOTES 84 /* a slice is 2 KiB */
+
+struct hg_owed_note {
+    uint64_t sequence;
+    uint64_t rpc_id;
+    int32_t code;
+    uint8_t context; /* of the peer */
+};
+
+/* Some refusals to one peer. */
+struct hg_owed {
+    struct na_link link;
+    struct na_addr *addr; /* a reference */
+    unsigned count;
+    struct hg_owed_note notes[HG_OWED_NOTES];
+};
+
+/* The slice to write to; NULL: no memory. The lock is held. */
+static struct hg_owed *hg_owed_open(
+    struct hg_context *context, struct na_addr *addr)
+{
+    struct hg_owed *owed = NULL;
+
+    if (!hg_list_is_empty(&context->owed))
+        owed = HG_CONTAINER_OF(context->owed.prev, struct hg_owed, link);
+    if (owed != NULL && owed->addr == addr && owed->count < HG_OWED_NOTES)
+        return owed;
+    owed = (struct hg_owed *) hg_mem_alloc(sizeof(*owed));
+    if (owed == NULL)
+        return NULL;
+    na_addr_ref(addr);
+    owed->addr = addr;
+    owed->count = 0;
+    hg_list_push(&context->owed, &owed->link);
+    atomic_store_explicit(&context->has_timers, true, memory_order_release);
+    return owed;
+}
+
+HG_PRIVATE bool hg_owed_add(struct hg_context *context, struct na_addr *addr,
+    const struct hg_header *header, hg_return_t code)
+{
+    struct hg_owed_note *note;
+    struct hg_owed *owed;
+
+    assert(code != HG_SUCCESS && !addr->self);
+    if (!hg_share_take(&context->share, addr, HG_SHARE_OWED, 1))
+        return false;
+    owed = hg_owed_open(context, addr);
+    if (owed == NULL) {
+        hg_share_give(&context->share, addr, HG_SHARE_OWED, 1);
+        return false;
+    }
+    note = &owed->notes[owed->count++];
+    note->sequence = header->sequence;
+    note->rpc_id = header->rpc_id;
+    note->code = (int32_t) code;
+    note->context = header->origin_context;
+    return true;
+}
+
+static hg_return_t hg_owed_send(struct hg_context *context,
+    struct na_addr *addr, const struct hg_owed_note *note)
+{
+    unsigned char bytes[HG_HEADER_MIN];
+    struct na_segment segment = {bytes, sizeof(bytes)};
+    struct na_msg msg = {.addr = addr,
+        .segments = &segment,
+        .segment_count = 1,
+        .size = sizeof(bytes),
+        .plane = NA_MSG_RPC,
+        .target = note->context};
+    struct hg_header header;
+
+    hg_header_clear_rest(&header);
+    header.type = HG_HEADER_RESPONSE;
+    header.flags = HG_HEADER_REFUSED;
+    header.origin_context = na_sink_number(context->na_context);
+    header.target_context = note->context;
+    header.code = (hg_return_t) note->code;
+    header.rpc_id = note->rpc_id;
+    header.sequence = note->sequence;
+    header.incarnation = context->hg_class->na_class->incarnation;
+    hg_header_encode(&header, bytes);
+    return na_msg_try_rpc(context->na_context, &msg);
+}
+
+static void hg_owed_end(struct hg_context *context, struct hg_owed *owed)
+{
+    if (owed->count > 0)
+        hg_share_give(&context->share, owed->addr, HG_SHARE_OWED, owed->count);
+    na_addr_unref(owed->addr);
+    hg_mem_free(owed);
+}
+
+/* Pay a slice, the last note first: who calls knows no order. False: the peer
+ * does not take all of it yet. */
+static bool hg_owed_pay_slice(struct hg_context *context, struct hg_owed *owed)
+{
+    while (owed->count > 0) {
+        hg_return_t ret =
+            hg_owed_send(context, owed->addr, &owed->notes[owed->count - 1]);
+
+        if (ret == HG_AGAIN || ret == HG_NOMEM)
+            return false;
+        if (ret != HG_SUCCESS)
+            return true; /* it is gone, and has heard so */
+        owed->count--;
+        hg_handle_count(context, HG_COUNT_ERRORS_SENT);
+        hg_share_give(&context->share, owed->addr, HG_SHARE_OWED, 1);
+    }
+    return true;
+}
+
+HG_PRIVATE bool hg_owed_pay(struct hg_context *context)
+{
+    const struct na_addr *full = NULL; /* takes no more */
+    struct na_link taken;
+    struct na_link left;
+    struct na_link *link;
+    bool all;
+
+    hg_list_init(&taken);
+    hg_list_init(&left);
+    hg_lock(&context->lock);
+    hg_list_splice(&taken, &context->owed);
+    hg_unlock(&context->lock);
+    while ((link = hg_list_pop(&taken)) != NULL) {
+        struct hg_owed *owed = HG_CONTAINER_OF(link, struct hg_owed, link);
+
+        if (owed->addr != full && hg_owed_pay_slice(context, owed)) {
+            hg_owed_end(context, owed);
+            continue;
+        }
+        full = owed->addr;
+        hg_list_push(&left, &owed->link);
+    }
+    hg_lock(&context->lock);
+    hg_list_splice(&left, &context->owed);
+    hg_list_splice(&context->owed, &left);
+    all = hg_list_is_empty(&context->owed);
+    hg_unlock(&context->lock);
+    return all;
+}
+
+HG_PRIVATE void hg_owed_drop(struct hg_context *context)
+{
+    struct na_link taken;
+    struct na_link *link;
+
+    hg_list_init(&taken);
+    hg_lock(&context->lock);
+    hg_list_splice(&taken, &context->owed);
+    hg_unlock(&context->lock);
+    while ((link = hg_list_pop(&taken)) != NULL)
+        hg_owed_end(context, HG_CONTAINER_OF(link, struct hg_owed, link));
 }
 
 /* ==== gen/hg/watch.h ==== */
@@ -30710,6 +30964,7 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* #include "base/log.h" */
 /* #include "hg/cancel.h" */
 /* #include "hg/held.h" */
+/* #include "hg/owed.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/watch.h" */
 /* #include "na/addr.h" */
@@ -31113,6 +31368,40 @@ static void hg_serve_identify(
         &handle->peer_context, header->origin_context, memory_order_relaxed);
 }
 
+/* What a call gets that came when there was no room, or too late: a context
+ * that was unposted takes it back, a class that was drained before that says
+ * what it has said all the time. */
+static hg_return_t hg_serve_why_refused(struct hg_context *context)
+{
+    return context->callbacks && atomic_load(&context->closing) &&
+            !atomic_load(&context->hg_class->draining)
+        ? HG_CANCELED
+        : HG_AGAIN;
+}
+
+/* Note a refusal, if anybody waits for one. False: it is not told. */
+static bool hg_serve_note(struct hg_context *context, struct na_addr *source,
+    const struct hg_header *header)
+{
+    hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
+    return ((header->flags & HG_HEADER_ONE_WAY) != 0 &&
+               (header->flags & HG_HEADER_LARGE) == 0) ||
+        hg_owed_add(context, source, header, hg_serve_why_refused(context));
+}
+
+/* Tell the log, but not each time. */
+static void hg_serve_log_dropped(struct hg_handle *handle)
+{
+    uint64_t before = atomic_fetch_add_explicit(
+        &handle->context->counts[HG_COUNT_DROPPED], 1, memory_order_relaxed);
+
+    if ((before & (before + 1)) == 0)
+        hg_log_error("rpc",
+            "%s sends calls and takes no answers: it is not told that there is "
+            "no room for them (%" PRIu64 " so far)",
+            hg_handle_peer(handle), before + 1);
+}
+
 /* A handle for a request, in the list of those to us, with two references: its
  * step's in the queue, and the application's, which is what hg_serve_free lets
  * go of. Beyond its peer's share it is made all the same, to be refused. None,
@@ -31123,6 +31412,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
 {
     struct hg_handle *handle;
     bool admitted = false;
+    bool heard = false;
 
     hg_lock(&context->lock);
     handle = hg_handle_get(context, true);
@@ -31138,14 +31428,16 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         atomic_store_explicit(
             &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
         hg_list_push(&context->targets, &handle->link);
+    } else if (handle != NULL && !refused) {
+        heard = hg_serve_note(context, source, header);
     }
     hg_unlock(&context->lock);
     if (handle == NULL)
         return HG_NOMEM;
     if (!admitted) {
-        hg_handle_count(context, HG_COUNT_DROPPED);
-        hg_log_warning("rpc", "%s sends calls and takes no answers",
-            hg_handle_peer(handle));
+        hg_handle_count(context, HG_COUNT_TURNED_AWAY);
+        if (!heard)
+            hg_serve_log_dropped(handle);
         hg_handle_unref(handle);
         return HG_SUCCESS;
     }
@@ -31182,17 +31474,6 @@ static hg_return_t hg_serve_accept(
         handle->in.data + header->size, header->payload, handle->in_args.size);
     handle->in_args.crc = header->args_crc;
     return HG_SUCCESS;
-}
-
-/* What a call gets that came when there was no room, or too late: a context
- * that was unposted takes it back, a class that was drained before that says
- * what it has said all the time. */
-static hg_return_t hg_serve_why_refused(struct hg_context *context)
-{
-    return context->callbacks && atomic_load(&context->closing) &&
-            !atomic_load(&context->hg_class->draining)
-        ? HG_CANCELED
-        : HG_AGAIN;
 }
 
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
@@ -31898,6 +32179,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "hg/cancel.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/held.h" */
+/* #include "hg/owed.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/room.h" */
 /* #include "hg/serve.h" */
@@ -31972,6 +32254,21 @@ static void hg_context_end_input(struct hg_handle *handle)
 
 /* ---- Time ---- */
 
+/* Something could not be said yet. The lock is held. */
+static bool hg_context_is_unsaid(const struct hg_context *context)
+{
+    return !hg_list_is_empty(&context->unsaid) ||
+        !hg_list_is_empty(&context->owed);
+}
+
+/* Say it now. False: not all of it. */
+static bool hg_context_say_again(struct hg_context *context)
+{
+    bool all = hg_handle_say_again(context);
+
+    return hg_owed_pay(context) && all;
+}
+
 static uint64_t hg_context_run_some_timers(struct hg_context *context)
 {
     uint64_t next;
@@ -31989,11 +32286,11 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
             hg_handle_ref(handle);
         }
         next = hg_deadline_next(&context->deadline);
-        unsaid = !hg_list_is_empty(&context->unsaid);
+        unsaid = hg_context_is_unsaid(context);
         atomic_store_explicit(&context->has_timers,
             unsaid || context->deadline.count > 0, memory_order_release);
         hg_unlock(&context->lock);
-        if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
+        if (handle == NULL && unsaid && !hg_context_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
             return soon < next ? soon : next;
@@ -32139,7 +32436,7 @@ static uint64_t hg_context_next_timer(struct hg_context *context)
         return next;
     hg_lock(&context->lock);
     next = hg_deadline_next(&context->deadline);
-    unsaid = !hg_list_is_empty(&context->unsaid);
+    unsaid = hg_context_is_unsaid(context);
     hg_unlock(&context->lock);
     if (unsaid) {
         uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
@@ -32233,6 +32530,7 @@ static void hg_context_set_shares(struct hg_context *context)
 
     context->share.limit[HG_SHARE_CALLS] = options->max_unanswered;
     context->share.limit[HG_SHARE_REFUSALS] = options->max_unanswered;
+    context->share.limit[HG_SHARE_OWED] = HG_OWED_MAX;
     context->share.limit[HG_SHARE_FETCHED] = options->max_fetched_bytes;
     context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
 }
@@ -32288,6 +32586,7 @@ HG_PRIVATE hg_return_t hg_context_create(
         goto destroy_lock;
     hg_list_init(&context->pool);
     hg_list_init(&context->unsaid);
+    hg_list_init(&context->owed);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_slots_init(&context->sequences);
@@ -32416,6 +32715,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
      * gone. */
     (void) hg_context_drain(context, drain_ms);
     hg_handle_drop_unsaid(context);
+    hg_owed_drop(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         atomic_store(&context->transfers.left, true);
@@ -37361,7 +37661,8 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
  * that it has some again, is left alone for a moment, and then taken to have
  * some.
  *
- *     wait:  the peer is dead? --> HG_DISCONNECT
+ *     wait:  calls are in flight? one turn of progress, for their answers
+ *            the peer is dead? --> HG_DISCONNECT
  *            all contexts have room? --> HG_SUCCESS
  *            time up, having looked once? --> HG_TIMEOUT
  *            make progress until told (room); again
@@ -37415,6 +37716,19 @@ static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
         : hg_wait_until(context, &wait->told, false, until);
 }
 
+/* Take in what answers there are, so that who only waits for room hears of his
+ * calls, too. */
+static void hg_room_wait_look(struct hg_room_wait *wait)
+{
+    bool calls;
+
+    hg_lock(&wait->context->lock);
+    calls = wait->context->in_flight > 0;
+    hg_unlock(&wait->context->lock);
+    if (calls)
+        (void) hg_room_wait_once(wait, 0);
+}
+
 /* Wait for room in one context. */
 static hg_return_t hg_room_wait_in(
     struct hg_context *context, const struct na_addr *addr, uint64_t deadline)
@@ -37426,6 +37740,8 @@ static hg_return_t hg_room_wait_in(
     assert(context->hg_class->na_class == addr->na_class);
     wait.waiter.wake = hg_room_wait_wake;
     wait.context = context;
+    atomic_init(&wait.told, false);
+    hg_room_wait_look(&wait);
     hg_room_join(addr->na_class, &wait.waiter);
     for (;;) {
         bool silent = hg_room_is_silent(context, addr);
@@ -37463,8 +37779,6 @@ static hg_return_t hg_room_wait_in_all(
             (struct hg_context *) na_sink_arg(core, number++);
 
         if (context == NULL)
-            continue;
-        if (ret == HG_SUCCESS && hg_room_is_there(context, addr))
             continue;
         ret = hg_room_wait_in(context, addr, deadline);
         if (ret != HG_SUCCESS)

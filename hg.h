@@ -1062,15 +1062,15 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  * Those that concern what peers have here, max_unanswered, max_fetched_bytes
  * and max_held_bytes, and what is under way to them, max_in_flight_bytes, are
  * shared among them; a peer is here a connection, and a process may have
- * several. As long as all peers together
- * have no more than the limit, nobody is refused. Beyond it a peer may have as
- * much as leaves as much again for others: one peer alone gets to the limit, a
- * second one to half of it besides, a third to a quarter, and all together stay
- * below twice the limit. So nobody locks others out by sending calls and
- * leaving it at that. What is past that gets HG_AGAIN; if it was an output, the
- * handler has run, and its HG_Handler_start_output returns HG_AGAIN, too. Only
- * a peer that takes no answers, so that as many refusals wait for it as
- * max_unanswered, hears nothing any more.
+ * several. As long as all peers together have no more than the limit, nobody is
+ * refused. Beyond it a peer may have as much as leaves as much again for
+ * others: one peer alone gets to the limit, a second one to half of it besides,
+ * a third to a quarter, and all together stay below twice the limit. So nobody
+ * locks others out by sending calls and leaving it at that. What is past that
+ * gets HG_AGAIN; if it was an output, the handler has run, and its
+ * HG_Handler_start_output returns HG_AGAIN, too. A peer that takes no answers
+ * hears of its refusals once it does; of what comes when some 65,536 of them
+ * wait for it, it hears nothing any more (logged).
  *
  * Arguments too large for a message take memory, and count, as they come, not
  * as they are announced: a call may get HG_AGAIN in the middle of its input.

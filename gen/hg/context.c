@@ -9,6 +9,7 @@
 #include "hg/cancel.h"
 #include "hg/forward.h"
 #include "hg/held.h"
+#include "hg/owed.h"
 #include "hg/overflow.h"
 #include "hg/room.h"
 #include "hg/serve.h"
@@ -83,6 +84,21 @@ static void hg_context_end_input(struct hg_handle *handle)
 
 /* ---- Time ---- */
 
+/* Something could not be said yet. The lock is held. */
+static bool hg_context_is_unsaid(const struct hg_context *context)
+{
+    return !hg_list_is_empty(&context->unsaid) ||
+        !hg_list_is_empty(&context->owed);
+}
+
+/* Say it now. False: not all of it. */
+static bool hg_context_say_again(struct hg_context *context)
+{
+    bool all = hg_handle_say_again(context);
+
+    return hg_owed_pay(context) && all;
+}
+
 static uint64_t hg_context_run_some_timers(struct hg_context *context)
 {
     uint64_t next;
@@ -100,11 +116,11 @@ static uint64_t hg_context_run_some_timers(struct hg_context *context)
             hg_handle_ref(handle);
         }
         next = hg_deadline_next(&context->deadline);
-        unsaid = !hg_list_is_empty(&context->unsaid);
+        unsaid = hg_context_is_unsaid(context);
         atomic_store_explicit(&context->has_timers,
             unsaid || context->deadline.count > 0, memory_order_release);
         hg_unlock(&context->lock);
-        if (handle == NULL && unsaid && !hg_handle_say_again(context)) {
+        if (handle == NULL && unsaid && !hg_context_say_again(context)) {
             uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
 
             return soon < next ? soon : next;
@@ -250,7 +266,7 @@ static uint64_t hg_context_next_timer(struct hg_context *context)
         return next;
     hg_lock(&context->lock);
     next = hg_deadline_next(&context->deadline);
-    unsaid = !hg_list_is_empty(&context->unsaid);
+    unsaid = hg_context_is_unsaid(context);
     hg_unlock(&context->lock);
     if (unsaid) {
         uint64_t soon = hg_clock_after_ms(HG_CONTEXT_AGAIN_MS);
@@ -344,6 +360,7 @@ static void hg_context_set_shares(struct hg_context *context)
 
     context->share.limit[HG_SHARE_CALLS] = options->max_unanswered;
     context->share.limit[HG_SHARE_REFUSALS] = options->max_unanswered;
+    context->share.limit[HG_SHARE_OWED] = HG_OWED_MAX;
     context->share.limit[HG_SHARE_FETCHED] = options->max_fetched_bytes;
     context->share.limit[HG_SHARE_HELD] = options->max_held_bytes;
 }
@@ -399,6 +416,7 @@ HG_PRIVATE hg_return_t hg_context_create(
         goto destroy_lock;
     hg_list_init(&context->pool);
     hg_list_init(&context->unsaid);
+    hg_list_init(&context->owed);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_slots_init(&context->sequences);
@@ -527,6 +545,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
      * gone. */
     (void) hg_context_drain(context, drain_ms);
     hg_handle_drop_unsaid(context);
+    hg_owed_drop(context);
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         atomic_store(&context->transfers.left, true);

@@ -233,6 +233,7 @@ struct hg_context {
     struct na_link pool; /* free handles */
     unsigned pool_count;
     struct na_link unsaid;  /* handles with a control message to send again */
+    struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */
     struct na_link targets; /* calls to us */
     struct hg_slots sequences; /* origins by sequence, and what was one */

@@ -4,6 +4,10 @@
 
 #include "base/lock.h"
 
+/* What the mark grows by: a call for so many that were answered. */
+#define HG_ROOM_STEPS 32u
+#define HG_ROOM_KNOWN_MAX (UINT64_MAX / 4)
+
 static struct na_addr_core *hg_room_of(const struct na_addr *addr)
 {
     return na_addr_core_of(addr);
@@ -47,6 +51,25 @@ HG_PRIVATE HG_HOT bool hg_room_take(struct hg_handle *handle, uint64_t weight)
     return true;
 }
 
+/* What is refused sets the mark to what the peer has without it, and what is
+ * answered raises it a little: so what it has stays near what it has room for,
+ * and few calls are refused. */
+HG_PRIVATE void hg_room_learn(const struct hg_handle *handle, bool refused)
+{
+    _Atomic uint64_t *mark = &hg_room_of(handle->addr)->room;
+    uint64_t asked = hg_room_asked(handle->context, handle->addr);
+    uint64_t room = atomic_load(mark);
+
+    assert(asked >= handle->weight);
+    if (refused) {
+        if (asked - handle->weight < room)
+            atomic_store(mark, asked - handle->weight);
+    } else if (2 * asked >= room && room < HG_ROOM_KNOWN_MAX) {
+        room += handle->weight / HG_ROOM_STEPS;
+        atomic_store(mark, room > handle->weight ? room : handle->weight);
+    }
+}
+
 HG_PRIVATE void hg_room_tell(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
@@ -65,14 +88,18 @@ HG_PRIVATE void hg_room_tell(struct na_class *na_class)
 HG_PRIVATE bool hg_room_is_there(
     struct hg_context *context, const struct na_addr *addr)
 {
+    uint64_t room = atomic_load(&hg_room_of(addr)->room);
+    uint64_t asked;
     bool there;
 
     hg_lock(&context->lock);
+    asked = hg_room_asked(context, addr);
     there = context->in_flight < context->hg_class->options.max_in_flight &&
-        hg_room_fits(context, hg_room_asked(context, addr), context->asked,
-            HG_ROOM_CALL);
+        hg_room_fits(context, asked, context->asked, HG_ROOM_CALL);
     hg_unlock(&context->lock);
-    return there && !atomic_load(&hg_room_of(addr)->full);
+    return there &&
+        (asked == 0 ? room > 0
+                    : room >= HG_ROOM_CALL && asked <= room - HG_ROOM_CALL);
 }
 
 HG_PRIVATE bool hg_room_is_silent(
@@ -83,12 +110,15 @@ HG_PRIVATE bool hg_room_is_silent(
     hg_lock(&context->lock);
     asked = hg_room_asked(context, addr) > 0;
     hg_unlock(&context->lock);
-    return !asked && atomic_load(&hg_room_of(addr)->full);
+    return !asked && atomic_load(&hg_room_of(addr)->room) == 0;
 }
 
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
 {
-    atomic_store(&hg_room_of(addr)->full, false);
+    uint64_t none = 0;
+
+    (void) atomic_compare_exchange_strong(
+        &hg_room_of(addr)->room, &none, HG_ROOM_CALL);
 }
 
 HG_PRIVATE void hg_room_join(

@@ -9,8 +9,9 @@
  * The limit is divided among peers as in share: a peer may have as much as
  * leaves as much again for others. A call alone always has room.
  *
- * A target without room says so, and that stands in its address until it gives
- * another answer, which leaves room there.
+ * A target without room says so. What it had of ours then, without what it
+ * refused, is what it has room for: that stands in its address, and grows
+ * slowly with answers that come while it has nearly as much.
  *
  *     take    before a call begins: false, there is none
  *     give    it was taken out, or did not begin; who waits looks again
@@ -33,6 +34,9 @@
  * message, which has so many bytes then. */
 #define HG_ROOM_SMALL 256u
 #define HG_ROOM_CALL (1280u + HG_ROOM_SMALL)
+
+/* What the peer has room for has not shown. */
+#define HG_ROOM_UNKNOWN UINT64_MAX
 
 /* Who refuses, for the log. */
 enum hg_room_side { HG_ROOM_HERE = 0, HG_ROOM_THERE = 1 };
@@ -71,17 +75,21 @@ static inline void hg_room_give(struct hg_handle *handle)
     hg_room_news(handle->addr->na_class);
 }
 
-/* The answer to a call came, which is in flight still. */
+/* The peer has room for the call, or not, which is in flight still. The lock is
+ * held. */
+HG_PRIVATE void hg_room_learn(const struct hg_handle *handle, bool refused);
+
+/* The answer to such a call came. The same. */
 static inline void hg_room_heard(
-    struct hg_handle *handle, const struct hg_header *header)
+    const struct hg_handle *handle, const struct hg_header *header)
 {
-    _Atomic bool *full = &na_addr_core_of(handle->addr)->full;
     bool refused =
         header->code == HG_AGAIN && (header->flags & HG_HEADER_REFUSED) != 0;
 
-    if (HG_UNLIKELY(
-            atomic_load_explicit(full, memory_order_relaxed) != refused))
-        atomic_store(full, refused);
+    if (HG_UNLIKELY(refused ||
+            atomic_load_explicit(&na_addr_core_of(handle->addr)->room,
+                memory_order_relaxed) != HG_ROOM_UNKNOWN))
+        hg_room_learn(handle, refused);
 }
 
 /* Whether a small call would find room in the context; and whether the peer has

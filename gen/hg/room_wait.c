@@ -8,7 +8,8 @@
  * that it has some again, is left alone for a moment, and then taken to have
  * some.
  *
- *     wait:  the peer is dead? --> HG_DISCONNECT
+ *     wait:  calls are in flight? one turn of progress, for their answers
+ *            the peer is dead? --> HG_DISCONNECT
  *            all contexts have room? --> HG_SUCCESS
  *            time up, having looked once? --> HG_TIMEOUT
  *            make progress until told (room); again
@@ -62,6 +63,19 @@ static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
         : hg_wait_until(context, &wait->told, false, until);
 }
 
+/* Take in what answers there are, so that who only waits for room hears of his
+ * calls, too. */
+static void hg_room_wait_look(struct hg_room_wait *wait)
+{
+    bool calls;
+
+    hg_lock(&wait->context->lock);
+    calls = wait->context->in_flight > 0;
+    hg_unlock(&wait->context->lock);
+    if (calls)
+        (void) hg_room_wait_once(wait, 0);
+}
+
 /* Wait for room in one context. */
 static hg_return_t hg_room_wait_in(
     struct hg_context *context, const struct na_addr *addr, uint64_t deadline)
@@ -73,6 +87,8 @@ static hg_return_t hg_room_wait_in(
     assert(context->hg_class->na_class == addr->na_class);
     wait.waiter.wake = hg_room_wait_wake;
     wait.context = context;
+    atomic_init(&wait.told, false);
+    hg_room_wait_look(&wait);
     hg_room_join(addr->na_class, &wait.waiter);
     for (;;) {
         bool silent = hg_room_is_silent(context, addr);
@@ -110,8 +126,6 @@ static hg_return_t hg_room_wait_in_all(
             (struct hg_context *) na_sink_arg(core, number++);
 
         if (context == NULL)
-            continue;
-        if (ret == HG_SUCCESS && hg_room_is_there(context, addr))
             continue;
         ret = hg_room_wait_in(context, addr, deadline);
         if (ret != HG_SUCCESS)

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "hg/cancel.h"
 #include "hg/held.h"
+#include "hg/owed.h"
 #include "hg/overflow.h"
 #include "hg/watch.h"
 #include "na/addr.h"
@@ -411,6 +412,40 @@ static void hg_serve_identify(
         &handle->peer_context, header->origin_context, memory_order_relaxed);
 }
 
+/* What a call gets that came when there was no room, or too late: a context
+ * that was unposted takes it back, a class that was drained before that says
+ * what it has said all the time. */
+static hg_return_t hg_serve_why_refused(struct hg_context *context)
+{
+    return context->callbacks && atomic_load(&context->closing) &&
+            !atomic_load(&context->hg_class->draining)
+        ? HG_CANCELED
+        : HG_AGAIN;
+}
+
+/* Note a refusal, if anybody waits for one. False: it is not told. */
+static bool hg_serve_note(struct hg_context *context, struct na_addr *source,
+    const struct hg_header *header)
+{
+    hg_handle_count_locked(context, HG_COUNT_REQUESTS_RECEIVED, 1);
+    return ((header->flags & HG_HEADER_ONE_WAY) != 0 &&
+               (header->flags & HG_HEADER_LARGE) == 0) ||
+        hg_owed_add(context, source, header, hg_serve_why_refused(context));
+}
+
+/* Tell the log, but not each time. */
+static void hg_serve_log_dropped(struct hg_handle *handle)
+{
+    uint64_t before = atomic_fetch_add_explicit(
+        &handle->context->counts[HG_COUNT_DROPPED], 1, memory_order_relaxed);
+
+    if ((before & (before + 1)) == 0)
+        hg_log_error("rpc",
+            "%s sends calls and takes no answers: it is not told that there is "
+            "no room for them (%" PRIu64 " so far)",
+            hg_handle_peer(handle), before + 1);
+}
+
 /* A handle for a request, in the list of those to us, with two references: its
  * step's in the queue, and the application's, which is what hg_serve_free lets
  * go of. Beyond its peer's share it is made all the same, to be refused. None,
@@ -421,6 +456,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
 {
     struct hg_handle *handle;
     bool admitted = false;
+    bool heard = false;
 
     hg_lock(&context->lock);
     handle = hg_handle_get(context, true);
@@ -436,14 +472,16 @@ static hg_return_t hg_serve_new(struct hg_context *context,
         atomic_store_explicit(
             &handle->state, HG_HANDLE_QUEUED, memory_order_relaxed);
         hg_list_push(&context->targets, &handle->link);
+    } else if (handle != NULL && !refused) {
+        heard = hg_serve_note(context, source, header);
     }
     hg_unlock(&context->lock);
     if (handle == NULL)
         return HG_NOMEM;
     if (!admitted) {
-        hg_handle_count(context, HG_COUNT_DROPPED);
-        hg_log_warning("rpc", "%s sends calls and takes no answers",
-            hg_handle_peer(handle));
+        hg_handle_count(context, HG_COUNT_TURNED_AWAY);
+        if (!heard)
+            hg_serve_log_dropped(handle);
         hg_handle_unref(handle);
         return HG_SUCCESS;
     }
@@ -480,17 +518,6 @@ static hg_return_t hg_serve_accept(
         handle->in.data + header->size, header->payload, handle->in_args.size);
     handle->in_args.crc = header->args_crc;
     return HG_SUCCESS;
-}
-
-/* What a call gets that came when there was no room, or too late: a context
- * that was unposted takes it back, a class that was drained before that says
- * what it has said all the time. */
-static hg_return_t hg_serve_why_refused(struct hg_context *context)
-{
-    return context->callbacks && atomic_load(&context->closing) &&
-            !atomic_load(&context->hg_class->draining)
-        ? HG_CANCELED
-        : HG_AGAIN;
 }
 
 HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,

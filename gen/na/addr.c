@@ -22,6 +22,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
         if (addr->name == NULL)
             goto free_addr;
     }
+    atomic_init(&addr->room, UINT64_MAX);
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);

@@ -32,7 +32,7 @@ struct na_mux_part;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
-#define NA_CORE_USES 8               /* what a layer counts for each peer */
+#define NA_CORE_USES 10              /* what a layer counts for each peer */
 #define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
 
 enum na_op_state {
@@ -68,7 +68,7 @@ struct na_addr_core {
     _Atomic uint64_t lingering;
     _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
     _Atomic uint64_t asked; /* bytes of its calls to the peer, in flight */
-    _Atomic bool full;      /* ... which has no room, as it said last */
+    _Atomic uint64_t room; /* for these, as answers show; UINT64_MAX: unknown */
     /* Messages of its that wait; guarded by the class's match lock. */
     struct na_link waiting; /* all of them */
     struct na_link grave;   /* match's graves, if it died before them */

@@ -206,6 +206,201 @@ HG_TEST(room_is_found_by_who_turns_the_wheel)
     room_close_pair(&pair);
 }
 
+/* ---- What the target refuses ---- */
+
+struct room_fates {
+    unsigned good;
+    unsigned again;
+    unsigned canceled;
+};
+
+static hg_return_t room_fated(const struct hg_cb_info *info)
+{
+    struct room_fates *fates = (struct room_fates *) info->arg;
+
+    switch (info->ret) {
+    case HG_SUCCESS: fates->good++; break;
+    case HG_AGAIN: fates->again++; break;
+    default: HG_CHECK_RET(info->ret, HG_CANCELED); fates->canceled++;
+    }
+    return HG_Destroy(info->info.forward.handle);
+}
+
+static void room_send(struct room_end *end, struct room_fates *fates)
+{
+    hg_handle_t handle = HG_HANDLE_NULL;
+
+    HG_CHECK_OK(HG_Create(end->context, end->target, end->id, &handle));
+    HG_CHECK_OK(HG_Forward2(handle, room_fated, fates, NULL));
+}
+
+static void room_turn(struct room_end *end)
+{
+    unsigned count = 1;
+
+    (void) HG_Progress(end->context, 0);
+    while (count > 0)
+        (void) HG_Trigger(end->context, 0, 100, &count);
+}
+
+static hg_return_t room_work(hg_handle_t handle)
+{
+    uint64_t until = hg_clock_now() + 20000; /* ns */
+
+    while (hg_clock_now() < until)
+        continue;
+    return room_answer(handle);
+}
+
+/* So many calls, each when there is room; all have ended. */
+static void room_send_many(struct room_end *end, struct room_fates *fates)
+{
+    unsigned sent;
+
+    memset(fates, 0, sizeof(*fates));
+    for (sent = 0; sent < 1000; sent++) {
+        unsigned count;
+
+        HG_CHECK_OK(HG_Wait_room(end->target, ROOM_PATIENCE));
+        room_send(end, fates);
+        (void) HG_Trigger(end->context, 0, 100, &count);
+    }
+    while (fates->good + fates->again < sent)
+        room_turn(end);
+}
+
+/* Who waits for room sends as many as the target takes, and few more, once it
+ * has shown what that is. */
+HG_TEST(room_there_is_found_out)
+{
+    struct room_fates fates;
+    struct room_pair pair;
+
+    room_open_pair(&pair);
+    HG_CHECK(HG_Register_name(pair.server.hg_class, "room", NULL, NULL,
+                 room_work) == pair.server.id);
+    hg_lock(&pair.server.context->lock);
+    pair.server.context->share.limit[HG_SHARE_CALLS] = 8;
+    hg_unlock(&pair.server.context->lock);
+    do {
+        room_send_many(&pair.end, &fates);
+    } while (fates.again == 0); /* it was fast enough */
+    room_send_many(&pair.end, &fates);
+    HG_CHECK(fates.again * 4 < fates.good);
+    room_close_pair(&pair);
+}
+
+/* ---- Who takes no answers ---- */
+
+#define ROOM_FLOOD 200u
+
+static enum loop_fate room_hold(
+    void *arg, na_class_t *from, unsigned char *data, size_t *size)
+{
+    const bool *held = (const bool *) arg;
+
+    (void) from;
+    return *held && *size >= HG_HEADER_MIN && data[6] == HG_HEADER_RESPONSE
+        ? LOOP_LATER
+        : LOOP_PASS;
+}
+
+struct room_flood {
+    struct room_end end;
+    struct room_end server;
+    struct room_fates fates;
+    bool held; /* no answer leaves */
+};
+
+/* Calls that are all refused, of which nothing can leave. */
+static void room_begin_flood(struct room_flood *flood, uint64_t notes)
+{
+    struct hg_share *share;
+    unsigned i;
+
+    memset(flood, 0, sizeof(*flood));
+    loop_register();
+    room_open(&flood->server, "loop://b");
+    room_open(&flood->end, "loop://a");
+    HG_CHECK_OK(
+        HG_Addr_lookup2(flood->end.hg_class, "loop://b", &flood->end.target));
+    flood->held = true;
+    loop_set_tap(room_hold, &flood->held);
+    share = &flood->server.context->share;
+    share->limit[HG_SHARE_CALLS] = 0;
+    share->limit[HG_SHARE_REFUSALS] = 0;
+    share->limit[HG_SHARE_OWED] = notes;
+    for (i = 0; i < ROOM_FLOOD; i++) {
+        room_send(&flood->end, &flood->fates);
+        room_turn(&flood->server);
+    }
+    HG_CHECK_EQ_INT(flood->fates.again, 0);
+}
+
+static uint64_t room_dropped(const struct room_flood *flood)
+{
+    return atomic_load(&flood->server.context->counts[HG_COUNT_DROPPED]);
+}
+
+/* Now they leave: so many are told. */
+static void room_end_flood(struct room_flood *flood, unsigned told)
+{
+    const struct hg_share *share = &flood->server.context->share;
+
+    flood->held = false;
+    while (flood->fates.again < told) {
+        room_turn(&flood->server);
+        room_turn(&flood->end);
+    }
+    HG_CHECK_EQ_INT(flood->fates.good, 0);
+    room_turn(&flood->server);
+    HG_CHECK_EQ_U64(hg_share_total(share, HG_SHARE_OWED), 0);
+    HG_CHECK(hg_list_is_empty(&flood->server.context->owed));
+    loop_set_tap(NULL, NULL);
+    room_close(&flood->end);
+    HG_CHECK_EQ_INT(flood->fates.canceled, ROOM_FLOOD - told);
+    HG_CHECK_OK(HG_Context_destroy(flood->server.context));
+    HG_CHECK_OK(HG_Finalize2(flood->server.hg_class));
+}
+
+HG_TEST(refusals_are_owed_until_they_can_leave)
+{
+    struct room_flood flood;
+
+    room_begin_flood(&flood, HG_OWED_MAX);
+    HG_CHECK_EQ_U64(hg_share_total(&flood.server.context->share, HG_SHARE_OWED),
+        ROOM_FLOOD);
+    HG_CHECK_EQ_U64(room_dropped(&flood), 0);
+    room_end_flood(&flood, ROOM_FLOOD);
+}
+
+/* A hostile peer has no end of them. */
+HG_TEST(refusals_owed_have_a_limit)
+{
+    struct room_flood flood;
+
+    hg_test_expect_log("takes no answers");
+    room_begin_flood(&flood, 10);
+    HG_CHECK_EQ_U64(
+        hg_share_total(&flood.server.context->share, HG_SHARE_OWED), 10);
+    HG_CHECK_EQ_U64(room_dropped(&flood), ROOM_FLOOD - 10);
+    room_end_flood(&flood, 10);
+}
+
+/* A context that ends owes nobody anything. */
+HG_TEST(refusals_owed_end_with_their_context)
+{
+    struct room_flood flood;
+
+    hg_test_allow_log("");
+    room_begin_flood(&flood, HG_OWED_MAX);
+    room_close(&flood.end);
+    HG_CHECK_EQ_INT(flood.fates.canceled, ROOM_FLOOD);
+    HG_CHECK_OK(HG_Context_destroy(flood.server.context));
+    HG_CHECK_OK(HG_Finalize2(flood.server.hg_class));
+    loop_set_tap(NULL, NULL);
+}
+
 /* A peer alone has the limit; what one has is not there for all others. */
 HG_TEST(room_is_shared_among_peers)
 {

@@ -468,6 +468,7 @@ HG_TEST(share_of_refusals_has_an_end)
     struct share_siege siege;
     struct hg_context *context;
 
+    hg_test_expect_log("takes no answers");
     share_open(&siege, 0);
     context = siege.engine.b.context;
     hg_share_add(&context->share, siege.bad_addr, HG_SHARE_REFUSALS, 16);
@@ -480,6 +481,11 @@ HG_TEST(share_of_refusals_has_an_end)
         atomic_load(&context->counts[HG_COUNT_REQUESTS_RECEIVED]), 2);
     HG_CHECK(
         hg_share_take(&context->share, siege.bad_addr, HG_SHARE_CALLS, 16));
+    share_attack(&siege, siege.echo, 0); /* noted, and told */
+    share_turn(&siege, 5);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 0);
+    HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_ERRORS_SENT]), 2);
+    context->share.limit[HG_SHARE_OWED] = 0;
     share_attack(&siege, siege.echo, 0);
     share_turn(&siege, 5);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 1);
