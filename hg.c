@@ -35482,6 +35482,9 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 
 /* #include "hg/context.h" */
 
+/* Handlers that may be running inside each other in one thread. */
+#define HG_WAIT_DEPTH_MAX 16
+
 /* Raise a flag and wake who waits for it. What the flag is in may be gone once
  * it is up. */
 HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
@@ -35507,6 +35510,11 @@ HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
 HG_PRIVATE bool hg_wait_in_handler(void);
 HG_PRIVATE bool hg_wait_may_run(void);
 
+/* A call is queued that this thread is too deep to run, in either model: who
+ * waits for it, if nobody else runs it, waits for ever. So the log tells, now
+ * and then. */
+HG_PRIVATE void hg_wait_tell_depth(void);
+
 #endif
 
 /* ==== gen/hg/wait.c ==== */
@@ -35519,11 +35527,9 @@ HG_PRIVATE bool hg_wait_may_run(void);
 
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
+/* #include "base/log.h" */
 /* #include "base/waker.h" */
 /* #include "na/progress.h" */
-
-/* Handlers that may be running inside each other in one thread. */
-#define HG_WAIT_DEPTH_MAX 16
 
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
@@ -35626,13 +35632,29 @@ static HG_HOT void hg_wait_hand_on(void)
     hg_unlock(&hg_wait_state.lock);
 }
 
+HG_PRIVATE void hg_wait_tell_depth(void)
+{
+    static _Atomic uint64_t told;
+    uint64_t count =
+        atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) + 1;
+
+    if ((count & (count - 1)) == 0)
+        hg_log_error("rpc",
+            "a call is left to another thread, if there is one: in this one %d "
+            "handlers wait inside each other, and it runs no more",
+            HG_WAIT_DEPTH_MAX);
+}
+
 /* A call is queued: wake a sleeper that runs handlers. */
 static void hg_wait_wake_server(void)
 {
     struct na_link *link;
 
-    if (atomic_load(&hg_wait_state.servers) == 0)
+    if (atomic_load(&hg_wait_state.servers) == 0) {
+        if (!hg_wait_may_run())
+            hg_wait_tell_depth();
         return;
+    }
     hg_lock(&hg_wait_state.lock);
     link = hg_wait_state.waiters.next;
     while (link != &hg_wait_state.waiters && !hg_wait_waiter_of(link)->calls)
@@ -37845,8 +37867,6 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 #define HG_STUB_TURN_MS 5
 
 /* Handlers inside each other in one thread, as far as they wait here. */
-#define HG_STUB_DEPTH_MAX 16
-
 static _Thread_local unsigned hg_stub_depth;
 
 hg_return_t hg_stub_clear(void *call, size_t size)
@@ -37901,12 +37921,14 @@ static void hg_stub_turn(const struct hg_stub_flag *flag, unsigned lanes)
 
 static void hg_stub_await(const struct hg_stub_flag *flag)
 {
-    unsigned lanes =
-        hg_stub_depth < HG_STUB_DEPTH_MAX ? NA_LANES_ALL : NA_LANES_DONE;
+    bool deep = hg_stub_depth >= HG_WAIT_DEPTH_MAX;
 
     hg_stub_depth++;
-    while (!atomic_load(&flag->up))
-        hg_stub_turn(flag, lanes);
+    while (!atomic_load(&flag->up)) {
+        hg_stub_turn(flag, deep ? NA_LANES_DONE : NA_LANES_ALL);
+        if (deep && na_queue_has(flag->context->queue, 1u << NA_LANE_CALL))
+            hg_wait_tell_depth();
+    }
     hg_stub_depth--;
 }
 

@@ -1155,13 +1155,14 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
  * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
  * HG_INVALID_ARG: NULL, or a request that was freed. Makes progress for the
- * whole process and runs handlers, also inside a handler, to a depth of 16. Of
- * a call that is done it tells at once; else it looks for news at least once,
- * and outlasts its time by no more than the handler that it runs then; with 0
- * it runs two at most. A signal handler that runs on a thread while that sleeps
- * here, whatever other threads do, ends its wait with HG_INTR; on a thread that
- * is awake it does not, so who must not miss a signal waits with a finite
- * timeout. */
+ * whole process and runs handlers, also inside a handler, to a depth of 16;
+ * deeper, a call that only this thread could execute is waited for in vain, and
+ * a line tells. Of a call that is done it tells at once; else it looks for news
+ * at least once, and outlasts its time by no more than the handler that it runs
+ * then; with 0 it runs two at most. A signal handler that runs on a thread
+ * while that sleeps here, whatever other threads do, ends its wait with
+ * HG_INTR; on a thread that is awake it does not, so who must not miss a signal
+ * waits with a finite timeout. */
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
@@ -2676,7 +2677,8 @@ HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
 
 /* HG_Forward of the callback model, and wait until the call is over: its
  * result. Makes progress, runs callbacks of the handle's context and, to a
- * depth of 16, calls. */
+ * depth of 16, calls; deeper, one that only this thread could execute ends with
+ * its deadline, or never, and a line tells. */
 HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
 
 /* ---- What the macro calls ---- */

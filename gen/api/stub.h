@@ -101,7 +101,8 @@ HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
 
 /* HG_Forward of the callback model, and wait until the call is over: its
  * result. Makes progress, runs callbacks of the handle's context and, to a
- * depth of 16, calls. */
+ * depth of 16, calls; deeper, one that only this thread could execute ends with
+ * its deadline, or never, and a line tells. */
 HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
 
 /* ---- What the macro calls ---- */

@@ -34,8 +34,6 @@
 #define HG_STUB_TURN_MS 5
 
 /* Handlers inside each other in one thread, as far as they wait here. */
-#define HG_STUB_DEPTH_MAX 16
-
 static _Thread_local unsigned hg_stub_depth;
 
 hg_return_t hg_stub_clear(void *call, size_t size)
@@ -90,12 +88,14 @@ static void hg_stub_turn(const struct hg_stub_flag *flag, unsigned lanes)
 
 static void hg_stub_await(const struct hg_stub_flag *flag)
 {
-    unsigned lanes =
-        hg_stub_depth < HG_STUB_DEPTH_MAX ? NA_LANES_ALL : NA_LANES_DONE;
+    bool deep = hg_stub_depth >= HG_WAIT_DEPTH_MAX;
 
     hg_stub_depth++;
-    while (!atomic_load(&flag->up))
-        hg_stub_turn(flag, lanes);
+    while (!atomic_load(&flag->up)) {
+        hg_stub_turn(flag, deep ? NA_LANES_DONE : NA_LANES_ALL);
+        if (deep && na_queue_has(flag->context->queue, 1u << NA_LANE_CALL))
+            hg_wait_tell_depth();
+    }
     hg_stub_depth--;
 }
 

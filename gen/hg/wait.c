@@ -4,11 +4,9 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "base/waker.h"
 #include "na/progress.h"
-
-/* Handlers that may be running inside each other in one thread. */
-#define HG_WAIT_DEPTH_MAX 16
 
 /* Completions run before the role is handed on. */
 #define HG_WAIT_BATCH 64
@@ -111,13 +109,29 @@ static HG_HOT void hg_wait_hand_on(void)
     hg_unlock(&hg_wait_state.lock);
 }
 
+HG_PRIVATE void hg_wait_tell_depth(void)
+{
+    static _Atomic uint64_t told;
+    uint64_t count =
+        atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) + 1;
+
+    if ((count & (count - 1)) == 0)
+        hg_log_error("rpc",
+            "a call is left to another thread, if there is one: in this one %d "
+            "handlers wait inside each other, and it runs no more",
+            HG_WAIT_DEPTH_MAX);
+}
+
 /* A call is queued: wake a sleeper that runs handlers. */
 static void hg_wait_wake_server(void)
 {
     struct na_link *link;
 
-    if (atomic_load(&hg_wait_state.servers) == 0)
+    if (atomic_load(&hg_wait_state.servers) == 0) {
+        if (!hg_wait_may_run())
+            hg_wait_tell_depth();
         return;
+    }
     hg_lock(&hg_wait_state.lock);
     link = hg_wait_state.waiters.next;
     while (link != &hg_wait_state.waiters && !hg_wait_waiter_of(link)->calls)

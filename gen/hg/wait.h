@@ -33,6 +33,9 @@
 
 #include "hg/context.h"
 
+/* Handlers that may be running inside each other in one thread. */
+#define HG_WAIT_DEPTH_MAX 16
+
 /* Raise a flag and wake who waits for it. What the flag is in may be gone once
  * it is up. */
 HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
@@ -57,5 +60,10 @@ HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
 /* Whether this thread runs a handler; whether it may run (one more). */
 HG_PRIVATE bool hg_wait_in_handler(void);
 HG_PRIVATE bool hg_wait_may_run(void);
+
+/* A call is queued that this thread is too deep to run, in either model: who
+ * waits for it, if nobody else runs it, waits for ever. So the log tells, now
+ * and then. */
+HG_PRIVATE void hg_wait_tell_depth(void);
 
 #endif

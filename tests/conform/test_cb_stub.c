@@ -7,8 +7,36 @@
 #include "conform/cb.h"
 #include "conform/stub_late.h"
 
+static unsigned stub_nest_ms; /* what the last of them waits for */
+
+/* Calls itself that often, one call inside the other. */
+static hg_return_t stub_nest(hg_handle_t call)
+{
+    const struct hg_info *info = HG_Get_info(call);
+    hg_return_t ret = HG_SUCCESS;
+    hg_handle_t next;
+    cb_one_t value;
+
+    HG_CHECK_OK(HG_Get_input(call, &value));
+    HG_CHECK_OK(HG_Free_input(call, &value));
+    if (--value.value >= 0) {
+        HG_CHECK_OK(HG_Create(info->context, info->addr, info->id, &next));
+        HG_CHECK_OK(HG_Set_deadline(next, value.value == 0 ? stub_nest_ms : 0));
+        ret = HG_Forward_wait(next, &value);
+        HG_CHECK_OK(HG_Destroy(next));
+    }
+    /* The last one answers its caller, whose time was over meanwhile. */
+    value.value = ret;
+    HG_CHECK_OK(HG_Respond(call, NULL, NULL, &value));
+    return HG_Destroy(call);
+}
+
+static hg_id_t stub_nest_id;
+
 static void cb_register(hg_class_t *hg_class)
 {
+    stub_nest_id =
+        MERCURY_REGISTER(hg_class, "nest", cb_one_t, cb_one_t, stub_nest);
     HG_CHECK(stubs_add_provide(hg_class) == HG_Name_to_id("stubs_add"));
     HG_CHECK(stubs_divide_provide(hg_class) != 0);
     HG_CHECK(stubs_nothing_provide(hg_class) != 0);
@@ -426,6 +454,26 @@ HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
     free(scheme);
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
     cb_end(&end);
+}
+
+/* Sixteen calls wait inside each other; a seventeenth waits in vain, and the
+ * log says why. */
+HG_TEST_WHERE(stub_waits_too_deep_run_no_calls, hg_test_is_self)
+{
+    struct cb_end end;
+    cb_one_t value;
+    int32_t deep;
+
+    cb_open(&end);
+    for (deep = 16; deep <= 17; deep++) {
+        value.value = deep;
+        stub_nest_ms = deep == 16 ? 0 : 50;
+        if (deep == 17)
+            hg_test_expect_log("in this one 16 handlers wait inside each");
+        HG_CHECK_OK(cb_call(&end, stub_nest_id, &value, &value));
+        HG_CHECK_EQ_INT(value.value, HG_SUCCESS);
+    }
+    cb_close(&end);
 }
 
 HG_TEST(stub_tells_what_is_wrong)
