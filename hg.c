@@ -27117,6 +27117,7 @@ struct hg_handle {
      * it, while the send of the call still looks at it. */
     _Atomic uint8_t peer_context;
     hg_return_t ret;
+    _Atomic hg_return_t misread; /* target: why its input was not decoded */
     struct hg_args in_args;
     struct hg_args out_args;
     size_t raw_size; /* target: of the buffer given for raw output */
@@ -28240,6 +28241,14 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
+/* What came cannot be decoded: that is known of the handle from now on. */
+static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
+{
+    assert(ret != HG_SUCCESS);
+    atomic_store_explicit(&handle->misread, ret, memory_order_relaxed);
+    return ret;
+}
+
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
@@ -28251,13 +28260,14 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
     ret = hg_handle_begin_decode(
         handle, &proc, args, hg_handle_area(handle, !target));
     if (ret != HG_SUCCESS)
-        return ret;
+        return hg_handle_misread(handle, ret);
     hg_handle_lend(handle, &proc, &owner);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (ret == HG_SUCCESS && args->raw)
         ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
-    return hg_handle_result(hg_proc_finish_decode(&proc, ret));
+    ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
+    return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
@@ -31121,9 +31131,13 @@ static const char *hg_serve_words(
     }
 }
 
-/* The same of one whose handler failed with that code. */
-static const char *hg_serve_words_failed(hg_return_t ret)
+/* The same of one whose handler failed with that code, which it may have from
+ * anywhere: only where it is that of decoding the input we know why. */
+static const char *hg_serve_words_failed(
+    struct hg_handle *handle, hg_return_t ret)
 {
+    if (ret != atomic_load_explicit(&handle->misread, memory_order_relaxed))
+        return NULL;
     if (ret == HG_CHECKSUM_ERROR)
         return "the input changed on the way, or is of another type there";
     return ret == HG_OVERFLOW ? "the input is shorter than its type" : NULL;
@@ -31236,7 +31250,8 @@ static void hg_serve_run(struct na_completion *done)
             "the handler of \"%s\" answered and then failed: %s",
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
-        (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
+        (void) hg_serve_respond_error(
+            handle, ret, hg_serve_words_failed(handle, ret));
         if (!callbacks)
             (void) hg_serve_free(handle);
     }
@@ -31297,7 +31312,8 @@ static void hg_serve_run_builtin(struct na_completion *done)
     if (hg_serve_enter(handle))
         ret = handle->rpc.callback(handle);
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
-        (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
+        (void) hg_serve_respond_error(
+            handle, ret, hg_serve_words_failed(handle, ret));
     (void) hg_serve_free(handle);
     hg_handle_unref(handle);
 }

@@ -851,6 +851,14 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
+/* What came cannot be decoded: that is known of the handle from now on. */
+static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
+{
+    assert(ret != HG_SUCCESS);
+    atomic_store_explicit(&handle->misread, ret, memory_order_relaxed);
+    return ret;
+}
+
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
 {
     bool target = handle->target;
@@ -862,13 +870,14 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
     ret = hg_handle_begin_decode(
         handle, &proc, args, hg_handle_area(handle, !target));
     if (ret != HG_SUCCESS)
-        return ret;
+        return hg_handle_misread(handle, ret);
     hg_handle_lend(handle, &proc, &owner);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
     if (ret == HG_SUCCESS && args->raw)
         ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
-    return hg_handle_result(hg_proc_finish_decode(&proc, ret));
+    ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
+    return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)

@@ -165,9 +165,13 @@ static const char *hg_serve_words(
     }
 }
 
-/* The same of one whose handler failed with that code. */
-static const char *hg_serve_words_failed(hg_return_t ret)
+/* The same of one whose handler failed with that code, which it may have from
+ * anywhere: only where it is that of decoding the input we know why. */
+static const char *hg_serve_words_failed(
+    struct hg_handle *handle, hg_return_t ret)
 {
+    if (ret != atomic_load_explicit(&handle->misread, memory_order_relaxed))
+        return NULL;
     if (ret == HG_CHECKSUM_ERROR)
         return "the input changed on the way, or is of another type there";
     return ret == HG_OVERFLOW ? "the input is shorter than its type" : NULL;
@@ -280,7 +284,8 @@ static void hg_serve_run(struct na_completion *done)
             "the handler of \"%s\" answered and then failed: %s",
             hg_handle_function(handle), HG_Error_to_string(ret));
     } else if (ret != HG_SUCCESS) {
-        (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
+        (void) hg_serve_respond_error(
+            handle, ret, hg_serve_words_failed(handle, ret));
         if (!callbacks)
             (void) hg_serve_free(handle);
     }
@@ -341,7 +346,8 @@ static void hg_serve_run_builtin(struct na_completion *done)
     if (hg_serve_enter(handle))
         ret = handle->rpc.callback(handle);
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
-        (void) hg_serve_respond_error(handle, ret, hg_serve_words_failed(ret));
+        (void) hg_serve_respond_error(
+            handle, ret, hg_serve_words_failed(handle, ret));
     (void) hg_serve_free(handle);
     hg_handle_unref(handle);
 }

@@ -793,6 +793,28 @@ HG_TEST(error_has_the_text_it_was_given)
     ends_end(&engine);
 }
 
+static hg_return_t ends_give_up(hg_handle_t handle)
+{
+    (void) handle;
+    return ends_code;
+}
+
+/* A handler's codes mean what it has them from: only of its input does the
+ * library know. */
+HG_TEST(error_of_a_handler_has_no_guessed_text)
+{
+    struct engine engine;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "return", ends_give_up);
+    ends_code = HG_OVERFLOW;
+    ends_check_text(&engine, id, HG_OVERFLOW, "");
+    ends_code = HG_CHECKSUM_ERROR;
+    ends_check_text(&engine, id, HG_CHECKSUM_ERROR, "");
+    ends_end(&engine);
+}
+
 /* Where there is no memory for it the code travels alone. */
 HG_TEST(error_comes_without_its_text_rather_than_not)
 {
