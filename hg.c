@@ -37549,6 +37549,10 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
  * who takes one later has seen the mark. A call counts until its handle is
  * back, and so until its answer has left and its handler has returned.
  *
+ * Who called before the end lies in the transport perhaps, and nobody has told
+ * him: so the wheels turn on until for a moment nobody was refused, or, as some
+ * call again at once, a few such moments are over.
+ *
  * Other threads may turn the same wheels, and end what is waited for here
  * without anything happening in this thread; so it looks again now and then.
  * Nothing above includes this room: it has no header.
@@ -37567,6 +37571,9 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
  * where others wait behind it. */
 #define HG_DRAIN_TURN_MS 10
 #define HG_DRAIN_SHORT_MS 1
+
+/* How long to go on refusing, at most, when all is done. */
+#define HG_DRAIN_LAST_MS 100
 
 static struct hg_context *hg_drain_context_of(struct na_link *link)
 {
@@ -37620,6 +37627,36 @@ static void hg_drain_turn(struct hg_class *hg_class, uint64_t deadline)
     }
 }
 
+/* How many calls were refused, ever. */
+static uint64_t hg_drain_count_refused(struct hg_class *hg_class)
+{
+    uint64_t count = 0;
+    struct na_link *link;
+
+    hg_lock(&hg_class->lock);
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        count += atomic_load(
+            &hg_drain_context_of(link)->counts[HG_COUNT_TURNED_AWAY]);
+    hg_unlock(&hg_class->lock);
+    return count;
+}
+
+/* Have those hear of the end who have called, and of whom nothing was read. */
+static void hg_drain_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
+{
+    uint64_t until = hg_clock_after_ms(HG_DRAIN_LAST_MS);
+    uint64_t before;
+
+    if (until > deadline)
+        until = deadline;
+    do {
+        before = hg_drain_count_refused(hg_class);
+        hg_drain_turn(hg_class, until);
+    } while (
+        hg_drain_count_refused(hg_class) != before && !hg_clock_is_past(until));
+}
+
 static hg_return_t hg_drain_until(struct hg_class *hg_class, uint64_t deadline)
 {
     atomic_store(&hg_class->draining, true);
@@ -37628,6 +37665,8 @@ static hg_return_t hg_drain_until(struct hg_class *hg_class, uint64_t deadline)
             return HG_TIMEOUT;
         hg_drain_turn(hg_class, deadline);
     }
+    if (deadline != 0)
+        hg_drain_refuse_rest(hg_class, deadline);
     return HG_SUCCESS;
 }
 

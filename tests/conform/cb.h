@@ -292,6 +292,28 @@ static void cb_serve(struct cb_end *end)
     HG_CHECK_OK(NA_Addr_free(end->na_class, end->target));
 }
 
+/* Look another end of this process up; its wheel turns meanwhile. */
+static inline void cb_find(struct cb_end *end, const struct cb_end *other)
+{
+    char address[NA_MAX_ADDR_LEN];
+    _Atomic unsigned stop = 0;
+    struct cb_worker worker;
+    pthread_t thread;
+    hg_addr_t self;
+
+    HG_CHECK_OK(NA_Addr_self(other->na_class, &self));
+    HG_CHECK_OK(
+        NA_Addr_to_string(other->na_class, address, sizeof(address), self));
+    HG_CHECK_OK(NA_Addr_free(other->na_class, self));
+    worker.context = other->context;
+    worker.stop = &stop;
+    HG_CHECK(pthread_create(&thread, NULL, cb_work, &worker) == 0);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, address, CB_PATIENCE, &end->target));
+    atomic_store(&stop, 1);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+}
+
 HG_TEST_ROLE(server)
 {
     struct cb_end end;

@@ -207,6 +207,41 @@ HG_TEST(drain_runs_what_is_queued)
     cb_close(&end);
 }
 
+/* Nobody looks for what a client sent but the drain. */
+HG_TEST(drain_refuses_what_nobody_has_read_yet)
+{
+    struct cb_end server;
+    struct cb_end client;
+    struct cb_call early;
+    struct cb_call late;
+    cb_one_t one = {1};
+    unsigned turns = 0;
+
+    if (hg_test_is_self())
+        hg_test_skip("what one sends oneself is read at once");
+    cb_start(&server, 1);
+    cb_start(&client, 1);
+    cb_find(&client, &server);
+    HG_CHECK_OK(cb_forward(&early, cb_new_handle(&client, drain_inc_id), &one));
+    while (early.ends == 0) {
+        (void) cb_turn(client.context, 1);
+        (void) cb_turn(server.context, 1);
+    }
+    HG_CHECK_OK(early.ret);
+    HG_CHECK_OK(cb_forward(&late, early.handle, &one));
+    while (late.ends == 0) {
+        HG_CHECK(turns++ < CB_PATIENCE);
+        (void) cb_turn(client.context, 1);
+        HG_CHECK_OK(drain_for(&server, CB_PATIENCE));
+    }
+    HG_CHECK_RET(late.ret, HG_AGAIN);
+    HG_CHECK_EQ_STR(HG_Get_error_text(late.handle), "it is ending");
+    HG_CHECK_OK(HG_Destroy(late.handle));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, client.target));
+    cb_end(&client);
+    cb_end(&server);
+}
+
 HG_TEST(drain_is_begun_by_a_handler)
 {
     struct cb_end end;

@@ -141,28 +141,6 @@ HG_TEST(options_are_read_as_far_as_their_version_has_them)
     HG_CHECK(munmap(pages, 2 * page) == 0);
 }
 
-/* Look another end of this process up; its wheel turns meanwhile. */
-static void life_find(struct cb_end *end, const struct cb_end *other)
-{
-    char address[NA_MAX_ADDR_LEN];
-    _Atomic unsigned stop = 0;
-    struct cb_worker worker;
-    pthread_t thread;
-    hg_addr_t self;
-
-    HG_CHECK_OK(NA_Addr_self(other->na_class, &self));
-    HG_CHECK_OK(
-        NA_Addr_to_string(other->na_class, address, sizeof(address), self));
-    HG_CHECK_OK(NA_Addr_free(other->na_class, self));
-    worker.context = other->context;
-    worker.stop = &stop;
-    HG_CHECK(pthread_create(&thread, NULL, cb_work, &worker) == 0);
-    HG_CHECK_OK(
-        NA_Addr_lookup_wait(end->na_class, address, CB_PATIENCE, &end->target));
-    atomic_store(&stop, 1);
-    HG_CHECK(pthread_join(thread, NULL) == 0);
-}
-
 /* Two classes of one process call each other, each in its own time. */
 HG_TEST(two_classes_in_one_process)
 {
@@ -182,7 +160,7 @@ HG_TEST(two_classes_in_one_process)
         HG_CHECK_OK(cb_call(&a, life_inc_id, &one, &one));
         HG_CHECK_OK(cb_call(&b, life_inc_id, &one, &one));
     } else {
-        life_find(&a, &b);
+        cb_find(&a, &b);
         HG_CHECK_OK(NA_Addr_self(b.na_class, &b.target));
         HG_CHECK_OK(cb_forward(&call, cb_new_handle(&a, life_inc_id), &one));
         while (call.ends == 0) {
@@ -392,7 +370,7 @@ HG_TEST(unposted_context_cancels_what_comes)
         cb_start(&other, 1);
         HG_CHECK_OK(NA_Addr_self(other.na_class, &other.target));
         HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
-        life_find(&end, &other);
+        cb_find(&end, &other);
         HG_CHECK_OK(HG_Context_unpost(other.context));
         HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, life_inc_id), &one));
         while (call.ends == 0) {
