@@ -169,6 +169,25 @@ HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
     return !is_free;
 }
 
+/* Tell the log why a handle is not free: HG_BUSY. Its message leaves by itself,
+ * and who waits for that may try again and again. */
+static hg_return_t hg_forward_log_busy(
+    struct hg_handle *handle, const char *function)
+{
+    bool over;
+
+    hg_lock(&handle->context->lock);
+    over = handle->state == HG_HANDLE_IDLE && handle->number == 0;
+    hg_unlock(&handle->context->lock);
+    if (over)
+        hg_log_warning("rpc",
+            "%s: the message of the handle's last call has yet to leave",
+            function);
+    else
+        hg_log_error("rpc", "%s: the handle's call is not over", function);
+    return HG_BUSY;
+}
+
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -178,7 +197,9 @@ HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
     if (hg_forward_is_free(handle))
         ret = hg_forward_enter(handle);
     hg_unlock(&context->lock);
-    return hg_forward_refuse(context, ret);
+    return HG_UNLIKELY(ret == HG_BUSY)
+        ? hg_forward_log_busy(handle, "HG_Forward")
+        : hg_forward_refuse(context, ret);
 }
 
 HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle)
@@ -190,7 +211,7 @@ HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle)
     if (is_free)
         handle->number = HG_FORWARD_NO_CALL;
     hg_unlock(&handle->context->lock);
-    return is_free ? HG_SUCCESS : HG_BUSY;
+    return is_free ? HG_SUCCESS : hg_forward_log_busy(handle, "HG_Reset");
 }
 
 HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle)

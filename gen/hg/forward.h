@@ -38,13 +38,13 @@ HG_PRIVATE hg_return_t hg_forward_find(
 /* The same in two steps, for handles that are used again: one with no number,
  * and no peer if `addr` is NULL; NULL: no memory (logged). Then its number,
  * once for each call: HG_BUSY if it has one, or the message of one that was
- * ended before has yet to leave; HG_AGAIN, HG_NOMEM (logged). */
+ * ended before has yet to leave; HG_AGAIN, HG_NOMEM (all logged). */
 HG_PRIVATE struct hg_handle *hg_forward_new(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc);
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
 /* Have a handle for oneself, without a call of it; nobody gets a number for it
- * until it is given back. HG_BUSY as above. */
+ * until it is given back. HG_BUSY as above (logged). */
 HG_PRIVATE hg_return_t hg_forward_claim(struct hg_handle *handle);
 HG_PRIVATE void hg_forward_give_back(struct hg_handle *handle);
 
