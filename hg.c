@@ -4143,6 +4143,15 @@ HG_PRIVATE bool na_addr_is_from(
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     const struct na_addr *addr, const char *function);
 
+/* NA_Addr_self or _dup of `addr`, NA_Addr_free and NA_Addr_to_string for other
+ * functions, which the log is to name. */
+HG_PRIVATE na_return_t na_addr_hand_out(
+    struct na_addr *addr, na_addr_t *addr_p, const char *function);
+HG_PRIVATE na_return_t na_addr_take_back(
+    na_class_t *na_class, na_addr_t addr, const char *function);
+HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
+    na_size_t buf_size, na_addr_t addr, const char *function);
+
 /* Whether the application has a reference to any address of the class. */
 HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class);
 
@@ -4385,9 +4394,10 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
     }
 }
 
-NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
+HG_PRIVATE na_return_t na_addr_take_back(
+    na_class_t *na_class, na_addr_t addr, const char *function)
 {
-    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_free");
+    na_return_t ret = na_addr_check(na_class, addr, function);
     _Atomic uint32_t *given;
     uint32_t before;
 
@@ -4398,7 +4408,7 @@ NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
     do {
         if (before == 0) {
             hg_log_error("addr",
-                "NA_Addr_free: it was freed as often as it was given already");
+                "%s: it was freed as often as it was given already", function);
             return NA_INVALID_ARG;
         }
     } while (!atomic_compare_exchange_weak(given, &before, before - 1));
@@ -4406,8 +4416,12 @@ NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
     return NA_SUCCESS;
 }
 
-/* Another reference for the application. */
-static na_return_t na_addr_hand_out(
+NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
+{
+    return na_addr_take_back(na_class, addr, "NA_Addr_free");
+}
+
+HG_PRIVATE na_return_t na_addr_hand_out(
     struct na_addr *addr, na_addr_t *addr_p, const char *function)
 {
     if (addr_p == NULL) {
@@ -4455,28 +4469,33 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
     return na_addr_same(addr1, addr2) ? NA_TRUE : NA_FALSE;
 }
 
-NA_EXPORT na_return_t NA_Addr_to_string(
-    na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr)
+HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
+    na_size_t buf_size, na_addr_t addr, const char *function)
 {
     char name[NA_MAX_ADDR_LEN];
-    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_to_string");
+    na_return_t ret = na_addr_check(na_class, addr, function);
     size_t size;
 
     if (ret != NA_SUCCESS)
         return ret;
     if (buf == NULL) {
-        hg_log_error("addr", "NA_Addr_to_string: buf is NULL");
+        hg_log_error("addr", "%s: buf is NULL", function);
         return NA_INVALID_ARG;
     }
     size = na_addr_print(addr, name, sizeof(name));
     if (size >= sizeof(name) || size >= buf_size) {
-        hg_log_error("addr",
-            "NA_Addr_to_string: %zu bytes do not fit into %" PRIu64, size + 1,
-            buf_size);
+        hg_log_error("addr", "%s: %zu bytes do not fit into %" PRIu64, function,
+            size + 1, buf_size);
         return NA_MSGSIZE;
     }
     memcpy(buf, name, size + 1);
     return NA_SUCCESS;
+}
+
+NA_EXPORT na_return_t NA_Addr_to_string(
+    na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr)
+{
+    return na_addr_write(na_class, buf, buf_size, addr, "NA_Addr_to_string");
 }
 
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
@@ -4493,7 +4512,8 @@ NA_EXPORT na_size_t NA_Addr_get_serialize_size(
 NA_EXPORT na_return_t NA_Addr_serialize(
     na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr)
 {
-    return NA_Addr_to_string(na_class, (char *) buf, buf_size, addr);
+    return na_addr_write(
+        na_class, (char *) buf, buf_size, addr, "NA_Addr_serialize");
 }
 
 /* ==== gen/na/op.h ==== */
@@ -34401,8 +34421,9 @@ hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
 {
     if (hg_class == NULL)
         return hg_peer_refuse("HG_Addr_free", "the class is NULL");
-    return addr != HG_ADDR_NULL ? NA_Addr_free(hg_class->na_class, addr)
-                                : HG_SUCCESS;
+    return addr != HG_ADDR_NULL
+        ? na_addr_take_back(hg_class->na_class, addr, "HG_Addr_free")
+        : HG_SUCCESS;
 }
 
 hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
@@ -34416,17 +34437,23 @@ hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
 
 hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
 {
-    return hg_class != NULL
-        ? NA_Addr_self(hg_class->na_class, addr_p)
-        : hg_peer_refuse("HG_Addr_self", "the class is NULL");
+    hg_return_t ret;
+
+    if (hg_class == NULL)
+        return hg_peer_refuse("HG_Addr_self", "the class is NULL");
+    ret = na_live_check(hg_class->na_class, "HG_Addr_self");
+    return ret == HG_SUCCESS ? na_addr_hand_out(hg_class->na_class->self_addr,
+                                   addr_p, "HG_Addr_self")
+                             : ret;
 }
 
 hg_return_t HG_Addr_dup(
     hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p)
 {
-    return hg_class != NULL
-        ? NA_Addr_dup(hg_class->na_class, addr, new_addr_p)
-        : hg_peer_refuse("HG_Addr_dup", "the class is NULL");
+    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_dup");
+
+    return ret == HG_SUCCESS ? na_addr_hand_out(addr, new_addr_p, "HG_Addr_dup")
+                             : ret;
 }
 
 /* ---- What is known of it ---- */
@@ -34439,6 +34466,9 @@ uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
     }
     if (addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
         return addr1 == addr2 ? HG_TRUE : HG_FALSE;
+    if (hg_peer_check(hg_class, addr1, "HG_Addr_cmp") != HG_SUCCESS ||
+        hg_peer_check(hg_class, addr2, "HG_Addr_cmp") != HG_SUCCESS)
+        return HG_FALSE;
     return NA_Addr_cmp(hg_class->na_class, addr1, addr2) ? HG_TRUE : HG_FALSE;
 }
 
@@ -34454,7 +34484,8 @@ hg_return_t HG_Addr_to_string(
         return hg_peer_refuse("HG_Addr_to_string", "buf_size_p is NULL");
     room = *buf_size_p;
     *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
-    return buf != NULL ? NA_Addr_to_string(hg_class->na_class, buf, room, addr)
+    return buf != NULL ? na_addr_write(hg_class->na_class, buf, room, addr,
+                             "HG_Addr_to_string")
                        : HG_SUCCESS;
 }
 

@@ -114,8 +114,9 @@ hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
 {
     if (hg_class == NULL)
         return hg_peer_refuse("HG_Addr_free", "the class is NULL");
-    return addr != HG_ADDR_NULL ? NA_Addr_free(hg_class->na_class, addr)
-                                : HG_SUCCESS;
+    return addr != HG_ADDR_NULL
+        ? na_addr_take_back(hg_class->na_class, addr, "HG_Addr_free")
+        : HG_SUCCESS;
 }
 
 hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
@@ -129,17 +130,23 @@ hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
 
 hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
 {
-    return hg_class != NULL
-        ? NA_Addr_self(hg_class->na_class, addr_p)
-        : hg_peer_refuse("HG_Addr_self", "the class is NULL");
+    hg_return_t ret;
+
+    if (hg_class == NULL)
+        return hg_peer_refuse("HG_Addr_self", "the class is NULL");
+    ret = na_live_check(hg_class->na_class, "HG_Addr_self");
+    return ret == HG_SUCCESS ? na_addr_hand_out(hg_class->na_class->self_addr,
+                                   addr_p, "HG_Addr_self")
+                             : ret;
 }
 
 hg_return_t HG_Addr_dup(
     hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p)
 {
-    return hg_class != NULL
-        ? NA_Addr_dup(hg_class->na_class, addr, new_addr_p)
-        : hg_peer_refuse("HG_Addr_dup", "the class is NULL");
+    hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_dup");
+
+    return ret == HG_SUCCESS ? na_addr_hand_out(addr, new_addr_p, "HG_Addr_dup")
+                             : ret;
 }
 
 /* ---- What is known of it ---- */
@@ -152,6 +159,9 @@ uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
     }
     if (addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
         return addr1 == addr2 ? HG_TRUE : HG_FALSE;
+    if (hg_peer_check(hg_class, addr1, "HG_Addr_cmp") != HG_SUCCESS ||
+        hg_peer_check(hg_class, addr2, "HG_Addr_cmp") != HG_SUCCESS)
+        return HG_FALSE;
     return NA_Addr_cmp(hg_class->na_class, addr1, addr2) ? HG_TRUE : HG_FALSE;
 }
 
@@ -167,6 +177,7 @@ hg_return_t HG_Addr_to_string(
         return hg_peer_refuse("HG_Addr_to_string", "buf_size_p is NULL");
     room = *buf_size_p;
     *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
-    return buf != NULL ? NA_Addr_to_string(hg_class->na_class, buf, room, addr)
+    return buf != NULL ? na_addr_write(hg_class->na_class, buf, room, addr,
+                             "HG_Addr_to_string")
                        : HG_SUCCESS;
 }

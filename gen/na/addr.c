@@ -228,9 +228,10 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
     }
 }
 
-NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
+HG_PRIVATE na_return_t na_addr_take_back(
+    na_class_t *na_class, na_addr_t addr, const char *function)
 {
-    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_free");
+    na_return_t ret = na_addr_check(na_class, addr, function);
     _Atomic uint32_t *given;
     uint32_t before;
 
@@ -241,7 +242,7 @@ NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
     do {
         if (before == 0) {
             hg_log_error("addr",
-                "NA_Addr_free: it was freed as often as it was given already");
+                "%s: it was freed as often as it was given already", function);
             return NA_INVALID_ARG;
         }
     } while (!atomic_compare_exchange_weak(given, &before, before - 1));
@@ -249,8 +250,12 @@ NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
     return NA_SUCCESS;
 }
 
-/* Another reference for the application. */
-static na_return_t na_addr_hand_out(
+NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
+{
+    return na_addr_take_back(na_class, addr, "NA_Addr_free");
+}
+
+HG_PRIVATE na_return_t na_addr_hand_out(
     struct na_addr *addr, na_addr_t *addr_p, const char *function)
 {
     if (addr_p == NULL) {
@@ -298,28 +303,33 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
     return na_addr_same(addr1, addr2) ? NA_TRUE : NA_FALSE;
 }
 
-NA_EXPORT na_return_t NA_Addr_to_string(
-    na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr)
+HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
+    na_size_t buf_size, na_addr_t addr, const char *function)
 {
     char name[NA_MAX_ADDR_LEN];
-    na_return_t ret = na_addr_check(na_class, addr, "NA_Addr_to_string");
+    na_return_t ret = na_addr_check(na_class, addr, function);
     size_t size;
 
     if (ret != NA_SUCCESS)
         return ret;
     if (buf == NULL) {
-        hg_log_error("addr", "NA_Addr_to_string: buf is NULL");
+        hg_log_error("addr", "%s: buf is NULL", function);
         return NA_INVALID_ARG;
     }
     size = na_addr_print(addr, name, sizeof(name));
     if (size >= sizeof(name) || size >= buf_size) {
-        hg_log_error("addr",
-            "NA_Addr_to_string: %zu bytes do not fit into %" PRIu64, size + 1,
-            buf_size);
+        hg_log_error("addr", "%s: %zu bytes do not fit into %" PRIu64, function,
+            size + 1, buf_size);
         return NA_MSGSIZE;
     }
     memcpy(buf, name, size + 1);
     return NA_SUCCESS;
+}
+
+NA_EXPORT na_return_t NA_Addr_to_string(
+    na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr)
+{
+    return na_addr_write(na_class, buf, buf_size, addr, "NA_Addr_to_string");
 }
 
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
@@ -336,5 +346,6 @@ NA_EXPORT na_size_t NA_Addr_get_serialize_size(
 NA_EXPORT na_return_t NA_Addr_serialize(
     na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr)
 {
-    return NA_Addr_to_string(na_class, (char *) buf, buf_size, addr);
+    return na_addr_write(
+        na_class, (char *) buf, buf_size, addr, "NA_Addr_serialize");
 }

@@ -58,6 +58,15 @@ HG_PRIVATE bool na_addr_is_from(
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     const struct na_addr *addr, const char *function);
 
+/* NA_Addr_self or _dup of `addr`, NA_Addr_free and NA_Addr_to_string for other
+ * functions, which the log is to name. */
+HG_PRIVATE na_return_t na_addr_hand_out(
+    struct na_addr *addr, na_addr_t *addr_p, const char *function);
+HG_PRIVATE na_return_t na_addr_take_back(
+    na_class_t *na_class, na_addr_t addr, const char *function);
+HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
+    na_size_t buf_size, na_addr_t addr, const char *function);
+
 /* Whether the application has a reference to any address of the class. */
 HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class);
 
