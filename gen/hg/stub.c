@@ -186,7 +186,9 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     void *address = (void *) (uintptr_t) memory; /* flags keep it const */
     hg_size_t bytes = size;
 
-    if (memory == NULL || size == 0) {
+    if (memory == NULL && size > 0)
+        return hg_layer_refuse("the stub", "memory is NULL, its size is not 0");
+    if (size == 0) {
         *bulk_p = HG_BULK_NULL;
         return HG_SUCCESS;
     }

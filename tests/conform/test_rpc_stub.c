@@ -187,11 +187,14 @@ HG_TEST(stub_memory_ends_where_it_ends)
     uint64_t sum = 1;
     int32_t ret = -1;
 
+    hg_test_expect_log("the stub: memory is NULL");
     hg_test_allow_log("");
     rpc_open(&end);
     HG_CHECK_OK(stubs_store_call(end.target, 0, 0, NULL, 0, &sum, &ret));
     HG_CHECK_OK(ret);
     HG_CHECK_EQ_U64(sum, 0);
+    HG_CHECK_RET(stubs_store_call(end.target, 0, 0, NULL, 8, &sum, &ret),
+        HG_INVALID_ARG);
     HG_CHECK_OK(stubs_copy_call(end.target, 0, HG_BULK_NULL, NULL, 0, &ret));
     HG_CHECK_OK(ret);
     HG_CHECK_OK(
