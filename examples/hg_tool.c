@@ -184,7 +184,11 @@ int main(int argc, char *argv[])
     struct peer peer;
     size_t command;
     hg_return_t ret;
+    int i;
 
+    for (i = 1; i < argc && i < 3; i++)
+        if (argv[i][0] == '-') /* no address begins like that */
+            return tool_usage();
     if (argc >= 2 && argc <= 3 && strcmp(argv[1], "info") == 0) {
         ret = info_print();
         if (ret == HG_SUCCESS && argc == 3)
