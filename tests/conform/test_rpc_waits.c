@@ -761,8 +761,10 @@ HG_TEST(waits_too_deep_leave_calls_in_the_queue)
     /* Whoever waits for the last one gives up; the rest hears of it, by a code
      * that does not mean "not yet". */
     hg_test_expect_log("returns 20 (timed out), which is no result");
-    if (end.peer == NULL) /* else it is the other side that is too deep */
+    if (end.peer == NULL)
         hg_test_expect_log("in this one 16 handlers wait inside each other");
+    else /* it is the other side, or both, one after the other */
+        hg_test_allow_log("in this one 16 handlers wait inside each other");
     HG_CHECK_RET(rpc_call(&end, waits_nest_id, &in, &out), HG_OTHER_ERROR);
     in.a = 3;
     HG_CHECK_OK(rpc_call(&end, waits_nest_id, &in, &out));
