@@ -35579,8 +35579,8 @@ HG_PRIVATE bool hg_wait_in_handler(void);
 HG_PRIVATE bool hg_wait_may_run(void);
 
 /* A call is queued that this thread is too deep to run, in either model: who
- * waits for it, if nobody else runs it, waits for ever. So the log tells, now
- * and then. */
+ * waits for it, if nobody else runs it, waits for ever. So the log tells: of
+ * the first wait like that, and when there are twice as many. */
 HG_PRIVATE void hg_wait_tell_depth(void);
 
 #endif
@@ -35702,9 +35702,9 @@ static HG_HOT void hg_wait_hand_on(void)
 
 HG_PRIVATE void hg_wait_tell_depth(void)
 {
-    static _Atomic uint64_t told;
+    static _Atomic uint64_t waits;
     uint64_t count =
-        atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) + 1;
+        atomic_fetch_add_explicit(&waits, 1, memory_order_relaxed) + 1;
 
     if ((count & (count - 1)) == 0)
         hg_log_error("rpc",
@@ -35718,11 +35718,8 @@ static void hg_wait_wake_server(void)
 {
     struct na_link *link;
 
-    if (atomic_load(&hg_wait_state.servers) == 0) {
-        if (!hg_wait_may_run())
-            hg_wait_tell_depth();
+    if (atomic_load(&hg_wait_state.servers) == 0)
         return;
-    }
     hg_lock(&hg_wait_state.lock);
     link = hg_wait_state.waiters.next;
     while (link != &hg_wait_state.waiters && !hg_wait_waiter_of(link)->calls)
@@ -35863,6 +35860,14 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     return ret;
 }
 
+/* Whether a call waits for a thread, and there is none but this one, which is
+ * too deep. */
+static bool hg_wait_is_stuck(struct hg_context *context)
+{
+    return !hg_wait_may_run() && hg_wait_has_calls(context) &&
+        atomic_load(&hg_wait_state.servers) == 0;
+}
+
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline)
 {
@@ -35870,6 +35875,7 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     hg_return_t ret = HG_SUCCESS;
     unsigned events = 0;
     bool looked = false; /* for news, since the beginning */
+    bool told = false;   /* that it is stuck */
 
     for (;;) {
         if (done != NULL && atomic_load(done)) {
@@ -35892,6 +35898,10 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
         else
             ret = hg_wait_sleep(context, done, calls, deadline);
         looked = true;
+        if (!calls && !told && hg_wait_is_stuck(context)) {
+            hg_wait_tell_depth();
+            told = true;
+        }
     }
     hg_wait_hand_on();
     return ret;
@@ -38029,12 +38039,16 @@ static void hg_stub_turn(const struct hg_stub_flag *flag, unsigned lanes)
 static void hg_stub_await(const struct hg_stub_flag *flag)
 {
     bool deep = hg_stub_depth >= HG_WAIT_DEPTH_MAX;
+    bool told = false;
 
     hg_stub_depth++;
     while (!atomic_load(&flag->up)) {
         hg_stub_turn(flag, deep ? NA_LANES_DONE : NA_LANES_ALL);
-        if (deep && na_queue_has(flag->context->queue, 1u << NA_LANE_CALL))
+        if (deep && !told &&
+            na_queue_has(flag->context->queue, 1u << NA_LANE_CALL)) {
             hg_wait_tell_depth();
+            told = true;
+        }
     }
     hg_stub_depth--;
 }

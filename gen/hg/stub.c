@@ -89,12 +89,16 @@ static void hg_stub_turn(const struct hg_stub_flag *flag, unsigned lanes)
 static void hg_stub_await(const struct hg_stub_flag *flag)
 {
     bool deep = hg_stub_depth >= HG_WAIT_DEPTH_MAX;
+    bool told = false;
 
     hg_stub_depth++;
     while (!atomic_load(&flag->up)) {
         hg_stub_turn(flag, deep ? NA_LANES_DONE : NA_LANES_ALL);
-        if (deep && na_queue_has(flag->context->queue, 1u << NA_LANE_CALL))
+        if (deep && !told &&
+            na_queue_has(flag->context->queue, 1u << NA_LANE_CALL)) {
             hg_wait_tell_depth();
+            told = true;
+        }
     }
     hg_stub_depth--;
 }

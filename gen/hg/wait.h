@@ -62,8 +62,8 @@ HG_PRIVATE bool hg_wait_in_handler(void);
 HG_PRIVATE bool hg_wait_may_run(void);
 
 /* A call is queued that this thread is too deep to run, in either model: who
- * waits for it, if nobody else runs it, waits for ever. So the log tells, now
- * and then. */
+ * waits for it, if nobody else runs it, waits for ever. So the log tells: of
+ * the first wait like that, and when there are twice as many. */
 HG_PRIVATE void hg_wait_tell_depth(void);
 
 #endif
