@@ -428,6 +428,7 @@ HG_TEST(addresses_are_compared_and_printed)
     HG_CHECK_OK(NA_Addr_to_string(end.na_class, text, size, other));
     HG_CHECK_EQ_STR(text, name);
     hg_test_expect_log("NA_Addr_to_string: ");
+    hg_test_expect_log("NA_Addr_serialize");
     memset(text, 'z', sizeof(text));
     HG_CHECK_RET(
         NA_Addr_to_string(end.na_class, text, size - 1, other), NA_MSGSIZE);
