@@ -3745,6 +3745,11 @@ struct na_class_core {
 HG_PRIVATE struct na_counter *na_class_counter(
     struct na_class_core *core, const char *name);
 
+/* The name of the counter with that number (borrowed as long as the class),
+ * and its value; NULL: there are no more. */
+HG_PRIVATE const char *na_class_counter_at(
+    struct na_class *na_class, unsigned number, uint64_t *value_p);
+
 static inline void na_counter_add(struct na_counter *counter, uint64_t n)
 {
     assert(counter != NULL);
@@ -20826,6 +20831,18 @@ static const struct na_core na_class_core_table = {
     na_class_woke,
 };
 
+HG_PRIVATE const char *na_class_counter_at(
+    struct na_class *na_class, unsigned number, uint64_t *value_p)
+{
+    struct na_counter *counter;
+
+    if (number >= NA_CORE_COUNTERS)
+        return NULL;
+    counter = &na_class_core_of(na_class)->counters[number];
+    *value_p = atomic_load(&counter->value);
+    return atomic_load(&counter->name);
+}
+
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
 {
     struct na_class_core *core;
@@ -32952,6 +32969,18 @@ static hg_return_t hg_builtin_list(hg_handle_t handle)
     return hg_builtin_answer(handle, list.full ? list.seen : 0, list.out.text);
 }
 
+/* What its transport counts. */
+static void hg_builtin_add_transport(
+    struct hg_builtin_text *out, struct na_class *na_class)
+{
+    const char *name;
+    uint64_t value;
+    unsigned i;
+
+    for (i = 0; (name = na_class_counter_at(na_class, i, &value)) != NULL; i++)
+        (void) hg_builtin_add(out, "%s %" PRIu64 "\n", name, value);
+}
+
 /* Counters of the class, by name. */
 static void hg_builtin_add_counters(
     struct hg_builtin_text *out, struct hg_class *hg_class)
@@ -33040,6 +33069,7 @@ static hg_return_t hg_builtin_stats(hg_handle_t handle)
     } else {
         out.size = 0;
         hg_builtin_add_counters(&out, handle->context->hg_class);
+        hg_builtin_add_transport(&out, handle->context->hg_class->na_class);
         ret = hg_builtin_answer(handle, 0, out.text);
     }
     (void) hg_handle_release(hg_proc_hg_builtin_t, &question);

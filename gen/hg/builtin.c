@@ -152,6 +152,18 @@ static hg_return_t hg_builtin_list(hg_handle_t handle)
     return hg_builtin_answer(handle, list.full ? list.seen : 0, list.out.text);
 }
 
+/* What its transport counts. */
+static void hg_builtin_add_transport(
+    struct hg_builtin_text *out, struct na_class *na_class)
+{
+    const char *name;
+    uint64_t value;
+    unsigned i;
+
+    for (i = 0; (name = na_class_counter_at(na_class, i, &value)) != NULL; i++)
+        (void) hg_builtin_add(out, "%s %" PRIu64 "\n", name, value);
+}
+
 /* Counters of the class, by name. */
 static void hg_builtin_add_counters(
     struct hg_builtin_text *out, struct hg_class *hg_class)
@@ -240,6 +252,7 @@ static hg_return_t hg_builtin_stats(hg_handle_t handle)
     } else {
         out.size = 0;
         hg_builtin_add_counters(&out, handle->context->hg_class);
+        hg_builtin_add_transport(&out, handle->context->hg_class->na_class);
         ret = hg_builtin_answer(handle, 0, out.text);
     }
     (void) hg_handle_release(hg_proc_hg_builtin_t, &question);

@@ -132,6 +132,18 @@ static const struct na_core na_class_core_table = {
     na_class_woke,
 };
 
+HG_PRIVATE const char *na_class_counter_at(
+    struct na_class *na_class, unsigned number, uint64_t *value_p)
+{
+    struct na_counter *counter;
+
+    if (number >= NA_CORE_COUNTERS)
+        return NULL;
+    counter = &na_class_core_of(na_class)->counters[number];
+    *value_p = atomic_load(&counter->value);
+    return atomic_load(&counter->name);
+}
+
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
 {
     struct na_class_core *core;

@@ -198,6 +198,11 @@ struct na_class_core {
 HG_PRIVATE struct na_counter *na_class_counter(
     struct na_class_core *core, const char *name);
 
+/* The name of the counter with that number (borrowed as long as the class),
+ * and its value; NULL: there are no more. */
+HG_PRIVATE const char *na_class_counter_at(
+    struct na_class *na_class, unsigned number, uint64_t *value_p);
+
 static inline void na_counter_add(struct na_counter *counter, uint64_t n)
 {
     assert(counter != NULL);
