@@ -1195,11 +1195,11 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 /* The registered id of the call; 0 for HG_HANDLE_NULL. */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
-/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the
- * bytes changed on the way, or the proc left some undecoded; HG_OVERFLOW: it
- * wanted more than arrived. The last two are what happens when both sides do
- * not register the same types, and the log line says so. Nothing stays
- * allocated on failure. */
+/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the bytes
+ * changed on the way, or the proc left some undecoded; HG_OVERFLOW: it wanted
+ * more than arrived. The last two are what happens when both sides do not
+ * register the same types, and the log line says so. HG_NOENTRY: a bulk handle
+ * of ours is in it, and was freed. Nothing stays allocated on failure. */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /* Release what decoding allocated. */
@@ -1292,9 +1292,10 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
  * in hold.
  *
  * Wrong arguments, NULL first of all, are HG_INVALID_ARG; where no code is
- * returned, NULL, 0, false or -1. To free nothing is no mistake: a NULL handle,
- * address, bulk handle or proc is freed with HG_SUCCESS. Output arguments are
- * set only on success. Whatever fails is told in one line of the log.
+ * returned, NULL, 0, false or -1. To free nothing is no mistake: a NULL class,
+ * context, handle, address, bulk handle or proc is freed with HG_SUCCESS.
+ * Output arguments are set only on success. Whatever fails is told in one line
+ * of the log.
  *
  * Threads: as everywhere in the library, every function may be called from any
  * thread at any time, but for what ends an object: nobody else may be using it
@@ -1435,7 +1436,7 @@ struct hg_init_info {
     bool no_overflow; /* arguments that do not fit a message are HG_OVERFLOW */
     unsigned int multi_recv_op_max;         /* ignored */
     unsigned int multi_recv_copy_threshold; /* ignored */
-    /* What Mercury has not. */
+    /* What Mercury has not, and HG_Init_opt does not read: HG_Init_opt2. */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */
@@ -1766,8 +1767,8 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * or after it), and take a reference to the handle; HG_Free_input and
  * HG_Free_output release what decoding allocated, and drop it. HG_FAULT: no
  * proc, or the handle was never forwarded; HG_CHECKSUM_ERROR and HG_OVERFLOW as
- * HG_Handler_get_input has them; the code of a failing proc. Nothing stays
- * allocated, and no reference taken, on failure. */
+ * HG_Handler_get_input has them, HG_NOENTRY, too; the code of a failing proc.
+ * Nothing stays allocated, and no reference taken, on failure. */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
@@ -2150,7 +2151,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  */
 
 /* HG_TRUE once nobody waits for a call that arrived: its origin said so or
- * died, or its time is over. HG_FALSE for HG_HANDLE_NULL, and at the origin. */
+ * died, or its time is over. HG_FALSE for HG_HANDLE_NULL, and at the origin. It
+ * makes no progress: while the only thread computes, turn HG_Progress(context,
+ * 0) now and then to hear of it, which runs nothing. */
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
 
 /* Runs at most once, where callbacks run, while the call is neither answered
@@ -2201,9 +2204,14 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 /* Refuse new calls to the class with HG_AGAIN from now on, for good, and wait
  * until those that were taken are answered and gone, the answer sent and the
  * handle given back, for at most `timeout` ms: HG_SUCCESS; HG_TIMEOUT: some are
- * left; called again it goes on waiting. Signals do not end it. Makes progress
- * and runs handlers and callbacks of all contexts of the class, of which none
- * is made or destroyed meanwhile; other threads may do the same. A timeout of 0
+ * left; called again it goes on waiting. Signals do not end it. Then it refuses
+ * what has arrived meanwhile, until for 10 ms nothing did, for 100 ms at most,
+ * so that who called before the end is told that he was not executed. What
+ * arrives later, from who calls again at once, ends with HG_DISCONNECT as the
+ * class does: its origin cannot know. HG_Get_error_text tells this HG_AGAIN
+ * ("it is ending") from that of a limit ("no room; ..."). Makes progress and
+ * runs handlers and callbacks of all contexts of the class, of which none is
+ * made or destroyed meanwhile; other threads may do the same. A timeout of 0
  * begins it and looks, but runs nothing: so much may be asked inside a handler
  * or a callback, too, where the request model has HG_BUSY for more. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
@@ -2250,9 +2258,10 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
  * more. What is registered meanwhile may be told twice, or not. */
 #define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
 /* Without a text the counters of the class, a line each, as struct hg_counters
- * names them. With the name of a function how long its calls took, as struct
- * hg_histogram has it: with the number 0 of those executed there, with 1 of
- * those made from there. HG_NOENTRY; HG_OPNOTSUPPORT: that is not counted. */
+ * names them, and those of its transport, as NA_Get_counter does. With the name
+ * of a function how long its calls took, as struct hg_histogram has it: with
+ * the number 0 of those executed there, with 1 of those made from there.
+ * HG_NOENTRY; HG_OPNOTSUPPORT: that is not counted. */
 #define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
 
 /* Asked by the library itself, where the option `bulk_checksum` is set: whether
@@ -2644,7 +2653,7 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
  * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.
  *
  *     hg_memory_in_t     two arguments here, const void *x, size_t x_size: the
- *                        function reads it
+ *                        function reads it; NULL only with a size of 0
  *     hg_memory_out_t    void *x, size_t x_size: the function writes it
  *     hg_bulk_t          a bulk handle, which the caller made, and frees
  *
@@ -3632,8 +3641,11 @@ struct na_core {
  * that goes with put or get; NA_AGAIN: 32 are registered. */
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 
-/* The value of a counter of a class, 0 if nothing counted. For tests and
- * tools; the names are the transports' and rooms' own. */
+/* The value of a counter of a class, 0 if nothing counted. For tests and tools;
+ * the names are the transports' and rooms' own. A class of several transports
+ * has of each, "sm" or "zmq+tcp" or another, mux_sent_zmq+tcp, the bytes of
+ * messages that were sent by it, and mux_moved_zmq+tcp, those that were put and
+ * got from here. */
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name);
 
 #endif /* HG_NA_PLUGIN_API */

@@ -28,9 +28,10 @@
  * in hold.
  *
  * Wrong arguments, NULL first of all, are HG_INVALID_ARG; where no code is
- * returned, NULL, 0, false or -1. To free nothing is no mistake: a NULL handle,
- * address, bulk handle or proc is freed with HG_SUCCESS. Output arguments are
- * set only on success. Whatever fails is told in one line of the log.
+ * returned, NULL, 0, false or -1. To free nothing is no mistake: a NULL class,
+ * context, handle, address, bulk handle or proc is freed with HG_SUCCESS.
+ * Output arguments are set only on success. Whatever fails is told in one line
+ * of the log.
  *
  * Threads: as everywhere in the library, every function may be called from any
  * thread at any time, but for what ends an object: nobody else may be using it
@@ -171,7 +172,7 @@ struct hg_init_info {
     bool no_overflow; /* arguments that do not fit a message are HG_OVERFLOW */
     unsigned int multi_recv_op_max;         /* ignored */
     unsigned int multi_recv_copy_threshold; /* ignored */
-    /* What Mercury has not. */
+    /* What Mercury has not, and HG_Init_opt does not read: HG_Init_opt2. */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */
@@ -502,8 +503,8 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * or after it), and take a reference to the handle; HG_Free_input and
  * HG_Free_output release what decoding allocated, and drop it. HG_FAULT: no
  * proc, or the handle was never forwarded; HG_CHECKSUM_ERROR and HG_OVERFLOW as
- * HG_Handler_get_input has them; the code of a failing proc. Nothing stays
- * allocated, and no reference taken, on failure. */
+ * HG_Handler_get_input has them, HG_NOENTRY, too; the code of a failing proc.
+ * Nothing stays allocated, and no reference taken, on failure. */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);

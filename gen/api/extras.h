@@ -51,7 +51,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  */
 
 /* HG_TRUE once nobody waits for a call that arrived: its origin said so or
- * died, or its time is over. HG_FALSE for HG_HANDLE_NULL, and at the origin. */
+ * died, or its time is over. HG_FALSE for HG_HANDLE_NULL, and at the origin. It
+ * makes no progress: while the only thread computes, turn HG_Progress(context,
+ * 0) now and then to hear of it, which runs nothing. */
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
 
 /* Runs at most once, where callbacks run, while the call is neither answered
@@ -102,9 +104,14 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 /* Refuse new calls to the class with HG_AGAIN from now on, for good, and wait
  * until those that were taken are answered and gone, the answer sent and the
  * handle given back, for at most `timeout` ms: HG_SUCCESS; HG_TIMEOUT: some are
- * left; called again it goes on waiting. Signals do not end it. Makes progress
- * and runs handlers and callbacks of all contexts of the class, of which none
- * is made or destroyed meanwhile; other threads may do the same. A timeout of 0
+ * left; called again it goes on waiting. Signals do not end it. Then it refuses
+ * what has arrived meanwhile, until for 10 ms nothing did, for 100 ms at most,
+ * so that who called before the end is told that he was not executed. What
+ * arrives later, from who calls again at once, ends with HG_DISCONNECT as the
+ * class does: its origin cannot know. HG_Get_error_text tells this HG_AGAIN
+ * ("it is ending") from that of a limit ("no room; ..."). Makes progress and
+ * runs handlers and callbacks of all contexts of the class, of which none is
+ * made or destroyed meanwhile; other threads may do the same. A timeout of 0
  * begins it and looks, but runs nothing: so much may be asked inside a handler
  * or a callback, too, where the request model has HG_BUSY for more. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
@@ -151,9 +158,10 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
  * more. What is registered meanwhile may be told twice, or not. */
 #define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
 /* Without a text the counters of the class, a line each, as struct hg_counters
- * names them. With the name of a function how long its calls took, as struct
- * hg_histogram has it: with the number 0 of those executed there, with 1 of
- * those made from there. HG_NOENTRY; HG_OPNOTSUPPORT: that is not counted. */
+ * names them, and those of its transport, as NA_Get_counter does. With the name
+ * of a function how long its calls took, as struct hg_histogram has it: with
+ * the number 0 of those executed there, with 1 of those made from there.
+ * HG_NOENTRY; HG_OPNOTSUPPORT: that is not counted. */
 #define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
 
 /* Asked by the library itself, where the option `bulk_checksum` is set: whether

@@ -187,11 +187,11 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 /* The registered id of the call; 0 for HG_HANDLE_NULL. */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
-/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the
- * bytes changed on the way, or the proc left some undecoded; HG_OVERFLOW: it
- * wanted more than arrived. The last two are what happens when both sides do
- * not register the same types, and the log line says so. Nothing stays
- * allocated on failure. */
+/* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the bytes
+ * changed on the way, or the proc left some undecoded; HG_OVERFLOW: it wanted
+ * more than arrived. The last two are what happens when both sides do not
+ * register the same types, and the log line says so. HG_NOENTRY: a bulk handle
+ * of ours is in it, and was freed. Nothing stays allocated on failure. */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /* Release what decoding allocated. */

@@ -61,7 +61,7 @@
  * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.
  *
  *     hg_memory_in_t     two arguments here, const void *x, size_t x_size: the
- *                        function reads it
+ *                        function reads it; NULL only with a size of 0
  *     hg_memory_out_t    void *x, size_t x_size: the function writes it
  *     hg_bulk_t          a bulk handle, which the caller made, and frees
  *
