@@ -32106,11 +32106,14 @@ static hg_return_t hg_bulk_check_handle(const struct hg_transfer *transfer,
     if (ret != HG_SUCCESS)
         return ret;
     ret = hg_forward_create_of(context, addr, &rpc, handle_p);
-    if (ret == HG_SUCCESS)
-        atomic_store_explicit(&(*handle_p)->peer_context,
-            hg_transfer_look_at(transfer)->origin_context,
-            memory_order_relaxed);
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    (*handle_p)->call.target_context =
+        hg_transfer_look_at(transfer)->origin_context;
+    atomic_store_explicit(&(*handle_p)->peer_context,
+        (*handle_p)->call.target_context, memory_order_relaxed);
+    hg_handle_set_info(*handle_p); /* hooks see it */
+    return HG_SUCCESS;
 }
 
 /* Ask; one reference of the handle is the answer's, one the transfer's. */

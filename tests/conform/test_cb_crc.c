@@ -40,7 +40,8 @@ struct crc_pair {
 static unsigned crc_asked;
 static unsigned char *crc_byte; /* NULL: none */
 static unsigned char crc_mask;
-static hg_bulk_t crc_doomed; /* to be freed */
+static hg_bulk_t crc_doomed;   /* to be freed */
+static uint8_t crc_context_id; /* of the owner's */
 
 static hg_return_t crc_hook(const struct hg_hook_info *info, void *arg)
 {
@@ -48,6 +49,13 @@ static hg_return_t crc_hook(const struct hg_hook_info *info, void *arg)
     if (info->point != HG_HOOK_FORWARD)
         return HG_SUCCESS;
     HG_CHECK_EQ_STR(info->name, HG_BUILTIN_BULK_CHECK);
+    if (info->handle != HG_HANDLE_NULL) { /* not in the request model */
+        const struct hg_info *call = HG_Get_info(info->handle);
+
+        HG_CHECK(call->hg_class != NULL && call->context != NULL);
+        HG_CHECK(call->addr == info->addr && call->id == info->id);
+        HG_CHECK_EQ_INT(call->context_id, crc_context_id);
+    }
     crc_asked++;
     if (crc_byte != NULL)
         *crc_byte ^= crc_mask;
@@ -535,6 +543,7 @@ HG_TEST_WHERE(crc_of_bound_memory, hg_test_crosses_processes)
     HG_CHECK_OK(HG_Bulk_free(pair.remote));
     HG_CHECK_OK(HG_Bulk_bind(pair.theirs.bulk, second));
     crc_lend(&pair);
+    crc_context_id = 3;
     memset(&move, 0, sizeof(move));
     HG_CHECK_OK(HG_Bulk_bind_transfer(pair.mover.context, crc_moved, &move,
         HG_BULK_PULL, pair.remote, 4, pair.ours.bulk, 0, 30, &move.op_id));
@@ -545,6 +554,7 @@ HG_TEST_WHERE(crc_of_bound_memory, hg_test_crosses_processes)
         (void) cb_turn(second, 0);
     }
     HG_CHECK_OK(move.ret);
+    crc_context_id = 0;
     HG_CHECK_OK(HG_Context_destroy(second));
     crc_close(&pair);
 }
