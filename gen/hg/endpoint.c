@@ -486,6 +486,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
+        atomic_store(&context->transfers.ending, false);
         hg_log_error("ctx", "HG_Context_destroy: handles, or sends, are left");
         return HG_BUSY;
     }

@@ -498,6 +498,24 @@ HG_TEST_WHERE(crc_ends_with_its_context, hg_test_crosses_processes)
     crc_close(&pair);
 }
 
+/* A context that could not end moves memory as before. */
+HG_TEST_WHERE(crc_in_a_context_that_was_busy, hg_test_crosses_processes)
+{
+    struct crc_pair pair;
+    hg_handle_t handle;
+    hg_id_t id;
+
+    hg_test_expect_log("HG_Context_destroy: handles, or sends, are left");
+    crc_open(&pair);
+    id = MERCURY_REGISTER(pair.mover.hg_class, "crc none", void, void, NULL);
+    HG_CHECK_OK(HG_Create(pair.mover.context, pair.addr, id, &handle));
+    HG_CHECK_RET(HG_Context_destroy(pair.mover.context), HG_BUSY);
+    HG_CHECK_OK(crc_do(&pair, HG_BULK_PULL, 0, 0, 34));
+    HG_CHECK_EQ_INT(crc_asked, 1);
+    HG_CHECK_OK(HG_Destroy(handle));
+    crc_close(&pair);
+}
+
 /* What fails in the mover's call ends the transfer, or it does not begin. */
 HG_TEST_WHERE(crc_without_memory, hg_test_crosses_processes)
 {
