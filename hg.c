@@ -29617,8 +29617,9 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
  * ends it though it was sent, because its time is over for one, tells the
  * target. What comes of it later is let go of.
  *
- * A call goes through the context's lock twice: when it gets its handle, with a
- * number, and when it is taken out. Between these, while its bytes are encoded
+ * A small call goes through the context's lock twice: when it gets its handle,
+ * with a number, and when it is taken out; one that has a deadline, or takes
+ * more room, also when it begins. Between these, while its bytes are encoded
  * and sent, it is its caller's.
  *
  * Locking: the context's lock around the table; nothing is sent or called under
@@ -32183,8 +32184,9 @@ HG_PRIVATE const struct hg_transfer_checker *hg_bulk_check_table(void)
  * context: where messages come in and time passes.
  *
  * Takes what the RPC plane delivers, reads its header and gives it to the
- * side it concerns. Progress drives the NA context of the calls and, where
- * bulk has a class of its own, that one's too, and runs timers.
+ * side it concerns; what a context sends to itself it gets with its header, by
+ * `file` (handle). Progress drives the NA context of the calls and, where bulk
+ * has a class of its own, that one's too, and runs timers.
  *
  * Locking: the context's lock guards the timers. The sink runs on whatever
  * thread delivers and takes that lock for moments only.

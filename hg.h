@@ -725,7 +725,8 @@ NA_EXPORT na_return_t NA_Cancel(
 
 /* A descriptor for an event loop: when it is readable, call NA_Progress with
  * timeout 0. Before each sleep on it ask NA_Poll_try_wait; sleep only when
- * that says NA_TRUE. -1 where the transport has none. Owned by the context. */
+ * that says NA_TRUE. -1 where the transport has none, or the system no epoll.
+ * Owned by the context. */
 NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
 NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context);
@@ -1621,8 +1622,9 @@ HG_EXPORT hg_context_t *HG_Context_create_id(
 /* Take no more calls, for good: callers get HG_CANCELED. */
 HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 
-/* End a context: takes no more calls, and for at most 5 s makes progress and
- * runs callbacks until its handles are gone; then frees the data set on it.
+/* End a context: takes no more calls, ends those that it has made with
+ * HG_CANCELED, and for at most 5 s makes progress and runs callbacks until its
+ * handles are gone; then frees the data set on it.
  * HG_BUSY (logged): a thread is in it, and nothing has changed; or handles are
  * left, with the context, which takes no calls any more. */
 HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);

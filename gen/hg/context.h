@@ -3,8 +3,9 @@
  * context: where messages come in and time passes.
  *
  * Takes what the RPC plane delivers, reads its header and gives it to the
- * side it concerns. Progress drives the NA context of the calls and, where
- * bulk has a class of its own, that one's too, and runs timers.
+ * side it concerns; what a context sends to itself it gets with its header, by
+ * `file` (handle). Progress drives the NA context of the calls and, where bulk
+ * has a class of its own, that one's too, and runs timers.
  *
  * Locking: the context's lock guards the timers. The sink runs on whatever
  * thread delivers and takes that lock for moments only.

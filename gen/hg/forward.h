@@ -8,8 +8,9 @@
  * ends it though it was sent, because its time is over for one, tells the
  * target. What comes of it later is let go of.
  *
- * A call goes through the context's lock twice: when it gets its handle, with a
- * number, and when it is taken out. Between these, while its bytes are encoded
+ * A small call goes through the context's lock twice: when it gets its handle,
+ * with a number, and when it is taken out; one that has a deadline, or takes
+ * more room, also when it begins. Between these, while its bytes are encoded
  * and sent, it is its caller's.
  *
  * Locking: the context's lock around the table; nothing is sent or called under
