@@ -40,8 +40,9 @@ struct crc_pair {
 static unsigned crc_asked;
 static unsigned char *crc_byte; /* NULL: none */
 static unsigned char crc_mask;
-static hg_bulk_t crc_doomed;   /* to be freed */
-static uint8_t crc_context_id; /* of the owner's */
+static hg_bulk_t crc_doomed;           /* to be freed */
+static uint8_t crc_context_id;         /* of the owner's */
+static const hg_op_id_t *crc_unwanted; /* to be canceled; NULL: none */
 
 static hg_return_t crc_hook(const struct hg_hook_info *info, void *arg)
 {
@@ -62,6 +63,9 @@ static hg_return_t crc_hook(const struct hg_hook_info *info, void *arg)
     if (crc_doomed != HG_BULK_NULL)
         HG_CHECK_OK(HG_Bulk_free(crc_doomed));
     crc_doomed = HG_BULK_NULL;
+    if (crc_unwanted != NULL)
+        HG_CHECK_OK(HG_Bulk_cancel(*crc_unwanted));
+    crc_unwanted = NULL;
     return HG_SUCCESS;
 }
 
@@ -451,6 +455,26 @@ HG_TEST_WHERE(crc_is_given_up_with_its_transfer, hg_test_crosses_processes)
     HG_CHECK_OK(HG_Bulk_cancel(move.op_id));
     while (move.ends == 0)
         (void) cb_turn(pair.mover.context, 0);
+    HG_CHECK_RET(move.ret, HG_CANCELED);
+    HG_CHECK_OK(crc_do(&pair, HG_BULK_PULL, 0, 0, 34));
+    crc_close(&pair);
+}
+
+/* By another thread, as it seems, which does not find the question yet. */
+HG_TEST_WHERE(crc_is_given_up_as_it_is_asked, hg_test_crosses_processes)
+{
+    struct crc_pair pair;
+    struct crc_move move;
+
+    crc_open(&pair);
+    crc_unwanted = &move.op_id;
+    crc_begin(&pair, &move, HG_BULK_PULL, 0, 0, 34);
+    while (crc_asked == 0) {
+        (void) cb_turn(pair.owner.context, 0);
+        (void) cb_turn(pair.mover.context, 0);
+    }
+    (void) cb_turn(pair.mover.context, 0);
+    HG_CHECK_EQ_INT(move.ends, 1); /* the owner does not answer any more */
     HG_CHECK_RET(move.ret, HG_CANCELED);
     HG_CHECK_OK(crc_do(&pair, HG_BULK_PULL, 0, 0, 34));
     crc_close(&pair);

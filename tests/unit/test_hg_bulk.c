@@ -529,6 +529,93 @@ HG_TEST(bulk_copy_that_does_not_start_holds_neither_end)
     engine_close(&engine);
 }
 
+/* ---- What is asked of memory that was moved ---- */
+
+/* What the owner, `b`, says to a question that anybody may have put together:
+ * of memory that may only be read, or only be written. */
+static const char *bulk_ask(
+    struct engine *engine, struct hg_bulk_check check, hg_return_t want)
+{
+    static char text[HG_ERROR_TEXT_MAX];
+    struct engine_call call;
+    struct hg_rpc rpc;
+
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(hg_builtin_find(hg_registry_id(HG_BUILTIN_BULK_CHECK), &rpc));
+    HG_CHECK_OK(hg_forward_create_of(
+        engine->a.context, engine->a.peer, &rpc, &call.handle));
+    HG_CHECK_OK(hg_forward_start(call.handle, &check, engine_ended, &call));
+    engine_settle(engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, want);
+    (void) snprintf(text, sizeof(text), "%s",
+        call.handle->text != NULL ? call.handle->text : "");
+    engine_forget(&call);
+    return text;
+}
+
+/* It looks at no byte that the question may not be about. */
+HG_TEST(bulk_check_answers_what_may_be_asked)
+{
+    static const char out[] = "past the end of the memory";
+    static const char no[] = "the memory may not be moved so";
+    static const char gone[] = "the memory is not there";
+    size_t size = 64;
+    struct hg_bulk *bulks[2]; /* that may be pulled, that may be pushed to */
+    struct hg_bulk_check right;
+    struct hg_bulk_check ask;
+    struct engine engine;
+    unsigned i;
+
+    hg_test_expect_log("a bulk handle of this process was freed");
+    bulk_begin(&engine, 0);
+    engine.b.hg_class->builtin = hg_builtin_find;
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(hg_bulk_create(engine.b.layer, 1, NULL, &size,
+            i == 0 ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY, &bulks[i]));
+        HG_CHECK_OK(hg_bulk_publish(bulks[i]));
+        right.incarnation = engine.b.layer->incarnation;
+        right.id = bulks[i]->id;
+        right.offset = 3;
+        right.size = size - 3;
+        right.crc = hg_bulk_check_sum(bulks[i], 3, size - 3);
+        right.op = i == 0 ? HG_BULK_PULL : HG_BULK_PUSH;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, right, HG_SUCCESS), "");
+        ask = right;
+        ask.crc++;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_CHECKSUM_ERROR),
+            "the memory has another CRC64 there");
+        ask = right;
+        ask.op = i == 0 ? HG_BULK_PUSH : HG_BULK_PULL;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_PERMISSION), no);
+        ask.op = 77;
+        HG_CHECK_EQ_STR(
+            bulk_ask(&engine, ask, HG_INVALID_ARG), "an unknown operation");
+        ask = right;
+        ask.size++;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_OVERFLOW), out);
+        ask.size = UINT64_MAX;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_OVERFLOW), out);
+        ask.size = 0;
+        ask.offset = size + 1;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_OVERFLOW), out);
+        ask.offset = size;
+        ask.crc = 0;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_SUCCESS), "");
+        ask = right;
+        ask.incarnation++;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_NOENTRY), gone);
+        ask = right;
+        ask.id += 1000;
+        HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_NOENTRY), gone);
+    }
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(hg_bulk_take_back(bulks[i]));
+    engine_close(&engine);
+}
+
+/* ---- Transfers that must not start ---- */
+
 /* Transfers that must not start, and what is said about them; the second and
  * third out of range say the same as the first. */
 static void bulk_try_wrong(struct engine *engine, struct hg_bulk *read_only,
