@@ -389,6 +389,45 @@ HG_TEST(histograms_count_calls)
     HG_CHECK_OK(HG_Finalize(end.hg_class));
 }
 
+/* An output that cannot be encoded, though the next one can. */
+static hg_return_t watch_proc_stutter(hg_proc_t proc, void *data)
+{
+    unsigned *tries = (unsigned *) data;
+
+    HG_CHECK_EQ_INT(hg_proc_get_op(proc), HG_ENCODE);
+    return (*tries)++ == 0 ? HG_PROTOCOL_ERROR : HG_SUCCESS;
+}
+
+static hg_return_t watch_on_stutter(hg_handle_t handle)
+{
+    unsigned tries = 0;
+
+    HG_CHECK_RET(HG_Respond(handle, NULL, NULL, &tries), HG_PROTOCOL_ERROR);
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &tries));
+    HG_CHECK_EQ_INT(tries, 2);
+    return HG_Destroy(handle);
+}
+
+HG_TEST_WHERE(histograms_count_a_call_once, hg_test_is_self)
+{
+    struct cb_end end;
+    hg_handle_t handle;
+    hg_id_t id;
+
+    hg_test_expect_log("the proc function fails");
+    watch_open_timed(&end, "self://");
+    id = HG_Register_name(
+        end.hg_class, "stutter", NULL, watch_proc_stutter, watch_on_stutter);
+    handle = cb_new_handle(&end, id);
+    HG_CHECK_OK(cb_do(&end, handle, NULL, NULL));
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_EQ_U64(watch_times(&end, id, HG_FALSE).count, 1);
+    HG_CHECK_EQ_U64(watch_times(&end, id, HG_TRUE).count, 1);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    HG_CHECK_OK(HG_Context_destroy(end.context));
+    HG_CHECK_OK(HG_Finalize(end.hg_class));
+}
+
 HG_TEST(histograms_of_who_has_none)
 {
     struct hg_histogram times;

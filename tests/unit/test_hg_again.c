@@ -28,6 +28,7 @@ struct again {
     unsigned max;      /* calls to make in all */
     size_t size;       /* of what callbacks send */
     hg_return_t again; /* what the last HG_Forward in a callback returned */
+    hg_return_t ret;   /* how the last call ended */
 };
 
 static struct again again_now;
@@ -62,7 +63,7 @@ static hg_return_t again_forward(size_t size)
 /* Call again, as callbacks may. */
 static hg_return_t again_ended(const struct hg_cb_info *info)
 {
-    (void) info;
+    again_now.ret = info->ret;
     if (++again_now.ends < again_now.max)
         again_now.again = again_forward(again_now.size);
     return HG_SUCCESS;
@@ -230,6 +231,41 @@ HG_TEST(handle_is_free_once_its_message_cannot_leave)
     again_turn();
     HG_CHECK_EQ_INT(again_now.ends, 2);
     loop_unstick();
+    again_end();
+}
+
+static hg_return_t again_answer_large(hg_handle_t handle)
+{
+    struct blob out = engine_new_blob(AGAIN_OVERFLOW, 9);
+
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+    free(out.bytes);
+    return HG_Destroy(handle);
+}
+
+/* That the last output was not wanted is nothing to the next one. */
+HG_TEST(handle_fetches_again_what_it_was_canceled_for)
+{
+    again_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
+    again_now.id = HG_Register_name(
+        again_now.classes[0], "large", blob_proc, blob_proc, NULL);
+    HG_CHECK(HG_Register_name(again_now.classes[1], "large", blob_proc,
+                 blob_proc, again_answer_large) == again_now.id);
+    again_create();
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    (void) HG_Progress(again_now.contexts[1], 0);
+    again_trigger(1);
+    (void) na_class_ops(again_now.classes[0]->na_class)
+        ->poll(again_now.contexts[0]->na_context);
+    HG_CHECK_EQ_INT(again_now.handle->state, HG_HANDLE_FETCHING);
+    HG_CHECK_OK(HG_Cancel(again_now.handle));
+    again_turn();
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    HG_CHECK_RET(again_now.ret, HG_CANCELED);
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    again_turn();
+    HG_CHECK_EQ_INT(again_now.ends, 2);
+    HG_CHECK_OK(again_now.ret);
     again_end();
 }
 

@@ -1081,6 +1081,10 @@ HG_TEST(cancel_is_heard_while_an_answer_fails)
         HG_CHECK_EQ_INT(ends_told, 0);
         ends_turn_context(ends_try.context);
         HG_CHECK_EQ_INT(ends_told, 1);
+        HG_CHECK_RET(
+            HG_Respond(ends_try.kept, NULL, NULL, &ends), HG_PROTOCOL_ERROR);
+        ends_turn_context(ends_try.context);
+        HG_CHECK_EQ_INT(ends_told, 1); /* once is enough */
         HG_CHECK_EQ_INT(ends, way + 1);
         HG_CHECK_OK(HG_Destroy(ends_try.kept));
         HG_CHECK_OK(HG_Destroy(ends_try.origin));
