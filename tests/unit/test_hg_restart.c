@@ -75,3 +75,47 @@ HG_TEST(restart_drops_what_an_earlier_life_answers)
     na_addr_unref(before);
     engine_close(&engine);
 }
+
+static enum loop_fate restart_meet(
+    void *arg, na_class_t *from, unsigned char *data, size_t *size)
+{
+    unsigned *met = (unsigned *) arg;
+
+    (void) from;
+    (void) data;
+    (void) size;
+    return (*met)++ > 0 ? LOOP_STUCK : LOOP_PASS;
+}
+
+/* A connection is gone, but not the peer: what went by it is not answered any
+ * more, what has yet to leave goes by the next one. */
+HG_TEST(restart_of_a_connection_ends_what_has_left)
+{
+    struct blob in = {0, NULL};
+    struct engine_call calls[2];
+    struct engine engine;
+    unsigned met = 0;
+    unsigned i;
+    hg_id_t id;
+
+    hg_test_expect_log("were never answered");
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 4096, NULL));
+    id = engine_register(&engine, "keep", restart_keep);
+    loop_set_tap(restart_meet, &met);
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
+    HG_CHECK_EQ_INT(atomic_load(&calls[1].handle->sends), 1);
+    engine.a.na_class->core->addr_parted(engine.a.peer);
+    engine_turn(&engine.a);
+    HG_CHECK_EQ_INT(calls[0].ends, 1);
+    HG_CHECK_RET(calls[0].ret, HG_DISCONNECT);
+    HG_CHECK_EQ_INT(calls[1].ends, 0);
+    loop_unstick(); /* it cannot leave at all */
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(calls[1].ends, 1);
+    loop_set_tap(NULL, NULL);
+    for (i = 0; i < 2; i++)
+        engine_forget(&calls[i]);
+    engine_close(&engine);
+}

@@ -266,6 +266,82 @@ HG_TEST(mux_shows_large_arguments_by_the_part_of_their_peer)
     free(blob.bytes);
 }
 
+/* How many addresses a class has. */
+static unsigned mux_count_addrs(struct na_mux_class *mux)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs; link = link->next)
+        count++;
+    hg_unlock(&mux->lock);
+    return count;
+}
+
+static na_return_t mux_take(void *arg, struct na_addr *source, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    _Atomic unsigned *taken = (_Atomic unsigned *) arg;
+
+    (void) source;
+    (void) tag;
+    (void) data;
+    (void) size;
+    atomic_fetch_add(taken, 1);
+    return NA_SUCCESS;
+}
+
+/* Somebody calls by sm. */
+static void mux_be_called(na_class_t *na_class, na_class_t *caller)
+{
+    const char *name = na_mux_of(na_class)->parts[1].na_class->self_addr->name;
+    na_context_t *called = NA_Context_create(na_class);
+    na_context_t *context = NA_Context_create(caller);
+    _Atomic unsigned taken = 0;
+    char call[] = "call";
+    struct na_segment segment = {call, sizeof(call)};
+    struct na_msg msg;
+
+    HG_CHECK(called != NULL && context != NULL);
+    HG_CHECK_OK(na_msg_set_sink(called, 0, mux_take, NULL, &taken));
+    memset(&msg, 0, sizeof(msg));
+    msg.segments = &segment;
+    msg.segment_count = 1;
+    msg.size = segment.size;
+    msg.plane = NA_MSG_RPC;
+    HG_CHECK_OK(NA_Addr_lookup_wait(caller, name, 10000, &msg.addr));
+    HG_CHECK_OK(na_msg_try_rpc(context, &msg));
+    while (atomic_load(&taken) == 0)
+        (void) sched_yield();
+    HG_CHECK_OK(na_msg_set_sink(called, 0, NULL, NULL, NULL));
+    HG_CHECK_OK(NA_Addr_free(caller, msg.addr));
+    HG_CHECK_OK(NA_Context_destroy(caller, context));
+    HG_CHECK_OK(NA_Context_destroy(na_class, called));
+}
+
+/* Who called has an address, also while nobody else has that; it goes with its
+ * peer, lest a server keep those of all that ever called. */
+HG_TEST(mux_forgets_who_called_once_he_is_dead)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class, *caller;
+    struct na_mux_class *mux;
+
+    info.progress_thread = NA_TRUE;
+    na_class = NA_Initialize_opt(mux_string, NA_TRUE, &info);
+    caller = NA_Initialize("sm://", NA_TRUE);
+    HG_CHECK(na_class != NULL && caller != NULL);
+    mux = na_mux_of(na_class);
+    HG_CHECK_EQ_INT(mux_count_addrs(mux), 1); /* our own */
+    mux_be_called(na_class, caller);
+    HG_CHECK_EQ_INT(mux_count_addrs(mux), 2);
+    HG_CHECK_OK(NA_Finalize(caller));
+    while (mux_count_addrs(mux) > 1)
+        (void) sched_yield();
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* Who listens at a file, and whether sm is to be had there, and how. */
 static bool mux_name_of(const char *string, char name[NA_MAX_ADDR_LEN])
 {
