@@ -28746,6 +28746,7 @@ HG_PRIVATE void hg_owed_drop(struct hg_context *context);
 /* owed: see owed.h. */
 /* #include "hg/owed.h" */
 
+/* #include "base/lock.h" */
 /* #include "base/mem.h" */
 /* #include "na/addr.h" */
 /* #include "na/msg.h" */
@@ -37849,6 +37850,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
  * Locking: none of its own. In the request model the caller is inside the gate.
  */
 /* #include "base/clock.h" */
+/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/room.h" */

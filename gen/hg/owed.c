@@ -2,6 +2,7 @@
 /* owed: see owed.h. */
 #include "hg/owed.h"
 
+#include "base/lock.h"
 #include "base/mem.h"
 #include "na/addr.h"
 #include "na/msg.h"

@@ -21,6 +21,7 @@
  * Locking: none of its own. In the request model the caller is inside the gate.
  */
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "hg/layer.h"
 #include "hg/room.h"
