@@ -8,7 +8,8 @@
 #include "na/msg.h"
 #include "na/sink.h"
 
-#define HG_OWED_NOTES 84 /* a slice is 2 KiB */
+#define HG_OWED_NOTES 84  /* a slice is 2 KiB */
+#define HG_OWED_LOOKS 256 /* slices looked at for one that has room */
 
 struct hg_owed_note {
     uint64_t sequence;
@@ -25,15 +26,31 @@ struct hg_owed {
     struct hg_owed_note notes[HG_OWED_NOTES];
 };
 
+/* A slice of the peer's that has room. As peers call in turns, it need not be
+ * the last; but so many others may hide it. NULL: none. The lock is held. */
+static struct hg_owed *hg_owed_find(
+    struct hg_context *context, const struct na_addr *addr)
+{
+    const struct na_link *link = context->owed.prev;
+    unsigned looks;
+
+    for (looks = 0; looks < HG_OWED_LOOKS && link != &context->owed; looks++) {
+        struct hg_owed *owed = HG_CONTAINER_OF(link, struct hg_owed, link);
+
+        if (owed->addr == addr && owed->count < HG_OWED_NOTES)
+            return owed;
+        link = link->prev;
+    }
+    return NULL;
+}
+
 /* The slice to write to; NULL: no memory. The lock is held. */
 static struct hg_owed *hg_owed_open(
     struct hg_context *context, struct na_addr *addr)
 {
-    struct hg_owed *owed = NULL;
+    struct hg_owed *owed = hg_owed_find(context, addr);
 
-    if (!hg_list_is_empty(&context->owed))
-        owed = HG_CONTAINER_OF(context->owed.prev, struct hg_owed, link);
-    if (owed != NULL && owed->addr == addr && owed->count < HG_OWED_NOTES)
+    if (owed != NULL)
         return owed;
     owed = (struct hg_owed *) hg_mem_alloc(sizeof(*owed));
     if (owed == NULL)

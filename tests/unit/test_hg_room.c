@@ -387,6 +387,41 @@ HG_TEST(refusals_owed_have_a_limit)
     room_end_flood(&flood, 10);
 }
 
+/* What is noted takes a few bytes, also of peers that call in turns. */
+HG_TEST(refusals_owed_in_turns_take_little)
+{
+    struct hg_header header;
+    struct na_addr *peers[3];
+    struct hg_context *context;
+    const struct na_link *link;
+    struct room_end server;
+    unsigned slices = 0;
+    unsigned i;
+
+    loop_register();
+    room_open(&server, "loop://b");
+    context = server.context;
+    memset(&header, 0, sizeof(header));
+    for (i = 0; i < 3; i++) {
+        peers[i] = na_addr_create(server.hg_class->na_class, NULL, NA_FALSE);
+        HG_CHECK(peers[i] != NULL);
+    }
+    hg_lock(&context->lock);
+    for (i = 0; i < 3 * 160; i++) {
+        header.sequence = i;
+        HG_CHECK(hg_owed_add(context, peers[i % 3], &header, HG_AGAIN));
+    }
+    for (link = context->owed.next; link != &context->owed; link = link->next)
+        slices++;
+    hg_unlock(&context->lock);
+    HG_CHECK_EQ_INT(slices, 3 * 2);
+    hg_owed_drop(context);
+    for (i = 0; i < 3; i++)
+        na_addr_unref(peers[i]);
+    HG_CHECK_OK(HG_Context_destroy(context));
+    HG_CHECK_OK(HG_Finalize2(server.hg_class));
+}
+
 /* A context that ends owes nobody anything. */
 HG_TEST(refusals_owed_end_with_their_context)
 {
