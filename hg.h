@@ -2189,9 +2189,10 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * room, here or, as far as its answers have told, there: HG_SUCCESS. Who has no
  * call there any more to tell is let in after 10 ms. HG_TIMEOUT: not in
  * `timeout` ms; HG_INTR: a signal came; HG_DISCONNECT: the peer is gone. Others
- * may be faster: the next call may be refused all the same. Makes progress, but
- * runs no handler, and no callback of the callback model; so who calls itself
- * waits in vain. With several contexts: until all of them have room. */
+ * may be faster, and it is the room of a small message that is waited for: the
+ * next call may be refused all the same. Makes progress, but runs no handler,
+ * and no callback of the callback model; so who calls itself waits in vain.
+ * With several contexts: until all of them have room. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
