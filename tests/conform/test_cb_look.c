@@ -386,8 +386,6 @@ HG_TEST(builtins_answer)
     HG_CHECK_OK(look_ask(&end, look_stats, 0, NULL, &answer));
     HG_CHECK(look_has(answer.text, "requests_received 4", "", ""));
     HG_CHECK(look_has(answer.text, "held_bytes 0", "", ""));
-    if (hg_test_is_mux())
-        HG_CHECK(look_has(answer.text, "mux_sent_zmq+tcp ", "", ""));
     if (strcmp(hg_test_transport(), "sm") == 0)
         HG_CHECK(look_has(answer.text, "sm_rma_mapped 0", "", ""));
     free(answer.text);
