@@ -27251,6 +27251,13 @@ HG_PRIVATE unsigned hg_handle_count_targets(
  * no memory left, to be told so. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 
+/* Whether a message of an earlier call may be looked at still: by the transport,
+ * or by a thread that is in HG_Forward with it. */
+static inline bool hg_handle_is_sending(struct hg_handle *handle)
+{
+    return atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 0;
+}
+
 /* A handle with one reference, idle, without an address; `reserve`: if need
  * be, of the reserve. NULL: no memory (logged). The lock is held, but free
  * while a new one is made. */
@@ -27760,7 +27767,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 
 HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle)
 {
-    bool sending = atomic_load(&handle->sends) > 0;
+    bool sending = hg_handle_is_sending(handle);
 
     assert(!handle->target);
     if (HG_UNLIKELY(!sending && handle->parted.data != NULL))
@@ -28395,7 +28402,8 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (ret != HG_SUCCESS)
         return ret;
     /* What the application has does not move while the transport looks. */
-    if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
+    if (HG_UNLIKELY(handle->call.own_area) &&
+        (atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 1))
         limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
     hg_handle_lend(handle, &proc, &owner);
@@ -29729,6 +29737,9 @@ HG_PRIVATE void hg_forward_end_all(
 /* Stands for the number of a handle that somebody has for himself. */
 #define HG_FORWARD_NO_CALL UINT64_MAX
 
+/* Looks at others who are about to leave HG_Forward, before it is HG_BUSY. */
+#define HG_FORWARD_YIELDS 1000u
+
 /* A handle of the context's origins. The lock is held, but for moments. */
 static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
@@ -29867,12 +29878,10 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
  * is held. */
 static bool hg_forward_is_free(struct hg_handle *handle)
 {
-    bool sending = atomic_load(&handle->sends) > 0;
-
     if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
         return false;
-    return handle->settled ? !sending || handle->parted.data == NULL
-                           : !sending && atomic_load(&handle->senders) == 0;
+    return !hg_handle_is_sending(handle) ||
+        (handle->settled && handle->parted.data == NULL);
 }
 
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
@@ -29904,11 +29913,24 @@ static hg_return_t hg_forward_log_busy(
     return HG_BUSY;
 }
 
+/* Two calls of the handle ended before the threads that made them were out of
+ * HG_Forward: the last steps there are short, unless one was interrupted. */
+static HG_NOINLINE void hg_forward_let_out(struct hg_handle *handle)
+{
+    unsigned turns = HG_FORWARD_YIELDS;
+
+    while (atomic_load(&handle->senders) > 0 && turns-- > 0)
+        (void) sched_yield();
+}
+
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_BUSY;
 
+    if (HG_UNLIKELY(
+            handle->parted.data != NULL && atomic_load(&handle->senders) > 0))
+        hg_forward_let_out(handle);
     hg_lock(&context->lock);
     if (hg_forward_is_free(handle))
         ret = hg_forward_enter(handle);

@@ -13,6 +13,9 @@
 /* Stands for the number of a handle that somebody has for himself. */
 #define HG_FORWARD_NO_CALL UINT64_MAX
 
+/* Looks at others who are about to leave HG_Forward, before it is HG_BUSY. */
+#define HG_FORWARD_YIELDS 1000u
+
 /* A handle of the context's origins. The lock is held, but for moments. */
 static HG_HOT struct hg_handle *hg_forward_make(
     struct hg_context *context, struct na_addr *addr, const struct hg_rpc *rpc)
@@ -151,12 +154,10 @@ HG_PRIVATE struct hg_handle *hg_forward_new(
  * is held. */
 static bool hg_forward_is_free(struct hg_handle *handle)
 {
-    bool sending = atomic_load(&handle->sends) > 0;
-
     if (handle->state != HG_HANDLE_IDLE || handle->number != 0)
         return false;
-    return handle->settled ? !sending || handle->parted.data == NULL
-                           : !sending && atomic_load(&handle->senders) == 0;
+    return !hg_handle_is_sending(handle) ||
+        (handle->settled && handle->parted.data == NULL);
 }
 
 HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle)
@@ -188,11 +189,24 @@ static hg_return_t hg_forward_log_busy(
     return HG_BUSY;
 }
 
+/* Two calls of the handle ended before the threads that made them were out of
+ * HG_Forward: the last steps there are short, unless one was interrupted. */
+static HG_NOINLINE void hg_forward_let_out(struct hg_handle *handle)
+{
+    unsigned turns = HG_FORWARD_YIELDS;
+
+    while (atomic_load(&handle->senders) > 0 && turns-- > 0)
+        (void) sched_yield();
+}
+
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_BUSY;
 
+    if (HG_UNLIKELY(
+            handle->parted.data != NULL && atomic_load(&handle->senders) > 0))
+        hg_forward_let_out(handle);
     hg_lock(&context->lock);
     if (hg_forward_is_free(handle))
         ret = hg_forward_enter(handle);

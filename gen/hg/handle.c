@@ -333,7 +333,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 
 HG_PRIVATE void hg_handle_part_message(struct hg_handle *handle)
 {
-    bool sending = atomic_load(&handle->sends) > 0;
+    bool sending = hg_handle_is_sending(handle);
 
     assert(!handle->target);
     if (HG_UNLIKELY(!sending && handle->parted.data != NULL))
@@ -968,7 +968,8 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     if (ret != HG_SUCCESS)
         return ret;
     /* What the application has does not move while the transport looks. */
-    if (HG_UNLIKELY(handle->call.own_area) && atomic_load(&handle->sends) > 0)
+    if (HG_UNLIKELY(handle->call.own_area) &&
+        (atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 1))
         limit = buf->capacity;
     ret = hg_proc_init_encode(&proc, buf, HG_HEADER_MIN + area, limit);
     hg_handle_lend(handle, &proc, &owner);

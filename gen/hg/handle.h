@@ -285,6 +285,13 @@ HG_PRIVATE unsigned hg_handle_count_targets(
  * no memory left, to be told so. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 
+/* Whether a message of an earlier call may be looked at still: by the transport,
+ * or by a thread that is in HG_Forward with it. */
+static inline bool hg_handle_is_sending(struct hg_handle *handle)
+{
+    return atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 0;
+}
+
 /* A handle with one reference, idle, without an address; `reserve`: if need
  * be, of the reserve. NULL: no memory (logged). The lock is held, but free
  * while a new one is made. */

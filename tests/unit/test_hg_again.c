@@ -124,8 +124,12 @@ static enum loop_fate again_meet(
         again_trigger(0);
     }
     if (again_now.answer) {
+        const unsigned char *sent = again_now.handle->in.data;
+
         again_now.fate = LOOP_STUCK;
         again_answer();
+        HG_CHECK(again_now.handle->in.data == sent ||
+            again_now.handle->parted.data == sent);
     }
     return fate;
 }
@@ -354,6 +358,20 @@ HG_TEST(message_that_has_left_ends_no_other_call)
     loop_unstick();
     again_end();
     HG_CHECK_EQ_INT(again_now.ends, 2);
+}
+
+/* Nor is what a thread hands to the transport freed beneath it. */
+HG_TEST(message_that_is_being_sent_is_not_freed)
+{
+    again_begin(LOOP_PASS, HG_HEADER_REQUEST, 2);
+    again_create();
+    again_now.answer = true;
+    again_now.size = AGAIN_OVERFLOW;
+    HG_CHECK_OK(again_forward(AGAIN_SMALL));
+    HG_CHECK_OK(again_now.again);
+    HG_CHECK_EQ_INT(again_now.ends, 1);
+    loop_unstick();
+    again_end();
 }
 
 /* A buffer that is asked for is no reason to move what is being sent. */
