@@ -961,6 +961,7 @@ HG_TEST(handles_take_over_whether_calls_are_answered)
     cb_one_t one = {1};
 
     hg_test_expect_log("has no such proc");
+    hg_test_expect_log("was not answered");
     hg_test_allow_log("does not wait");
     cb_open(&end);
     HG_CHECK_OK(
@@ -980,8 +981,14 @@ HG_TEST(handles_take_over_whether_calls_are_answered)
     HG_CHECK_OK(HG_Reset(handle, HG_ADDR_NULL, calls_one_id));
     HG_CHECK_OK(cb_do(&end, handle, &one, NULL));
     HG_CHECK_RET(HG_Get_output(handle, &one), HG_FAULT);
+    /* Nor is there an output where the function is one that has some. */
+    HG_CHECK(MERCURY_REGISTER(end.hg_class, "one", cb_one_t, cb_one_t,
+                 calls_one) == calls_one_id);
+    HG_CHECK_OK(HG_Reset(handle, HG_ADDR_NULL, calls_one_id));
+    HG_CHECK_OK(cb_do(&end, handle, &one, NULL));
+    HG_CHECK_RET(HG_Get_output(handle, &one), HG_FAULT);
     HG_CHECK_OK(HG_Destroy(handle));
-    calls_await_seen(&end, 2);
+    calls_await_seen(&end, 4);
     cb_close(&end);
 }
 
