@@ -285,8 +285,8 @@ HG_PRIVATE unsigned hg_handle_count_targets(
  * no memory left, to be told so. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context);
 
-/* Whether a message of an earlier call may be looked at still: by the transport,
- * or by a thread that is in HG_Forward with it. */
+/* Whether a message of an earlier call may be looked at still: by the
+ * transport, or by a thread that is in HG_Forward with it. */
 static inline bool hg_handle_is_sending(struct hg_handle *handle)
 {
     return atomic_load(&handle->sends) > 0 || atomic_load(&handle->senders) > 0;
