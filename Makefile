@@ -327,14 +327,15 @@ ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
     $(CONFORM))
 CHECK_CASES := $(filter-out \
     $(foreach t,self-emul zmq+ipc zmq+inproc,$(ABOVE:%=%@$t)),$(CASES))
-# With ASan what is above NA runs on self and on sm, and on zmq+tcp where it is
+# With ASan what is above NA runs on sm, and on self and zmq+tcp where it is
 # about what ends or lacks: a peer, a class, room, memory; on self-emul only what
 # moves memory does.
 ENDINGS     := $(addprefix $(BUILD)/tests/conform/test_,cb_drain cb_ends \
     cb_restart cb_watch rpc_drain rpc_ends rpc_memory rpc_peer rpc_restart \
     rpc_room)
 ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc \
-    $(patsubst %,%@zmq+tcp,$(filter-out $(ENDINGS),$(ABOVE))) \
+    $(foreach t,self zmq+tcp, \
+        $(patsubst %,%@$t,$(filter-out $(ENDINGS),$(ABOVE)))) \
     $(patsubst %,%@self-emul,$(filter-out $(COPIES),$(CONFORM))), \
     $(CHECK_CASES))
 # What PORT leaves out, and what stands in for it: how threads sleep, and CRC64.

@@ -26810,6 +26810,10 @@ struct hg_class {
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class);
 HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
 
+/* The same options with defaults filled in, as a class has them. */
+HG_PRIVATE void hg_class_set_options(
+    struct hg_options *mine, const struct hg_options *options);
+
 /* A class without a context, in front of what makes it `size` bytes, zeroed.
  * `layer` outlives it, and so does the NA class. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
@@ -26854,7 +26858,7 @@ static size_t hg_class_bound(size_t size, size_t least)
     return size < HG_CLASS_SIZE_MAX ? size : HG_CLASS_SIZE_MAX;
 }
 
-static void hg_class_set_options(
+HG_PRIVATE void hg_class_set_options(
     struct hg_options *mine, const struct hg_options *options)
 {
     *mine = *options;
@@ -38444,6 +38448,18 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     if (ret != HG_SUCCESS)
         hg_log_error("rpc", "HG_Set_options: HG_Init was called already");
     return ret;
+}
+
+HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
+{
+    if (options == NULL || options->size != sizeof(*options))
+        return hg_layer_refuse(
+            "HG_Get_options", "size is not that of struct hg_options");
+    if (!hg_init_lock("HG_Get_options"))
+        return HG_FAULT;
+    hg_class_set_options(options, &hg_init_state.options);
+    hg_layer_unlock();
+    return HG_SUCCESS;
 }
 
 /* From now on NA_Finalize refuses to close the class. HG_INVALID_ARG, HG_FAULT

@@ -1113,6 +1113,11 @@ struct hg_options {
  * initialised. */
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 
+/* What HG_Init takes, or took, defaults filled in; options->size is set by the
+ * caller. In the callback model classes have the defaults, but for what struct
+ * hg_init_info says. HG_INVALID_ARG: NULL, or another size. */
+HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
+
 /* Start the layer on a class, which stays the application's and must outlive
  * it: NA_Finalize is NA_BUSY until HG_Finalize. Makes a context of its own on
  * the class; the application may make and drive others. There is one layer in a

@@ -6,6 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The limits and switches of the RPC layer, as they are without being set. */
+static hg_return_t info_print_options(void)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    hg_return_t ret = HG_Get_options(&options);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    printf("option      max_in_flight=%u calls\n", options.max_in_flight);
+    printf(
+        "option      max_in_flight_bytes=%zu\n", options.max_in_flight_bytes);
+    printf("option      max_unanswered=%u calls\n", options.max_unanswered);
+    printf("option      max_args_size=%zu bytes\n", options.max_args_size);
+    printf("option      max_fetched_bytes=%zu\n", options.max_fetched_bytes);
+    printf("option      max_held_bytes=%zu\n", options.max_held_bytes);
+    printf("option      output_hold_ms=%u\n", options.output_hold_ms);
+    printf("option      drain_ms=%u\n", options.drain_ms);
+    printf("option      no_builtins=%d\n", options.no_builtins);
+    printf("option      histograms=%d\n", options.histograms);
+    printf("option      bulk_checksum=%d\n", options.bulk_checksum);
+    return HG_SUCCESS;
+}
+
 hg_return_t info_print(void)
 {
     static const char *const variables[] = {
@@ -41,7 +64,7 @@ hg_return_t info_print(void)
         printf("environment %s%s%s\n", variables[i],
             value != NULL ? "=" : " is not set", value != NULL ? value : "");
     }
-    return HG_SUCCESS;
+    return info_print_options();
 }
 
 hg_return_t info_print_class(const char *address)

@@ -7,8 +7,8 @@
 
 #include "hg.h"
 
-/* Print the version, the transports, and the environment variables that the
- * library looks at. */
+/* Print the version, the transports, the environment variables that the library
+ * looks at, and the options with their values. */
 hg_return_t info_print(void);
 
 /* Print what a class has that listens on such an address: where it can be

@@ -21,7 +21,7 @@ static size_t hg_class_bound(size_t size, size_t least)
     return size < HG_CLASS_SIZE_MAX ? size : HG_CLASS_SIZE_MAX;
 }
 
-static void hg_class_set_options(
+HG_PRIVATE void hg_class_set_options(
     struct hg_options *mine, const struct hg_options *options)
 {
     *mine = *options;

@@ -72,6 +72,10 @@ struct hg_class {
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class);
 HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
 
+/* The same options with defaults filled in, as a class has them. */
+HG_PRIVATE void hg_class_set_options(
+    struct hg_options *mine, const struct hg_options *options);
+
 /* A class without a context, in front of what makes it `size` bytes, zeroed.
  * `layer` outlives it, and so does the NA class. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,

@@ -90,6 +90,18 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     return ret;
 }
 
+HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
+{
+    if (options == NULL || options->size != sizeof(*options))
+        return hg_layer_refuse(
+            "HG_Get_options", "size is not that of struct hg_options");
+    if (!hg_init_lock("HG_Get_options"))
+        return HG_FAULT;
+    hg_class_set_options(options, &hg_init_state.options);
+    hg_layer_unlock();
+    return HG_SUCCESS;
+}
+
 /* From now on NA_Finalize refuses to close the class. HG_INVALID_ARG, HG_FAULT
  * (logged). */
 static hg_return_t hg_init_hold(const char *function, struct na_class *na_class)

@@ -190,6 +190,7 @@ static void life_count_free(void *data)
 HG_TEST(data_is_freed_with_what_it_hangs_on)
 {
     int freed[5] = {0, 0, 0, 0, 0};
+    hg_proc_cb_t procs[2] = {NULL, NULL};
     struct cb_end end;
     uint8_t flag = 7;
     hg_id_t id = 0;
@@ -215,6 +216,17 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
     HG_CHECK_EQ_U64(id, life_inc_id);
     HG_CHECK_RET(
         HG_Registered_name(end.hg_class, "inc", &id, NULL), HG_INVALID_ARG);
+    flag = HG_FALSE;
+    HG_CHECK_OK(HG_Registered_proc_cb(
+        end.hg_class, life_inc_id, &flag, &procs[0], &procs[1]));
+    HG_CHECK(flag == HG_TRUE && procs[0] != NULL && procs[0] == procs[1]);
+    HG_CHECK_OK(
+        HG_Registered_proc_cb(end.hg_class, 12345, &flag, &procs[0], NULL));
+    HG_CHECK_EQ_INT(flag, HG_FALSE);
+    hg_test_expect_log("HG_Registered_proc_cb: an argument is NULL");
+    HG_CHECK_RET(HG_Registered_proc_cb(
+                     end.hg_class, life_inc_id, NULL, &procs[0], &procs[1]),
+        HG_INVALID_ARG);
     HG_CHECK_OK(HG_Deregister(end.hg_class, life_inc_id));
     HG_CHECK_EQ_INT(freed[2], 1);
     HG_CHECK_RET(HG_Deregister(end.hg_class, life_inc_id), HG_NOENTRY);
