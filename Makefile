@@ -177,8 +177,8 @@ CASES   := $(UNIT) $(STEPS) $(BOX) \
                $(BUILD)/tests/conform/test_bulk@sm-map)
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo tests/mercury
-# One more than there are processors: many cases wait.
-RUN      = $(BUILD)/run -j $(shell expr $(JOBS) + 1) $(if $(Q),,-v) $(RUNFLAGS)
+# Twice as many as there are processors: many cases wait.
+RUN      = $(BUILD)/run -j $(shell expr $(JOBS) \* 2) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
 
 TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(CFLAGS)
