@@ -21337,6 +21337,7 @@ struct hg_proc {
                                  writes to its data */
     size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
     hg_return_t error;    /* what the first failed step returned */
+    bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
     const char *function; /* for log lines: what is called; NULL */
     const char *peer;     /* and by or at whom; NULL */
     struct hg_proc_owner *owner; /* NULL: only the request model asks */
@@ -21558,6 +21559,7 @@ static void hg_proc_init(
     proc->limit = size;
     proc->room.op = op;
     proc->error = HG_SUCCESS;
+    proc->keeps_const = false;
     proc->function = NULL;
     proc->peer = NULL;
     proc->owner = NULL;
@@ -21917,13 +21919,13 @@ void *hg_proc_alloc(hg_proc_t proc, size_t size)
     return ptr;
 }
 
-void hg_proc_release(hg_proc_t proc, void *ptr)
+void hg_proc_release(hg_proc_t proc, const void *ptr)
 {
     if (ptr == NULL)
         return;
     if (proc != NULL)
         hg_proc_forget(proc, ptr);
-    hg_mem_free(ptr);
+    hg_mem_free((void *) (uintptr_t) ptr);
 }
 
 /* ==== gen/hg/proc_types.c ==== */
@@ -22242,7 +22244,8 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
         return ret;
     case HG_FREE: break;
     }
-    hg_mem_free((char *) (uintptr_t) *str);
+    if (!proc->keeps_const)
+        hg_mem_free((char *) (uintptr_t) *str);
     *str = NULL;
     return HG_SUCCESS;
 }
@@ -25644,7 +25647,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
-        if (*bulk != NULL && !hg_bulk_is_forked(*bulk))
+        if (*bulk != NULL && !proc->keeps_const && !hg_bulk_is_forked(*bulk))
             (void) hg_bulk_take_back(*bulk);
         *bulk = NULL;
         return HG_SUCCESS;
@@ -38351,7 +38354,11 @@ hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
 
 void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 {
-    (void) hg_handle_release(proc_cb, data);
+    struct hg_proc proc;
+
+    hg_proc_init_free(&proc);
+    proc.keeps_const = true;
+    (void) proc_cb(&proc, data);
 }
 
 /* ==== gen/hg/init.c ==== */

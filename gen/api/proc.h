@@ -70,7 +70,7 @@ HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
  * the library. NULL: out of memory, and the proc has failed with HG_NOMEM.
  * `proc` is NULL outside of proc functions. */
 HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
-HG_EXPORT void hg_proc_release(hg_proc_t proc, void *ptr);
+HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
 
 /* Basic types: `data` points to a value of the type. A string is decoded into
  * memory of its own, const or not, which HG_FREE releases, leaving NULL; a

@@ -65,11 +65,22 @@
  *     hg_memory_out_t    void *x, size_t x_size: the function writes it
  *     hg_bulk_t          a bulk handle, which the caller made, and frees
  *
- * Strings: those of the inputs live until the function returns. An output that
- * is a hg_string_t is the library's then: the function allocates it, and what
- * types of its own point to, by hg_proc_alloc(HG_PROC_NULL, size). One that is
- * a hg_const_string_t or a hg_bulk_t is not. A string which NAME_call gave to
- * its caller is freed by hg_proc_release(HG_PROC_NULL, string).
+ * Strings: those of the inputs live until the function returns. An output of
+ * type hg_const_string_t stays the function's: it may be a literal or a static
+ * buffer, is copied when the function returns, and is not freed. An
+ * output of type hg_string_t passes to the library, which frees it: allocate it
+ * with hg_proc_alloc(HG_PROC_NULL, size). A literal returned as hg_string_t is
+ * wrong and aborts in free. The same holds for strings inside structs. Bulk
+ * handles among the outputs stay the function's.
+ *
+ *     MERCURY_GEN_RPC_STUB(hg_const_string_t, color, ((uint32_t)(number)), )
+ *     hg_const_string_t color(uint32_t number)
+ *     {
+ *         return number == 0 ? "red" : "green";
+ *     }
+ *
+ * The caller owns the strings that NAME_call stores, const or not, and frees
+ * them with hg_proc_release(HG_PROC_NULL, string).
  *
  * Names that begin with hg_, and the name ret, are not for parameters; nor can
  * the function be static.
@@ -255,19 +266,6 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_MOVE_A_END
 #define HG_STUB_MOVE_B_END
 
-/* An output that the function keeps is not freed after it was encoded. */
-#define HG_STUB_KEEP(type) \
-    HG_STUB_CAT(HG_STUB_KEEP_, HG_GEN_PICK(HG_STUB_KEEPS_##type, NOT, 0))
-#define HG_STUB_KEEPS_hg_const_string_t ~, IT
-#define HG_STUB_KEEPS_hg_bulk_t ~, IT
-#define HG_STUB_KEEP_NOT(field)
-#define HG_STUB_KEEP_IT(field) hg_out.field = NULL;
-#define HG_STUB_KEEPS(fields) HG_STUB_END(HG_STUB_KEEP_A fields)
-#define HG_STUB_KEEP_A(field) HG_STUB_KEEP field HG_STUB_KEEP_B
-#define HG_STUB_KEEP_B(field) HG_STUB_KEEP field HG_STUB_KEEP_A
-#define HG_STUB_KEEP_A_END
-#define HG_STUB_KEEP_B_END
-
 /* What a function returns is its last output, called ret. */
 #define HG_STUB_RET(type) HG_GEN_PICK(HG_STUB_RETURNS_##type, ((type) (ret)), 0)
 #define HG_STUB_RETURNS_void ~,
@@ -316,7 +314,6 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
         name(HG_STUB_LIST( \
             HG_STUB_HAS(ins outs), , HG_STUB_GIVES(ins) HG_STUB_FILLS(outs))); \
         hg_ret = HG_STUB_RESPOND(hg_handle, &hg_out); \
-        HG_STUB_KEEPS(all_outs) \
         hg_stub_release(hg_proc_##name##_out_t, &hg_out); \
         (void) HG_STUB_FREE_INPUT(hg_handle, &hg_in); \
         return HG_STUB_DONE(hg_handle, hg_ret); \

@@ -391,7 +391,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
-        if (*bulk != NULL && !hg_bulk_is_forked(*bulk))
+        if (*bulk != NULL && !proc->keeps_const && !hg_bulk_is_forked(*bulk))
             (void) hg_bulk_take_back(*bulk);
         *bulk = NULL;
         return HG_SUCCESS;

@@ -84,6 +84,7 @@ static void hg_proc_init(
     proc->limit = size;
     proc->room.op = op;
     proc->error = HG_SUCCESS;
+    proc->keeps_const = false;
     proc->function = NULL;
     proc->peer = NULL;
     proc->owner = NULL;
@@ -443,11 +444,11 @@ void *hg_proc_alloc(hg_proc_t proc, size_t size)
     return ptr;
 }
 
-void hg_proc_release(hg_proc_t proc, void *ptr)
+void hg_proc_release(hg_proc_t proc, const void *ptr)
 {
     if (ptr == NULL)
         return;
     if (proc != NULL)
         hg_proc_forget(proc, ptr);
-    hg_mem_free(ptr);
+    hg_mem_free((void *) (uintptr_t) ptr);
 }

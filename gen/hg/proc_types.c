@@ -310,7 +310,8 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
         return ret;
     case HG_FREE: break;
     }
-    hg_mem_free((char *) (uintptr_t) *str);
+    if (!proc->keeps_const)
+        hg_mem_free((char *) (uintptr_t) *str);
     *str = NULL;
     return HG_SUCCESS;
 }

@@ -320,5 +320,9 @@ hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
 
 void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 {
-    (void) hg_handle_release(proc_cb, data);
+    struct hg_proc proc;
+
+    hg_proc_init_free(&proc);
+    proc.keeps_const = true;
+    (void) proc_cb(&proc, data);
 }

@@ -44,6 +44,7 @@ static void cb_register(hg_class_t *hg_class)
     HG_CHECK(stubs_set_provide(hg_class) != 0);
     HG_CHECK(stubs_get_provide(hg_class) != 0);
     HG_CHECK(stubs_say_provide(hg_class) != 0);
+    HG_CHECK(stubs_color_provide(hg_class) != 0);
     HG_CHECK(stubs_move_provide(hg_class) != 0);
     HG_CHECK(stubs_many_provide(hg_class) != 0);
     HG_CHECK(stubs_store_provide(hg_class) != 0);
@@ -126,11 +127,34 @@ HG_TEST(stub_carries_strings)
     HG_CHECK_EQ_STR(constant, "constant");
     HG_CHECK(none == NULL);
     hg_proc_release(HG_PROC_NULL, ret);
-    hg_proc_release(HG_PROC_NULL, (void *) (uintptr_t) same);
-    hg_proc_release(HG_PROC_NULL, (void *) (uintptr_t) constant);
+    hg_proc_release(HG_PROC_NULL, same);
+    hg_proc_release(HG_PROC_NULL, constant);
     /* What is not wanted is freed. */
     HG_CHECK_OK(stubs_say_call(
         end.context, end.target, 0, "nobody", NULL, NULL, NULL, NULL));
+    cb_close(&end);
+}
+
+HG_TEST(stub_returns_literals)
+{
+    struct cb_end end;
+    hg_const_string_t ret = NULL;
+    stubs_label_t label = {NULL, 0};
+    uint32_t id;
+
+    cb_open(&end);
+    for (id = 0; id < 3; id++) {
+        HG_CHECK_OK(
+            stubs_color_call(end.context, end.target, 0, id, &label, &ret));
+        HG_CHECK_EQ_STR(ret, id == 0 ? "red" : "green");
+        HG_CHECK_EQ_U64(label.id, id);
+        HG_CHECK((label.text != NULL) == (id > 0));
+        if (id > 0)
+            HG_CHECK_EQ_STR(label.text, "label");
+        hg_proc_release(HG_PROC_NULL, ret);
+        hg_proc_release(HG_PROC_NULL, label.text);
+    }
+    HG_CHECK_OK(stubs_color_call(end.context, end.target, 0, 1, NULL, NULL));
     cb_close(&end);
 }
 

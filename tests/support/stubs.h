@@ -27,6 +27,9 @@ MERCURY_GEN_RPC_STUB(hg_string_t, stubs_say,
     ((hg_const_string_t)(name)),
     ((hg_const_string_t)(same))((hg_const_string_t)(constant))
     ((hg_string_t)(none)))
+MERCURY_GEN_PROC(stubs_label_t, ((hg_const_string_t)(text))((uint32_t)(id)))
+MERCURY_GEN_RPC_STUB(hg_const_string_t, stubs_color,
+    ((uint32_t)(id)), ((stubs_label_t)(label)))
 MERCURY_GEN_RPC_STUB(stubs_point_t, stubs_move,
     ((stubs_named_t)(from))((stubs_point_t)(by)), ((stubs_named_t)(to)))
 MERCURY_GEN_RPC_STUB(double, stubs_many,
@@ -98,6 +101,14 @@ hg_string_t stubs_say(hg_const_string_t name, hg_const_string_t *same,
     *constant = "constant";
     *none = NULL;
     return stubs_new_string(text);
+}
+
+/* Literals, returned and inside a struct: nobody frees them. */
+hg_const_string_t stubs_color(uint32_t id, stubs_label_t *label)
+{
+    label->text = id == 0 ? NULL : "label";
+    label->id = id;
+    return id == 0 ? "red" : "green";
 }
 
 stubs_point_t stubs_move(
