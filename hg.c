@@ -26876,6 +26876,8 @@ HG_PRIVATE void hg_class_set_options(
         mine->output_hold_ms = 30000;
     if (mine->drain_ms == 0)
         mine->drain_ms = 1000;
+    if (mine->bulk_ms == 0)
+        mine->bulk_ms = 30000;
     if (mine->max_args_size == 0)
         mine->max_args_size = (size_t) 1 << 30;
     mine->max_args_size = hg_class_bound(mine->max_args_size, 0);
@@ -38067,6 +38069,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
  * does the end of a transfer whose call nobody wants any more. */
 #define HG_STUB_TURN_MS 5
 
+/* A transfer has the time that the option bulk_ms gives it. */
+#define HG_STUB_BULK_MS 0
+
 /* Handlers inside each other in one thread, as far as they wait here. */
 static _Thread_local unsigned hg_stub_depth;
 
@@ -38249,17 +38254,23 @@ static void hg_stub_moved(hg_return_t ret, void *arg)
     hg_stub_raise(&transfer->flag);
 }
 
-/* Until it is over, which it soon is once nobody waits for the call. */
-static void hg_stub_await_transfer(const struct hg_stub_transfer *transfer,
-    struct hg_handle *call, struct hg_bulk *local)
+/* Wait for the end of the transfer. It is canceled when nobody waits for the
+ * call any more (HG_CANCELED), and at `deadline` (HG_TIMEOUT): the reason. */
+static hg_return_t hg_stub_await_transfer(
+    const struct hg_stub_transfer *transfer, struct hg_handle *call,
+    struct hg_bulk *local, uint64_t deadline)
 {
     const struct hg_stub_flag *flag = &transfer->flag;
-    bool given_up = false;
+    hg_return_t why = HG_SUCCESS;
 
     while (!atomic_load(&flag->up)) {
-        if (!given_up && hg_handle_is_over(call)) {
-            hg_bulk_withdraw(local);
-            given_up = true;
+        if (why == HG_SUCCESS) {
+            if (hg_handle_is_over(call))
+                why = HG_CANCELED;
+            else if (hg_clock_is_past(deadline))
+                why = HG_TIMEOUT;
+            if (why != HG_SUCCESS)
+                hg_bulk_withdraw(local);
         }
         if (flag->context->callbacks)
             hg_stub_turn(flag, NA_LANES_DONE);
@@ -38267,12 +38278,16 @@ static void hg_stub_await_transfer(const struct hg_stub_transfer *transfer,
             (void) hg_wait_until(flag->context, &flag->up, false,
                 hg_clock_after_ms(HG_STUB_TURN_MS));
     }
+    return why;
 }
 
-static hg_return_t hg_stub_transfer(
-    struct hg_handle *call, const struct hg_transfer_args *args)
+/* `timeout` in ms; HG_NO_DEADLINE: without a limit. */
+static hg_return_t hg_stub_transfer(struct hg_handle *call,
+    const struct hg_transfer_args *args, unsigned timeout)
 {
     struct hg_transfer_home *home = &call->context->transfers;
+    uint64_t deadline =
+        timeout != HG_NO_DEADLINE ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
     struct hg_stub_transfer transfer;
     hg_return_t ret;
 
@@ -38286,68 +38301,109 @@ static hg_return_t hg_stub_transfer(
     ret = hg_transfer_start(home, args, hg_stub_moved, &transfer);
     if (ret != HG_SUCCESS)
         return ret;
-    hg_stub_await_transfer(&transfer, call, args->local);
-    return transfer.ret;
+    if (hg_stub_await_transfer(&transfer, call, args->local, deadline) !=
+            HG_TIMEOUT ||
+        transfer.ret == HG_SUCCESS)
+        return transfer.ret;
+    hg_log_warning("bulk",
+        "%s of %zu bytes of %s for \"%s\" did not end in %u ms: canceled",
+        args->op == HG_BULK_PULL ? "HG_Bulk_pull" : "HG_Bulk_push", args->size,
+        hg_handle_peer(call), hg_handle_function(call), timeout);
+    return HG_TIMEOUT;
 }
 
-/* With what is to be moved described, and both objects of a layer that is
- * there. */
-static hg_return_t hg_stub_move(struct hg_handle *call, struct hg_bulk *bulk,
-    size_t offset, void *buf, size_t size, hg_bulk_op_t op)
+/* The call and the caller's handle are those of a layer that is there. */
+static hg_return_t hg_stub_move(struct hg_handle *call,
+    struct hg_transfer_args *args, void *buf, unsigned timeout)
 {
-    struct hg_bulk_layer *layer = call->context->hg_class->layer;
-    struct hg_transfer_args args = {op, call->addr, bulk, offset, NULL, 0, size,
-        atomic_load_explicit(&call->peer_context, memory_order_relaxed)};
+    const struct hg_class *hg_class = call->context->hg_class;
     hg_return_t ret;
 
-    if (bulk->layer != layer)
+    if (args->origin->layer != hg_class->layer)
         return hg_layer_refuse(
             "a transfer", "the call and the handle are of different classes");
-    ret = hg_bulk_create(layer, 1, &buf, &size,
-        op == HG_BULK_PULL ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY,
-        &args.local);
+    ret = hg_bulk_create(hg_class->layer, 1, &buf, &args->size,
+        args->op == HG_BULK_PULL ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY,
+        &args->local);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_stub_transfer(call, &args);
-    (void) hg_bulk_take_back(args.local);
+    args->addr = call->addr;
+    args->origin_context =
+        atomic_load_explicit(&call->peer_context, memory_order_relaxed);
+    ret = hg_stub_transfer(call, args,
+        timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms);
+    (void) hg_bulk_take_back(args->local);
     return ret;
 }
 
+/* Origin, offset, size and op are set in `args`. */
 static hg_return_t hg_stub_begin_move(struct hg_handle *call,
-    struct hg_bulk *bulk, size_t offset, void *buf, size_t size,
-    hg_bulk_op_t op)
+    struct hg_transfer_args *args, void *buf, unsigned timeout)
 {
-    const char *function = op == HG_BULK_PULL ? "HG_Bulk_pull" : "HG_Bulk_push";
+    const char *function =
+        args->op == HG_BULK_PULL ? "HG_Bulk_pull" : "HG_Bulk_push";
     hg_return_t ret;
     bool inside;
 
-    if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
+    if (call == NULL ||
+        (args->size > 0 && (buf == NULL || args->origin == NULL)))
         return hg_layer_refuse(function, "an argument is NULL");
     if (!call->target)
         return hg_layer_refuse(function, "the handle is of a call of ours");
-    if (size == 0)
+    if (args->size == 0)
         return HG_SUCCESS;
     /* One of the request model is gone with its layer. */
     inside = hg_layer_enter(NULL) != NULL;
     ret = na_live_check(call->context->hg_class->na_class, function);
     if (ret == HG_SUCCESS)
-        ret = hg_stub_move(call, bulk, offset, buf, size, op);
+        ret = hg_stub_move(call, args, buf, timeout);
     if (inside)
         (void) hg_layer_leave(HG_SUCCESS);
     return ret;
 }
 
+static hg_return_t hg_stub_pull(hg_handle_t call, hg_bulk_t bulk, size_t offset,
+    void *buf, size_t size, unsigned timeout)
+{
+    struct hg_transfer_args args = {
+        HG_BULK_PULL, NULL, bulk, offset, NULL, 0, size, 0};
+
+    return hg_stub_begin_move(call, &args, buf, timeout);
+}
+
+static hg_return_t hg_stub_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
+    const void *buf, size_t size, unsigned timeout)
+{
+    struct hg_transfer_args args = {
+        HG_BULK_PUSH, NULL, bulk, offset, NULL, 0, size, 0};
+
+    return hg_stub_begin_move(call, &args, (void *) (uintptr_t) buf, timeout);
+}
+
 hg_return_t HG_Bulk_pull(
     hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
 {
-    return hg_stub_begin_move(call, bulk, offset, buf, size, HG_BULK_PULL);
+    return hg_stub_pull(call, bulk, offset, buf, size, HG_STUB_BULK_MS);
 }
 
 hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
     const void *buf, size_t size)
 {
-    return hg_stub_begin_move(
-        call, bulk, offset, (void *) (uintptr_t) buf, size, HG_BULK_PUSH);
+    return hg_stub_push(call, bulk, offset, buf, size, HG_STUB_BULK_MS);
+}
+
+hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
+    void *buf, size_t size, unsigned int timeout)
+{
+    return hg_stub_pull(
+        call, bulk, offset, buf, size, timeout != 0 ? timeout : HG_NO_DEADLINE);
+}
+
+hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
+    const void *buf, size_t size, unsigned int timeout)
+{
+    return hg_stub_push(
+        call, bulk, offset, buf, size, timeout != 0 ? timeout : HG_NO_DEADLINE);
 }
 
 /* ---- Arguments ---- */

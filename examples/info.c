@@ -23,6 +23,7 @@ static hg_return_t info_print_options(void)
     printf("option      max_held_bytes=%zu\n", options.max_held_bytes);
     printf("option      output_hold_ms=%u\n", options.output_hold_ms);
     printf("option      drain_ms=%u\n", options.drain_ms);
+    printf("option      bulk_ms=%u\n", options.bulk_ms);
     printf("option      no_builtins=%d\n", options.no_builtins);
     printf("option      histograms=%d\n", options.histograms);
     printf("option      bulk_checksum=%d\n", options.bulk_checksum);

@@ -90,14 +90,17 @@ struct hg_options {
                                     more if its message is not small, without
                                     arguments too large for one; 40 MiB; a call
                                     alone may have more */
-    bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
-    bool histograms;    /* count how long calls take: HG_Get_histogram */
-    bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */
+    bool no_builtins;     /* HG_BUILTIN_PING and its like are not served */
+    bool histograms;      /* count how long calls take: HG_Get_histogram */
+    bool bulk_checksum;   /* HG_BUILTIN_BULK_CHECK after transfers of ours */
+    unsigned int bulk_ms; /* how long HG_Bulk_pull and HG_Bulk_push may take;
+                             30,000; HG_NO_DEADLINE: without a limit */
 };
 
 #define HG_OPTIONS_INITIALIZER \
     { \
-        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, false \
+        sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, \
+            false, 0 \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while

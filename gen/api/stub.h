@@ -97,18 +97,33 @@ typedef struct hg_memory {
     size_t size;
 } hg_memory_t;
 
-/* Move `size` bytes of a caller's memory, from `offset` on, here (pull) or
- * there (push), and wait for that: while a call is executed, in either model.
- * Memory here is borrowed. As HG_Bulk_wait they run no handler, but in the
- * callback model callbacks of the call's context. What HG_Bulk_transfer1 and
- * HG_Bulk_wait return, of which HG_CANCELED: nobody waits for the call any
- * more; HG_INVALID_ARG: a NULL, with a size other than 0, or an origin's
- * handle. A transfer from a peer that lives and makes no progress takes until
- * its call's deadline; without one it may take for ever. */
+/* Move `size` bytes of a caller's memory, from `offset` on, to `buf` (pull) or
+ * from there (push), and wait until they are moved: while a call is executed,
+ * in either model. `call` is the handle of that call. `buf` is borrowed. Like
+ * HG_Bulk_wait they run no handler; in the callback model they run callbacks of
+ * the call's context.
+ *
+ * The whole transfer may take `timeout` ms; with 0 it has no limit. Without
+ * _timed the limit is the option bulk_ms. A client that stops making progress
+ * in the middle holds the calling thread up for that long at most; split a
+ * transfer that is allowed to take longer.
+ *
+ * Returns what HG_Bulk_transfer1 and HG_Bulk_wait return, and
+ *     HG_TIMEOUT       the time is over: the transfer was canceled, a part of
+ *                      the data may have been moved, the log names the peer
+ *                      and the function (a warning)
+ *     HG_CANCELED      nobody waits for the call any more: its deadline is
+ *                      over, it was canceled, or the client died
+ *     HG_INVALID_ARG   a NULL, with a size other than 0, or a handle of a call
+ *                      made from here */
 HG_EXPORT hg_return_t HG_Bulk_pull(
     hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size);
 HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size);
+HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
+    size_t offset, void *buf, size_t size, unsigned int timeout);
+HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
+    size_t offset, const void *buf, size_t size, unsigned int timeout);
 
 /* HG_Forward of the callback model, and wait until the call is over: its
  * result. Makes progress, runs callbacks of the handle's context and, to a

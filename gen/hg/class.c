@@ -36,6 +36,8 @@ HG_PRIVATE void hg_class_set_options(
         mine->output_hold_ms = 30000;
     if (mine->drain_ms == 0)
         mine->drain_ms = 1000;
+    if (mine->bulk_ms == 0)
+        mine->bulk_ms = 30000;
     if (mine->max_args_size == 0)
         mine->max_args_size = (size_t) 1 << 30;
     mine->max_args_size = hg_class_bound(mine->max_args_size, 0);

@@ -471,6 +471,7 @@ HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
     struct cb_end end;
     char address[NA_MAX_ADDR_LEN];
 
+    stubs_limit = 50;
     cb_start(&end, 1);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
     HG_CHECK_OK(

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What MERCURY_GEN_RPC_STUB makes, in the request model: each shape of function
- * there, called here. test_cb_stub.c is the same for the callback model.
+ * Stubs of MERCURY_GEN_RPC_STUB in the request model: each shape of function is
+ * called. test_cb_stub.c is the same for the callback model.
  */
 #include "conform/rpc.h"
 #include "conform/stub_late.h"
+
+#include <signal.h>
+#include <sys/wait.h>
 
 static void rpc_register(void)
 {
@@ -295,16 +298,116 @@ static bool stub_reaches_others(void)
     return !hg_test_is_self();
 }
 
+static unsigned stub_lines;
+
+static void stub_sink(
+    int level, const char *subsys, const char *line, void *arg)
+{
+    (void) subsys;
+    (void) arg;
+    fprintf(stderr, "%s\n", line);
+    HG_CHECK(level != HG_LOG_LEVEL_ERROR);
+    if (level == HG_LOG_LEVEL_WARNING &&
+        strstr(line, "did not end in") != NULL) {
+        HG_CHECK(strstr(line, " for \"stubs_") != NULL);
+        stub_lines++;
+    }
+}
+
 HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
 {
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct rpc_end end;
     char address[NA_MAX_ADDR_LEN];
 
-    rpc_start(&end, NULL, false);
+    options.bulk_ms = 50;
+    rpc_start(&end, &options, false);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
     HG_CHECK_OK(
         NA_Addr_to_string(end.na_class, address, sizeof(address), end.target));
+    HG_CHECK_OK(HG_Set_log_level("warning"));
+    HG_Set_log_func(stub_sink, NULL);
     late_run(rpc_open_class(NA_FALSE), address, stub_turn_layer, NULL);
+    HG_CHECK_EQ_INT(stub_lines,
+        (stubs_pulled == HG_TIMEOUT) + (stubs_pushed == HG_TIMEOUT));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    rpc_end(&end);
+}
+
+/* ---- A client that is stopped while its memory is moved ---- */
+
+static na_addr_t stub_open_client(struct rpc_end *end, const char *address)
+{
+    na_addr_t target = NA_ADDR_NULL;
+
+    memset(end, 0, sizeof(*end));
+    end->na_class = rpc_open_class(NA_FALSE);
+    HG_CHECK_OK(HG_Init(end->na_class));
+    rpc_register();
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, address, RPC_PATIENCE, &target));
+    return target;
+}
+
+HG_TEST_ROLE(stopped)
+{
+    unsigned char *data = stubs_new_pattern(LATE_SIZE, 3);
+    struct rpc_end end;
+    uint64_t sum = 0;
+    int32_t ret = 0;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    end.target = stub_open_client(&end, argv[0]);
+    (void) stubs_store_call(end.target, 0, 0, data, LATE_SIZE, &sum, &ret);
+    free(data);
+}
+
+HG_TEST_ROLE(other)
+{
+    struct rpc_end end;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    end.target = stub_open_client(&end, argv[0]);
+    HG_CHECK_OK(stubs_set_call(end.target, 0, 77));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
+    rpc_end(&end);
+}
+
+static struct hg_test_peer *stub_stopped;
+static struct hg_test_peer *stub_other;
+static char stub_address[NA_MAX_ADDR_LEN];
+
+/* Runs in the function, before it moves the memory. */
+static void stub_stop_client(void)
+{
+    int status = 0;
+
+    hg_test_signal(stub_stopped, SIGSTOP);
+    HG_CHECK(waitpid(hg_test_peer_pid(stub_stopped), &status, WUNTRACED) > 0);
+    HG_CHECK(WIFSTOPPED(status));
+    stub_other = hg_test_spawn("other", stub_address, (char *) NULL);
+}
+
+HG_TEST_WHERE(
+    stub_client_that_is_stopped_ends_with_a_timeout, hg_test_crosses_processes)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct rpc_end end;
+
+    options.bulk_ms = 300;
+    rpc_start(&end, &options, false);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    HG_CHECK_OK(NA_Addr_to_string(
+        end.na_class, stub_address, sizeof(stub_address), end.target));
+    stubs_hook = stub_stop_client;
+    stub_stopped = hg_test_spawn("stopped", stub_address, (char *) NULL);
+    while (stubs_counter != 77) /* or the watchdog */
+        (void) HG_Handler_process(100, HG_STATUS_IGNORE);
+    HG_CHECK_EQ_INT(stubs_pulls, 1);
+    late_judge(stubs_pulled, HG_TIMEOUT);
+    HG_CHECK_EQ_INT(hg_test_wait(stub_other), 0);
+    hg_test_signal(stub_stopped, SIGKILL);
+    HG_CHECK(WIFSIGNALED(hg_test_wait(stub_stopped)));
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
     rpc_end(&end);
 }

@@ -166,11 +166,33 @@ static inline unsigned char *stubs_new_pattern(size_t size, uint64_t seed)
     return bytes;
 }
 
-/* Calls of the next function, and what became of the last one's memory. */
+/* Calls of stubs_store and stubs_fill, and the result of the last transfer. */
 static unsigned stubs_pulls;
 static hg_return_t stubs_pulled;
+static unsigned stubs_pushes;
+static hg_return_t stubs_pushed;
 
-/* Of what comes behind `from`. No other call is executed while it waits. */
+static void (*stubs_hook)(void); /* runs before memory is moved; may be NULL */
+static unsigned stubs_limit;     /* of a transfer, in ms; 0: option bulk_ms */
+
+static hg_return_t stubs_pull(hg_memory_t data, size_t at, void *buf, size_t n)
+{
+    if (stubs_hook != NULL)
+        stubs_hook();
+    return stubs_limit != 0
+        ? HG_Bulk_pull_timed(data.call, data.bulk, at, buf, n, stubs_limit)
+        : HG_Bulk_pull(data.call, data.bulk, at, buf, n);
+}
+
+static hg_return_t stubs_push(
+    hg_memory_t data, size_t at, const void *buf, size_t n)
+{
+    return stubs_limit != 0
+        ? HG_Bulk_push_timed(data.call, data.bulk, at, buf, n, stubs_limit)
+        : HG_Bulk_push(data.call, data.bulk, at, buf, n);
+}
+
+/* The sum of the memory from offset `from` on. No other call is executed while it waits. */
 int32_t stubs_store(uint64_t from, hg_memory_t data, uint64_t *sum)
 {
     size_t at = HG_CAST(size_t, from);
@@ -180,7 +202,7 @@ int32_t stubs_store(uint64_t from, hg_memory_t data, uint64_t *sum)
     hg_return_t ret = HG_BUSY;
 
     if (inside++ == 0)
-        ret = HG_Bulk_pull(data.call, data.bulk, at, buffer, size);
+        ret = stubs_pull(data, at, buffer, size);
     inside--;
     stubs_pulled = ret;
     stubs_pulls++;
@@ -197,9 +219,11 @@ int32_t stubs_fill(hg_memory_t data, uint8_t with)
     hg_return_t ret;
 
     memset(buffer, with, data.size);
-    ret = HG_Bulk_push(data.call, data.bulk, half, buffer, data.size - half);
+    ret = stubs_push(data, half, buffer, data.size - half);
     if (ret == HG_SUCCESS)
-        ret = HG_Bulk_push(data.call, data.bulk, 0, buffer, half);
+        ret = stubs_push(data, 0, buffer, half);
+    stubs_pushed = ret;
+    stubs_pushes++;
     free(buffer);
     return ret;
 }
