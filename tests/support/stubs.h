@@ -192,7 +192,8 @@ static hg_return_t stubs_push(
         : HG_Bulk_push(data.call, data.bulk, at, buf, n);
 }
 
-/* The sum of the memory from offset `from` on. No other call is executed while it waits. */
+/* The sum of the memory from offset `from` on. No other call is executed while
+ * it waits. */
 int32_t stubs_store(uint64_t from, hg_memory_t data, uint64_t *sum)
 {
     size_t at = HG_CAST(size_t, from);
