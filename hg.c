@@ -121,6 +121,7 @@
 #include <sys/random.h>
 #endif
 #if HG_ENABLE_SM
+#include <dirent.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -11422,8 +11423,8 @@ struct na_sm_control {
     /* The producing side gave up a goodbye: it heeds no hazard of the other's
      * that is set later. */
     _Atomic uint32_t over;
-    /* Of the producing side's RMA, which owns their meaning: registrations of
-     * the consuming side's that it is touching. */
+    /* Keys of memory of the consuming side that the producing side's RMA
+     * copies to or from; 0: none. See sm_mem.h. */
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 
@@ -12913,7 +12914,7 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
 
 #if HG_ENABLE_SM
 
-#define NA_SM_VERSION 2
+#define NA_SM_VERSION 3
 #define NA_SM_FDS 4       /* descriptors that a packet can carry */
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
@@ -14420,19 +14421,25 @@ HG_PRIVATE void na_sm_peer_bury(
  * fetched on first use.
  *
  * Memory that is withdrawn is not touched any more. Before each piece the
- * initiator writes the slot into a hazard word of the pair, then looks whether
- * the mark is there; the owner clears the mark, then looks whether a hazard
- * word names the slot, and waits until none of a living peer does. Of two who
- * publish before they look, one sees the other. Only peers that asked for the
- * owner's permit are looked at (sm_reach.h), so that the many who touch nothing
- * cost nothing.
+ * initiator writes the key into a hazard word of the pair, then looks whether
+ * the mark is in the slot; the owner clears the mark, then looks for the key in
+ * the hazard words, and waits until no living peer has it there. Both publish
+ * before they look, so one of them sees the other. Only peers that asked for
+ * the owner's permit are looked at (sm_reach.h): the others cost nothing. A
+ * peer to whom the memory was not described does not know the key, so it cannot
+ * keep the memory.
  *
- * An initiator that was stopped in a piece is waited for until it goes on or
- * dies, by NA_Mem_deregister and whoever calls that for the application, which
- * may unmap the memory next. The library's own buffers are not waited for: who
- * gives one up leaves it to the emulation, which frees it once retracting finds
- * no hazard word (the counter rma_touched tells how often that was not at
- * once).
+ * An honest initiator is done with a piece within milliseconds unless it is
+ * stopped (SIGSTOP, a debugger, a frozen control group, a page fault that
+ * waits for a disk). After death_ms + 1 s NA_Mem_deregister looks at the
+ * threads of each peer that still has the key in a hazard word. If all of them
+ * run or sleep, its connection ends; if one is stopped, or if that cannot be
+ * found out, the peer is waited for until it goes on or dies: the application
+ * may unmap the memory next.
+ *
+ * The library's own buffers are not waited for. They are left to the emulation,
+ * which frees them once no hazard word has the key (the counter rma_touched
+ * tells how often that was not at once).
  *
  * Locking: the class lock guards the slots in use and the list of peers to look
  * at.
@@ -14504,7 +14511,11 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
 /* #include "na/emul.h" */
 /* #include "na/emul_wire.h" */
 
-#define NA_SM_MEM_NAP_NS 50000 /* between two looks at hazard words */
+/* Between two looks at hazard words: first, and after a while. */
+#define NA_SM_MEM_NAP_NS 50000
+#define NA_SM_MEM_LONG_NS 1000000
+#define NA_SM_MEM_NAPS 100u     /* short ones */
+#define NA_SM_MEM_GRACE_MS 1000 /* besides death_ms, for a peer that runs */
 
 /* ---- Life ---- */
 
@@ -14591,35 +14602,35 @@ HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *base)
     return NA_SUCCESS;
 }
 
-static bool na_sm_mem_names(const _Atomic uint64_t *hazards, uint32_t slot)
+static bool na_sm_mem_has_key(const _Atomic uint64_t *hazards, uint64_t key)
 {
     unsigned i;
 
     for (i = 0; i < NA_SM_HAZARDS; i++) {
-        if (atomic_load(&hazards[i]) == (uint64_t) slot + 1)
+        if (atomic_load(&hazards[i]) == key)
             return true;
     }
     return false;
 }
 
-/* Whether a living peer, or a thread of ours, copies to or from what is
- * registered in a slot. The class lock is held. */
-static bool na_sm_mem_is_touched(struct na_sm_class *self, uint32_t slot)
+/* A living peer that has the key in a hazard word, after `skip` others, or
+ * NULL. The class lock is held. */
+static struct na_sm_addr *na_sm_mem_find_user(
+    struct na_sm_class *self, uint64_t key, unsigned skip)
 {
     const struct na_link *link;
 
-    if (na_sm_mem_names(self->own_hazards, slot))
-        return true;
     for (link = self->movers.next; link != &self->movers; link = link->next) {
-        const struct na_sm_addr *addr =
+        struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, mover);
 
-        if (na_sm_mem_names(
-                addr->shared->control[addr->dialled ? 1 : 0].hazard, slot) &&
-            !na_sm_peer_has_ended(addr))
-            return true;
+        if (na_sm_peer_state(addr) < NA_SM_DYING &&
+            na_sm_mem_has_key(
+                addr->shared->control[addr->dialled ? 1 : 0].hazard, key) &&
+            !na_sm_peer_has_ended(addr) && skip-- == 0)
+            return addr;
     }
-    return false;
+    return NULL;
 }
 
 HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
@@ -14634,7 +14645,8 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     NA_SM_STEP();
     atomic_store(&self->public_page->slots[mem->slot].mark, 0);
     NA_SM_STEP();
-    touched = na_sm_mem_is_touched(self, mem->slot);
+    touched = na_sm_mem_has_key(self->own_hazards, base->key) ||
+        na_sm_mem_find_user(self, base->key, 0) != NULL;
     if (!touched)
         self->slots_used[mem->slot / 64] &= ~(UINT64_C(1) << (mem->slot % 64));
     hg_unlock(&self->lock);
@@ -14643,20 +14655,114 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     return touched ? NA_TRUE : NA_FALSE;
 }
 
+/* Whether a thread may be stopped in the middle of a copy, by its stat file and
+ * its wait channel in /proc. */
+static bool na_sm_mem_thread_is_stopped(const char *stat, const char *channel)
+{
+    const char *state = strrchr(stat, ')'); /* the name may contain anything */
+
+    if (state == NULL || state[1] != ' ')
+        return true;
+    switch (state[2]) {
+    case 'R': /* the scheduler lets it finish its piece within death_ms */
+    case 'Z':
+    case 'X': return false;
+    case 'S': /* cgroup v2 freezes a thread where it handles signals */
+        return strstr(channel, "get_signal") != NULL ||
+            strstr(channel, "freez") != NULL;
+    default: return true;
+    }
+}
+
+/* Whether a process may be stopped in the middle of a copy. */
+static bool na_sm_mem_is_stopped(pid_t pid)
+{
+    char path[320], stat[256], channel[64];
+    bool stopped = false;
+    struct dirent *entry;
+    DIR *tasks;
+
+    if (pid <= 0)
+        return true; /* of another namespace of processes */
+    (void) snprintf(path, sizeof(path), "/proc/%ld/task", (long) pid);
+    tasks = opendir(path);
+    if (tasks == NULL) /* it is gone, or hidden */
+        return kill(pid, 0) == 0 || errno != ESRCH;
+    while (!stopped && (entry = readdir(tasks)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;
+        (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/stat",
+            (long) pid, entry->d_name);
+        if (!na_sm_read_text(path, stat, sizeof(stat)))
+            continue; /* it has ended */
+        (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/wchan",
+            (long) pid, entry->d_name);
+        (void) na_sm_read_text(path, channel, sizeof(channel));
+        stopped = na_sm_mem_thread_is_stopped(stat, channel);
+    }
+    (void) closedir(tasks);
+    return stopped;
+}
+
+/* End the connections of peers that keep memory from being withdrawn, but for
+ * those that are stopped; `tell` of these in the log. */
+static void na_sm_mem_expel(struct na_sm_class *self, uint64_t key, bool tell)
+{
+    const struct na_core *core = self->base.core;
+    unsigned stopped = 0;
+
+    for (;;) {
+        struct na_sm_addr *addr;
+        long pid = 0;
+
+        hg_lock(&self->lock);
+        addr = na_sm_mem_find_user(self, key, stopped);
+        if (addr != NULL) {
+            pid = (long) addr->pid;
+            core->addr_ref(&addr->base);
+        }
+        hg_unlock(&self->lock);
+        if (addr == NULL)
+            return;
+        if (na_sm_mem_is_stopped((pid_t) pid)) {
+            stopped++;
+            if (tell)
+                hg_log_error("sm",
+                    "deregistering memory waits for process %ld, which is "
+                    "stopped and may be copying it: continue or end it",
+                    pid);
+        } else {
+            hg_log_warning("sm",
+                "process %ld does not release memory: its connection ends",
+                pid);
+            core->count(&self->base, "sm_broken", 1);
+            hg_lock(&self->lock);
+            na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
+            na_sm_peer_unlock(self);
+        }
+        core->addr_unref(&addr->base);
+    }
+}
+
+/* Time is counted in naps: if the whole machine is suspended, neither side
+ * gets on. */
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
-    const struct timespec nap = {0, NA_SM_MEM_NAP_NS};
-    unsigned ms = mem->na_class->info->death_ms;
-    uint64_t late = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
+    struct timespec nap = {0, NA_SM_MEM_NAP_NS};
+    uint64_t late =
+        NA_SM_MEM_NAPS + mem->na_class->info->death_ms + NA_SM_MEM_GRACE_MS;
+    bool tell = true;
+    uint64_t naps;
 
-    while (na_sm_mem_retract(mem)) {
+    for (naps = 0; na_sm_mem_retract(mem); naps++) {
+        if (naps == NA_SM_MEM_NAPS)
+            nap.tv_nsec = NA_SM_MEM_LONG_NS;
         (void) nanosleep(&nap, NULL);
-        if (hg_clock_now() < late)
-            continue;
-        hg_log_error("sm",
-            "withdrawing memory waits for a process that stopped in the middle "
-            "of a copy");
-        late = HG_CLOCK_NEVER;
+        if (naps == late) {
+            na_sm_mem_expel(na_sm_of(mem->na_class), mem->key, tell);
+            tell = false;
+            naps = NA_SM_MEM_NAPS;
+        }
     }
     na_emul_mem_deregister(mem);
 }
@@ -15691,10 +15797,10 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * between their memories (process_vm_readv, process_vm_writev), and where it
  * will not, the emulation's frames carry the bytes through the rings.
  *
- * What memory may be touched, and until when, is the matter of sm_mem.h: a
- * piece (at most 1 MiB) is moved under a hazard word that names its slot, and
- * only if the mark still stands there. A direction has NA_SM_HAZARDS words, so
- * that as many threads can copy at a time; none is free: later.
+ * sm_mem.h tells what memory may be touched, and until when. A piece (at most
+ * 1 MiB) is moved while a hazard word holds the memory's key, and only if the
+ * mark is in the slot. A direction has NA_SM_HAZARDS words, so as many threads
+ * can copy at a time; if none is free the piece waits.
  *
  * An initiator asks a peer once, before it first touches memory of its, for its
  * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs
@@ -15932,9 +16038,9 @@ static na_return_t na_sm_rma_judge(
     return NA_SUCCESS;
 }
 
-/* Name the memory of an operation, then learn about it. NA_OPNOTSUPPORT: the
- * peer heeds us no more; NA_NOENTRY: it was withdrawn, or never was; or as
- * above. */
+/* Publish the key of an operation's memory, then read its slot.
+ * NA_OPNOTSUPPORT: the peer ignores our hazard words from now on; NA_NOENTRY:
+ * the memory is not registered; or as above. */
 static na_return_t na_sm_rma_find(
     struct na_sm_class *self, struct na_sm_touch *touch, const struct na_op *op)
 {
@@ -15942,7 +16048,7 @@ static na_return_t na_sm_rma_find(
     na_return_t ret = NA_NOENTRY;
 
     NA_SM_STEP();
-    atomic_store(touch->hazard, (uint64_t) mem->slot + 1);
+    atomic_store(touch->hazard, mem->base.key);
     NA_SM_STEP();
     if (touch->theirs != NULL && HG_UNLIKELY(atomic_load(&touch->theirs->over)))
         return NA_OPNOTSUPPORT;

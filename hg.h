@@ -664,9 +664,10 @@ NA_EXPORT na_return_t NA_Mem_register(
  * writes it any more, and the application may unmap it; those under way and
  * later ones fail with NA_NOENTRY at the peer. It waits for data that the
  * network already has, at most until the peer is dead (death_ms). Over sm a
- * peer copies by itself: one that is stopped in the middle of that, by a
- * debugger or SIGSTOP, is waited for until it goes on or dies, and after
- * 2 death_ms + 1 s a line in the log tells so. */
+ * peer copies by itself, and the call waits for the piece that it is copying.
+ * A peer that runs and is not done with it after death_ms + 1 s loses its
+ * connection. A peer that is stopped (SIGSTOP, a debugger, a frozen container)
+ * is waited for until it goes on or dies, and a line in the log tells so. */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
@@ -933,8 +934,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
  * that was decoded from this one, in a call to oneself or by
  * HG_Bulk_handle_deserialize, is waited for, and what begins later is
  * HG_NOENTRY. What the network has in its hands of the memory is waited for, at
- * most until the peer is dead (death_ms); over sm:// a peer that is stopped in
- * the middle of a copy until it goes on or dies, as by NA_Mem_deregister. */
+ * most until the peer is dead (death_ms). NA_Mem_deregister tells how long it
+ * waits over sm:// for a peer that is copying the memory. */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most

@@ -56,8 +56,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
  * that was decoded from this one, in a call to oneself or by
  * HG_Bulk_handle_deserialize, is waited for, and what begins later is
  * HG_NOENTRY. What the network has in its hands of the memory is waited for, at
- * most until the peer is dead (death_ms); over sm:// a peer that is stopped in
- * the middle of a copy until it goes on or dies, as by NA_Mem_deregister. */
+ * most until the peer is dead (death_ms). NA_Mem_deregister tells how long it
+ * waits over sm:// for a peer that is copying the memory. */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most

@@ -110,6 +110,7 @@
 #include <sys/random.h>
 #endif
 #if HG_ENABLE_SM
+#include <dirent.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

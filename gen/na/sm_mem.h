@@ -20,19 +20,25 @@
  * fetched on first use.
  *
  * Memory that is withdrawn is not touched any more. Before each piece the
- * initiator writes the slot into a hazard word of the pair, then looks whether
- * the mark is there; the owner clears the mark, then looks whether a hazard
- * word names the slot, and waits until none of a living peer does. Of two who
- * publish before they look, one sees the other. Only peers that asked for the
- * owner's permit are looked at (sm_reach.h), so that the many who touch nothing
- * cost nothing.
+ * initiator writes the key into a hazard word of the pair, then looks whether
+ * the mark is in the slot; the owner clears the mark, then looks for the key in
+ * the hazard words, and waits until no living peer has it there. Both publish
+ * before they look, so one of them sees the other. Only peers that asked for
+ * the owner's permit are looked at (sm_reach.h): the others cost nothing. A
+ * peer to whom the memory was not described does not know the key, so it cannot
+ * keep the memory.
  *
- * An initiator that was stopped in a piece is waited for until it goes on or
- * dies, by NA_Mem_deregister and whoever calls that for the application, which
- * may unmap the memory next. The library's own buffers are not waited for: who
- * gives one up leaves it to the emulation, which frees it once retracting finds
- * no hazard word (the counter rma_touched tells how often that was not at
- * once).
+ * An honest initiator is done with a piece within milliseconds unless it is
+ * stopped (SIGSTOP, a debugger, a frozen control group, a page fault that
+ * waits for a disk). After death_ms + 1 s NA_Mem_deregister looks at the
+ * threads of each peer that still has the key in a hazard word. If all of them
+ * run or sleep, its connection ends; if one is stopped, or if that cannot be
+ * found out, the peer is waited for until it goes on or dies: the application
+ * may unmap the memory next.
+ *
+ * The library's own buffers are not waited for. They are left to the emulation,
+ * which frees them once no hazard word has the key (the counter rma_touched
+ * tells how often that was not at once).
  *
  * Locking: the class lock guards the slots in use and the list of peers to look
  * at.

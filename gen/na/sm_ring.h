@@ -70,8 +70,8 @@ struct na_sm_control {
     /* The producing side gave up a goodbye: it heeds no hazard of the other's
      * that is set later. */
     _Atomic uint32_t over;
-    /* Of the producing side's RMA, which owns their meaning: registrations of
-     * the consuming side's that it is touching. */
+    /* Keys of memory of the consuming side that the producing side's RMA
+     * copies to or from; 0: none. See sm_mem.h. */
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t hazard[NA_SM_HAZARDS];
 };
 

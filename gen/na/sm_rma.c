@@ -146,9 +146,9 @@ static na_return_t na_sm_rma_judge(
     return NA_SUCCESS;
 }
 
-/* Name the memory of an operation, then learn about it. NA_OPNOTSUPPORT: the
- * peer heeds us no more; NA_NOENTRY: it was withdrawn, or never was; or as
- * above. */
+/* Publish the key of an operation's memory, then read its slot.
+ * NA_OPNOTSUPPORT: the peer ignores our hazard words from now on; NA_NOENTRY:
+ * the memory is not registered; or as above. */
 static na_return_t na_sm_rma_find(
     struct na_sm_class *self, struct na_sm_touch *touch, const struct na_op *op)
 {
@@ -156,7 +156,7 @@ static na_return_t na_sm_rma_find(
     na_return_t ret = NA_NOENTRY;
 
     NA_SM_STEP();
-    atomic_store(touch->hazard, (uint64_t) mem->slot + 1);
+    atomic_store(touch->hazard, mem->base.key);
     NA_SM_STEP();
     if (touch->theirs != NULL && HG_UNLIKELY(atomic_load(&touch->theirs->over)))
         return NA_OPNOTSUPPORT;

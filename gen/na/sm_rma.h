@@ -4,10 +4,10 @@
  * between their memories (process_vm_readv, process_vm_writev), and where it
  * will not, the emulation's frames carry the bytes through the rings.
  *
- * What memory may be touched, and until when, is the matter of sm_mem.h: a
- * piece (at most 1 MiB) is moved under a hazard word that names its slot, and
- * only if the mark still stands there. A direction has NA_SM_HAZARDS words, so
- * that as many threads can copy at a time; none is free: later.
+ * sm_mem.h tells what memory may be touched, and until when. A piece (at most
+ * 1 MiB) is moved while a hazard word holds the memory's key, and only if the
+ * mark is in the slot. A direction has NA_SM_HAZARDS words, so as many threads
+ * can copy at a time; if none is free the piece waits.
  *
  * An initiator asks a peer once, before it first touches memory of its, for its
  * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs

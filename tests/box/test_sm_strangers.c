@@ -370,7 +370,7 @@ static void strangers_say(
 /* A HELLO as the picture in sm_meet.h has it, with no name. */
 static void strangers_hello(unsigned char bytes[34], uint64_t incarnation)
 {
-    static const unsigned char head[8] = {'H', 'G', 's', 'm', 2, 0, 1, 0};
+    static const unsigned char head[8] = {'H', 'G', 's', 'm', 3, 0, 1, 0};
     unsigned i;
 
     memset(bytes, 0, 34);
@@ -531,7 +531,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     ssize_t got;
     size_t i;
 
-    hg_test_allow_log("speaks version 1, not 2");
+    hg_test_allow_log("speaks version 1, not 3");
     hg_test_allow_log("of another size, or unsealed");
     strangers_name(string);
     ends_open(&server, string, 1000);
@@ -641,7 +641,7 @@ HG_TEST(wrong_hellos_cannot_fill_the_log)
     unsigned i;
 
     hg_test_expect_log("is refused: it is none of ours");
-    hg_test_expect_log("speaks version 1, not 2 (16 refused");
+    hg_test_expect_log("speaks version 1, not 3 (16 refused");
     strangers_name(string);
     ends_open(&server, string, 1000);
     for (i = 1; i <= STRANGERS_FLOOD; i++)
@@ -649,7 +649,7 @@ HG_TEST(wrong_hellos_cannot_fill_the_log)
     HG_CHECK_EQ_INT(hg_test_log_count("is refused: it is none of ours"),
         STRANGERS_LINES - 1);
     HG_CHECK_EQ_INT(
-        hg_test_log_count("speaks version 1, not 2 (16 refused"), 1);
+        hg_test_log_count("speaks version 1, not 3 (16 refused"), 1);
     conform_close(&server);
 }
 

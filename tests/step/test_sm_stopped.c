@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that is stopped in the middle of copying another's memory: that
- * says goodbye, which ends, and withdraws the memory, which waits until the
- * process goes on, whose data then is whole. And what happens to a copy that
+ * A process is stopped in the middle of copying another's memory. The other one
+ * terminates the connection, which succeeds, and deregisters the memory, which
+ * waits until the process goes on and its copy is complete. A second case does
+ * the same to a process that spins there. Then what happens to a copy that
  * begins just then.
  */
 #include "step.h"
@@ -14,6 +15,7 @@
 
 #define STOPPED_SIZE ((size_t) 100000)
 
+/* A copy begins: stop there, or spin for ever. */
 static void stopped_take(const char *function, unsigned line)
 {
     (void) line;
@@ -23,7 +25,15 @@ static void stopped_take(const char *function, unsigned line)
     (void) raise(SIGSTOP);
 }
 
-/* Get memory that is full of 7; the name of its owner, and its handle. */
+static void stopped_spin(const char *function, unsigned line)
+{
+    (void) line;
+    while (strcmp(function, "na_sm_rma_work") == 0)
+        (void) sched_yield();
+}
+
+/* Get memory that is full of 7. Arguments: the name of its owner, its handle,
+ * and what to do in the middle of the copy, "stop" or "spin". */
 HG_TEST_ROLE(stopped)
 {
     static unsigned char got[STOPPED_SIZE];
@@ -34,7 +44,7 @@ HG_TEST_ROLE(stopped)
     na_addr_t addr = NA_ADDR_NULL;
     size_t i;
 
-    HG_CHECK_EQ_INT(argc, 2);
+    HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("");
     HG_CHECK_EQ_U64(strlen(argv[1]), 2 * sizeof(bytes));
     for (i = 0; i < sizeof(bytes); i++) {
@@ -43,7 +53,7 @@ HG_TEST_ROLE(stopped)
         bytes[i] = (unsigned char) strtoul(digits, NULL, 16);
     }
     memset(&end, 0, sizeof(end));
-    step_hook = stopped_take;
+    step_hook = strcmp(argv[2], "spin") == 0 ? stopped_spin : stopped_take;
     end.na_class = NA_Initialize("sm://", NA_FALSE);
     HG_CHECK(end.na_class != NULL);
     end.context = NA_Context_create(end.na_class);
@@ -69,6 +79,7 @@ HG_TEST_ROLE(stopped)
 
 struct stopped_owner {
     struct conform_end end;
+    unsigned char *memory;
     na_mem_handle_t mem;
     _Atomic bool withdrawn;
 };
@@ -92,61 +103,90 @@ static bool stopped_has_stopped(struct hg_test_peer *peer)
     return info.si_pid != 0;
 }
 
-static struct hg_test_peer *stopped_spawn(struct stopped_owner *owner)
+/* An owner whose memory is full of 7, and a process that copies it. */
+static struct hg_test_peer *stopped_begin(
+    struct stopped_owner *owner, const char *what)
 {
+    static unsigned char memory[STOPPED_SIZE];
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     unsigned char bytes[NA_SM_MEM_HANDLE];
     char hex[2 * sizeof(bytes) + 1];
     size_t i;
 
+    memset(owner, 0, sizeof(*owner));
+    memset(memory, 7, sizeof(memory));
+    owner->memory = memory;
+    info.death_ms = 200;
+    owner->end.na_class = NA_Initialize_opt("sm://", NA_TRUE, &info);
+    HG_CHECK(owner->end.na_class != NULL);
+    owner->end.context = NA_Context_create(owner->end.na_class);
+    HG_CHECK_OK(NA_Addr_self(owner->end.na_class, &owner->end.self));
+    HG_CHECK_OK(NA_Mem_handle_create(owner->end.na_class, memory,
+        sizeof(memory), NA_MEM_READWRITE, &owner->mem));
     HG_CHECK_OK(NA_Mem_register(owner->end.na_class, owner->mem));
     HG_CHECK_OK(NA_Mem_handle_serialize(
         owner->end.na_class, bytes, sizeof(bytes), owner->mem));
     for (i = 0; i < sizeof(bytes); i++)
         (void) snprintf(hex + 2 * i, 3, "%02x", (unsigned) bytes[i]);
-    return hg_test_spawn("stopped", owner->end.self->name, hex, NULL);
+    return hg_test_spawn("stopped", owner->end.self->name, hex, what, NULL);
+}
+
+static struct na_sm_addr *stopped_user(const struct stopped_owner *owner)
+{
+    return HG_CONTAINER_OF(
+        na_sm_of(owner->end.na_class)->addrs.next, struct na_sm_addr, link);
+}
+
+static void stopped_end(struct stopped_owner *owner)
+{
+    while (na_sm_of(owner->end.na_class)->pairs > 0)
+        (void) conform_turn(owner->end.na_class, owner->end.context, 1);
+    HG_CHECK_OK(NA_Mem_handle_free(owner->end.na_class, owner->mem));
+    conform_close(&owner->end);
 }
 
 HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
 {
-    static unsigned char memory[STOPPED_SIZE];
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct stopped_owner owner;
     struct conform_call call;
-    struct hg_test_peer *peer;
-    struct na_sm_addr *addr;
+    struct hg_test_peer *peer = stopped_begin(&owner, "stop");
     pthread_t thread;
-    unsigned i;
 
-    memset(&owner, 0, sizeof(owner));
-    memset(memory, 7, sizeof(memory));
-    info.death_ms = 200;
-    owner.end.na_class = NA_Initialize_opt("sm://", NA_TRUE, &info);
-    HG_CHECK(owner.end.na_class != NULL);
-    owner.end.context = NA_Context_create(owner.end.na_class);
-    HG_CHECK_OK(NA_Addr_self(owner.end.na_class, &owner.end.self));
-    HG_CHECK_OK(NA_Mem_handle_create(owner.end.na_class, memory, sizeof(memory),
-        NA_MEM_READWRITE, &owner.mem));
-    peer = stopped_spawn(&owner);
+    hg_test_expect_log("deregistering memory waits for process");
     while (!stopped_has_stopped(peer))
         (void) conform_turn(owner.end.na_class, owner.end.context, 1);
-    addr = HG_CONTAINER_OF(
-        na_sm_of(owner.end.na_class)->addrs.next, struct na_sm_addr, link);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_terminate(owner.end.na_class, owner.end.context,
-        conform_ended, &call, &addr->base, &call.id));
+        conform_ended, &call, &stopped_user(&owner)->base, &call.id));
     HG_CHECK_OK(conform_wait(&owner.end, &call));
     HG_CHECK(pthread_create(&thread, NULL, stopped_withdraw, &owner) == 0);
-    for (i = 0; i < 100; i++)
+    /* Its time is over, it is found to be stopped, and so waited for. */
+    while (hg_test_log_count("deregistering memory waits for process") == 0)
         (void) conform_turn(owner.end.na_class, owner.end.context, 1);
+    HG_CHECK_EQ_INT(na_sm_peer_state(stopped_user(&owner)), NA_SM_CLOSING);
     HG_CHECK(!atomic_load(&owner.withdrawn));
     hg_test_signal(peer, SIGCONT);
     HG_CHECK(pthread_join(thread, NULL) == 0);
-    memset(memory, 9, sizeof(memory)); /* it is ours again */
-    while (na_sm_of(owner.end.na_class)->pairs > 0)
-        (void) conform_turn(owner.end.na_class, owner.end.context, 1);
+    memset(owner.memory, 9, STOPPED_SIZE); /* it is ours again */
     HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
-    HG_CHECK_OK(NA_Mem_handle_free(owner.end.na_class, owner.mem));
-    conform_close(&owner.end);
+    stopped_end(&owner);
+}
+
+/* A process that runs and never ends its copy loses its connection. */
+HG_TEST(sm_memory_is_taken_back_from_a_peer_that_runs)
+{
+    struct stopped_owner owner;
+    struct hg_test_peer *peer = stopped_begin(&owner, "spin");
+    struct na_sm_class *self = na_sm_of(owner.end.na_class);
+
+    while (hg_list_is_empty(&self->movers) ||
+        !na_sm_peer_is_touching(stopped_user(&owner)))
+        (void) conform_turn(owner.end.na_class, owner.end.context, 1);
+    (void) stopped_withdraw(&owner);
+    HG_CHECK_EQ_U64(NA_Get_counter(owner.end.na_class, "sm_broken"), 1);
+    stopped_end(&owner);
+    hg_test_signal(peer, SIGKILL);
+    (void) hg_test_wait(peer);
 }
 
 /* ---- Between two steps of a beginning copy ---- */

@@ -11,6 +11,8 @@
 
 #if HG_ENABLE_SM
 
+#include <sys/wait.h>
+
 struct srma_pair {
     na_class_t *owner, *user;
     na_context_t *owners, *users;
@@ -210,7 +212,7 @@ HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
         HG_CHECK_OK(srma_move(&pair, false));
         addr = na_sm_addr_of(pair.addr);
         remote = na_sm_mem_of(pair.remote);
-        atomic_store(&addr->shared->control[0].hazard[word], remote->slot + 1u);
+        atomic_store(&addr->shared->control[0].hazard[word], remote->base.key);
         HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
         /* It has cleared the mark, and looked more than once. */
         while (atomic_load(&addr->peer_public->slots[remote->slot].mark) != 0)
@@ -250,8 +252,7 @@ HG_TEST(sm_rma_a_goodbye_leaves_memory_in_use)
     HG_CHECK_OK(srma_move(&pair, false));
     addr = na_sm_addr_of(pair.addr);
     user = srma_user(&pair);
-    atomic_store(&addr->shared->control[0].hazard[3],
-        na_sm_mem_of(pair.remote)->slot + 1u);
+    atomic_store(&addr->shared->control[0].hazard[3], pair.remote->key);
     for (i = 0; i < 2; i++) { /* and it can be said again */
         pair.ends = 0;
         HG_CHECK_OK(NA_Addr_terminate(pair.owner, pair.owners, srma_ended,
@@ -345,7 +346,7 @@ HG_TEST(sm_rma_own_memory_is_not_waited_for)
             pair.owner, buf, 5000, NA_MEM_READ_ONLY, &mem));
         HG_CHECK_OK(NA_Mem_register(pair.owner, mem));
         hazard = &na_sm_addr_of(pair.addr)->shared->control[0].hazard[7];
-        atomic_store(hazard, na_sm_mem_of(mem)->slot + 1u);
+        atomic_store(hazard, mem->key);
         HG_CHECK(na_emul_withdraw(mem, buf, &user->base));
         HG_CHECK_EQ_U64(NA_Get_counter(pair.owner, "rma_touched"), 1);
         for (i = 0; i < 20; i++)
@@ -367,20 +368,84 @@ HG_TEST(sm_rma_own_memory_is_not_waited_for)
     }
 }
 
-/* A hazard word that names something else holds nobody up. */
+/* A hazard word that is not the memory's key delays nobody: a peer cannot name
+ * memory that was not described to it. */
 HG_TEST(sm_rma_other_hazards_do_not_count)
 {
     struct srma_pair pair;
     struct na_sm_addr *addr;
+    unsigned i;
 
     srma_open(&pair);
+    HG_CHECK_OK(srma_move(&pair, false)); /* now its hazard words count */
     addr = na_sm_addr_of(pair.addr);
-    atomic_store(&addr->shared->control[0].hazard[1],
-        na_sm_mem_of(pair.remote)->slot + 2u);
-    atomic_store(&addr->shared->control[1].hazard[0],
-        na_sm_mem_of(pair.remote)->slot + 1u); /* the owner's own direction */
+    for (i = 0; i < NA_SM_HAZARDS; i++)
+        atomic_store(&addr->shared->control[0].hazard[i], i + 1);
+    atomic_store(&addr->shared->control[0].hazard[7], pair.remote->key + 1);
+    /* The direction of the owner's own copies. */
+    atomic_store(&addr->shared->control[1].hazard[0], pair.remote->key);
+    HG_CHECK_EQ_INT(na_sm_mem_retract(pair.mem), NA_FALSE);
     HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
+    HG_CHECK_EQ_INT(na_sm_peer_state(srma_user(&pair)), NA_SM_READY);
     srma_close(&pair);
+}
+
+/* A peer that was given the key and never clears its hazard words loses its
+ * connection. The deregistration ends though nobody polls. */
+HG_TEST(sm_rma_a_peer_that_keeps_memory_loses_its_connection)
+{
+    struct srma_pair pair;
+    struct na_sm_control *control;
+    unsigned i;
+
+    srma_open(&pair);
+    HG_CHECK_OK(srma_move(&pair, false));
+    control = &na_sm_addr_of(pair.addr)->shared->control[0];
+    for (i = 0; i < NA_SM_HAZARDS; i++)
+        atomic_store(&control->hazard[i], pair.remote->key);
+    HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
+    HG_CHECK_EQ_U64(NA_Get_counter(pair.owner, "sm_broken"), 1);
+    HG_CHECK(na_sm_peer_state(srma_user(&pair)) >= NA_SM_DYING);
+    while (na_sm_of(pair.owner)->pairs > 0 || na_sm_of(pair.user)->pairs > 0)
+        srma_turn(&pair);
+    HG_CHECK_EQ_INT(na_sm_peer_state(na_sm_addr_of(pair.addr)), NA_SM_DEAD);
+    srma_close(&pair);
+}
+
+/* Threads as /proc shows them. */
+HG_TEST(sm_rma_stopped_threads_are_told_from_running_ones)
+{
+    static const struct {
+        const char *stat;
+        const char *channel;
+        bool stopped;
+    } cases[] = {{"7 (a) R 1", "0", false},
+        {"7 (a) S 1", "do_epoll_wait", false}, {"7 (a) S 1", "0", false},
+        {"7 (a) Z 1", "", false}, {"7 (a) X 1", "", false},
+        {"7 (a) T 1", "", true}, {"7 (a) t 1", "ptrace_stop", true},
+        {"7 (a) D 1", "", true}, {"7 (a) P 1", "", true},
+        {"7 (x) R 1) T 1", "", true}, {"7 (x) T 1) R 1", "", false},
+        {"7 (a) S 1", "get_signal", true},
+        {"7 (a) S 1", "do_freezer_trap", true}, {"", "", true},
+        {"7 (a", "", true}, {"7 (a)", "", true}};
+    int status = 0;
+    size_t i;
+    pid_t pid;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        HG_CHECK(na_sm_mem_thread_is_stopped(cases[i].stat, cases[i].channel) ==
+            cases[i].stopped);
+    HG_CHECK(!na_sm_mem_is_stopped(getpid()));
+    HG_CHECK(na_sm_mem_is_stopped(0)); /* nothing is known of it */
+    pid = fork();
+    if (pid == 0) {
+        (void) raise(SIGSTOP);
+        _exit(0);
+    }
+    HG_CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+    HG_CHECK(na_sm_mem_is_stopped(pid));
+    HG_CHECK(kill(pid, SIGCONT) == 0 && waitpid(pid, &status, 0) == pid);
+    HG_CHECK(!na_sm_mem_is_stopped(pid));
 }
 
 static struct na_sm_slot *srma_slot(const struct srma_pair *pair)
