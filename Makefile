@@ -103,12 +103,14 @@ $(LIB)/$(SONAME): $(LIB)/libhg.so.$(VERSION)
 
 DEST = $(DESTDIR)$(PREFIX)
 
-install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc
+HG_CMAKE = $(DEST)/lib/cmake/hg
+
+install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc, CMake's hg
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
 	    'includedir=$${prefix}/include' '' 'Name: hg' \
 	    'Description: remote procedure calls and their bulk data' \
-	    'Version: $(VERSION)' 'Requires.private: $(call pkgs,$(NA))' \
-	    'Libs: -L$${libdir} -lhg' 'Libs.private: -pthread' \
+	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lhg' \
+	    'Libs.private: $(strip $(call na_libs,$(NA)) -pthread)' \
 	    'Cflags: -I$${includedir}' > $(LIB)/hg.pc
 	$(Q)install -d $(DEST)/include $(DEST)/lib/pkgconfig
 	$(Q)install -m 644 hg.h $(DEST)/include
@@ -117,6 +119,13 @@ install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc
 	$(Q)ln -sf libhg.so.$(VERSION) $(DEST)/lib/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DEST)/lib/libhg.so
 	$(Q)install -m 644 $(LIB)/hg.pc $(DEST)/lib/pkgconfig
+	$(Q)install -d $(HG_CMAKE)
+	$(Q)for file in hg-config hg-config-version; do \
+	    sed -e 's,@LIBS@,$(strip $(call na_libs,$(NA))),' \
+	        -e 's,@SONAME@,$(SONAME),' -e 's,@VERSION@,$(VERSION),' \
+	        gen/cmake/$$file.cmake.in > $(LIB)/$$file.cmake && \
+	    install -m 644 $(LIB)/$$file.cmake $(HG_CMAKE) || exit 1; \
+	done
 
 # hg under the names of Mercury: its headers, -lmercury, mercury.pc, and the
 # CMake package mercury.
@@ -142,7 +151,7 @@ uninstall: ## remove what install put there
 	    $(DEST)/lib/pkgconfig/hg.pc $(COMPAT:%=$(DEST)/include/%) \
 	    $(DEST)/lib/libmercury.so $(DEST)/lib/libmercury.a \
 	    $(DEST)/lib/pkgconfig/mercury.pc
-	$(Q)rm -rf $(MERCURY_CMAKE)
+	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE)
 
 # ---- Tests ----
 #
