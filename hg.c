@@ -6,10 +6,10 @@
  */
 
 /* ==== gen/base/os.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/os.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * os: what the operating system and the compiler offer, asked once.
  *
@@ -31,6 +31,32 @@
 #error "hg.c is C11: compile it with -std=c11, or what came after"
 #elif defined(__STDC_NO_ATOMICS__)
 #error "hg.c needs stdatomic.h, and this compiler says that it has none"
+#endif
+
+/* A unity build puts other files in front. The include that does not exist
+ * ends the compilation, so that the cure is the only error. */
+#if defined(_FEATURES_H) && \
+    (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
+#error "hg.c comes after a system header that was included without \
+_GNU_SOURCE: compile hg.c by itself (in CMake: set_source_files_properties\
+(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)), put it first, or define \
+_GNU_SOURCE for all files"
+#include <stopped-by-the-error-above>
+#elif defined(HG_H) && \
+    (!defined(NA_PLUGIN_ABI) || HG_API_VERSION != 1 || HG_API_STRICT)
+#error "hg.c comes after hg.h: compile hg.c by itself (in CMake: \
+set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)), \
+or put it first"
+#include <stopped-by-the-error-above>
+#elif defined(__INCLUDE_LEVEL__) && !defined(HG_SPLIT)
+#if __INCLUDE_LEVEL__ > 0 && \
+    ((defined(HG_API_VERSION) && HG_API_VERSION != 1) || \
+        (defined(HG_API_STRICT) && HG_API_STRICT))
+#error "hg.c is included by a file of HG_API_VERSION 2 or HG_API_STRICT, and \
+declares version 1: compile hg.c by itself (in CMake: \
+set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
+#include <stopped-by-the-error-above>
+#endif
 #endif
 
 #ifndef _GNU_SOURCE
@@ -101,15 +127,25 @@
 #endif
 #endif
 
-/* Transports compiled into this copy besides the built-in ones. */
+/* Transports compiled into this copy besides the built-in ones. Defined
+ * without a value is 1: `0 - - 1`. */
 #ifndef HG_NA_ZMQ
 #define HG_NA_ZMQ 0
+#elif 0 - HG_NA_ZMQ - 1 == 1
+#undef HG_NA_ZMQ
+#define HG_NA_ZMQ 1
 #endif
 #ifndef HG_NA_OFI
 #define HG_NA_OFI 0
+#elif 0 - HG_NA_OFI - 1 == 1
+#undef HG_NA_OFI
+#define HG_NA_OFI 1
 #endif
 #ifndef HG_NA_MPI
 #define HG_NA_MPI 0
+#elif 0 - HG_NA_MPI - 1 == 1
+#undef HG_NA_MPI
+#define HG_NA_MPI 1
 #endif
 
 #if HG_ENABLE_EPOLL || HG_ENABLE_SM
@@ -134,10 +170,21 @@
 #include <wmmintrin.h>
 #endif
 
-/* Plain names mean the same in the house, whatever its program is compiled
- * with. */
+/* With HG_EXPORT static, functions that the program does not call are unused.
+ * hg/end.c restores the warning. */
+#if defined(HG_EXPORT) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#define HG_WARNING_OFF 1
+#else
+#define HG_WARNING_OFF 0
+#endif
+
+/* hg.c is written for version 1, whatever the program is compiled with. */
+#ifndef HG_H
 #undef HG_API_VERSION
 #undef HG_API_STRICT
+#endif
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
 #endif
@@ -177,10 +224,10 @@
 #endif
 
 /* ==== gen/base/log.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/log.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * log: one line for each error, from whoever saw it first.
  *
@@ -229,10 +276,10 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 #endif
 
 /* ==== gen/base/log.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/log.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * log: one line for each error, from whoever saw it first.
  *
@@ -599,10 +646,10 @@ HG_EXPORT void HG_Set_log_func(
 }
 
 /* ==== gen/base/log_mercury.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/log_mercury.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * log_mercury: the log's controls as Mercury has them.
  *
@@ -788,10 +835,10 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 }
 
 /* ==== gen/base/errors.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/errors.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * errors: a text for every return code, and the versions.
  *
@@ -882,15 +929,15 @@ HG_EXPORT const char *HG_Error_to_string2(hg_return_t errnum)
 }
 
 HG_EXPORT hg_return_t HG_Version_get(
-    unsigned int *major, unsigned int *minor, unsigned int *patch)
+    unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p)
 {
-    if (major == NULL || minor == NULL || patch == NULL) {
+    if (major_p == NULL || minor_p == NULL || patch_p == NULL) {
         hg_log_error("log", "HG_Version_get: an argument is NULL");
         return HG_INVALID_ARG;
     }
-    *major = HG_VERSION_MAJOR;
-    *minor = HG_VERSION_MINOR;
-    *patch = HG_VERSION_PATCH;
+    *major_p = HG_VERSION_MAJOR;
+    *minor_p = HG_VERSION_MINOR;
+    *patch_p = HG_VERSION_PATCH;
     return HG_SUCCESS;
 }
 
@@ -907,10 +954,10 @@ HG_EXPORT hg_return_t HG_Version_get2(
 }
 
 /* ==== gen/base/mem.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/mem.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mem: the one door to the heap, and pools of equal objects.
  *
@@ -988,10 +1035,10 @@ HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object);
 #endif
 
 /* ==== gen/base/mem.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/mem.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mem: the one door to the heap, and pools of equal objects.
  *
@@ -1191,10 +1238,10 @@ HG_PRIVATE void hg_pool_put(struct hg_pool *pool, void *object)
 }
 
 /* ==== gen/base/list.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/list.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * list: an intrusive doubly linked ring.
  *
@@ -1261,10 +1308,10 @@ static inline void hg_list_splice(struct na_link *to, struct na_link *from)
 #endif
 
 /* ==== gen/base/clock.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/clock.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
  *
@@ -1340,10 +1387,10 @@ static inline void hg_clock_relax(void)
 #endif
 
 /* ==== gen/base/clock.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/clock.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
  *
@@ -1478,10 +1525,10 @@ HG_PRIVATE uint64_t hg_clock_random(void)
 }
 
 /* ==== gen/base/map.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/map.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * map: from a 64-bit number to a pointer; and slots, from an index with a
  * generation to a pointer.
@@ -1573,10 +1620,10 @@ HG_PRIVATE void *hg_slots_next(
 #endif
 
 /* ==== gen/base/map.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/map.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * map: from a 64-bit number to a pointer; and slots, from an index with a
  * generation to a pointer.
@@ -1925,10 +1972,10 @@ HG_PRIVATE void *hg_slots_next(
 }
 
 /* ==== gen/base/lock.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/lock.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lock: mutexes and condition variables on the monotonic clock.
  *
@@ -1972,10 +2019,10 @@ HG_PRIVATE bool hg_lock_wait_until(
 #endif
 
 /* ==== gen/base/lock.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/lock.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lock: mutexes and condition variables on the monotonic clock.
  *
@@ -2053,10 +2100,10 @@ HG_PRIVATE bool hg_lock_wait_until(
 }
 
 /* ==== gen/base/waker.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/waker.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * waker: how a thread that sleeps on a descriptor hears of a change made by
  * another thread.
@@ -2144,10 +2191,10 @@ static inline void hg_waker_wake(struct hg_nap *nap)
 #endif
 
 /* ==== gen/base/waker.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/waker.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * waker: how a thread that sleeps on a descriptor hears of a change made by
  * another thread.
@@ -2375,10 +2422,10 @@ HG_PRIVATE hg_return_t hg_waker_nap(struct hg_nap *nap, struct na_link *naps,
 }
 
 /* ==== gen/base/wire.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/wire.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wire: bytes in an agreed order, read and written with bounds.
  *
@@ -2600,10 +2647,10 @@ static inline void hg_wire_put_bytes(
 #endif
 
 /* ==== gen/base/crc64.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/crc64.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * crc64: the two cyclic redundancy checks on the wire.
  *
@@ -2641,10 +2688,10 @@ HG_PRIVATE uint32_t hg_crc32c_update_table(
 #endif
 
 /* ==== gen/base/crc64.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/base/crc64.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * crc64: the two cyclic redundancy checks on the wire.
  *
@@ -3085,10 +3132,10 @@ HG_PRIVATE uint32_t hg_crc32c_copy(void *to, const void *from, size_t size)
 }
 
 /* ==== gen/na/uri.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/uri.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * uri: takes an address string apart: [plugin+]protocol[://[rest]].
  *
@@ -3115,10 +3162,10 @@ HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri);
 #endif
 
 /* ==== gen/na/uri.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/uri.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* uri: see uri.h. The grammar is small enough to read from left to right. */
 /* #include "na/uri.h" */
 
@@ -3190,10 +3237,10 @@ malformed:
 }
 
 /* ==== gen/na/queue.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/queue.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * queue: where everything that ended waits for its callback; one a context.
  *
@@ -3312,10 +3359,10 @@ HG_PRIVATE void na_queue_wake(struct na_queue *queue);
 #endif
 
 /* ==== gen/na/queue.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/queue.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* queue: see queue.h. */
 /* #include "na/queue.h" */
 
@@ -3543,10 +3590,10 @@ HG_PRIVATE na_return_t na_queue_wait(struct na_queue *queue, unsigned lanes,
 }
 
 /* ==== gen/na/core.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/core.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * core: the hidden halves of NA's objects.
  *
@@ -3836,10 +3883,10 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
 #endif
 
 /* ==== gen/na/live.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/live.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * live: which classes and contexts there are.
  *
@@ -3893,10 +3940,10 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 #endif
 
 /* ==== gen/na/live.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/live.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* live: see live.h. */
 /* #include "na/live.h" */
 
@@ -4086,10 +4133,10 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 }
 
 /* ==== gen/na/addr.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/addr.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * addr: peers, counted.
  *
@@ -4167,10 +4214,10 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
 #endif
 
 /* ==== gen/na/addr.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/addr.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* addr: see addr.h. */
 /* #include "na/addr.h" */
 
@@ -4523,10 +4570,10 @@ NA_EXPORT na_return_t NA_Addr_serialize(
 }
 
 /* ==== gen/na/op.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/op.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * op: an operation from its start to its callback.
  *
@@ -4589,10 +4636,10 @@ HG_PRIVATE struct na_op_core *na_op_table_at(
 #endif
 
 /* ==== gen/na/op.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/op.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* op: see op.h. */
 /* #include "na/op.h" */
 
@@ -4883,10 +4930,10 @@ HG_PRIVATE struct na_op_core *na_op_find(
 }
 
 /* ==== gen/na/sink.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sink.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sink: where the RPC plane of a context goes.
  *
@@ -4963,10 +5010,10 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret);
 #endif
 
 /* ==== gen/na/sink.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sink.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sink: see sink.h. */
 /* #include "na/sink.h" */
 
@@ -5235,10 +5282,10 @@ HG_PRIVATE void na_sink_tell_dead(struct na_addr *addr, na_return_t ret)
 }
 
 /* ==== gen/na/match.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/match.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * match: who gets what arrived.
  *
@@ -5320,10 +5367,10 @@ HG_PRIVATE na_return_t na_match_set_sink(struct na_context *context, int number,
 #endif
 
 /* ==== gen/na/match.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/match.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* match: see match.h. */
 /* #include "na/match.h" */
 
@@ -5881,10 +5928,10 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
 }
 
 /* ==== gen/na/msg.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/msg.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * msg: sends and receives, and the way of a message that arrived.
  *
@@ -5935,10 +5982,10 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
 #endif
 
 /* ==== gen/na/msg.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/msg.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* msg: see msg.h. */
 /* #include "na/msg.h" */
 
@@ -6316,10 +6363,10 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
 }
 
 /* ==== gen/na/cursor.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/cursor.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cursor: a place in described memory, moving forward.
  *
@@ -6369,10 +6416,10 @@ HG_PRIVATE void na_cursor_scatter(
 #endif
 
 /* ==== gen/na/cursor.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/cursor.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* cursor: see cursor.h. */
 /* #include "na/cursor.h" */
 
@@ -6477,10 +6524,10 @@ HG_PRIVATE void na_cursor_scatter(
 }
 
 /* ==== gen/na/mux_wire.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_wire.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mux_wire: what a class of several transports shows to others: a list of
  * addresses in one string, and a list of descriptions in one memory handle.
@@ -6539,10 +6586,10 @@ HG_PRIVATE const void *na_mux_wire_find(
 #endif
 
 /* ==== gen/na/mux_wire.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_wire.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* mux_wire: see mux_wire.h. */
 /* #include "na/mux_wire.h" */
 
@@ -6666,10 +6713,10 @@ HG_PRIVATE const void *na_mux_wire_find(
 }
 
 /* ==== gen/na/mux.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mux: one class of several transports.
  *
@@ -6740,10 +6787,10 @@ HG_PRIVATE void na_mux_end_local(const struct na_mem_handle *mem);
 #endif
 
 /* ==== gen/na/rma.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/rma.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rma: memory handles, and the checks before data moves.
  *
@@ -6802,10 +6849,10 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 #endif
 
 /* ==== gen/na/rma.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/rma.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* rma: see rma.h. */
 /* #include "na/rma.h" */
 
@@ -7348,10 +7395,10 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 }
 
 /* ==== gen/na/emul.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/emul.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * emul: remote memory access over messages, for every transport that has
  * none of its own.
@@ -7473,10 +7520,10 @@ HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul);
 #endif
 
 /* ==== gen/na/emul_wire.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/emul_wire.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * emul_wire: the frames of emulated RMA as bytes.
  *
@@ -7569,10 +7616,10 @@ HG_PRIVATE na_return_t na_emul_wire_get_handle(
 #endif
 
 /* ==== gen/na/emul_wire.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/emul_wire.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* emul_wire: see emul_wire.h. */
 /* #include "na/emul_wire.h" */
 
@@ -7714,10 +7761,10 @@ HG_PRIVATE na_return_t na_emul_wire_get_handle(
 }
 
 /* ==== gen/na/emul_xfer.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/emul_xfer.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * emul_xfer: the transfers of emulated RMA, from their start to their end.
  *
@@ -7983,10 +8030,10 @@ HG_PRIVATE bool na_emul_xfer_wait(struct na_emul *emul, uint64_t deadline);
 #endif
 
 /* ==== gen/na/emul_xfer.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/emul_xfer.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* emul_xfer: see emul_xfer.h. */
 /* #include "na/emul_xfer.h" */
 
@@ -8539,10 +8586,10 @@ HG_PRIVATE unsigned na_emul_xfer_leave(struct na_emul *emul)
 }
 
 /* ==== gen/na/emul_send.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/emul_send.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * emul_send: which frame leaves next.
  *
@@ -8587,10 +8634,10 @@ HG_PRIVATE bool na_emul_send_refusal(
 #endif
 
 /* ==== gen/na/emul_send.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/emul_send.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* emul_send: see emul_send.h. */
 /* #include "na/emul_send.h" */
 
@@ -9012,10 +9059,10 @@ HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
 }
 
 /* ==== gen/na/emul.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/emul.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * emul: see emul.h. The slots, and what comes in.
  *
@@ -9647,10 +9694,10 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
 }
 
 /* ==== gen/na/progress.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/progress.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * progress: one turn of the wheel, and what to do between turns.
  *
@@ -9713,10 +9760,10 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 #endif
 
 /* ==== gen/na/progress.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/progress.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* progress: see progress.h. */
 /* #include "na/progress.h" */
 
@@ -10393,10 +10440,10 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
 }
 
 /* ==== gen/na/context.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/context.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * context: places where operations complete.
  *
@@ -10443,10 +10490,10 @@ HG_PRIVATE na_return_t na_context_cancel(
 #endif
 
 /* ==== gen/na/context.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/context.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* context: see context.h. */
 /* #include "na/context.h" */
 
@@ -10741,10 +10788,10 @@ NA_EXPORT na_return_t NA_Cancel(
 }
 
 /* ==== gen/na/loop.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/loop.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * loop: messages and frames that a class sends to itself.
  *
@@ -10797,10 +10844,10 @@ HG_PRIVATE bool na_loop_has_work(struct na_loop *loop);
 #endif
 
 /* ==== gen/na/loop.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/loop.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* loop: see loop.h. */
 /* #include "na/loop.h" */
 
@@ -11031,10 +11078,10 @@ HG_PRIVATE bool na_loop_has_work(struct na_loop *loop)
 }
 
 /* ==== gen/na/self.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/self.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * self: the transport of a process that talks to itself. Always there.
  *
@@ -11055,10 +11102,10 @@ HG_PRIVATE const struct na_plugin *na_self_table(void);
 #endif
 
 /* ==== gen/na/self.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/self.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * self: see self.h.
  *
@@ -11307,10 +11354,10 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
 }
 
 /* ==== gen/na/sm_step.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_step.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_step: a seam for tests, wherever another process could see a difference.
  *
@@ -11348,10 +11395,10 @@ static void na_sm_step(const char *function, unsigned line);
 #endif
 
 /* ==== gen/na/sm_ring.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_ring.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_ring: records from one producer to one consumer, through memory that the
  * other side may scribble on.
@@ -11502,10 +11549,10 @@ static inline bool na_sm_in_has(const struct na_sm_in *in)
 #endif
 
 /* ==== gen/na/sm_ring.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_ring.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_ring: see sm_ring.h. */
 /* #include "na/sm_ring.h" */
 
@@ -11747,10 +11794,10 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 #endif
 
 /* ==== gen/na/sm_page.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_page.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_page: the memory that peers share: made, sealed, checked, mapped; and
  * what stands in the two pages that every class has.
@@ -11936,10 +11983,10 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
 #endif
 
 /* ==== gen/na/sm_page.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_page.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_page: see sm_page.h. */
 /* #include "na/sm_page.h" */
 
@@ -12157,10 +12204,10 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n)
 #endif
 
 /* ==== gen/na/sm_arena.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_arena.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_arena: memory that the library allocates for the application's bulk data,
  * such that peers can map it and copy it directly.
@@ -12238,10 +12285,10 @@ HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id);
 #endif
 
 /* ==== gen/na/sm_arena.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_arena.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_arena: see sm_arena.h. */
 /* #include "na/sm_arena.h" */
 
@@ -12629,10 +12676,10 @@ HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id)
 #endif
 
 /* ==== gen/na/sm_window.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_window.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_window: a peer's arenas as this process maps them, by their ids.
  *
@@ -12690,10 +12737,10 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows);
 #endif
 
 /* ==== gen/na/sm_window.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_window.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_window: see sm_window.h. */
 /* #include "na/sm_window.h" */
 
@@ -12756,10 +12803,10 @@ HG_PRIVATE void na_sm_windows_free(struct na_sm_windows *windows)
 #endif
 
 /* ==== gen/na/sm_bell.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_bell.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_bell: the doorbell of a class: an eventfd that its peers write to.
  *
@@ -12804,10 +12851,10 @@ HG_PRIVATE void na_sm_bell_ring(int bell);
 #endif
 
 /* ==== gen/na/sm_bell.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_bell.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_bell: see sm_bell.h. */
 /* #include "na/sm_bell.h" */
 
@@ -12865,10 +12912,10 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
 #endif
 
 /* ==== gen/na/sm_meet.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_meet.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_meet: how two processes find each other and agree: names, sockets,
  * credentials, and the one question and answer that pass between them.
@@ -13031,10 +13078,10 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 #endif
 
 /* ==== gen/na/sm_meet.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_meet.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_meet: see sm_meet.h. */
 /* #include "na/sm_meet.h" */
 
@@ -13561,10 +13608,10 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 #endif
 
 /* ==== gen/na/sm_peer.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_peer.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_peer: the classes and addresses of the transport sm, and the life of a
  * pair: the connection between two classes.
@@ -13812,11 +13859,11 @@ struct na_sm_class {
 struct na_sm_op {
     struct na_op base;
     bool held;      /* on one of our lists; guarded by the class lock */
-    bool aimed;     /* `far` is set */
+    bool aimed;     /* `remote` is set */
     uint8_t awaits; /* the arena without which it does not go on; 0: none */
     /* Put, get: where the next piece is. */
-    struct na_cursor near;
-    struct na_cursor far;
+    struct na_cursor local;
+    struct na_cursor remote;
 };
 
 static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)
@@ -13955,10 +14002,10 @@ HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 #endif
 
 /* ==== gen/na/sm_peer.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_peer.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_peer: see sm_peer.h. */
 /* #include "na/sm_peer.h" */
 
@@ -14396,10 +14443,10 @@ HG_PRIVATE void na_sm_peer_bury(
 #endif
 
 /* ==== gen/na/sm_mem.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_mem.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_mem: memory that is registered with sm: how peers learn of it, and how it
  * is withdrawn from them.
@@ -14494,10 +14541,10 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
 #endif
 
 /* ==== gen/na/sm_mem.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_mem.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_mem: see sm_mem.h. */
 /* #include "na/sm_mem.h" */
 
@@ -14820,10 +14867,10 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
 #endif
 
 /* ==== gen/na/sm_reach.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_reach.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_reach: what is agreed on the pair's socket before an initiator touches a
  * peer's memory: a permit to do so, and how its arenas come to be mapped here.
@@ -14898,10 +14945,10 @@ HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
 #endif
 
 /* ==== gen/na/sm_reach.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_reach.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_reach: see sm_reach.h. */
 /* #include "na/sm_reach.h" */
 
@@ -15142,10 +15189,10 @@ HG_PRIVATE void na_sm_reach_hear(struct na_sm_class *self,
 #endif
 
 /* ==== gen/na/sm_flow.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_flow.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_flow: what passes between the two ends of a pair: messages, frames, the
  * two words of a goodbye; queued where the ring is full, delivered in order.
@@ -15203,10 +15250,10 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self);
 #endif
 
 /* ==== gen/na/sm_flow.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_flow.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_flow: see sm_flow.h. */
 /* #include "na/sm_flow.h" */
 
@@ -15788,10 +15835,10 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
 #endif
 
 /* ==== gen/na/sm_rma.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_rma.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_rma: put and get between two processes of one node: the kernel copies
  * between their memories (process_vm_readv, process_vm_writev), and where it
@@ -15887,10 +15934,10 @@ static inline bool na_sm_rma_has_work(const struct na_sm_class *self)
 #endif
 
 /* ==== gen/na/sm_rma.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_rma.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_rma: see sm_rma.h. */
 /* #include "na/sm_rma.h" */
 
@@ -16100,8 +16147,8 @@ static na_return_t na_sm_rma_failed(const struct na_sm_touch *touch, int error)
 /* Read `size` bytes and, behind them, the witness: all of it or nothing that
  * counts. Both vectors have room for one more. */
 static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
-    struct iovec *near, size_t near_count, struct iovec *far, size_t far_count,
-    na_size_t size)
+    struct iovec *local, size_t local_count, struct iovec *remote,
+    size_t remote_count, na_size_t size)
 {
     struct na_sm_addr *addr = touch->addr;
     uint64_t place = atomic_load(&touch->owner->witness);
@@ -16110,12 +16157,12 @@ static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
     ssize_t moved;
     bool works;
 
-    near[near_count].iov_base = &word;
-    near[near_count].iov_len = sizeof(word);
-    far[far_count].iov_base = (void *) (uintptr_t) place;
-    far[far_count].iov_len = sizeof(word);
+    local[local_count].iov_base = &word;
+    local[local_count].iov_len = sizeof(word);
+    remote[remote_count].iov_base = (void *) (uintptr_t) place;
+    remote[remote_count].iov_len = sizeof(word);
     moved = process_vm_readv(
-        addr->pid, near, near_count + 1, far, far_count + 1, 0);
+        addr->pid, local, local_count + 1, remote, remote_count + 1, 0);
     if (moved < 0)
         return na_sm_rma_failed(touch, errno);
     if ((na_size_t) moved != size + sizeof(word))
@@ -16129,15 +16176,15 @@ static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
 
 /* Write *size bytes; sets how many it did. */
 static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
-    const struct iovec *near, size_t near_count, const struct iovec *far,
-    size_t far_count, na_size_t *size)
+    const struct iovec *local, size_t local_count, const struct iovec *remote,
+    size_t remote_count, na_size_t *size)
 {
     ssize_t moved;
 
     if (!na_sm_rma_lives(touch))
         return NA_OPNOTSUPPORT;
     moved = process_vm_writev(
-        touch->addr->pid, near, near_count, far, far_count, 0);
+        touch->addr->pid, local, local_count, remote, remote_count, 0);
     if (moved <= 0)
         return na_sm_rma_failed(touch, moved < 0 ? errno : EFAULT);
     if (!na_sm_rma_lives(touch))
@@ -16150,8 +16197,8 @@ static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
 /* The first use of a connection: is it who it is taken for? */
 static na_return_t na_sm_rma_identify(const struct na_sm_touch *touch)
 {
-    struct iovec near[1], far[1];
-    na_return_t ret = na_sm_rma_read(touch, near, 0, far, 0, 0);
+    struct iovec local[1], remote[1];
+    na_return_t ret = na_sm_rma_read(touch, local, 0, remote, 0, 0);
 
     if (ret == NA_SUCCESS)
         atomic_store(&touch->addr->vm, NA_SM_VM_WORKS);
@@ -16216,7 +16263,7 @@ static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
     size_t size = count * sizeof(struct na_segment);
     struct na_segment *segments;
     na_offset_t *starts;
-    struct iovec near[2], far[2];
+    struct iovec local[2], remote[2];
     na_return_t ret = NA_NOMEM;
 
     if (count == 0 || count > NA_SM_MEM_SEGMENTS)
@@ -16224,10 +16271,10 @@ static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
     segments = (struct na_segment *) hg_mem_alloc(size);
     starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));
     if (segments != NULL && starts != NULL) {
-        near[0].iov_base = segments;
-        far[0].iov_base = (void *) (uintptr_t) touch->told.place;
-        near[0].iov_len = far[0].iov_len = size;
-        ret = na_sm_rma_read(touch, near, 1, far, 1, size);
+        local[0].iov_base = segments;
+        remote[0].iov_base = (void *) (uintptr_t) touch->told.place;
+        local[0].iov_len = remote[0].iov_len = size;
+        ret = na_sm_rma_read(touch, local, 1, remote, 1, size);
     } else {
         hg_log_error("sm", "no memory for %" PRIu32 " segments", count);
     }
@@ -16284,26 +16331,27 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
     const struct na_sm_touch *touch, struct na_op *op, na_size_t size)
 {
     struct na_sm_op *rma = na_sm_op_of(op);
-    struct iovec near[NA_SM_RMA_VECTOR + 1];
-    struct iovec far[NA_SM_RMA_VECTOR + 1];
-    size_t near_count = na_sm_rma_list(rma->near, near, &size);
-    size_t far_count = 1;
+    struct iovec local[NA_SM_RMA_VECTOR + 1];
+    struct iovec remote[NA_SM_RMA_VECTOR + 1];
+    size_t local_count = na_sm_rma_list(rma->local, local, &size);
+    size_t remote_count = 1;
     na_return_t ret;
 
     if (touch->told.count == 1) {
-        far[0].iov_base =
+        remote[0].iov_base =
             (void *) (uintptr_t) (touch->told.place + op->remote_offset);
-        far[0].iov_len = (size_t) size;
+        remote[0].iov_len = (size_t) size;
     } else {
         na_size_t all = size;
 
-        far_count = na_sm_rma_list(rma->far, far, &size);
+        remote_count = na_sm_rma_list(rma->remote, remote, &size);
         if (size < all)
-            near_count = na_sm_rma_list(rma->near, near, &size);
+            local_count = na_sm_rma_list(rma->local, local, &size);
     }
     ret = op->type == NA_CB_PUT
-        ? na_sm_rma_write(touch, near, near_count, far, far_count, &size)
-        : na_sm_rma_read(touch, near, near_count, far, far_count, size);
+        ? na_sm_rma_write(
+              touch, local, local_count, remote, remote_count, &size)
+        : na_sm_rma_read(touch, local, local_count, remote, remote_count, size);
     if (ret != NA_SUCCESS)
         return ret;
     na_counter_add(self->rma_calls, 1);
@@ -16311,9 +16359,9 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
     na_sm_rma_progress(op, size);
     if (op->size == 0) /* the cursors are not needed any more */
         return NA_SUCCESS;
-    na_sm_rma_pass(&rma->near, size);
+    na_sm_rma_pass(&rma->local, size);
     if (touch->told.count != 1)
-        na_sm_rma_pass(&rma->far, size);
+        na_sm_rma_pass(&rma->remote, size);
     return NA_SUCCESS;
 }
 
@@ -16326,7 +16374,7 @@ static na_return_t na_sm_rma_map(
     struct na_sm_addr *addr = touch->addr;
     na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     bool put = op->type == NA_CB_PUT;
-    unsigned char *far = NULL;
+    unsigned char *remote = NULL;
     enum na_sm_reach reach;
     na_size_t left = size;
 
@@ -16335,7 +16383,7 @@ static na_return_t na_sm_rma_map(
         return NA_OPNOTSUPPORT;
     hg_lock(&addr->lock);
     reach = na_sm_reach(addr, touch->told.arena,
-        touch->told.arena_offset + op->remote_offset, size, put, &far);
+        touch->told.arena_offset + op->remote_offset, size, put, &remote);
     hg_unlock(&addr->lock);
     if (reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP) {
         rma->awaits = touch->told.arena;
@@ -16345,18 +16393,18 @@ static na_return_t na_sm_rma_map(
         return NA_OPNOTSUPPORT;
     while (left > 0) {
         na_size_t run;
-        char *near = na_cursor_run(&rma->near, left, &run);
+        char *local = na_cursor_run(&rma->local, left, &run);
 
         if (put)
-            memcpy(far, near, (size_t) run);
+            memcpy(remote, local, (size_t) run);
         else
-            memcpy(near, far, (size_t) run);
-        na_cursor_advance(&rma->near, run);
-        far += run;
+            memcpy(local, remote, (size_t) run);
+        na_cursor_advance(&rma->local, run);
+        remote += run;
         left -= run;
     }
     na_counter_add(self->rma_mapped, size);
-    rma->aimed = false; /* the far cursor stayed behind */
+    rma->aimed = false; /* the remote cursor stayed behind */
     na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
@@ -16383,7 +16431,7 @@ static na_return_t na_sm_rma_work(
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */
         rma->aimed = ret == NA_SUCCESS;
         if (rma->aimed)
-            na_cursor_init(&rma->far, op->remote, op->remote_offset);
+            na_cursor_init(&rma->remote, op->remote, op->remote_offset);
     }
     while (ret == NA_SUCCESS && op->size > end) {
         NA_SM_STEP();
@@ -16470,7 +16518,7 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
         return na_sm_peer_forked(self);
     if (!na_sm_rma_is_direct(self, op))
         return na_sm_rma_hand_over(self, op);
-    na_cursor_init(&na_sm_op_of(op)->near, op->local, op->local_offset);
+    na_cursor_init(&na_sm_op_of(op)->local, op->local, op->local_offset);
     na_sm_op_of(op)->aimed = false;
     na_sm_op_of(op)->awaits = 0;
     if (op->size <= NA_SM_RMA_AT_ONCE)
@@ -16497,7 +16545,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     rma.held = false;
     rma.aimed = false;
     rma.awaits = 0;
-    na_cursor_init(&rma.near, op->local, op->local_offset);
+    na_cursor_init(&rma.local, op->local, op->local_offset);
     ret = na_sm_rma_piece(self, &rma.base);
     /* What was moved of it is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
@@ -16644,10 +16692,10 @@ HG_PRIVATE void na_sm_rma_context_gone(const struct na_context *context)
 #endif
 
 /* ==== gen/na/sm_door.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_door.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_door: how a connection begins, at either end.
  *
@@ -16691,10 +16739,10 @@ HG_PRIVATE void na_sm_door_close(struct na_sm_class *self);
 #endif
 
 /* ==== gen/na/sm_door.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm_door.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* sm_door: see sm_door.h. */
 /* #include "na/sm_door.h" */
 
@@ -17454,10 +17502,10 @@ HG_PRIVATE unsigned na_sm_door_tick(struct na_sm_class *self, uint64_t now)
 #endif
 
 /* ==== gen/na/sm.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm: the transport between the processes of one node, through shared memory.
  *
@@ -17503,10 +17551,10 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
 #endif
 
 /* ==== gen/na/sm.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/sm.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm: see sm.h.
  *
@@ -18358,10 +18406,10 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
 #endif
 
 /* ==== gen/na/plugins.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/plugins.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugins: the transports this program has, by name and protocol.
  *
@@ -18410,10 +18458,10 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 #endif
 
 /* ==== gen/na/plugins.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/plugins.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* plugins: see plugins.h. */
 /* #include "na/plugins.h" */
 
@@ -18778,10 +18826,10 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
 }
 
 /* ==== gen/na/protocols.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/protocols.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * protocols: what this program can speak, as a list for who asks before
  * opening anything.
@@ -18885,10 +18933,10 @@ HG_EXPORT void HG_Cleanup(void)
 }
 
 /* ==== gen/na/lookup.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/lookup.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lookup: from an address string to an address, and the end of a connection.
  *
@@ -18912,10 +18960,10 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 #endif
 
 /* ==== gen/na/lookup.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/lookup.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* lookup: see lookup.h. */
 /* #include "na/lookup.h" */
 
@@ -19130,10 +19178,10 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 }
 
 /* ==== gen/na/mux_part.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_part.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mux_part: what the rooms of mux share: a class of several transports, its
  * parts, and the objects that stand for theirs.
@@ -19255,10 +19303,10 @@ static inline struct na_context *na_mux_inner_context(
 #endif
 
 /* ==== gen/na/mux_addr.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_addr.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mux_addr: the addresses of a class of several transports.
  *
@@ -19296,10 +19344,10 @@ HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux);
 #endif
 
 /* ==== gen/na/mux_addr.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_addr.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* mux_addr: see mux_addr.h. */
 /* #include "na/mux_addr.h" */
 
@@ -19531,10 +19579,10 @@ HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux)
 }
 
 /* ==== gen/na/mux_lookup.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_lookup.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mux_lookup: which part reaches a peer.
  *
@@ -19573,10 +19621,10 @@ HG_PRIVATE void na_mux_lookup_ended(
 #endif
 
 /* ==== gen/na/mux_lookup.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_lookup.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* mux_lookup: see mux_lookup.h. */
 /* #include "na/mux_lookup.h" */
 
@@ -19685,7 +19733,7 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     unsigned n, unsigned *part_p, char name[NA_MAX_ADDR_LEN])
 {
     unsigned length = na_mux_lookup_length(list);
-    bool near = n < length;
+    bool by_sm = n < length;
     char address[NA_MAX_ADDR_LEN];
     unsigned part;
 
@@ -19694,7 +19742,7 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     part = na_mux_lookup_part(mux, address);
     *part_p = part;
     memcpy(name, address, sizeof(address));
-    if (!near)
+    if (!by_sm)
         return true;
     *part_p = mux->sm;
     if (mux->sm == NA_MUX_PARTS)
@@ -19872,10 +19920,10 @@ HG_PRIVATE void na_mux_lookup_ended(
 }
 
 /* ==== gen/na/mux_mem.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_mem.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mux_mem: memory of a class of several transports, and moving it.
  *
@@ -19909,10 +19957,10 @@ HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op);
 #endif
 
 /* ==== gen/na/mux_mem.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux_mem.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* mux_mem: see mux_mem.h. */
 /* #include "na/mux_mem.h" */
 
@@ -20180,10 +20228,10 @@ HG_PRIVATE na_return_t na_mux_mem_move_now(const struct na_op *op)
 }
 
 /* ==== gen/na/mux.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/mux.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* mux: see mux.h. */
 /* #include "na/mux.h" */
 
@@ -20800,10 +20848,10 @@ HG_PRIVATE struct na_addr *na_mux_inner(struct na_addr *addr)
 }
 
 /* ==== gen/na/class.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/na/class.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * class: endpoints, from NA_Initialize to NA_Finalize.
  *
@@ -21361,10 +21409,10 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 }
 
 /* ==== gen/hg/proc.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/proc.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * proc: the object that a proc function encodes into, decodes from or frees
  * with.
@@ -21576,10 +21624,10 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 #endif
 
 /* ==== gen/hg/proc.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/proc.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * proc: where encoded bytes go and decoded bytes come from.
  *
@@ -22035,10 +22083,10 @@ void hg_proc_release(hg_proc_t proc, const void *ptr)
 }
 
 /* ==== gen/hg/proc_types.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/proc_types.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * proc_types: the procs of the basic types.
  *
@@ -22357,10 +22405,10 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
 }
 
 /* ==== gen/hg/proc_own.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/proc_own.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * proc_own: what the callback model asks of procs, and procs that an
  * application makes for itself.
@@ -22805,10 +22853,10 @@ hg_return_t hg_proc_bytes(hg_proc_t proc, void *data, hg_size_t data_size)
 }
 
 /* ==== gen/hg/string_object.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/string_object.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * string_object: strings that know whether they are to be freed.
  *
@@ -22938,10 +22986,10 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
 }
 
 /* ==== gen/hg/checksum.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/checksum.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * checksum: checksums as objects, for applications.
  *
@@ -23038,10 +23086,10 @@ int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
 }
 
 /* ==== gen/hg/histogram.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/histogram.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * histogram: how long calls took, counted by powers of two.
  *
@@ -23076,10 +23124,10 @@ HG_PRIVATE void hg_histogram_read(
 #endif
 
 /* ==== gen/hg/histogram.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/histogram.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* histogram: see histogram.h. */
 /* #include "hg/histogram.h" */
 
@@ -23181,10 +23229,10 @@ uint64_t HG_Histogram_percentile(
 }
 
 /* ==== gen/hg/deadline.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/deadline.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * deadline: what is to happen at a time.
  *
@@ -23232,10 +23280,10 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
 #endif
 
 /* ==== gen/hg/deadline.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/deadline.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* deadline: see deadline.h. */
 /* #include "hg/deadline.h" */
 
@@ -23353,10 +23401,10 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
 }
 
 /* ==== gen/hg/header.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/header.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * header: what stands in front of every message of the RPC layer.
  *
@@ -23470,10 +23518,10 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 #endif
 
 /* ==== gen/hg/header.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/header.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* header: see header.h. */
 /* #include "hg/header.h" */
 
@@ -23621,10 +23669,10 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 }
 
 /* ==== gen/hg/registry.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/registry.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * registry: functions by name.
  *
@@ -23716,10 +23764,10 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id);
 #endif
 
 /* ==== gen/hg/registry.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/registry.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* registry: see registry.h. */
 /* #include "hg/registry.h" */
 
@@ -24093,10 +24141,10 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
 }
 
 /* ==== gen/hg/builtin.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/builtin.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * builtin: the functions that every class serves.
  *
@@ -24123,10 +24171,10 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p);
 #endif
 
 /* ==== gen/hg/share.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/share.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * share: dividing what is limited among peers.
  *
@@ -24220,10 +24268,10 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class);
 #endif
 
 /* ==== gen/hg/share.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/share.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* share: see share.h. */
 /* #include "hg/share.h" */
 
@@ -24361,10 +24409,10 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 }
 
 /* ==== gen/hg/bulk.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bulk: memory that others may move.
  *
@@ -24567,10 +24615,10 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 #endif
 
 /* ==== gen/hg/bulk.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* bulk: see bulk.h. */
 /* #include "hg/bulk.h" */
 
@@ -25299,10 +25347,10 @@ HG_PRIVATE size_t hg_bulk_find_mem(
 }
 
 /* ==== gen/hg/bulk_wire.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_wire.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bulk_wire: what a bulk handle looks like on the wire, and as an argument.
  *
@@ -25357,10 +25405,10 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 #endif
 
 /* ==== gen/hg/bulk_wire.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_wire.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* bulk_wire: see bulk_wire.h. */
 /* #include "hg/bulk_wire.h" */
 
@@ -25761,10 +25809,10 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 }
 
 /* ==== gen/hg/bulk_transfer.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_transfer.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bulk_transfer: moving bulk data.
  *
@@ -25922,10 +25970,10 @@ HG_PRIVATE void hg_transfer_let_go(struct hg_transfer *transfer);
 #endif
 
 /* ==== gen/hg/bulk_transfer.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_transfer.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* bulk_transfer: see bulk_transfer.h. */
 /* #include "hg/bulk_transfer.h" */
 
@@ -26842,10 +26890,10 @@ HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
 }
 
 /* ==== gen/hg/class.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/class.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * class: what is registered, and the settings it is called and served with.
  *
@@ -26941,10 +26989,10 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 #endif
 
 /* ==== gen/hg/class.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/class.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* class: see class.h. */
 /* #include "hg/class.h" */
 
@@ -27076,10 +27124,10 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
 }
 
 /* ==== gen/hg/handle.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/handle.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * handle: one call, at its origin or at its target.
  *
@@ -27544,10 +27592,10 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 #endif
 
 /* ==== gen/hg/handle.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/handle.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* handle: see handle.h. */
 /* #include "hg/handle.h" */
 
@@ -28535,10 +28583,10 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 }
 
 /* ==== gen/hg/room.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/room.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * room: how much of ours may be in flight, and what we know of others' room.
  *
@@ -28657,10 +28705,10 @@ HG_PRIVATE uint64_t hg_room_count(
 #endif
 
 /* ==== gen/hg/room.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/room.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* room: see room.h. */
 /* #include "hg/room.h" */
 
@@ -28819,10 +28867,10 @@ HG_PRIVATE uint64_t hg_room_count(
 }
 
 /* ==== gen/hg/owed.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/owed.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * owed: refusals in short, for peers that send calls and take no answers yet.
  *
@@ -28862,10 +28910,10 @@ HG_PRIVATE void hg_owed_drop(struct hg_context *context);
 #endif
 
 /* ==== gen/hg/owed.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/owed.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* owed: see owed.h. */
 /* #include "hg/owed.h" */
 
@@ -29050,10 +29098,10 @@ HG_PRIVATE void hg_owed_drop(struct hg_context *context)
 }
 
 /* ==== gen/hg/watch.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/watch.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * watch: what is done at the four moments of a call for who looks on.
  *
@@ -29108,10 +29156,10 @@ HG_PRIVATE void hg_watch_set_hook(
 #endif
 
 /* ==== gen/hg/watch.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/watch.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* watch: see watch.h. */
 /* #include "hg/watch.h" */
 
@@ -29241,10 +29289,10 @@ HG_PRIVATE void hg_watch_set_hook(
 }
 
 /* ==== gen/hg/overflow.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/overflow.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * overflow: arguments too large for a message.
  *
@@ -29317,10 +29365,10 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 #endif
 
 /* ==== gen/hg/overflow.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/overflow.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* overflow: see overflow.h. */
 /* #include "hg/overflow.h" */
 
@@ -29745,10 +29793,10 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 }
 
 /* ==== gen/hg/forward.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/forward.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * forward: the origin's side of a call.
  *
@@ -29834,10 +29882,10 @@ HG_PRIVATE void hg_forward_end_all(
 #endif
 
 /* ==== gen/hg/forward.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/forward.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* forward: see forward.h. */
 /* #include "hg/forward.h" */
 
@@ -30643,10 +30691,10 @@ finish:
 }
 
 /* ==== gen/hg/cancel.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/cancel.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cancel: calls to us for which nobody waits any more.
  *
@@ -30696,10 +30744,10 @@ HG_PRIVATE void hg_cancel_set_callback(
 #endif
 
 /* ==== gen/hg/cancel.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/cancel.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* cancel: see cancel.h. */
 /* #include "hg/cancel.h" */
 
@@ -30872,10 +30920,10 @@ HG_PRIVATE void hg_cancel_set_callback(
 }
 
 /* ==== gen/hg/held.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/held.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * held: outputs too large for a message, until they are fetched.
  *
@@ -30915,10 +30963,10 @@ HG_PRIVATE bool hg_held_expired(struct hg_handle *handle);
 #endif
 
 /* ==== gen/hg/held.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/held.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* held: see held.h. */
 /* #include "hg/held.h" */
 
@@ -31088,10 +31136,10 @@ give_place:
 }
 
 /* ==== gen/hg/serve.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/serve.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * serve: the target's side of a call.
  *
@@ -31175,10 +31223,10 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 #endif
 
 /* ==== gen/hg/serve.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/serve.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* serve: see serve.h. */
 /* #include "hg/serve.h" */
 
@@ -32025,10 +32073,10 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
 }
 
 /* ==== gen/hg/bulk_check.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_check.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bulk_check: whether bulk data came as it left.
  *
@@ -32068,10 +32116,10 @@ HG_PRIVATE hg_return_t hg_bulk_check_proc(hg_proc_t proc, void *data);
 #endif
 
 /* ==== gen/hg/bulk_check.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_check.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* bulk_check: see bulk_check.h. */
 /* #include "hg/bulk_check.h" */
 
@@ -32331,10 +32379,10 @@ HG_PRIVATE const struct hg_transfer_checker *hg_bulk_check_table(void)
 }
 
 /* ==== gen/hg/context.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/context.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * context: where messages come in and time passes.
  *
@@ -32399,10 +32447,10 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 #endif
 
 /* ==== gen/hg/context.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/context.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* context: see context.h. */
 /* #include "hg/context.h" */
 
@@ -32972,10 +33020,10 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 }
 
 /* ==== gen/hg/builtin.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/builtin.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* builtin: see builtin.h. */
 /* #include "hg/builtin.h" */
 
@@ -33076,19 +33124,17 @@ static hg_return_t hg_builtin_version(hg_handle_t handle)
 {
     na_class_t *na_class = handle->context->hg_class->na_class;
     struct hg_builtin_text out;
-    unsigned major;
-    unsigned minor;
-    unsigned patch;
+    unsigned version[3];
 
     out.size = 0;
-    (void) HG_Version_get(&major, &minor, &patch);
+    (void) HG_Version_get(&version[0], &version[1], &version[2]);
     (void) hg_builtin_add(&out,
-        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d.%d\ntransport %s+%s\n", major,
-        minor, patch, HG_MERCURY_MAJOR, HG_MERCURY_MINOR, HG_MERCURY_PATCH,
-        HG_HEADER_MAJOR, HG_HEADER_MINOR, NA_Get_class_name(na_class),
-        NA_Get_class_protocol(na_class));
-    return hg_builtin_answer(
-        handle, (uint64_t) major << 16 | minor << 8 | patch, out.text);
+        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d.%d\ntransport %s+%s\n",
+        version[0], version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
+        HG_MERCURY_PATCH, HG_HEADER_MAJOR, HG_HEADER_MINOR,
+        NA_Get_class_name(na_class), NA_Get_class_protocol(na_class));
+    return hg_builtin_answer(handle,
+        (uint64_t) version[0] << 16 | version[1] << 8 | version[2], out.text);
 }
 
 /* How far a list has come. */
@@ -33271,10 +33317,10 @@ HG_PRIVATE hg_return_t hg_builtin_find(hg_id_t id, struct hg_rpc *rpc_p)
 }
 
 /* ==== gen/hg/ticket.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/ticket.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ticket: what an application holds in place of a request.
  *
@@ -33334,10 +33380,10 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
 #endif
 
 /* ==== gen/hg/ticket.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/ticket.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ticket: see ticket.h. */
 /* #include "hg/ticket.h" */
 
@@ -33420,10 +33466,10 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
 }
 
 /* ==== gen/hg/call.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/call.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * call: handles of the callback model.
  *
@@ -33964,10 +34010,10 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 }
 
 /* ==== gen/hg/bulk_call.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_call.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bulk_call: bulk data of the callback model.
  *
@@ -34492,10 +34538,10 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
 }
 
 /* ==== gen/hg/peer.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/peer.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * peer: addresses of the callback model.
  *
@@ -34680,10 +34726,10 @@ hg_return_t HG_Addr_to_string(
 }
 
 /* ==== gen/hg/endpoint.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/endpoint.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * endpoint: classes and contexts of the callback model, and their progress.
  *
@@ -35424,10 +35470,10 @@ hg_return_t HG_Event_trigger(
 }
 
 /* ==== gen/hg/layer.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/layer.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * layer: the door of the request model.
  *
@@ -35505,10 +35551,10 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what);
 #endif
 
 /* ==== gen/hg/layer.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/layer.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* layer: see layer.h. */
 /* #include "hg/layer.h" */
 
@@ -35703,10 +35749,10 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 }
 
 /* ==== gen/hg/wait.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/wait.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wait: how the threads of a process wait together.
  *
@@ -35777,10 +35823,10 @@ HG_PRIVATE void hg_wait_tell_depth(void);
 #endif
 
 /* ==== gen/hg/wait.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/wait.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* wait: see wait.h. */
 /* #include "hg/wait.h" */
 
@@ -36099,10 +36145,10 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
 }
 
 /* ==== gen/hg/request.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/request.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * request: calls of ours, as the request model has them.
  *
@@ -36137,10 +36183,10 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 #endif
 
 /* ==== gen/hg/request.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/request.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* request: see request.h. */
 /* #include "hg/request.h" */
 
@@ -36593,10 +36639,10 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
 }
 
 /* ==== gen/hg/bulk_request.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_request.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bulk_request: the blocking bulk functions.
  *
@@ -36619,10 +36665,10 @@ HG_PRIVATE void hg_bulk_request_abandon_all(void);
 #endif
 
 /* ==== gen/hg/bulk_request.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/bulk_request.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* bulk_request: see bulk_request.h. */
 /* #include "hg/bulk_request.h" */
 
@@ -37041,10 +37087,10 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 }
 
 /* ==== gen/hg/handler.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/handler.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * handler: the target's functions of the request model.
  *
@@ -37217,10 +37263,10 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 }
 
 /* ==== gen/hg/dump.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/dump.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * dump: what is in flight, in words, for who wonders why nothing happens.
  *
@@ -37561,10 +37607,10 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 }
 
 /* ==== gen/hg/extras.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/extras.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * extras: time limits, cancellation, errors with a text, and what is to be seen
  * of calls, for both models.
@@ -37789,10 +37835,10 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
 }
 
 /* ==== gen/hg/drain.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/drain.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * drain: an orderly end of serving, in both models.
  *
@@ -37944,10 +37990,10 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 }
 
 /* ==== gen/hg/identity.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/identity.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * identity: who makes a call.
  *
@@ -37978,10 +38024,10 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 }
 
 /* ==== gen/hg/room_wait.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/room_wait.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * room_wait: waiting until a call need not be refused.
  *
@@ -38137,10 +38183,10 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 }
 
 /* ==== gen/hg/stub.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/stub.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * stub: what MERCURY_GEN_RPC_STUB calls, and waits that block, for both models.
  *
@@ -38524,10 +38570,10 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
 }
 
 /* ==== gen/hg/init.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/hg/init.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * init: beginnings and endings of the request model.
  *
@@ -38853,3 +38899,16 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
     hg_context_sum(context->hg_class, counters);
     return hg_layer_leave(HG_SUCCESS);
 }
+
+/* ==== gen/hg/end.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/hg/end.c"
+#endif
+/* end: the last part of hg.c. It restores the warnings of the files that follow
+ * in a unity build. */
+/* #include "base/os.h" */
+
+#if HG_WARNING_OFF
+#pragma GCC diagnostic pop
+#endif

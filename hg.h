@@ -12,10 +12,10 @@
 #define HG_VERSION_PATCH 0
 
 /* ==== gen/api/version.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/version.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hg: remote procedure calls with bulk data.
  *
@@ -53,6 +53,12 @@
 #if HG_API_VERSION != 1 && HG_API_VERSION != 2
 #error "HG_API_VERSION is 1 (the request model) or 2 (the callback model)"
 #endif
+/* The version of this inclusion, for the check at the end of hg.h. */
+#if HG_API_VERSION == 1
+#define HG_H_VERSION 1
+#else
+#define HG_H_VERSION 2
+#endif
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,8 +69,9 @@
 #include <string.h>
 #endif
 
-/* What stands before every function. A library that brings its own hg.c keeps
- * the copy to itself with -fvisibility=hidden -DHG_EXPORT= (nothing). */
+/* Stands before every function. A shared library that brings its own hg.c
+ * keeps the copy to itself with -fvisibility=hidden and HG_EXPORT empty; a
+ * single source file, with `#define HG_EXPORT static` above #include "hg.c". */
 #ifndef HG_EXPORT
 #if defined(__GNUC__)
 #define HG_EXPORT __attribute__((visibility("default")))
@@ -84,6 +91,13 @@
 #define HG_CAST(type, value) static_cast<type>(value)
 #else
 #define HG_CAST(type, value) ((type) (value))
+#endif
+
+/* A null pointer, which C++ does not want written as a number. */
+#ifdef __cplusplus
+#define HG_NULLPTR nullptr
+#else
+#define HG_NULLPTR NULL
 #endif
 
 #ifndef NA_EXPORT
@@ -110,10 +124,10 @@ extern "C" {
 #endif
 
 /* ==== gen/api/errors.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/errors.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Return codes ====================================================== */
 
 /* NA and HG share the first 24 codes; they are equal in value. */
@@ -187,7 +201,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
 /* The version of the library linked, which may be newer than the header. */
 HG_EXPORT hg_return_t HG_Version_get(
-    unsigned int *major, unsigned int *minor, unsigned int *patch);
+    unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
 
 /* ==== Memory and logging ================================================ */
 
@@ -233,10 +247,10 @@ HG_EXPORT void HG_Set_log_func(
     void *arg);
 
 /* ==== gen/api/na.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/na.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== NA: the network abstraction ======================================= */
 /*
  * A class is an endpoint of one transport; a context is a place where
@@ -335,12 +349,13 @@ typedef uint32_t na_tag_t;
 
 #define NA_TRUE HG_CAST(na_bool_t, 1)
 #define NA_FALSE HG_CAST(na_bool_t, 0)
-#define NA_ADDR_NULL HG_CAST(na_addr_t, 0)
-#define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, 0)
-#define NA_OP_ID_NULL HG_CAST(na_op_id_t, 0)
-#define NA_OP_ID_IGNORE HG_CAST(na_op_id_t *, 0) /* where one is returned */
-#define NA_MAX_ADDR_LEN 256                      /* with the terminating NUL */
-#define NA_MAX_IDLE_TIME (3600u * 1000u)         /* an hour, in milliseconds */
+#define NA_ADDR_NULL HG_CAST(na_addr_t, HG_NULLPTR)
+#define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, HG_NULLPTR)
+#define NA_OP_ID_NULL HG_CAST(na_op_id_t, HG_NULLPTR)
+#define NA_OP_ID_IGNORE \
+    HG_CAST(na_op_id_t *, HG_NULLPTR)    /* where one is returned */
+#define NA_MAX_ADDR_LEN 256              /* with the terminating NUL */
+#define NA_MAX_IDLE_TIME (3600u * 1000u) /* an hour, in milliseconds */
 
 /* What a peer (and the local side of a transfer) may do to memory. */
 enum {
@@ -462,9 +477,9 @@ struct na_init_info {
 
 #define NA_INIT_INFO_INITIALIZER \
     { \
-        sizeof(struct na_init_info), NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 0, \
-            0, NA_FALSE, 0, NA_WAIT_ADAPTIVE, 0, NA_FALSE, 0, 0, 0, 0, 0, \
-            NA_FALSE, NULL, NULL, NULL \
+        sizeof(struct na_init_info), HG_NULLPTR, HG_NULLPTR, 0, 0, 0, \
+            NA_ADDR_UNSPEC, 0, 0, NA_FALSE, 0, NA_WAIT_ADAPTIVE, 0, NA_FALSE, \
+            0, 0, 0, 0, 0, NA_FALSE, HG_NULLPTR, HG_NULLPTR, HG_NULLPTR \
     }
 
 /* ---- Classes and contexts ---- */
@@ -733,10 +748,10 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context);
 
 /* ==== gen/api/proc.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/proc.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Types of the RPC layer ============================================ */
 
 typedef uint64_t hg_id_t;    /* of a registered name; 0: none */
@@ -755,13 +770,13 @@ typedef struct hg_checksum *hg_checksum_t;
 
 #define HG_TRUE HG_CAST(hg_bool_t, 1)
 #define HG_FALSE HG_CAST(hg_bool_t, 0)
-#define HG_HANDLE_NULL HG_CAST(hg_handle_t, 0)
-#define HG_REQUEST_NULL HG_CAST(hg_request_t, 0)
-#define HG_BULK_NULL HG_CAST(hg_bulk_t, 0)
-#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, 0)
-#define HG_PROC_NULL HG_CAST(hg_proc_t, 0)
-#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, 0)
-#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, 0)
+#define HG_HANDLE_NULL HG_CAST(hg_handle_t, HG_NULLPTR)
+#define HG_REQUEST_NULL HG_CAST(hg_request_t, HG_NULLPTR)
+#define HG_BULK_NULL HG_CAST(hg_bulk_t, HG_NULLPTR)
+#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, HG_NULLPTR)
+#define HG_PROC_NULL HG_CAST(hg_proc_t, HG_NULLPTR)
+#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, HG_NULLPTR)
+#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, HG_NULLPTR)
 #define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME /* an hour, in milliseconds */
 
 /* ==== Procs: one function encodes, decodes and frees ==================== */
@@ -873,10 +888,10 @@ HG_EXPORT int hg_checksum_update(
     hg_checksum_t checksum, const void *data, size_t size);
 
 /* ==== gen/api/bulk.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/bulk.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Bulk data ========================================================= */
 /*
  * A bulk handle describes memory, contiguous or not, by which a peer moves
@@ -1005,10 +1020,10 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
     size_t size, hg_bulk_request_t *request);
 
 /* ==== gen/api/request.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/request.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== RPC: the request model ============================================ */
 /*
  * Functions are registered by name on both sides. A client forwards a call
@@ -1269,10 +1284,10 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #endif
 
 /* ==== gen/api/callback.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/callback.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== RPC: the callback model =========================================== */
 /*
  * For event loops and threads. A class is an endpoint, a context a place where
@@ -1321,9 +1336,10 @@ typedef struct hg_context hg_context_t;
 typedef na_addr_t hg_addr_t;
 typedef struct hg_op_id *hg_op_id_t;
 
-#define HG_ADDR_NULL HG_CAST(hg_addr_t, 0)
-#define HG_OP_ID_NULL HG_CAST(hg_op_id_t, 0)
-#define HG_OP_ID_IGNORE HG_CAST(hg_op_id_t *, 0) /* where one is returned */
+#define HG_ADDR_NULL HG_CAST(hg_addr_t, HG_NULLPTR)
+#define HG_OP_ID_NULL HG_CAST(hg_op_id_t, HG_NULLPTR)
+#define HG_OP_ID_IGNORE \
+    HG_CAST(hg_op_id_t *, HG_NULLPTR) /* where one is returned */
 #define HG_SIZE_MAX UINT64_MAX
 
 /* What a handle stands for. `addr` is the target's at the origin, the caller's
@@ -1457,22 +1473,24 @@ struct hg_init_info {
 #define NA_INIT_INFO_INITIALIZER_4_0 \
     na_init_info_4_0 \
     { \
-        NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false \
+        HG_NULLPTR, HG_NULLPTR, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false \
     }
 #define HG_INIT_INFO_INITIALIZER \
     hg_init_info \
     { \
-        NA_INIT_INFO_INITIALIZER_4_0, NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, \
-            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, false, false \
+        NA_INIT_INFO_INITIALIZER_4_0, HG_NULLPTR, 0, 0, 0, HG_NULLPTR, \
+            HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, \
+            false, false \
     }
 #else
 #define NA_INIT_INFO_INITIALIZER_4_0 \
     ((struct na_init_info_4_0){ \
-        NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false})
+        HG_NULLPTR, HG_NULLPTR, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false})
 #define HG_INIT_INFO_INITIALIZER \
-    ((struct hg_init_info){{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
-        NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, \
-        false, 0, 0, false, false, false})
+    ((struct hg_init_info){ \
+        {HG_NULLPTR, HG_NULLPTR, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
+        HG_NULLPTR, 0, 0, 0, HG_NULLPTR, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, \
+        NA_TC_UNSPEC, false, 0, 0, false, false, false})
 #endif
 
 /* ---- Transports ---- */
@@ -1861,10 +1879,10 @@ HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
     unsigned int max_count, unsigned int *actual_count_p);
 
 /* ==== gen/api/callback_bulk.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/callback_bulk.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ---- Bulk data ----
  *
  * Handles as HG_Bulk_handle_create makes them, of a class, with references
@@ -1985,10 +2003,10 @@ HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
 HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
 
 /* ==== gen/api/callback_proc.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/callback_proc.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ---- Procs as the callback model has them ----
  *
  * A proc function is written once for both models, and what it may call is the
@@ -2106,10 +2124,10 @@ HG_EXPORT char *hg_string_object_swap(hg_string_object_t *string, char *s);
 HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
 
 /* ==== gen/api/extras.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/extras.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Beyond Mercury ==================================================== */
 /*
  * What neither the Mercury design report nor Mercury has, for both models: time
@@ -2385,10 +2403,10 @@ HG_EXPORT uint64_t HG_Histogram_percentile(
     const struct hg_histogram *histogram, double percent);
 
 /* ==== gen/api/macros.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/macros.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Macros ============================================================ */
 /*
  * MERCURY_GEN_PROC(name, ((type)(field))((type)(field))...) at file scope,
@@ -2446,7 +2464,7 @@ HG_EXPORT uint64_t HG_Histogram_percentile(
         struct hg_proc_room *room = \
             HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc)); \
         unsigned char *at; \
-        if (room == HG_CAST(struct hg_proc_room *, 0)) \
+        if (room == HG_CAST(struct hg_proc_room *, HG_NULLPTR)) \
             return hg_proc_##proc_type(proc, data); \
         if (room->end - room->pos < bytes) \
             return room->op == HG_FREE ? HG_SUCCESS \
@@ -2480,7 +2498,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
     struct hg_proc_room *room =
         HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc));
     unsigned char *at;
-    if (room == HG_CAST(struct hg_proc_room *, 0))
+    if (room == HG_CAST(struct hg_proc_room *, HG_NULLPTR))
         return 0;
     if (room->end - room->pos < bytes)
         return room->op == HG_FREE;
@@ -2551,8 +2569,8 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
         name *hg_data = HG_CAST(name *, data); \
         hg_return_t hg_ret = HG_SUCCESS; \
         HG_GEN_CHECKS(fields) \
-        if (hg_data == NULL) \
-            return hg_proc_raw(proc, NULL, 1); \
+        if (hg_data == HG_NULLPTR) \
+            return hg_proc_raw(proc, HG_NULLPTR, 1); \
         if (whole) \
             return HG_SUCCESS; \
         HG_GEN_STEPS(fields) \
@@ -2570,7 +2588,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 
 /* The type `void` where there is nothing to carry. */
-#define hg_proc_void HG_CAST(hg_proc_cb_t, 0)
+#define hg_proc_void HG_CAST(hg_proc_cb_t, HG_NULLPTR)
 
 /* Register a name with its types; an expression of type hg_id_t. */
 #if HG_API_VERSION == 1
@@ -2592,17 +2610,17 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
 /* The names of the Mercury paper (2013), Section IV-A. */
 #if !HG_API_STRICT
 #define HG_REGISTER(name, in_type, out_type) \
-    HG_Register1( \
-        name, hg_proc_##in_type, hg_proc_##out_type, HG_CAST(hg_rpc_cb_t, 0))
+    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, \
+        HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
 
 /* ==== gen/api/stub.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/stub.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Stubs ============================================================= */
 /*
  * MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) at file scope, without a
@@ -2875,7 +2893,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_FILL_B_END
 #define HG_STUB_MOVE(type) HG_STUB_MOVE_NAME
 #define HG_STUB_MOVE_NAME(field) \
-    if (field != NULL) { \
+    if (field != HG_NULLPTR) { \
         *field = hg_state.out.field; \
         (void) hg_stub_clear(&hg_state.out.field, sizeof(hg_state.out.field)); \
     }
@@ -2955,7 +2973,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     HG_STUB_INLINE hg_id_t name##_register(void) \
     { \
         return HG_Register1(text, hg_proc_##name##_in_t, \
-            hg_proc_##name##_out_t, HG_CAST(hg_rpc_cb_t, 0)); \
+            hg_proc_##name##_out_t, HG_CAST(hg_rpc_cb_t, HG_NULLPTR)); \
     } \
     HG_STUB_INLINE hg_id_t name##_provide(void) \
     { \
@@ -2965,7 +2983,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     HG_STUB_INLINE hg_return_t name##_end(name##_call_t *hg_call) \
     { \
         hg_return_t hg_ret = HG_SUCCESS; \
-        if (hg_call == NULL) \
+        if (hg_call == HG_NULLPTR) \
             return hg_stub_clear(hg_call, 0); \
         if (hg_call->request != HG_REQUEST_NULL) \
             hg_ret = HG_Request_free(hg_call->request); \
@@ -2977,7 +2995,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     HG_STUB_INLINE hg_return_t name##_start(name##_call_t *hg_call, \
         na_addr_t hg_addr, unsigned int hg_timeout HG_STUB_INS(ins)) \
     { \
-        hg_context_t *hg_context = HG_CAST(hg_context_t *, 0); \
+        hg_context_t *hg_context = HG_CAST(hg_context_t *, HG_NULLPTR); \
         hg_return_t hg_ret = hg_stub_clear(hg_call, sizeof(*hg_call)); \
         (void) hg_context; \
         if (hg_ret != HG_SUCCESS) \
@@ -3011,7 +3029,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 #define HG_STUB_GET_INPUT HG_Get_input
 #define HG_STUB_FREE_INPUT HG_Free_input
 #define HG_STUB_RESPOND(handle, out) \
-    HG_Respond(handle, HG_CAST(hg_cb_t, 0), NULL, out)
+    HG_Respond(handle, HG_CAST(hg_cb_t, HG_NULLPTR), HG_NULLPTR, out)
 #define HG_STUB_FAIL(handle, ret) ((void) HG_Destroy(handle), (ret))
 #define HG_STUB_DONE HG_STUB_FAIL
 
@@ -3038,7 +3056,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     } \
     HG_STUB_INLINE hg_return_t name##_end(name##_call_t *hg_call) \
     { \
-        if (hg_call == NULL) \
+        if (hg_call == HG_NULLPTR) \
             return hg_stub_clear(hg_call, 0); \
         if (hg_call->under_way) \
             return hg_stub_busy(text); \
@@ -3076,7 +3094,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     { \
         name##_call_t *hg_call = HG_CAST(name##_call_t *, hg_info->arg); \
         hg_return_t hg_ret = hg_stub_close_##name(hg_call, hg_info->ret); \
-        if (hg_call->done != NULL) \
+        if (hg_call->done != HG_NULLPTR) \
             hg_call->done(hg_call, hg_ret); \
         return HG_SUCCESS; \
     } \
@@ -3125,10 +3143,10 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     HG_STUB_ORIGIN(name, #name, inputs, outputs HG_STUB_RET(type))
 
 /* ==== gen/api/mercury.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/mercury.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Version 2: Mercury's names ======================================== */
 /*
  * What programs written for Mercury 2.4 have besides the functions above: the
@@ -3309,10 +3327,10 @@ typedef uint64_t hg_ptr_t;
 #endif /* HG_API_VERSION == 2 */
 
 /* ==== gen/api/plugin.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/api/plugin.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== A transport ======================================================= */
 /*
  * Visible with HG_NA_PLUGIN_API defined above the include. A transport is
@@ -3678,4 +3696,6 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name);
 }
 #endif
 
-#endif /* HG_H */
+#elif HG_API_VERSION != HG_H_VERSION
+#error "hg.h was included above with another HG_API_VERSION: compile one of the files by itself"
+#endif

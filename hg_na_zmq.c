@@ -6,10 +6,10 @@
  */
 
 /* ==== gen/zmq/zmq.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/zmq.h"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hg_na_zmq: the ZeroMQ transport: tcp, ipc and inproc.
  *
@@ -47,6 +47,18 @@
 #ifndef HG_GEN_ZMQ_CLASS_H
 #define HG_GEN_ZMQ_CLASS_H
 
+#if defined(_FEATURES_H) && \
+    (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
+#error "hg_na_zmq.c comes after a system header that was included without \
+_GNU_SOURCE: compile it by itself (in CMake: SKIP_UNITY_BUILD_INCLUSION), or \
+define _GNU_SOURCE for all files"
+#include <stopped-by-the-error-above>
+#elif defined(HG_H) && !defined(NA_PLUGIN_ABI)
+#error "hg_na_zmq.c comes after hg.h: compile it by itself (in CMake: \
+SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
+#include <stopped-by-the-error-above>
+#endif
+
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -76,7 +88,9 @@
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
 #endif
+#ifndef NA_PLUGIN_ABI
 #include "hg.h"
+#endif
 
 #ifndef HG_ENABLE_EPOLL
 #ifdef __linux__
@@ -293,10 +307,10 @@ HG_PRIVATE na_return_t na_zmq_find_peer(struct na_op *op, const char *endpoint);
 #endif
 
 /* ==== gen/zmq/table.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/table.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rings of links, and tables of addresses by routing id and by endpoint.
  *
@@ -458,10 +472,10 @@ static void na_zmq_remove(
 }
 
 /* ==== gen/zmq/wire.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/wire.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The header in front of every message, and errors of libzmq as codes.
  *
@@ -550,10 +564,10 @@ static na_return_t na_zmq_failed(
 }
 
 /* ==== gen/zmq/inproc.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/inproc.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Who lives in this process: inproc connections die without a word, so a
  * list of the classes tells.
@@ -642,10 +656,10 @@ static void na_zmq_inproc_leave(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/addr.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/addr.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Addresses: made, found, counted, moved from state to state.
  *
@@ -827,10 +841,10 @@ static void na_zmq_unlock(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/send.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/send.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages on their way out, in order, held while a connection is made.
  *
@@ -1010,10 +1024,10 @@ static na_return_t na_zmq_msg_send(
 }
 
 /* ==== gen/zmq/frame.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/frame.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Frames of emulated RMA: borrowed data in the hands of libzmq, so much of a
  * peer at a time that small messages pass between.
@@ -1154,10 +1168,10 @@ no_memory:
 }
 
 /* ==== gen/zmq/dial.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/dial.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Dialling, and what the monitor tells of connections.
  *
@@ -1412,10 +1426,10 @@ static void na_zmq_read_monitor(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/time.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/time.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is to happen at a time: lookups that end, probes, peers that fell
  * silent.
@@ -1519,10 +1533,10 @@ static void na_zmq_check_inproc(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/recv.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/recv.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Taking messages off the socket, under the lock.
  *
@@ -1644,10 +1658,10 @@ static void na_zmq_pump(struct na_zmq_class *self)
 }
 
 /* ==== gen/zmq/hear.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/hear.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What messages say: the polling thread, without the lock.
  *
@@ -1963,10 +1977,10 @@ static void na_zmq_refuse(struct na_zmq_class *self, struct na_zmq_in *in)
 }
 
 /* ==== gen/zmq/bury.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/bury.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Burying the dead: what is left of a peer when its last message was heard.
  *
@@ -2064,10 +2078,10 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
 }
 
 /* ==== gen/zmq/progress.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/progress.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The slots of progress: poll, and sleeping without losing a wake-up.
  *
@@ -2258,10 +2272,10 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
 }
 
 /* ==== gen/zmq/name.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/name.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names: hosts and ports as libzmq, and as other processes, want them.
  *
@@ -2406,10 +2420,10 @@ static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
 }
 
 /* ==== gen/zmq/lookup.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/lookup.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lookups, from a name to a connection that said hello.
  *
@@ -2513,10 +2527,10 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
 }
 
 /* ==== gen/zmq/open.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
 #line 1 "gen/zmq/open.c"
 #endif
-/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Opening and closing the class, and the table of slots.
  *

@@ -44,9 +44,7 @@ function included(line, at, kind,    name, quoted) {
 function take(kind, file,    path, room, n, line, name, got, at) {
     path = dir file
     room = substr(file, 1, length(file) - 2)
-    if (kind == target)
-        printf "\n/* ==== gen/%s ==== */\n#ifdef HG_LINES\n" \
-            "#line 1 \"gen/%s\"\n#endif\n", file, file
+    if (kind == target) print "\n/* ==== gen/" file " ==== */"
     for (n = 1; (got = (getline line < path)) > 0; n++) {
         name = defined_name(line, file)
         at = (kind == "zmq") SUBSEP name    # names of its own
@@ -57,8 +55,9 @@ function take(kind, file,    path, room, n, line, name, got, at) {
             line = included(line, path ":" n, kind)
         else if (kind == "h" && parts > 1 && line ~ /^#[ \t]*include/)
             stop(path ":" n ": only the first part includes system headers")
-        if (kind == target)
-            print line
+        if (kind != target) continue
+        print line (n > 1 ? "" : "\n#ifdef HG_LINES\n#line 1 \"gen/" file \
+            "\"\n#endif")    # which is line 1
     }
     if (got < 0 || n == 1) stop(path ": cannot be read, or is empty")
     close(path)
@@ -72,8 +71,7 @@ BEGIN {
         stop("want -v target=h, c or zmq, the manifest, VERSION beside it")
     while ((getline < manifest) > 0 && ++at) {
         sub(/#.*/, "")
-        if (NF == 0)
-            continue
+        if (NF == 0) continue
         if ($0 !~ /^(h|c|zmq) +[a-z0-9_\/]+\.[ch] *$/ || $2 in place)
             stop(manifest ":" at ": want `h`, `c` or `zmq` and a file, once")
         kinds[++count] = $1
@@ -95,5 +93,7 @@ BEGIN {
         take(kinds[i], files[i])
     }
     if (target == "h")
-        printf "\n#ifdef __cplusplus\n}\n#endif\n\n#endif /* HG_H */\n"
+        printf "\n#ifdef __cplusplus\n}\n#endif\n\n#elif HG_API_VERSION " \
+            "!= HG_H_VERSION\n#error \"hg.h was included above with another " \
+            "HG_API_VERSION: compile one of the files by itself\"\n#endif\n"
 }

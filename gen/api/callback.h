@@ -47,9 +47,10 @@ typedef struct hg_context hg_context_t;
 typedef na_addr_t hg_addr_t;
 typedef struct hg_op_id *hg_op_id_t;
 
-#define HG_ADDR_NULL HG_CAST(hg_addr_t, 0)
-#define HG_OP_ID_NULL HG_CAST(hg_op_id_t, 0)
-#define HG_OP_ID_IGNORE HG_CAST(hg_op_id_t *, 0) /* where one is returned */
+#define HG_ADDR_NULL HG_CAST(hg_addr_t, HG_NULLPTR)
+#define HG_OP_ID_NULL HG_CAST(hg_op_id_t, HG_NULLPTR)
+#define HG_OP_ID_IGNORE \
+    HG_CAST(hg_op_id_t *, HG_NULLPTR) /* where one is returned */
 #define HG_SIZE_MAX UINT64_MAX
 
 /* What a handle stands for. `addr` is the target's at the origin, the caller's
@@ -183,22 +184,24 @@ struct hg_init_info {
 #define NA_INIT_INFO_INITIALIZER_4_0 \
     na_init_info_4_0 \
     { \
-        NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false \
+        HG_NULLPTR, HG_NULLPTR, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false \
     }
 #define HG_INIT_INFO_INITIALIZER \
     hg_init_info \
     { \
-        NA_INIT_INFO_INITIALIZER_4_0, NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, \
-            0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, false, false \
+        NA_INIT_INFO_INITIALIZER_4_0, HG_NULLPTR, 0, 0, 0, HG_NULLPTR, \
+            HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, false, 0, 0, false, \
+            false, false \
     }
 #else
 #define NA_INIT_INFO_INITIALIZER_4_0 \
     ((struct na_init_info_4_0){ \
-        NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false})
+        HG_NULLPTR, HG_NULLPTR, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false})
 #define HG_INIT_INFO_INITIALIZER \
-    ((struct hg_init_info){{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
-        NULL, 0, 0, 0, NULL, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, NA_TC_UNSPEC, \
-        false, 0, 0, false, false, false})
+    ((struct hg_init_info){ \
+        {HG_NULLPTR, HG_NULLPTR, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false}, \
+        HG_NULLPTR, 0, 0, 0, HG_NULLPTR, HG_CHECKSUM_NONE, 0, 0, 0, 0, 0, \
+        NA_TC_UNSPEC, false, 0, 0, false, false, false})
 #endif
 
 /* ---- Transports ---- */

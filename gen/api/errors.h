@@ -72,7 +72,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
 /* The version of the library linked, which may be newer than the header. */
 HG_EXPORT hg_return_t HG_Version_get(
-    unsigned int *major, unsigned int *minor, unsigned int *patch);
+    unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
 
 /* ==== Memory and logging ================================================ */
 

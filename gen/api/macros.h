@@ -56,7 +56,7 @@
         struct hg_proc_room *room = \
             HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc)); \
         unsigned char *at; \
-        if (room == HG_CAST(struct hg_proc_room *, 0)) \
+        if (room == HG_CAST(struct hg_proc_room *, HG_NULLPTR)) \
             return hg_proc_##proc_type(proc, data); \
         if (room->end - room->pos < bytes) \
             return room->op == HG_FREE ? HG_SUCCESS \
@@ -90,7 +90,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
     struct hg_proc_room *room =
         HG_CAST(struct hg_proc_room *, HG_CAST(void *, proc));
     unsigned char *at;
-    if (room == HG_CAST(struct hg_proc_room *, 0))
+    if (room == HG_CAST(struct hg_proc_room *, HG_NULLPTR))
         return 0;
     if (room->end - room->pos < bytes)
         return room->op == HG_FREE;
@@ -161,8 +161,8 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
         name *hg_data = HG_CAST(name *, data); \
         hg_return_t hg_ret = HG_SUCCESS; \
         HG_GEN_CHECKS(fields) \
-        if (hg_data == NULL) \
-            return hg_proc_raw(proc, NULL, 1); \
+        if (hg_data == HG_NULLPTR) \
+            return hg_proc_raw(proc, HG_NULLPTR, 1); \
         if (whole) \
             return HG_SUCCESS; \
         HG_GEN_STEPS(fields) \
@@ -180,7 +180,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 
 /* The type `void` where there is nothing to carry. */
-#define hg_proc_void HG_CAST(hg_proc_cb_t, 0)
+#define hg_proc_void HG_CAST(hg_proc_cb_t, HG_NULLPTR)
 
 /* Register a name with its types; an expression of type hg_id_t. */
 #if HG_API_VERSION == 1
@@ -202,8 +202,8 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
 /* The names of the Mercury paper (2013), Section IV-A. */
 #if !HG_API_STRICT
 #define HG_REGISTER(name, in_type, out_type) \
-    HG_Register1( \
-        name, hg_proc_##in_type, hg_proc_##out_type, HG_CAST(hg_rpc_cb_t, 0))
+    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, \
+        HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
     HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif

@@ -97,12 +97,13 @@ typedef uint32_t na_tag_t;
 
 #define NA_TRUE HG_CAST(na_bool_t, 1)
 #define NA_FALSE HG_CAST(na_bool_t, 0)
-#define NA_ADDR_NULL HG_CAST(na_addr_t, 0)
-#define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, 0)
-#define NA_OP_ID_NULL HG_CAST(na_op_id_t, 0)
-#define NA_OP_ID_IGNORE HG_CAST(na_op_id_t *, 0) /* where one is returned */
-#define NA_MAX_ADDR_LEN 256                      /* with the terminating NUL */
-#define NA_MAX_IDLE_TIME (3600u * 1000u)         /* an hour, in milliseconds */
+#define NA_ADDR_NULL HG_CAST(na_addr_t, HG_NULLPTR)
+#define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, HG_NULLPTR)
+#define NA_OP_ID_NULL HG_CAST(na_op_id_t, HG_NULLPTR)
+#define NA_OP_ID_IGNORE \
+    HG_CAST(na_op_id_t *, HG_NULLPTR)    /* where one is returned */
+#define NA_MAX_ADDR_LEN 256              /* with the terminating NUL */
+#define NA_MAX_IDLE_TIME (3600u * 1000u) /* an hour, in milliseconds */
 
 /* What a peer (and the local side of a transfer) may do to memory. */
 enum {
@@ -224,9 +225,9 @@ struct na_init_info {
 
 #define NA_INIT_INFO_INITIALIZER \
     { \
-        sizeof(struct na_init_info), NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 0, \
-            0, NA_FALSE, 0, NA_WAIT_ADAPTIVE, 0, NA_FALSE, 0, 0, 0, 0, 0, \
-            NA_FALSE, NULL, NULL, NULL \
+        sizeof(struct na_init_info), HG_NULLPTR, HG_NULLPTR, 0, 0, 0, \
+            NA_ADDR_UNSPEC, 0, 0, NA_FALSE, 0, NA_WAIT_ADAPTIVE, 0, NA_FALSE, \
+            0, 0, 0, 0, 0, NA_FALSE, HG_NULLPTR, HG_NULLPTR, HG_NULLPTR \
     }
 
 /* ---- Classes and contexts ---- */

@@ -17,13 +17,13 @@ typedef struct hg_checksum *hg_checksum_t;
 
 #define HG_TRUE HG_CAST(hg_bool_t, 1)
 #define HG_FALSE HG_CAST(hg_bool_t, 0)
-#define HG_HANDLE_NULL HG_CAST(hg_handle_t, 0)
-#define HG_REQUEST_NULL HG_CAST(hg_request_t, 0)
-#define HG_BULK_NULL HG_CAST(hg_bulk_t, 0)
-#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, 0)
-#define HG_PROC_NULL HG_CAST(hg_proc_t, 0)
-#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, 0)
-#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, 0)
+#define HG_HANDLE_NULL HG_CAST(hg_handle_t, HG_NULLPTR)
+#define HG_REQUEST_NULL HG_CAST(hg_request_t, HG_NULLPTR)
+#define HG_BULK_NULL HG_CAST(hg_bulk_t, HG_NULLPTR)
+#define HG_BULK_REQUEST_NULL HG_CAST(hg_bulk_request_t, HG_NULLPTR)
+#define HG_PROC_NULL HG_CAST(hg_proc_t, HG_NULLPTR)
+#define HG_CHECKSUM_NULL HG_CAST(hg_checksum_t, HG_NULLPTR)
+#define HG_STATUS_IGNORE HG_CAST(hg_status_t *, HG_NULLPTR)
 #define HG_MAX_IDLE_TIME NA_MAX_IDLE_TIME /* an hour, in milliseconds */
 
 /* ==== Procs: one function encodes, decodes and frees ==================== */

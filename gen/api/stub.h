@@ -271,7 +271,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_FILL_B_END
 #define HG_STUB_MOVE(type) HG_STUB_MOVE_NAME
 #define HG_STUB_MOVE_NAME(field) \
-    if (field != NULL) { \
+    if (field != HG_NULLPTR) { \
         *field = hg_state.out.field; \
         (void) hg_stub_clear(&hg_state.out.field, sizeof(hg_state.out.field)); \
     }
@@ -351,7 +351,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     HG_STUB_INLINE hg_id_t name##_register(void) \
     { \
         return HG_Register1(text, hg_proc_##name##_in_t, \
-            hg_proc_##name##_out_t, HG_CAST(hg_rpc_cb_t, 0)); \
+            hg_proc_##name##_out_t, HG_CAST(hg_rpc_cb_t, HG_NULLPTR)); \
     } \
     HG_STUB_INLINE hg_id_t name##_provide(void) \
     { \
@@ -361,7 +361,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     HG_STUB_INLINE hg_return_t name##_end(name##_call_t *hg_call) \
     { \
         hg_return_t hg_ret = HG_SUCCESS; \
-        if (hg_call == NULL) \
+        if (hg_call == HG_NULLPTR) \
             return hg_stub_clear(hg_call, 0); \
         if (hg_call->request != HG_REQUEST_NULL) \
             hg_ret = HG_Request_free(hg_call->request); \
@@ -373,7 +373,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     HG_STUB_INLINE hg_return_t name##_start(name##_call_t *hg_call, \
         na_addr_t hg_addr, unsigned int hg_timeout HG_STUB_INS(ins)) \
     { \
-        hg_context_t *hg_context = HG_CAST(hg_context_t *, 0); \
+        hg_context_t *hg_context = HG_CAST(hg_context_t *, HG_NULLPTR); \
         hg_return_t hg_ret = hg_stub_clear(hg_call, sizeof(*hg_call)); \
         (void) hg_context; \
         if (hg_ret != HG_SUCCESS) \
@@ -407,7 +407,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 #define HG_STUB_GET_INPUT HG_Get_input
 #define HG_STUB_FREE_INPUT HG_Free_input
 #define HG_STUB_RESPOND(handle, out) \
-    HG_Respond(handle, HG_CAST(hg_cb_t, 0), NULL, out)
+    HG_Respond(handle, HG_CAST(hg_cb_t, HG_NULLPTR), HG_NULLPTR, out)
 #define HG_STUB_FAIL(handle, ret) ((void) HG_Destroy(handle), (ret))
 #define HG_STUB_DONE HG_STUB_FAIL
 
@@ -434,7 +434,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     } \
     HG_STUB_INLINE hg_return_t name##_end(name##_call_t *hg_call) \
     { \
-        if (hg_call == NULL) \
+        if (hg_call == HG_NULLPTR) \
             return hg_stub_clear(hg_call, 0); \
         if (hg_call->under_way) \
             return hg_stub_busy(text); \
@@ -472,7 +472,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     { \
         name##_call_t *hg_call = HG_CAST(name##_call_t *, hg_info->arg); \
         hg_return_t hg_ret = hg_stub_close_##name(hg_call, hg_info->ret); \
-        if (hg_call->done != NULL) \
+        if (hg_call->done != HG_NULLPTR) \
             hg_call->done(hg_call, hg_ret); \
         return HG_SUCCESS; \
     } \

@@ -36,6 +36,12 @@
 #if HG_API_VERSION != 1 && HG_API_VERSION != 2
 #error "HG_API_VERSION is 1 (the request model) or 2 (the callback model)"
 #endif
+/* The version of this inclusion, for the check at the end of hg.h. */
+#if HG_API_VERSION == 1
+#define HG_H_VERSION 1
+#else
+#define HG_H_VERSION 2
+#endif
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,8 +52,9 @@
 #include <string.h>
 #endif
 
-/* What stands before every function. A library that brings its own hg.c keeps
- * the copy to itself with -fvisibility=hidden -DHG_EXPORT= (nothing). */
+/* Stands before every function. A shared library that brings its own hg.c
+ * keeps the copy to itself with -fvisibility=hidden and HG_EXPORT empty; a
+ * single source file, with `#define HG_EXPORT static` above #include "hg.c". */
 #ifndef HG_EXPORT
 #if defined(__GNUC__)
 #define HG_EXPORT __attribute__((visibility("default")))
@@ -67,6 +74,13 @@
 #define HG_CAST(type, value) static_cast<type>(value)
 #else
 #define HG_CAST(type, value) ((type) (value))
+#endif
+
+/* A null pointer, which C++ does not want written as a number. */
+#ifdef __cplusplus
+#define HG_NULLPTR nullptr
+#else
+#define HG_NULLPTR NULL
 #endif
 
 #ifndef NA_EXPORT

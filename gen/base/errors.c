@@ -89,15 +89,15 @@ HG_EXPORT const char *HG_Error_to_string2(hg_return_t errnum)
 }
 
 HG_EXPORT hg_return_t HG_Version_get(
-    unsigned int *major, unsigned int *minor, unsigned int *patch)
+    unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p)
 {
-    if (major == NULL || minor == NULL || patch == NULL) {
+    if (major_p == NULL || minor_p == NULL || patch_p == NULL) {
         hg_log_error("log", "HG_Version_get: an argument is NULL");
         return HG_INVALID_ARG;
     }
-    *major = HG_VERSION_MAJOR;
-    *minor = HG_VERSION_MINOR;
-    *patch = HG_VERSION_PATCH;
+    *major_p = HG_VERSION_MAJOR;
+    *minor_p = HG_VERSION_MINOR;
+    *patch_p = HG_VERSION_PATCH;
     return HG_SUCCESS;
 }
 

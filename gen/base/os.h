@@ -22,6 +22,32 @@
 #error "hg.c needs stdatomic.h, and this compiler says that it has none"
 #endif
 
+/* A unity build puts other files in front. The include that does not exist
+ * ends the compilation, so that the cure is the only error. */
+#if defined(_FEATURES_H) && \
+    (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
+#error "hg.c comes after a system header that was included without \
+_GNU_SOURCE: compile hg.c by itself (in CMake: set_source_files_properties\
+(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)), put it first, or define \
+_GNU_SOURCE for all files"
+#include <stopped-by-the-error-above>
+#elif defined(HG_H) && \
+    (!defined(NA_PLUGIN_ABI) || HG_API_VERSION != 1 || HG_API_STRICT)
+#error "hg.c comes after hg.h: compile hg.c by itself (in CMake: \
+set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)), \
+or put it first"
+#include <stopped-by-the-error-above>
+#elif defined(__INCLUDE_LEVEL__) && !defined(HG_SPLIT)
+#if __INCLUDE_LEVEL__ > 0 && \
+    ((defined(HG_API_VERSION) && HG_API_VERSION != 1) || \
+        (defined(HG_API_STRICT) && HG_API_STRICT))
+#error "hg.c is included by a file of HG_API_VERSION 2 or HG_API_STRICT, and \
+declares version 1: compile hg.c by itself (in CMake: \
+set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
+#include <stopped-by-the-error-above>
+#endif
+#endif
+
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -90,15 +116,25 @@
 #endif
 #endif
 
-/* Transports compiled into this copy besides the built-in ones. */
+/* Transports compiled into this copy besides the built-in ones. Defined
+ * without a value is 1: `0 - - 1`. */
 #ifndef HG_NA_ZMQ
 #define HG_NA_ZMQ 0
+#elif 0 - HG_NA_ZMQ - 1 == 1
+#undef HG_NA_ZMQ
+#define HG_NA_ZMQ 1
 #endif
 #ifndef HG_NA_OFI
 #define HG_NA_OFI 0
+#elif 0 - HG_NA_OFI - 1 == 1
+#undef HG_NA_OFI
+#define HG_NA_OFI 1
 #endif
 #ifndef HG_NA_MPI
 #define HG_NA_MPI 0
+#elif 0 - HG_NA_MPI - 1 == 1
+#undef HG_NA_MPI
+#define HG_NA_MPI 1
 #endif
 
 #if HG_ENABLE_EPOLL || HG_ENABLE_SM
@@ -123,10 +159,21 @@
 #include <wmmintrin.h>
 #endif
 
-/* Plain names mean the same in the house, whatever its program is compiled
- * with. */
+/* With HG_EXPORT static, functions that the program does not call are unused.
+ * hg/end.c restores the warning. */
+#if defined(HG_EXPORT) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#define HG_WARNING_OFF 1
+#else
+#define HG_WARNING_OFF 0
+#endif
+
+/* hg.c is written for version 1, whatever the program is compiled with. */
+#ifndef HG_H
 #undef HG_API_VERSION
 #undef HG_API_STRICT
+#endif
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
 #endif

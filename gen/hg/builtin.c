@@ -99,19 +99,17 @@ static hg_return_t hg_builtin_version(hg_handle_t handle)
 {
     na_class_t *na_class = handle->context->hg_class->na_class;
     struct hg_builtin_text out;
-    unsigned major;
-    unsigned minor;
-    unsigned patch;
+    unsigned version[3];
 
     out.size = 0;
-    (void) HG_Version_get(&major, &minor, &patch);
+    (void) HG_Version_get(&version[0], &version[1], &version[2]);
     (void) hg_builtin_add(&out,
-        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d.%d\ntransport %s+%s\n", major,
-        minor, patch, HG_MERCURY_MAJOR, HG_MERCURY_MINOR, HG_MERCURY_PATCH,
-        HG_HEADER_MAJOR, HG_HEADER_MINOR, NA_Get_class_name(na_class),
-        NA_Get_class_protocol(na_class));
-    return hg_builtin_answer(
-        handle, (uint64_t) major << 16 | minor << 8 | patch, out.text);
+        "hg %u.%u.%u\nmercury %d.%d.%d\nwire %d.%d\ntransport %s+%s\n",
+        version[0], version[1], version[2], HG_MERCURY_MAJOR, HG_MERCURY_MINOR,
+        HG_MERCURY_PATCH, HG_HEADER_MAJOR, HG_HEADER_MINOR,
+        NA_Get_class_name(na_class), NA_Get_class_protocol(na_class));
+    return hg_builtin_answer(handle,
+        (uint64_t) version[0] << 16 | version[1] << 8 | version[2], out.text);
 }
 
 /* How far a list has come. */

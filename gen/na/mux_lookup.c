@@ -107,7 +107,7 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     unsigned n, unsigned *part_p, char name[NA_MAX_ADDR_LEN])
 {
     unsigned length = na_mux_lookup_length(list);
-    bool near = n < length;
+    bool by_sm = n < length;
     char address[NA_MAX_ADDR_LEN];
     unsigned part;
 
@@ -116,7 +116,7 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     part = na_mux_lookup_part(mux, address);
     *part_p = part;
     memcpy(name, address, sizeof(address));
-    if (!near)
+    if (!by_sm)
         return true;
     *part_p = mux->sm;
     if (mux->sm == NA_MUX_PARTS)

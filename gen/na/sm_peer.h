@@ -246,11 +246,11 @@ struct na_sm_class {
 struct na_sm_op {
     struct na_op base;
     bool held;      /* on one of our lists; guarded by the class lock */
-    bool aimed;     /* `far` is set */
+    bool aimed;     /* `remote` is set */
     uint8_t awaits; /* the arena without which it does not go on; 0: none */
     /* Put, get: where the next piece is. */
-    struct na_cursor near;
-    struct na_cursor far;
+    struct na_cursor local;
+    struct na_cursor remote;
 };
 
 static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)

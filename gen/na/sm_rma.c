@@ -208,8 +208,8 @@ static na_return_t na_sm_rma_failed(const struct na_sm_touch *touch, int error)
 /* Read `size` bytes and, behind them, the witness: all of it or nothing that
  * counts. Both vectors have room for one more. */
 static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
-    struct iovec *near, size_t near_count, struct iovec *far, size_t far_count,
-    na_size_t size)
+    struct iovec *local, size_t local_count, struct iovec *remote,
+    size_t remote_count, na_size_t size)
 {
     struct na_sm_addr *addr = touch->addr;
     uint64_t place = atomic_load(&touch->owner->witness);
@@ -218,12 +218,12 @@ static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
     ssize_t moved;
     bool works;
 
-    near[near_count].iov_base = &word;
-    near[near_count].iov_len = sizeof(word);
-    far[far_count].iov_base = (void *) (uintptr_t) place;
-    far[far_count].iov_len = sizeof(word);
+    local[local_count].iov_base = &word;
+    local[local_count].iov_len = sizeof(word);
+    remote[remote_count].iov_base = (void *) (uintptr_t) place;
+    remote[remote_count].iov_len = sizeof(word);
     moved = process_vm_readv(
-        addr->pid, near, near_count + 1, far, far_count + 1, 0);
+        addr->pid, local, local_count + 1, remote, remote_count + 1, 0);
     if (moved < 0)
         return na_sm_rma_failed(touch, errno);
     if ((na_size_t) moved != size + sizeof(word))
@@ -237,15 +237,15 @@ static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
 
 /* Write *size bytes; sets how many it did. */
 static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
-    const struct iovec *near, size_t near_count, const struct iovec *far,
-    size_t far_count, na_size_t *size)
+    const struct iovec *local, size_t local_count, const struct iovec *remote,
+    size_t remote_count, na_size_t *size)
 {
     ssize_t moved;
 
     if (!na_sm_rma_lives(touch))
         return NA_OPNOTSUPPORT;
     moved = process_vm_writev(
-        touch->addr->pid, near, near_count, far, far_count, 0);
+        touch->addr->pid, local, local_count, remote, remote_count, 0);
     if (moved <= 0)
         return na_sm_rma_failed(touch, moved < 0 ? errno : EFAULT);
     if (!na_sm_rma_lives(touch))
@@ -258,8 +258,8 @@ static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
 /* The first use of a connection: is it who it is taken for? */
 static na_return_t na_sm_rma_identify(const struct na_sm_touch *touch)
 {
-    struct iovec near[1], far[1];
-    na_return_t ret = na_sm_rma_read(touch, near, 0, far, 0, 0);
+    struct iovec local[1], remote[1];
+    na_return_t ret = na_sm_rma_read(touch, local, 0, remote, 0, 0);
 
     if (ret == NA_SUCCESS)
         atomic_store(&touch->addr->vm, NA_SM_VM_WORKS);
@@ -324,7 +324,7 @@ static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
     size_t size = count * sizeof(struct na_segment);
     struct na_segment *segments;
     na_offset_t *starts;
-    struct iovec near[2], far[2];
+    struct iovec local[2], remote[2];
     na_return_t ret = NA_NOMEM;
 
     if (count == 0 || count > NA_SM_MEM_SEGMENTS)
@@ -332,10 +332,10 @@ static na_return_t na_sm_rma_fetch(struct na_sm_class *self,
     segments = (struct na_segment *) hg_mem_alloc(size);
     starts = (na_offset_t *) hg_mem_alloc(count * sizeof(*starts));
     if (segments != NULL && starts != NULL) {
-        near[0].iov_base = segments;
-        far[0].iov_base = (void *) (uintptr_t) touch->told.place;
-        near[0].iov_len = far[0].iov_len = size;
-        ret = na_sm_rma_read(touch, near, 1, far, 1, size);
+        local[0].iov_base = segments;
+        remote[0].iov_base = (void *) (uintptr_t) touch->told.place;
+        local[0].iov_len = remote[0].iov_len = size;
+        ret = na_sm_rma_read(touch, local, 1, remote, 1, size);
     } else {
         hg_log_error("sm", "no memory for %" PRIu32 " segments", count);
     }
@@ -392,26 +392,27 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
     const struct na_sm_touch *touch, struct na_op *op, na_size_t size)
 {
     struct na_sm_op *rma = na_sm_op_of(op);
-    struct iovec near[NA_SM_RMA_VECTOR + 1];
-    struct iovec far[NA_SM_RMA_VECTOR + 1];
-    size_t near_count = na_sm_rma_list(rma->near, near, &size);
-    size_t far_count = 1;
+    struct iovec local[NA_SM_RMA_VECTOR + 1];
+    struct iovec remote[NA_SM_RMA_VECTOR + 1];
+    size_t local_count = na_sm_rma_list(rma->local, local, &size);
+    size_t remote_count = 1;
     na_return_t ret;
 
     if (touch->told.count == 1) {
-        far[0].iov_base =
+        remote[0].iov_base =
             (void *) (uintptr_t) (touch->told.place + op->remote_offset);
-        far[0].iov_len = (size_t) size;
+        remote[0].iov_len = (size_t) size;
     } else {
         na_size_t all = size;
 
-        far_count = na_sm_rma_list(rma->far, far, &size);
+        remote_count = na_sm_rma_list(rma->remote, remote, &size);
         if (size < all)
-            near_count = na_sm_rma_list(rma->near, near, &size);
+            local_count = na_sm_rma_list(rma->local, local, &size);
     }
     ret = op->type == NA_CB_PUT
-        ? na_sm_rma_write(touch, near, near_count, far, far_count, &size)
-        : na_sm_rma_read(touch, near, near_count, far, far_count, size);
+        ? na_sm_rma_write(
+              touch, local, local_count, remote, remote_count, &size)
+        : na_sm_rma_read(touch, local, local_count, remote, remote_count, size);
     if (ret != NA_SUCCESS)
         return ret;
     na_counter_add(self->rma_calls, 1);
@@ -419,9 +420,9 @@ static na_return_t na_sm_rma_move(struct na_sm_class *self,
     na_sm_rma_progress(op, size);
     if (op->size == 0) /* the cursors are not needed any more */
         return NA_SUCCESS;
-    na_sm_rma_pass(&rma->near, size);
+    na_sm_rma_pass(&rma->local, size);
     if (touch->told.count != 1)
-        na_sm_rma_pass(&rma->far, size);
+        na_sm_rma_pass(&rma->remote, size);
     return NA_SUCCESS;
 }
 
@@ -434,7 +435,7 @@ static na_return_t na_sm_rma_map(
     struct na_sm_addr *addr = touch->addr;
     na_size_t size = op->size < NA_SM_RMA_PIECE ? op->size : NA_SM_RMA_PIECE;
     bool put = op->type == NA_CB_PUT;
-    unsigned char *far = NULL;
+    unsigned char *remote = NULL;
     enum na_sm_reach reach;
     na_size_t left = size;
 
@@ -443,7 +444,7 @@ static na_return_t na_sm_rma_map(
         return NA_OPNOTSUPPORT;
     hg_lock(&addr->lock);
     reach = na_sm_reach(addr, touch->told.arena,
-        touch->told.arena_offset + op->remote_offset, size, put, &far);
+        touch->told.arena_offset + op->remote_offset, size, put, &remote);
     hg_unlock(&addr->lock);
     if (reach == NA_SM_REACH_ASKED && self->rma_mode == NA_SM_RMA_MAP) {
         rma->awaits = touch->told.arena;
@@ -453,18 +454,18 @@ static na_return_t na_sm_rma_map(
         return NA_OPNOTSUPPORT;
     while (left > 0) {
         na_size_t run;
-        char *near = na_cursor_run(&rma->near, left, &run);
+        char *local = na_cursor_run(&rma->local, left, &run);
 
         if (put)
-            memcpy(far, near, (size_t) run);
+            memcpy(remote, local, (size_t) run);
         else
-            memcpy(near, far, (size_t) run);
-        na_cursor_advance(&rma->near, run);
-        far += run;
+            memcpy(local, remote, (size_t) run);
+        na_cursor_advance(&rma->local, run);
+        remote += run;
         left -= run;
     }
     na_counter_add(self->rma_mapped, size);
-    rma->aimed = false; /* the far cursor stayed behind */
+    rma->aimed = false; /* the remote cursor stayed behind */
     na_sm_rma_progress(op, size);
     return NA_SUCCESS;
 }
@@ -491,7 +492,7 @@ static na_return_t na_sm_rma_work(
             ret = NA_PROTOCOL_ERROR; /* what it tells changes */
         rma->aimed = ret == NA_SUCCESS;
         if (rma->aimed)
-            na_cursor_init(&rma->far, op->remote, op->remote_offset);
+            na_cursor_init(&rma->remote, op->remote, op->remote_offset);
     }
     while (ret == NA_SUCCESS && op->size > end) {
         NA_SM_STEP();
@@ -578,7 +579,7 @@ HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
         return na_sm_peer_forked(self);
     if (!na_sm_rma_is_direct(self, op))
         return na_sm_rma_hand_over(self, op);
-    na_cursor_init(&na_sm_op_of(op)->near, op->local, op->local_offset);
+    na_cursor_init(&na_sm_op_of(op)->local, op->local, op->local_offset);
     na_sm_op_of(op)->aimed = false;
     na_sm_op_of(op)->awaits = 0;
     if (op->size <= NA_SM_RMA_AT_ONCE)
@@ -605,7 +606,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     rma.held = false;
     rma.aimed = false;
     rma.awaits = 0;
-    na_cursor_init(&rma.near, op->local, op->local_offset);
+    na_cursor_init(&rma.local, op->local, op->local_offset);
     ret = na_sm_rma_piece(self, &rma.base);
     /* What was moved of it is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;

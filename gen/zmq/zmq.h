@@ -36,6 +36,18 @@
 #ifndef HG_GEN_ZMQ_CLASS_H
 #define HG_GEN_ZMQ_CLASS_H
 
+#if defined(_FEATURES_H) && \
+    (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
+#error "hg_na_zmq.c comes after a system header that was included without \
+_GNU_SOURCE: compile it by itself (in CMake: SKIP_UNITY_BUILD_INCLUSION), or \
+define _GNU_SOURCE for all files"
+#include <stopped-by-the-error-above>
+#elif defined(HG_H) && !defined(NA_PLUGIN_ABI)
+#error "hg_na_zmq.c comes after hg.h: compile it by itself (in CMake: \
+SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
+#include <stopped-by-the-error-above>
+#endif
+
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -65,7 +77,9 @@
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
 #endif
+#ifndef NA_PLUGIN_ABI
 #include "hg.h"
+#endif
 
 #ifndef HG_ENABLE_EPOLL
 #ifdef __linux__
