@@ -3627,8 +3627,7 @@ struct na_mux_part;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
-#define NA_CORE_USES 10              /* what a layer counts for each peer */
-#define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
+#define NA_CORE_USES 10 /* what a layer counts for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -3689,11 +3688,11 @@ typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
-/* How much arrives between two moments of idleness; see na_progress_is_much. */
+/* State of the waiting heuristics of a context; see na_progress_is_much. */
 struct na_load {
-    uint64_t since;    /* the last idle moment that something came before */
+    uint64_t since;    /* the last idle moment that messages came before */
     uint64_t arrived;  /* na_class_core.arrived then */
-    uint64_t batch;    /* what came before such moments, smoothed */
+    uint64_t batch;    /* 1/256 messages before such a moment, smoothed */
     uint64_t crowded;  /* until then others want the processor */
     bool taken;        /* the last yield took long, and brought nothing */
     bool missed;       /* it took long, and no turn was made since */
@@ -3776,7 +3775,7 @@ struct na_class_core {
     _Atomic unsigned waiting; /* how many; counted before they look */
     struct na_match match;
     _Atomic uint64_t dropped; /* messages */
-    _Atomic uint64_t arrived; /* bytes, and NA_CORE_MESSAGE_WEIGHT a message */
+    _Atomic uint64_t arrived; /* messages */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
@@ -3862,16 +3861,14 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
 }
 
-/* Take note that a message came, for how to wait, where that depends on it:
- * see na_progress_is_much. */
-static inline void na_class_note_arrival(
-    struct na_class *na_class, na_size_t size)
+/* Count a message that arrived, where how to wait depends on that: see
+ * na_progress_is_much. */
+static inline void na_class_note_arrival(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
 
     if ((core->ops.caps & NA_CAP_YIELD) != 0)
-        atomic_fetch_add_explicit(&core->arrived, size + NA_CORE_MESSAGE_WEIGHT,
-            memory_order_relaxed);
+        atomic_fetch_add_explicit(&core->arrived, 1, memory_order_relaxed);
 }
 
 /* Identifier of an operation, generation included; stable while pending. */
@@ -6063,7 +6060,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     na_return_t ret;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    na_class_note_arrival(na_class, size);
+    na_class_note_arrival(na_class);
     ret = na_msg_to_sink(na_class_core_of(na_class), &item);
     if (HG_LIKELY(ret == NA_SUCCESS))
         return NA_SUCCESS;
@@ -9775,10 +9772,11 @@ HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 /* #include "na/mux.h" */
 /* #include "na/sink.h" */
 
-/* "Much" arrives: on average so many messages, or the like in bytes, at a
- * time. A pause makes that forgotten. Found by measuring. */
-#define NA_PROGRESS_MUCH (5u * NA_CORE_MESSAGE_WEIGHT / 4)
-#define NA_PROGRESS_MUCH_MAX (16u * NA_CORE_MESSAGE_WEIGHT)
+/* Messages come in batches, counted in 1/256: more than 6/5 of one on average
+ * are a load. After a pause the count starts again. Found by measuring. */
+#define NA_PROGRESS_MESSAGE 256u
+#define NA_PROGRESS_MUCH (6u * NA_PROGRESS_MESSAGE / 5)
+#define NA_PROGRESS_MUCH_MAX (16u * NA_PROGRESS_MESSAGE)
 #define NA_PROGRESS_PAUSE (3u * HG_CLOCK_MS)
 
 /* A processor given up for a moment that comes back after so long is crowded,
@@ -9998,9 +9996,10 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
 }
 
-/* Whether to sleep at once in this idle moment, so much comes in: a sleeper
- * will find a batch on waking, and the transport's own threads make better use
- * of the processor than one that stays awake. */
+/* Whether to sleep at once in this idle moment because many messages come at a
+ * time: a sleeper finds a batch when it wakes up, and the transport's own
+ * threads make better use of the processor. The size of a message does not
+ * count: a caller that waits for one large answer should stay awake. */
 static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
@@ -10012,8 +10011,9 @@ static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
     if (now - load->since > NA_PROGRESS_PAUSE)
         load->batch = 0;
     if (came > 0) {
-        if (came > NA_PROGRESS_MUCH_MAX)
-            came = NA_PROGRESS_MUCH_MAX;
+        came = came < NA_PROGRESS_MUCH_MAX / NA_PROGRESS_MESSAGE
+            ? came * NA_PROGRESS_MESSAGE
+            : NA_PROGRESS_MUCH_MAX;
         load->batch = (7 * load->batch + came) / 8;
         load->arrived = arrived;
         load->since = now;

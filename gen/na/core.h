@@ -32,8 +32,7 @@ struct na_mux_part;
 #define NA_CORE_INLINE_SEGMENTS 4
 #define NA_CORE_CONTEXTS 256 /* ids are a byte */
 #define NA_CORE_STRINGS 6
-#define NA_CORE_USES 10              /* what a layer counts for each peer */
-#define NA_CORE_MESSAGE_WEIGHT 2621u /* bytes that keep one as busy */
+#define NA_CORE_USES 10 /* what a layer counts for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
@@ -94,11 +93,11 @@ typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
-/* How much arrives between two moments of idleness; see na_progress_is_much. */
+/* State of the waiting heuristics of a context; see na_progress_is_much. */
 struct na_load {
-    uint64_t since;    /* the last idle moment that something came before */
+    uint64_t since;    /* the last idle moment that messages came before */
     uint64_t arrived;  /* na_class_core.arrived then */
-    uint64_t batch;    /* what came before such moments, smoothed */
+    uint64_t batch;    /* 1/256 messages before such a moment, smoothed */
     uint64_t crowded;  /* until then others want the processor */
     bool taken;        /* the last yield took long, and brought nothing */
     bool missed;       /* it took long, and no turn was made since */
@@ -181,7 +180,7 @@ struct na_class_core {
     _Atomic unsigned waiting; /* how many; counted before they look */
     struct na_match match;
     _Atomic uint64_t dropped; /* messages */
-    _Atomic uint64_t arrived; /* bytes, and NA_CORE_MESSAGE_WEIGHT a message */
+    _Atomic uint64_t arrived; /* messages */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
@@ -267,16 +266,14 @@ static inline bool na_class_is_forked(const struct na_class *na_class)
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
 }
 
-/* Take note that a message came, for how to wait, where that depends on it:
- * see na_progress_is_much. */
-static inline void na_class_note_arrival(
-    struct na_class *na_class, na_size_t size)
+/* Count a message that arrived, where how to wait depends on that: see
+ * na_progress_is_much. */
+static inline void na_class_note_arrival(struct na_class *na_class)
 {
     struct na_class_core *core = na_class_core_of(na_class);
 
     if ((core->ops.caps & NA_CAP_YIELD) != 0)
-        atomic_fetch_add_explicit(&core->arrived, size + NA_CORE_MESSAGE_WEIGHT,
-            memory_order_relaxed);
+        atomic_fetch_add_explicit(&core->arrived, 1, memory_order_relaxed);
 }
 
 /* Identifier of an operation, generation included; stable while pending. */

@@ -76,7 +76,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     na_return_t ret;
 
     assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    na_class_note_arrival(na_class, size);
+    na_class_note_arrival(na_class);
     ret = na_msg_to_sink(na_class_core_of(na_class), &item);
     if (HG_LIKELY(ret == NA_SUCCESS))
         return NA_SUCCESS;

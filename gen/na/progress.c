@@ -10,10 +10,11 @@
 #include "na/mux.h"
 #include "na/sink.h"
 
-/* "Much" arrives: on average so many messages, or the like in bytes, at a
- * time. A pause makes that forgotten. Found by measuring. */
-#define NA_PROGRESS_MUCH (5u * NA_CORE_MESSAGE_WEIGHT / 4)
-#define NA_PROGRESS_MUCH_MAX (16u * NA_CORE_MESSAGE_WEIGHT)
+/* Messages come in batches, counted in 1/256: more than 6/5 of one on average
+ * are a load. After a pause the count starts again. Found by measuring. */
+#define NA_PROGRESS_MESSAGE 256u
+#define NA_PROGRESS_MUCH (6u * NA_PROGRESS_MESSAGE / 5)
+#define NA_PROGRESS_MUCH_MAX (16u * NA_PROGRESS_MESSAGE)
 #define NA_PROGRESS_PAUSE (3u * HG_CLOCK_MS)
 
 /* A processor given up for a moment that comes back after so long is crowded,
@@ -233,9 +234,10 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
 }
 
-/* Whether to sleep at once in this idle moment, so much comes in: a sleeper
- * will find a batch on waking, and the transport's own threads make better use
- * of the processor than one that stays awake. */
+/* Whether to sleep at once in this idle moment because many messages come at a
+ * time: a sleeper finds a batch when it wakes up, and the transport's own
+ * threads make better use of the processor. The size of a message does not
+ * count: a caller that waits for one large answer should stay awake. */
 static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
@@ -247,8 +249,9 @@ static bool na_progress_is_much(struct na_context_core *context, uint64_t now)
     if (now - load->since > NA_PROGRESS_PAUSE)
         load->batch = 0;
     if (came > 0) {
-        if (came > NA_PROGRESS_MUCH_MAX)
-            came = NA_PROGRESS_MUCH_MAX;
+        came = came < NA_PROGRESS_MUCH_MAX / NA_PROGRESS_MESSAGE
+            ? came * NA_PROGRESS_MESSAGE
+            : NA_PROGRESS_MUCH_MAX;
         load->batch = (7 * load->batch + came) / 8;
         load->arrived = arrived;
         load->since = now;

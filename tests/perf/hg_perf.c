@@ -8,6 +8,7 @@
  *   hg_perf --only p99       figures with this in their name: echo page
  *                            in_flight pull push write p99_pull p99_push
  *                            memory copied late self_echo self_in_flight;
+ *                            grid or grid_4k_8 (only if asked for);
  *                            of sm:// also pages sizes mapped modes crowd
  *                            deaths contexts handlers
  *   hg_perf --help           other options
@@ -26,7 +27,9 @@
  * and process_vm_readv for bulk.
  *
  * Figures. echo: one call of 64 bytes at a time; page: of 4 KiB; pages: of 2 to
- * 16 KiB. asleep: of 64 bytes after a nap of 2 ms, so that the server sleeps.
+ * 16 KiB. grid: of 64 bytes to 64 KiB with 1, 8 and 64 in flight; sleeps: how
+ * often the caller's thread slept for each call. asleep: of 64 bytes after a
+ * nap of 2 ms, so that the server sleeps.
  * in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and 16 MiB;
  * mapped: of 1 MiB of the library's own memory, against a memcpy. modes: echo
  * with both sides spinning, against bare; in the default mode, against that.

@@ -41,8 +41,8 @@ MERCURY_GEN_PROC(perf_echo_t,
     ((uint64_t) (a))((uint64_t) (b))((uint64_t) (c))((uint64_t) (d))(
         (uint64_t) (e))((uint64_t) (f))((uint64_t) (g))((uint64_t) (h)))
 
-/* Some KiB there and back. */
-#define PERF_PAGE_MAX 16384
+/* As many bytes as the caller likes, there and back. */
+#define PERF_PAGE_MAX 65536
 
 typedef struct {
     uint32_t size;
@@ -224,8 +224,19 @@ int perf_echo_round(
 int perf_nap_round(
     struct perf_client *client, unsigned nap_us, double *per_op_p);
 
-/* Calls of `size` bytes, at most PERF_PAGE_MAX, one at a time. */
-int perf_page_round(struct perf_client *client, size_t size, double *per_op_p);
+/* Calls of `size` bytes, 16 to PERF_PAGE_MAX, `window` of them in flight. Each
+ * round adds its calls, and how often the calling thread slept in them. */
+#define PERF_PAGE_WINDOW_MAX 64
+
+struct perf_pages {
+    size_t size;
+    unsigned window; /* 1 to PERF_PAGE_WINDOW_MAX */
+    uint64_t calls;
+    uint64_t sleeps; /* stays 0 where the system does not count them */
+};
+
+int perf_page_round(
+    struct perf_client *client, struct perf_pages *pages, double *per_op_p);
 
 /* Latencies of calls, in nanoseconds. */
 struct perf_samples {
@@ -274,7 +285,7 @@ struct perf_contestant {
 int perf_contest(struct perf_client *client,
     struct perf_contestant *contestants, unsigned count);
 
-/* Contestants of ours. `arg`: the window, the size, or this. */
+/* Contestants of ours. `arg`: the window, a struct perf_pages, or this. */
 struct perf_move_arg {
     const struct perf_source *source;
     perf_move_in_t in;
@@ -328,6 +339,10 @@ int perf_contexts_serve(
 /* ---- Data, clock, memory ---- */
 
 uint64_t perf_now_ns(void);
+
+/* How often the calling thread has slept (voluntary context switches); 0 where
+ * the system does not tell (only Linux does). */
+uint64_t perf_sleeps(void);
 
 /* Memory to move from or to, that begins with a page, for free. NULL: there is
  * none. */

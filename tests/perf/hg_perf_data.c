@@ -10,13 +10,18 @@
  * bytes further into a page than it comes from can take five times as long, and
  * of one page more a twentieth longer, whoever asks for it.
  */
+#if defined(__linux__)
+#define _GNU_SOURCE /* RUSAGE_THREAD */
+#else
 #define _POSIX_C_SOURCE 200809L
+#endif
 
 #include "hg_perf.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 uint64_t perf_now_ns(void)
@@ -26,6 +31,17 @@ uint64_t perf_now_ns(void)
     (void) clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t) now.tv_sec * UINT64_C(1000000000) +
         (uint64_t) now.tv_nsec;
+}
+
+uint64_t perf_sleeps(void)
+{
+#if defined(__linux__)
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_THREAD, &usage) == 0)
+        return (uint64_t) usage.ru_nvcsw;
+#endif
+    return 0;
 }
 
 void *perf_alloc(size_t size)

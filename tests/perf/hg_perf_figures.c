@@ -15,6 +15,9 @@
 #if HG_NA_ZMQ
 #include "raw_zmq.h"
 #endif
+#if PERF_RAW_SM
+#include "raw_sm.h"
+#endif
 
 #define PERF_RAW_FRAME ((size_t) 1 << 20)
 #define PERF_RAW_WINDOW 8
@@ -98,34 +101,68 @@ static int perf_figure_echo(struct perf_client *client, unsigned window,
     return 0;
 }
 
-static int perf_figure_page(
-    struct perf_client *client, const struct perf_figure *figure)
+static int perf_figure_page(struct perf_client *client,
+    struct perf_pages *pages, const struct perf_figure *figure)
 {
     static struct perf_contestant contestants[PERF_CONTESTANTS_MAX];
-    size_t size = 4096;
 
     memset(contestants, 0, sizeof(contestants));
     contestants[0].run = perf_run_page;
-    contestants[0].arg = &size;
+    contestants[0].arg = pages;
 #if HG_NA_ZMQ
     if (client->raw != NULL) {
         struct raw_zmq_round round;
 
         memset(&round, 0, sizeof(round));
         round.kind = RAW_ZMQ_ECHO;
-        round.size = size;
-        round.window = 1;
+        round.size = pages->size;
+        round.window = pages->window;
         round.seconds = client->options->seconds;
         return perf_against_raw(client, figure, contestants, &round);
     }
 #endif
 #if PERF_RAW_SM
-    if (client->raw_sm != NULL)
-        return perf_node_echo(client, figure, contestants, size, 1);
+    if (client->raw_sm != NULL && pages->size <= RAW_SM_SIZE_MAX)
+        return perf_node_echo(
+            client, figure, contestants, pages->size, pages->window);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
     perf_report(figure, &contestants[0].series, NULL);
+    return 0;
+}
+
+/* Echoes of all sizes with few and many in flight: nothing should be a step
+ * worse than its neighbours. And how often the caller slept for each. */
+static int perf_figure_grid(struct perf_client *client)
+{
+    static const struct {
+        size_t size;
+        const char *names[3];
+        const char *sleeps;
+    } rows[] = {{64, {"grid_64_1", "grid_64_8", "grid_64_64"}, "sleeps_64_1"},
+        {1024, {"grid_1k_1", "grid_1k_8", "grid_1k_64"}, "sleeps_1k_1"},
+        {4096, {"grid_4k_1", "grid_4k_8", "grid_4k_64"}, "sleeps_4k_1"},
+        {16384, {"grid_16k_1", "grid_16k_8", "grid_16k_64"}, "sleeps_16k_1"},
+        {65536, {"grid_64k_1", "grid_64k_8", "grid_64k_64"}, "sleeps_64k_1"}};
+    static const unsigned windows[3] = {1, 8, 64};
+    unsigned i;
+
+    for (i = 0; i < 3 * sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct perf_figure figure = {
+            rows[i / 3].names[i % 3], "us", 1e6, 0, 0, 0};
+        const struct perf_figure sleeps = {
+            rows[i / 3].sleeps, "a call", 1, 0, 0, 0};
+        struct perf_pages pages = {rows[i / 3].size, windows[i % 3], 0, 0};
+
+        if (strstr(figure.name, client->options->only) == NULL)
+            continue;
+        if (perf_figure_page(client, &pages, &figure) != 0)
+            return -1;
+        if (pages.window == 1)
+            perf_report_value(
+                &sleeps, (double) pages.sleeps / (double) pages.calls);
+    }
     return 0;
 }
 
@@ -453,8 +490,9 @@ static int perf_step_echo(struct perf_client *client)
 static int perf_step_page(struct perf_client *client)
 {
     static const struct perf_figure figure = {"page", "us", 1e6, 0, 0, 0};
+    struct perf_pages pages = {4096, 1, 0, 0};
 
-    return perf_figure_page(client, &figure);
+    return perf_figure_page(client, &pages, &figure);
 }
 
 static int perf_step_in_flight(struct perf_client *client)
@@ -546,6 +584,8 @@ struct perf_step {
 
 int perf_is_asked(const struct perf_options *options, const char *name)
 {
+    if (strcmp(name, "grid") == 0) /* takes as long as all others together */
+        return options->only != NULL && strncmp(options->only, name, 4) == 0;
     return options->only == NULL || strstr(name, options->only) != NULL;
 }
 
@@ -577,6 +617,7 @@ int perf_figures_pair(struct perf_client *client)
     static const struct perf_step steps[] = {
         {"echo", perf_step_echo},
         {"page", perf_step_page},
+        {"grid", perf_figure_grid},
         {"in_flight", perf_step_in_flight},
 #if PERF_RAW_SM
         {"pages", perf_node_pages},

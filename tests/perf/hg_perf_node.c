@@ -78,8 +78,8 @@ int perf_node_echo(struct perf_client *client, const struct perf_figure *figure,
     struct perf_contestant *contestants, size_t size, unsigned window)
 {
     struct perf_node_raw raw = {size, window, RAW_SM_VM_READ};
-    const double aim = window > 1 ? PERF_NODE_IN_FLIGHT
-        : size > 64               ? PERF_NODE_PAGE
+    const double aim = figure->inverse ? PERF_NODE_IN_FLIGHT
+        : size > 64                    ? PERF_NODE_PAGE
         : client->options->wait_mode == NA_WAIT_SPIN
         ? PERF_NODE_SPIN
         : PERF_NODE_SPIN * PERF_NODE_DEFAULT;
@@ -104,14 +104,14 @@ int perf_node_pages(struct perf_client *client)
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const struct perf_figure figure = {names[i], "us", 1e6, 0, 0, 0};
-        size_t size = (size_t) 2048 << i;
+        struct perf_pages pages = {(size_t) 2048 << i, 1, 0, 0};
 
         if (client->raw_sm == NULL)
             return 0;
         memset(contestants, 0, sizeof(contestants));
         contestants[0].run = perf_run_page;
-        contestants[0].arg = &size;
-        if (perf_node_echo(client, &figure, contestants, size, 1) != 0)
+        contestants[0].arg = &pages;
+        if (perf_node_echo(client, &figure, contestants, pages.size, 1) != 0)
             return -1;
     }
     return 0;

@@ -101,34 +101,71 @@ int perf_nap_round(
     return 0;
 }
 
-int perf_page_round(struct perf_client *client, size_t size, double *per_op_p)
+/* One of the calls in flight, and the number in its first and last bytes. */
+struct perf_page_slot {
+    hg_request_t request;
+    uint64_t number;
+    perf_page_t out;
+};
+
+static int perf_page_start(struct perf_client *client, perf_page_t *in,
+    uint64_t number, struct perf_page_slot *slot)
+{
+    hg_return_t ret;
+
+    memcpy(in->bytes, &number, sizeof(number));
+    memcpy(in->bytes + in->size - sizeof(number), &number, sizeof(number));
+    slot->number = number;
+    ret = HG_Forward(
+        client->addr, client->ids.page, in, &slot->out, &slot->request);
+    return ret == HG_SUCCESS ? 0 : perf_fail("HG_Forward(page)", ret);
+}
+
+static int perf_page_end(perf_page_t *in, struct perf_page_slot *slot)
+{
+    const uint64_t number = slot->number;
+    hg_return_t ret =
+        HG_Wait(slot->request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
+
+    if (ret != HG_SUCCESS)
+        return perf_fail("HG_Wait(page)", ret);
+    (void) HG_Request_free(slot->request);
+    memcpy(in->bytes, &number, sizeof(number));
+    memcpy(in->bytes + in->size - sizeof(number), &number, sizeof(number));
+    if (slot->out.size != in->size ||
+        memcmp(in->bytes, slot->out.bytes, in->size) != 0)
+        return perf_fail("an echo came back changed", HG_OTHER_ERROR);
+    return 0;
+}
+
+int perf_page_round(
+    struct perf_client *client, struct perf_pages *pages, double *per_op_p)
 {
     const uint64_t start = perf_now_ns();
     const uint64_t until = start + (uint64_t) (client->options->seconds * 1e9);
+    const uint64_t slept = perf_sleeps();
+    static struct perf_page_slot slots[PERF_PAGE_WINDOW_MAX];
     static perf_page_t in;
-    static perf_page_t out;
     uint64_t now = start;
+    uint64_t sent = 0;
     uint64_t taken = 0;
 
-    assert(size >= sizeof(now) && size <= PERF_PAGE_MAX);
-    in.size = (uint32_t) size;
-    while (now < until) {
-        hg_request_t request;
-        hg_return_t ret;
-
-        memcpy(in.bytes, &taken, sizeof(taken));
-        memcpy(in.bytes + size - sizeof(now), &now, sizeof(now));
-        ret = HG_Forward(client->addr, client->ids.page, &in, &out, &request);
-        if (ret == HG_SUCCESS)
-            ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
-        if (ret != HG_SUCCESS)
-            return perf_fail("a call of some KiB", ret);
-        (void) HG_Request_free(request);
-        if (out.size != size || memcmp(in.bytes, out.bytes, size) != 0)
-            return perf_fail("an echo came back changed", HG_OTHER_ERROR);
+    assert(pages->size >= 2 * sizeof(taken) && pages->size <= PERF_PAGE_MAX);
+    assert(pages->window > 0 && pages->window <= PERF_PAGE_WINDOW_MAX);
+    in.size = (uint32_t) pages->size;
+    while (taken < sent || now < until) {
+        for (; sent - taken < pages->window && now < until; sent++) {
+            if (perf_page_start(
+                    client, &in, sent, &slots[sent % pages->window]) != 0)
+                return -1;
+        }
+        if (perf_page_end(&in, &slots[taken % pages->window]) != 0)
+            return -1;
         taken++;
         now = perf_now_ns();
     }
+    pages->calls += taken;
+    pages->sleeps += perf_sleeps() - slept;
     *per_op_p = (double) (now - start) * 1e-9 / (double) taken;
     return 0;
 }
@@ -300,5 +337,5 @@ int perf_run_move(struct perf_client *client, void *arg, double *per_op_p)
 
 int perf_run_page(struct perf_client *client, void *arg, double *per_op_p)
 {
-    return perf_page_round(client, *(const size_t *) arg, per_op_p);
+    return perf_page_round(client, (struct perf_pages *) arg, per_op_p);
 }

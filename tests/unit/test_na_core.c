@@ -1449,6 +1449,60 @@ HG_TEST(who_was_woken_has_the_processor_first)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* Let so many messages of that size arrive 50 us after those before, and look
+ * whether that is a load. */
+static bool core_is_load(
+    na_context_t *context, unsigned count, size_t size, uint64_t *now)
+{
+    static unsigned char bytes[65536];
+    na_class_t *na_class = context->na_class;
+
+    HG_CHECK(size <= sizeof(bytes));
+    while (count-- > 0)
+        HG_CHECK_OK(na_msg_arrived(
+            na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, bytes, size));
+    *now += 50000;
+    return na_progress_is_much(na_context_core_of(context), *now);
+}
+
+/* A caller of one function at a time stays awake for an answer of any size.
+ * With many calls in flight it does not, nor soon after. */
+HG_TEST(messages_are_a_load_when_many_come_at_a_time)
+{
+    static const size_t sizes[] = {64, 1024, 4096, 16384, 65536};
+    static struct na_plugin table; /* borrowed for ever */
+    uint64_t now = hg_clock_now();
+    na_context_t *context;
+    na_class_t *na_class;
+    unsigned got = 0, i;
+
+    table = *na_self_table();
+    table.name = "yield";
+    table.caps |= NA_CAP_YIELD;
+    HG_CHECK_OK(NA_Register_plugin(&table));
+    na_class = NA_Initialize("yield+self://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    na_msg_set_sink(
+        context, NA_SINK_ANY, core_count_rpc, core_count_dead, &got);
+    for (i = 0; i < 500; i++)
+        HG_CHECK(!core_is_load(context, 1, sizes[i / 100], &now));
+    for (i = 0; i < 100; i++)
+        (void) core_is_load(context, 8, 64, &now);
+    HG_CHECK(core_is_load(context, 1, 64, &now));
+    for (i = 0; i < 100; i++)
+        (void) core_is_load(context, 1, 4096, &now);
+    HG_CHECK(!core_is_load(context, 1, 4096, &now));
+    (void) core_is_load(context, 64, 64, &now);
+    HG_CHECK(core_is_load(context, 8, 64, &now));
+    now += 10 * HG_CLOCK_MS; /* a pause: the next one begins anew */
+    HG_CHECK(!core_is_load(context, 1, 4096, &now));
+    na_msg_set_sink(context, NA_SINK_ANY, NULL, NULL, NULL);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* ---- The order of slots ---- */
 
 HG_TEST(slots_are_called_in_their_order)
