@@ -238,8 +238,15 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
  * formatted, nor are the arguments of the macros below evaluated. Lines, of
  * 1,000 bytes at most, go to stderr or to the sink of HG_Set_log_func.
  *
+ * Levels: an error is what this process did wrong or can no longer do. What a
+ * peer's bytes cause is a warning at most, and is counted beside its line.
+ *
+ * Rate: of a call site (a format string) the 1st, 2nd, 4th, 8th ... line is
+ * written, with the count; of errors the first 64, too. Level debug writes all.
+ * Callers need no limit of their own.
+ *
  * Locking: levels are atomics; the sink and the subsystem filter have a
- * private mutex, never held while the sink runs.
+ * private mutex, never held while the sink runs. It is the innermost lock.
  */
 #ifndef HG_GEN_BASE_LOG_H
 #define HG_GEN_BASE_LOG_H
@@ -266,6 +273,19 @@ HG_PRIVATE unsigned hg_log_errors(void);
  * may be; HG_NOMEM; HG_IO_ERROR. */
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 
+typedef void hg_log_func_t(
+    int level, const char *subsys, const char *line, void *arg);
+
+/* The lock of the sink, and the sink, under it. */
+HG_PRIVATE void hg_log_lock(void);
+HG_PRIVATE void hg_log_unlock(void);
+HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg);
+
+/* pthread_atfork for handlers that take locks under which lines are logged:
+ * fork takes these before the log's own. */
+HG_PRIVATE void hg_log_atfork(
+    void (*prepare)(void), void (*parent)(void), void (*child)(void));
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)
@@ -288,13 +308,19 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
  * do not mix; the sink gets the text behind the prefix. Texts may quote what
  * a peer sent: control characters become '?', so that one call is one line.
  *
+ * Peers can cause lines. Therefore lines are counted by call site, and most of
+ * a flood is left out; and a line is dropped if stderr is a pipe, socket or
+ * terminal that takes no more. O_NONBLOCK is not set, since stderr is shared
+ * with other processes.
+ *
  * Invariants: the environment is read once, before anything else counts; a
  * setter called later wins over it. A write to a closed stderr raises no
  * SIGPIPE, and errno survives.
  *
- * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
- * hg_log_mutex, which is not held while a line is written or a sink runs, but
- * is while a process forks.
+ * Locking: the level and the counts are atomics; the filter and the sink are
+ * guarded by hg_log_mutex, which is not held while a line is written or a sink
+ * runs. Other locks may be held when a line is logged, so fork takes
+ * hg_log_mutex last: see hg_log_atfork.
  * Allocates nothing, so that running out of memory can be logged.
  *
  * Must not know: who logs, but for the names that a filter may hold.
@@ -305,18 +331,25 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 #define HG_LOG_LINE_MAX 1000
 /* The filter's list, with its terminator. */
 #define HG_LOG_FILTER_MAX 256
-
-typedef void hg_log_func_t(
-    int level, const char *subsys, const char *line, void *arg);
+/* Call sites whose lines are counted apart; a power of two. */
+#define HG_LOG_SITES 1024
+/* Errors that a call site may log before only doublings are logged. */
+#define HG_LOG_ERROR_BURST 64
 
 static const char *const hg_log_level_names[] = {
     "none", "error", "warning", "info", "debug"};
 
-/* Who logs in the house and its transports; a plugin of the application's may
+/* The subsystems of hg and its transports. A plugin of the application's may
  * have a name of its own. */
 static const char *const hg_log_names[] = {"addr", "bulk", "checksum", "clock",
-    "cls", "ctx", "lock", "log", "mem", "msg", "op", "proc", "rma", "rpc",
+    "cls", "ctx", "lock", "log", "mem", "msg", "op", "proc", "rma", "rpc", "sm",
     "waker", "zmq", "ofi", "mpi"};
+
+/* A call site is known by its format string. */
+struct hg_log_site {
+    _Atomic(const char *) format; /* compared, never read */
+    atomic_uint count;
+};
 
 static pthread_once_t hg_log_once = PTHREAD_ONCE_INIT;
 static atomic_int hg_log_level = -1; /* -1: the environment is not read yet */
@@ -324,9 +357,63 @@ static pthread_mutex_t hg_log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char hg_log_filter[HG_LOG_FILTER_MAX]; /* guard: hg_log_mutex */
 static hg_log_func_t *hg_log_func;            /* guard: hg_log_mutex */
 static void *hg_log_func_arg;                 /* guard: hg_log_mutex */
+static struct hg_log_site hg_log_sites[HG_LOG_SITES];
+static atomic_uint hg_log_lost; /* lines that stderr did not take */
 static _Thread_local unsigned hg_log_error_count;
 
+/* ---- The lock ---- */
+
+HG_PRIVATE void hg_log_lock(void)
+{
+    pthread_mutex_lock(&hg_log_mutex);
+}
+
+HG_PRIVATE void hg_log_unlock(void)
+{
+    pthread_mutex_unlock(&hg_log_mutex);
+}
+
 /* ---- Writing a line ---- */
+
+/* Write without blocking; false: stderr did not take the line. */
+static bool hg_log_try_write(const char *line, size_t size)
+{
+    struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
+    ssize_t written = -1;
+
+#ifdef RWF_NOWAIT /* pipes and sockets have it, files and terminals do not */
+    struct iovec part = {(void *) line, size};
+
+    written = pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT);
+    if (written >= 0 || errno == EPIPE)
+        return true;
+#endif
+    if (poll(&out, 1, 0) <= 0)
+        return false;
+    do
+        written = write(STDERR_FILENO, line, size);
+    while (written < 0 && errno == EINTR);
+    return written >= 0 || errno != EAGAIN;
+}
+
+/* Write a line, and how many were dropped before it. */
+static void hg_log_write_counted(const char *line, size_t size)
+{
+    unsigned lost =
+        atomic_exchange_explicit(&hg_log_lost, 0, memory_order_relaxed);
+    char note[100];
+    int n;
+
+    if (lost > 0) {
+        n = snprintf(note, sizeof(note),
+            "hg: warning: log: stderr took no more: %u line%s dropped\n", lost,
+            lost == 1 ? " was" : "s were");
+        if (hg_log_try_write(note, (size_t) n))
+            lost = 0;
+    }
+    if (lost > 0 || !hg_log_try_write(line, size))
+        atomic_fetch_add_explicit(&hg_log_lost, lost + 1, memory_order_relaxed);
+}
 
 /* SIGPIPE cannot be turned off for one write(2): it is blocked on this thread
  * meanwhile, and taken away if this write raised it. */
@@ -336,26 +423,26 @@ static void hg_log_write(const char *line, size_t size)
     sigset_t pipe_set;
     sigset_t old_set;
     sigset_t pending;
-    ssize_t written;
 
     sigemptyset(&pipe_set);
     sigaddset(&pipe_set, SIGPIPE);
     sigemptyset(&pending);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
-    do
-        written = write(STDERR_FILENO, line, size);
-    while (written < 0 && errno == EINTR);
-    if (written < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+    errno = 0;
+    hg_log_write_counted(line, size);
+    if (errno == EPIPE && !sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe_set, NULL, &at_once);
     pthread_sigmask(SIG_SETMASK, &old_set, NULL);
 }
 
-/* Format and deliver, whatever the level and the filter say. */
-static void hg_log_emit(
-    int level, const char *subsys, const char *format, va_list args)
+/* Format and deliver, whatever the level and the filter say; `count` is shown
+ * unless it is 1. */
+static void hg_log_emit(int level, const char *subsys, unsigned count,
+    const char *format, va_list args)
 {
     char line[HG_LOG_LINE_MAX + 1];
+    char times[32] = "";
     hg_log_func_t *func;
     void *func_arg;
     size_t start;
@@ -363,25 +450,30 @@ static void hg_log_emit(
     size_t i;
     int n;
 
-    /* The room left for text is HG_LOG_LINE_MAX without the newline. */
+    if (count != 1)
+        (void) snprintf(times, sizeof(times), " (%u times so far)", count);
+    /* Without the newline, a line has up to HG_LOG_LINE_MAX - 1 bytes. */
     n = snprintf(line, HG_LOG_LINE_MAX / 2,
         "hg: %s: %s: ", hg_log_level_names[level], subsys);
     start = n < 0 ? 0 : strlen(line);
-    n = vsnprintf(line + start, HG_LOG_LINE_MAX - start, format, args);
+    n = vsnprintf(
+        line + start, HG_LOG_LINE_MAX - strlen(times) - start, format, args);
     if (n < 0)
         line[start] = '\0';
     size = start + strlen(line + start);
     if (n > 0 && (size_t) n > size - start)
         memcpy(line + size - 3, "...", 3);
+    memcpy(line + size, times, strlen(times) + 1);
+    size += strlen(times);
     for (i = start; i < size; i++)
         if ((unsigned char) line[i] < 0x20 || line[i] == 0x7f)
             line[i] = '?';
     assert(size < HG_LOG_LINE_MAX);
 
-    pthread_mutex_lock(&hg_log_mutex);
+    hg_log_lock();
     func = hg_log_func;
     func_arg = hg_log_func_arg;
-    pthread_mutex_unlock(&hg_log_mutex);
+    hg_log_unlock();
     if (func != NULL) {
         func(level, subsys, line + start, func_arg);
         return;
@@ -397,7 +489,7 @@ static void hg_log_emit_line(
     va_list args;
 
     va_start(args, format);
-    hg_log_emit(level, subsys, format, args);
+    hg_log_emit(level, subsys, 1, format, args);
     va_end(args);
 }
 
@@ -449,9 +541,9 @@ static bool hg_log_filter_set(const char *list)
 
     if (size > HG_LOG_FILTER_MAX)
         return false;
-    pthread_mutex_lock(&hg_log_mutex);
+    hg_log_lock();
     memcpy(hg_log_filter, list, size);
-    pthread_mutex_unlock(&hg_log_mutex);
+    hg_log_unlock();
     return true;
 }
 
@@ -505,27 +597,22 @@ static void hg_log_read_environment(void)
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
-/* So that a child of fork can log. */
-static void hg_log_fork_prepare(void)
-{
-    pthread_mutex_lock(&hg_log_mutex);
-}
-
-static void hg_log_fork_end(void)
-{
-    pthread_mutex_unlock(&hg_log_mutex);
-}
-
 static void hg_log_begin(void)
 {
     hg_log_read_environment();
-    (void) pthread_atfork(
-        hg_log_fork_prepare, hg_log_fork_end, hg_log_fork_end);
+    (void) pthread_atfork(hg_log_lock, hg_log_unlock, hg_log_unlock);
 }
 
 static void hg_log_init(void)
 {
     pthread_once(&hg_log_once, hg_log_begin);
+}
+
+HG_PRIVATE void hg_log_atfork(
+    void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+    hg_log_init();
+    (void) pthread_atfork(prepare, parent, child);
 }
 
 HG_PRIVATE bool hg_log_on(int level)
@@ -544,10 +631,38 @@ HG_PRIVATE bool hg_log_on(int level)
 
 /* ---- Lines ---- */
 
+/* How often this format was logged, now included. Formats for which there is
+ * no entry left are counted together. */
+static unsigned hg_log_count(const char *format)
+{
+    size_t at = (size_t) ((uintptr_t) format * UINT32_C(2654435761) >> 8);
+    struct hg_log_site *site = &hg_log_sites[0];
+    unsigned i;
+
+    for (i = 0; i < HG_LOG_SITES; i++, at++) {
+        const char *there = NULL;
+
+        if (atomic_compare_exchange_strong(
+                &hg_log_sites[at % HG_LOG_SITES].format, &there, format) ||
+            there == format) {
+            site = &hg_log_sites[at % HG_LOG_SITES];
+            break;
+        }
+    }
+    return atomic_fetch_add(&site->count, 1) + 1;
+}
+
+/* Whether a call site's line with this count is written. */
+static bool hg_log_is_due(unsigned count)
+{
+    return (count & (count - 1)) == 0 || hg_log_on(HG_LOG_LEVEL_DEBUG);
+}
+
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args)
 {
     int saved_errno = errno;
+    unsigned count;
     bool admitted;
 
     assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
@@ -557,12 +672,15 @@ HG_PRIVATE void hg_log_vline(
         return;
     if (level == HG_LOG_LEVEL_ERROR)
         hg_log_error_count++;
-    pthread_mutex_lock(&hg_log_mutex);
+    hg_log_lock();
     admitted = hg_log_filter_admits(hg_log_filter, subsys);
-    pthread_mutex_unlock(&hg_log_mutex);
-    if (admitted) {
+    hg_log_unlock();
+    count = admitted ? hg_log_count(format) : 0;
+    if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
+        count = 1;
+    if (admitted && hg_log_is_due(count)) {
         errno = saved_errno; /* for %m */
-        hg_log_emit(level, subsys, format, args);
+        hg_log_emit(level, subsys, count, format, args);
     }
     errno = saved_errno;
 }
@@ -634,15 +752,20 @@ HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys)
     return HG_SUCCESS;
 }
 
+HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg)
+{
+    hg_log_func = func;
+    hg_log_func_arg = arg;
+}
+
 HG_EXPORT void HG_Set_log_func(
     void (*func)(int level, const char *subsys, const char *line, void *arg),
     void *arg)
 {
     hg_log_init();
-    pthread_mutex_lock(&hg_log_mutex);
-    hg_log_func = func;
-    hg_log_func_arg = arg;
-    pthread_mutex_unlock(&hg_log_mutex);
+    hg_log_lock();
+    hg_log_set_func(func, arg);
+    hg_log_unlock();
 }
 
 /* ==== gen/base/log_mercury.c ==== */
@@ -658,17 +781,15 @@ HG_EXPORT void HG_Set_log_func(
  * streams and function become a sink of the log, which is set as soon as there
  * is one and taken back with the last.
  *
- * Locking: a private mutex guards streams and function, and the order in which
- * the sink is set; it is not held while a line is printed.
- * Must not know: anything but the log's public controls.
+ * Locking: the log's lock guards streams and function; it is not held while a
+ * line is printed.
  */
 /* #include "base/log.h" */
 
 typedef int hg_log_mercury_func_t(FILE *stream, const char *format, ...);
 
-static pthread_mutex_t hg_log_mercury_mutex = PTHREAD_MUTEX_INITIALIZER;
-static hg_log_mercury_func_t *hg_log_mercury_func; /* guard: the mutex */
-static FILE *hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG + 1]; /* the same */
+static hg_log_mercury_func_t *hg_log_mercury_func; /* guard: the log's lock */
+static FILE *hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG + 1]; /* likewise */
 
 /* ---- Levels ---- */
 
@@ -781,10 +902,10 @@ static void hg_log_mercury_sink(
 
     (void) arg;
     assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
-    pthread_mutex_lock(&hg_log_mercury_mutex);
+    hg_log_lock();
     func = hg_log_mercury_func;
     stream = hg_log_mercury_streams[level];
-    pthread_mutex_unlock(&hg_log_mercury_mutex);
+    hg_log_unlock();
     if (func == NULL)
         func = fprintf;
     if (stream == NULL)
@@ -792,7 +913,7 @@ static void hg_log_mercury_sink(
     (void) func(stream, "hg: %s: %s: %s\n", names[level], subsys, line);
 }
 
-/* Give the log the sink, or its own way back. The mutex is held. */
+/* Set the sink, or remove it if nothing needs it. The lock is held. */
 static void hg_log_mercury_install(void)
 {
     bool wanted = hg_log_mercury_func != NULL;
@@ -800,16 +921,16 @@ static void hg_log_mercury_install(void)
 
     for (level = HG_LOG_LEVEL_ERROR; level <= HG_LOG_LEVEL_DEBUG; level++)
         wanted |= hg_log_mercury_streams[level] != NULL;
-    HG_Set_log_func(wanted ? hg_log_mercury_sink : NULL, NULL);
+    hg_log_set_func(wanted ? hg_log_mercury_sink : NULL, NULL);
 }
 
 HG_EXPORT void HG_Set_log_func2(
     int (*log_func)(FILE *stream, const char *format, ...))
 {
-    pthread_mutex_lock(&hg_log_mercury_mutex);
+    hg_log_lock();
     hg_log_mercury_func = log_func;
     hg_log_mercury_install();
-    pthread_mutex_unlock(&hg_log_mercury_mutex);
+    hg_log_unlock();
 }
 
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
@@ -821,7 +942,7 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
             level != NULL ? level : "(null)");
         return;
     }
-    pthread_mutex_lock(&hg_log_mercury_mutex);
+    hg_log_lock();
     if (strcmp(word, "error") == 0) {
         hg_log_mercury_streams[HG_LOG_LEVEL_ERROR] = stream;
     } else if (strcmp(word, "warning") == 0) {
@@ -831,7 +952,7 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
         hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG] = stream;
     }
     hg_log_mercury_install();
-    pthread_mutex_unlock(&hg_log_mercury_mutex);
+    hg_log_unlock();
 }
 
 /* ==== gen/base/errors.c ==== */
@@ -3774,7 +3895,6 @@ struct na_class_core {
     pthread_mutex_t waiters_lock;
     _Atomic unsigned waiting; /* how many; counted before they look */
     struct na_match match;
-    _Atomic uint64_t dropped; /* messages */
     _Atomic uint64_t arrived; /* messages */
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
@@ -3797,9 +3917,9 @@ HG_PRIVATE struct na_counter *na_class_counter(
 HG_PRIVATE const char *na_class_counter_at(
     struct na_class *na_class, unsigned number, uint64_t *value_p);
 
+/* Nothing is counted where `counter` is NULL. */
 static inline void na_counter_add(struct na_counter *counter, uint64_t n)
 {
-    assert(counter != NULL);
     if (counter != NULL)
         atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
 }
@@ -3981,7 +4101,7 @@ static void na_live_fork_child(void)
 
 static void na_live_begin(void)
 {
-    (void) pthread_atfork(
+    hg_log_atfork(
         na_live_fork_prepare, na_live_fork_parent, na_live_fork_child);
 }
 
@@ -5940,7 +6060,7 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
  *
  * What finds neither receiver nor room is offered again by a transport that
  * holds senders back (NA_CAP_HOLDS_BACK); others have it dropped, counted as
- * "msg_dropped" and logged, at every doubling, as a warning.
+ * "msg_dropped" and logged as a warning.
  *
  * Locking: none of its own; match and sink have theirs.
  */
@@ -6020,18 +6140,13 @@ static na_return_t na_msg_place(struct na_class_core *core,
     }
 }
 
-/* Count a message that is lost. It is logged at every doubling: a flood of
- * messages is not to be one of lines. */
-static void na_msg_drop(
-    struct na_class *na_class, na_size_t size, na_return_t ret)
+static void na_msg_drop(struct na_class *na_class, const struct na_addr *source,
+    na_size_t size, na_return_t ret)
 {
-    uint64_t before = atomic_fetch_add(&na_class_core_of(na_class)->dropped, 1);
-
     na_class->core->count(na_class, "msg_dropped", 1);
-    if ((before & (before + 1)) == 0)
-        hg_log_warning("msg",
-            "dropped a message of %" PRIu64 " bytes: %s (%" PRIu64 " so far)",
-            size, NA_Error_to_string(ret), before + 1);
+    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
+        size, source->name != NULL ? source->name : "a peer",
+        NA_Error_to_string(ret));
 }
 
 /* A message that no sink took at once: what it said is `ret`. */
@@ -6048,7 +6163,7 @@ HG_NOINLINE static na_return_t na_msg_arrived_otherwise(
         return NA_SUCCESS;
     if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
         return NA_AGAIN;
-    na_msg_drop(na_class, item->size, ret);
+    na_msg_drop(na_class, item->source, item->size, ret);
     return NA_SUCCESS;
 }
 
@@ -13780,15 +13895,6 @@ struct na_sm_guest {
     struct ucred peer;
 };
 
-/* Why callers are sent away, as far as a line tells of it. */
-enum na_sm_refusal {
-    NA_SM_REFUSED_USER,
-    NA_SM_REFUSED_WORDS, /* what they said, or the memory that came with it */
-    NA_SM_REFUSED_FDS,   /* we have no descriptors left */
-    NA_SM_REFUSED_PEERS, /* nor room for peers */
-    NA_SM_REFUSALS
-};
-
 struct na_sm_class {
     struct na_class base;
     struct na_loop loop; /* what we send to ourselves */
@@ -13853,7 +13959,6 @@ struct na_sm_class {
     _Atomic bool rung;  /* ask them at once */
     _Atomic bool woken; /* somebody slept: there may be a bell to be eaten */
     bool more;          /* a visit may have left records behind */
-    uint64_t refused[NA_SM_REFUSALS];
 };
 
 struct na_sm_op {
@@ -16816,29 +16921,12 @@ static void na_sm_door_refuse(
     self->base.core->count(&self->base, "sm_refused", 1);
 }
 
-/* Count a caller who is sent away. Their number, if a line is to tell it, or
- * 0: it tells of the first, and whenever there are twice as many. A flood of
- * callers is not to be one of lines. */
-static uint64_t na_sm_door_told(
-    struct na_sm_class *self, enum na_sm_refusal why)
-{
-    uint64_t count = ++self->refused[why];
-
-    return (count & (count - 1)) == 0 ? count : 0;
-}
-
-/* For a caller, or its memory, there is no descriptor, and why: the code of
+/* Log that there is no descriptor for a caller, or for its memory; the code of
  * that. */
-static na_return_t na_sm_door_no_fd(struct na_sm_class *self, int error)
+static na_return_t na_sm_door_no_fd(int error)
 {
-    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_FDS);
-    char what[64];
-
-    if (told == 0)
-        return NA_AGAIN;
-    (void) snprintf(what, sizeof(what), "a caller (%" PRIu64 " so far)", told);
     errno = error;
-    return hg_log_no_fd("sm", what);
+    return hg_log_no_fd("sm", "a caller");
 }
 
 /* ---- Dialling ---- */
@@ -17110,16 +17198,11 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
 }
 
 /* A caller is one too many. */
-static void na_sm_door_full(
-    struct na_sm_class *self, const struct na_sm_guest *guest)
+static void na_sm_door_full(const struct na_sm_guest *guest)
 {
-    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_PEERS);
-
-    if (told > 0)
-        hg_log_error("sm",
-            "process %ld is refused: no more than %u peers at a time (%" PRIu64
-            " so far)",
-            (long) guest->peer.pid, NA_SM_PEERS, told);
+    hg_log_warning("sm",
+        "process %ld is refused: no more than %u peers at a time",
+        (long) guest->peer.pid, NA_SM_PEERS);
 }
 
 /* An address for a caller that has said HELLO, with its memory mapped. */
@@ -17144,7 +17227,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
     if (ret != NA_SUCCESS) {
-        na_sm_door_full(self, guest);
+        na_sm_door_full(guest);
         goto part;
     }
     addr->kin = na_sm_policy_is_own(&guest->peer);
@@ -17203,21 +17286,18 @@ static na_return_t na_sm_door_greet(struct na_sm_class *self,
 }
 
 /* A caller says no HELLO, or not with the memory that goes with it. */
-static void na_sm_door_nonsense(struct na_sm_class *self,
+static void na_sm_door_nonsense(
     const struct na_sm_guest *guest, const struct na_sm_packet *hello)
 {
-    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_WORDS);
-
-    if (told > 0 && hello->version != 0 && hello->version != NA_SM_VERSION)
-        hg_log_error("sm",
-            "process %ld speaks version %u, not %d (%" PRIu64
-            " refused for their words so far)",
-            (long) guest->peer.pid, hello->version, NA_SM_VERSION, told);
-    else if (told > 0)
-        hg_log_error("sm",
+    if (hello->version != 0 && hello->version != NA_SM_VERSION)
+        hg_log_warning("sm",
+            "process %ld is refused: it speaks version %u, not %d",
+            (long) guest->peer.pid, hello->version, NA_SM_VERSION);
+    else
+        hg_log_warning("sm",
             "process %ld is refused: it is none of ours, or its memory is of "
-            "another size, or unsealed (%" PRIu64 " so far)",
-            (long) guest->peer.pid, told);
+            "another size, or unsealed",
+            (long) guest->peer.pid);
 }
 
 HG_PRIVATE unsigned na_sm_door_guest(
@@ -17233,9 +17313,9 @@ HG_PRIVATE unsigned na_sm_door_guest(
         na_sm_packet_close(&hello);
     }
     if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(self, EMFILE);
+        ret = na_sm_door_no_fd(EMFILE);
     if (ret == NA_PROTOCOL_ERROR)
-        na_sm_door_nonsense(self, guest, &hello);
+        na_sm_door_nonsense(guest, &hello);
     if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
         na_sm_door_refuse(self, guest->fd, ret);
     na_sm_door_drop(self, guest);
@@ -17265,13 +17345,11 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     struct ucred peer;
     const char *no =
         na_sm_policy_refuses(&self->policy, self->caller_fd, &peer);
-    uint64_t told = no == NULL ? 0 : na_sm_door_told(self, NA_SM_REFUSED_USER);
     na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
 
-    if (told > 0)
-        hg_log_error("sm",
-            "process %ld of user %lu is refused: %s (%" PRIu64 " so far)",
-            (long) peer.pid, (unsigned long) peer.uid, no, told);
+    if (no != NULL)
+        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
+            (long) peer.pid, (unsigned long) peer.uid, no);
     if (no != NULL || self->guest_count >= NA_SM_DOOR_GUESTS)
         goto refuse;
     guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
@@ -17315,7 +17393,7 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
     na_sm_peer_close(self, &self->spare_fd);
     found = na_sm_door_next(self);
     if (found) {
-        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(self, error));
+        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(error));
         na_sm_peer_close(self, &self->caller_fd);
     }
     hg_lock(&self->lock);
@@ -17674,8 +17752,7 @@ static void na_sm_fork_child(void)
 
 static void na_sm_fork_begin(void)
 {
-    (void) pthread_atfork(
-        na_sm_fork_prepare, na_sm_fork_parent, na_sm_fork_child);
+    hg_log_atfork(na_sm_fork_prepare, na_sm_fork_parent, na_sm_fork_child);
 }
 
 static bool na_sm_is_forked(const struct na_sm_class *self)
@@ -27372,13 +27449,12 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    uint64_t asked;             /* bytes of these; context lock; room.h */
-    uint64_t asked_self;        /* those to ourselves */
-    _Atomic uint64_t turned[2]; /* calls refused, here and there: for the log */
-    uint32_t live;              /* handles out of the pool */
-    _Atomic uint32_t sending;   /* sends under way */
-    _Atomic uint32_t lookups;   /* of the callback model, under way */
-    _Atomic bool closing;       /* refuses what arrives */
+    uint64_t asked;           /* bytes of these; context lock; room.h */
+    uint64_t asked_self;      /* those to ourselves */
+    uint32_t live;            /* handles out of the pool */
+    _Atomic uint32_t sending; /* sends under way */
+    _Atomic uint32_t lookups; /* of the callback model, under way */
+    _Atomic bool closing;     /* refuses what arrives */
     /* Takes in a message that came from the network, or from ourselves. */
     na_return_t (*file)(struct hg_context *context, struct na_addr *source,
         const struct hg_header *header, hg_return_t ret);
@@ -28626,9 +28702,6 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
 /* What the peer has room for has not shown. */
 #define HG_ROOM_UNKNOWN UINT64_MAX
 
-/* Who refuses, for the log. */
-enum hg_room_side { HG_ROOM_HERE = 0, HG_ROOM_THERE = 1 };
-
 struct hg_room_waiter {
     struct na_link link;
     /* There may be room. It only notes that, and wakes the thread. */
@@ -28696,11 +28769,6 @@ HG_PRIVATE void hg_room_join(
     struct na_class *na_class, struct hg_room_waiter *waiter);
 HG_PRIVATE void hg_room_part(
     struct na_class *na_class, struct hg_room_waiter *waiter);
-
-/* One more refusal: how many there were, if that is to be logged, which it is
- * the first, second, fourth, eighth ... time; else 0. */
-HG_PRIVATE uint64_t hg_room_count(
-    struct hg_context *context, enum hg_room_side side);
 
 #endif
 
@@ -28854,16 +28922,6 @@ HG_PRIVATE void hg_room_part(
     hg_lock(&core->waiters_lock);
     hg_list_remove(&waiter->link);
     hg_unlock(&core->waiters_lock);
-}
-
-HG_PRIVATE uint64_t hg_room_count(
-    struct hg_context *context, enum hg_room_side side)
-{
-    uint64_t count = atomic_fetch_add_explicit(
-                         &context->turned[side], 1, memory_order_relaxed) +
-        1;
-
-    return (count & (count - 1)) == 0 ? count : 0;
 }
 
 /* ==== gen/hg/owed.h ==== */
@@ -29958,18 +30016,14 @@ static inline void hg_forward_leave(struct hg_handle *handle)
     hg_room_give(handle);
 }
 
-/* Tell the log, but not each time, that a call finds no room: it is no error of
- * the application's, which may go on trying. */
+/* A warning only: the application may go on trying. */
 static void hg_forward_log_limit(struct hg_context *context)
 {
     const struct hg_options *options = &context->hg_class->options;
-    uint64_t told = hg_room_count(context, HG_ROOM_HERE);
 
-    if (told > 0)
-        hg_log_warning("rpc",
-            "no more than %u calls may be in flight, of %zu bytes (%" PRIu64
-            " refused so far)",
-            options->max_in_flight, options->max_in_flight_bytes, told);
+    hg_log_warning("rpc",
+        "no more than %u calls may be in flight, of %zu bytes",
+        options->max_in_flight, options->max_in_flight_bytes);
 }
 
 /* Log why a call could not begin. */
@@ -30594,17 +30648,6 @@ static void hg_forward_keep_text(
     handle->text = (const char *) handle->out.data;
 }
 
-static void hg_forward_log_full(const struct hg_handle *handle)
-{
-    uint64_t told = hg_room_count(handle->context, HG_ROOM_THERE);
-
-    if (told > 0)
-        hg_log_warning("rpc",
-            "%s has no room for \"%s\" for now (%" PRIu64
-            " calls refused so far)",
-            hg_handle_peer(handle), hg_handle_function(handle), told);
-}
-
 /* Say why a call was not executed. A code of the handler's own is the
  * application's matter. */
 static HG_NOINLINE void hg_forward_log_code(
@@ -30624,7 +30667,8 @@ static HG_NOINLINE void hg_forward_log_code(
     else if (code == HG_NOENTRY)
         hg_log_error("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
-        hg_forward_log_full(handle);
+        hg_log_warning(
+            "rpc", "%s is at its limit and refuses \"%s\"", peer, function);
     else
         hg_log_error("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
@@ -31667,17 +31711,13 @@ static bool hg_serve_note(struct hg_context *context, struct na_addr *source,
         hg_owed_add(context, source, header, hg_serve_why_refused(context));
 }
 
-/* Tell the log, but not each time. */
 static void hg_serve_log_dropped(struct hg_handle *handle)
 {
-    uint64_t before = atomic_fetch_add_explicit(
-        &handle->context->counts[HG_COUNT_DROPPED], 1, memory_order_relaxed);
-
-    if ((before & (before + 1)) == 0)
-        hg_log_error("rpc",
-            "%s sends calls and takes no answers: it is not told that there is "
-            "no room for them (%" PRIu64 " so far)",
-            hg_handle_peer(handle), before + 1);
+    hg_handle_count(handle->context, HG_COUNT_DROPPED);
+    hg_log_warning("rpc",
+        "%s sends more calls than are accepted, and takes no answers: its call "
+        "of \"%s\" is dropped",
+        hg_handle_peer(handle), hg_handle_function(handle));
 }
 
 /* A handle for a request, in the list of those to us, with two references: its
@@ -38628,7 +38668,7 @@ static void hg_init_fork_child(void)
 
 static void hg_init_watch_forks(void)
 {
-    (void) pthread_atfork(NULL, NULL, hg_init_fork_child);
+    hg_log_atfork(NULL, NULL, hg_init_fork_child);
 }
 
 /* Around what begins and ends layers; false, logged: HG_FAULT. */

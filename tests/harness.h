@@ -127,15 +127,16 @@ __attribute__((noreturn, format(printf, 1, 2))) void hg_test_skip(
 
 /* ---- What the library logs ---- */
 
-/* An error line, or one that tells of a leak, containing `part` is to come, at
- * least once, before the case (or role) ends; without it, such a line fails the
- * case. Borrowed: string literals. */
+/* A line containing `part` must come, at least once, before the case (or role)
+ * ends. An error line, or one that reports a leak, fails the case unless it was
+ * expected or allowed. Borrowed: string literals. */
 void hg_test_expect_log(const char *part);
 
 /* The same, but the line need not come. "" is any error, and no leak. */
 void hg_test_allow_log(const char *part);
 
-/* How many error lines met the expectation that was given as `part`. */
+/* How many lines met the expectation that was given as `part`. The library
+ * leaves lines out when a call site logs many: at the level debug all come. */
 unsigned hg_test_log_count(const char *part);
 
 /* ---- Time, randomness, names, descriptors ---- */

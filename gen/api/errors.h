@@ -91,6 +91,15 @@ struct hg_allocator {
  * former allocator is in use. */
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
 
+/* Each line has a level. An error is what this process did wrong or can no
+ * longer do. What a peer causes is a warning at most, and is counted, too
+ * (HG_Get_counters, NA_Get_counter).
+ *
+ * Lines are limited by their place in the library: of one place the 1st, 2nd,
+ * 4th, 8th, ... line is written, with the count; of errors the first 64, too.
+ * The level debug has no limit. Writing to stderr does not block: a line that
+ * a full pipe, socket or terminal does not take is dropped, and the next line
+ * is preceded by the number of those dropped. */
 #if !HG_API_STRICT
 enum {
     HG_LOG_LEVEL_NONE = 0,
@@ -105,9 +114,9 @@ enum {
  * the environment. HG_INVALID_ARG for another word. */
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
-/* Which subsystems speak: a list like "rpc,bulk", or "~zmq" for all but one;
- * NULL or "" for all. Overrides HG_LOG_SUBSYS; unknown names, there and here,
- * are told in a warning. Copied. HG_OVERFLOW: longer than 255 characters. */
+/* Choose the subsystems that log: a list like "rpc,bulk", or "~zmq" for all but
+ * one; NULL or "" for all. Overrides HG_LOG_SUBSYS. A warning names unknown
+ * words, there and here. Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /* Deliver lines (without newline) to `func` instead of stderr; NULL restores

@@ -328,12 +328,14 @@ struct na_core {
     void *(*alloc)(size_t size);
     void *(*realloc)(void *ptr, size_t size);
     void (*free)(void *ptr);
-    /* One line; see HG_LOG_LEVEL_... */
+    /* One line; see HG_LOG_LEVEL_... Lines are limited by `format`, which is a
+     * string constant: see HG_Set_log_level. What a peer causes is a
+     * warning. */
     void (*log)(int level, const char *subsys, const char *format, ...);
     uint64_t (*now_ns)(void);
     uint64_t (*random)(void);
     /* Add to a named counter of the class, which NA_Get_counter reads. `name`
-     * must be a string constant; a class has room for 64 names. */
+     * must be a string constant. A class has 64 names; more are ignored. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
     /* The connection ended in good order, and the address can be used again:
      * what was sent by it, and waits for an answer, ends with NA_DISCONNECT.

@@ -7,13 +7,19 @@
  * do not mix; the sink gets the text behind the prefix. Texts may quote what
  * a peer sent: control characters become '?', so that one call is one line.
  *
+ * Peers can cause lines. Therefore lines are counted by call site, and most of
+ * a flood is left out; and a line is dropped if stderr is a pipe, socket or
+ * terminal that takes no more. O_NONBLOCK is not set, since stderr is shared
+ * with other processes.
+ *
  * Invariants: the environment is read once, before anything else counts; a
  * setter called later wins over it. A write to a closed stderr raises no
  * SIGPIPE, and errno survives.
  *
- * Locking: hg_log_level is an atomic; the filter and the sink are guarded by
- * hg_log_mutex, which is not held while a line is written or a sink runs, but
- * is while a process forks.
+ * Locking: the level and the counts are atomics; the filter and the sink are
+ * guarded by hg_log_mutex, which is not held while a line is written or a sink
+ * runs. Other locks may be held when a line is logged, so fork takes
+ * hg_log_mutex last: see hg_log_atfork.
  * Allocates nothing, so that running out of memory can be logged.
  *
  * Must not know: who logs, but for the names that a filter may hold.
@@ -24,18 +30,25 @@
 #define HG_LOG_LINE_MAX 1000
 /* The filter's list, with its terminator. */
 #define HG_LOG_FILTER_MAX 256
-
-typedef void hg_log_func_t(
-    int level, const char *subsys, const char *line, void *arg);
+/* Call sites whose lines are counted apart; a power of two. */
+#define HG_LOG_SITES 1024
+/* Errors that a call site may log before only doublings are logged. */
+#define HG_LOG_ERROR_BURST 64
 
 static const char *const hg_log_level_names[] = {
     "none", "error", "warning", "info", "debug"};
 
-/* Who logs in the house and its transports; a plugin of the application's may
+/* The subsystems of hg and its transports. A plugin of the application's may
  * have a name of its own. */
 static const char *const hg_log_names[] = {"addr", "bulk", "checksum", "clock",
-    "cls", "ctx", "lock", "log", "mem", "msg", "op", "proc", "rma", "rpc",
+    "cls", "ctx", "lock", "log", "mem", "msg", "op", "proc", "rma", "rpc", "sm",
     "waker", "zmq", "ofi", "mpi"};
+
+/* A call site is known by its format string. */
+struct hg_log_site {
+    _Atomic(const char *) format; /* compared, never read */
+    atomic_uint count;
+};
 
 static pthread_once_t hg_log_once = PTHREAD_ONCE_INIT;
 static atomic_int hg_log_level = -1; /* -1: the environment is not read yet */
@@ -43,9 +56,63 @@ static pthread_mutex_t hg_log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char hg_log_filter[HG_LOG_FILTER_MAX]; /* guard: hg_log_mutex */
 static hg_log_func_t *hg_log_func;            /* guard: hg_log_mutex */
 static void *hg_log_func_arg;                 /* guard: hg_log_mutex */
+static struct hg_log_site hg_log_sites[HG_LOG_SITES];
+static atomic_uint hg_log_lost; /* lines that stderr did not take */
 static _Thread_local unsigned hg_log_error_count;
 
+/* ---- The lock ---- */
+
+HG_PRIVATE void hg_log_lock(void)
+{
+    pthread_mutex_lock(&hg_log_mutex);
+}
+
+HG_PRIVATE void hg_log_unlock(void)
+{
+    pthread_mutex_unlock(&hg_log_mutex);
+}
+
 /* ---- Writing a line ---- */
+
+/* Write without blocking; false: stderr did not take the line. */
+static bool hg_log_try_write(const char *line, size_t size)
+{
+    struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
+    ssize_t written = -1;
+
+#ifdef RWF_NOWAIT /* pipes and sockets have it, files and terminals do not */
+    struct iovec part = {(void *) line, size};
+
+    written = pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT);
+    if (written >= 0 || errno == EPIPE)
+        return true;
+#endif
+    if (poll(&out, 1, 0) <= 0)
+        return false;
+    do
+        written = write(STDERR_FILENO, line, size);
+    while (written < 0 && errno == EINTR);
+    return written >= 0 || errno != EAGAIN;
+}
+
+/* Write a line, and how many were dropped before it. */
+static void hg_log_write_counted(const char *line, size_t size)
+{
+    unsigned lost =
+        atomic_exchange_explicit(&hg_log_lost, 0, memory_order_relaxed);
+    char note[100];
+    int n;
+
+    if (lost > 0) {
+        n = snprintf(note, sizeof(note),
+            "hg: warning: log: stderr took no more: %u line%s dropped\n", lost,
+            lost == 1 ? " was" : "s were");
+        if (hg_log_try_write(note, (size_t) n))
+            lost = 0;
+    }
+    if (lost > 0 || !hg_log_try_write(line, size))
+        atomic_fetch_add_explicit(&hg_log_lost, lost + 1, memory_order_relaxed);
+}
 
 /* SIGPIPE cannot be turned off for one write(2): it is blocked on this thread
  * meanwhile, and taken away if this write raised it. */
@@ -55,26 +122,26 @@ static void hg_log_write(const char *line, size_t size)
     sigset_t pipe_set;
     sigset_t old_set;
     sigset_t pending;
-    ssize_t written;
 
     sigemptyset(&pipe_set);
     sigaddset(&pipe_set, SIGPIPE);
     sigemptyset(&pending);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
-    do
-        written = write(STDERR_FILENO, line, size);
-    while (written < 0 && errno == EINTR);
-    if (written < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+    errno = 0;
+    hg_log_write_counted(line, size);
+    if (errno == EPIPE && !sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe_set, NULL, &at_once);
     pthread_sigmask(SIG_SETMASK, &old_set, NULL);
 }
 
-/* Format and deliver, whatever the level and the filter say. */
-static void hg_log_emit(
-    int level, const char *subsys, const char *format, va_list args)
+/* Format and deliver, whatever the level and the filter say; `count` is shown
+ * unless it is 1. */
+static void hg_log_emit(int level, const char *subsys, unsigned count,
+    const char *format, va_list args)
 {
     char line[HG_LOG_LINE_MAX + 1];
+    char times[32] = "";
     hg_log_func_t *func;
     void *func_arg;
     size_t start;
@@ -82,25 +149,30 @@ static void hg_log_emit(
     size_t i;
     int n;
 
-    /* The room left for text is HG_LOG_LINE_MAX without the newline. */
+    if (count != 1)
+        (void) snprintf(times, sizeof(times), " (%u times so far)", count);
+    /* Without the newline, a line has up to HG_LOG_LINE_MAX - 1 bytes. */
     n = snprintf(line, HG_LOG_LINE_MAX / 2,
         "hg: %s: %s: ", hg_log_level_names[level], subsys);
     start = n < 0 ? 0 : strlen(line);
-    n = vsnprintf(line + start, HG_LOG_LINE_MAX - start, format, args);
+    n = vsnprintf(
+        line + start, HG_LOG_LINE_MAX - strlen(times) - start, format, args);
     if (n < 0)
         line[start] = '\0';
     size = start + strlen(line + start);
     if (n > 0 && (size_t) n > size - start)
         memcpy(line + size - 3, "...", 3);
+    memcpy(line + size, times, strlen(times) + 1);
+    size += strlen(times);
     for (i = start; i < size; i++)
         if ((unsigned char) line[i] < 0x20 || line[i] == 0x7f)
             line[i] = '?';
     assert(size < HG_LOG_LINE_MAX);
 
-    pthread_mutex_lock(&hg_log_mutex);
+    hg_log_lock();
     func = hg_log_func;
     func_arg = hg_log_func_arg;
-    pthread_mutex_unlock(&hg_log_mutex);
+    hg_log_unlock();
     if (func != NULL) {
         func(level, subsys, line + start, func_arg);
         return;
@@ -116,7 +188,7 @@ static void hg_log_emit_line(
     va_list args;
 
     va_start(args, format);
-    hg_log_emit(level, subsys, format, args);
+    hg_log_emit(level, subsys, 1, format, args);
     va_end(args);
 }
 
@@ -168,9 +240,9 @@ static bool hg_log_filter_set(const char *list)
 
     if (size > HG_LOG_FILTER_MAX)
         return false;
-    pthread_mutex_lock(&hg_log_mutex);
+    hg_log_lock();
     memcpy(hg_log_filter, list, size);
-    pthread_mutex_unlock(&hg_log_mutex);
+    hg_log_unlock();
     return true;
 }
 
@@ -224,27 +296,22 @@ static void hg_log_read_environment(void)
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
-/* So that a child of fork can log. */
-static void hg_log_fork_prepare(void)
-{
-    pthread_mutex_lock(&hg_log_mutex);
-}
-
-static void hg_log_fork_end(void)
-{
-    pthread_mutex_unlock(&hg_log_mutex);
-}
-
 static void hg_log_begin(void)
 {
     hg_log_read_environment();
-    (void) pthread_atfork(
-        hg_log_fork_prepare, hg_log_fork_end, hg_log_fork_end);
+    (void) pthread_atfork(hg_log_lock, hg_log_unlock, hg_log_unlock);
 }
 
 static void hg_log_init(void)
 {
     pthread_once(&hg_log_once, hg_log_begin);
+}
+
+HG_PRIVATE void hg_log_atfork(
+    void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+    hg_log_init();
+    (void) pthread_atfork(prepare, parent, child);
 }
 
 HG_PRIVATE bool hg_log_on(int level)
@@ -263,10 +330,38 @@ HG_PRIVATE bool hg_log_on(int level)
 
 /* ---- Lines ---- */
 
+/* How often this format was logged, now included. Formats for which there is
+ * no entry left are counted together. */
+static unsigned hg_log_count(const char *format)
+{
+    size_t at = (size_t) ((uintptr_t) format * UINT32_C(2654435761) >> 8);
+    struct hg_log_site *site = &hg_log_sites[0];
+    unsigned i;
+
+    for (i = 0; i < HG_LOG_SITES; i++, at++) {
+        const char *there = NULL;
+
+        if (atomic_compare_exchange_strong(
+                &hg_log_sites[at % HG_LOG_SITES].format, &there, format) ||
+            there == format) {
+            site = &hg_log_sites[at % HG_LOG_SITES];
+            break;
+        }
+    }
+    return atomic_fetch_add(&site->count, 1) + 1;
+}
+
+/* Whether a call site's line with this count is written. */
+static bool hg_log_is_due(unsigned count)
+{
+    return (count & (count - 1)) == 0 || hg_log_on(HG_LOG_LEVEL_DEBUG);
+}
+
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args)
 {
     int saved_errno = errno;
+    unsigned count;
     bool admitted;
 
     assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
@@ -276,12 +371,15 @@ HG_PRIVATE void hg_log_vline(
         return;
     if (level == HG_LOG_LEVEL_ERROR)
         hg_log_error_count++;
-    pthread_mutex_lock(&hg_log_mutex);
+    hg_log_lock();
     admitted = hg_log_filter_admits(hg_log_filter, subsys);
-    pthread_mutex_unlock(&hg_log_mutex);
-    if (admitted) {
+    hg_log_unlock();
+    count = admitted ? hg_log_count(format) : 0;
+    if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
+        count = 1;
+    if (admitted && hg_log_is_due(count)) {
         errno = saved_errno; /* for %m */
-        hg_log_emit(level, subsys, format, args);
+        hg_log_emit(level, subsys, count, format, args);
     }
     errno = saved_errno;
 }
@@ -353,13 +451,18 @@ HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys)
     return HG_SUCCESS;
 }
 
+HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg)
+{
+    hg_log_func = func;
+    hg_log_func_arg = arg;
+}
+
 HG_EXPORT void HG_Set_log_func(
     void (*func)(int level, const char *subsys, const char *line, void *arg),
     void *arg)
 {
     hg_log_init();
-    pthread_mutex_lock(&hg_log_mutex);
-    hg_log_func = func;
-    hg_log_func_arg = arg;
-    pthread_mutex_unlock(&hg_log_mutex);
+    hg_log_lock();
+    hg_log_set_func(func, arg);
+    hg_log_unlock();
 }

@@ -9,8 +9,15 @@
  * formatted, nor are the arguments of the macros below evaluated. Lines, of
  * 1,000 bytes at most, go to stderr or to the sink of HG_Set_log_func.
  *
+ * Levels: an error is what this process did wrong or can no longer do. What a
+ * peer's bytes cause is a warning at most, and is counted beside its line.
+ *
+ * Rate: of a call site (a format string) the 1st, 2nd, 4th, 8th ... line is
+ * written, with the count; of errors the first 64, too. Level debug writes all.
+ * Callers need no limit of their own.
+ *
  * Locking: levels are atomics; the sink and the subsystem filter have a
- * private mutex, never held while the sink runs.
+ * private mutex, never held while the sink runs. It is the innermost lock.
  */
 #ifndef HG_GEN_BASE_LOG_H
 #define HG_GEN_BASE_LOG_H
@@ -36,6 +43,19 @@ HG_PRIVATE unsigned hg_log_errors(void);
  * `what`: errno knows. HG_AGAIN, with the limit's name: there are as many as
  * may be; HG_NOMEM; HG_IO_ERROR. */
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
+
+typedef void hg_log_func_t(
+    int level, const char *subsys, const char *line, void *arg);
+
+/* The lock of the sink, and the sink, under it. */
+HG_PRIVATE void hg_log_lock(void);
+HG_PRIVATE void hg_log_unlock(void);
+HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg);
+
+/* pthread_atfork for handlers that take locks under which lines are logged:
+ * fork takes these before the log's own. */
+HG_PRIVATE void hg_log_atfork(
+    void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)

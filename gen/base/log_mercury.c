@@ -7,17 +7,15 @@
  * streams and function become a sink of the log, which is set as soon as there
  * is one and taken back with the last.
  *
- * Locking: a private mutex guards streams and function, and the order in which
- * the sink is set; it is not held while a line is printed.
- * Must not know: anything but the log's public controls.
+ * Locking: the log's lock guards streams and function; it is not held while a
+ * line is printed.
  */
 #include "base/log.h"
 
 typedef int hg_log_mercury_func_t(FILE *stream, const char *format, ...);
 
-static pthread_mutex_t hg_log_mercury_mutex = PTHREAD_MUTEX_INITIALIZER;
-static hg_log_mercury_func_t *hg_log_mercury_func; /* guard: the mutex */
-static FILE *hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG + 1]; /* the same */
+static hg_log_mercury_func_t *hg_log_mercury_func; /* guard: the log's lock */
+static FILE *hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG + 1]; /* likewise */
 
 /* ---- Levels ---- */
 
@@ -130,10 +128,10 @@ static void hg_log_mercury_sink(
 
     (void) arg;
     assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
-    pthread_mutex_lock(&hg_log_mercury_mutex);
+    hg_log_lock();
     func = hg_log_mercury_func;
     stream = hg_log_mercury_streams[level];
-    pthread_mutex_unlock(&hg_log_mercury_mutex);
+    hg_log_unlock();
     if (func == NULL)
         func = fprintf;
     if (stream == NULL)
@@ -141,7 +139,7 @@ static void hg_log_mercury_sink(
     (void) func(stream, "hg: %s: %s: %s\n", names[level], subsys, line);
 }
 
-/* Give the log the sink, or its own way back. The mutex is held. */
+/* Set the sink, or remove it if nothing needs it. The lock is held. */
 static void hg_log_mercury_install(void)
 {
     bool wanted = hg_log_mercury_func != NULL;
@@ -149,16 +147,16 @@ static void hg_log_mercury_install(void)
 
     for (level = HG_LOG_LEVEL_ERROR; level <= HG_LOG_LEVEL_DEBUG; level++)
         wanted |= hg_log_mercury_streams[level] != NULL;
-    HG_Set_log_func(wanted ? hg_log_mercury_sink : NULL, NULL);
+    hg_log_set_func(wanted ? hg_log_mercury_sink : NULL, NULL);
 }
 
 HG_EXPORT void HG_Set_log_func2(
     int (*log_func)(FILE *stream, const char *format, ...))
 {
-    pthread_mutex_lock(&hg_log_mercury_mutex);
+    hg_log_lock();
     hg_log_mercury_func = log_func;
     hg_log_mercury_install();
-    pthread_mutex_unlock(&hg_log_mercury_mutex);
+    hg_log_unlock();
 }
 
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
@@ -170,7 +168,7 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
             level != NULL ? level : "(null)");
         return;
     }
-    pthread_mutex_lock(&hg_log_mercury_mutex);
+    hg_log_lock();
     if (strcmp(word, "error") == 0) {
         hg_log_mercury_streams[HG_LOG_LEVEL_ERROR] = stream;
     } else if (strcmp(word, "warning") == 0) {
@@ -180,5 +178,5 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
         hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG] = stream;
     }
     hg_log_mercury_install();
-    pthread_mutex_unlock(&hg_log_mercury_mutex);
+    hg_log_unlock();
 }

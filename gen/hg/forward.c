@@ -71,18 +71,14 @@ static inline void hg_forward_leave(struct hg_handle *handle)
     hg_room_give(handle);
 }
 
-/* Tell the log, but not each time, that a call finds no room: it is no error of
- * the application's, which may go on trying. */
+/* A warning only: the application may go on trying. */
 static void hg_forward_log_limit(struct hg_context *context)
 {
     const struct hg_options *options = &context->hg_class->options;
-    uint64_t told = hg_room_count(context, HG_ROOM_HERE);
 
-    if (told > 0)
-        hg_log_warning("rpc",
-            "no more than %u calls may be in flight, of %zu bytes (%" PRIu64
-            " refused so far)",
-            options->max_in_flight, options->max_in_flight_bytes, told);
+    hg_log_warning("rpc",
+        "no more than %u calls may be in flight, of %zu bytes",
+        options->max_in_flight, options->max_in_flight_bytes);
 }
 
 /* Log why a call could not begin. */
@@ -707,17 +703,6 @@ static void hg_forward_keep_text(
     handle->text = (const char *) handle->out.data;
 }
 
-static void hg_forward_log_full(const struct hg_handle *handle)
-{
-    uint64_t told = hg_room_count(handle->context, HG_ROOM_THERE);
-
-    if (told > 0)
-        hg_log_warning("rpc",
-            "%s has no room for \"%s\" for now (%" PRIu64
-            " calls refused so far)",
-            hg_handle_peer(handle), hg_handle_function(handle), told);
-}
-
 /* Say why a call was not executed. A code of the handler's own is the
  * application's matter. */
 static HG_NOINLINE void hg_forward_log_code(
@@ -737,7 +722,8 @@ static HG_NOINLINE void hg_forward_log_code(
     else if (code == HG_NOENTRY)
         hg_log_error("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
-        hg_forward_log_full(handle);
+        hg_log_warning(
+            "rpc", "%s is at its limit and refuses \"%s\"", peer, function);
     else
         hg_log_error("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);

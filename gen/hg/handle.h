@@ -243,13 +243,12 @@ struct hg_context {
     _Atomic bool has_timers; /* or something unsaid; written under the lock */
     struct hg_share share;   /* what peers have of what is limited */
     uint32_t in_flight;
-    uint64_t asked;             /* bytes of these; context lock; room.h */
-    uint64_t asked_self;        /* those to ourselves */
-    _Atomic uint64_t turned[2]; /* calls refused, here and there: for the log */
-    uint32_t live;              /* handles out of the pool */
-    _Atomic uint32_t sending;   /* sends under way */
-    _Atomic uint32_t lookups;   /* of the callback model, under way */
-    _Atomic bool closing;       /* refuses what arrives */
+    uint64_t asked;           /* bytes of these; context lock; room.h */
+    uint64_t asked_self;      /* those to ourselves */
+    uint32_t live;            /* handles out of the pool */
+    _Atomic uint32_t sending; /* sends under way */
+    _Atomic uint32_t lookups; /* of the callback model, under way */
+    _Atomic bool closing;     /* refuses what arrives */
     /* Takes in a message that came from the network, or from ourselves. */
     na_return_t (*file)(struct hg_context *context, struct na_addr *source,
         const struct hg_header *header, hg_return_t ret);

@@ -53,7 +53,7 @@ static void hg_init_fork_child(void)
 
 static void hg_init_watch_forks(void)
 {
-    (void) pthread_atfork(NULL, NULL, hg_init_fork_child);
+    hg_log_atfork(NULL, NULL, hg_init_fork_child);
 }
 
 /* Around what begins and ends layers; false, logged: HG_FAULT. */

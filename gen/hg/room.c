@@ -145,13 +145,3 @@ HG_PRIVATE void hg_room_part(
     hg_list_remove(&waiter->link);
     hg_unlock(&core->waiters_lock);
 }
-
-HG_PRIVATE uint64_t hg_room_count(
-    struct hg_context *context, enum hg_room_side side)
-{
-    uint64_t count = atomic_fetch_add_explicit(
-                         &context->turned[side], 1, memory_order_relaxed) +
-        1;
-
-    return (count & (count - 1)) == 0 ? count : 0;
-}

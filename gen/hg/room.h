@@ -38,9 +38,6 @@
 /* What the peer has room for has not shown. */
 #define HG_ROOM_UNKNOWN UINT64_MAX
 
-/* Who refuses, for the log. */
-enum hg_room_side { HG_ROOM_HERE = 0, HG_ROOM_THERE = 1 };
-
 struct hg_room_waiter {
     struct na_link link;
     /* There may be room. It only notes that, and wakes the thread. */
@@ -108,10 +105,5 @@ HG_PRIVATE void hg_room_join(
     struct na_class *na_class, struct hg_room_waiter *waiter);
 HG_PRIVATE void hg_room_part(
     struct na_class *na_class, struct hg_room_waiter *waiter);
-
-/* One more refusal: how many there were, if that is to be logged, which it is
- * the first, second, fourth, eighth ... time; else 0. */
-HG_PRIVATE uint64_t hg_room_count(
-    struct hg_context *context, enum hg_room_side side);
 
 #endif

@@ -439,17 +439,13 @@ static bool hg_serve_note(struct hg_context *context, struct na_addr *source,
         hg_owed_add(context, source, header, hg_serve_why_refused(context));
 }
 
-/* Tell the log, but not each time. */
 static void hg_serve_log_dropped(struct hg_handle *handle)
 {
-    uint64_t before = atomic_fetch_add_explicit(
-        &handle->context->counts[HG_COUNT_DROPPED], 1, memory_order_relaxed);
-
-    if ((before & (before + 1)) == 0)
-        hg_log_error("rpc",
-            "%s sends calls and takes no answers: it is not told that there is "
-            "no room for them (%" PRIu64 " so far)",
-            hg_handle_peer(handle), before + 1);
+    hg_handle_count(handle->context, HG_COUNT_DROPPED);
+    hg_log_warning("rpc",
+        "%s sends more calls than are accepted, and takes no answers: its call "
+        "of \"%s\" is dropped",
+        hg_handle_peer(handle), hg_handle_function(handle));
 }
 
 /* A handle for a request, in the list of those to us, with two references: its

@@ -39,7 +39,7 @@ static void na_live_fork_child(void)
 
 static void na_live_begin(void)
 {
-    (void) pthread_atfork(
+    hg_log_atfork(
         na_live_fork_prepare, na_live_fork_parent, na_live_fork_child);
 }
 

@@ -36,18 +36,13 @@ static na_return_t na_msg_place(struct na_class_core *core,
     }
 }
 
-/* Count a message that is lost. It is logged at every doubling: a flood of
- * messages is not to be one of lines. */
-static void na_msg_drop(
-    struct na_class *na_class, na_size_t size, na_return_t ret)
+static void na_msg_drop(struct na_class *na_class, const struct na_addr *source,
+    na_size_t size, na_return_t ret)
 {
-    uint64_t before = atomic_fetch_add(&na_class_core_of(na_class)->dropped, 1);
-
     na_class->core->count(na_class, "msg_dropped", 1);
-    if ((before & (before + 1)) == 0)
-        hg_log_warning("msg",
-            "dropped a message of %" PRIu64 " bytes: %s (%" PRIu64 " so far)",
-            size, NA_Error_to_string(ret), before + 1);
+    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
+        size, source->name != NULL ? source->name : "a peer",
+        NA_Error_to_string(ret));
 }
 
 /* A message that no sink took at once: what it said is `ret`. */
@@ -64,7 +59,7 @@ HG_NOINLINE static na_return_t na_msg_arrived_otherwise(
         return NA_SUCCESS;
     if (ret == NA_AGAIN && (core->ops.caps & NA_CAP_HOLDS_BACK) != 0)
         return NA_AGAIN;
-    na_msg_drop(na_class, item->size, ret);
+    na_msg_drop(na_class, item->source, item->size, ret);
     return NA_SUCCESS;
 }
 

@@ -10,7 +10,7 @@
  *
  * What finds neither receiver nor room is offered again by a transport that
  * holds senders back (NA_CAP_HOLDS_BACK); others have it dropped, counted as
- * "msg_dropped" and logged, at every doubling, as a warning.
+ * "msg_dropped" and logged as a warning.
  *
  * Locking: none of its own; match and sink have theirs.
  */

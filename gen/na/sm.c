@@ -118,8 +118,7 @@ static void na_sm_fork_child(void)
 
 static void na_sm_fork_begin(void)
 {
-    (void) pthread_atfork(
-        na_sm_fork_prepare, na_sm_fork_parent, na_sm_fork_child);
+    hg_log_atfork(na_sm_fork_prepare, na_sm_fork_parent, na_sm_fork_child);
 }
 
 static bool na_sm_is_forked(const struct na_sm_class *self)

@@ -72,29 +72,12 @@ static void na_sm_door_refuse(
     self->base.core->count(&self->base, "sm_refused", 1);
 }
 
-/* Count a caller who is sent away. Their number, if a line is to tell it, or
- * 0: it tells of the first, and whenever there are twice as many. A flood of
- * callers is not to be one of lines. */
-static uint64_t na_sm_door_told(
-    struct na_sm_class *self, enum na_sm_refusal why)
-{
-    uint64_t count = ++self->refused[why];
-
-    return (count & (count - 1)) == 0 ? count : 0;
-}
-
-/* For a caller, or its memory, there is no descriptor, and why: the code of
+/* Log that there is no descriptor for a caller, or for its memory; the code of
  * that. */
-static na_return_t na_sm_door_no_fd(struct na_sm_class *self, int error)
+static na_return_t na_sm_door_no_fd(int error)
 {
-    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_FDS);
-    char what[64];
-
-    if (told == 0)
-        return NA_AGAIN;
-    (void) snprintf(what, sizeof(what), "a caller (%" PRIu64 " so far)", told);
     errno = error;
-    return hg_log_no_fd("sm", what);
+    return hg_log_no_fd("sm", "a caller");
 }
 
 /* ---- Dialling ---- */
@@ -366,16 +349,11 @@ static void na_sm_door_drop(struct na_sm_class *self, struct na_sm_guest *guest)
 }
 
 /* A caller is one too many. */
-static void na_sm_door_full(
-    struct na_sm_class *self, const struct na_sm_guest *guest)
+static void na_sm_door_full(const struct na_sm_guest *guest)
 {
-    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_PEERS);
-
-    if (told > 0)
-        hg_log_error("sm",
-            "process %ld is refused: no more than %u peers at a time (%" PRIu64
-            " so far)",
-            (long) guest->peer.pid, NA_SM_PEERS, told);
+    hg_log_warning("sm",
+        "process %ld is refused: no more than %u peers at a time",
+        (long) guest->peer.pid, NA_SM_PEERS);
 }
 
 /* An address for a caller that has said HELLO, with its memory mapped. */
@@ -400,7 +378,7 @@ static na_return_t na_sm_door_admit(struct na_sm_class *self,
     ret = na_sm_peer_take_slot(self, addr);
     hg_unlock(&self->lock);
     if (ret != NA_SUCCESS) {
-        na_sm_door_full(self, guest);
+        na_sm_door_full(guest);
         goto part;
     }
     addr->kin = na_sm_policy_is_own(&guest->peer);
@@ -459,21 +437,18 @@ static na_return_t na_sm_door_greet(struct na_sm_class *self,
 }
 
 /* A caller says no HELLO, or not with the memory that goes with it. */
-static void na_sm_door_nonsense(struct na_sm_class *self,
+static void na_sm_door_nonsense(
     const struct na_sm_guest *guest, const struct na_sm_packet *hello)
 {
-    uint64_t told = na_sm_door_told(self, NA_SM_REFUSED_WORDS);
-
-    if (told > 0 && hello->version != 0 && hello->version != NA_SM_VERSION)
-        hg_log_error("sm",
-            "process %ld speaks version %u, not %d (%" PRIu64
-            " refused for their words so far)",
-            (long) guest->peer.pid, hello->version, NA_SM_VERSION, told);
-    else if (told > 0)
-        hg_log_error("sm",
+    if (hello->version != 0 && hello->version != NA_SM_VERSION)
+        hg_log_warning("sm",
+            "process %ld is refused: it speaks version %u, not %d",
+            (long) guest->peer.pid, hello->version, NA_SM_VERSION);
+    else
+        hg_log_warning("sm",
             "process %ld is refused: it is none of ours, or its memory is of "
-            "another size, or unsealed (%" PRIu64 " so far)",
-            (long) guest->peer.pid, told);
+            "another size, or unsealed",
+            (long) guest->peer.pid);
 }
 
 HG_PRIVATE unsigned na_sm_door_guest(
@@ -489,9 +464,9 @@ HG_PRIVATE unsigned na_sm_door_guest(
         na_sm_packet_close(&hello);
     }
     if (ret == NA_OVERFLOW)
-        ret = na_sm_door_no_fd(self, EMFILE);
+        ret = na_sm_door_no_fd(EMFILE);
     if (ret == NA_PROTOCOL_ERROR)
-        na_sm_door_nonsense(self, guest, &hello);
+        na_sm_door_nonsense(guest, &hello);
     if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
         na_sm_door_refuse(self, guest->fd, ret);
     na_sm_door_drop(self, guest);
@@ -521,13 +496,11 @@ static void na_sm_door_let_in(struct na_sm_class *self)
     struct ucred peer;
     const char *no =
         na_sm_policy_refuses(&self->policy, self->caller_fd, &peer);
-    uint64_t told = no == NULL ? 0 : na_sm_door_told(self, NA_SM_REFUSED_USER);
     na_return_t ret = no == NULL ? NA_AGAIN : NA_PERMISSION;
 
-    if (told > 0)
-        hg_log_error("sm",
-            "process %ld of user %lu is refused: %s (%" PRIu64 " so far)",
-            (long) peer.pid, (unsigned long) peer.uid, no, told);
+    if (no != NULL)
+        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
+            (long) peer.pid, (unsigned long) peer.uid, no);
     if (no != NULL || self->guest_count >= NA_SM_DOOR_GUESTS)
         goto refuse;
     guest = (struct na_sm_guest *) hg_mem_calloc(1, sizeof(*guest));
@@ -571,7 +544,7 @@ static bool na_sm_door_turn_away(struct na_sm_class *self)
     na_sm_peer_close(self, &self->spare_fd);
     found = na_sm_door_next(self);
     if (found) {
-        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(self, error));
+        na_sm_door_refuse(self, self->caller_fd, na_sm_door_no_fd(error));
         na_sm_peer_close(self, &self->caller_fd);
     }
     hg_lock(&self->lock);

@@ -167,15 +167,6 @@ struct na_sm_guest {
     struct ucred peer;
 };
 
-/* Why callers are sent away, as far as a line tells of it. */
-enum na_sm_refusal {
-    NA_SM_REFUSED_USER,
-    NA_SM_REFUSED_WORDS, /* what they said, or the memory that came with it */
-    NA_SM_REFUSED_FDS,   /* we have no descriptors left */
-    NA_SM_REFUSED_PEERS, /* nor room for peers */
-    NA_SM_REFUSALS
-};
-
 struct na_sm_class {
     struct na_class base;
     struct na_loop loop; /* what we send to ourselves */
@@ -240,7 +231,6 @@ struct na_sm_class {
     _Atomic bool rung;  /* ask them at once */
     _Atomic bool woken; /* somebody slept: there may be a bell to be eaten */
     bool more;          /* a visit may have left records behind */
-    uint64_t refused[NA_SM_REFUSALS];
 };
 
 struct na_sm_op {

@@ -641,15 +641,14 @@ HG_TEST(wrong_hellos_cannot_fill_the_log)
     unsigned i;
 
     hg_test_expect_log("is refused: it is none of ours");
-    hg_test_expect_log("speaks version 1, not 3 (16 refused");
+    hg_test_expect_log("speaks version 1, not 3");
     strangers_name(string);
     ends_open(&server, string, 1000);
     for (i = 1; i <= STRANGERS_FLOOD; i++)
         strangers_greet(&server, string, i < 16 ? &bad : &old, answer, &got);
     HG_CHECK_EQ_INT(hg_test_log_count("is refused: it is none of ours"),
         STRANGERS_LINES - 1);
-    HG_CHECK_EQ_INT(
-        hg_test_log_count("speaks version 1, not 3 (16 refused"), 1);
+    HG_CHECK_EQ_INT(hg_test_log_count("speaks version 1, not 3"), 3);
     conform_close(&server);
 }
 

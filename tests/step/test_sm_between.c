@@ -445,6 +445,7 @@ static void between_fork_at_each(const char *function, unsigned line)
 static void between_crowd(struct between_pair *pair)
 {
     struct na_sm_class *owner = na_sm_of(pair->owner.na_class);
+    uint64_t refused = NA_Get_counter(pair->owner.na_class, "sm_refused");
     struct rlimit limit, low;
     int guest = na_sm_socket();
     int next;
@@ -457,7 +458,7 @@ static void between_crowd(struct between_pair *pair)
     low = limit;
     low.rlim_cur = (rlim_t) next;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-    while (owner->refused[NA_SM_REFUSED_FDS] == 0)
+    while (NA_Get_counter(pair->owner.na_class, "sm_refused") == refused)
         between_turn(pair);
     HG_CHECK(owner->spare_fd >= 0); /* for the next one */
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);

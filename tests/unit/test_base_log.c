@@ -45,10 +45,10 @@ HG_TEST(log_levels_are_obeyed)
         HG_CHECK_OK(HG_Set_log_level(names[i]));
         seen.count = 0;
         evaluated = 0;
-        hg_log_error("rpc", "%d", log_evaluated(&evaluated));
-        hg_log_warning("rpc", "%d", log_evaluated(&evaluated));
-        hg_log_info("rpc", "%d", log_evaluated(&evaluated));
-        hg_log_debug("rpc", "%d", log_evaluated(&evaluated));
+        hg_log_error("rpc", "e%d", log_evaluated(&evaluated));
+        hg_log_warning("rpc", "w%d", log_evaluated(&evaluated));
+        hg_log_info("rpc", "i%d", log_evaluated(&evaluated));
+        hg_log_debug("rpc", "d%d", log_evaluated(&evaluated));
         HG_CHECK_EQ_U64(seen.count, i);
         /* What is off costs not even its arguments. */
         HG_CHECK_EQ_U64(evaluated, i);
@@ -171,6 +171,65 @@ HG_TEST(log_call_is_one_line)
     HG_CHECK_EQ_STR(seen.line, "name \"a?hg: error: rpc: forged??[2J\"");
 }
 
+HG_TEST(log_warnings_are_written_at_doublings)
+{
+    struct log_seen seen = {0};
+    unsigned i;
+
+    HG_Set_log_func(log_sink, &seen);
+    HG_CHECK_OK(HG_Set_log_level("warning"));
+    for (i = 1; i <= 1000; i++) {
+        hg_log_warning("rpc", "one site: %u", i);
+        if (i == 1)
+            HG_CHECK_EQ_STR(seen.line, "one site: 1");
+    }
+    HG_CHECK_EQ_U64(seen.count, 10);
+    HG_CHECK_EQ_STR(seen.line, "one site: 512 (512 times so far)");
+    hg_log_warning("rpc", "another site");
+    HG_CHECK_EQ_STR(seen.line, "another site");
+    /* A transport's lines are counted, too. */
+    for (i = 1; i <= 1000; i++)
+        na_class_log(HG_LOG_LEVEL_WARNING, "zmq", "a third site: %u", i);
+    HG_CHECK_EQ_STR(seen.line, "a third site: 512 (512 times so far)");
+    HG_CHECK_EQ_U64(seen.count, 21);
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    for (i = 1; i <= 100; i++)
+        hg_log_warning("rpc", "at level debug: %u", i);
+    HG_CHECK_EQ_U64(seen.count, 121);
+}
+
+HG_TEST(log_errors_are_written_at_doublings_after_64)
+{
+    struct log_seen seen = {0};
+    unsigned i;
+
+    HG_Set_log_func(log_sink, &seen);
+    for (i = 1; i <= 1000; i++) {
+        hg_log_error("rpc", "error %u", i);
+        if (i == 64)
+            HG_CHECK_EQ_STR(seen.line, "error 64");
+    }
+    HG_CHECK_EQ_STR(seen.line, "error 512 (512 times so far)");
+    HG_CHECK_EQ_U64(seen.count, 67);
+}
+
+/* More call sites than there are entries to count them. */
+HG_TEST(log_counts_more_sites_than_it_has_entries)
+{
+    static char formats[HG_LOG_SITES * 2][4];
+    struct log_seen seen = {0};
+    unsigned i;
+
+    HG_Set_log_func(log_sink, &seen);
+    HG_CHECK_OK(HG_Set_log_level("warning"));
+    for (i = 0; i < HG_LOG_SITES * 2; i++) {
+        memcpy(formats[i], "x", 2);
+        na_class_log(HG_LOG_LEVEL_WARNING, "rpc", formats[i], "");
+    }
+    HG_CHECK(seen.count >= HG_LOG_SITES);
+    HG_CHECK(seen.count <= HG_LOG_SITES + 20);
+}
+
 /* ---- On stderr ---- */
 
 /* Let stderr be `fd` and the sink be the default; gives the old one. */
@@ -236,6 +295,83 @@ HG_TEST(log_lines_are_cut_at_1000_bytes)
     text[sizeof(text) - 1] = '\0';
     HG_CHECK_EQ_U64(log_capture(text, buf, sizeof(buf)), 1000);
     HG_CHECK_EQ_STR(buf + 995, "x...\n");
+}
+
+/* Lines are dropped, and counted, while nobody reads stderr. A line that
+ * blocked would end with the watchdog. */
+static void log_fill(int read_end, int write_end)
+{
+    char buf[128 * 1024];
+    unsigned lines = 0;
+    unsigned i;
+    ssize_t got;
+    int old = log_redirect(write_end);
+
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    for (i = 0; i < 3000; i++)
+        hg_log_warning("rpc", "line %0100u", i);
+    HG_CHECK(atomic_load(&hg_log_lost) > 0);
+    HG_CHECK((fcntl(write_end, F_GETFL) & O_NONBLOCK) == 0);
+    HG_CHECK(fcntl(read_end, F_SETFL, O_NONBLOCK) == 0);
+    while ((got = read(read_end, buf, sizeof(buf))) > 0)
+        for (i = 0; i < (unsigned) got; i++)
+            lines += buf[i] == '\n';
+    HG_CHECK_EQ_U64(lines, 3000 - atomic_load(&hg_log_lost));
+    hg_log_warning("rpc", "the last line");
+    log_restore(old);
+    got = read(read_end, buf, sizeof(buf) - 1);
+    HG_CHECK(got > 0);
+    buf[got] = '\0';
+    HG_CHECK(strstr(buf, "hg: warning: log: stderr took no more: ") == buf);
+    HG_CHECK(strstr(buf, "the last line\n") != NULL);
+    close(read_end);
+    close(write_end);
+}
+
+HG_TEST(log_drops_lines_that_a_full_pipe_does_not_take)
+{
+    int ends[2];
+
+    HG_CHECK(pipe(ends) == 0);
+    log_fill(ends[0], ends[1]);
+}
+
+HG_TEST(log_drops_lines_that_a_full_socket_does_not_take)
+{
+    int ends[2];
+
+    HG_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    log_fill(ends[0], ends[1]);
+}
+
+/* Several threads, of which one fills the pipe after the other has asked. */
+static void *log_flood(void *arg)
+{
+    unsigned i;
+
+    (void) arg;
+    for (i = 0; i < 20000; i++)
+        hg_log_warning("rpc", "flood %u", i);
+    return NULL;
+}
+
+HG_TEST(log_does_not_block_threads_that_write_to_one_pipe)
+{
+    pthread_t threads[4];
+    int ends[2];
+    int old;
+    int i;
+
+    HG_CHECK(pipe(ends) == 0);
+    old = log_redirect(ends[1]);
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    for (i = 0; i < 4; i++)
+        HG_CHECK(pthread_create(&threads[i], NULL, log_flood, NULL) == 0);
+    for (i = 0; i < 4; i++)
+        HG_CHECK(pthread_join(threads[i], NULL) == 0);
+    log_restore(old);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 HG_TEST(log_survives_a_closed_stderr)
@@ -343,6 +479,15 @@ HG_TEST(log_reads_the_environment)
     HG_CHECK_EQ_U64(log_run("debug", "", err, sizeof(err)), 3);
     HG_CHECK_EQ_U64(log_run("debug", "bulk", err, sizeof(err)), 1);
     HG_CHECK_EQ_U64(log_run("debug", "~bulk", err, sizeof(err)), 2);
+    HG_CHECK_EQ_STR(err, "");
+}
+
+/* tests/lint sees to it that the list has each name that gen/ uses. */
+HG_TEST(log_knows_its_own_subsystems)
+{
+    char err[500];
+
+    HG_CHECK_EQ_U64(log_run("error", "sm", err, sizeof(err)), 0);
     HG_CHECK_EQ_STR(err, "");
 }
 

@@ -85,6 +85,7 @@ HG_TEST(proc_bool_is_zero_or_one)
     HG_CHECK_EQ_U64(size, 1);
     HG_CHECK_EQ_INT(bytes[0], 1);
     free(bytes);
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
     hg_test_expect_log("a bool is the byte");
     for (byte = 2; byte < 256; byte++) {
         unsigned char wire = (unsigned char) byte;
@@ -276,6 +277,7 @@ HG_TEST(proc_fixed_buffer_is_filled_and_not_passed)
     size_t size;
     size_t given;
 
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
     hg_test_expect_log("encoding needs");
     bytes = proc_encode_rich(&size);
     for (given = 0; given <= size; given++) {

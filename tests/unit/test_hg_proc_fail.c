@@ -415,6 +415,7 @@ HG_TEST(proc_null_data_is_refused)
     size_t i;
     size_t j;
 
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
     hg_test_expect_log("a proc's data is NULL");
     for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         for (j = 0; j < sizeof(steps) / sizeof(steps[0]); j++, lines++) {
@@ -452,6 +453,7 @@ HG_TEST(proc_null_proc_is_refused)
 {
     unsigned lines;
 
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
     hg_test_expect_log("the proc is NULL");
     lines = proc_try_all(NULL, HG_INVALID_ARG);
     HG_CHECK_RET(hg_proc_free(NULL), HG_INVALID_ARG);

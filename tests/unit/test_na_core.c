@@ -637,8 +637,7 @@ static void core_count_lines(
         ++*(unsigned *) arg;
 }
 
-/* A flood of messages is none of lines. */
-HG_TEST(drops_are_logged_at_every_doubling)
+HG_TEST(drops_are_counted_and_logged_at_doublings)
 {
     na_class_t *na_class;
     unsigned lines = 0, i;
@@ -656,6 +655,27 @@ HG_TEST(drops_are_logged_at_every_doubling)
     hg_test_alloc_fail_at(0);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 100);
     HG_CHECK_EQ_INT(lines, 7); /* 1, 2, 4 ... 64 */
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+HG_TEST(counters_past_the_limit_are_ignored)
+{
+    static char names[NA_CORE_COUNTERS + 2][16];
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    uint64_t value;
+    unsigned before = 0;
+    unsigned i;
+
+    HG_CHECK(na_class != NULL);
+    while (na_class_counter_at(na_class, before, &value) != NULL)
+        before++;
+    for (i = before; i < NA_CORE_COUNTERS + 2; i++) {
+        (void) snprintf(names[i], sizeof(names[i]), "core_%u", i);
+        na_class->core->count(na_class, names[i], i + 1);
+        HG_CHECK_EQ_U64(NA_Get_counter(na_class, names[i]),
+            i < NA_CORE_COUNTERS ? i + 1 : 0);
+    }
+    HG_CHECK(na_class_counter_at(na_class, NA_CORE_COUNTERS, &value) == NULL);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
