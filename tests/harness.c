@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -58,6 +59,7 @@ static unsigned test_expect_count;
 static unsigned test_unexpected_logs;
 
 static atomic_int_fast64_t test_alloc_live;
+static atomic_int_fast64_t test_alloc_bytes;
 static atomic_uint_fast64_t test_alloc_countdown;
 static atomic_bool test_alloc_has_failed;
 
@@ -559,6 +561,12 @@ static bool test_alloc_fails(void)
     return false;
 }
 
+static void test_count_bytes(void *ptr, int sign)
+{
+    atomic_fetch_add(
+        &test_alloc_bytes, sign * (int64_t) malloc_usable_size(ptr));
+}
+
 static void *test_malloc(size_t size, void *arg)
 {
     void *ptr = NULL;
@@ -566,8 +574,10 @@ static void *test_malloc(size_t size, void *arg)
     (void) arg;
     if (!test_alloc_fails())
         ptr = malloc(size);
-    if (ptr != NULL)
+    if (ptr != NULL) {
         atomic_fetch_add(&test_alloc_live, 1);
+        test_count_bytes(ptr, 1);
+    }
     return ptr;
 }
 
@@ -576,8 +586,11 @@ static void *test_realloc(void *old, size_t size, void *arg)
     void *ptr = NULL;
 
     (void) arg;
-    if (!test_alloc_fails())
-        ptr = realloc(old, size);
+    if (test_alloc_fails())
+        return NULL;
+    test_count_bytes(old, -1);
+    ptr = realloc(old, size);
+    test_count_bytes(ptr != NULL ? ptr : old, 1);
     if (ptr != NULL && old == NULL)
         atomic_fetch_add(&test_alloc_live, 1);
     return ptr;
@@ -588,6 +601,7 @@ static void test_free(void *ptr, void *arg)
     (void) arg;
     if (ptr != NULL)
         atomic_fetch_sub(&test_alloc_live, 1);
+    test_count_bytes(ptr, -1);
     free(ptr);
 }
 
@@ -613,6 +627,11 @@ void hg_test_alloc_fail_at(uint64_t nth)
 bool hg_test_alloc_failed(void)
 {
     return atomic_load(&test_alloc_has_failed);
+}
+
+int64_t hg_test_alloc_bytes(void)
+{
+    return atomic_load(&test_alloc_bytes);
 }
 
 int64_t hg_test_alloc_live(void)

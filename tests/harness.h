@@ -230,8 +230,9 @@ void hg_test_alloc_fail_at(uint64_t nth);
 /* Whether the allocation chosen last was reached, and so failed. */
 bool hg_test_alloc_failed(void);
 
-/* Blocks the library holds now. */
+/* Blocks the library holds now, and their bytes. */
 int64_t hg_test_alloc_live(void);
+int64_t hg_test_alloc_bytes(void);
 
 /* Run `body` once as it is (it must return 0), then with its first, second,
  * ... allocation failing, until it runs through. In every round what it

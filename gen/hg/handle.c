@@ -11,9 +11,12 @@
 #include "na/progress.h"
 #include "na/sink.h"
 
-/* Free handles kept, and the largest buffer one keeps. */
+/* Free handles kept, and the largest buffer one keeps. A buffer above the small
+ * size is kept only while all such buffers in the pool are within the total. */
 #define HG_HANDLE_POOL_MAX 1024
 #define HG_HANDLE_BUF_MAX ((size_t) 64 << 10)
+#define HG_HANDLE_BUF_SMALL ((size_t) 4 << 10)
+#define HG_HANDLE_POOL_BYTES ((size_t) 4 << 20)
 
 /* The last handles of the pool, for calls that are to be refused when there is
  * no memory for them. What comes back fills it up again. */
@@ -47,14 +50,40 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context)
     return HG_SUCCESS;
 }
 
+/* Bytes of its buffers above the small size. */
+static size_t hg_handle_large_bytes(const struct hg_handle *handle)
+{
+    size_t in = handle->in.capacity;
+    size_t out = handle->out.capacity;
+
+    return (in > HG_HANDLE_BUF_SMALL ? in : 0) +
+        (out > HG_HANDLE_BUF_SMALL ? out : 0);
+}
+
+/* Such bytes join or leave the pool. The lock is held; the count is read
+ * without it. */
+static void hg_handle_count_large(struct hg_context *context, size_t change)
+{
+    size_t bytes =
+        atomic_load_explicit(&context->pool_bytes, memory_order_relaxed);
+
+    atomic_store_explicit(
+        &context->pool_bytes, bytes + change, memory_order_relaxed);
+}
+
 /* A free handle, unless no more than `keep` are there; NULL. Lock held. */
 static struct hg_handle *hg_handle_reuse(
     struct hg_context *context, unsigned keep)
 {
+    struct hg_handle *handle;
+
     if (context->pool_count <= keep)
         return NULL;
+    handle =
+        HG_CONTAINER_OF(hg_list_pop(&context->pool), struct hg_handle, link);
     context->pool_count--;
-    return HG_CONTAINER_OF(hg_list_pop(&context->pool), struct hg_handle, link);
+    hg_handle_count_large(context, 0 - hg_handle_large_bytes(handle));
+    return handle;
 }
 
 HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
@@ -90,8 +119,22 @@ HG_PRIVATE void hg_handle_ref(struct hg_handle *handle)
 
 static void hg_handle_trim(struct hg_buf *buf)
 {
-    if (HG_UNLIKELY(buf->capacity > HG_HANDLE_BUF_MAX))
+    if (buf->capacity > HG_HANDLE_BUF_SMALL)
         hg_buf_fini(buf);
+}
+
+/* Whether the pool may keep its buffers as they are. */
+static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
+{
+    size_t bytes = hg_handle_large_bytes(handle);
+
+    return HG_LIKELY(bytes == 0) ||
+        (handle->in.capacity <= HG_HANDLE_BUF_MAX &&
+            handle->out.capacity <= HG_HANDLE_BUF_MAX &&
+            atomic_load_explicit(
+                &handle->context->pool_bytes, memory_order_relaxed) +
+                    bytes <=
+                HG_HANDLE_POOL_BYTES);
 }
 
 /* Forget arguments outside of messages. */
@@ -129,6 +172,7 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 static HG_HOT bool hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
+    size_t bytes;
 
     assert(!atomic_load(&handle->issued) && !handle->in_flight);
     hg_list_remove(&handle->link);
@@ -145,7 +189,11 @@ static HG_HOT bool hg_handle_put(struct hg_handle *handle)
             (void) hg_slots_remove(&context->sequences, handle->number);
         return false;
     }
-    hg_list_push(&context->pool, &handle->link);
+    bytes = hg_handle_large_bytes(handle);
+    /* Large buffers are used again first. */
+    hg_list_push(
+        bytes > 0 ? context->pool.next : &context->pool, &handle->link);
+    hg_handle_count_large(context, bytes);
     context->pool_count++;
     return true;
 }
@@ -176,9 +224,7 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
 static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
     return !handle->large && handle->call.data == NULL &&
-        handle->parted.data == NULL &&
-        handle->in.capacity <= HG_HANDLE_BUF_MAX &&
-        handle->out.capacity <= HG_HANDLE_BUF_MAX;
+        handle->parted.data == NULL && hg_handle_may_keep_buffers(handle);
 }
 
 static void hg_handle_lighten(struct hg_handle *handle)
@@ -194,8 +240,10 @@ static void hg_handle_lighten(struct hg_handle *handle)
     if (handle->call.data != NULL && handle->call.free_data != NULL)
         handle->call.free_data(handle->call.data);
     handle->call.data = NULL;
-    hg_handle_trim(&handle->in);
-    hg_handle_trim(&handle->out);
+    if (!hg_handle_may_keep_buffers(handle)) {
+        hg_handle_trim(&handle->in);
+        hg_handle_trim(&handle->out);
+    }
     hg_buf_fini(&handle->parted);
 }
 

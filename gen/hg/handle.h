@@ -233,6 +233,7 @@ struct hg_context {
     pthread_mutex_t lock;
     struct na_link pool; /* free handles */
     unsigned pool_count;
+    _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
     struct na_link unsaid;  /* handles with a control message to send again */
     struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */

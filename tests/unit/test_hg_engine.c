@@ -999,10 +999,22 @@ HG_TEST(serve_keeps_an_answer_as_it_was_given)
     engine_end(&engine);
 }
 
-/* Handles that rest keep no large buffers, and too many do not rest. */
-static void engine_check_pool(const struct hg_context *context)
+enum { ENGINE_BURST = 200 };
+static hg_handle_t engine_burst_kept[ENGINE_BURST];
+static unsigned engine_burst_count;
+
+static hg_return_t engine_keep_burst(hg_handle_t handle)
+{
+    HG_CHECK(engine_burst_count < ENGINE_BURST);
+    engine_burst_kept[engine_burst_count++] = handle;
+    return HG_SUCCESS;
+}
+
+/* The pool is limited: in handles, in the size of a buffer, and in bytes. */
+static void engine_check_pool(struct hg_context *context)
 {
     const struct na_link *link;
+    size_t bytes = 0;
 
     HG_CHECK(context->pool_count > 0);
     HG_CHECK(context->pool_count <= HG_HANDLE_POOL_MAX);
@@ -1014,7 +1026,10 @@ static void engine_check_pool(const struct hg_context *context)
 
         HG_CHECK(handle->in.capacity <= HG_HANDLE_BUF_MAX);
         HG_CHECK(handle->out.capacity <= HG_HANDLE_BUF_MAX);
+        bytes += hg_handle_large_bytes(handle);
     }
+    HG_CHECK(bytes <= HG_HANDLE_POOL_BYTES);
+    HG_CHECK_EQ_U64(bytes, atomic_load(&context->pool_bytes));
 }
 
 HG_TEST(handles_that_rest_hold_little)
@@ -1053,6 +1068,60 @@ HG_TEST(handles_that_rest_hold_little)
     engine_check_pool(engine.b.context);
     free(large.bytes);
     free(in.bytes);
+    engine_end(&engine);
+}
+
+/* A burst of calls with large messages both ways; each handle of the target is
+ * in use until all calls have arrived. The bytes that stay allocated. */
+static int64_t engine_burst(
+    struct engine *engine, hg_id_t id, unsigned count, size_t size)
+{
+    struct engine_call *calls =
+        (struct engine_call *) calloc(count, sizeof(*calls));
+    struct blob in = engine_new_blob(size, 5);
+    int64_t before = hg_test_alloc_bytes();
+    unsigned i;
+
+    HG_CHECK(calls != NULL);
+    engine_burst_count = 0;
+    for (i = 0; i < count; i++)
+        HG_CHECK_OK(engine_start(engine, id, &in, &calls[i]));
+    engine_settle(engine);
+    HG_CHECK_EQ_INT(engine_burst_count, count);
+    for (i = 0; i < count; i++) {
+        HG_CHECK_OK(engine_answer(engine_burst_kept[i], &in));
+        HG_CHECK_OK(hg_serve_free(engine_burst_kept[i]));
+    }
+    engine_settle(engine);
+    for (i = 0; i < count; i++) {
+        HG_CHECK_OK(calls[i].ret);
+        engine_forget(&calls[i]);
+    }
+    free(in.bytes);
+    free(calls);
+    return hg_test_alloc_bytes() - before;
+}
+
+/* The pool keeps the handles of a burst, but only a part of their buffers. */
+HG_TEST(handles_give_large_buffers_back)
+{
+    const size_t size = 60000; /* 31 handles keep two such buffers each */
+    struct engine engine;
+    int64_t grown;
+    hg_id_t id;
+
+    hg_test_alloc_install();
+    engine_begin(&engine, 2 * HG_HANDLE_BUF_MAX, NULL);
+    id = engine_register(&engine, "burst", engine_keep_burst);
+    (void) engine_burst(&engine, id, ENGINE_BURST, 10);
+    grown = engine_burst(&engine, id, ENGINE_BURST, size);
+    HG_CHECK(grown > (int64_t) HG_HANDLE_POOL_BYTES);
+    HG_CHECK(grown < 2 * (int64_t) HG_HANDLE_POOL_BYTES + (1 << 20));
+    engine_check_pool(engine.a.context);
+    engine_check_pool(engine.b.context);
+    /* The buffers that are kept are used again. */
+    HG_CHECK_EQ_INT(engine_burst(&engine, id, 20, size), 0);
+    HG_CHECK(engine_burst(&engine, id, ENGINE_BURST, 10) < 1 << 20);
     engine_end(&engine);
 }
 
