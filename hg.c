@@ -4005,33 +4005,49 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
 #line 1 "gen/na/live.h"
 #endif
 /*
- * live: which classes and contexts there are.
+ * live: the classes and contexts that exist.
  *
- * A pointer that the application gives may be one of an object that is gone.
- * Every public function asks here before it looks behind its class or context,
- * so that use after the end is a code and a line in the log, not chance. A
- * pointer is known or it is not: what is behind it is never read to find out.
- * One that the allocator has given to a new object meanwhile is that object's.
+ * A pointer that the application passes may be that of an object that is gone.
+ * Every public function asks here before it looks behind a class or context, so
+ * that use after the end is a code and a line in the log. Memory that may have
+ * been freed is never read to find out. A new object at the same address is not
+ * told from the old one.
  *
- * fork: a child has no part in its parent's classes, of whatever transport:
- * threads that it does not have may have held their locks, and left them in
- * pieces. They are marked before fork returns, and whatever is tried with them
- * is NA_FAULT, which is found out without a lock. Classes of its own it may
- * open: so this room's own lock is held while a process forks.
+ * The table holds NA's classes, and the classes and contexts of the RPC layer.
+ * NA's contexts are in a table of their class.
  *
- * Locking: a mutex guards the table of classes, a class's context_lock its
- * table of contexts. Looking up takes neither: entries are atomics, and there
- * are few. Who ends an object while others use it is on his own.
+ * fork: a child cannot use its parent's classes, whatever their transport:
+ * threads that it does not have may have held their locks. They are marked
+ * before fork returns, and every function given one returns NA_FAULT without
+ * taking a lock. The child may open classes of its own: a process that forks
+ * holds this module's lock meanwhile.
+ *
+ * Locking: a mutex guards changes of the table, a class's context_lock its
+ * table of contexts. Looking up takes no lock: entries are atomics. The caller
+ * who ends an object sees to it that nobody else uses it.
  */
 #ifndef HG_GEN_NA_LIVE_H
 #define HG_GEN_NA_LIVE_H
 
 /* #include "na/core.h" */
 
-#define NA_LIVE_CLASSES 256
+#define NA_LIVE_MAX 4096 /* objects, a power of two */
 
-/* A class was opened. NA_AGAIN (logged): so many are open. */
-HG_PRIVATE na_return_t na_live_add(struct na_class *na_class);
+/* The low bits of an entry, which are 0 in a pointer. */
+enum na_live_kind {
+    NA_LIVE_NA_CLASS = 1,
+    NA_LIVE_CLASS = 2,
+    NA_LIVE_CONTEXT = 3
+};
+
+/* An object exists from now on. NA_AGAIN (logged): NA_LIVE_MAX do. */
+HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object);
+
+/* It does not any more. */
+HG_PRIVATE void na_live_remove(enum na_live_kind kind, const void *object);
+
+/* Whether it does. */
+HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object);
 
 /* A layer begins to use a class, which can then not be retired; false: no such
  * class is open here. And it ends. */
@@ -4068,8 +4084,14 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 /* #include "base/log.h" */
 
 static pthread_mutex_t na_live_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct na_class *) na_live_classes[NA_LIVE_CLASSES];
-static _Atomic unsigned na_live_high; /* no entry from here on was ever used */
+
+/* Open addressing: from the place that its hash names, an object lies before
+ * the first empty entry. */
+#define NA_LIVE_EMPTY ((uintptr_t) 0)
+#define NA_LIVE_REMOVED ((uintptr_t) 4)
+#define NA_LIVE_KIND ((uintptr_t) 7)
+
+static _Atomic uintptr_t na_live_table[NA_LIVE_MAX];
 
 static pthread_once_t na_live_once = PTHREAD_ONCE_INIT;
 
@@ -4087,14 +4109,16 @@ static void na_live_fork_parent(void)
 
 static void na_live_fork_child(void)
 {
-    unsigned high = atomic_load(&na_live_high);
     unsigned i;
 
-    for (i = 0; i < high; i++) {
-        struct na_class *na_class = atomic_load(&na_live_classes[i]);
+    for (i = 0; i < NA_LIVE_MAX; i++) {
+        uintptr_t entry = atomic_load(&na_live_table[i]);
 
-        if (na_class != NULL)
-            atomic_store(&na_class_core_of(na_class)->forked, true);
+        if ((entry & NA_LIVE_KIND) == NA_LIVE_NA_CLASS)
+            atomic_store(
+                &na_class_core_of((struct na_class *) (entry & ~NA_LIVE_KIND))
+                     ->forked,
+                true);
     }
     hg_unlock(&na_live_lock);
 }
@@ -4117,49 +4141,101 @@ static na_return_t na_live_refuse_forked(
     return NA_FAULT;
 }
 
-/* ---- Classes ---- */
+/* ---- The table ---- */
 
-/* The entry of a class; NULL. Exact under the lock, and for who knows that the
- * class is neither opened nor closed meanwhile. */
-static _Atomic(struct na_class *) *na_live_find(const struct na_class *na_class)
+static uintptr_t na_live_entry_of(enum na_live_kind kind, const void *object)
 {
-    unsigned high = atomic_load_explicit(&na_live_high, memory_order_acquire);
+    assert(((uintptr_t) object & NA_LIVE_KIND) == 0);
+    return (uintptr_t) object | (uintptr_t) kind;
+}
+
+static unsigned na_live_place_of(const void *object)
+{
+    uint64_t hash = ((uint64_t) (uintptr_t) object >> 4) * 0x9e3779b97f4a7c15u;
+
+    return (unsigned) (hash >> 32) % NA_LIVE_MAX;
+}
+
+/* The place of an object; NA_LIVE_MAX: it is not there. NULL never is. */
+static unsigned na_live_find(enum na_live_kind kind, const void *object)
+{
+    uintptr_t wanted = na_live_entry_of(kind, object);
+    unsigned place = na_live_place_of(object);
     unsigned i;
 
-    for (i = 0; i < high; i++) {
-        if (atomic_load_explicit(&na_live_classes[i], memory_order_acquire) ==
-            na_class)
-            return &na_live_classes[i];
+    for (i = 0; i < NA_LIVE_MAX; i++) {
+        uintptr_t entry =
+            atomic_load_explicit(&na_live_table[place], memory_order_acquire);
+
+        if (HG_LIKELY(entry == wanted))
+            return place;
+        if (entry == NA_LIVE_EMPTY)
+            break;
+        place = (place + 1) % NA_LIVE_MAX;
     }
-    return NULL;
+    return NA_LIVE_MAX;
 }
 
-HG_PRIVATE na_return_t na_live_add(struct na_class *na_class)
+HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object)
 {
-    unsigned i = 0;
+    unsigned place = na_live_place_of(object);
+    unsigned i;
 
+    assert(object != NULL);
     (void) pthread_once(&na_live_once, na_live_begin);
     hg_lock(&na_live_lock);
-    while (i < NA_LIVE_CLASSES && atomic_load(&na_live_classes[i]) != NULL)
-        i++;
-    if (i < NA_LIVE_CLASSES) {
-        atomic_store(&na_live_classes[i], na_class);
-        if (i >= atomic_load(&na_live_high))
-            atomic_store(&na_live_high, i + 1);
+    for (i = 0; i < NA_LIVE_MAX; i++) {
+        uintptr_t entry = atomic_load(&na_live_table[place]);
+
+        if (entry == NA_LIVE_EMPTY || entry == NA_LIVE_REMOVED) {
+            atomic_store(&na_live_table[place], na_live_entry_of(kind, object));
+            break;
+        }
+        place = (place + 1) % NA_LIVE_MAX;
     }
     hg_unlock(&na_live_lock);
-    if (i < NA_LIVE_CLASSES)
+    if (i < NA_LIVE_MAX)
         return NA_SUCCESS;
-    hg_log_error("cls", "no more than %d classes can be open", NA_LIVE_CLASSES);
+    hg_log_error(
+        "cls", "no more than %d classes and contexts can be open", NA_LIVE_MAX);
     return NA_AGAIN;
 }
+
+/* Empty a place; the lock is held. It is only marked as removed where objects
+ * behind it may have passed it. */
+static void na_live_clear(unsigned place)
+{
+    uintptr_t next = atomic_load(&na_live_table[(place + 1) % NA_LIVE_MAX]);
+
+    assert(place < NA_LIVE_MAX);
+    atomic_store(&na_live_table[place],
+        next == NA_LIVE_EMPTY ? NA_LIVE_EMPTY : NA_LIVE_REMOVED);
+}
+
+HG_PRIVATE void na_live_remove(enum na_live_kind kind, const void *object)
+{
+    unsigned place;
+
+    hg_lock(&na_live_lock);
+    place = na_live_find(kind, object);
+    assert(place < NA_LIVE_MAX);
+    na_live_clear(place);
+    hg_unlock(&na_live_lock);
+}
+
+HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object)
+{
+    return na_live_find(kind, object) < NA_LIVE_MAX;
+}
+
+/* ---- NA's classes ---- */
 
 HG_PRIVATE bool na_live_hold(struct na_class *na_class)
 {
     bool live;
 
     hg_lock(&na_live_lock);
-    live = na_class != NULL && na_live_find(na_class) != NULL &&
+    live = na_live_has(NA_LIVE_NA_CLASS, na_class) &&
         !na_class_is_forked(na_class);
     if (live)
         na_class_core_of(na_class)->layers++;
@@ -4177,13 +4253,12 @@ HG_PRIVATE void na_live_let_go(struct na_class *na_class)
 
 HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
 {
-    _Atomic(struct na_class *) *entry = NULL;
     na_return_t ret = NA_SUCCESS;
+    unsigned place;
 
     hg_lock(&na_live_lock);
-    if (na_class != NULL)
-        entry = na_live_find(na_class);
-    if (entry == NULL)
+    place = na_live_find(NA_LIVE_NA_CLASS, na_class);
+    if (place == NA_LIVE_MAX)
         ret = NA_INVALID_ARG;
     else if (na_class_is_forked(na_class))
         ret = NA_FAULT;
@@ -4192,7 +4267,7 @@ HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
     else if (na_live_contexts(na_class) > 0)
         ret = NA_BUSY;
     else
-        atomic_store(entry, NULL);
+        na_live_clear(place);
     hg_unlock(&na_live_lock);
     return ret;
 }
@@ -4200,7 +4275,7 @@ HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
 HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function)
 {
-    if (HG_LIKELY(na_class != NULL && na_live_find(na_class) != NULL))
+    if (HG_LIKELY(na_live_has(NA_LIVE_NA_CLASS, na_class)))
         return na_class_is_forked(na_class)
             ? na_live_refuse_forked(na_class, function)
             : NA_SUCCESS;
@@ -21413,7 +21488,7 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
         return NULL;
     assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
     if (na_class_start_thread(core) != NA_SUCCESS ||
-        na_live_add(&core->pub) != NA_SUCCESS) {
+        na_live_add(NA_LIVE_NA_CLASS, &core->pub) != NA_SUCCESS) {
         na_class_close(core);
         na_class_delete(core);
         return NULL;
@@ -26019,6 +26094,10 @@ HG_PRIVATE void hg_transfer_forget(struct hg_transfer *transfer);
  * callback has run. False: it has ended. */
 HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer);
 
+/* The class on which it moves data. */
+HG_PRIVATE const struct na_class *hg_transfer_class(
+    const struct hg_transfer *transfer);
+
 /* Ask it to end, and let go of it: HG_CANCELED, or the result that won. */
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
 
@@ -26772,6 +26851,12 @@ HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer)
     return held;
 }
 
+HG_PRIVATE const struct na_class *hg_transfer_class(
+    const struct hg_transfer *transfer)
+{
+    return transfer->home->context->na_class;
+}
+
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
 {
     struct na_context *context = transfer->home->context;
@@ -26981,8 +27066,9 @@ HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
  *
  * Locking: the class's lock guards the list of contexts and what those that
  * ended have counted. The rest is constant while contexts exist, or guards
- * itself (the registry). One lock guards the list of all classes; who looks at
- * it keeps them, and takes a class's lock then, and a context's after that.
+ * itself (the registry). One lock guards the list of all classes: while it is
+ * held none of them ends. A class's lock is taken inside it, and a context's
+ * inside that. In a child of fork the list is empty at first.
  */
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
@@ -27049,7 +27135,8 @@ HG_PRIVATE void hg_class_set_options(
     struct hg_options *mine, const struct hg_options *options);
 
 /* A class without a context, in front of what makes it `size` bytes, zeroed.
- * `layer` outlives it, and so does the NA class. HG_NOMEM (logged). */
+ * `layer` outlives it, and so does the NA class. HG_NOMEM; HG_AGAIN: too many
+ * classes and contexts are open (both logged). */
 HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
@@ -27077,13 +27164,29 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class);
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
 /* #include "hg/header.h" */
+/* #include "na/live.h" */
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
 
-/* All of them. */
+/* All of them; of this process. */
 static pthread_mutex_t hg_class_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct na_link hg_classes = {&hg_classes, &hg_classes};
+
+static pthread_once_t hg_class_once = PTHREAD_ONCE_INIT;
+
+/* The list is its parent's, and a thread that the child does not have may have
+ * held the lock. */
+static void hg_class_fork_child(void)
+{
+    (void) pthread_mutex_init(&hg_class_lock, NULL);
+    hg_list_init(&hg_classes);
+}
+
+static void hg_class_begin(void)
+{
+    (void) pthread_atfork(NULL, NULL, hg_class_fork_child);
+}
 
 static size_t hg_class_bound(size_t size, size_t least)
 {
@@ -27157,6 +27260,10 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
+    ret = na_live_add(NA_LIVE_CLASS, hg_class);
+    if (ret != HG_SUCCESS)
+        goto fini_registry;
+    (void) pthread_once(&hg_class_once, hg_class_begin);
     hg_lock(&hg_class_lock);
     hg_list_push(&hg_classes, &hg_class->link);
     hg_unlock(&hg_class_lock);
@@ -27192,6 +27299,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
     hg_lock(&hg_class_lock);
     hg_list_remove(&hg_class->link);
     hg_unlock(&hg_class_lock);
+    na_live_remove(NA_LIVE_CLASS, hg_class);
     if (hg_class->haunted)
         return;
     assert(hg_list_is_empty(&hg_class->contexts));
@@ -27296,7 +27404,8 @@ struct hg_call_part {
     bool own_area; /* the application has the message that is to be sent, and
                       so what is in front of the arguments */
     bool dropped;  /* target: the message it came with is gone */
-    _Atomic bool running; /* target: its handler, which may fail yet */
+    _Atomic uint32_t decoded; /* arguments that are to be released */
+    _Atomic bool running;     /* target: its handler, which may fail yet */
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
     void *arg;
@@ -27949,6 +28058,7 @@ HG_PRIVATE HG_HOT bool hg_handle_unref_locked(
         handle->context->pool_count >= HG_HANDLE_POOL_MAX)
         return false;
     *addr_p = handle->addr;
+    atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
     hg_handle_clear(handle);
     (void) hg_handle_put(handle);
     return true;
@@ -28705,6 +28815,116 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     return ret == HG_MSGSIZE && limit < hg_handle_encode_limit(handle, area)
         ? HG_BUSY
         : ret;
+}
+
+/* ==== gen/hg/check.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/hg/check.h"
+#endif
+/*
+ * check: whether the application may use what it passes.
+ *
+ * A public function that is given a class, a context or a handle of the RPC
+ * layer begins here, before it takes a lock. HG_INVALID_ARG, logged with the
+ * function's name: NULL; a class or a context that does not exist (live); a
+ * handle whose last reference was given back, as long as it waits to be used
+ * again. HG_FAULT, logged once for each class: this process is a child of the
+ * one that made it (live).
+ *
+ * Locking: none.
+ */
+#ifndef HG_GEN_HG_CHECK_H
+#define HG_GEN_HG_CHECK_H
+
+/* #include "hg/handle.h" */
+
+HG_PRIVATE hg_return_t hg_check_class(
+    const struct hg_class *hg_class, const char *function);
+HG_PRIVATE hg_return_t hg_check_context(
+    const struct hg_context *context, const char *function);
+
+/* The cause, for hg_check_handle, which has found one: HG_INVALID_ARG or
+ * HG_FAULT, logged. */
+HG_PRIVATE hg_return_t hg_check_handle_slowly(
+    const struct hg_handle *handle, const char *function);
+
+static inline hg_return_t hg_check_handle(
+    const struct hg_handle *handle, const char *function)
+{
+    if (HG_LIKELY(handle != NULL &&
+            atomic_load_explicit(&handle->refs, memory_order_relaxed) > 0 &&
+            !na_class_is_forked(handle->context->hg_class->na_class)))
+        return HG_SUCCESS;
+    return hg_check_handle_slowly(handle, function);
+}
+
+/* Checks the handle, and its side: `target` for a call that arrived.
+ * HG_INVALID_ARG (logged): it is of the other side. */
+HG_PRIVATE hg_return_t hg_check_side(
+    const struct hg_handle *handle, bool target, const char *function);
+
+#endif
+
+/* ==== gen/hg/check.c ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/hg/check.c"
+#endif
+/* check: see check.h. */
+/* #include "hg/check.h" */
+
+/* #include "base/log.h" */
+/* #include "na/live.h" */
+
+static hg_return_t hg_check_refuse(
+    const char *subsys, const char *function, const char *what)
+{
+    hg_log_error(subsys, "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+HG_PRIVATE hg_return_t hg_check_class(
+    const struct hg_class *hg_class, const char *function)
+{
+    if (HG_UNLIKELY(!na_live_has(NA_LIVE_CLASS, hg_class)))
+        return hg_check_refuse("cls", function,
+            hg_class == NULL ? "the class is NULL" : "no such class is open");
+    return na_live_check(hg_class->na_class, function);
+}
+
+HG_PRIVATE hg_return_t hg_check_context(
+    const struct hg_context *context, const char *function)
+{
+    if (HG_UNLIKELY(!na_live_has(NA_LIVE_CONTEXT, context)))
+        return hg_check_refuse("ctx", function,
+            context == NULL ? "the context is NULL"
+                            : "there is no such context");
+    return na_live_check(context->hg_class->na_class, function);
+}
+
+HG_PRIVATE HG_NOINLINE hg_return_t hg_check_handle_slowly(
+    const struct hg_handle *handle, const char *function)
+{
+    if (handle == NULL)
+        return hg_check_refuse("rpc", function, "the handle is NULL");
+    if (na_class_is_forked(handle->context->hg_class->na_class))
+        return na_live_check(handle->context->hg_class->na_class, function);
+    return hg_check_refuse("rpc", function, "the handle was destroyed");
+}
+
+HG_PRIVATE hg_return_t hg_check_side(
+    const struct hg_handle *handle, bool target, const char *function)
+{
+    hg_return_t ret = hg_check_handle(handle, function);
+
+    if (HG_UNLIKELY(ret != HG_SUCCESS))
+        return ret;
+    if (HG_LIKELY(handle->target == target))
+        return HG_SUCCESS;
+    return hg_check_refuse("rpc", function,
+        target ? "the handle is of a call of ours"
+               : "the handle is of a call that arrived");
 }
 
 /* ==== gen/hg/room.h ==== */
@@ -31300,8 +31520,8 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 /* In the callback model: the application gives a reference back of a handle at
  * either side. If it is its last one of a call that arrived and was not
  * answered, that ends with HG_CANCELED, or with what the handler returns if
- * that runs still. One that it does not have is told (logged), no more. */
-HG_PRIVATE void hg_serve_drop(struct hg_handle *handle);
+ * that runs still. HG_INVALID_ARG (logged): it has none. */
+HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle);
 
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
@@ -32084,7 +32304,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_serve_drop(struct hg_handle *handle)
+HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle)
 {
     bool rest = handle->target && !hg_serve_is_answered(handle);
 
@@ -32092,13 +32312,14 @@ HG_PRIVATE void hg_serve_drop(struct hg_handle *handle)
     if (!hg_handle_take_back(handle, rest)) {
         hg_log_error(
             "rpc", "a handle was destroyed more often than it was referenced");
-        return;
+        return HG_INVALID_ARG;
     }
     if (!rest)
-        return;
+        return HG_SUCCESS;
     if (!hg_handle_is_given(handle) && !atomic_load(&handle->call.running))
         hg_serve_abandon(handle);
     hg_handle_unref(handle);
+    return HG_SUCCESS;
 }
 
 /* The first handle that the application has; with a reference. */
@@ -32493,8 +32714,8 @@ HG_PRIVATE const struct hg_transfer_checker *hg_bulk_check_table(void)
 #define HG_CONTEXT_ANY (-2)
 
 /* A context of a class; it makes NA contexts of its own. With an `id`, or any,
- * it is one of the callback model. HG_NOMEM; HG_EXIST: the id is taken (both
- * logged). */
+ * it is one of the callback model. HG_NOMEM; HG_AGAIN: too
+ * many are open; HG_EXIST: the id is taken (all logged). */
 HG_PRIVATE hg_return_t hg_context_create(
     struct hg_class *hg_class, int id, struct hg_context **context_p);
 
@@ -32556,6 +32777,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context);
 /* #include "hg/serve.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
+/* #include "na/live.h" */
 /* #include "na/msg.h" */
 /* #include "na/progress.h" */
 /* #include "na/sink.h" */
@@ -32972,9 +33194,12 @@ HG_PRIVATE hg_return_t hg_context_create(
     ret = hg_handle_fill_pool(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
-    ret = hg_context_open_na(context);
+    ret = na_live_add(NA_LIVE_CONTEXT, context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
+    ret = hg_context_open_na(context);
+    if (ret != HG_SUCCESS)
+        goto remove;
     ret = na_msg_set_sink(context->na_context, id >= 0 ? id : NA_SINK_ANY,
         hg_context_arrived, hg_context_peer_dead, context);
     if (ret != HG_SUCCESS)
@@ -32991,6 +33216,8 @@ HG_PRIVATE hg_return_t hg_context_create(
 
 close_na:
     hg_context_close_na(context, true);
+remove:
+    na_live_remove(NA_LIVE_CONTEXT, context);
 drop_pool:
     hg_handle_drop_pool(context);
     hg_transfer_home_fini(&context->transfers);
@@ -33049,6 +33276,7 @@ static void hg_context_leave_class(struct hg_context *context)
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);
     hg_unlock(&hg_class->lock);
+    na_live_remove(NA_LIVE_CONTEXT, context);
 }
 
 HG_PRIVATE void hg_context_refuse(struct hg_context *context)
@@ -33588,6 +33816,7 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/check.h" */
 /* #include "hg/forward.h" */
 /* #include "hg/overflow.h" */
 /* #include "hg/serve.h" */
@@ -33598,20 +33827,6 @@ static hg_return_t hg_call_refuse(const char *function, const char *what)
 {
     hg_log_error("rpc", "%s: %s", function, what);
     return HG_INVALID_ARG;
-}
-
-/* Whether the application may pass the handle: not NULL, and at the side that
- * the function is for. */
-static hg_return_t hg_call_check(
-    const struct hg_handle *handle, bool target, const char *function)
-{
-    if (handle == NULL)
-        return hg_call_refuse(function, "the handle is NULL");
-    if (handle->target != target)
-        return hg_call_refuse(function,
-            target ? "the handle is of a call of ours"
-                   : "the handle is of a call that arrived");
-    return HG_SUCCESS;
 }
 
 /* ---- Life ---- */
@@ -33648,9 +33863,11 @@ hg_return_t HG_Create(
     struct hg_rpc rpc;
     hg_return_t ret;
 
-    if (context == NULL || handle_p == NULL)
-        return hg_call_refuse("HG_Create", "an argument is NULL");
-    ret = hg_call_check_addr(context, addr, "HG_Create");
+    if (handle_p == NULL)
+        return hg_call_refuse("HG_Create", "handle_p is NULL");
+    ret = hg_check_context(context, "HG_Create");
+    if (ret == HG_SUCCESS)
+        ret = hg_call_check_addr(context, addr, "HG_Create");
     if (ret == HG_SUCCESS)
         ret = hg_call_find(context, id, &rpc);
     if (ret != HG_SUCCESS)
@@ -33670,9 +33887,12 @@ hg_return_t HG_Create(
 
 hg_return_t HG_Destroy(hg_handle_t handle)
 {
-    if (handle != NULL)
-        hg_serve_drop(handle);
-    return HG_SUCCESS;
+    hg_return_t ret;
+
+    if (handle == NULL)
+        return HG_SUCCESS;
+    ret = hg_check_handle(handle, "HG_Destroy");
+    return ret == HG_SUCCESS ? hg_serve_drop(handle) : ret;
 }
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
@@ -33680,7 +33900,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     struct hg_context *context;
     struct na_addr *before = NULL;
     struct hg_rpc rpc;
-    hg_return_t ret = hg_call_check(handle, false, "HG_Reset");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Reset");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -33709,17 +33929,18 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 
 hg_return_t HG_Ref_incr(hg_handle_t handle)
 {
-    if (handle == NULL)
-        return hg_call_refuse("HG_Ref_incr", "the handle is NULL");
-    hg_handle_give(handle);
-    return HG_SUCCESS;
+    hg_return_t ret = hg_check_handle(handle, "HG_Ref_incr");
+
+    if (ret == HG_SUCCESS)
+        hg_handle_give(handle);
+    return ret;
 }
 
 int32_t HG_Ref_get(hg_handle_t handle)
 {
     uint64_t refs;
 
-    if (handle == NULL)
+    if (handle == NULL || hg_check_handle(handle, "HG_Ref_get") != HG_SUCCESS)
         return -1;
     refs = atomic_load(&handle->refs);
     return (int32_t) (refs / HG_HANDLE_GIVEN + refs % HG_HANDLE_GIVEN);
@@ -33727,14 +33948,19 @@ int32_t HG_Ref_get(hg_handle_t handle)
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
 {
-    return handle != NULL ? &handle->call.info : NULL;
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_info") == HG_SUCCESS
+        ? &handle->call.info
+        : NULL;
 }
 
 hg_return_t HG_Set_data(
     hg_handle_t handle, void *data, void (*free_callback)(void *))
 {
-    if (handle == NULL)
-        return hg_call_refuse("HG_Set_data", "the handle is NULL");
+    hg_return_t ret = hg_check_handle(handle, "HG_Set_data");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     handle->call.used = true;
     handle->call.data = data;
     handle->call.free_data = free_callback;
@@ -33743,12 +33969,15 @@ hg_return_t HG_Set_data(
 
 void *HG_Get_data(hg_handle_t handle)
 {
-    return handle != NULL ? handle->call.data : NULL;
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_data") == HG_SUCCESS
+        ? handle->call.data
+        : NULL;
 }
 
 hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 {
-    hg_return_t ret = hg_call_check(handle, false, "HG_Set_target_id");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Set_target_id");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -33768,7 +33997,8 @@ static void hg_call_drop_input(struct hg_handle *handle)
     hg_buf_fini(&handle->in);
 }
 
-/* Decode with the side's proc; a reference for who frees what that made. */
+/* Decode with the side's proc, and take a reference, which hg_call_release
+ * drops. */
 static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     bool there, void *data, const char *function)
 {
@@ -33788,9 +34018,24 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     if (ret == HG_SUCCESS && handle->target &&
         handle->context->hg_class->release_input_early)
         hg_call_drop_input(handle);
-    if (ret == HG_SUCCESS)
-        hg_handle_give(handle);
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_handle_give(handle);
+    atomic_fetch_add_explicit(&handle->call.decoded, 1, memory_order_relaxed);
+    return HG_SUCCESS;
+}
+
+/* One thing less is to be released; false: nothing was. */
+static bool hg_call_take_decoded(struct hg_handle *handle)
+{
+    _Atomic uint32_t *decoded = &handle->call.decoded;
+    uint32_t before = atomic_load_explicit(decoded, memory_order_relaxed);
+
+    while (before > 0) {
+        if (atomic_compare_exchange_weak(decoded, &before, before - 1))
+            return true;
+    }
+    return false;
 }
 
 static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
@@ -33805,14 +34050,16 @@ static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
             hg_handle_function(handle));
         return HG_FAULT;
     }
+    if (!hg_call_take_decoded(handle))
+        return hg_call_refuse(function, "nothing is decoded, or it was freed");
     ret = hg_handle_release_of(handle, proc, data);
-    hg_serve_drop(handle);
+    (void) hg_serve_drop(handle);
     return ret;
 }
 
 hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret = hg_call_check(handle, true, "HG_Get_input");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Get_input");
 
     return ret == HG_SUCCESS
         ? hg_call_decode(handle, handle->rpc.in_proc, !handle->call.dropped,
@@ -33822,7 +34069,7 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 
 hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret = hg_call_check(handle, true, "HG_Free_input");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Free_input");
 
     return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.in_proc,
                                    in_struct, "HG_Free_input")
@@ -33831,7 +34078,7 @@ hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
 
 hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 {
-    hg_return_t ret = hg_call_check(handle, false, "HG_Get_output");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Get_output");
 
     return ret == HG_SUCCESS
         ? hg_call_decode(handle, handle->rpc.out_proc, handle->call.answered,
@@ -33841,7 +34088,7 @@ hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 
 hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
 {
-    hg_return_t ret = hg_call_check(handle, false, "HG_Free_output");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Free_output");
 
     return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.out_proc,
                                    out_struct, "HG_Free_output")
@@ -33859,14 +34106,16 @@ static hg_size_t hg_call_payload_size(
 
 hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
 {
-    return handle != NULL
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_input_payload_size") == HG_SUCCESS
         ? hg_call_payload_size(handle, &handle->in_args, false)
         : 0;
 }
 
 hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
 {
-    return handle != NULL
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_output_payload_size") == HG_SUCCESS
         ? hg_call_payload_size(handle, &handle->out_args, true)
         : 0;
 }
@@ -33911,11 +34160,21 @@ static hg_return_t hg_call_show_buf(
     return HG_SUCCESS;
 }
 
+/* Whether there is a handle, and a place for what it has. */
+static hg_return_t hg_call_check_buf(
+    const struct hg_handle *handle, void **buf_p, const char *function)
+{
+    return buf_p != NULL ? hg_check_handle(handle, function)
+                         : hg_call_refuse(function, "buf_p is NULL");
+}
+
 hg_return_t HG_Get_input_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
 {
-    if (handle == NULL || in_buf_p == NULL)
-        return hg_call_refuse("HG_Get_input_buf", "an argument is NULL");
+    hg_return_t ret = hg_call_check_buf(handle, in_buf_p, "HG_Get_input_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return handle->target
         ? hg_call_show_buf(&handle->in_args, in_buf_p, in_buf_size_p)
         : hg_call_lend_buf(handle, &handle->in,
@@ -33926,8 +34185,10 @@ hg_return_t HG_Get_input_buf(
 hg_return_t HG_Get_output_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
 {
-    if (handle == NULL || out_buf_p == NULL)
-        return hg_call_refuse("HG_Get_output_buf", "an argument is NULL");
+    hg_return_t ret = hg_call_check_buf(handle, out_buf_p, "HG_Get_output_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return handle->target
         ? hg_call_lend_buf(handle, &handle->out,
               hg_class_output_eager(handle->context->hg_class), out_buf_p,
@@ -33951,8 +34212,11 @@ static hg_return_t hg_call_get_extra(const struct hg_overflow *large,
 hg_return_t HG_Get_input_extra_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
 {
-    if (handle == NULL || in_buf_p == NULL)
-        return hg_call_refuse("HG_Get_input_extra_buf", "an argument is NULL");
+    hg_return_t ret =
+        hg_call_check_buf(handle, in_buf_p, "HG_Get_input_extra_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return hg_call_get_extra(&handle->in_large, hg_handle_area(handle, false),
         in_buf_p, in_buf_size_p);
 }
@@ -33960,15 +34224,18 @@ hg_return_t HG_Get_input_extra_buf(
 hg_return_t HG_Get_output_extra_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
 {
-    if (handle == NULL || out_buf_p == NULL)
-        return hg_call_refuse("HG_Get_output_extra_buf", "an argument is NULL");
+    hg_return_t ret =
+        hg_call_check_buf(handle, out_buf_p, "HG_Get_output_extra_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return hg_call_get_extra(&handle->out_large, hg_handle_area(handle, true),
         out_buf_p, out_buf_size_p);
 }
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle)
 {
-    hg_return_t ret = hg_call_check(handle, true, "HG_Release_input_buf");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Release_input_buf");
 
     if (ret == HG_SUCCESS)
         hg_call_drop_input(handle);
@@ -34018,7 +34285,7 @@ hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
     struct hg_rpc rpc;
-    hg_return_t ret = hg_call_check(handle, false, "HG_Forward");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Forward");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -34076,7 +34343,7 @@ static void hg_call_left(
 hg_return_t HG_Respond(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct)
 {
-    hg_return_t ret = hg_call_check(handle, true, "HG_Respond");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Respond");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -34091,11 +34358,11 @@ hg_return_t HG_Respond(
 
 hg_return_t HG_Cancel(hg_handle_t handle)
 {
-    if (handle == NULL)
-        return hg_call_refuse("HG_Cancel", "the handle is NULL");
-    if (!handle->target)
+    hg_return_t ret = hg_check_handle(handle, "HG_Cancel");
+
+    if (ret == HG_SUCCESS && !handle->target)
         (void) hg_forward_cancel(handle);
-    return HG_SUCCESS;
+    return ret;
 }
 
 /* ==== gen/hg/bulk_call.c ==== */
@@ -34123,11 +34390,13 @@ hg_return_t HG_Cancel(hg_handle_t handle)
  *
  * Locking: one mutex guards the tickets, of all classes: it is held for a few
  * instructions, and by whoever asks for a ticket only. A transfer's own lock is
- * taken inside.
+ * taken inside. A process that forks holds it, so that HG_Bulk_cancel can tell
+ * a parent's transfer in the child.
  */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/bulk_wire.h" */
+/* #include "hg/check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/ticket.h" */
 /* #include "na/addr.h" */
@@ -34146,6 +34415,32 @@ struct hg_bulk_call {
 /* Of transfers, each until its callback runs. */
 static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_call_tickets;
+
+static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
+
+/* ---- Fork ---- */
+
+/* A child finds its parent's tickets whole. */
+static void hg_bulk_call_fork_prepare(void)
+{
+    hg_lock(&hg_bulk_call_lock);
+}
+
+static void hg_bulk_call_fork_end(void)
+{
+    hg_unlock(&hg_bulk_call_lock);
+}
+
+/* fork takes the locks in the reverse order of registration: the log, which may
+ * be written under this lock, registers first. */
+static void hg_bulk_call_begin(void)
+{
+    (void) hg_log_on(HG_LOG_LEVEL_ERROR);
+    (void) pthread_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
+        hg_bulk_call_fork_end);
+}
+
+/* ---- Arguments ---- */
 
 static hg_return_t hg_bulk_call_refuse(const char *function, const char *what)
 {
@@ -34168,7 +34463,7 @@ static hg_return_t hg_bulk_call_check(
 
 /* ---- Handles ---- */
 
-/* The sizes as the room bulk has them: in `few`, or on the heap. NULL: no
+/* The sizes as the module bulk has them: in `few`, or on the heap. NULL: no
  * memory (logged). */
 static size_t *hg_bulk_call_sizes(
     uint32_t count, const hg_size_t *buf_sizes, size_t *few)
@@ -34177,6 +34472,7 @@ static size_t *hg_bulk_call_sizes(
     uint32_t i;
 
     assert(buf_sizes != NULL);
+    few[0] = 0; /* no segments: it is refused later */
     if (count > HG_BULK_CALL_FEW)
         sizes = (size_t *) hg_mem_alloc(count * sizeof(sizes[0]));
     if (sizes == NULL) {
@@ -34197,11 +34493,11 @@ static hg_return_t hg_bulk_call_create(hg_class_t *hg_class, uint32_t count,
     size_t *sizes;
     hg_return_t ret;
 
-    if (hg_class == NULL || handle == NULL || buf_sizes == NULL)
-        return hg_bulk_call_refuse("HG_Bulk_create", "an argument is NULL");
-    ret = na_live_check(hg_class->layer->na_class, "HG_Bulk_create");
+    ret = hg_check_class(hg_class, "HG_Bulk_create");
     if (ret != HG_SUCCESS)
         return ret;
+    if (handle == NULL || buf_sizes == NULL)
+        return hg_bulk_call_refuse("HG_Bulk_create", "an argument is NULL");
     sizes = hg_bulk_call_sizes(count, buf_sizes, few);
     if (sizes == NULL)
         return HG_NOMEM;
@@ -34250,22 +34546,28 @@ hg_return_t HG_Bulk_free(hg_bulk_t handle)
 
 hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
 {
+    hg_return_t ret = HG_SUCCESS;
+
     if (handle == HG_BULK_NULL)
         return hg_bulk_call_refuse("HG_Bulk_ref_incr", "the handle is NULL");
-    hg_bulk_give(handle);
-    return HG_SUCCESS;
+    if (handle->layer != NULL)
+        ret = na_live_check(handle->layer->na_class, "HG_Bulk_ref_incr");
+    if (ret == HG_SUCCESS)
+        hg_bulk_give(handle);
+    return ret;
 }
 
 hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
 {
     hg_return_t ret = hg_bulk_call_check(handle, "HG_Bulk_bind");
 
+    if (ret == HG_SUCCESS)
+        ret = hg_check_context(context, "HG_Bulk_bind");
     if (ret != HG_SUCCESS)
         return ret;
-    if (context == NULL || context->hg_class->layer != handle->layer)
-        return hg_bulk_call_refuse("HG_Bulk_bind",
-            context == NULL ? "the context is NULL"
-                            : "handle and context are of different classes");
+    if (context->hg_class->layer != handle->layer)
+        return hg_bulk_call_refuse(
+            "HG_Bulk_bind", "handle and context are of different classes");
     return hg_bulk_bind(handle, context->id);
 }
 
@@ -34396,15 +34698,14 @@ hg_return_t HG_Bulk_serialize(
 hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
     const void *buf, hg_size_t buf_size)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_deserialize");
 
-    if (hg_class == NULL || handle == NULL || buf == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (handle == NULL || buf == NULL)
         return hg_bulk_call_refuse(
             "HG_Bulk_deserialize", "an argument is NULL");
-    ret = na_live_check(hg_class->layer->na_class, "HG_Bulk_deserialize");
-    return ret == HG_SUCCESS
-        ? hg_bulk_deserialize(hg_class->layer, buf, (size_t) buf_size, handle)
-        : ret;
+    return hg_bulk_deserialize(hg_class->layer, buf, (size_t) buf_size, handle);
 }
 
 /* ---- Transfers ---- */
@@ -34447,8 +34748,6 @@ static const char *hg_bulk_call_judge(
 {
     const struct hg_bulk_layer *layer;
 
-    if (args->context == NULL)
-        return "the context is NULL";
     if (args->origin == NULL)
         return "the origin's handle is NULL";
     if (!hg_bulk_call_is_inside(args->origin, args->origin_offset, args->size))
@@ -34474,8 +34773,12 @@ static const char *hg_bulk_call_judge(
 static hg_return_t hg_bulk_call_check_args(
     const struct hg_bulk_call_args *args, bool bind, const char *function)
 {
-    const char *wrong = hg_bulk_call_judge(args, bind);
+    hg_return_t ret = hg_check_context(args->context, function);
+    const char *wrong;
 
+    if (ret != HG_SUCCESS)
+        return ret;
+    wrong = hg_bulk_call_judge(args, bind);
     if (wrong != NULL)
         return hg_bulk_call_refuse(function, wrong);
     if (!hg_bulk_call_is_allowed(args)) {
@@ -34483,7 +34786,7 @@ static hg_return_t hg_bulk_call_check_args(
             "bulk", "%s: a handle's flags forbid the direction", function);
         return HG_PERMISSION;
     }
-    return na_live_check(args->context->hg_class->na_class, function);
+    return HG_SUCCESS;
 }
 
 /* Its ticket names nothing from now on. With the last one the table goes. */
@@ -34520,6 +34823,7 @@ static hg_return_t hg_bulk_call_issue(
 {
     hg_return_t ret;
 
+    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
     hg_lock(&hg_bulk_call_lock);
     ret = hg_ticket_issue(&hg_bulk_call_tickets, transfer, &call->ticket);
     hg_unlock(&hg_bulk_call_lock);
@@ -34610,8 +34914,9 @@ hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
 
 hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
 {
+    const struct na_class *forked = NULL;
     struct hg_transfer *transfer;
-    bool held;
+    bool held = false;
 
     if (op_id == HG_OP_ID_NULL)
         return hg_bulk_call_refuse(
@@ -34619,8 +34924,13 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     hg_lock(&hg_bulk_call_lock);
     transfer = (struct hg_transfer *) hg_ticket_get(
         &hg_bulk_call_tickets, (uintptr_t) op_id);
-    held = transfer != NULL && hg_transfer_hold(transfer);
+    if (transfer != NULL && na_class_is_forked(hg_transfer_class(transfer)))
+        forked = hg_transfer_class(transfer);
+    else if (transfer != NULL)
+        held = hg_transfer_hold(transfer);
     hg_unlock(&hg_bulk_call_lock);
+    if (forked != NULL)
+        return na_live_check(forked, "HG_Bulk_cancel");
     if (held)
         hg_transfer_cancel(transfer);
     return HG_SUCCESS;
@@ -34645,9 +34955,9 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
  */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+/* #include "hg/check.h" */
 /* #include "hg/context.h" */
 /* #include "na/addr.h" */
-/* #include "na/live.h" */
 /* #include "na/lookup.h" */
 
 /* A lookup under way. */
@@ -34667,8 +34977,10 @@ static hg_return_t hg_peer_refuse(const char *function, const char *what)
 static hg_return_t hg_peer_check(const hg_class_t *hg_class,
     const struct na_addr *addr, const char *function)
 {
-    return hg_class != NULL ? na_addr_check(hg_class->na_class, addr, function)
-                            : hg_peer_refuse(function, "the class is NULL");
+    hg_return_t ret = hg_check_class(hg_class, function);
+
+    return ret == HG_SUCCESS ? na_addr_check(hg_class->na_class, addr, function)
+                             : ret;
 }
 
 /* ---- Lookups ---- */
@@ -34707,11 +35019,11 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
     hg_return_t ret;
 
     (void) op_id_p;
-    if (context == NULL || name == NULL)
-        return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
-    ret = na_live_check(context->hg_class->na_class, "HG_Addr_lookup");
+    ret = hg_check_context(context, "HG_Addr_lookup");
     if (ret != HG_SUCCESS)
         return ret;
+    if (name == NULL)
+        return hg_peer_refuse("HG_Addr_lookup", "the name is NULL");
     if (callback == NULL) /* the transport knows the peer then: that is all */
         return na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL,
             name, NA_OP_ID_IGNORE);
@@ -34734,7 +35046,11 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
 hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
 {
-    if (hg_class == NULL || name == NULL || addr_p == NULL)
+    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_lookup");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (name == NULL || addr_p == NULL)
         return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
     return NA_Addr_lookup_wait(
         hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
@@ -34744,8 +35060,10 @@ hg_return_t HG_Addr_lookup2(
 
 hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
 {
-    if (hg_class == NULL)
-        return hg_peer_refuse("HG_Addr_free", "the class is NULL");
+    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_free");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return addr != HG_ADDR_NULL
         ? na_addr_take_back(hg_class->na_class, addr, "HG_Addr_free")
         : HG_SUCCESS;
@@ -34762,11 +35080,8 @@ hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
 
 hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_self");
 
-    if (hg_class == NULL)
-        return hg_peer_refuse("HG_Addr_self", "the class is NULL");
-    ret = na_live_check(hg_class->na_class, "HG_Addr_self");
     return ret == HG_SUCCESS ? na_addr_hand_out(hg_class->na_class->self_addr,
                                    addr_p, "HG_Addr_self")
                              : ret;
@@ -34785,10 +35100,8 @@ hg_return_t HG_Addr_dup(
 
 uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
 {
-    if (hg_class == NULL) {
-        (void) hg_peer_refuse("HG_Addr_cmp", "the class is NULL");
+    if (hg_check_class(hg_class, "HG_Addr_cmp") != HG_SUCCESS)
         return HG_FALSE;
-    }
     if (addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
         return addr1 == addr2 ? HG_TRUE : HG_FALSE;
     if (hg_peer_check(hg_class, addr1, "HG_Addr_cmp") != HG_SUCCESS ||
@@ -34839,6 +35152,7 @@ hg_return_t HG_Addr_to_string(
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/builtin.h" */
+/* #include "hg/check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/forward.h" */
 /* #include "na/addr.h" */
@@ -34871,6 +35185,19 @@ static hg_return_t hg_endpoint_refuse(const char *function, const char *what)
 static struct hg_endpoint *hg_endpoint_of(const hg_class_t *hg_class)
 {
     return HG_CONTAINER_OF(hg_class, struct hg_endpoint, pub);
+}
+
+/* Whether a class may be asked; NULL is asked nothing, and it is no mistake. */
+static bool hg_endpoint_has(const hg_class_t *hg_class, const char *function)
+{
+    return hg_class != NULL && hg_check_class(hg_class, function) == HG_SUCCESS;
+}
+
+/* Whether a context may be asked. */
+static bool hg_endpoint_has_context(
+    const hg_context_t *context, const char *function)
+{
+    return context != NULL && hg_check_context(context, function) == HG_SUCCESS;
 }
 
 /* ---- Opening and closing ---- */
@@ -35071,9 +35398,13 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     struct na_class *na_class;
     bool own_na;
     const char *why;
+    hg_return_t ret;
 
     if (hg_class == NULL)
         return HG_SUCCESS;
+    ret = hg_check_class(hg_class, "HG_Finalize");
+    if (ret != HG_SUCCESS)
+        return ret;
     endpoint = hg_endpoint_of(hg_class);
     why = hg_endpoint_is_used(endpoint);
     if (why != NULL) {
@@ -35097,37 +35428,46 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
 
 const char *HG_Class_get_name(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? NA_Get_class_name(hg_class->na_class) : NULL;
+    return hg_endpoint_has(hg_class, "HG_Class_get_name")
+        ? NA_Get_class_name(hg_class->na_class)
+        : NULL;
 }
 
 const char *HG_Class_get_protocol(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? NA_Get_class_protocol(hg_class->na_class) : NULL;
+    return hg_endpoint_has(hg_class, "HG_Class_get_protocol")
+        ? NA_Get_class_protocol(hg_class->na_class)
+        : NULL;
 }
 
 bool HG_Class_is_listening(const hg_class_t *hg_class)
 {
-    return hg_class != NULL && hg_class->na_class->listen != NA_FALSE;
+    return hg_endpoint_has(hg_class, "HG_Class_is_listening") &&
+        hg_class->na_class->listen != NA_FALSE;
 }
 
 hg_size_t HG_Class_get_input_eager_size(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? hg_class_input_eager(hg_class) : 0;
+    return hg_endpoint_has(hg_class, "HG_Class_get_input_eager_size")
+        ? hg_class_input_eager(hg_class)
+        : 0;
 }
 
 hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? hg_class_output_eager(hg_class) : 0;
+    return hg_endpoint_has(hg_class, "HG_Class_get_output_eager_size")
+        ? hg_class_output_eager(hg_class)
+        : 0;
 }
 
 /* Whether so many bytes fit a message. */
 static hg_return_t hg_endpoint_check_offset(const hg_class_t *hg_class,
     hg_size_t offset, hg_size_t eager, const char *function)
 {
-    if (hg_class == NULL)
-        return hg_endpoint_refuse(function, "the class is NULL");
-    return offset <= eager
-        ? HG_SUCCESS
+    hg_return_t ret = hg_check_class(hg_class, function);
+
+    return ret != HG_SUCCESS || offset <= eager
+        ? ret
         : hg_endpoint_refuse(function, "the offset exceeds the eager size");
 }
 
@@ -35154,8 +35494,10 @@ hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
 hg_return_t HG_Class_set_data(
     hg_class_t *hg_class, void *data, void (*free_callback)(void *))
 {
-    if (hg_class == NULL)
-        return hg_endpoint_refuse("HG_Class_set_data", "the class is NULL");
+    hg_return_t ret = hg_check_class(hg_class, "HG_Class_set_data");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_endpoint_of(hg_class)->data = data;
     hg_endpoint_of(hg_class)->free_data = free_callback;
     return HG_SUCCESS;
@@ -35163,15 +35505,19 @@ hg_return_t HG_Class_set_data(
 
 void *HG_Class_get_data(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? hg_endpoint_of(hg_class)->data : NULL;
+    return hg_endpoint_has(hg_class, "HG_Class_get_data")
+        ? hg_endpoint_of(hg_class)->data
+        : NULL;
 }
 
 hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     hg_return_t (*callback)(hg_handle_t, void *), void *arg)
 {
-    if (hg_class == NULL)
-        return hg_endpoint_refuse(
-            "HG_Class_set_handle_create_callback", "the class is NULL");
+    hg_return_t ret =
+        hg_check_class(hg_class, "HG_Class_set_handle_create_callback");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_class->handle_made = callback;
     hg_class->handle_made_arg = arg;
     return HG_SUCCESS;
@@ -35197,9 +35543,13 @@ static void hg_endpoint_count(
 hg_return_t HG_Class_get_counters(
     const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
 {
-    if (hg_class == NULL || diag_counters == NULL)
+    hg_return_t ret = hg_check_class(hg_class, "HG_Class_get_counters");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (diag_counters == NULL)
         return hg_endpoint_refuse(
-            "HG_Class_get_counters", "an argument is NULL");
+            "HG_Class_get_counters", "diag_counters is NULL");
     hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
     return HG_SUCCESS;
 }
@@ -35230,9 +35580,7 @@ static hg_context_t *hg_endpoint_add_context(
 {
     struct hg_context *context = NULL;
 
-    if (hg_class == NULL)
-        (void) hg_endpoint_refuse(function, "the class is NULL");
-    else
+    if (hg_check_class(hg_class, function) == HG_SUCCESS)
         (void) hg_context_create(hg_class, id, &context);
     return context;
 }
@@ -35250,8 +35598,10 @@ hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
 
 hg_return_t HG_Context_unpost(hg_context_t *context)
 {
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Context_unpost", "the context is NULL");
+    hg_return_t ret = hg_check_context(context, "HG_Context_unpost");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_context_refuse(context);
     return HG_SUCCESS;
 }
@@ -35294,9 +35644,13 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
 {
     void (*free_data)(void *data);
     void *data;
+    hg_return_t ret;
 
     if (context == NULL)
         return HG_SUCCESS;
+    ret = hg_check_context(context, "HG_Context_destroy");
+    if (ret != HG_SUCCESS)
+        return ret;
     if (na_context_is_busy(context->na_context)) {
         hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
         return HG_BUSY;
@@ -35320,19 +35674,24 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
 
 hg_class_t *HG_Context_get_class(const hg_context_t *context)
 {
-    return context != NULL ? context->hg_class : NULL;
+    return hg_endpoint_has_context(context, "HG_Context_get_class")
+        ? context->hg_class
+        : NULL;
 }
 
 uint8_t HG_Context_get_id(const hg_context_t *context)
 {
-    return context != NULL ? context->id : 0;
+    return hg_endpoint_has_context(context, "HG_Context_get_id") ? context->id
+                                                                 : 0;
 }
 
 hg_return_t HG_Context_set_data(
     hg_context_t *context, void *data, void (*free_callback)(void *))
 {
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Context_set_data", "the context is NULL");
+    hg_return_t ret = hg_check_context(context, "HG_Context_set_data");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     context->data = data;
     context->free_data = free_callback;
     return HG_SUCCESS;
@@ -35340,7 +35699,9 @@ hg_return_t HG_Context_set_data(
 
 void *HG_Context_get_data(const hg_context_t *context)
 {
-    return context != NULL ? context->data : NULL;
+    return hg_endpoint_has_context(context, "HG_Context_get_data")
+        ? context->data
+        : NULL;
 }
 
 /* ---- Registration ---- */
@@ -35351,8 +35712,10 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
     hg_id_t id;
 
-    if (hg_class == NULL || func_name == NULL) {
-        (void) hg_endpoint_refuse("HG_Register_name", "an argument is NULL");
+    if (hg_check_class(hg_class, "HG_Register_name") != HG_SUCCESS)
+        return 0;
+    if (func_name == NULL) {
+        (void) hg_endpoint_refuse("HG_Register_name", "func_name is NULL");
         return 0;
     }
     id = hg_registry_id(func_name);
@@ -35366,18 +35729,21 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    hg_return_t ret = hg_check_class(hg_class, "HG_Register");
 
-    if (hg_class == NULL || id == 0)
-        return hg_endpoint_refuse("HG_Register", "the class or the id is 0");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (id == 0)
+        return hg_endpoint_refuse("HG_Register", "the id is 0");
     return hg_registry_put(&hg_class->registry, id, NULL, &rpc);
 }
 
 hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Deregister");
 
-    if (hg_class == NULL)
-        return hg_endpoint_refuse("HG_Deregister", "the class is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_registry_remove(&hg_class->registry, id);
     if (ret == HG_NOENTRY)
         hg_log_error(
@@ -35399,10 +35765,13 @@ static bool hg_endpoint_find(
 hg_return_t HG_Registered_name(
     hg_class_t *hg_class, const char *func_name, hg_id_t *id_p, uint8_t *flag_p)
 {
+    hg_return_t ret = hg_check_class(hg_class, "HG_Registered_name");
     struct hg_rpc rpc;
     hg_id_t id;
 
-    if (hg_class == NULL || func_name == NULL || flag_p == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (func_name == NULL || flag_p == NULL)
         return hg_endpoint_refuse("HG_Registered_name", "an argument is NULL");
     id = hg_registry_id(func_name);
     (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
@@ -35413,9 +35782,12 @@ hg_return_t HG_Registered_name(
 
 hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 {
+    hg_return_t ret = hg_check_class(hg_class, "HG_Registered");
     struct hg_rpc rpc;
 
-    if (hg_class == NULL || flag_p == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (flag_p == NULL)
         return hg_endpoint_refuse("HG_Registered", "an argument is NULL");
     (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
     return HG_SUCCESS;
@@ -35424,9 +35796,12 @@ hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p)
 {
+    hg_return_t ret = hg_check_class(hg_class, "HG_Registered_proc_cb");
     struct hg_rpc rpc;
 
-    if (hg_class == NULL || flag_p == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (flag_p == NULL)
         return hg_endpoint_refuse(
             "HG_Registered_proc_cb", "an argument is NULL");
     if (!hg_endpoint_find(hg_class, id, flag_p, &rpc))
@@ -35441,10 +35816,10 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
 hg_return_t HG_Register_data(
     hg_class_t *hg_class, hg_id_t id, void *data, void (*free_callback)(void *))
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Register_data");
 
-    if (hg_class == NULL)
-        return hg_endpoint_refuse("HG_Register_data", "the class is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_registry_set_data(&hg_class->registry, id, data, free_callback);
     if (ret != HG_SUCCESS)
         hg_log_error(
@@ -35454,18 +35829,20 @@ hg_return_t HG_Register_data(
 
 void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 {
-    return hg_class != NULL ? hg_registry_get_data(&hg_class->registry, id)
-                            : NULL;
+    return hg_endpoint_has(hg_class, "HG_Registered_data")
+        ? hg_registry_get_data(&hg_class->registry, id)
+        : NULL;
 }
 
 hg_return_t HG_Registered_disable_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t disable)
 {
     struct hg_rpc rpc;
+    hg_return_t ret =
+        hg_check_class(hg_class, "HG_Registered_disable_response");
 
-    if (hg_class == NULL)
-        return hg_endpoint_refuse(
-            "HG_Registered_disable_response", "the class is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
         hg_log_error("rpc",
             "HG_Registered_disable_response: id %016" PRIx64
@@ -35480,11 +35857,15 @@ hg_return_t HG_Registered_disable_response(
 hg_return_t HG_Registered_disabled_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p)
 {
+    hg_return_t ret =
+        hg_check_class(hg_class, "HG_Registered_disabled_response");
     struct hg_rpc rpc;
 
-    if (hg_class == NULL || disabled_p == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (disabled_p == NULL)
         return hg_endpoint_refuse(
-            "HG_Registered_disabled_response", "an argument is NULL");
+            "HG_Registered_disabled_response", "disabled_p is NULL");
     if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
         hg_log_error("rpc",
             "HG_Registered_disabled_response: id %016" PRIx64
@@ -35500,10 +35881,10 @@ hg_return_t HG_Registered_disabled_response(
 
 hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_context(context, "HG_Progress");
 
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Progress", "the context is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_context_progress(
         context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
     return ret == HG_INTR ? HG_TIMEOUT : ret;
@@ -35512,10 +35893,10 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_context(context, "HG_Trigger");
 
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Trigger", "the context is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = NA_Trigger(context->na_context, timeout, max_count, actual_count_p);
     if (max_count == 0)
         return HG_SUCCESS;
@@ -35524,7 +35905,7 @@ hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
 
 int HG_Event_get_wait_fd(const hg_context_t *context)
 {
-    if (context == NULL)
+    if (!hg_endpoint_has_context(context, "HG_Event_get_wait_fd"))
         return -1;
     /* What is made when it is asked for first is no part of its value. */
     return hg_context_event_fd((hg_context_t *) (uintptr_t) context);
@@ -35532,15 +35913,16 @@ int HG_Event_get_wait_fd(const hg_context_t *context)
 
 bool HG_Event_ready(hg_context_t *context)
 {
-    return context != NULL && hg_context_event_ready(context);
+    return hg_endpoint_has_context(context, "HG_Event_ready") &&
+        hg_context_event_ready(context);
 }
 
 hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_context(context, "HG_Event_progress");
 
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Event_progress", "the context is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_context_progress(context, NA_LANES_ALL, 0);
     if (count_p != NULL)
         *count_p = na_queue_count(context->queue, NA_LANES_ALL);
@@ -35550,10 +35932,10 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 hg_return_t HG_Event_trigger(
     hg_context_t *context, unsigned int max_count, unsigned int *actual_count_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_context(context, "HG_Event_trigger");
 
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Event_trigger", "the context is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = NA_Trigger(context->na_context, 0, max_count, actual_count_p);
     return ret == HG_TIMEOUT ? HG_SUCCESS : ret;
 }
@@ -37377,6 +37759,7 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/layer.h" */
 
@@ -37675,11 +38058,15 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 {
     struct hg_dump dump;
+    hg_return_t ret;
 
     if (stream == NULL)
         return hg_layer_refuse("HG_Dump", "the stream is NULL");
-    if (hg_layer_is_forked("HG_Dump"))
-        return HG_FAULT;
+    if (hg_class != NULL) {
+        ret = hg_check_class(hg_class, "HG_Dump");
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
     memset(&dump, 0, sizeof(dump));
     if (hg_class != NULL) {
         hg_dump_class(hg_class, &dump);
@@ -37714,6 +38101,7 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/cancel.h" */
+/* #include "hg/check.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/request.h" */
 /* #include "hg/serve.h" */
@@ -37731,25 +38119,12 @@ static void hg_extras_leave(bool inside)
         (void) hg_layer_leave(HG_SUCCESS);
 }
 
-/* Whether it is a handle, of that side. HG_INVALID_ARG (logged). */
-static hg_return_t hg_extras_check(
-    const struct hg_handle *handle, bool target, const char *function)
-{
-    if (handle == NULL)
-        return hg_layer_refuse(function, "the handle is NULL");
-    if (handle->target != target)
-        return hg_layer_refuse(function,
-            target ? "the handle is of a call of ours"
-                   : "the handle is of a call that arrived");
-    return HG_SUCCESS;
-}
-
 /* ---- Deadlines ---- */
 
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
 {
     bool inside = hg_extras_enter();
-    hg_return_t ret = hg_extras_check(handle, false, "HG_Set_deadline");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Set_deadline");
 
     if (ret == HG_SUCCESS) {
         hg_lock(&handle->context->lock);
@@ -37770,14 +38145,16 @@ HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)
 {
     bool inside;
-    uint32_t left;
+    uint32_t left = HG_NO_DEADLINE;
 
     if (handle == NULL)
         return HG_NO_DEADLINE;
     inside = hg_extras_enter();
-    left = hg_handle_time_left(handle);
-    if (left == HG_NO_DEADLINE && handle->timeout != 0)
-        left = handle->timeout; /* it has not begun */
+    if (hg_check_handle(handle, "HG_Get_time_left") == HG_SUCCESS) {
+        left = hg_handle_time_left(handle);
+        if (left == HG_NO_DEADLINE && handle->timeout != 0)
+            left = handle->timeout; /* it has not begun */
+    }
     hg_extras_leave(inside);
     return left;
 }
@@ -37792,7 +38169,8 @@ HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle)
     if (handle == NULL)
         return HG_FALSE;
     inside = hg_extras_enter();
-    over = handle->target && hg_handle_is_over(handle);
+    over = hg_check_handle(handle, "HG_Is_canceled") == HG_SUCCESS &&
+        handle->target && hg_handle_is_over(handle);
     hg_extras_leave(inside);
     return over ? HG_TRUE : HG_FALSE;
 }
@@ -37801,7 +38179,7 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg)
 {
     bool inside = hg_extras_enter();
-    hg_return_t ret = hg_extras_check(handle, true, "HG_Set_cancel_cb");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Set_cancel_cb");
 
     if (ret == HG_SUCCESS)
         hg_cancel_set_callback(handle, callback, arg);
@@ -37811,17 +38189,23 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 
 /* ---- A look inside ---- */
 
-/* The class that is meant; NULL stands for that of the layer, whose gate is
- * passed then, or is closed: NULL (logged). */
-static struct hg_class *hg_extras_enter_class(
-    struct hg_class *hg_class, bool *inside_p, const char *function)
+/* The class that is meant: for NULL that of the request model's layer, whose
+ * gate is passed (*inside_p). HG_FAULT: no layer; codes of hg_check_class. All
+ * logged. */
+static hg_return_t hg_extras_enter_class(
+    struct hg_class **hg_class, bool *inside_p, const char *function)
 {
-    struct hg_context *context = NULL;
+    struct hg_context *context;
 
-    if (hg_class == NULL)
-        context = hg_layer_enter(function);
-    *inside_p = context != NULL;
-    return context != NULL ? context->hg_class : hg_class;
+    *inside_p = false;
+    if (*hg_class != NULL)
+        return hg_check_class(*hg_class, function);
+    context = hg_layer_enter(function);
+    if (context == NULL)
+        return HG_FAULT;
+    *inside_p = true;
+    *hg_class = context->hg_class;
+    return HG_SUCCESS;
 }
 
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
@@ -37832,10 +38216,11 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
     if (handle == NULL)
         return 0;
     inside = hg_extras_enter();
-    trace_id = handle->trace_id;
-    if (!handle->target && handle->state == HG_HANDLE_IDLE &&
-        handle->trace_set != 0)
-        trace_id = handle->trace_set;
+    if (hg_check_handle(handle, "HG_Get_trace_id") == HG_SUCCESS)
+        trace_id = !handle->target && handle->state == HG_HANDLE_IDLE &&
+                handle->trace_set != 0
+            ? handle->trace_set
+            : handle->trace_id;
     hg_extras_leave(inside);
     return trace_id;
 }
@@ -37843,7 +38228,7 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id)
 {
     bool inside = hg_extras_enter();
-    hg_return_t ret = hg_extras_check(handle, false, "HG_Set_trace_id");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Set_trace_id");
 
     if (ret == HG_SUCCESS)
         handle->trace_set = trace_id;
@@ -37855,10 +38240,10 @@ HG_EXPORT hg_return_t HG_Set_hook(
     hg_class_t *hg_class, hg_hook_cb_t hook, void *arg)
 {
     bool inside;
+    hg_return_t ret = hg_extras_enter_class(&hg_class, &inside, "HG_Set_hook");
 
-    hg_class = hg_extras_enter_class(hg_class, &inside, "HG_Set_hook");
-    if (hg_class == NULL)
-        return HG_FAULT;
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_watch_set_hook(hg_class, hook, arg);
     hg_extras_leave(inside);
     return HG_SUCCESS;
@@ -37874,9 +38259,9 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
         return hg_layer_refuse(
             "HG_Get_histogram", "the histogram is NULL, or its size not set");
-    hg_class = hg_extras_enter_class(hg_class, &inside, "HG_Get_histogram");
-    if (hg_class == NULL)
-        return HG_FAULT;
+    ret = hg_extras_enter_class(&hg_class, &inside, "HG_Get_histogram");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_registry_find(&hg_class->registry, id, &rpc);
     if (ret == HG_SUCCESS && rpc.more->times == NULL) {
         ret = HG_OPNOTSUPPORT;
@@ -37896,7 +38281,7 @@ HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text)
 {
     bool inside = hg_extras_enter();
-    hg_return_t ret = hg_extras_check(handle, true, "HG_Respond_error");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Respond_error");
 
     if (ret == HG_SUCCESS && (code <= HG_SUCCESS || code >= HG_RETURN_MAX))
         ret = hg_layer_refuse("HG_Respond_error", "that is no error");
@@ -37909,7 +38294,9 @@ HG_EXPORT hg_return_t HG_Respond_error(
 /* The words that an origin's handle has; they are the handle's. */
 static const char *hg_extras_text(const struct hg_handle *handle)
 {
-    return handle != NULL && !handle->target && handle->text != NULL
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_error_text") == HG_SUCCESS &&
+            !handle->target && handle->text != NULL
         ? handle->text
         : "";
 }
@@ -37950,6 +38337,7 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
+/* #include "hg/check.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/serve.h" */
 /* #include "hg/wait.h" */
@@ -38064,8 +38452,10 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
     struct hg_context *context;
     hg_return_t ret;
 
-    if (hg_class != NULL)
-        return hg_drain_until(hg_class, deadline);
+    if (hg_class != NULL) {
+        ret = hg_check_class(hg_class, "HG_Drain");
+        return ret == HG_SUCCESS ? hg_drain_until(hg_class, deadline) : ret;
+    }
     context = hg_layer_enter("HG_Drain");
     if (context == NULL)
         return HG_FAULT;
@@ -38086,27 +38476,28 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 /*
  * identity: who makes a call.
  *
- * What the transport has proved of a peer stands in its address, and never
- * changes there; the handle keeps that. What a peer says of itself is nowhere
- * asked. Nothing above includes this room: it has no header.
+ * The address of a peer holds what the transport has proved of it, and that
+ * never changes; the handle keeps the address. A peer's own claims are not
+ * used. Nothing above includes this module: it has no header.
  *
  * Locking: none. A handle of the request model is gone with its layer, so that
  * one's gate is passed if it is open.
  */
+/* #include "hg/check.h" */
 /* #include "hg/layer.h" */
 
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 {
-    const struct na_addr *addr;
     const char *identity = "";
     bool inside;
 
     if (handle == NULL)
         return identity;
     inside = hg_layer_enter(NULL) != NULL;
-    addr = handle->addr;
-    if (handle->target && addr != NULL)
-        identity = na_class_ops(addr->na_class)->addr_identity(addr);
+    if (hg_check_handle(handle, "HG_Get_peer_id") == HG_SUCCESS &&
+        handle->target && handle->addr != NULL)
+        identity =
+            na_class_ops(handle->addr->na_class)->addr_identity(handle->addr);
     if (inside)
         (void) hg_layer_leave(HG_SUCCESS);
     return identity;
@@ -38299,11 +38690,11 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
  */
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
+/* #include "hg/check.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/registry.h" */
 /* #include "hg/wait.h" */
 /* #include "na/context.h" */
-/* #include "na/live.h" */
 /* #include "na/progress.h" */
 
 /* How long a turn lasts at most: timers of the context wait as long, and so
@@ -38400,10 +38791,10 @@ static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
 hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
 {
     struct hg_stub_forward forward;
-    hg_return_t ret;
+    hg_return_t ret = hg_check_handle(handle, "HG_Forward_wait");
 
-    if (handle == NULL)
-        return hg_layer_refuse("HG_Forward_wait", "the handle is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     atomic_init(&forward.flag.up, false);
     forward.flag.context = handle->context;
     ret = HG_Forward2(handle, hg_stub_forwarded, &forward, in_struct);
@@ -38469,6 +38860,7 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
 {
     void *address = (void *) (uintptr_t) memory; /* flags keep it const */
     hg_size_t bytes = size;
+    hg_return_t ret;
 
     if (memory == NULL && size > 0)
         return hg_layer_refuse("the stub", "memory is NULL, its size is not 0");
@@ -38478,6 +38870,9 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     }
     if (context == NULL)
         return HG_Bulk_handle_create(1, &address, &size, flags, bulk_p);
+    ret = hg_check_context(context, "the stub");
+    if (ret != HG_SUCCESS)
+        return ret;
     return HG_Bulk_create(
         context->hg_class, 1, &address, &bytes, (uint8_t) flags, bulk_p);
 }
@@ -38589,14 +38984,10 @@ static hg_return_t hg_stub_begin_move(struct hg_handle *call,
     if (call == NULL ||
         (args->size > 0 && (buf == NULL || args->origin == NULL)))
         return hg_layer_refuse(function, "an argument is NULL");
-    if (!call->target)
-        return hg_layer_refuse(function, "the handle is of a call of ours");
-    if (args->size == 0)
-        return HG_SUCCESS;
     /* One of the request model is gone with its layer. */
     inside = hg_layer_enter(NULL) != NULL;
-    ret = na_live_check(call->context->hg_class->na_class, function);
-    if (ret == HG_SUCCESS)
+    ret = hg_check_side(call, true, function);
+    if (ret == HG_SUCCESS && args->size > 0)
         ret = hg_stub_move(call, args, buf, timeout);
     if (inside)
         (void) hg_layer_leave(HG_SUCCESS);

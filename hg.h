@@ -1325,6 +1325,18 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
  * address counts likewise, and so does a bulk handle, which the transfers it is
  * in hold.
  *
+ * After the end: a class or a context that was ended is HG_INVALID_ARG, with a
+ * line in the log, and never looked into; but a new one may get the address of
+ * an old one. A handle whose last reference was dropped is HG_INVALID_ARG until
+ * it serves another call or its context ends; to use it later is an error that
+ * cannot be detected. So it is with addresses and bulk handles.
+ *
+ * fork: in a child every function that is given a class, context, handle,
+ * address, bulk handle or operation of the parent's returns HG_FAULT at once
+ * (or NULL, 0, false or -1), also to free it. One line is logged for each
+ * class. Sizes, flags and memory of bulk handles may be looked at. The child
+ * may open classes of its own.
+ *
  * Wrong arguments, NULL first of all, are HG_INVALID_ARG; where no code is
  * returned, NULL, 0, false or -1. To free nothing is no mistake: a NULL class,
  * context, handle, address, bulk handle or proc is freed with HG_SUCCESS.
@@ -1768,8 +1780,7 @@ HG_EXPORT hg_return_t HG_Create(
 /* Drop a reference; the last one frees the handle, its data, and what was left
  * of its messages. A call that arrived and is freed unanswered ends with
  * HG_CANCELED at its caller; while its function runs, with the code that
- * returns. To destroy what was just destroyed is told in the log, and does
- * nothing. */
+ * returns. HG_INVALID_ARG (logged): there is no reference to drop. */
 HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 
 /* Point a handle at another peer and function (NULL and 0 keep what it has),
@@ -1806,7 +1817,9 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * HG_Free_output release what decoding allocated, and drop it. HG_FAULT: no
  * proc, or the handle was never forwarded; HG_CHECKSUM_ERROR and HG_OVERFLOW as
  * HG_Handler_get_input has them, HG_NOENTRY, too; the code of a failing proc.
- * Nothing stays allocated, and no reference taken, on failure. */
+ * Nothing stays allocated, and no reference taken, on failure.
+ * HG_Free_input and HG_Free_output: HG_INVALID_ARG where every decoded struct
+ * was freed already; references stay as they are. */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);

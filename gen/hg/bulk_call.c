@@ -19,11 +19,13 @@
  *
  * Locking: one mutex guards the tickets, of all classes: it is held for a few
  * instructions, and by whoever asks for a ticket only. A transfer's own lock is
- * taken inside.
+ * taken inside. A process that forks holds it, so that HG_Bulk_cancel can tell
+ * a parent's transfer in the child.
  */
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/bulk_wire.h"
+#include "hg/check.h"
 #include "hg/context.h"
 #include "hg/ticket.h"
 #include "na/addr.h"
@@ -42,6 +44,32 @@ struct hg_bulk_call {
 /* Of transfers, each until its callback runs. */
 static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_call_tickets;
+
+static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
+
+/* ---- Fork ---- */
+
+/* A child finds its parent's tickets whole. */
+static void hg_bulk_call_fork_prepare(void)
+{
+    hg_lock(&hg_bulk_call_lock);
+}
+
+static void hg_bulk_call_fork_end(void)
+{
+    hg_unlock(&hg_bulk_call_lock);
+}
+
+/* fork takes the locks in the reverse order of registration: the log, which may
+ * be written under this lock, registers first. */
+static void hg_bulk_call_begin(void)
+{
+    (void) hg_log_on(HG_LOG_LEVEL_ERROR);
+    (void) pthread_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
+        hg_bulk_call_fork_end);
+}
+
+/* ---- Arguments ---- */
 
 static hg_return_t hg_bulk_call_refuse(const char *function, const char *what)
 {
@@ -64,7 +92,7 @@ static hg_return_t hg_bulk_call_check(
 
 /* ---- Handles ---- */
 
-/* The sizes as the room bulk has them: in `few`, or on the heap. NULL: no
+/* The sizes as the module bulk has them: in `few`, or on the heap. NULL: no
  * memory (logged). */
 static size_t *hg_bulk_call_sizes(
     uint32_t count, const hg_size_t *buf_sizes, size_t *few)
@@ -73,6 +101,7 @@ static size_t *hg_bulk_call_sizes(
     uint32_t i;
 
     assert(buf_sizes != NULL);
+    few[0] = 0; /* no segments: it is refused later */
     if (count > HG_BULK_CALL_FEW)
         sizes = (size_t *) hg_mem_alloc(count * sizeof(sizes[0]));
     if (sizes == NULL) {
@@ -93,11 +122,11 @@ static hg_return_t hg_bulk_call_create(hg_class_t *hg_class, uint32_t count,
     size_t *sizes;
     hg_return_t ret;
 
-    if (hg_class == NULL || handle == NULL || buf_sizes == NULL)
-        return hg_bulk_call_refuse("HG_Bulk_create", "an argument is NULL");
-    ret = na_live_check(hg_class->layer->na_class, "HG_Bulk_create");
+    ret = hg_check_class(hg_class, "HG_Bulk_create");
     if (ret != HG_SUCCESS)
         return ret;
+    if (handle == NULL || buf_sizes == NULL)
+        return hg_bulk_call_refuse("HG_Bulk_create", "an argument is NULL");
     sizes = hg_bulk_call_sizes(count, buf_sizes, few);
     if (sizes == NULL)
         return HG_NOMEM;
@@ -146,22 +175,28 @@ hg_return_t HG_Bulk_free(hg_bulk_t handle)
 
 hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
 {
+    hg_return_t ret = HG_SUCCESS;
+
     if (handle == HG_BULK_NULL)
         return hg_bulk_call_refuse("HG_Bulk_ref_incr", "the handle is NULL");
-    hg_bulk_give(handle);
-    return HG_SUCCESS;
+    if (handle->layer != NULL)
+        ret = na_live_check(handle->layer->na_class, "HG_Bulk_ref_incr");
+    if (ret == HG_SUCCESS)
+        hg_bulk_give(handle);
+    return ret;
 }
 
 hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
 {
     hg_return_t ret = hg_bulk_call_check(handle, "HG_Bulk_bind");
 
+    if (ret == HG_SUCCESS)
+        ret = hg_check_context(context, "HG_Bulk_bind");
     if (ret != HG_SUCCESS)
         return ret;
-    if (context == NULL || context->hg_class->layer != handle->layer)
-        return hg_bulk_call_refuse("HG_Bulk_bind",
-            context == NULL ? "the context is NULL"
-                            : "handle and context are of different classes");
+    if (context->hg_class->layer != handle->layer)
+        return hg_bulk_call_refuse(
+            "HG_Bulk_bind", "handle and context are of different classes");
     return hg_bulk_bind(handle, context->id);
 }
 
@@ -292,15 +327,14 @@ hg_return_t HG_Bulk_serialize(
 hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
     const void *buf, hg_size_t buf_size)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Bulk_deserialize");
 
-    if (hg_class == NULL || handle == NULL || buf == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (handle == NULL || buf == NULL)
         return hg_bulk_call_refuse(
             "HG_Bulk_deserialize", "an argument is NULL");
-    ret = na_live_check(hg_class->layer->na_class, "HG_Bulk_deserialize");
-    return ret == HG_SUCCESS
-        ? hg_bulk_deserialize(hg_class->layer, buf, (size_t) buf_size, handle)
-        : ret;
+    return hg_bulk_deserialize(hg_class->layer, buf, (size_t) buf_size, handle);
 }
 
 /* ---- Transfers ---- */
@@ -343,8 +377,6 @@ static const char *hg_bulk_call_judge(
 {
     const struct hg_bulk_layer *layer;
 
-    if (args->context == NULL)
-        return "the context is NULL";
     if (args->origin == NULL)
         return "the origin's handle is NULL";
     if (!hg_bulk_call_is_inside(args->origin, args->origin_offset, args->size))
@@ -370,8 +402,12 @@ static const char *hg_bulk_call_judge(
 static hg_return_t hg_bulk_call_check_args(
     const struct hg_bulk_call_args *args, bool bind, const char *function)
 {
-    const char *wrong = hg_bulk_call_judge(args, bind);
+    hg_return_t ret = hg_check_context(args->context, function);
+    const char *wrong;
 
+    if (ret != HG_SUCCESS)
+        return ret;
+    wrong = hg_bulk_call_judge(args, bind);
     if (wrong != NULL)
         return hg_bulk_call_refuse(function, wrong);
     if (!hg_bulk_call_is_allowed(args)) {
@@ -379,7 +415,7 @@ static hg_return_t hg_bulk_call_check_args(
             "bulk", "%s: a handle's flags forbid the direction", function);
         return HG_PERMISSION;
     }
-    return na_live_check(args->context->hg_class->na_class, function);
+    return HG_SUCCESS;
 }
 
 /* Its ticket names nothing from now on. With the last one the table goes. */
@@ -416,6 +452,7 @@ static hg_return_t hg_bulk_call_issue(
 {
     hg_return_t ret;
 
+    (void) pthread_once(&hg_bulk_call_once, hg_bulk_call_begin);
     hg_lock(&hg_bulk_call_lock);
     ret = hg_ticket_issue(&hg_bulk_call_tickets, transfer, &call->ticket);
     hg_unlock(&hg_bulk_call_lock);
@@ -506,8 +543,9 @@ hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
 
 hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
 {
+    const struct na_class *forked = NULL;
     struct hg_transfer *transfer;
-    bool held;
+    bool held = false;
 
     if (op_id == HG_OP_ID_NULL)
         return hg_bulk_call_refuse(
@@ -515,8 +553,13 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     hg_lock(&hg_bulk_call_lock);
     transfer = (struct hg_transfer *) hg_ticket_get(
         &hg_bulk_call_tickets, (uintptr_t) op_id);
-    held = transfer != NULL && hg_transfer_hold(transfer);
+    if (transfer != NULL && na_class_is_forked(hg_transfer_class(transfer)))
+        forked = hg_transfer_class(transfer);
+    else if (transfer != NULL)
+        held = hg_transfer_hold(transfer);
     hg_unlock(&hg_bulk_call_lock);
+    if (forked != NULL)
+        return na_live_check(forked, "HG_Bulk_cancel");
     if (held)
         hg_transfer_cancel(transfer);
     return HG_SUCCESS;

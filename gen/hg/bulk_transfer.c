@@ -720,6 +720,12 @@ HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer)
     return held;
 }
 
+HG_PRIVATE const struct na_class *hg_transfer_class(
+    const struct hg_transfer *transfer)
+{
+    return transfer->home->context->na_class;
+}
+
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer)
 {
     struct na_context *context = transfer->home->context;

@@ -128,6 +128,10 @@ HG_PRIVATE void hg_transfer_forget(struct hg_transfer *transfer);
  * callback has run. False: it has ended. */
 HG_PRIVATE bool hg_transfer_hold(struct hg_transfer *transfer);
 
+/* The class on which it moves data. */
+HG_PRIVATE const struct na_class *hg_transfer_class(
+    const struct hg_transfer *transfer);
+
 /* Ask it to end, and let go of it: HG_CANCELED, or the result that won. */
 HG_PRIVATE void hg_transfer_cancel(struct hg_transfer *transfer);
 

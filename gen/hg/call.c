@@ -28,6 +28,7 @@
  */
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/check.h"
 #include "hg/forward.h"
 #include "hg/overflow.h"
 #include "hg/serve.h"
@@ -38,20 +39,6 @@ static hg_return_t hg_call_refuse(const char *function, const char *what)
 {
     hg_log_error("rpc", "%s: %s", function, what);
     return HG_INVALID_ARG;
-}
-
-/* Whether the application may pass the handle: not NULL, and at the side that
- * the function is for. */
-static hg_return_t hg_call_check(
-    const struct hg_handle *handle, bool target, const char *function)
-{
-    if (handle == NULL)
-        return hg_call_refuse(function, "the handle is NULL");
-    if (handle->target != target)
-        return hg_call_refuse(function,
-            target ? "the handle is of a call of ours"
-                   : "the handle is of a call that arrived");
-    return HG_SUCCESS;
 }
 
 /* ---- Life ---- */
@@ -88,9 +75,11 @@ hg_return_t HG_Create(
     struct hg_rpc rpc;
     hg_return_t ret;
 
-    if (context == NULL || handle_p == NULL)
-        return hg_call_refuse("HG_Create", "an argument is NULL");
-    ret = hg_call_check_addr(context, addr, "HG_Create");
+    if (handle_p == NULL)
+        return hg_call_refuse("HG_Create", "handle_p is NULL");
+    ret = hg_check_context(context, "HG_Create");
+    if (ret == HG_SUCCESS)
+        ret = hg_call_check_addr(context, addr, "HG_Create");
     if (ret == HG_SUCCESS)
         ret = hg_call_find(context, id, &rpc);
     if (ret != HG_SUCCESS)
@@ -110,9 +99,12 @@ hg_return_t HG_Create(
 
 hg_return_t HG_Destroy(hg_handle_t handle)
 {
-    if (handle != NULL)
-        hg_serve_drop(handle);
-    return HG_SUCCESS;
+    hg_return_t ret;
+
+    if (handle == NULL)
+        return HG_SUCCESS;
+    ret = hg_check_handle(handle, "HG_Destroy");
+    return ret == HG_SUCCESS ? hg_serve_drop(handle) : ret;
 }
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
@@ -120,7 +112,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     struct hg_context *context;
     struct na_addr *before = NULL;
     struct hg_rpc rpc;
-    hg_return_t ret = hg_call_check(handle, false, "HG_Reset");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Reset");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -149,17 +141,18 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 
 hg_return_t HG_Ref_incr(hg_handle_t handle)
 {
-    if (handle == NULL)
-        return hg_call_refuse("HG_Ref_incr", "the handle is NULL");
-    hg_handle_give(handle);
-    return HG_SUCCESS;
+    hg_return_t ret = hg_check_handle(handle, "HG_Ref_incr");
+
+    if (ret == HG_SUCCESS)
+        hg_handle_give(handle);
+    return ret;
 }
 
 int32_t HG_Ref_get(hg_handle_t handle)
 {
     uint64_t refs;
 
-    if (handle == NULL)
+    if (handle == NULL || hg_check_handle(handle, "HG_Ref_get") != HG_SUCCESS)
         return -1;
     refs = atomic_load(&handle->refs);
     return (int32_t) (refs / HG_HANDLE_GIVEN + refs % HG_HANDLE_GIVEN);
@@ -167,14 +160,19 @@ int32_t HG_Ref_get(hg_handle_t handle)
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
 {
-    return handle != NULL ? &handle->call.info : NULL;
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_info") == HG_SUCCESS
+        ? &handle->call.info
+        : NULL;
 }
 
 hg_return_t HG_Set_data(
     hg_handle_t handle, void *data, void (*free_callback)(void *))
 {
-    if (handle == NULL)
-        return hg_call_refuse("HG_Set_data", "the handle is NULL");
+    hg_return_t ret = hg_check_handle(handle, "HG_Set_data");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     handle->call.used = true;
     handle->call.data = data;
     handle->call.free_data = free_callback;
@@ -183,12 +181,15 @@ hg_return_t HG_Set_data(
 
 void *HG_Get_data(hg_handle_t handle)
 {
-    return handle != NULL ? handle->call.data : NULL;
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_data") == HG_SUCCESS
+        ? handle->call.data
+        : NULL;
 }
 
 hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 {
-    hg_return_t ret = hg_call_check(handle, false, "HG_Set_target_id");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Set_target_id");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -208,7 +209,8 @@ static void hg_call_drop_input(struct hg_handle *handle)
     hg_buf_fini(&handle->in);
 }
 
-/* Decode with the side's proc; a reference for who frees what that made. */
+/* Decode with the side's proc, and take a reference, which hg_call_release
+ * drops. */
 static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     bool there, void *data, const char *function)
 {
@@ -228,9 +230,24 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     if (ret == HG_SUCCESS && handle->target &&
         handle->context->hg_class->release_input_early)
         hg_call_drop_input(handle);
-    if (ret == HG_SUCCESS)
-        hg_handle_give(handle);
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_handle_give(handle);
+    atomic_fetch_add_explicit(&handle->call.decoded, 1, memory_order_relaxed);
+    return HG_SUCCESS;
+}
+
+/* One thing less is to be released; false: nothing was. */
+static bool hg_call_take_decoded(struct hg_handle *handle)
+{
+    _Atomic uint32_t *decoded = &handle->call.decoded;
+    uint32_t before = atomic_load_explicit(decoded, memory_order_relaxed);
+
+    while (before > 0) {
+        if (atomic_compare_exchange_weak(decoded, &before, before - 1))
+            return true;
+    }
+    return false;
 }
 
 static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
@@ -245,14 +262,16 @@ static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
             hg_handle_function(handle));
         return HG_FAULT;
     }
+    if (!hg_call_take_decoded(handle))
+        return hg_call_refuse(function, "nothing is decoded, or it was freed");
     ret = hg_handle_release_of(handle, proc, data);
-    hg_serve_drop(handle);
+    (void) hg_serve_drop(handle);
     return ret;
 }
 
 hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret = hg_call_check(handle, true, "HG_Get_input");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Get_input");
 
     return ret == HG_SUCCESS
         ? hg_call_decode(handle, handle->rpc.in_proc, !handle->call.dropped,
@@ -262,7 +281,7 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 
 hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret = hg_call_check(handle, true, "HG_Free_input");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Free_input");
 
     return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.in_proc,
                                    in_struct, "HG_Free_input")
@@ -271,7 +290,7 @@ hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
 
 hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 {
-    hg_return_t ret = hg_call_check(handle, false, "HG_Get_output");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Get_output");
 
     return ret == HG_SUCCESS
         ? hg_call_decode(handle, handle->rpc.out_proc, handle->call.answered,
@@ -281,7 +300,7 @@ hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 
 hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
 {
-    hg_return_t ret = hg_call_check(handle, false, "HG_Free_output");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Free_output");
 
     return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.out_proc,
                                    out_struct, "HG_Free_output")
@@ -299,14 +318,16 @@ static hg_size_t hg_call_payload_size(
 
 hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
 {
-    return handle != NULL
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_input_payload_size") == HG_SUCCESS
         ? hg_call_payload_size(handle, &handle->in_args, false)
         : 0;
 }
 
 hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
 {
-    return handle != NULL
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_output_payload_size") == HG_SUCCESS
         ? hg_call_payload_size(handle, &handle->out_args, true)
         : 0;
 }
@@ -351,11 +372,21 @@ static hg_return_t hg_call_show_buf(
     return HG_SUCCESS;
 }
 
+/* Whether there is a handle, and a place for what it has. */
+static hg_return_t hg_call_check_buf(
+    const struct hg_handle *handle, void **buf_p, const char *function)
+{
+    return buf_p != NULL ? hg_check_handle(handle, function)
+                         : hg_call_refuse(function, "buf_p is NULL");
+}
+
 hg_return_t HG_Get_input_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
 {
-    if (handle == NULL || in_buf_p == NULL)
-        return hg_call_refuse("HG_Get_input_buf", "an argument is NULL");
+    hg_return_t ret = hg_call_check_buf(handle, in_buf_p, "HG_Get_input_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return handle->target
         ? hg_call_show_buf(&handle->in_args, in_buf_p, in_buf_size_p)
         : hg_call_lend_buf(handle, &handle->in,
@@ -366,8 +397,10 @@ hg_return_t HG_Get_input_buf(
 hg_return_t HG_Get_output_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
 {
-    if (handle == NULL || out_buf_p == NULL)
-        return hg_call_refuse("HG_Get_output_buf", "an argument is NULL");
+    hg_return_t ret = hg_call_check_buf(handle, out_buf_p, "HG_Get_output_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return handle->target
         ? hg_call_lend_buf(handle, &handle->out,
               hg_class_output_eager(handle->context->hg_class), out_buf_p,
@@ -391,8 +424,11 @@ static hg_return_t hg_call_get_extra(const struct hg_overflow *large,
 hg_return_t HG_Get_input_extra_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
 {
-    if (handle == NULL || in_buf_p == NULL)
-        return hg_call_refuse("HG_Get_input_extra_buf", "an argument is NULL");
+    hg_return_t ret =
+        hg_call_check_buf(handle, in_buf_p, "HG_Get_input_extra_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return hg_call_get_extra(&handle->in_large, hg_handle_area(handle, false),
         in_buf_p, in_buf_size_p);
 }
@@ -400,15 +436,18 @@ hg_return_t HG_Get_input_extra_buf(
 hg_return_t HG_Get_output_extra_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
 {
-    if (handle == NULL || out_buf_p == NULL)
-        return hg_call_refuse("HG_Get_output_extra_buf", "an argument is NULL");
+    hg_return_t ret =
+        hg_call_check_buf(handle, out_buf_p, "HG_Get_output_extra_buf");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return hg_call_get_extra(&handle->out_large, hg_handle_area(handle, true),
         out_buf_p, out_buf_size_p);
 }
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle)
 {
-    hg_return_t ret = hg_call_check(handle, true, "HG_Release_input_buf");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Release_input_buf");
 
     if (ret == HG_SUCCESS)
         hg_call_drop_input(handle);
@@ -458,7 +497,7 @@ hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
     struct hg_rpc rpc;
-    hg_return_t ret = hg_call_check(handle, false, "HG_Forward");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Forward");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -516,7 +555,7 @@ static void hg_call_left(
 hg_return_t HG_Respond(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct)
 {
-    hg_return_t ret = hg_call_check(handle, true, "HG_Respond");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Respond");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -531,9 +570,9 @@ hg_return_t HG_Respond(
 
 hg_return_t HG_Cancel(hg_handle_t handle)
 {
-    if (handle == NULL)
-        return hg_call_refuse("HG_Cancel", "the handle is NULL");
-    if (!handle->target)
+    hg_return_t ret = hg_check_handle(handle, "HG_Cancel");
+
+    if (ret == HG_SUCCESS && !handle->target)
         (void) hg_forward_cancel(handle);
-    return HG_SUCCESS;
+    return ret;
 }

@@ -6,13 +6,29 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "hg/header.h"
+#include "na/live.h"
 
 /* Limits of sizes beyond this are none, and would overflow when added up. */
 #define HG_CLASS_SIZE_MAX (SIZE_MAX / 8)
 
-/* All of them. */
+/* All of them; of this process. */
 static pthread_mutex_t hg_class_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct na_link hg_classes = {&hg_classes, &hg_classes};
+
+static pthread_once_t hg_class_once = PTHREAD_ONCE_INIT;
+
+/* The list is its parent's, and a thread that the child does not have may have
+ * held the lock. */
+static void hg_class_fork_child(void)
+{
+    (void) pthread_mutex_init(&hg_class_lock, NULL);
+    hg_list_init(&hg_classes);
+}
+
+static void hg_class_begin(void)
+{
+    (void) pthread_atfork(NULL, NULL, hg_class_fork_child);
+}
 
 static size_t hg_class_bound(size_t size, size_t least)
 {
@@ -86,6 +102,10 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
+    ret = na_live_add(NA_LIVE_CLASS, hg_class);
+    if (ret != HG_SUCCESS)
+        goto fini_registry;
+    (void) pthread_once(&hg_class_once, hg_class_begin);
     hg_lock(&hg_class_lock);
     hg_list_push(&hg_classes, &hg_class->link);
     hg_unlock(&hg_class_lock);
@@ -121,6 +141,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
     hg_lock(&hg_class_lock);
     hg_list_remove(&hg_class->link);
     hg_unlock(&hg_class_lock);
+    na_live_remove(NA_LIVE_CLASS, hg_class);
     if (hg_class->haunted)
         return;
     assert(hg_list_is_empty(&hg_class->contexts));

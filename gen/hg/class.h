@@ -9,8 +9,9 @@
  *
  * Locking: the class's lock guards the list of contexts and what those that
  * ended have counted. The rest is constant while contexts exist, or guards
- * itself (the registry). One lock guards the list of all classes; who looks at
- * it keeps them, and takes a class's lock then, and a context's after that.
+ * itself (the registry). One lock guards the list of all classes: while it is
+ * held none of them ends. A class's lock is taken inside it, and a context's
+ * inside that. In a child of fork the list is empty at first.
  */
 #ifndef HG_GEN_HG_CLASS_H
 #define HG_GEN_HG_CLASS_H
@@ -77,7 +78,8 @@ HG_PRIVATE void hg_class_set_options(
     struct hg_options *mine, const struct hg_options *options);
 
 /* A class without a context, in front of what makes it `size` bytes, zeroed.
- * `layer` outlives it, and so does the NA class. HG_NOMEM (logged). */
+ * `layer` outlives it, and so does the NA class. HG_NOMEM; HG_AGAIN: too many
+ * classes and contexts are open (both logged). */
 HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);

@@ -15,6 +15,7 @@
 #include "hg/serve.h"
 #include "na/addr.h"
 #include "na/context.h"
+#include "na/live.h"
 #include "na/msg.h"
 #include "na/progress.h"
 #include "na/sink.h"
@@ -431,9 +432,12 @@ HG_PRIVATE hg_return_t hg_context_create(
     ret = hg_handle_fill_pool(context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
-    ret = hg_context_open_na(context);
+    ret = na_live_add(NA_LIVE_CONTEXT, context);
     if (ret != HG_SUCCESS)
         goto drop_pool;
+    ret = hg_context_open_na(context);
+    if (ret != HG_SUCCESS)
+        goto remove;
     ret = na_msg_set_sink(context->na_context, id >= 0 ? id : NA_SINK_ANY,
         hg_context_arrived, hg_context_peer_dead, context);
     if (ret != HG_SUCCESS)
@@ -450,6 +454,8 @@ HG_PRIVATE hg_return_t hg_context_create(
 
 close_na:
     hg_context_close_na(context, true);
+remove:
+    na_live_remove(NA_LIVE_CONTEXT, context);
 drop_pool:
     hg_handle_drop_pool(context);
     hg_transfer_home_fini(&context->transfers);
@@ -508,6 +514,7 @@ static void hg_context_leave_class(struct hg_context *context)
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);
     hg_unlock(&hg_class->lock);
+    na_live_remove(NA_LIVE_CONTEXT, context);
 }
 
 HG_PRIVATE void hg_context_refuse(struct hg_context *context)

@@ -20,8 +20,8 @@
 #define HG_CONTEXT_ANY (-2)
 
 /* A context of a class; it makes NA contexts of its own. With an `id`, or any,
- * it is one of the callback model. HG_NOMEM; HG_EXIST: the id is taken (both
- * logged). */
+ * it is one of the callback model. HG_NOMEM; HG_AGAIN: too
+ * many are open; HG_EXIST: the id is taken (all logged). */
 HG_PRIVATE hg_return_t hg_context_create(
     struct hg_class *hg_class, int id, struct hg_context **context_p);
 

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/check.h"
 #include "hg/layer.h"
 #include "hg/serve.h"
 #include "hg/wait.h"
@@ -135,8 +136,10 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
     struct hg_context *context;
     hg_return_t ret;
 
-    if (hg_class != NULL)
-        return hg_drain_until(hg_class, deadline);
+    if (hg_class != NULL) {
+        ret = hg_check_class(hg_class, "HG_Drain");
+        return ret == HG_SUCCESS ? hg_drain_until(hg_class, deadline) : ret;
+    }
     context = hg_layer_enter("HG_Drain");
     if (context == NULL)
         return HG_FAULT;

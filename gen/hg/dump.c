@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/check.h"
 #include "hg/context.h"
 #include "hg/layer.h"
 
@@ -318,11 +319,15 @@ static void hg_dump_class(struct hg_class *hg_class, void *arg)
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
 {
     struct hg_dump dump;
+    hg_return_t ret;
 
     if (stream == NULL)
         return hg_layer_refuse("HG_Dump", "the stream is NULL");
-    if (hg_layer_is_forked("HG_Dump"))
-        return HG_FAULT;
+    if (hg_class != NULL) {
+        ret = hg_check_class(hg_class, "HG_Dump");
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
     memset(&dump, 0, sizeof(dump));
     if (hg_class != NULL) {
         hg_dump_class(hg_class, &dump);

@@ -19,6 +19,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/builtin.h"
+#include "hg/check.h"
 #include "hg/context.h"
 #include "hg/forward.h"
 #include "na/addr.h"
@@ -51,6 +52,19 @@ static hg_return_t hg_endpoint_refuse(const char *function, const char *what)
 static struct hg_endpoint *hg_endpoint_of(const hg_class_t *hg_class)
 {
     return HG_CONTAINER_OF(hg_class, struct hg_endpoint, pub);
+}
+
+/* Whether a class may be asked; NULL is asked nothing, and it is no mistake. */
+static bool hg_endpoint_has(const hg_class_t *hg_class, const char *function)
+{
+    return hg_class != NULL && hg_check_class(hg_class, function) == HG_SUCCESS;
+}
+
+/* Whether a context may be asked. */
+static bool hg_endpoint_has_context(
+    const hg_context_t *context, const char *function)
+{
+    return context != NULL && hg_check_context(context, function) == HG_SUCCESS;
 }
 
 /* ---- Opening and closing ---- */
@@ -251,9 +265,13 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     struct na_class *na_class;
     bool own_na;
     const char *why;
+    hg_return_t ret;
 
     if (hg_class == NULL)
         return HG_SUCCESS;
+    ret = hg_check_class(hg_class, "HG_Finalize");
+    if (ret != HG_SUCCESS)
+        return ret;
     endpoint = hg_endpoint_of(hg_class);
     why = hg_endpoint_is_used(endpoint);
     if (why != NULL) {
@@ -277,37 +295,46 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
 
 const char *HG_Class_get_name(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? NA_Get_class_name(hg_class->na_class) : NULL;
+    return hg_endpoint_has(hg_class, "HG_Class_get_name")
+        ? NA_Get_class_name(hg_class->na_class)
+        : NULL;
 }
 
 const char *HG_Class_get_protocol(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? NA_Get_class_protocol(hg_class->na_class) : NULL;
+    return hg_endpoint_has(hg_class, "HG_Class_get_protocol")
+        ? NA_Get_class_protocol(hg_class->na_class)
+        : NULL;
 }
 
 bool HG_Class_is_listening(const hg_class_t *hg_class)
 {
-    return hg_class != NULL && hg_class->na_class->listen != NA_FALSE;
+    return hg_endpoint_has(hg_class, "HG_Class_is_listening") &&
+        hg_class->na_class->listen != NA_FALSE;
 }
 
 hg_size_t HG_Class_get_input_eager_size(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? hg_class_input_eager(hg_class) : 0;
+    return hg_endpoint_has(hg_class, "HG_Class_get_input_eager_size")
+        ? hg_class_input_eager(hg_class)
+        : 0;
 }
 
 hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? hg_class_output_eager(hg_class) : 0;
+    return hg_endpoint_has(hg_class, "HG_Class_get_output_eager_size")
+        ? hg_class_output_eager(hg_class)
+        : 0;
 }
 
 /* Whether so many bytes fit a message. */
 static hg_return_t hg_endpoint_check_offset(const hg_class_t *hg_class,
     hg_size_t offset, hg_size_t eager, const char *function)
 {
-    if (hg_class == NULL)
-        return hg_endpoint_refuse(function, "the class is NULL");
-    return offset <= eager
-        ? HG_SUCCESS
+    hg_return_t ret = hg_check_class(hg_class, function);
+
+    return ret != HG_SUCCESS || offset <= eager
+        ? ret
         : hg_endpoint_refuse(function, "the offset exceeds the eager size");
 }
 
@@ -334,8 +361,10 @@ hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
 hg_return_t HG_Class_set_data(
     hg_class_t *hg_class, void *data, void (*free_callback)(void *))
 {
-    if (hg_class == NULL)
-        return hg_endpoint_refuse("HG_Class_set_data", "the class is NULL");
+    hg_return_t ret = hg_check_class(hg_class, "HG_Class_set_data");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_endpoint_of(hg_class)->data = data;
     hg_endpoint_of(hg_class)->free_data = free_callback;
     return HG_SUCCESS;
@@ -343,15 +372,19 @@ hg_return_t HG_Class_set_data(
 
 void *HG_Class_get_data(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? hg_endpoint_of(hg_class)->data : NULL;
+    return hg_endpoint_has(hg_class, "HG_Class_get_data")
+        ? hg_endpoint_of(hg_class)->data
+        : NULL;
 }
 
 hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     hg_return_t (*callback)(hg_handle_t, void *), void *arg)
 {
-    if (hg_class == NULL)
-        return hg_endpoint_refuse(
-            "HG_Class_set_handle_create_callback", "the class is NULL");
+    hg_return_t ret =
+        hg_check_class(hg_class, "HG_Class_set_handle_create_callback");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_class->handle_made = callback;
     hg_class->handle_made_arg = arg;
     return HG_SUCCESS;
@@ -377,9 +410,13 @@ static void hg_endpoint_count(
 hg_return_t HG_Class_get_counters(
     const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
 {
-    if (hg_class == NULL || diag_counters == NULL)
+    hg_return_t ret = hg_check_class(hg_class, "HG_Class_get_counters");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (diag_counters == NULL)
         return hg_endpoint_refuse(
-            "HG_Class_get_counters", "an argument is NULL");
+            "HG_Class_get_counters", "diag_counters is NULL");
     hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
     return HG_SUCCESS;
 }
@@ -410,9 +447,7 @@ static hg_context_t *hg_endpoint_add_context(
 {
     struct hg_context *context = NULL;
 
-    if (hg_class == NULL)
-        (void) hg_endpoint_refuse(function, "the class is NULL");
-    else
+    if (hg_check_class(hg_class, function) == HG_SUCCESS)
         (void) hg_context_create(hg_class, id, &context);
     return context;
 }
@@ -430,8 +465,10 @@ hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
 
 hg_return_t HG_Context_unpost(hg_context_t *context)
 {
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Context_unpost", "the context is NULL");
+    hg_return_t ret = hg_check_context(context, "HG_Context_unpost");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_context_refuse(context);
     return HG_SUCCESS;
 }
@@ -474,9 +511,13 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
 {
     void (*free_data)(void *data);
     void *data;
+    hg_return_t ret;
 
     if (context == NULL)
         return HG_SUCCESS;
+    ret = hg_check_context(context, "HG_Context_destroy");
+    if (ret != HG_SUCCESS)
+        return ret;
     if (na_context_is_busy(context->na_context)) {
         hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
         return HG_BUSY;
@@ -500,19 +541,24 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
 
 hg_class_t *HG_Context_get_class(const hg_context_t *context)
 {
-    return context != NULL ? context->hg_class : NULL;
+    return hg_endpoint_has_context(context, "HG_Context_get_class")
+        ? context->hg_class
+        : NULL;
 }
 
 uint8_t HG_Context_get_id(const hg_context_t *context)
 {
-    return context != NULL ? context->id : 0;
+    return hg_endpoint_has_context(context, "HG_Context_get_id") ? context->id
+                                                                 : 0;
 }
 
 hg_return_t HG_Context_set_data(
     hg_context_t *context, void *data, void (*free_callback)(void *))
 {
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Context_set_data", "the context is NULL");
+    hg_return_t ret = hg_check_context(context, "HG_Context_set_data");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     context->data = data;
     context->free_data = free_callback;
     return HG_SUCCESS;
@@ -520,7 +566,9 @@ hg_return_t HG_Context_set_data(
 
 void *HG_Context_get_data(const hg_context_t *context)
 {
-    return context != NULL ? context->data : NULL;
+    return hg_endpoint_has_context(context, "HG_Context_get_data")
+        ? context->data
+        : NULL;
 }
 
 /* ---- Registration ---- */
@@ -531,8 +579,10 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
     hg_id_t id;
 
-    if (hg_class == NULL || func_name == NULL) {
-        (void) hg_endpoint_refuse("HG_Register_name", "an argument is NULL");
+    if (hg_check_class(hg_class, "HG_Register_name") != HG_SUCCESS)
+        return 0;
+    if (func_name == NULL) {
+        (void) hg_endpoint_refuse("HG_Register_name", "func_name is NULL");
         return 0;
     }
     id = hg_registry_id(func_name);
@@ -546,18 +596,21 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    hg_return_t ret = hg_check_class(hg_class, "HG_Register");
 
-    if (hg_class == NULL || id == 0)
-        return hg_endpoint_refuse("HG_Register", "the class or the id is 0");
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (id == 0)
+        return hg_endpoint_refuse("HG_Register", "the id is 0");
     return hg_registry_put(&hg_class->registry, id, NULL, &rpc);
 }
 
 hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Deregister");
 
-    if (hg_class == NULL)
-        return hg_endpoint_refuse("HG_Deregister", "the class is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_registry_remove(&hg_class->registry, id);
     if (ret == HG_NOENTRY)
         hg_log_error(
@@ -579,10 +632,13 @@ static bool hg_endpoint_find(
 hg_return_t HG_Registered_name(
     hg_class_t *hg_class, const char *func_name, hg_id_t *id_p, uint8_t *flag_p)
 {
+    hg_return_t ret = hg_check_class(hg_class, "HG_Registered_name");
     struct hg_rpc rpc;
     hg_id_t id;
 
-    if (hg_class == NULL || func_name == NULL || flag_p == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (func_name == NULL || flag_p == NULL)
         return hg_endpoint_refuse("HG_Registered_name", "an argument is NULL");
     id = hg_registry_id(func_name);
     (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
@@ -593,9 +649,12 @@ hg_return_t HG_Registered_name(
 
 hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 {
+    hg_return_t ret = hg_check_class(hg_class, "HG_Registered");
     struct hg_rpc rpc;
 
-    if (hg_class == NULL || flag_p == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (flag_p == NULL)
         return hg_endpoint_refuse("HG_Registered", "an argument is NULL");
     (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
     return HG_SUCCESS;
@@ -604,9 +663,12 @@ hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p)
 {
+    hg_return_t ret = hg_check_class(hg_class, "HG_Registered_proc_cb");
     struct hg_rpc rpc;
 
-    if (hg_class == NULL || flag_p == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (flag_p == NULL)
         return hg_endpoint_refuse(
             "HG_Registered_proc_cb", "an argument is NULL");
     if (!hg_endpoint_find(hg_class, id, flag_p, &rpc))
@@ -621,10 +683,10 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
 hg_return_t HG_Register_data(
     hg_class_t *hg_class, hg_id_t id, void *data, void (*free_callback)(void *))
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Register_data");
 
-    if (hg_class == NULL)
-        return hg_endpoint_refuse("HG_Register_data", "the class is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_registry_set_data(&hg_class->registry, id, data, free_callback);
     if (ret != HG_SUCCESS)
         hg_log_error(
@@ -634,18 +696,20 @@ hg_return_t HG_Register_data(
 
 void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 {
-    return hg_class != NULL ? hg_registry_get_data(&hg_class->registry, id)
-                            : NULL;
+    return hg_endpoint_has(hg_class, "HG_Registered_data")
+        ? hg_registry_get_data(&hg_class->registry, id)
+        : NULL;
 }
 
 hg_return_t HG_Registered_disable_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t disable)
 {
     struct hg_rpc rpc;
+    hg_return_t ret =
+        hg_check_class(hg_class, "HG_Registered_disable_response");
 
-    if (hg_class == NULL)
-        return hg_endpoint_refuse(
-            "HG_Registered_disable_response", "the class is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
         hg_log_error("rpc",
             "HG_Registered_disable_response: id %016" PRIx64
@@ -660,11 +724,15 @@ hg_return_t HG_Registered_disable_response(
 hg_return_t HG_Registered_disabled_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p)
 {
+    hg_return_t ret =
+        hg_check_class(hg_class, "HG_Registered_disabled_response");
     struct hg_rpc rpc;
 
-    if (hg_class == NULL || disabled_p == NULL)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (disabled_p == NULL)
         return hg_endpoint_refuse(
-            "HG_Registered_disabled_response", "an argument is NULL");
+            "HG_Registered_disabled_response", "disabled_p is NULL");
     if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
         hg_log_error("rpc",
             "HG_Registered_disabled_response: id %016" PRIx64
@@ -680,10 +748,10 @@ hg_return_t HG_Registered_disabled_response(
 
 hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_context(context, "HG_Progress");
 
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Progress", "the context is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_context_progress(
         context, NA_LANES_ALL, timeout == 0 ? 0 : hg_clock_after_ms(timeout));
     return ret == HG_INTR ? HG_TIMEOUT : ret;
@@ -692,10 +760,10 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_context(context, "HG_Trigger");
 
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Trigger", "the context is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = NA_Trigger(context->na_context, timeout, max_count, actual_count_p);
     if (max_count == 0)
         return HG_SUCCESS;
@@ -704,7 +772,7 @@ hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
 
 int HG_Event_get_wait_fd(const hg_context_t *context)
 {
-    if (context == NULL)
+    if (!hg_endpoint_has_context(context, "HG_Event_get_wait_fd"))
         return -1;
     /* What is made when it is asked for first is no part of its value. */
     return hg_context_event_fd((hg_context_t *) (uintptr_t) context);
@@ -712,15 +780,16 @@ int HG_Event_get_wait_fd(const hg_context_t *context)
 
 bool HG_Event_ready(hg_context_t *context)
 {
-    return context != NULL && hg_context_event_ready(context);
+    return hg_endpoint_has_context(context, "HG_Event_ready") &&
+        hg_context_event_ready(context);
 }
 
 hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_context(context, "HG_Event_progress");
 
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Event_progress", "the context is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_context_progress(context, NA_LANES_ALL, 0);
     if (count_p != NULL)
         *count_p = na_queue_count(context->queue, NA_LANES_ALL);
@@ -730,10 +799,10 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 hg_return_t HG_Event_trigger(
     hg_context_t *context, unsigned int max_count, unsigned int *actual_count_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_context(context, "HG_Event_trigger");
 
-    if (context == NULL)
-        return hg_endpoint_refuse("HG_Event_trigger", "the context is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = NA_Trigger(context->na_context, 0, max_count, actual_count_p);
     return ret == HG_TIMEOUT ? HG_SUCCESS : ret;
 }

@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/cancel.h"
+#include "hg/check.h"
 #include "hg/layer.h"
 #include "hg/request.h"
 #include "hg/serve.h"
@@ -30,25 +31,12 @@ static void hg_extras_leave(bool inside)
         (void) hg_layer_leave(HG_SUCCESS);
 }
 
-/* Whether it is a handle, of that side. HG_INVALID_ARG (logged). */
-static hg_return_t hg_extras_check(
-    const struct hg_handle *handle, bool target, const char *function)
-{
-    if (handle == NULL)
-        return hg_layer_refuse(function, "the handle is NULL");
-    if (handle->target != target)
-        return hg_layer_refuse(function,
-            target ? "the handle is of a call of ours"
-                   : "the handle is of a call that arrived");
-    return HG_SUCCESS;
-}
-
 /* ---- Deadlines ---- */
 
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
 {
     bool inside = hg_extras_enter();
-    hg_return_t ret = hg_extras_check(handle, false, "HG_Set_deadline");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Set_deadline");
 
     if (ret == HG_SUCCESS) {
         hg_lock(&handle->context->lock);
@@ -69,14 +57,16 @@ HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout)
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle)
 {
     bool inside;
-    uint32_t left;
+    uint32_t left = HG_NO_DEADLINE;
 
     if (handle == NULL)
         return HG_NO_DEADLINE;
     inside = hg_extras_enter();
-    left = hg_handle_time_left(handle);
-    if (left == HG_NO_DEADLINE && handle->timeout != 0)
-        left = handle->timeout; /* it has not begun */
+    if (hg_check_handle(handle, "HG_Get_time_left") == HG_SUCCESS) {
+        left = hg_handle_time_left(handle);
+        if (left == HG_NO_DEADLINE && handle->timeout != 0)
+            left = handle->timeout; /* it has not begun */
+    }
     hg_extras_leave(inside);
     return left;
 }
@@ -91,7 +81,8 @@ HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle)
     if (handle == NULL)
         return HG_FALSE;
     inside = hg_extras_enter();
-    over = handle->target && hg_handle_is_over(handle);
+    over = hg_check_handle(handle, "HG_Is_canceled") == HG_SUCCESS &&
+        handle->target && hg_handle_is_over(handle);
     hg_extras_leave(inside);
     return over ? HG_TRUE : HG_FALSE;
 }
@@ -100,7 +91,7 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg)
 {
     bool inside = hg_extras_enter();
-    hg_return_t ret = hg_extras_check(handle, true, "HG_Set_cancel_cb");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Set_cancel_cb");
 
     if (ret == HG_SUCCESS)
         hg_cancel_set_callback(handle, callback, arg);
@@ -110,17 +101,23 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 
 /* ---- A look inside ---- */
 
-/* The class that is meant; NULL stands for that of the layer, whose gate is
- * passed then, or is closed: NULL (logged). */
-static struct hg_class *hg_extras_enter_class(
-    struct hg_class *hg_class, bool *inside_p, const char *function)
+/* The class that is meant: for NULL that of the request model's layer, whose
+ * gate is passed (*inside_p). HG_FAULT: no layer; codes of hg_check_class. All
+ * logged. */
+static hg_return_t hg_extras_enter_class(
+    struct hg_class **hg_class, bool *inside_p, const char *function)
 {
-    struct hg_context *context = NULL;
+    struct hg_context *context;
 
-    if (hg_class == NULL)
-        context = hg_layer_enter(function);
-    *inside_p = context != NULL;
-    return context != NULL ? context->hg_class : hg_class;
+    *inside_p = false;
+    if (*hg_class != NULL)
+        return hg_check_class(*hg_class, function);
+    context = hg_layer_enter(function);
+    if (context == NULL)
+        return HG_FAULT;
+    *inside_p = true;
+    *hg_class = context->hg_class;
+    return HG_SUCCESS;
 }
 
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
@@ -131,10 +128,11 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
     if (handle == NULL)
         return 0;
     inside = hg_extras_enter();
-    trace_id = handle->trace_id;
-    if (!handle->target && handle->state == HG_HANDLE_IDLE &&
-        handle->trace_set != 0)
-        trace_id = handle->trace_set;
+    if (hg_check_handle(handle, "HG_Get_trace_id") == HG_SUCCESS)
+        trace_id = !handle->target && handle->state == HG_HANDLE_IDLE &&
+                handle->trace_set != 0
+            ? handle->trace_set
+            : handle->trace_id;
     hg_extras_leave(inside);
     return trace_id;
 }
@@ -142,7 +140,7 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id)
 {
     bool inside = hg_extras_enter();
-    hg_return_t ret = hg_extras_check(handle, false, "HG_Set_trace_id");
+    hg_return_t ret = hg_check_side(handle, false, "HG_Set_trace_id");
 
     if (ret == HG_SUCCESS)
         handle->trace_set = trace_id;
@@ -154,10 +152,10 @@ HG_EXPORT hg_return_t HG_Set_hook(
     hg_class_t *hg_class, hg_hook_cb_t hook, void *arg)
 {
     bool inside;
+    hg_return_t ret = hg_extras_enter_class(&hg_class, &inside, "HG_Set_hook");
 
-    hg_class = hg_extras_enter_class(hg_class, &inside, "HG_Set_hook");
-    if (hg_class == NULL)
-        return HG_FAULT;
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_watch_set_hook(hg_class, hook, arg);
     hg_extras_leave(inside);
     return HG_SUCCESS;
@@ -173,9 +171,9 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
         return hg_layer_refuse(
             "HG_Get_histogram", "the histogram is NULL, or its size not set");
-    hg_class = hg_extras_enter_class(hg_class, &inside, "HG_Get_histogram");
-    if (hg_class == NULL)
-        return HG_FAULT;
+    ret = hg_extras_enter_class(&hg_class, &inside, "HG_Get_histogram");
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_registry_find(&hg_class->registry, id, &rpc);
     if (ret == HG_SUCCESS && rpc.more->times == NULL) {
         ret = HG_OPNOTSUPPORT;
@@ -195,7 +193,7 @@ HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text)
 {
     bool inside = hg_extras_enter();
-    hg_return_t ret = hg_extras_check(handle, true, "HG_Respond_error");
+    hg_return_t ret = hg_check_side(handle, true, "HG_Respond_error");
 
     if (ret == HG_SUCCESS && (code <= HG_SUCCESS || code >= HG_RETURN_MAX))
         ret = hg_layer_refuse("HG_Respond_error", "that is no error");
@@ -208,7 +206,9 @@ HG_EXPORT hg_return_t HG_Respond_error(
 /* The words that an origin's handle has; they are the handle's. */
 static const char *hg_extras_text(const struct hg_handle *handle)
 {
-    return handle != NULL && !handle->target && handle->text != NULL
+    return handle != NULL &&
+            hg_check_handle(handle, "HG_Get_error_text") == HG_SUCCESS &&
+            !handle->target && handle->text != NULL
         ? handle->text
         : "";
 }

@@ -275,6 +275,7 @@ HG_PRIVATE HG_HOT bool hg_handle_unref_locked(
         handle->context->pool_count >= HG_HANDLE_POOL_MAX)
         return false;
     *addr_p = handle->addr;
+    atomic_store_explicit(&handle->refs, 0, memory_order_relaxed);
     hg_handle_clear(handle);
     (void) hg_handle_put(handle);
     return true;

@@ -90,7 +90,8 @@ struct hg_call_part {
     bool own_area; /* the application has the message that is to be sent, and
                       so what is in front of the arguments */
     bool dropped;  /* target: the message it came with is gone */
-    _Atomic bool running; /* target: its handler, which may fail yet */
+    _Atomic uint32_t decoded; /* arguments that are to be released */
+    _Atomic bool running;     /* target: its handler, which may fail yet */
     uint8_t target_context;
     hg_cb_t callback; /* of the operation under way */
     void *arg;

@@ -13,9 +13,9 @@
  */
 #include "base/log.h"
 #include "base/mem.h"
+#include "hg/check.h"
 #include "hg/context.h"
 #include "na/addr.h"
-#include "na/live.h"
 #include "na/lookup.h"
 
 /* A lookup under way. */
@@ -35,8 +35,10 @@ static hg_return_t hg_peer_refuse(const char *function, const char *what)
 static hg_return_t hg_peer_check(const hg_class_t *hg_class,
     const struct na_addr *addr, const char *function)
 {
-    return hg_class != NULL ? na_addr_check(hg_class->na_class, addr, function)
-                            : hg_peer_refuse(function, "the class is NULL");
+    hg_return_t ret = hg_check_class(hg_class, function);
+
+    return ret == HG_SUCCESS ? na_addr_check(hg_class->na_class, addr, function)
+                             : ret;
 }
 
 /* ---- Lookups ---- */
@@ -75,11 +77,11 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
     hg_return_t ret;
 
     (void) op_id_p;
-    if (context == NULL || name == NULL)
-        return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
-    ret = na_live_check(context->hg_class->na_class, "HG_Addr_lookup");
+    ret = hg_check_context(context, "HG_Addr_lookup");
     if (ret != HG_SUCCESS)
         return ret;
+    if (name == NULL)
+        return hg_peer_refuse("HG_Addr_lookup", "the name is NULL");
     if (callback == NULL) /* the transport knows the peer then: that is all */
         return na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL,
             name, NA_OP_ID_IGNORE);
@@ -102,7 +104,11 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
 hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
 {
-    if (hg_class == NULL || name == NULL || addr_p == NULL)
+    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_lookup");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (name == NULL || addr_p == NULL)
         return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
     return NA_Addr_lookup_wait(
         hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
@@ -112,8 +118,10 @@ hg_return_t HG_Addr_lookup2(
 
 hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
 {
-    if (hg_class == NULL)
-        return hg_peer_refuse("HG_Addr_free", "the class is NULL");
+    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_free");
+
+    if (ret != HG_SUCCESS)
+        return ret;
     return addr != HG_ADDR_NULL
         ? na_addr_take_back(hg_class->na_class, addr, "HG_Addr_free")
         : HG_SUCCESS;
@@ -130,11 +138,8 @@ hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
 
 hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_class(hg_class, "HG_Addr_self");
 
-    if (hg_class == NULL)
-        return hg_peer_refuse("HG_Addr_self", "the class is NULL");
-    ret = na_live_check(hg_class->na_class, "HG_Addr_self");
     return ret == HG_SUCCESS ? na_addr_hand_out(hg_class->na_class->self_addr,
                                    addr_p, "HG_Addr_self")
                              : ret;
@@ -153,10 +158,8 @@ hg_return_t HG_Addr_dup(
 
 uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
 {
-    if (hg_class == NULL) {
-        (void) hg_peer_refuse("HG_Addr_cmp", "the class is NULL");
+    if (hg_check_class(hg_class, "HG_Addr_cmp") != HG_SUCCESS)
         return HG_FALSE;
-    }
     if (addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
         return addr1 == addr2 ? HG_TRUE : HG_FALSE;
     if (hg_peer_check(hg_class, addr1, "HG_Addr_cmp") != HG_SUCCESS ||

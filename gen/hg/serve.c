@@ -763,7 +763,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_serve_free(struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE void hg_serve_drop(struct hg_handle *handle)
+HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle)
 {
     bool rest = handle->target && !hg_serve_is_answered(handle);
 
@@ -771,13 +771,14 @@ HG_PRIVATE void hg_serve_drop(struct hg_handle *handle)
     if (!hg_handle_take_back(handle, rest)) {
         hg_log_error(
             "rpc", "a handle was destroyed more often than it was referenced");
-        return;
+        return HG_INVALID_ARG;
     }
     if (!rest)
-        return;
+        return HG_SUCCESS;
     if (!hg_handle_is_given(handle) && !atomic_load(&handle->call.running))
         hg_serve_abandon(handle);
     hg_handle_unref(handle);
+    return HG_SUCCESS;
 }
 
 /* The first handle that the application has; with a reference. */

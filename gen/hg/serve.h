@@ -66,8 +66,8 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
 /* In the callback model: the application gives a reference back of a handle at
  * either side. If it is its last one of a call that arrived and was not
  * answered, that ends with HG_CANCELED, or with what the handler returns if
- * that runs still. One that it does not have is told (logged), no more. */
-HG_PRIVATE void hg_serve_drop(struct hg_handle *handle);
+ * that runs still. HG_INVALID_ARG (logged): it has none. */
+HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle);
 
 /* How many handles the application has that it did not answer. */
 HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);

@@ -22,11 +22,11 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "hg/check.h"
 #include "hg/layer.h"
 #include "hg/registry.h"
 #include "hg/wait.h"
 #include "na/context.h"
-#include "na/live.h"
 #include "na/progress.h"
 
 /* How long a turn lasts at most: timers of the context wait as long, and so
@@ -123,10 +123,10 @@ static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
 hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
 {
     struct hg_stub_forward forward;
-    hg_return_t ret;
+    hg_return_t ret = hg_check_handle(handle, "HG_Forward_wait");
 
-    if (handle == NULL)
-        return hg_layer_refuse("HG_Forward_wait", "the handle is NULL");
+    if (ret != HG_SUCCESS)
+        return ret;
     atomic_init(&forward.flag.up, false);
     forward.flag.context = handle->context;
     ret = HG_Forward2(handle, hg_stub_forwarded, &forward, in_struct);
@@ -192,6 +192,7 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
 {
     void *address = (void *) (uintptr_t) memory; /* flags keep it const */
     hg_size_t bytes = size;
+    hg_return_t ret;
 
     if (memory == NULL && size > 0)
         return hg_layer_refuse("the stub", "memory is NULL, its size is not 0");
@@ -201,6 +202,9 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     }
     if (context == NULL)
         return HG_Bulk_handle_create(1, &address, &size, flags, bulk_p);
+    ret = hg_check_context(context, "the stub");
+    if (ret != HG_SUCCESS)
+        return ret;
     return HG_Bulk_create(
         context->hg_class, 1, &address, &bytes, (uint8_t) flags, bulk_p);
 }
@@ -312,14 +316,10 @@ static hg_return_t hg_stub_begin_move(struct hg_handle *call,
     if (call == NULL ||
         (args->size > 0 && (buf == NULL || args->origin == NULL)))
         return hg_layer_refuse(function, "an argument is NULL");
-    if (!call->target)
-        return hg_layer_refuse(function, "the handle is of a call of ours");
-    if (args->size == 0)
-        return HG_SUCCESS;
     /* One of the request model is gone with its layer. */
     inside = hg_layer_enter(NULL) != NULL;
-    ret = na_live_check(call->context->hg_class->na_class, function);
-    if (ret == HG_SUCCESS)
+    ret = hg_check_side(call, true, function);
+    if (ret == HG_SUCCESS && args->size > 0)
         ret = hg_stub_move(call, args, buf, timeout);
     if (inside)
         (void) hg_layer_leave(HG_SUCCESS);

@@ -483,7 +483,7 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
         return NULL;
     assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
     if (na_class_start_thread(core) != NA_SUCCESS ||
-        na_live_add(&core->pub) != NA_SUCCESS) {
+        na_live_add(NA_LIVE_NA_CLASS, &core->pub) != NA_SUCCESS) {
         na_class_close(core);
         na_class_delete(core);
         return NULL;

@@ -6,8 +6,14 @@
 #include "base/log.h"
 
 static pthread_mutex_t na_live_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct na_class *) na_live_classes[NA_LIVE_CLASSES];
-static _Atomic unsigned na_live_high; /* no entry from here on was ever used */
+
+/* Open addressing: from the place that its hash names, an object lies before
+ * the first empty entry. */
+#define NA_LIVE_EMPTY ((uintptr_t) 0)
+#define NA_LIVE_REMOVED ((uintptr_t) 4)
+#define NA_LIVE_KIND ((uintptr_t) 7)
+
+static _Atomic uintptr_t na_live_table[NA_LIVE_MAX];
 
 static pthread_once_t na_live_once = PTHREAD_ONCE_INIT;
 
@@ -25,14 +31,16 @@ static void na_live_fork_parent(void)
 
 static void na_live_fork_child(void)
 {
-    unsigned high = atomic_load(&na_live_high);
     unsigned i;
 
-    for (i = 0; i < high; i++) {
-        struct na_class *na_class = atomic_load(&na_live_classes[i]);
+    for (i = 0; i < NA_LIVE_MAX; i++) {
+        uintptr_t entry = atomic_load(&na_live_table[i]);
 
-        if (na_class != NULL)
-            atomic_store(&na_class_core_of(na_class)->forked, true);
+        if ((entry & NA_LIVE_KIND) == NA_LIVE_NA_CLASS)
+            atomic_store(
+                &na_class_core_of((struct na_class *) (entry & ~NA_LIVE_KIND))
+                     ->forked,
+                true);
     }
     hg_unlock(&na_live_lock);
 }
@@ -55,49 +63,101 @@ static na_return_t na_live_refuse_forked(
     return NA_FAULT;
 }
 
-/* ---- Classes ---- */
+/* ---- The table ---- */
 
-/* The entry of a class; NULL. Exact under the lock, and for who knows that the
- * class is neither opened nor closed meanwhile. */
-static _Atomic(struct na_class *) *na_live_find(const struct na_class *na_class)
+static uintptr_t na_live_entry_of(enum na_live_kind kind, const void *object)
 {
-    unsigned high = atomic_load_explicit(&na_live_high, memory_order_acquire);
+    assert(((uintptr_t) object & NA_LIVE_KIND) == 0);
+    return (uintptr_t) object | (uintptr_t) kind;
+}
+
+static unsigned na_live_place_of(const void *object)
+{
+    uint64_t hash = ((uint64_t) (uintptr_t) object >> 4) * 0x9e3779b97f4a7c15u;
+
+    return (unsigned) (hash >> 32) % NA_LIVE_MAX;
+}
+
+/* The place of an object; NA_LIVE_MAX: it is not there. NULL never is. */
+static unsigned na_live_find(enum na_live_kind kind, const void *object)
+{
+    uintptr_t wanted = na_live_entry_of(kind, object);
+    unsigned place = na_live_place_of(object);
     unsigned i;
 
-    for (i = 0; i < high; i++) {
-        if (atomic_load_explicit(&na_live_classes[i], memory_order_acquire) ==
-            na_class)
-            return &na_live_classes[i];
+    for (i = 0; i < NA_LIVE_MAX; i++) {
+        uintptr_t entry =
+            atomic_load_explicit(&na_live_table[place], memory_order_acquire);
+
+        if (HG_LIKELY(entry == wanted))
+            return place;
+        if (entry == NA_LIVE_EMPTY)
+            break;
+        place = (place + 1) % NA_LIVE_MAX;
     }
-    return NULL;
+    return NA_LIVE_MAX;
 }
 
-HG_PRIVATE na_return_t na_live_add(struct na_class *na_class)
+HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object)
 {
-    unsigned i = 0;
+    unsigned place = na_live_place_of(object);
+    unsigned i;
 
+    assert(object != NULL);
     (void) pthread_once(&na_live_once, na_live_begin);
     hg_lock(&na_live_lock);
-    while (i < NA_LIVE_CLASSES && atomic_load(&na_live_classes[i]) != NULL)
-        i++;
-    if (i < NA_LIVE_CLASSES) {
-        atomic_store(&na_live_classes[i], na_class);
-        if (i >= atomic_load(&na_live_high))
-            atomic_store(&na_live_high, i + 1);
+    for (i = 0; i < NA_LIVE_MAX; i++) {
+        uintptr_t entry = atomic_load(&na_live_table[place]);
+
+        if (entry == NA_LIVE_EMPTY || entry == NA_LIVE_REMOVED) {
+            atomic_store(&na_live_table[place], na_live_entry_of(kind, object));
+            break;
+        }
+        place = (place + 1) % NA_LIVE_MAX;
     }
     hg_unlock(&na_live_lock);
-    if (i < NA_LIVE_CLASSES)
+    if (i < NA_LIVE_MAX)
         return NA_SUCCESS;
-    hg_log_error("cls", "no more than %d classes can be open", NA_LIVE_CLASSES);
+    hg_log_error(
+        "cls", "no more than %d classes and contexts can be open", NA_LIVE_MAX);
     return NA_AGAIN;
 }
+
+/* Empty a place; the lock is held. It is only marked as removed where objects
+ * behind it may have passed it. */
+static void na_live_clear(unsigned place)
+{
+    uintptr_t next = atomic_load(&na_live_table[(place + 1) % NA_LIVE_MAX]);
+
+    assert(place < NA_LIVE_MAX);
+    atomic_store(&na_live_table[place],
+        next == NA_LIVE_EMPTY ? NA_LIVE_EMPTY : NA_LIVE_REMOVED);
+}
+
+HG_PRIVATE void na_live_remove(enum na_live_kind kind, const void *object)
+{
+    unsigned place;
+
+    hg_lock(&na_live_lock);
+    place = na_live_find(kind, object);
+    assert(place < NA_LIVE_MAX);
+    na_live_clear(place);
+    hg_unlock(&na_live_lock);
+}
+
+HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object)
+{
+    return na_live_find(kind, object) < NA_LIVE_MAX;
+}
+
+/* ---- NA's classes ---- */
 
 HG_PRIVATE bool na_live_hold(struct na_class *na_class)
 {
     bool live;
 
     hg_lock(&na_live_lock);
-    live = na_class != NULL && na_live_find(na_class) != NULL &&
+    live = na_live_has(NA_LIVE_NA_CLASS, na_class) &&
         !na_class_is_forked(na_class);
     if (live)
         na_class_core_of(na_class)->layers++;
@@ -115,13 +175,12 @@ HG_PRIVATE void na_live_let_go(struct na_class *na_class)
 
 HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
 {
-    _Atomic(struct na_class *) *entry = NULL;
     na_return_t ret = NA_SUCCESS;
+    unsigned place;
 
     hg_lock(&na_live_lock);
-    if (na_class != NULL)
-        entry = na_live_find(na_class);
-    if (entry == NULL)
+    place = na_live_find(NA_LIVE_NA_CLASS, na_class);
+    if (place == NA_LIVE_MAX)
         ret = NA_INVALID_ARG;
     else if (na_class_is_forked(na_class))
         ret = NA_FAULT;
@@ -130,7 +189,7 @@ HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
     else if (na_live_contexts(na_class) > 0)
         ret = NA_BUSY;
     else
-        atomic_store(entry, NULL);
+        na_live_clear(place);
     hg_unlock(&na_live_lock);
     return ret;
 }
@@ -138,7 +197,7 @@ HG_PRIVATE na_return_t na_live_retire(struct na_class *na_class)
 HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function)
 {
-    if (HG_LIKELY(na_class != NULL && na_live_find(na_class) != NULL))
+    if (HG_LIKELY(na_live_has(NA_LIVE_NA_CLASS, na_class)))
         return na_class_is_forked(na_class)
             ? na_live_refuse_forked(na_class, function)
             : NA_SUCCESS;

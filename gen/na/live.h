@@ -1,32 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * live: which classes and contexts there are.
+ * live: the classes and contexts that exist.
  *
- * A pointer that the application gives may be one of an object that is gone.
- * Every public function asks here before it looks behind its class or context,
- * so that use after the end is a code and a line in the log, not chance. A
- * pointer is known or it is not: what is behind it is never read to find out.
- * One that the allocator has given to a new object meanwhile is that object's.
+ * A pointer that the application passes may be that of an object that is gone.
+ * Every public function asks here before it looks behind a class or context, so
+ * that use after the end is a code and a line in the log. Memory that may have
+ * been freed is never read to find out. A new object at the same address is not
+ * told from the old one.
  *
- * fork: a child has no part in its parent's classes, of whatever transport:
- * threads that it does not have may have held their locks, and left them in
- * pieces. They are marked before fork returns, and whatever is tried with them
- * is NA_FAULT, which is found out without a lock. Classes of its own it may
- * open: so this room's own lock is held while a process forks.
+ * The table holds NA's classes, and the classes and contexts of the RPC layer.
+ * NA's contexts are in a table of their class.
  *
- * Locking: a mutex guards the table of classes, a class's context_lock its
- * table of contexts. Looking up takes neither: entries are atomics, and there
- * are few. Who ends an object while others use it is on his own.
+ * fork: a child cannot use its parent's classes, whatever their transport:
+ * threads that it does not have may have held their locks. They are marked
+ * before fork returns, and every function given one returns NA_FAULT without
+ * taking a lock. The child may open classes of its own: a process that forks
+ * holds this module's lock meanwhile.
+ *
+ * Locking: a mutex guards changes of the table, a class's context_lock its
+ * table of contexts. Looking up takes no lock: entries are atomics. The caller
+ * who ends an object sees to it that nobody else uses it.
  */
 #ifndef HG_GEN_NA_LIVE_H
 #define HG_GEN_NA_LIVE_H
 
 #include "na/core.h"
 
-#define NA_LIVE_CLASSES 256
+#define NA_LIVE_MAX 4096 /* objects, a power of two */
 
-/* A class was opened. NA_AGAIN (logged): so many are open. */
-HG_PRIVATE na_return_t na_live_add(struct na_class *na_class);
+/* The low bits of an entry, which are 0 in a pointer. */
+enum na_live_kind {
+    NA_LIVE_NA_CLASS = 1,
+    NA_LIVE_CLASS = 2,
+    NA_LIVE_CONTEXT = 3
+};
+
+/* An object exists from now on. NA_AGAIN (logged): NA_LIVE_MAX do. */
+HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object);
+
+/* It does not any more. */
+HG_PRIVATE void na_live_remove(enum na_live_kind kind, const void *object);
+
+/* Whether it does. */
+HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object);
 
 /* A layer begins to use a class, which can then not be retired; false: no such
  * class is open here. And it ends. */

@@ -174,7 +174,7 @@ static hg_return_t calls_act(hg_handle_t handle)
     switch (in.a) {
     case CALLS_DESTROY_TWICE:
         HG_CHECK_OK(HG_Destroy(handle));
-        HG_CHECK_OK(HG_Destroy(handle));
+        HG_CHECK_RET(HG_Destroy(handle), HG_INVALID_ARG);
         return HG_SUCCESS;
     case CALLS_TELL:
         HG_CHECK_OK(HG_Respond(handle, calls_told, &ten, &out));

@@ -240,6 +240,135 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
     HG_CHECK_EQ_INT(freed[4], 0); /* what was replaced is the application's */
 }
 
+/* ---- After the end ---- */
+
+/* Everything is refused with a line that names the function. */
+HG_TEST(class_that_is_gone_is_refused)
+{
+    hg_class_t *gone = life_init(HG_TRUE);
+    struct hg_diag_counters counters;
+    hg_size_t size = 8;
+    hg_addr_t addr;
+    hg_bulk_t bulk;
+    uint8_t flag;
+
+    hg_test_expect_log("HG_Finalize: no such class is open");
+    hg_test_expect_log("HG_Context_create: no such class is open");
+    hg_test_allow_log("no such class is open");
+    HG_CHECK_OK(HG_Finalize(gone));
+    HG_CHECK_RET(HG_Finalize(gone), HG_INVALID_ARG);
+    HG_CHECK(HG_Context_create(gone) == NULL);
+    HG_CHECK(HG_Class_get_name(gone) == NULL);
+    HG_CHECK(HG_Class_get_data(gone) == NULL);
+    HG_CHECK_RET(HG_Class_get_counters(gone, &counters), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Registered(gone, life_inc_id, &flag), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_self(gone, &addr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Addr_lookup2(gone, "self://", &addr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_create(gone, 1, NULL, &size, HG_BULK_READWRITE, &bulk),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Drain(gone, 0), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Dump(gone, stderr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Set_hook(gone, NULL, NULL), HG_INVALID_ARG);
+}
+
+HG_TEST(context_that_is_gone_is_refused)
+{
+    hg_class_t *hg_class = life_init(HG_TRUE);
+    hg_context_t *gone = HG_Context_create(hg_class);
+    unsigned count = 7;
+    hg_handle_t handle;
+    hg_size_t size = 8;
+    hg_addr_t self;
+    hg_bulk_t bulk;
+
+    hg_test_expect_log("HG_Event_progress: there is no such context");
+    hg_test_expect_log("HG_Create: there is no such context");
+    hg_test_allow_log("there is no such context");
+    HG_CHECK(gone != NULL);
+    HG_CHECK_OK(HG_Addr_self(hg_class, &self));
+    HG_CHECK_OK(
+        HG_Bulk_create(hg_class, 1, NULL, &size, HG_BULK_READWRITE, &bulk));
+    HG_CHECK_OK(HG_Context_destroy(gone));
+    HG_CHECK_RET(HG_Context_destroy(gone), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Create(gone, self, 0, &handle), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Progress(gone, 0), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Trigger(gone, 0, 1, &count), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Event_progress(gone, &count), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Event_trigger(gone, 1, &count), HG_INVALID_ARG);
+    HG_CHECK(!HG_Event_ready(gone));
+    HG_CHECK_EQ_INT(HG_Event_get_wait_fd(gone), -1);
+    HG_CHECK_RET(HG_Context_unpost(gone), HG_INVALID_ARG);
+    HG_CHECK(HG_Context_get_class(gone) == NULL);
+    HG_CHECK_RET(HG_Bulk_bind(bulk, gone), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_transfer(gone, NULL, NULL, HG_BULK_PULL, self, bulk, 0,
+                     bulk, 0, 8, HG_OP_ID_IGNORE),
+        HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(count, 7);
+    HG_CHECK_OK(HG_Bulk_free(bulk));
+    HG_CHECK_OK(HG_Addr_free(hg_class, self));
+    HG_CHECK_OK(HG_Finalize(hg_class));
+}
+
+/* As long as it waits to be used again. */
+HG_TEST(handle_that_was_destroyed_is_refused)
+{
+    struct cb_end end;
+    cb_one_t one = {1};
+    hg_handle_t gone;
+
+    hg_test_expect_log("HG_Destroy: the handle was destroyed");
+    hg_test_allow_log("the handle was destroyed");
+    cb_open(&end);
+    gone = cb_new_handle(&end, life_inc_id);
+    HG_CHECK_OK(cb_do(&end, gone, &one, NULL));
+    HG_CHECK_OK(HG_Destroy(gone));
+    HG_CHECK_RET(HG_Destroy(gone), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Ref_incr(gone), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Forward(gone, NULL, NULL, &one), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Get_output(gone, &one), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Reset(gone, end.target, 0), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Set_data(gone, &one, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Set_deadline(gone, 1), HG_INVALID_ARG);
+    HG_CHECK(HG_Get_info(gone) == NULL);
+    HG_CHECK_EQ_INT(HG_Ref_get(gone), -1);
+    HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
+    cb_close(&end);
+}
+
+/* Each decoded struct is released once; references stay as they are. */
+HG_TEST(second_free_of_arguments_is_refused)
+{
+    struct cb_end end;
+    struct cb_call call;
+    cb_one_t one = {1};
+    hg_handle_t handle;
+
+    hg_test_expect_log("HG_Free_output: nothing is decoded, or it was freed");
+    hg_test_expect_log("HG_Free_input: nothing is decoded, or it was freed");
+    cb_start(&end, 1);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    handle = cb_new_handle(&end, life_keep_id);
+    HG_CHECK_OK(cb_forward(&call, handle, &one));
+    while (life_kept_count == 0)
+        (void) cb_turn(end.context, 1);
+    HG_CHECK_RET(HG_Free_input(life_kept[0], &one), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Get_input(life_kept[0], &one));
+    HG_CHECK_OK(HG_Free_input(life_kept[0], &one));
+    HG_CHECK_RET(HG_Free_input(life_kept[0], &one), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(HG_Ref_get(life_kept[0]), 1);
+    HG_CHECK_OK(HG_Respond(life_kept[0], NULL, NULL, &one));
+    HG_CHECK_OK(HG_Destroy(life_kept[0]));
+    HG_CHECK_OK(cb_wait(&end, &call));
+    HG_CHECK_OK(HG_Get_output(handle, &one));
+    HG_CHECK_OK(HG_Get_output(handle, &one));
+    HG_CHECK_OK(HG_Free_output(handle, &one));
+    HG_CHECK_OK(HG_Free_output(handle, &one));
+    HG_CHECK_RET(HG_Free_output(handle, &one), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
 /* ---- What is left ---- */
 
 /* Looked for in this order; nothing has changed by any of them. */

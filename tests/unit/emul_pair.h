@@ -365,7 +365,7 @@ static int emul_side_open(struct emul_side *side, struct emul_pair *pair,
     hg_map_init(&core->mems);
     HG_CHECK_OK(hg_lock_init(&core->lock));
     HG_CHECK_OK(hg_lock_init(&core->context_lock));
-    HG_CHECK_OK(na_live_add(&core->pub));
+    HG_CHECK_OK(na_live_add(NA_LIVE_NA_CLASS, &core->pub));
     side->peer = na_addr_create(&core->pub, "pipe://other", NA_FALSE);
     if (side->peer == NULL)
         return NA_NOMEM;
@@ -430,7 +430,7 @@ static struct emul_pair *emul_try_open(
             pair->b.pair = pair;
             HG_CHECK_OK(hg_lock_init(&pair->b.core.lock));
             HG_CHECK_OK(hg_lock_init(&pair->b.core.context_lock));
-            HG_CHECK_OK(na_live_add(&pair->b.core.pub));
+            HG_CHECK_OK(na_live_add(NA_LIVE_NA_CLASS, &pair->b.core.pub));
         }
         emul_close(pair);
         return NULL;

@@ -367,26 +367,77 @@ HG_TEST(queue_waits_without_descriptors)
 
 /* ---- live ---- */
 
-HG_TEST(live_classes_are_limited_and_places_used_again)
+static _Alignas(16) unsigned char live_objects[NA_LIVE_MAX + 1][16];
+
+static void live_add(unsigned i)
 {
-    static na_class_t *classes[NA_LIVE_CLASSES];
-    na_class_t *gone;
+    HG_CHECK_OK(na_live_add(NA_LIVE_CONTEXT, live_objects[i]));
+}
+
+static void live_check(unsigned i, bool there)
+{
+    HG_CHECK(na_live_has(NA_LIVE_CONTEXT, live_objects[i]) == there);
+    HG_CHECK(!na_live_has(NA_LIVE_CLASS, live_objects[i]));
+}
+
+/* Also after many were added and removed, of which marks are left. */
+HG_TEST(live_objects_are_found_until_they_are_removed)
+{
+    uint32_t random = (uint32_t) hg_test_seed();
+    bool there[64] = {false};
     unsigned i;
 
-    for (i = 0; i < NA_LIVE_CLASSES; i++) {
-        classes[i] = NA_Initialize("self://", NA_FALSE);
-        HG_CHECK(classes[i] != NULL);
+    HG_CHECK(!na_live_has(NA_LIVE_CONTEXT, NULL));
+    for (i = 0; i < 4 * NA_LIVE_MAX; i++) {
+        unsigned one;
+
+        random = random * 1664525u + 1013904223u;
+        one = (random >> 16) % 64;
+        if (there[one])
+            na_live_remove(NA_LIVE_CONTEXT, live_objects[one]);
+        else
+            live_add(one);
+        there[one] = !there[one];
+        live_check(one, there[one]);
+        live_check((one + 1) % 64, there[(one + 1) % 64]);
     }
-    hg_test_expect_log("no more than 256 classes");
+    for (i = 0; i < 64; i++) {
+        live_check(i, there[i]);
+        if (there[i])
+            na_live_remove(NA_LIVE_CONTEXT, live_objects[i]);
+    }
+}
+
+HG_TEST(live_objects_are_limited_and_places_used_again)
+{
+    unsigned i;
+
+    for (i = 0; i < NA_LIVE_MAX; i++)
+        live_add(i);
+    live_check(NA_LIVE_MAX, false);
+    hg_test_expect_log("no more than 4096 classes and contexts");
+    HG_CHECK_RET(
+        na_live_add(NA_LIVE_CONTEXT, live_objects[NA_LIVE_MAX]), NA_AGAIN);
     HG_CHECK(NA_Initialize("self://", NA_FALSE) == NULL);
-    gone = classes[7];
+    na_live_remove(NA_LIVE_CONTEXT, live_objects[7]);
+    live_check(7, false);
+    live_add(NA_LIVE_MAX);
+    for (i = 0; i <= NA_LIVE_MAX; i++) {
+        live_check(i, i != 7);
+        if (i != 7)
+            na_live_remove(NA_LIVE_CONTEXT, live_objects[i]);
+        live_check(i, false);
+    }
+}
+
+HG_TEST(live_classes_that_are_gone_are_known_to_be)
+{
+    na_class_t *gone = NA_Initialize("self://", NA_FALSE);
+
+    HG_CHECK(gone != NULL);
     HG_CHECK_OK(NA_Finalize(gone));
     hg_test_expect_log("NA_Finalize: no such class is open");
     HG_CHECK_RET(NA_Finalize(gone), NA_INVALID_ARG);
-    classes[7] = NA_Initialize("self://", NA_FALSE);
-    HG_CHECK(classes[7] != NULL);
-    for (i = 0; i < NA_LIVE_CLASSES; i++)
-        HG_CHECK_OK(NA_Finalize(classes[i]));
 }
 
 /* What a layer uses is not closed under it. */

@@ -6,6 +6,7 @@
 #include "support/house.h"
 
 #include "harness.h"
+#include "support/forked.h"
 
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -62,15 +63,6 @@ static void *forked_hold(void *arg)
     while (i > 0)
         hg_unlock(locks[--i]);
     return NULL;
-}
-
-static unsigned forked_tried, forked_wrong;
-
-static void forked_want(bool right)
-{
-    forked_tried++;
-    if (!right && forked_wrong == 0)
-        forked_wrong = forked_tried;
 }
 
 /* One of those that take each lock. */
@@ -166,6 +158,198 @@ HG_TEST(na_fork_takes_no_lock_of_what_is_the_parents)
     forked_open(&parent);
     forked_run(&parent, forked_hold);
     forked_close(&parent);
+}
+
+/* ---- The callback model ---- */
+
+struct forked_callbacks {
+    struct forked_objects objects;
+    hg_handle_t other; /* what `target` is at its origin */
+    _Atomic int step;  /* as in struct forked_parent */
+};
+
+static _Atomic(hg_handle_t) forked_kept;
+
+static hg_return_t forked_keep(hg_handle_t handle)
+{
+    atomic_store(&forked_kept, handle);
+    return HG_SUCCESS;
+}
+
+static hg_return_t forked_answer(hg_handle_t handle)
+{
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
+    return HG_Destroy(handle);
+}
+
+/* Every mutex of the class and above, outermost first. */
+static unsigned forked_callback_locks(
+    struct forked_callbacks *parent, pthread_mutex_t *locks[])
+{
+    struct hg_class *hg_class = parent->objects.hg_class;
+    struct hg_context *context = parent->objects.context;
+    struct na_class_core *core = na_class_core_of(hg_class->na_class);
+    struct na_context_core *na_context =
+        na_context_core_of(context->na_context);
+    unsigned n = 0;
+
+    locks[n++] = &hg_class_lock;
+    locks[n++] = &hg_class->lock;
+    locks[n++] = &context->lock;
+    locks[n++] = &context->transfers.lock;
+    locks[n++] = &hg_class->layer->lock;
+    locks[n++] = &hg_class->registry.lock;
+    locks[n++] = &core->poll_lock;
+    locks[n++] = &core->match.lock;
+    locks[n++] = &core->context_lock;
+    locks[n++] = &core->waiters_lock;
+    locks[n++] = &core->lock;
+    locks[n++] = &na_context->op_lock;
+    locks[n++] = &na_context->queue.lock;
+    locks[n++] = &na_context->queue.waker.mutex;
+    return n;
+}
+
+static void *forked_hold_callbacks(void *arg)
+{
+    struct forked_callbacks *parent = (struct forked_callbacks *) arg;
+    pthread_mutex_t *locks[32];
+    unsigned count = forked_callback_locks(parent, locks);
+    unsigned i;
+
+    for (i = 0; i < count; i++)
+        hg_lock(locks[i]);
+    atomic_store(&parent->step, 1);
+    while (atomic_load(&parent->step) == 1)
+        (void) sched_yield();
+    while (i > 0)
+        hg_unlock(locks[--i]);
+    return NULL;
+}
+
+static void forked_turn(struct forked_callbacks *parent)
+{
+    (void) HG_Progress(parent->objects.context, 1);
+    (void) HG_Trigger(parent->objects.context, 0, 100, NULL);
+}
+
+static void forked_open_calls(struct forked_callbacks *parent)
+{
+    struct forked_objects *objects = &parent->objects;
+    hg_id_t keep = HG_Register_name(
+        objects->hg_class, "forked keep", NULL, NULL, forked_keep);
+
+    objects->id = HG_Register_name(
+        objects->hg_class, "forked answer", NULL, NULL, forked_answer);
+    HG_CHECK(keep != 0 && objects->id != 0);
+    HG_CHECK_OK(HG_Create(
+        objects->context, objects->addr, objects->id, &objects->idle));
+    HG_CHECK_OK(HG_Create(
+        objects->context, objects->addr, objects->id, &objects->done));
+    HG_CHECK_OK(
+        HG_Create(objects->context, objects->addr, keep, &parent->other));
+    HG_CHECK_OK(HG_Forward_wait(objects->done, NULL));
+    HG_CHECK_OK(HG_Forward2(parent->other, NULL, NULL, NULL));
+    while (atomic_load(&forked_kept) == NULL)
+        forked_turn(parent);
+    objects->target = atomic_load(&forked_kept);
+}
+
+static void forked_open_callbacks(struct forked_callbacks *parent)
+{
+    struct forked_objects *objects = &parent->objects;
+    hg_size_t size = 64;
+
+    objects->hg_class = HG_Init2("self://", HG_TRUE);
+    HG_CHECK(objects->hg_class != NULL);
+    objects->context = HG_Context_create(objects->hg_class);
+    HG_CHECK(objects->context != NULL);
+    HG_CHECK_OK(HG_Addr_self(objects->hg_class, &objects->addr));
+    HG_CHECK_OK(HG_Bulk_create(
+        objects->hg_class, 1, NULL, &size, HG_BULK_READWRITE, &objects->bulk));
+    objects->stream = tmpfile();
+    HG_CHECK(objects->stream != NULL);
+    forked_open_calls(parent);
+    HG_CHECK_OK(HG_Bulk_transfer2(objects->context, NULL, NULL, HG_BULK_PULL,
+        objects->addr, objects->bulk, 0, objects->bulk, 0, 8, &objects->op_id));
+}
+
+static void forked_close_callbacks(struct forked_callbacks *parent)
+{
+    struct forked_objects *objects = &parent->objects;
+
+    HG_CHECK_OK(HG_Destroy(objects->idle));
+    HG_CHECK_OK(HG_Destroy(objects->done));
+    HG_CHECK_OK(HG_Destroy(objects->target));
+    HG_CHECK_OK(HG_Destroy(parent->other));
+    HG_CHECK_OK(HG_Bulk_free(objects->bulk));
+    HG_CHECK_OK(HG_Context_destroy(objects->context));
+    HG_CHECK_OK(HG_Addr_free(objects->hg_class, objects->addr));
+    HG_CHECK_OK(HG_Finalize2(objects->hg_class));
+    fclose(objects->stream);
+}
+
+static void forked_be_child_of_callbacks(struct forked_callbacks *parent)
+{
+    (void) alarm(FORKED_SECONDS);
+    HG_Set_log_func2(forked_log);
+    forked_try(&parent->objects);
+    forked_try_own();
+    (void) syscall(SYS_exit_group, (int) forked_wrong);
+    _exit(127);
+}
+
+static void forked_run_callbacks(
+    struct forked_callbacks *parent, void *(*hold)(void *) )
+{
+    pthread_t thread;
+    int status = -1;
+    pid_t child;
+
+    atomic_store(&parent->step, 0);
+    HG_CHECK(pthread_create(&thread, NULL, hold, parent) == 0);
+    while (atomic_load(&parent->step) == 0)
+        (void) sched_yield();
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0)
+        forked_be_child_of_callbacks(parent);
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    atomic_store(&parent->step, 2);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_EQ_INT(status, 0);
+}
+
+HG_TEST(na_fork_takes_no_lock_of_the_callback_model)
+{
+    static struct forked_callbacks parent;
+
+    forked_open_callbacks(&parent);
+    forked_run_callbacks(&parent, forked_hold_callbacks);
+    forked_close_callbacks(&parent);
+}
+
+static void *forked_hold_tickets(void *arg)
+{
+    struct forked_callbacks *parent = (struct forked_callbacks *) arg;
+    unsigned i;
+
+    hg_lock(&hg_bulk_call_lock);
+    atomic_store(&parent->step, 1);
+    for (i = 0; i < 1000; i++)
+        (void) sched_yield();
+    hg_unlock(&hg_bulk_call_lock);
+    return NULL;
+}
+
+/* HG_Bulk_cancel looks a ticket up. */
+HG_TEST(na_fork_waits_for_the_lock_of_transfers)
+{
+    static struct forked_callbacks parent;
+
+    forked_open_callbacks(&parent);
+    forked_run_callbacks(&parent, forked_hold_tickets);
+    forked_close_callbacks(&parent);
 }
 
 /* What a child needs for itself is free there: a fork waits for these locks. */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* check: see check.h. */
+#include "hg/check.h"
+
+#include "base/log.h"
+#include "na/live.h"
+
+static hg_return_t hg_check_refuse(
+    const char *subsys, const char *function, const char *what)
+{
+    hg_log_error(subsys, "%s: %s", function, what);
+    return HG_INVALID_ARG;
+}
+
+HG_PRIVATE hg_return_t hg_check_class(
+    const struct hg_class *hg_class, const char *function)
+{
+    if (HG_UNLIKELY(!na_live_has(NA_LIVE_CLASS, hg_class)))
+        return hg_check_refuse("cls", function,
+            hg_class == NULL ? "the class is NULL" : "no such class is open");
+    return na_live_check(hg_class->na_class, function);
+}
+
+HG_PRIVATE hg_return_t hg_check_context(
+    const struct hg_context *context, const char *function)
+{
+    if (HG_UNLIKELY(!na_live_has(NA_LIVE_CONTEXT, context)))
+        return hg_check_refuse("ctx", function,
+            context == NULL ? "the context is NULL"
+                            : "there is no such context");
+    return na_live_check(context->hg_class->na_class, function);
+}
+
+HG_PRIVATE HG_NOINLINE hg_return_t hg_check_handle_slowly(
+    const struct hg_handle *handle, const char *function)
+{
+    if (handle == NULL)
+        return hg_check_refuse("rpc", function, "the handle is NULL");
+    if (na_class_is_forked(handle->context->hg_class->na_class))
+        return na_live_check(handle->context->hg_class->na_class, function);
+    return hg_check_refuse("rpc", function, "the handle was destroyed");
+}
+
+HG_PRIVATE hg_return_t hg_check_side(
+    const struct hg_handle *handle, bool target, const char *function)
+{
+    hg_return_t ret = hg_check_handle(handle, function);
+
+    if (HG_UNLIKELY(ret != HG_SUCCESS))
+        return ret;
+    if (HG_LIKELY(handle->target == target))
+        return HG_SUCCESS;
+    return hg_check_refuse("rpc", function,
+        target ? "the handle is of a call of ours"
+               : "the handle is of a call that arrived");
+}
