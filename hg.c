@@ -164,6 +164,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
 #include <nmmintrin.h>
@@ -11992,10 +11993,11 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
  * sm_page: the memory that peers share: made, sealed, checked, mapped; and
  * what stands in the two pages that every class has.
  *
- * Shared memory is a memfd, sealed against shrinking and growing, so that
- * nobody can make a mapping of it fault; who receives one checks seals and
- * size before mapping it. A descriptor is closed once it is mapped or sent:
- * when the last process that maps it ends, the kernel takes it back.
+ * Shared memory is a memfd of normal pages, sealed against shrinking and
+ * growing, so that nobody can make a mapping of it fault. The receiver of one
+ * checks its pages, seals and size before it maps it. A descriptor is closed
+ * once it is mapped or sent: when the last process that maps it ends, the
+ * kernel takes it back.
  *
  * The public page is the owner's to write; peers map it read-only, and cannot
  * do otherwise (F_SEAL_FUTURE_WRITE; on kernels without it a read-only
@@ -12089,11 +12091,14 @@ HG_PRIVATE bool na_sm_page_make(
 HG_PRIVATE na_return_t na_sm_page_create(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
 
-/* Whether a descriptor's memory can neither shrink nor grow any more. */
-HG_PRIVATE bool na_sm_page_is_sealed(int fd);
+/* Whether access to a descriptor's memory cannot fault: it is a memfd of normal
+ * pages that can neither shrink nor grow. Where the system has no huge page
+ * left, a hole in memory of huge pages raises SIGBUS. */
+HG_PRIVATE bool na_sm_page_is_safe(int fd);
 
 /* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR:
- * it is not of that size, or not sealed; NA_NOMEM, logged. */
+ * it is not of that size, not safe, or cannot be mapped as it must; NA_NOMEM,
+ * logged. */
 HG_PRIVATE na_return_t na_sm_page_map(
     int fd, size_t size, bool read_only, void **memory_p);
 
@@ -12189,6 +12194,7 @@ HG_PRIVATE uint64_t na_sm_hint_words(struct na_sm_hints *hints, uint32_t n);
 #endif
 
 #define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#define NA_SM_PAGE_TMPFS 0x01021994 /* the file system of normal pages */
 
 /* A descriptor of the same memory that cannot be mapped writable. */
 static int na_sm_page_weaken(int fd)
@@ -12267,11 +12273,13 @@ HG_PRIVATE na_return_t na_sm_page_create(
     return hg_log_no_fd("sm", name);
 }
 
-HG_PRIVATE bool na_sm_page_is_sealed(int fd)
+HG_PRIVATE bool na_sm_page_is_safe(int fd)
 {
     int seals = fcntl(fd, F_GET_SEALS);
+    struct statfs system;
 
-    return seals >= 0 && (seals & NA_SM_PAGE_SEALS) == NA_SM_PAGE_SEALS;
+    return seals >= 0 && (seals & NA_SM_PAGE_SEALS) == NA_SM_PAGE_SEALS &&
+        fstatfs(fd, &system) == 0 && system.f_type == NA_SM_PAGE_TMPFS;
 }
 
 HG_PRIVATE na_return_t na_sm_page_map(
@@ -12280,11 +12288,13 @@ HG_PRIVATE na_return_t na_sm_page_map(
     struct stat stat;
     void *memory;
 
-    if (!na_sm_page_is_sealed(fd) || fstat(fd, &stat) != 0 ||
-        stat.st_size < 0 || (uint64_t) stat.st_size != size)
+    if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 || stat.st_size < 0 ||
+        (uint64_t) stat.st_size != size)
         return NA_PROTOCOL_ERROR;
     memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
         MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED && (errno == EPERM || errno == EACCES))
+        return NA_PROTOCOL_ERROR; /* it cannot be written */
     if (memory == MAP_FAILED) {
         hg_log_error("sm",
             "cannot map %zu bytes of a peer's: %s (the limits are "
@@ -12877,7 +12887,7 @@ HG_PRIVATE int na_sm_arena_fd(struct na_sm_arenas *arenas, uint32_t id)
  *        ^                 |  \
  *        +-----again-------+   +--refused--> shut
  *
- * What a peer says is checked before it is mapped: the descriptor is a memfd
+ * A descriptor is checked before it is mapped: it is a memfd of normal pages,
  * sealed against shrinking and growing, and of a size that an arena can have.
  * So no access in the mapping can fault. It is mapped writable if the
  * descriptor allows that.
@@ -12946,7 +12956,7 @@ HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
 
     assert(window->state == NA_SM_WINDOW_ASKED && window->base == NULL);
     window->state = NA_SM_WINDOW_SHUT;
-    if (!na_sm_page_is_sealed(fd) || fstat(fd, &there) != 0 ||
+    if (!na_sm_page_is_safe(fd) || fstat(fd, &there) != 0 ||
         there.st_size <= 0 || (uint64_t) there.st_size > NA_SM_ARENA_MAX ||
         (uint64_t) there.st_size % NA_SM_ARENA_UNIT != 0) {
         hg_log_error("sm", "a peer sent what is no arena");

@@ -153,6 +153,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #endif
 #if HG_ENABLE_CRC_SIMD
 #include <nmmintrin.h>

@@ -11,6 +11,7 @@
 #endif
 
 #define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#define NA_SM_PAGE_TMPFS 0x01021994 /* the file system of normal pages */
 
 /* A descriptor of the same memory that cannot be mapped writable. */
 static int na_sm_page_weaken(int fd)
@@ -89,11 +90,13 @@ HG_PRIVATE na_return_t na_sm_page_create(
     return hg_log_no_fd("sm", name);
 }
 
-HG_PRIVATE bool na_sm_page_is_sealed(int fd)
+HG_PRIVATE bool na_sm_page_is_safe(int fd)
 {
     int seals = fcntl(fd, F_GET_SEALS);
+    struct statfs system;
 
-    return seals >= 0 && (seals & NA_SM_PAGE_SEALS) == NA_SM_PAGE_SEALS;
+    return seals >= 0 && (seals & NA_SM_PAGE_SEALS) == NA_SM_PAGE_SEALS &&
+        fstatfs(fd, &system) == 0 && system.f_type == NA_SM_PAGE_TMPFS;
 }
 
 HG_PRIVATE na_return_t na_sm_page_map(
@@ -102,11 +105,13 @@ HG_PRIVATE na_return_t na_sm_page_map(
     struct stat stat;
     void *memory;
 
-    if (!na_sm_page_is_sealed(fd) || fstat(fd, &stat) != 0 ||
-        stat.st_size < 0 || (uint64_t) stat.st_size != size)
+    if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 || stat.st_size < 0 ||
+        (uint64_t) stat.st_size != size)
         return NA_PROTOCOL_ERROR;
     memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
         MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED && (errno == EPERM || errno == EACCES))
+        return NA_PROTOCOL_ERROR; /* it cannot be written */
     if (memory == MAP_FAILED) {
         hg_log_error("sm",
             "cannot map %zu bytes of a peer's: %s (the limits are "

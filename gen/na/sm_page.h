@@ -3,10 +3,11 @@
  * sm_page: the memory that peers share: made, sealed, checked, mapped; and
  * what stands in the two pages that every class has.
  *
- * Shared memory is a memfd, sealed against shrinking and growing, so that
- * nobody can make a mapping of it fault; who receives one checks seals and
- * size before mapping it. A descriptor is closed once it is mapped or sent:
- * when the last process that maps it ends, the kernel takes it back.
+ * Shared memory is a memfd of normal pages, sealed against shrinking and
+ * growing, so that nobody can make a mapping of it fault. The receiver of one
+ * checks its pages, seals and size before it maps it. A descriptor is closed
+ * once it is mapped or sent: when the last process that maps it ends, the
+ * kernel takes it back.
  *
  * The public page is the owner's to write; peers map it read-only, and cannot
  * do otherwise (F_SEAL_FUTURE_WRITE; on kernels without it a read-only
@@ -100,11 +101,14 @@ HG_PRIVATE bool na_sm_page_make(
 HG_PRIVATE na_return_t na_sm_page_create(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
 
-/* Whether a descriptor's memory can neither shrink nor grow any more. */
-HG_PRIVATE bool na_sm_page_is_sealed(int fd);
+/* Whether access to a descriptor's memory cannot fault: it is a memfd of normal
+ * pages that can neither shrink nor grow. Where the system has no huge page
+ * left, a hole in memory of huge pages raises SIGBUS. */
+HG_PRIVATE bool na_sm_page_is_safe(int fd);
 
 /* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR:
- * it is not of that size, or not sealed; NA_NOMEM, logged. */
+ * it is not of that size, not safe, or cannot be mapped as it must; NA_NOMEM,
+ * logged. */
 HG_PRIVATE na_return_t na_sm_page_map(
     int fd, size_t size, bool read_only, void **memory_p);
 

@@ -14,7 +14,7 @@ HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
 
     assert(window->state == NA_SM_WINDOW_ASKED && window->base == NULL);
     window->state = NA_SM_WINDOW_SHUT;
-    if (!na_sm_page_is_sealed(fd) || fstat(fd, &there) != 0 ||
+    if (!na_sm_page_is_safe(fd) || fstat(fd, &there) != 0 ||
         there.st_size <= 0 || (uint64_t) there.st_size > NA_SM_ARENA_MAX ||
         (uint64_t) there.st_size % NA_SM_ARENA_UNIT != 0) {
         hg_log_error("sm", "a peer sent what is no arena");

@@ -6,7 +6,7 @@
  *        ^                 |  \
  *        +-----again-------+   +--refused--> shut
  *
- * What a peer says is checked before it is mapped: the descriptor is a memfd
+ * A descriptor is checked before it is mapped: it is a memfd of normal pages,
  * sealed against shrinking and growing, and of a size that an arena can have.
  * So no access in the mapping can fault. It is mapped writable if the
  * descriptor allows that.

@@ -743,6 +743,17 @@ HG_TEST(reach_maps_nothing_that_is_no_arena)
     fds[0] = open("/dev/zero", O_RDWR | O_CLOEXEC);
     HG_CHECK_EQ_INT(reach_forge(fds, 1), NA_SM_REACH_NEVER);
     (void) close(fds[0]);
+    /* A hole in huge pages faults where none is left. */
+    fds[0] = memfd_create(
+        "hg-arena-forged", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+    if (fds[0] >= 0) { /* else this kernel has no such memory */
+        HG_CHECK(ftruncate(fds[0], unit) == 0);
+        HG_CHECK(fcntl(fds[0], F_ADD_SEALS, GOOD) == 0);
+        HG_CHECK_EQ_INT(reach_forge(fds, 1), NA_SM_REACH_NEVER);
+        HG_CHECK_EQ_INT(hg_test_log_count("a peer sent what is no arena"),
+            2 + sizeof(bad) / sizeof(bad[0]));
+        (void) close(fds[0]);
+    }
     fds[0] = reach_memory(unit, GOOD);
     fds[1] = reach_memory(unit, GOOD);
     HG_CHECK_EQ_INT(reach_forge(fds, 2), NA_SM_REACH_ASKED);
