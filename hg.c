@@ -15087,10 +15087,11 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
  * withdraws memory looks at those few of its peers who move any. For the permit
  * transfers wait.
  *
- * Linux may let nobody but its ancestors read a process's memory (Yama, where
- * ptrace_scope is 1), unless the process says so. Before the first permit the
- * owner does: PR_SET_PTRACER, for every process of its user, and one info line
- * tells. A process that does not want that has HG_SM_RMA=copy.
+ * Linux may deny all but its ancestors to read a process's memory (Yama, where
+ * ptrace_scope is 1), unless the process allows it. With HG_SM_RMA=vm the owner
+ * allows it to every process of its user before the first permit
+ * (PR_SET_PTRACER), and logs that at level info. Otherwise the copies of peers
+ * are denied there, and frames carry the data.
  *
  * The descriptor is closed once it is mapped, so a peer never has more than
  * two. A mapped arena is open to the peer as a whole.
@@ -15325,7 +15326,7 @@ static const char *na_sm_reach_admit(
 {
     bool first;
 
-    if (self->rma_mode != NA_SM_RMA_COPY)
+    if (self->rma_mode == NA_SM_RMA_VM)
         na_sm_reach_open_up();
     hg_lock(&self->lock);
     first = hg_list_is_empty(&addr->mover);

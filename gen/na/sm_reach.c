@@ -185,7 +185,7 @@ static const char *na_sm_reach_admit(
 {
     bool first;
 
-    if (self->rma_mode != NA_SM_RMA_COPY)
+    if (self->rma_mode == NA_SM_RMA_VM)
         na_sm_reach_open_up();
     hg_lock(&self->lock);
     first = hg_list_is_empty(&addr->mover);

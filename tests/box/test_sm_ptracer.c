@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The transport sm where Yama lets only ancestors copy to and from a process:
- * whether, when and how often a process lets its peers in. No system here need
- * have Yama: this program stands between the library and the C library for the
- * two calls that concern it, open and prctl.
+ * a process lets its peers in with HG_SM_RMA=vm alone, once, at the first
+ * request. The system need not have Yama: this program intercepts the two calls
+ * that concern it, open and prctl.
  */
 #include "sm_ends.h"
 
@@ -134,23 +134,25 @@ static void ptracer_try(const char *way, unsigned calls)
 HG_TEST(peers_are_let_in_once_when_one_first_asks)
 {
     ptracer_set("1\n");
-    ptracer_try("auto", 1);
+    ptracer_try("vm", 1);
 }
 
 HG_TEST(peers_are_not_let_in_where_they_are_in_already)
 {
     ptracer_set("0\n");
-    ptracer_try("auto", 0);
+    ptracer_try("vm", 0);
 }
 
 HG_TEST(peers_are_not_let_in_where_that_is_of_no_use)
 {
     ptracer_set("2\n"); /* not by what a process says */
-    ptracer_try("auto", 0);
+    ptracer_try("vm", 0);
 }
 
-HG_TEST(peers_that_need_not_copy_are_not_let_in)
+HG_TEST(peers_are_not_let_in_unless_the_user_asks_for_it)
 {
     ptracer_set("1\n");
+    ptracer_try("auto", 0);
+    ptracer_try("map", 0);
     ptracer_try("copy", 0);
 }
