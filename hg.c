@@ -6934,7 +6934,7 @@ HG_PRIVATE const void *na_mux_wire_find(
  * for it; one inside a process is followed by no name, and sm is not to be had
  * there. So nothing about it has to be told: the address string is that of the
  * other transports, and a class that has no sm reads it like any other. The
- * name follows from the user, too, unless other users may come (auth_key).
+ * name follows from the user, too.
  *
  * Memory is registered with each part, and described to peers by all of them
  * (mux_wire.h); the part of the address that a transfer is with moves it. What
@@ -18468,7 +18468,8 @@ static const struct na_plugin na_sm_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "sm",
     .protocols = na_sm_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER |
+        NA_CAP_AUTH_KEY,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),
@@ -19769,7 +19770,7 @@ HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux)
 /* The name under which sm is to be had at a listener of another transport, as
  * the address of that tells. False: it tells nothing, as others on this node
  * may have the same (mux.h). */
-HG_PRIVATE bool na_mux_lookup_silent_name(const struct na_mux_class *mux,
+HG_PRIVATE bool na_mux_lookup_silent_name(
     const char *string, char name[NA_MAX_ADDR_LEN]);
 
 /* Take a lookup back, which ends with NA_CANCELED then, or what its turn has
@@ -19840,12 +19841,10 @@ static bool na_mux_lookup_place(const char *string, char place[NA_MAX_ADDR_LEN])
 
 /* The name under which sm is to be had at a listener of another transport, as
  * its address tells. */
-HG_PRIVATE bool na_mux_lookup_silent_name(const struct na_mux_class *mux,
+HG_PRIVATE bool na_mux_lookup_silent_name(
     const char *string, char name[NA_MAX_ADDR_LEN])
 {
-    const char *key = mux->base.info->auth_key;
-    bool others = key != NULL && key[0] != '\0';
-    uint64_t hash = others ? 1 : (uint64_t) geteuid() << 1;
+    uint64_t hash = (uint64_t) geteuid() << 1;
     char place[NA_MAX_ADDR_LEN];
 
     if (!na_mux_lookup_place(string, place))
@@ -19910,7 +19909,7 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     *part_p = mux->sm;
     if (mux->sm == NA_MUX_PARTS)
         return true;
-    if ((part != mux->sm && !na_mux_lookup_silent_name(mux, address, name)) ||
+    if ((part != mux->sm && !na_mux_lookup_silent_name(address, name)) ||
         !na_mux_lookup_is_near(mux, name))
         *part_p = NA_MUX_PARTS;
     return true;
@@ -20809,7 +20808,7 @@ static na_return_t na_mux_open_silent(struct na_mux_class *mux)
     (void) snprintf(name, sizeof(name), "sm://");
     if (mux->base.listen && mux->count > 0)
         (void) na_mux_lookup_silent_name(
-            mux, mux->parts[0].na_class->self_addr->name, name);
+            mux->parts[0].na_class->self_addr->name, name);
     if (name[5] != '\0' && !na_sm_is_free(name + 5)) {
         hg_log_warning("cls", "%s is taken: nobody comes by it", name);
         name[5] = '\0';
@@ -20960,7 +20959,8 @@ static const struct na_plugin na_mux_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mux",
     .protocols = na_mux_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_YIELD,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_YIELD |
+        NA_CAP_AUTH_KEY | NA_CAP_CURVE, /* each part decides */
     .class_size = sizeof(struct na_mux_class),
     .context_size = sizeof(struct na_mux_context),
     .addr_size = sizeof(struct na_mux_addr),
@@ -21207,6 +21207,25 @@ static size_t na_class_msg_size(size_t wanted)
     return wanted > NA_CLASS_MSG_MAX ? NA_CLASS_MSG_MAX : wanted;
 }
 
+/* Options about who may connect are not ignored. */
+static na_return_t na_class_check_access(const struct na_class_core *core)
+{
+    const struct na_init_info *info = &core->info;
+    bool key = info->auth_key != NULL && info->auth_key[0] != '\0';
+    bool curve = info->curve_secret_key != NULL ||
+        info->curve_server_key != NULL || info->curve_allow_dir != NULL;
+    const char *option = key && (core->ops.caps & NA_CAP_AUTH_KEY) == 0
+        ? "auth_key"
+        : curve && (core->ops.caps & NA_CAP_CURVE) == 0 ? "curve_..."
+                                                        : NULL;
+
+    if (option == NULL)
+        return NA_SUCCESS;
+    hg_log_error("cls", "the transport %s cannot honour %s, which must be NULL",
+        core->ops.name, option);
+    return NA_OPNOTSUPPORT;
+}
+
 /* Copy the application's options and fill in the defaults. */
 static na_return_t na_class_set_info(
     struct na_class_core *core, const struct na_init_info *given)
@@ -21225,6 +21244,8 @@ static na_return_t na_class_set_info(
         memcpy(info, given, given->size);
     }
     info->size = sizeof(*info);
+    if (na_class_check_access(core) != NA_SUCCESS)
+        return NA_OPNOTSUPPORT;
     if (info->wait_mode > NA_WAIT_BLOCK) {
         hg_log_error("cls", "wait_mode %u is unknown", info->wait_mode);
         return NA_INVALID_ARG;

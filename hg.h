@@ -435,16 +435,17 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 
 /* Options of NA_Initialize_opt. Start from NA_INIT_INFO_INITIALIZER; 0 and
  * NULL choose the default everywhere. The strings are copied. A member that
- * a transport has no use for is ignored, but for curve_...: who asks for
- * encryption that a transport to other processes has not gets no class. */
+ * a transport has no use for is ignored, but for auth_key and curve_...: no
+ * class is opened with a transport, alone or in a list, that cannot honour
+ * these. sm honours auth_key; no transport here honours curve_... . */
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
     const char *ip_subnet;           /* no transport here uses it */
     const char *auth_key;            /* sm: who else may connect: "any-user",
                                         or user ids with commas between;
-                                        NULL: only the same user. Both ends
-                                        must allow */
+                                        NULL, "": only the same user. Both
+                                        ends must allow. Others: NULL or "" */
     size_t max_unexpected_size;      /* bytes, clamped to 512 to 16 MiB;
                                         64 KiB. sm has at most 32 KiB */
     size_t max_expected_size;        /* the same */
@@ -3495,9 +3496,13 @@ enum na_plugin_caps {
                                    poll may run for several at a time */
     NA_CAP_YIELD = 0x08,        /* threads of the transport need the core: an
                                   awake context yields instead of spinning */
-    NA_CAP_HANDS_OVER = 0x10    /* moves memory itself, and hands operations
+    NA_CAP_HANDS_OVER = 0x10,   /* moves memory itself, and hands operations
                                   over to the emulation where it cannot: only
                                   for transports inside hg.c */
+    NA_CAP_AUTH_KEY = 0x20,     /* auth_key decides who may connect */
+    NA_CAP_CURVE = 0x40         /* curve_... decide that, and encrypt. A class
+                                   is not opened with options of these two
+                                   kinds that its transport has no bit for */
 };
 
 enum { NA_POLL_FD_NONE = -1, NA_POLL_FD_IDLE = -2 };

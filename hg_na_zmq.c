@@ -2884,12 +2884,6 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     struct na_zmq_addr *addr;
     na_return_t ret;
 
-    if (info->curve_secret_key != NULL || info->curve_server_key != NULL ||
-        info->curve_allow_dir != NULL) {
-        na_class->core->log(HG_LOG_LEVEL_ERROR, "zmq",
-            "this transport does not encrypt: curve_... must be NULL");
-        return NA_OPNOTSUPPORT;
-    }
     self->protocol = na_class->protocol[0] == 't' ? NA_ZMQ_TCP
         : na_class->protocol[1] == 'p'            ? NA_ZMQ_IPC
                                                   : NA_ZMQ_INPROC;

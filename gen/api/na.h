@@ -174,16 +174,17 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 
 /* Options of NA_Initialize_opt. Start from NA_INIT_INFO_INITIALIZER; 0 and
  * NULL choose the default everywhere. The strings are copied. A member that
- * a transport has no use for is ignored, but for curve_...: who asks for
- * encryption that a transport to other processes has not gets no class. */
+ * a transport has no use for is ignored, but for auth_key and curve_...: no
+ * class is opened with a transport, alone or in a list, that cannot honour
+ * these. sm honours auth_key; no transport here honours curve_... . */
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
     const char *ip_subnet;           /* no transport here uses it */
     const char *auth_key;            /* sm: who else may connect: "any-user",
                                         or user ids with commas between;
-                                        NULL: only the same user. Both ends
-                                        must allow */
+                                        NULL, "": only the same user. Both
+                                        ends must allow. Others: NULL or "" */
     size_t max_unexpected_size;      /* bytes, clamped to 512 to 16 MiB;
                                         64 KiB. sm has at most 32 KiB */
     size_t max_expected_size;        /* the same */

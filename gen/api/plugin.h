@@ -141,9 +141,13 @@ enum na_plugin_caps {
                                    poll may run for several at a time */
     NA_CAP_YIELD = 0x08,        /* threads of the transport need the core: an
                                   awake context yields instead of spinning */
-    NA_CAP_HANDS_OVER = 0x10    /* moves memory itself, and hands operations
+    NA_CAP_HANDS_OVER = 0x10,   /* moves memory itself, and hands operations
                                   over to the emulation where it cannot: only
                                   for transports inside hg.c */
+    NA_CAP_AUTH_KEY = 0x20,     /* auth_key decides who may connect */
+    NA_CAP_CURVE = 0x40         /* curve_... decide that, and encrypt. A class
+                                   is not opened with options of these two
+                                   kinds that its transport has no bit for */
 };
 
 enum { NA_POLL_FD_NONE = -1, NA_POLL_FD_IDLE = -2 };

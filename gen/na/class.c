@@ -191,6 +191,25 @@ static size_t na_class_msg_size(size_t wanted)
     return wanted > NA_CLASS_MSG_MAX ? NA_CLASS_MSG_MAX : wanted;
 }
 
+/* Options about who may connect are not ignored. */
+static na_return_t na_class_check_access(const struct na_class_core *core)
+{
+    const struct na_init_info *info = &core->info;
+    bool key = info->auth_key != NULL && info->auth_key[0] != '\0';
+    bool curve = info->curve_secret_key != NULL ||
+        info->curve_server_key != NULL || info->curve_allow_dir != NULL;
+    const char *option = key && (core->ops.caps & NA_CAP_AUTH_KEY) == 0
+        ? "auth_key"
+        : curve && (core->ops.caps & NA_CAP_CURVE) == 0 ? "curve_..."
+                                                        : NULL;
+
+    if (option == NULL)
+        return NA_SUCCESS;
+    hg_log_error("cls", "the transport %s cannot honour %s, which must be NULL",
+        core->ops.name, option);
+    return NA_OPNOTSUPPORT;
+}
+
 /* Copy the application's options and fill in the defaults. */
 static na_return_t na_class_set_info(
     struct na_class_core *core, const struct na_init_info *given)
@@ -209,6 +228,8 @@ static na_return_t na_class_set_info(
         memcpy(info, given, given->size);
     }
     info->size = sizeof(*info);
+    if (na_class_check_access(core) != NA_SUCCESS)
+        return NA_OPNOTSUPPORT;
     if (info->wait_mode > NA_WAIT_BLOCK) {
         hg_log_error("cls", "wait_mode %u is unknown", info->wait_mode);
         return NA_INVALID_ARG;

@@ -413,7 +413,7 @@ static na_return_t na_mux_open_silent(struct na_mux_class *mux)
     (void) snprintf(name, sizeof(name), "sm://");
     if (mux->base.listen && mux->count > 0)
         (void) na_mux_lookup_silent_name(
-            mux, mux->parts[0].na_class->self_addr->name, name);
+            mux->parts[0].na_class->self_addr->name, name);
     if (name[5] != '\0' && !na_sm_is_free(name + 5)) {
         hg_log_warning("cls", "%s is taken: nobody comes by it", name);
         name[5] = '\0';
@@ -564,7 +564,8 @@ static const struct na_plugin na_mux_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mux",
     .protocols = na_mux_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_YIELD,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_YIELD |
+        NA_CAP_AUTH_KEY | NA_CAP_CURVE, /* each part decides */
     .class_size = sizeof(struct na_mux_class),
     .context_size = sizeof(struct na_mux_context),
     .addr_size = sizeof(struct na_mux_addr),

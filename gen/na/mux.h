@@ -28,7 +28,7 @@
  * for it; one inside a process is followed by no name, and sm is not to be had
  * there. So nothing about it has to be told: the address string is that of the
  * other transports, and a class that has no sm reads it like any other. The
- * name follows from the user, too, unless other users may come (auth_key).
+ * name follows from the user, too.
  *
  * Memory is registered with each part, and described to peers by all of them
  * (mux_wire.h); the part of the address that a transfer is with moves it. What

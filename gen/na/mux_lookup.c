@@ -51,12 +51,10 @@ static bool na_mux_lookup_place(const char *string, char place[NA_MAX_ADDR_LEN])
 
 /* The name under which sm is to be had at a listener of another transport, as
  * its address tells. */
-HG_PRIVATE bool na_mux_lookup_silent_name(const struct na_mux_class *mux,
+HG_PRIVATE bool na_mux_lookup_silent_name(
     const char *string, char name[NA_MAX_ADDR_LEN])
 {
-    const char *key = mux->base.info->auth_key;
-    bool others = key != NULL && key[0] != '\0';
-    uint64_t hash = others ? 1 : (uint64_t) geteuid() << 1;
+    uint64_t hash = (uint64_t) geteuid() << 1;
     char place[NA_MAX_ADDR_LEN];
 
     if (!na_mux_lookup_place(string, place))
@@ -121,7 +119,7 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     *part_p = mux->sm;
     if (mux->sm == NA_MUX_PARTS)
         return true;
-    if ((part != mux->sm && !na_mux_lookup_silent_name(mux, address, name)) ||
+    if ((part != mux->sm && !na_mux_lookup_silent_name(address, name)) ||
         !na_mux_lookup_is_near(mux, name))
         *part_p = NA_MUX_PARTS;
     return true;

@@ -22,7 +22,7 @@
 /* The name under which sm is to be had at a listener of another transport, as
  * the address of that tells. False: it tells nothing, as others on this node
  * may have the same (mux.h). */
-HG_PRIVATE bool na_mux_lookup_silent_name(const struct na_mux_class *mux,
+HG_PRIVATE bool na_mux_lookup_silent_name(
     const char *string, char name[NA_MAX_ADDR_LEN]);
 
 /* Take a lookup back, which ends with NA_CANCELED then, or what its turn has

@@ -234,16 +234,6 @@ HG_TEST(a_path_left_behind_is_used_again)
     conform_close(&end);
 }
 
-HG_TEST(curve_is_refused_and_not_ignored)
-{
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-
-    hg_test_expect_log("does not encrypt");
-    hg_test_allow_log("cannot open");
-    info.curve_secret_key = "key";
-    HG_CHECK(NA_Initialize_opt("zmq+tcp://", NA_FALSE, &info) == NULL);
-}
-
 /* ---- Who is who ---- */
 
 HG_TEST(oneself_is_known_by_every_name)

@@ -412,6 +412,24 @@ HG_TEST_WHERE(mux_calls_who_has_no_sm, hg_test_is_mux)
     mux_close(&end);
 }
 
+/* Options about who may connect must be honoured by every transport of the
+ * list, or there is no class, and one line tells why. */
+HG_TEST_WHERE(mux_does_not_ignore_who_may_connect, hg_test_is_mux)
+{
+    static const char *const strings[] = {
+        "zmq+tcp://;sm://", "sm://;zmq+tcp://", "sm://;self://"};
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    unsigned i;
+
+    hg_test_expect_log("cannot honour");
+    for (i = 0; i < 6; i++) {
+        info.auth_key = i % 2 == 0 ? "any-user" : NULL;
+        info.curve_allow_dir = i % 2 == 0 ? NULL : "keys";
+        HG_CHECK(NA_Initialize_opt(strings[i / 2], NA_TRUE, &info) == NULL);
+        HG_CHECK_EQ_INT(hg_test_log_count("cannot honour"), i + 1);
+    }
+}
+
 /* ---- Several networks ---- */
 
 HG_TEST_WHERE(mux_listens_on_all_of_them, hg_test_is_mux)

@@ -53,6 +53,43 @@ HG_TEST(null_and_empty_name_the_default_transport)
     HG_CHECK_OK(NA_Finalize(b));
 }
 
+static void life_refuse(const char *string, const struct na_init_info *info)
+{
+    unsigned before = hg_test_log_count("cannot honour");
+
+    HG_CHECK(NA_Initialize_opt(string, NA_TRUE, info) == NULL);
+    HG_CHECK_EQ_INT(hg_test_log_count("cannot honour"), before + 1);
+}
+
+/* Options about who may connect are honoured, or there is no class. */
+HG_TEST(options_about_who_may_connect_are_not_ignored)
+{
+    bool sm = strncmp(hg_test_transport(), "sm", 2) == 0;
+    na_class_t *na_class;
+    char *string = hg_test_listen_string();
+    struct na_init_info info;
+    unsigned i;
+
+    hg_test_expect_log("cannot honour");
+    for (i = 0; i < 3; i++) {
+        conform_info(&info);
+        info.curve_secret_key = i == 0 ? "key" : NULL;
+        info.curve_server_key = i == 1 ? "key" : NULL;
+        info.curve_allow_dir = i == 2 ? "keys" : NULL;
+        life_refuse(string, &info);
+    }
+    conform_info(&info);
+    info.auth_key = "any-user";
+    if (!sm) {
+        life_refuse(string, &info);
+        info.auth_key = "";
+    }
+    na_class = NA_Initialize_opt(string, NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(NA_Finalize(na_class));
+    free(string);
+}
+
 HG_TEST(options_are_judged)
 {
     struct na_init_info info;

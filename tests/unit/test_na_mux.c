@@ -342,18 +342,6 @@ HG_TEST(mux_forgets_who_called_once_he_is_dead)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Who listens at a file, and whether sm is to be had there, and how. */
-static bool mux_name_of(const char *string, char name[NA_MAX_ADDR_LEN])
-{
-    na_class_t *na_class = NA_Initialize(mux_string, NA_FALSE);
-    bool is;
-
-    HG_CHECK(na_class != NULL);
-    is = na_mux_lookup_silent_name(na_mux_of(na_class), string, name);
-    HG_CHECK_OK(NA_Finalize(na_class));
-    return is;
-}
-
 static int mux_listen_at(const char *path)
 {
     struct sockaddr_un where;
@@ -376,26 +364,26 @@ HG_TEST(mux_names_of_two_listeners_are_two)
     char name[4][NA_MAX_ADDR_LEN];
     int fds[2];
 
-    HG_CHECK(mux_name_of("zmq+tcp://127.0.0.1:5000", name[0]));
-    HG_CHECK(mux_name_of("tcp://127.0.0.1:5000", name[1]));
+    HG_CHECK(na_mux_lookup_silent_name("zmq+tcp://127.0.0.1:5000", name[0]));
+    HG_CHECK(na_mux_lookup_silent_name("tcp://127.0.0.1:5000", name[1]));
     HG_CHECK_EQ_STR(name[0], name[1]);
-    HG_CHECK(mux_name_of("zmq+ipc://@five", name[2]));
-    HG_CHECK(!mux_name_of("zmq+inproc://five", name[0]));
-    HG_CHECK(!mux_name_of("inproc://five", name[0]));
+    HG_CHECK(na_mux_lookup_silent_name("zmq+ipc://@five", name[2]));
+    HG_CHECK(!na_mux_lookup_silent_name("zmq+inproc://five", name[0]));
+    HG_CHECK(!na_mux_lookup_silent_name("inproc://five", name[0]));
     (void) snprintf(path, sizeof(path), "%s/a", hg_test_dir());
     (void) snprintf(string, sizeof(string), "zmq+ipc://%s", path);
-    HG_CHECK(!mux_name_of(string, name[0])); /* nobody is there */
+    HG_CHECK(!na_mux_lookup_silent_name(string, name[0])); /* nobody is there */
     fds[0] = mux_listen_at(path);
-    HG_CHECK(mux_name_of(string, name[0]));
+    HG_CHECK(na_mux_lookup_silent_name(string, name[0]));
     (void) snprintf(string, sizeof(string), "zmq+ipc://%s/./a", hg_test_dir());
-    HG_CHECK(mux_name_of(string, name[1]));
+    HG_CHECK(na_mux_lookup_silent_name(string, name[1]));
     HG_CHECK_EQ_STR(name[0], name[1]);
     HG_CHECK(unlink(path) == 0);
     fds[1] = mux_listen_at(path);
-    HG_CHECK(mux_name_of(string, name[1]));
+    HG_CHECK(na_mux_lookup_silent_name(string, name[1]));
     HG_CHECK(strcmp(name[0], name[1]) != 0 && strcmp(name[0], name[2]) != 0);
     (void) snprintf(string, sizeof(string), "zmq+ipc://%s", hg_test_dir());
-    HG_CHECK(!mux_name_of(string, name[0])); /* no socket */
+    HG_CHECK(!na_mux_lookup_silent_name(string, name[0])); /* no socket */
     (void) close(fds[0]);
     (void) close(fds[1]);
     HG_CHECK(unlink(path) == 0);
@@ -474,7 +462,7 @@ HG_TEST(mux_leaves_time_to_the_network)
     HG_CHECK(na_class != NULL);
     context = NA_Context_create(na_class);
     HG_CHECK(context != NULL);
-    HG_CHECK(na_mux_lookup_silent_name(na_mux_of(na_class), address, name));
+    HG_CHECK(na_mux_lookup_silent_name(address, name));
     silent = NA_Initialize(name, NA_TRUE);
     peer = NA_Initialize(address, NA_TRUE);
     HG_CHECK(silent != NULL && peer != NULL);
