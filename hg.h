@@ -472,7 +472,9 @@ struct na_init_info {
                                   a dead peer left */
     unsigned int lookup_ms;    /* until a silent peer is unreachable; 5000. Of
                                   several transports, until the next has its
-                                  turn, sm:// after half of it */
+                                  turn, sm:// after half of it. ZeroMQ closes
+                                  an accepted connection that says no HELLO
+                                  within lookup_ms and half a second */
     unsigned int death_ms;     /* until a silent connection is dead; 5000. Over
                                   sm nothing is said to tell the living: a peer
                                   lives as long as its process */

@@ -226,6 +226,7 @@ struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
     bool contested;              /* several have said hello by it */
+    uint64_t accepted;           /* when; 0: it said HELLO, or is dialled */
     struct na_zmq_addr *claimer; /* who said hello by it last, or NULL */
     struct na_zmq_addr *owner;   /* proven, or NULL */
 };
@@ -267,6 +268,9 @@ struct na_zmq_class {
     uint64_t tick;         /* when time alone demands something */
     uint64_t timer;        /* what timer_fd is set to */
     uint64_t death;        /* of a silent connection, in ns */
+    uint64_t hello_limit;  /* from accept to HELLO, in ns */
+    uint64_t hello_check;  /* when to look for connections past it */
+    uint64_t hello_round;  /* of polling, in which that time had come; or 0 */
     _Atomic bool relieved; /* a frame that was refused may go; without lock */
     bool touched;          /* what its descriptor told may have been consumed */
     bool crowded;          /* peers are turned away, and that was logged */
@@ -1292,6 +1296,7 @@ static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
     na_zmq_fd_ended(self, fd);
     record->generation++;
     record->live = true;
+    record->accepted = 0;
     return record;
 }
 
@@ -1349,12 +1354,19 @@ static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 static void na_zmq_accepted(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
+    struct na_zmq_fd *record = na_zmq_fd_began(self, fd);
     struct rlimit limit;
     rlim_t spare;
 
-    if (na_zmq_fd_began(self, fd) == NULL ||
-        getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return; /* its hello gets no answer; or no limit is known */
+    if (record == NULL)
+        return; /* its hello gets no answer */
+    record->accepted = self->base.core->now_ns();
+    if (record->accepted + self->hello_limit < self->hello_check)
+        self->hello_check = record->accepted + self->hello_limit;
+    if (self->hello_check < self->tick)
+        self->tick = self->hello_check;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
     spare = limit.rlim_cur / 8 < NA_ZMQ_SPARE_FDS ? limit.rlim_cur / 8
                                                   : NA_ZMQ_SPARE_FDS;
     if (limit.rlim_cur == RLIM_INFINITY ||
@@ -1486,14 +1498,51 @@ static void na_zmq_probe(
     }
 }
 
+/* Close connections whose peer did not say HELLO in time: they hold descriptors
+ * of the process. Called by the polling thread after it delivered what it
+ * received. A HELLO may be among unread messages, so those are read first, but
+ * not for ever: other peers may send without end. The lock is held. */
+static void na_zmq_close_silent(struct na_zmq_class *self)
+{
+    uint64_t now = self->base.core->now_ns();
+    uint64_t check = NA_ZMQ_NEVER;
+    size_t fd;
+
+    if ((self->drained != self->round || !na_zmq_list_empty(&self->inbox)) &&
+        self->round < self->hello_round + NA_ZMQ_BATCH)
+        return;
+    na_zmq_read_monitor(self);
+    for (fd = 0; fd < self->fd_count; fd++) {
+        struct na_zmq_fd *record = &self->fds[fd];
+
+        if (!record->live || record->accepted == 0)
+            continue;
+        if (now < record->accepted + self->hello_limit) {
+            if (record->accepted + self->hello_limit < check)
+                check = record->accepted + self->hello_limit;
+        } else if (na_zmq_is_accepted(self, (int) fd)) {
+            record->accepted = 0;
+            (void) shutdown((int) fd, SHUT_RDWR);
+            self->base.core->count(&self->base, "zmq_silent", 1);
+        }
+    }
+    /* Not for each of many connections anew. */
+    if (check != NA_ZMQ_NEVER && check < now + self->hello_limit / 16)
+        check = now + self->hello_limit / 16;
+    self->hello_check = check;
+    self->hello_round = 0;
+}
+
 /* Do what time demands, and find out when it next does. */
 static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
 {
     struct na_link *link;
     struct na_link *next;
-    uint64_t tick = NA_ZMQ_NEVER;
+    uint64_t tick = self->hello_check;
 
     self->tick = NA_ZMQ_NEVER;
+    if (self->hello_check <= now && self->hello_round == 0)
+        self->hello_round = self->round;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
@@ -1746,6 +1795,7 @@ static bool na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
             addr->fd_generation = record->generation;
             record->contested = record->contested || record->claimer != NULL;
             record->claimer = addr;
+            record->accepted = 0;
         }
         na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
         na_zmq_list_push(&self->addrs, &addr->link);
@@ -2127,6 +2177,8 @@ static unsigned na_zmq_poll(struct na_context *context)
     }
     for (;;) {
         na_zmq_lock(self);
+        if (self->hello_round != 0)
+            na_zmq_close_silent(self);
         dead = na_zmq_next_dead(self);
         na_zmq_unlock(self);
         if (dead == NULL)
@@ -2689,6 +2741,26 @@ static na_return_t na_zmq_open_inproc(
     return ret;
 }
 
+/* libzmq gives numbers to accepted connections, and aborts the process if a
+ * peer has claimed the next number as its routing id. It takes the first number
+ * from rand, which it does not seed. Seed it, so that peers must guess; the
+ * application's sequence of random numbers stays as it is. */
+static void *na_zmq_open_router(const struct na_zmq_class *self)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char state[64];
+    char *old;
+    void *router;
+
+    (void) pthread_mutex_lock(&lock);
+    old = initstate((unsigned) self->base.core->random(), state, sizeof(state));
+    router = zmq_socket(self->context, ZMQ_ROUTER);
+    if (old != NULL)
+        (void) setstate(old);
+    (void) pthread_mutex_unlock(&lock);
+    return router;
+}
+
 /* The sockets, with their options. */
 static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
 {
@@ -2704,11 +2776,12 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
     if (info->rma_frame_size > NA_ZMQ_MSG_MAX)
         largest = (int64_t) (info->rma_frame_size + NA_ZMQ_HEADERS);
     self->death = (uint64_t) death * NA_ZMQ_MS;
+    self->hello_limit = (uint64_t) (lookup + NA_ZMQ_DIAL_MS) * NA_ZMQ_MS;
     self->context = self->protocol == NA_ZMQ_INPROC ? na_zmq_inproc_join(self)
                                                     : zmq_ctx_new();
     if (self->context == NULL)
         return na_zmq_failed(self, "no context", "of libzmq");
-    self->socket = zmq_socket(self->context, ZMQ_ROUTER);
+    self->socket = na_zmq_open_router(self);
     if (self->socket == NULL)
         return na_zmq_failed(self, "no socket", "of libzmq");
     /* No limit of what libzmq has read and we have not: it stops reading at
@@ -2863,6 +2936,7 @@ static na_return_t na_zmq_prepare(struct na_zmq_class *self)
     na_zmq_list_init(&self->live);
     self->batch = 1;
     self->tick = NA_ZMQ_NEVER;
+    self->hello_check = NA_ZMQ_NEVER;
     self->timer = NA_ZMQ_NEVER;
     self->epoll_fd = -1;
     self->timer_fd = -1;

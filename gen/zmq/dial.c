@@ -119,6 +119,7 @@ static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
     na_zmq_fd_ended(self, fd);
     record->generation++;
     record->live = true;
+    record->accepted = 0;
     return record;
 }
 
@@ -176,12 +177,19 @@ static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 static void na_zmq_accepted(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
+    struct na_zmq_fd *record = na_zmq_fd_began(self, fd);
     struct rlimit limit;
     rlim_t spare;
 
-    if (na_zmq_fd_began(self, fd) == NULL ||
-        getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return; /* its hello gets no answer; or no limit is known */
+    if (record == NULL)
+        return; /* its hello gets no answer */
+    record->accepted = self->base.core->now_ns();
+    if (record->accepted + self->hello_limit < self->hello_check)
+        self->hello_check = record->accepted + self->hello_limit;
+    if (self->hello_check < self->tick)
+        self->tick = self->hello_check;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
     spare = limit.rlim_cur / 8 < NA_ZMQ_SPARE_FDS ? limit.rlim_cur / 8
                                                   : NA_ZMQ_SPARE_FDS;
     if (limit.rlim_cur == RLIM_INFINITY ||

@@ -83,6 +83,7 @@ static bool na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
             addr->fd_generation = record->generation;
             record->contested = record->contested || record->claimer != NULL;
             record->claimer = addr;
+            record->accepted = 0;
         }
         na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
         na_zmq_list_push(&self->addrs, &addr->link);

@@ -157,6 +157,26 @@ static na_return_t na_zmq_open_inproc(
     return ret;
 }
 
+/* libzmq gives numbers to accepted connections, and aborts the process if a
+ * peer has claimed the next number as its routing id. It takes the first number
+ * from rand, which it does not seed. Seed it, so that peers must guess; the
+ * application's sequence of random numbers stays as it is. */
+static void *na_zmq_open_router(const struct na_zmq_class *self)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char state[64];
+    char *old;
+    void *router;
+
+    (void) pthread_mutex_lock(&lock);
+    old = initstate((unsigned) self->base.core->random(), state, sizeof(state));
+    router = zmq_socket(self->context, ZMQ_ROUTER);
+    if (old != NULL)
+        (void) setstate(old);
+    (void) pthread_mutex_unlock(&lock);
+    return router;
+}
+
 /* The sockets, with their options. */
 static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
 {
@@ -172,11 +192,12 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
     if (info->rma_frame_size > NA_ZMQ_MSG_MAX)
         largest = (int64_t) (info->rma_frame_size + NA_ZMQ_HEADERS);
     self->death = (uint64_t) death * NA_ZMQ_MS;
+    self->hello_limit = (uint64_t) (lookup + NA_ZMQ_DIAL_MS) * NA_ZMQ_MS;
     self->context = self->protocol == NA_ZMQ_INPROC ? na_zmq_inproc_join(self)
                                                     : zmq_ctx_new();
     if (self->context == NULL)
         return na_zmq_failed(self, "no context", "of libzmq");
-    self->socket = zmq_socket(self->context, ZMQ_ROUTER);
+    self->socket = na_zmq_open_router(self);
     if (self->socket == NULL)
         return na_zmq_failed(self, "no socket", "of libzmq");
     /* No limit of what libzmq has read and we have not: it stops reading at
@@ -331,6 +352,7 @@ static na_return_t na_zmq_prepare(struct na_zmq_class *self)
     na_zmq_list_init(&self->live);
     self->batch = 1;
     self->tick = NA_ZMQ_NEVER;
+    self->hello_check = NA_ZMQ_NEVER;
     self->timer = NA_ZMQ_NEVER;
     self->epoll_fd = -1;
     self->timer_fd = -1;

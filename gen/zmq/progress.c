@@ -44,6 +44,8 @@ static unsigned na_zmq_poll(struct na_context *context)
     }
     for (;;) {
         na_zmq_lock(self);
+        if (self->hello_round != 0)
+            na_zmq_close_silent(self);
         dead = na_zmq_next_dead(self);
         na_zmq_unlock(self);
         if (dead == NULL)

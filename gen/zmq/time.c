@@ -55,14 +55,51 @@ static void na_zmq_probe(
     }
 }
 
+/* Close connections whose peer did not say HELLO in time: they hold descriptors
+ * of the process. Called by the polling thread after it delivered what it
+ * received. A HELLO may be among unread messages, so those are read first, but
+ * not for ever: other peers may send without end. The lock is held. */
+static void na_zmq_close_silent(struct na_zmq_class *self)
+{
+    uint64_t now = self->base.core->now_ns();
+    uint64_t check = NA_ZMQ_NEVER;
+    size_t fd;
+
+    if ((self->drained != self->round || !na_zmq_list_empty(&self->inbox)) &&
+        self->round < self->hello_round + NA_ZMQ_BATCH)
+        return;
+    na_zmq_read_monitor(self);
+    for (fd = 0; fd < self->fd_count; fd++) {
+        struct na_zmq_fd *record = &self->fds[fd];
+
+        if (!record->live || record->accepted == 0)
+            continue;
+        if (now < record->accepted + self->hello_limit) {
+            if (record->accepted + self->hello_limit < check)
+                check = record->accepted + self->hello_limit;
+        } else if (na_zmq_is_accepted(self, (int) fd)) {
+            record->accepted = 0;
+            (void) shutdown((int) fd, SHUT_RDWR);
+            self->base.core->count(&self->base, "zmq_silent", 1);
+        }
+    }
+    /* Not for each of many connections anew. */
+    if (check != NA_ZMQ_NEVER && check < now + self->hello_limit / 16)
+        check = now + self->hello_limit / 16;
+    self->hello_check = check;
+    self->hello_round = 0;
+}
+
 /* Do what time demands, and find out when it next does. */
 static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
 {
     struct na_link *link;
     struct na_link *next;
-    uint64_t tick = NA_ZMQ_NEVER;
+    uint64_t tick = self->hello_check;
 
     self->tick = NA_ZMQ_NEVER;
+    if (self->hello_check <= now && self->hello_round == 0)
+        self->hello_round = self->round;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 

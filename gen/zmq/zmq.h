@@ -215,6 +215,7 @@ struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
     bool contested;              /* several have said hello by it */
+    uint64_t accepted;           /* when; 0: it said HELLO, or is dialled */
     struct na_zmq_addr *claimer; /* who said hello by it last, or NULL */
     struct na_zmq_addr *owner;   /* proven, or NULL */
 };
@@ -256,6 +257,9 @@ struct na_zmq_class {
     uint64_t tick;         /* when time alone demands something */
     uint64_t timer;        /* what timer_fd is set to */
     uint64_t death;        /* of a silent connection, in ns */
+    uint64_t hello_limit;  /* from accept to HELLO, in ns */
+    uint64_t hello_check;  /* when to look for connections past it */
+    uint64_t hello_round;  /* of polling, in which that time had come; or 0 */
     _Atomic bool relieved; /* a frame that was refused may go; without lock */
     bool touched;          /* what its descriptor told may have been consumed */
     bool crowded;          /* peers are turned away, and that was logged */

@@ -354,29 +354,6 @@ HG_TEST(bytes_on_the_bare_connection_hurt_nobody)
     besieged_close(&server);
 }
 
-/* Connect a bare socket to where a class listens, by its name. */
-static int hostile_connect(const char *name)
-{
-    struct sockaddr_in in;
-    struct sockaddr_un un;
-    bool tcp = strncmp(name, "zmq+tcp://", 10) == 0;
-    int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM, 0);
-
-    memset(&in, 0, sizeof(in));
-    in.sin_family = AF_INET;
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (tcp)
-        in.sin_port =
-            htons((uint16_t) strtoul(strrchr(name, ':') + 1, NULL, 10));
-    memset(&un, 0, sizeof(un));
-    un.sun_family = AF_UNIX;
-    (void) snprintf(un.sun_path, sizeof(un.sun_path), "%.100s", name + 10);
-    HG_CHECK(fd >= 0);
-    HG_CHECK((tcp ? connect(fd, (struct sockaddr *) &in, sizeof(in))
-                  : connect(fd, (struct sockaddr *) &un, sizeof(un))) == 0);
-    return fd;
-}
-
 /* ZMTP 1.0 and 2.0: libzmq would take the name that comes next, and abort if
  * the socket closes just then. */
 HG_TEST(who_speaks_an_old_protocol_is_hung_up_on)
@@ -397,7 +374,7 @@ HG_TEST(who_speaks_an_old_protocol_is_hung_up_on)
     for (i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
         char bytes[64];
         struct timeval wait = {4, 0}; /* taken in, it would hold for 10 s */
-        int fd = hostile_connect(server.name);
+        int fd = stranger_connect(server.name);
         ssize_t got;
 
         HG_CHECK(
@@ -432,7 +409,7 @@ HG_TEST_ROLE(crowd)
         unsigned long i = strtoul(line, NULL, 10);
 
         for (free(line); i > 0; i--)
-            (void) hostile_connect(argv[0]);
+            (void) stranger_connect(argv[0]);
         hg_test_say_parent("here");
     }
 }

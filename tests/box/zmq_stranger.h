@@ -10,6 +10,9 @@
 
 #include "ends.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <zmq.h>
 
 enum { /* kinds of message; see hg_na_zmq.c */
@@ -199,6 +202,78 @@ static inline void stranger_come(
     stranger_dial(stranger, endpoint);
     stranger_greet(stranger);
     stranger_confirm(stranger);
+}
+
+/* ---- Bare connections ---- */
+
+/* Connect a bare socket to where a class listens, by its name. */
+static inline int stranger_connect(const char *name)
+{
+    struct sockaddr_in in;
+    struct sockaddr_un un;
+    bool tcp = strncmp(name, "zmq+tcp://", 10) == 0;
+    int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM, 0);
+
+    memset(&in, 0, sizeof(in));
+    in.sin_family = AF_INET;
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (tcp)
+        in.sin_port =
+            htons((uint16_t) strtoul(strrchr(name, ':') + 1, NULL, 10));
+    memset(&un, 0, sizeof(un));
+    un.sun_family = AF_UNIX;
+    (void) snprintf(un.sun_path, sizeof(un.sun_path), "%.100s", name + 10);
+    HG_CHECK(fd >= 0);
+    HG_CHECK((tcp ? connect(fd, (struct sockaddr *) &in, sizeof(in))
+                  : connect(fd, (struct sockaddr *) &un, sizeof(un))) == 0);
+    return fd;
+}
+
+static inline void stranger_write(int fd, const void *bytes, size_t size)
+{
+    HG_CHECK(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t) size);
+}
+
+/* A message of one short frame on a bare connection. */
+static inline void stranger_frame(int fd, const void *bytes, size_t size)
+{
+    unsigned char head[2] = {0, (unsigned char) size};
+
+    HG_CHECK(size < 256);
+    stranger_write(fd, head, sizeof(head));
+    stranger_write(fd, bytes, size);
+}
+
+/* Connect, finish ZMTP's handshake with the routing id given, and say nothing
+ * more. libzmq's thread answers, so the class need not make progress. */
+static inline int stranger_shake(
+    const char *name, const void *id, size_t id_size)
+{
+    static const unsigned char start[] = "\xff\0\0\0\0\0\0\0\0\x7f\3\0NULL";
+    static const unsigned char ready[] =
+        "\5READY\13Socket-Type\0\0\0\6DEALER\10Identity\0\0\0";
+    unsigned char bytes[256] = {0};
+    size_t size = sizeof(ready) - 1;
+    size_t heard = 0;
+    int fd = stranger_connect(name);
+
+    HG_CHECK(id_size < 32);
+    memcpy(bytes, start, sizeof(start) - 1);
+    stranger_write(fd, bytes, 64);
+    memcpy(bytes + 2, ready, size);
+    bytes[2 + size] = (unsigned char) id_size;
+    memcpy(bytes + 2 + size + 1, id, id_size);
+    size += 1 + id_size;
+    bytes[0] = 4; /* a command */
+    bytes[1] = (unsigned char) size;
+    stranger_write(fd, bytes, 2 + size);
+    do {
+        ssize_t got = recv(fd, bytes + heard, sizeof(bytes) - heard, 0);
+
+        HG_CHECK(got > 0);
+        heard += (size_t) got;
+    } while (memmem(bytes, heard, "\5READY", 6) == NULL);
+    return fd;
 }
 
 /* ---- A class under attack, and its good client ---- */

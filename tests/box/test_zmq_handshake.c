@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Handshakes of the ZeroMQ transport that fail: routing ids that a peer claims,
+ * peers that say no HELLO, HELLOs that are wrong. A good client is served
+ * meanwhile.
+ */
+#include "zmq_stranger.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+/* ---- Routing ids that a peer claims ---- */
+
+enum { CLAIMS = 8, CLAIM_SIZE = 5 };
+
+/* The routing id that libzmq gives to the first peer of a ROUTER if it is
+ * opened with this state of the random numbers. */
+static void claim_predict(char *state, size_t size, unsigned char *id)
+{
+    char name[64] = "";
+    size_t name_size = sizeof(name);
+    char *old = initstate(1, state, size);
+    void *context = zmq_ctx_new();
+    void *router = zmq_socket(context, ZMQ_ROUTER);
+    void *dealer = zmq_socket(context, ZMQ_DEALER);
+
+    HG_CHECK(zmq_bind(router, "tcp://127.0.0.1:*") == 0);
+    HG_CHECK(zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, name, &name_size) == 0);
+    HG_CHECK(zmq_connect(dealer, name) == 0);
+    HG_CHECK(zmq_send(dealer, "", 0, 0) == 0);
+    HG_CHECK(zmq_recv(router, id, CLAIM_SIZE, 0) == CLAIM_SIZE);
+    HG_CHECK(zmq_close(dealer) == 0 && zmq_close(router) == 0);
+    HG_CHECK(zmq_ctx_term(context) == 0);
+    (void) setstate(old);
+}
+
+/* The id after so many more peers. */
+static void claim_next(
+    unsigned char *id, const unsigned char *first, unsigned count)
+{
+    uint32_t number = (uint32_t) first[1] << 24 | (uint32_t) first[2] << 16 |
+        (uint32_t) first[3] << 8 | first[4];
+    unsigned i;
+
+    number += count;
+    id[0] = 0;
+    for (i = 0; i < 4; i++)
+        id[1 + i] = (unsigned char) (number >> 8 * (3 - i));
+}
+
+/* libzmq aborts the process when the id that it gives next is one that a peer
+ * has claimed. */
+static void claim_ids(const char *string)
+{
+    static char predicted[64], used[64];
+    unsigned char first[CLAIM_SIZE], id[CLAIM_SIZE];
+    struct besieged server;
+    int fds[2 * CLAIMS];
+    unsigned i;
+    char *old;
+
+    claim_predict(predicted, sizeof(predicted), first);
+    old = initstate(1, used, sizeof(used));
+    besieged_open(&server, string);
+    (void) setstate(old);
+    for (i = 0; i < CLAIMS; i++) {
+        claim_next(id, first, i);
+        fds[i] = stranger_shake(server.name, id, sizeof(id));
+    }
+    besieged_serve(&server);
+    for (i = CLAIMS; i < 2 * CLAIMS; i++) {
+        fds[i] = stranger_shake(server.name, "", 0);
+        besieged_serve(&server);
+    }
+    for (i = 0; i < 2 * CLAIMS; i++)
+        (void) close(fds[i]);
+    besieged_close(&server);
+}
+
+HG_TEST(a_routing_id_that_a_peer_claims_is_not_the_next)
+{
+    claim_ids("zmq+tcp://127.0.0.1");
+}
+
+HG_TEST(a_routing_id_that_a_peer_claims_is_not_the_next_on_ipc)
+{
+    claim_ids("zmq+ipc://*");
+}
+
+HG_TEST(opening_a_class_leaves_the_random_numbers_of_the_application)
+{
+    struct conform_end end;
+    long want;
+
+    srandom(7);
+    want = random();
+    srandom(7);
+    ends_open(&end, "zmq+tcp://127.0.0.1", 1000);
+    HG_CHECK_EQ_INT(random(), want);
+    conform_close(&end);
+}
+
+/* ---- Peers that say no HELLO ---- */
+
+enum { SILENT_MS = 300 };
+
+static void silent_open(struct besieged *server, const char *string)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    info.lookup_ms = SILENT_MS;
+    besieged_open_info(server, string, &info);
+}
+
+/* The class closes the connection. It must wake by itself for that. */
+static void silent_until_closed(struct besieged *server, int fd)
+{
+    uint64_t end = ends_ms() + 20 * (SILENT_MS + 500);
+    unsigned char bytes[256];
+    ssize_t got;
+
+    do {
+        HG_CHECK(ends_ms() < end);
+        (void) conform_turn(
+            server->end.na_class, server->end.context, 2 * CONFORM_PATIENCE);
+        got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    } while (got > 0 || (got < 0 && errno == EAGAIN));
+    (void) close(fd);
+}
+
+static uint64_t silent_closed(const struct besieged *server)
+{
+    return NA_Get_counter(server->end.na_class, "zmq_silent");
+}
+
+/* One peer sends nothing, one sends noise and a HELLO that is too short. */
+static void silent_peers(const char *string)
+{
+    struct besieged server;
+    struct stranger words;
+    unsigned char bytes[256];
+    size_t size;
+    int fd;
+
+    memset(&words, 0, sizeof(words));
+    words.random = hg_test_seed();
+    silent_open(&server, string);
+    fd = stranger_shake(server.name, "", 0);
+    silent_until_closed(&server, fd);
+    HG_CHECK_EQ_U64(silent_closed(&server), 1);
+    fd = stranger_shake(server.name, "", 0);
+    stranger_frame(fd, "noise", 5);
+    size = stranger_make(&words, bytes, KIND_HELLO);
+    stranger_frame(fd, bytes, size - 1);
+    silent_until_closed(&server, fd);
+    HG_CHECK_EQ_U64(silent_closed(&server), 2);
+    besieged_serve(&server); /* still by its old connection */
+    besieged_close(&server);
+}
+
+HG_TEST(a_peer_without_hello_is_disconnected)
+{
+    silent_peers("zmq+tcp://127.0.0.1");
+}
+
+HG_TEST(a_peer_without_hello_is_disconnected_on_ipc)
+{
+    silent_peers("zmq+ipc://*");
+}
+
+/* The class makes no progress for longer than the limit, then finds 60 HELLOs,
+ * which it reads in several rounds. */
+HG_TEST(a_hello_read_late_is_welcome)
+{
+    enum { PEERS = 60 };
+    struct besieged server;
+    struct stranger words;
+    int fds[PEERS];
+    unsigned char bytes[256];
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    unsigned i;
+
+    memset(&words, 0, sizeof(words));
+    words.random = hg_test_seed();
+    silent_open(&server, "zmq+tcp://127.0.0.1");
+    for (i = 0; i < PEERS; i++)
+        fds[i] = stranger_shake(server.name, "", 0);
+    for (i = 0; i < 10; i++) { /* to read the monitor */
+        ends_sleep(2);
+        besieged_turn(&server);
+    }
+    for (i = 0; i < PEERS; i++)
+        stranger_frame(fds[i], bytes, stranger_make(&words, bytes, KIND_HELLO));
+    ends_sleep(2 * (SILENT_MS + 500));
+    for (i = 0; i < PEERS; i++) {
+        size_t heard = 0;
+
+        while (memmem(bytes, heard, "hz\1\2", 4) == NULL) { /* WELCOME */
+            ssize_t got = recv(
+                fds[i], bytes + heard, sizeof(bytes) - heard, MSG_DONTWAIT);
+
+            HG_CHECK(got != 0 && ends_ms() < end);
+            heard += got > 0 ? (size_t) got : 0;
+            besieged_turn(&server);
+        }
+    }
+    HG_CHECK_EQ_U64(silent_closed(&server), 0);
+    for (i = 0; i < PEERS; i++)
+        (void) close(fds[i]);
+    besieged_close(&server);
+}
+
+/* For each line from the parent, makes so many connections to the class, with
+ * ZMTP's handshake, and keeps them. */
+HG_TEST_ROLE(silent)
+{
+    struct rlimit limit;
+    char *line;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = limit.rlim_max < 1024 ? limit.rlim_max : 1024;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    while ((line = hg_test_hear_parent()) != NULL) {
+        unsigned long i = strtoul(line, NULL, 10);
+
+        for (free(line); i > 0; i--)
+            (void) stranger_shake(argv[0], "", 0);
+        hg_test_say_parent("here");
+    }
+}
+
+/* 800 connections without HELLO where the process may have 300 descriptors. */
+HG_TEST(peers_without_hello_hold_no_descriptors)
+{
+    struct rlimit old, limit;
+    struct besieged server;
+    struct hg_test_peer *peers;
+    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+    unsigned round;
+
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
+    limit = old;
+    limit.rlim_cur = 300;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    silent_open(&server, "zmq+tcp://127.0.0.1");
+    peers = hg_test_spawn("silent", server.name, (char *) NULL);
+    for (round = 1; round <= 4; round++) {
+        hg_test_say(peers, "200");
+        free(hg_test_hear(peers));
+        while (silent_closed(&server) < 200 * round) {
+            HG_CHECK(ends_ms() < end);
+            besieged_turn(&server);
+        }
+        besieged_serve(&server);
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(server.end.na_class, "zmq_turned_away"), 0);
+    hg_test_stop(peers);
+    besieged_close(&server);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
+}
