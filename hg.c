@@ -23598,7 +23598,7 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
  *      +------+---+---+---+---+-----+---+---+-------+---------------+
  *     24              32              40              48    52      56
  *      +---------------+---------------+---------------+-----+-------+
- *      | sequence      | incarnation   | trace id      |time | zero  |
+ *      | sequence      | incarnation   | trace id      |time | types |
  *      +---------------+---------------+---------------+-----+-------+
  *     56              64              72           size-4  size
  *      +---------------+---------------+---------------+-----+----------
@@ -23608,8 +23608,10 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
  * Little-endian throughout. `size` is that of the whole header; its last four
  * bytes are the CRC-32C of all before. `org` and `tgt` are context ids at
  * the sender and at the destination of an answer. `time` is what is left of
- * the call's deadline in milliseconds, 0: none. An option is a u16 kind, a
- * u16 length and that many bytes; unknown kinds are skipped. A peer of
+ * the call's deadline in milliseconds, 0: none. `types` is the sender's
+ * fingerprint of the function's types, in a request and in a response that
+ * refuses other types; 0: not known, as older peers send it. An option is a u16
+ * kind, a u16 length and that many bytes; unknown kinds are skipped. A peer of
  * another major version shares bytes 0 to 31, so that it can be told so.
  *
  * Decoding trusts nothing: sizes are compared with what arrived, and a message
@@ -23660,6 +23662,7 @@ struct hg_header {
     uint64_t incarnation; /* of the sender */
     uint64_t trace_id;
     uint32_t time_left; /* ms; 0: no deadline */
+    uint32_t types;     /* fingerprint of the sender's; 0: not known */
     uint64_t payload_size;
     uint64_t args_crc;
     const char *text; /* borrowed from the message; NULL: none */
@@ -23675,6 +23678,7 @@ static inline void hg_header_clear_rest(struct hg_header *header)
     header->incarnation = 0;
     header->trace_id = 0;
     header->time_left = 0;
+    header->types = 0;
     header->payload_size = 0;
     header->args_crc = 0;
     header->text = NULL;
@@ -23738,7 +23742,7 @@ HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf)
     hg_wire_store64(p + 24, header->sequence);
     hg_wire_store64(p + 32, header->incarnation);
     hg_wire_store64(p + 40, header->trace_id);
-    hg_wire_store64(p + 48, header->time_left);
+    hg_wire_store64(p + 48, header->time_left | (uint64_t) header->types << 32);
     hg_wire_store64(p + 56, header->payload_size);
     hg_wire_store64(p + 64, header->args_crc);
     if (header->text_size > 0) {
@@ -23841,6 +23845,7 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     header->incarnation = hg_wire_load64(p + 32);
     header->trace_id = hg_wire_load64(p + 40);
     header->time_left = hg_wire_load32(p + 48);
+    header->types = hg_wire_load32(p + 52);
     header->payload_size = hg_wire_load64(p + 56);
     header->args_crc = hg_wire_load64(p + 64);
     if (header->payload_size != size - header->size)
@@ -23873,6 +23878,9 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
  *
  * The callback model registers under numbers, too; such a version has no name.
  *
+ * A stub registers the names of its types as a text. A fingerprint of that text
+ * travels with each call, so that a target notices a caller with other types.
+ *
  * Locking: a mutex for who registers. Calls read without: entries and versions
  * are complete before they can be found, and stay where they are.
  */
@@ -23890,6 +23898,8 @@ struct hg_rpc {
     hg_rpc_cb_t callback; /* NULL: this process does not execute it */
     const char *name;     /* the registry's; NULL: none, or not registered */
     struct hg_registry_more *more; /* the registry's */
+    uint32_t fingerprint; /* of its types, which travels with calls; 0: they are
+                             not known, and not compared */
 };
 
 /* Of an id, as long as the registry. */
@@ -23917,9 +23927,17 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry);
 HG_PRIVATE hg_id_t hg_registry_id(const char *name);
 
 /* Register or replace; the id, or 0 (logged). A NULL callback leaves one that
- * is there. `more` of *rpc is not looked at. */
+ * is there. `more` and `fingerprint` of *rpc are not looked at. */
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc);
+
+/* hg_registry_add with the types of input and output as a text (copied; NULL:
+ * not known). 0 also if the name is registered with other types. */
+HG_PRIVATE hg_id_t hg_registry_add_typed(struct hg_registry *registry,
+    const char *name, const char *types, const struct hg_rpc *rpc);
+
+/* The text of the types, the registry's; NULL: not known. */
+HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
 
 /* Copy an entry out. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_find(
@@ -23964,7 +23982,7 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id);
 struct hg_registry_version {
     struct hg_registry_version *next; /* older */
     struct hg_rpc rpc;
-    char name[];
+    char name[]; /* behind its NUL the types, if there is a fingerprint */
 };
 
 /* An id that is, or was. */
@@ -24064,6 +24082,15 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
     pthread_mutex_destroy(&registry->lock);
 }
 
+/* Never 0, which stands for types that are not known. */
+static uint32_t hg_registry_fingerprint(const char *types)
+{
+    uint64_t crc = hg_crc64_update(0, types, strlen(types));
+    uint32_t folded = (uint32_t) (crc ^ crc >> 32);
+
+    return folded != 0 ? folded : 1;
+}
+
 HG_PRIVATE hg_id_t hg_registry_id(const char *name)
 {
     hg_id_t id = hg_crc64_update(0, name, strlen(name));
@@ -24099,39 +24126,58 @@ static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
     return now != NULL ? &now->rpc : NULL;
 }
 
-static bool hg_registry_is_same(
-    const struct hg_rpc *before, const struct hg_rpc *now, const char *name)
+/* Two texts, each of which may be NULL. */
+static bool hg_registry_is_same_text(const char *one, const char *two)
+{
+    return one == NULL || two == NULL ? one == two : strcmp(one, two) == 0;
+}
+
+HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc)
+{
+    assert(rpc->fingerprint == 0 || rpc->name != NULL);
+    return rpc->fingerprint != 0 ? rpc->name + strlen(rpc->name) + 1 : NULL;
+}
+
+static bool hg_registry_is_same(const struct hg_rpc *before,
+    const struct hg_rpc *now, const char *name, const char *types)
 {
     return now->in_proc == before->in_proc &&
         now->out_proc == before->out_proc &&
         now->callback == before->callback &&
-        (name == NULL
-                ? before->name == NULL
-                : before->name != NULL && strcmp(before->name, name) == 0);
+        hg_registry_is_same_text(before->name, name) &&
+        hg_registry_is_same_text(hg_registry_types(before), types);
 }
 
 /* The version of an entry that is so: the one there was, or a new one. The lock
  * is held. NULL: no memory. */
 static const struct hg_registry_version *hg_registry_version(
-    struct hg_registry_entry *entry, const char *name, const struct hg_rpc *rpc)
+    struct hg_registry_entry *entry, const char *name, const char *types,
+    const struct hg_rpc *rpc)
 {
-    size_t size = name != NULL ? strlen(name) + 1 : 0;
+    size_t name_size = name != NULL ? strlen(name) + 1 : 0;
+    size_t types_size = types != NULL ? strlen(types) + 1 : 0;
     struct hg_registry_version *version = entry->versions;
 
-    while (version != NULL && !hg_registry_is_same(&version->rpc, rpc, name))
+    assert(types == NULL || name != NULL);
+    while (version != NULL &&
+        !hg_registry_is_same(&version->rpc, rpc, name, types))
         version = version->next;
     if (version != NULL)
         return version;
-    version =
-        (struct hg_registry_version *) hg_mem_alloc(sizeof(*version) + size);
+    version = (struct hg_registry_version *) hg_mem_alloc(
+        sizeof(*version) + name_size + types_size);
     if (version == NULL)
         return NULL;
     version->rpc = *rpc;
     version->rpc.id = entry->id;
     version->rpc.more = entry->more;
     version->rpc.name = name != NULL ? version->name : NULL;
+    version->rpc.fingerprint =
+        types != NULL ? hg_registry_fingerprint(types) : 0;
     if (name != NULL)
-        memcpy(version->name, name, size);
+        memcpy(version->name, name, name_size);
+    if (types != NULL)
+        memcpy(version->name + name_size, types, types_size);
     version->next = entry->versions;
     entry->versions = version;
     return version;
@@ -24139,7 +24185,7 @@ static const struct hg_registry_version *hg_registry_version(
 
 /* Make it what is registered. The lock is held. HG_NOMEM (logged). */
 static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
-    const char *name, const struct hg_rpc *rpc)
+    const char *name, const char *types, const struct hg_rpc *rpc)
 {
     _Atomic(struct hg_registry_entry *) *bucket =
         hg_registry_bucket(registry, id);
@@ -24147,7 +24193,7 @@ static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     struct hg_registry_entry *entry =
         before != NULL ? before : hg_registry_new_entry(registry, id);
     const struct hg_registry_version *version =
-        entry != NULL ? hg_registry_version(entry, name, rpc) : NULL;
+        entry != NULL ? hg_registry_version(entry, name, types, rpc) : NULL;
 
     if (version == NULL) {
         hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
@@ -24177,6 +24223,23 @@ static hg_return_t hg_registry_check_name(
     return HG_EXIST;
 }
 
+/* Whether the types are those that are registered already, as far as both are
+ * known: calls of either definition would use the procs of the other. The lock
+ * is held. HG_EXIST (logged). */
+static hg_return_t hg_registry_check_types(
+    const struct hg_rpc *before, const char *name, const char *types)
+{
+    const char *other = before != NULL ? hg_registry_types(before) : NULL;
+
+    if (other == NULL || types == NULL || strcmp(other, types) == 0)
+        return HG_SUCCESS;
+    hg_log_error("rpc",
+        "'%s' with the types %s is registered here with other types already: "
+        "%s",
+        name, types, other);
+    return HG_EXIST;
+}
+
 /* Whether the library serves a name itself: then nobody else does. HG_EXIST
  * (logged). */
 static hg_return_t hg_registry_check_own(
@@ -24194,7 +24257,8 @@ static hg_return_t hg_registry_check_own(
 
 /* The lock is held. */
 static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
-    const char *name, const struct hg_rpc *rpc, bool keep_callback)
+    const char *name, const char *types, const struct hg_rpc *rpc,
+    bool keep_callback)
 {
     const struct hg_rpc *before =
         hg_registry_now(hg_registry_look(registry, id));
@@ -24202,22 +24266,30 @@ static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
     struct hg_rpc now = *rpc;
 
     if (ret == HG_SUCCESS)
+        ret = hg_registry_check_types(before, name, types);
+    if (ret == HG_SUCCESS)
         ret = hg_registry_check_own(name, rpc);
     if (ret != HG_SUCCESS)
         return ret;
     if (before != NULL && now.callback == NULL && keep_callback)
         now.callback = before->callback;
-    return hg_registry_insert(registry, id, name, &now);
+    return hg_registry_insert(registry, id, name, types, &now);
 }
 
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc)
 {
+    return hg_registry_add_typed(registry, name, NULL, rpc);
+}
+
+HG_PRIVATE hg_id_t hg_registry_add_typed(struct hg_registry *registry,
+    const char *name, const char *types, const struct hg_rpc *rpc)
+{
     hg_id_t id = hg_registry_id(name);
     hg_return_t ret;
 
     hg_lock(&registry->lock);
-    ret = hg_registry_set(registry, id, name, rpc, true);
+    ret = hg_registry_set(registry, id, name, types, rpc, true);
     hg_unlock(&registry->lock);
     return ret == HG_SUCCESS ? id : 0;
 }
@@ -24228,7 +24300,7 @@ HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
     hg_return_t ret;
 
     hg_lock(&registry->lock);
-    ret = hg_registry_set(registry, id, name, rpc, false);
+    ret = hg_registry_set(registry, id, name, NULL, rpc, false);
     hg_unlock(&registry->lock);
     return ret;
 }
@@ -27509,6 +27581,7 @@ struct hg_handle {
     bool owed;     /* target: ... but to hear that its input was fetched */
     bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
+    bool mistyped; /* target: refused, as its origin has other types */
     bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
@@ -30591,6 +30664,7 @@ static hg_return_t hg_forward_prepare(
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, header);
     if (handle->one_way)
         header->flags = HG_HEADER_ONE_WAY;
+    header->types = handle->rpc.fingerprint;
     header->trace_id = handle->trace_id;
     header->args_crc = handle->in_args.crc;
     header->payload_size = handle->in_args.size;
@@ -30929,16 +31003,20 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     return handle;
 }
 
-/* Keep the text of an error, if there is memory, but for what a terminal would
- * obey. */
+/* Keep the text of an error, if there is memory, without control characters.
+ * The target that refuses our types names its own; ours are appended. */
 static void hg_forward_keep_text(
     struct hg_handle *handle, const struct hg_header *header)
 {
+    const char *types =
+        header->types != 0 ? hg_registry_types(&handle->rpc) : NULL;
+    size_t more = types != NULL ? sizeof("; called as ") + strlen(types) : 0;
     size_t size = header->text_size;
     size_t i;
 
-    if (size == 0 ||
-        hg_buf_reserve(&handle->out, size + 1, size + 1) != HG_SUCCESS)
+    if (size + more == 0 ||
+        hg_buf_reserve(&handle->out, size + more + 1, size + more + 1) !=
+            HG_SUCCESS)
         return;
     for (i = 0; i < size; i++) {
         unsigned char c = (unsigned char) header->text[i];
@@ -30946,6 +31024,9 @@ static void hg_forward_keep_text(
         handle->out.data[i] = c < ' ' || c == 0x7f ? '?' : c;
     }
     handle->out.data[size] = '\0';
+    if (types != NULL)
+        (void) snprintf((char *) handle->out.data + size, more + 1,
+            "%scalled as %s", size > 0 ? "; " : "", types);
     handle->text = (const char *) handle->out.data;
 }
 
@@ -31692,6 +31773,8 @@ static void hg_serve_send_code(
         header.code = hg_handle_result(code);
     if (handle->refused)
         header.flags = HG_HEADER_REFUSED;
+    if (handle->mistyped)
+        header.types = handle->rpc.fingerprint;
     if (header.code != HG_SUCCESS)
         hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
     if (text != NULL && hg_serve_send_text(handle, &header, text))
@@ -31730,8 +31813,12 @@ static const char *hg_serve_words(
             options->max_args_size);
         return buf;
     case HG_PROTOCOL_ERROR:
-        snprintf(buf, size, "a damaged message, or not of version %d",
-            HG_HEADER_MAJOR);
+        if (handle->mistyped)
+            snprintf(buf, size, "\"%s\" has the types %s", handle->rpc.name,
+                hg_registry_types(&handle->rpc));
+        else
+            snprintf(buf, size, "a damaged message, or not of version %d",
+                HG_HEADER_MAJOR);
         return buf;
     case HG_CANCELED: return "its input did not come in time";
     default: return NULL;
@@ -32068,8 +32155,21 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     return HG_SUCCESS;
 }
 
+/* Whether both sides know their types, which differ (logged). */
+static HG_NOINLINE bool hg_serve_is_mistyped(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    if (header->types == 0 || handle->rpc.fingerprint == 0)
+        return false;
+    handle->mistyped = true;
+    hg_log_warning("rpc", "%s calls \"%s\" with other types than %s",
+        hg_handle_peer(handle), hg_handle_function(handle),
+        hg_registry_types(&handle->rpc));
+    return true;
+}
+
 /* Copy the arguments, which are looked at nowhere else, if the function is
- * served. */
+ * served with these types. */
 static hg_return_t hg_serve_accept(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -32084,6 +32184,9 @@ static hg_return_t hg_serve_accept(
             ? HG_INVALID_ARG
             : HG_NOENTRY;
     }
+    if (HG_UNLIKELY(header->types != handle->rpc.fingerprint) &&
+        hg_serve_is_mistyped(handle, header))
+        return HG_PROTOCOL_ERROR;
     ret = hg_buf_reserve(&handle->in, size, size);
     if (ret != HG_SUCCESS)
         return ret;
@@ -35741,7 +35844,7 @@ void *HG_Context_get_data(const hg_context_t *context)
 hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id;
 
     if (hg_check_class(hg_class, "HG_Register_name") != HG_SUCCESS)
@@ -35760,7 +35863,7 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
 hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_return_t ret = hg_check_class(hg_class, "HG_Register");
 
     if (ret != HG_SUCCESS)
@@ -38842,22 +38945,37 @@ hg_return_t hg_stub_busy(const char *func_name)
     return HG_BUSY;
 }
 
-/* One that is executed here stays so. */
 hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
-    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb)
+    const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb)
 {
-    uint8_t there = 0;
-    hg_id_t id = 0;
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
+    struct hg_rpc before;
+    hg_id_t id;
 
-    if (hg_class == NULL) {
-        (void) hg_layer_refuse("the stub", "the class is NULL");
+    if (hg_check_class(hg_class, "the stub") != HG_SUCCESS)
         return 0;
-    }
-    if (HG_Registered_name(hg_class, func_name, &id, &there) != HG_SUCCESS)
+    id = hg_registry_id(func_name);
+    /* A handler written by hand keeps the procs it was registered with. */
+    if (rpc_cb == NULL &&
+        hg_registry_find(&hg_class->registry, id, &before) == HG_SUCCESS &&
+        before.callback != NULL && before.fingerprint == 0)
+        return id;
+    return hg_registry_add_typed(&hg_class->registry, func_name, types, &rpc);
+}
+
+hg_id_t hg_stub_register_layer(const char *func_name, const char *types,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    struct hg_context *context = hg_layer_enter("the stub");
+    hg_id_t id;
+
+    if (context == NULL)
         return 0;
-    return there
-        ? id
-        : HG_Register_name(hg_class, func_name, in_proc_cb, out_proc_cb, NULL);
+    id = hg_stub_register(
+        context->hg_class, func_name, types, in_proc_cb, out_proc_cb, rpc_cb);
+    (void) hg_layer_leave(HG_SUCCESS);
+    return id;
 }
 
 hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
@@ -39386,7 +39504,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
     struct hg_context *context = hg_layer_enter("HG_Register");
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id = 0;
 
     if (context == NULL)

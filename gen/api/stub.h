@@ -57,6 +57,15 @@
  * function is registered not here, or not there. A function that wants to
  * report errors of its own returns them, or has an output for them.
  *
+ * Types: both sides must declare the same types in the same order. A
+ * fingerprint of their names travels with the call. If it differs from that of
+ * the target's function, the target does not execute the call, which ends with
+ * HG_PROTOCOL_ERROR; HG_Get_error_text and the log name the function and the
+ * types of both sides. Names are compared, not what is behind a typedef, but
+ * hg_const_string_t counts as hg_string_t, and memory as hg_bulk_t. A function
+ * registered by HG_Register or MERCURY_REGISTER is not compared. NAME_register
+ * and NAME_provide return 0 (logged) if the class has NAME with other types.
+ *
  * Memory: inputs of these types are moved by the function, not with the call;
  * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.
  *
@@ -139,8 +148,11 @@ typedef hg_bulk_t hg_memory_out_t;
 #define hg_proc_hg_memory_out_t hg_proc_hg_bulk_t
 
 HG_EXPORT hg_return_t hg_stub_clear(void *data, size_t size);
+/* Register with the types as a text (copied). A NULL callback keeps one that is
+ * registered. 0 (logged): no memory, or registered with other types. */
 HG_EXPORT hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
-    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb);
+    const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb);
 HG_EXPORT hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
     const char *func_name, unsigned int timeout, hg_handle_t *handle_p);
 HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
@@ -148,6 +160,9 @@ HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
 HG_EXPORT void hg_stub_release(hg_proc_cb_t proc_cb, void *data);
 HG_EXPORT hg_return_t hg_stub_busy(const char *func_name);
 #if !HG_API_STRICT
+HG_EXPORT hg_id_t hg_stub_register_layer(const char *func_name,
+    const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb);
 HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #endif
 
@@ -287,6 +302,35 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_ASSIGN(type) \
     HG_GEN_PICK(HG_STUB_RETURNS_##type, hg_out.ret =, 0)
 
+/* The types in order as a text, "(int32_t, hg_string_t) -> (int32_t)": what
+ * both sides compare. Types that are encoded alike and mean the same have one
+ * name there. */
+#define HG_STUB_TYPES(ins, outs) \
+    "(" HG_STUB_LIST_TYPES(ins) ") -> (" HG_STUB_LIST_TYPES(outs) ")"
+#define HG_STUB_LIST_TYPES(fields) HG_STUB_END(HG_STUB_TYPE_FIRST fields)
+#define HG_STUB_TYPE_FIRST(field) HG_STUB_TYPE field HG_STUB_TYPE_A
+#define HG_STUB_TYPE_A(field) ", " HG_STUB_TYPE field HG_STUB_TYPE_B
+#define HG_STUB_TYPE_B(field) ", " HG_STUB_TYPE field HG_STUB_TYPE_A
+#define HG_STUB_TYPE_FIRST_END
+#define HG_STUB_TYPE_A_END
+#define HG_STUB_TYPE_B_END
+#define HG_STUB_TYPE(type) \
+    HG_STUB_TEXT(HG_GEN_PICK(HG_STUB_ALIAS_##type, type, 0)) HG_STUB_TYPE_SKIP
+#define HG_STUB_TYPE_SKIP(field)
+#define HG_STUB_TEXT(tokens) HG_STUB_QUOTE(tokens)
+#define HG_STUB_QUOTE(tokens) #tokens
+#define HG_STUB_ALIAS_hg_const_string_t ~, hg_string_t
+#define HG_STUB_ALIAS_hg_memory_in_t ~, hg_bulk_t
+#define HG_STUB_ALIAS_hg_memory_out_t ~, hg_bulk_t
+#define HG_STUB_ALIAS_hg_int8_t ~, int8_t
+#define HG_STUB_ALIAS_hg_int16_t ~, int16_t
+#define HG_STUB_ALIAS_hg_int32_t ~, int32_t
+#define HG_STUB_ALIAS_hg_int64_t ~, int64_t
+#define HG_STUB_ALIAS_hg_uint8_t ~, uint8_t
+#define HG_STUB_ALIAS_hg_uint16_t ~, uint16_t
+#define HG_STUB_ALIAS_hg_uint32_t ~, uint32_t
+#define HG_STUB_ALIAS_hg_uint64_t ~, uint64_t
+
 /* ---- What is made ---- */
 
 /* A struct, which C wants to have a member, and its proc. */
@@ -350,13 +394,14 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     } name##_call_t; \
     HG_STUB_INLINE hg_id_t name##_register(void) \
     { \
-        return HG_Register1(text, hg_proc_##name##_in_t, \
-            hg_proc_##name##_out_t, HG_CAST(hg_rpc_cb_t, HG_NULLPTR)); \
+        return hg_stub_register_layer(text, HG_STUB_TYPES(ins, outs), \
+            hg_proc_##name##_in_t, hg_proc_##name##_out_t, \
+            HG_CAST(hg_rpc_cb_t, HG_NULLPTR)); \
     } \
     HG_STUB_INLINE hg_id_t name##_provide(void) \
     { \
-        return HG_Register1(text, hg_proc_##name##_in_t, \
-            hg_proc_##name##_out_t, name##_handler); \
+        return hg_stub_register_layer(text, HG_STUB_TYPES(ins, outs), \
+            hg_proc_##name##_in_t, hg_proc_##name##_out_t, name##_handler); \
     } \
     HG_STUB_INLINE hg_return_t name##_end(name##_call_t *hg_call) \
     { \
@@ -424,13 +469,14 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     }; \
     HG_STUB_INLINE hg_id_t name##_register(hg_class_t *hg_class) \
     { \
-        return hg_stub_register( \
-            hg_class, text, hg_proc_##name##_in_t, hg_proc_##name##_out_t); \
+        return hg_stub_register(hg_class, text, HG_STUB_TYPES(ins, outs), \
+            hg_proc_##name##_in_t, hg_proc_##name##_out_t, \
+            HG_CAST(hg_rpc_cb_t, HG_NULLPTR)); \
     } \
     HG_STUB_INLINE hg_id_t name##_provide(hg_class_t *hg_class) \
     { \
-        return HG_Register_name(hg_class, text, hg_proc_##name##_in_t, \
-            hg_proc_##name##_out_t, name##_handler); \
+        return hg_stub_register(hg_class, text, HG_STUB_TYPES(ins, outs), \
+            hg_proc_##name##_in_t, hg_proc_##name##_out_t, name##_handler); \
     } \
     HG_STUB_INLINE hg_return_t name##_end(name##_call_t *hg_call) \
     { \

@@ -576,7 +576,7 @@ void *HG_Context_get_data(const hg_context_t *context)
 hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id;
 
     if (hg_check_class(hg_class, "HG_Register_name") != HG_SUCCESS)
@@ -595,7 +595,7 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
 hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL};
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_return_t ret = hg_check_class(hg_class, "HG_Register");
 
     if (ret != HG_SUCCESS)

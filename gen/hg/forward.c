@@ -345,6 +345,7 @@ static hg_return_t hg_forward_prepare(
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, header);
     if (handle->one_way)
         header->flags = HG_HEADER_ONE_WAY;
+    header->types = handle->rpc.fingerprint;
     header->trace_id = handle->trace_id;
     header->args_crc = handle->in_args.crc;
     header->payload_size = handle->in_args.size;
@@ -683,16 +684,20 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     return handle;
 }
 
-/* Keep the text of an error, if there is memory, but for what a terminal would
- * obey. */
+/* Keep the text of an error, if there is memory, without control characters.
+ * The target that refuses our types names its own; ours are appended. */
 static void hg_forward_keep_text(
     struct hg_handle *handle, const struct hg_header *header)
 {
+    const char *types =
+        header->types != 0 ? hg_registry_types(&handle->rpc) : NULL;
+    size_t more = types != NULL ? sizeof("; called as ") + strlen(types) : 0;
     size_t size = header->text_size;
     size_t i;
 
-    if (size == 0 ||
-        hg_buf_reserve(&handle->out, size + 1, size + 1) != HG_SUCCESS)
+    if (size + more == 0 ||
+        hg_buf_reserve(&handle->out, size + more + 1, size + more + 1) !=
+            HG_SUCCESS)
         return;
     for (i = 0; i < size; i++) {
         unsigned char c = (unsigned char) header->text[i];
@@ -700,6 +705,9 @@ static void hg_forward_keep_text(
         handle->out.data[i] = c < ' ' || c == 0x7f ? '?' : c;
     }
     handle->out.data[size] = '\0';
+    if (types != NULL)
+        (void) snprintf((char *) handle->out.data + size, more + 1,
+            "%scalled as %s", size > 0 ? "; " : "", types);
     handle->text = (const char *) handle->out.data;
 }
 

@@ -163,6 +163,7 @@ struct hg_handle {
     bool owed;     /* target: ... but to hear that its input was fetched */
     bool large;    /* something is, or was, in in_large or out_large */
     bool refused;  /* target: not to be executed */
+    bool mistyped; /* target: refused, as its origin has other types */
     bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */

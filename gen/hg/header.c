@@ -31,7 +31,7 @@ HG_PRIVATE void hg_header_encode(const struct hg_header *header, void *buf)
     hg_wire_store64(p + 24, header->sequence);
     hg_wire_store64(p + 32, header->incarnation);
     hg_wire_store64(p + 40, header->trace_id);
-    hg_wire_store64(p + 48, header->time_left);
+    hg_wire_store64(p + 48, header->time_left | (uint64_t) header->types << 32);
     hg_wire_store64(p + 56, header->payload_size);
     hg_wire_store64(p + 64, header->args_crc);
     if (header->text_size > 0) {
@@ -134,6 +134,7 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
     header->incarnation = hg_wire_load64(p + 32);
     header->trace_id = hg_wire_load64(p + 40);
     header->time_left = hg_wire_load32(p + 48);
+    header->types = hg_wire_load32(p + 52);
     header->payload_size = hg_wire_load64(p + 56);
     header->args_crc = hg_wire_load64(p + 64);
     if (header->payload_size != size - header->size)

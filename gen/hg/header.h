@@ -8,7 +8,7 @@
  *      +------+---+---+---+---+-----+---+---+-------+---------------+
  *     24              32              40              48    52      56
  *      +---------------+---------------+---------------+-----+-------+
- *      | sequence      | incarnation   | trace id      |time | zero  |
+ *      | sequence      | incarnation   | trace id      |time | types |
  *      +---------------+---------------+---------------+-----+-------+
  *     56              64              72           size-4  size
  *      +---------------+---------------+---------------+-----+----------
@@ -18,8 +18,10 @@
  * Little-endian throughout. `size` is that of the whole header; its last four
  * bytes are the CRC-32C of all before. `org` and `tgt` are context ids at
  * the sender and at the destination of an answer. `time` is what is left of
- * the call's deadline in milliseconds, 0: none. An option is a u16 kind, a
- * u16 length and that many bytes; unknown kinds are skipped. A peer of
+ * the call's deadline in milliseconds, 0: none. `types` is the sender's
+ * fingerprint of the function's types, in a request and in a response that
+ * refuses other types; 0: not known, as older peers send it. An option is a u16
+ * kind, a u16 length and that many bytes; unknown kinds are skipped. A peer of
  * another major version shares bytes 0 to 31, so that it can be told so.
  *
  * Decoding trusts nothing: sizes are compared with what arrived, and a message
@@ -70,6 +72,7 @@ struct hg_header {
     uint64_t incarnation; /* of the sender */
     uint64_t trace_id;
     uint32_t time_left; /* ms; 0: no deadline */
+    uint32_t types;     /* fingerprint of the sender's; 0: not known */
     uint64_t payload_size;
     uint64_t args_crc;
     const char *text; /* borrowed from the message; NULL: none */
@@ -85,6 +88,7 @@ static inline void hg_header_clear_rest(struct hg_header *header)
     header->incarnation = 0;
     header->trace_id = 0;
     header->time_left = 0;
+    header->types = 0;
     header->payload_size = 0;
     header->args_crc = 0;
     header->text = NULL;

@@ -11,7 +11,7 @@
 struct hg_registry_version {
     struct hg_registry_version *next; /* older */
     struct hg_rpc rpc;
-    char name[];
+    char name[]; /* behind its NUL the types, if there is a fingerprint */
 };
 
 /* An id that is, or was. */
@@ -111,6 +111,15 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry)
     pthread_mutex_destroy(&registry->lock);
 }
 
+/* Never 0, which stands for types that are not known. */
+static uint32_t hg_registry_fingerprint(const char *types)
+{
+    uint64_t crc = hg_crc64_update(0, types, strlen(types));
+    uint32_t folded = (uint32_t) (crc ^ crc >> 32);
+
+    return folded != 0 ? folded : 1;
+}
+
 HG_PRIVATE hg_id_t hg_registry_id(const char *name)
 {
     hg_id_t id = hg_crc64_update(0, name, strlen(name));
@@ -146,39 +155,58 @@ static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
     return now != NULL ? &now->rpc : NULL;
 }
 
-static bool hg_registry_is_same(
-    const struct hg_rpc *before, const struct hg_rpc *now, const char *name)
+/* Two texts, each of which may be NULL. */
+static bool hg_registry_is_same_text(const char *one, const char *two)
+{
+    return one == NULL || two == NULL ? one == two : strcmp(one, two) == 0;
+}
+
+HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc)
+{
+    assert(rpc->fingerprint == 0 || rpc->name != NULL);
+    return rpc->fingerprint != 0 ? rpc->name + strlen(rpc->name) + 1 : NULL;
+}
+
+static bool hg_registry_is_same(const struct hg_rpc *before,
+    const struct hg_rpc *now, const char *name, const char *types)
 {
     return now->in_proc == before->in_proc &&
         now->out_proc == before->out_proc &&
         now->callback == before->callback &&
-        (name == NULL
-                ? before->name == NULL
-                : before->name != NULL && strcmp(before->name, name) == 0);
+        hg_registry_is_same_text(before->name, name) &&
+        hg_registry_is_same_text(hg_registry_types(before), types);
 }
 
 /* The version of an entry that is so: the one there was, or a new one. The lock
  * is held. NULL: no memory. */
 static const struct hg_registry_version *hg_registry_version(
-    struct hg_registry_entry *entry, const char *name, const struct hg_rpc *rpc)
+    struct hg_registry_entry *entry, const char *name, const char *types,
+    const struct hg_rpc *rpc)
 {
-    size_t size = name != NULL ? strlen(name) + 1 : 0;
+    size_t name_size = name != NULL ? strlen(name) + 1 : 0;
+    size_t types_size = types != NULL ? strlen(types) + 1 : 0;
     struct hg_registry_version *version = entry->versions;
 
-    while (version != NULL && !hg_registry_is_same(&version->rpc, rpc, name))
+    assert(types == NULL || name != NULL);
+    while (version != NULL &&
+        !hg_registry_is_same(&version->rpc, rpc, name, types))
         version = version->next;
     if (version != NULL)
         return version;
-    version =
-        (struct hg_registry_version *) hg_mem_alloc(sizeof(*version) + size);
+    version = (struct hg_registry_version *) hg_mem_alloc(
+        sizeof(*version) + name_size + types_size);
     if (version == NULL)
         return NULL;
     version->rpc = *rpc;
     version->rpc.id = entry->id;
     version->rpc.more = entry->more;
     version->rpc.name = name != NULL ? version->name : NULL;
+    version->rpc.fingerprint =
+        types != NULL ? hg_registry_fingerprint(types) : 0;
     if (name != NULL)
-        memcpy(version->name, name, size);
+        memcpy(version->name, name, name_size);
+    if (types != NULL)
+        memcpy(version->name + name_size, types, types_size);
     version->next = entry->versions;
     entry->versions = version;
     return version;
@@ -186,7 +214,7 @@ static const struct hg_registry_version *hg_registry_version(
 
 /* Make it what is registered. The lock is held. HG_NOMEM (logged). */
 static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
-    const char *name, const struct hg_rpc *rpc)
+    const char *name, const char *types, const struct hg_rpc *rpc)
 {
     _Atomic(struct hg_registry_entry *) *bucket =
         hg_registry_bucket(registry, id);
@@ -194,7 +222,7 @@ static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     struct hg_registry_entry *entry =
         before != NULL ? before : hg_registry_new_entry(registry, id);
     const struct hg_registry_version *version =
-        entry != NULL ? hg_registry_version(entry, name, rpc) : NULL;
+        entry != NULL ? hg_registry_version(entry, name, types, rpc) : NULL;
 
     if (version == NULL) {
         hg_log_error("rpc", "no memory to register '%s' (%016" PRIx64 ")",
@@ -224,6 +252,23 @@ static hg_return_t hg_registry_check_name(
     return HG_EXIST;
 }
 
+/* Whether the types are those that are registered already, as far as both are
+ * known: calls of either definition would use the procs of the other. The lock
+ * is held. HG_EXIST (logged). */
+static hg_return_t hg_registry_check_types(
+    const struct hg_rpc *before, const char *name, const char *types)
+{
+    const char *other = before != NULL ? hg_registry_types(before) : NULL;
+
+    if (other == NULL || types == NULL || strcmp(other, types) == 0)
+        return HG_SUCCESS;
+    hg_log_error("rpc",
+        "'%s' with the types %s is registered here with other types already: "
+        "%s",
+        name, types, other);
+    return HG_EXIST;
+}
+
 /* Whether the library serves a name itself: then nobody else does. HG_EXIST
  * (logged). */
 static hg_return_t hg_registry_check_own(
@@ -241,7 +286,8 @@ static hg_return_t hg_registry_check_own(
 
 /* The lock is held. */
 static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
-    const char *name, const struct hg_rpc *rpc, bool keep_callback)
+    const char *name, const char *types, const struct hg_rpc *rpc,
+    bool keep_callback)
 {
     const struct hg_rpc *before =
         hg_registry_now(hg_registry_look(registry, id));
@@ -249,22 +295,30 @@ static hg_return_t hg_registry_set(struct hg_registry *registry, hg_id_t id,
     struct hg_rpc now = *rpc;
 
     if (ret == HG_SUCCESS)
+        ret = hg_registry_check_types(before, name, types);
+    if (ret == HG_SUCCESS)
         ret = hg_registry_check_own(name, rpc);
     if (ret != HG_SUCCESS)
         return ret;
     if (before != NULL && now.callback == NULL && keep_callback)
         now.callback = before->callback;
-    return hg_registry_insert(registry, id, name, &now);
+    return hg_registry_insert(registry, id, name, types, &now);
 }
 
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc)
 {
+    return hg_registry_add_typed(registry, name, NULL, rpc);
+}
+
+HG_PRIVATE hg_id_t hg_registry_add_typed(struct hg_registry *registry,
+    const char *name, const char *types, const struct hg_rpc *rpc)
+{
     hg_id_t id = hg_registry_id(name);
     hg_return_t ret;
 
     hg_lock(&registry->lock);
-    ret = hg_registry_set(registry, id, name, rpc, true);
+    ret = hg_registry_set(registry, id, name, types, rpc, true);
     hg_unlock(&registry->lock);
     return ret == HG_SUCCESS ? id : 0;
 }
@@ -275,7 +329,7 @@ HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
     hg_return_t ret;
 
     hg_lock(&registry->lock);
-    ret = hg_registry_set(registry, id, name, rpc, false);
+    ret = hg_registry_set(registry, id, name, NULL, rpc, false);
     hg_unlock(&registry->lock);
     return ret;
 }

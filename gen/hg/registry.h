@@ -15,6 +15,9 @@
  *
  * The callback model registers under numbers, too; such a version has no name.
  *
+ * A stub registers the names of its types as a text. A fingerprint of that text
+ * travels with each call, so that a target notices a caller with other types.
+ *
  * Locking: a mutex for who registers. Calls read without: entries and versions
  * are complete before they can be found, and stay where they are.
  */
@@ -32,6 +35,8 @@ struct hg_rpc {
     hg_rpc_cb_t callback; /* NULL: this process does not execute it */
     const char *name;     /* the registry's; NULL: none, or not registered */
     struct hg_registry_more *more; /* the registry's */
+    uint32_t fingerprint; /* of its types, which travels with calls; 0: they are
+                             not known, and not compared */
 };
 
 /* Of an id, as long as the registry. */
@@ -59,9 +64,17 @@ HG_PRIVATE void hg_registry_fini(struct hg_registry *registry);
 HG_PRIVATE hg_id_t hg_registry_id(const char *name);
 
 /* Register or replace; the id, or 0 (logged). A NULL callback leaves one that
- * is there. `more` of *rpc is not looked at. */
+ * is there. `more` and `fingerprint` of *rpc are not looked at. */
 HG_PRIVATE hg_id_t hg_registry_add(
     struct hg_registry *registry, const char *name, const struct hg_rpc *rpc);
+
+/* hg_registry_add with the types of input and output as a text (copied; NULL:
+ * not known). 0 also if the name is registered with other types. */
+HG_PRIVATE hg_id_t hg_registry_add_typed(struct hg_registry *registry,
+    const char *name, const char *types, const struct hg_rpc *rpc);
+
+/* The text of the types, the registry's; NULL: not known. */
+HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
 
 /* Copy an entry out. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_find(

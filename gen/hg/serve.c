@@ -119,6 +119,8 @@ static void hg_serve_send_code(
         header.code = hg_handle_result(code);
     if (handle->refused)
         header.flags = HG_HEADER_REFUSED;
+    if (handle->mistyped)
+        header.types = handle->rpc.fingerprint;
     if (header.code != HG_SUCCESS)
         hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
     if (text != NULL && hg_serve_send_text(handle, &header, text))
@@ -157,8 +159,12 @@ static const char *hg_serve_words(
             options->max_args_size);
         return buf;
     case HG_PROTOCOL_ERROR:
-        snprintf(buf, size, "a damaged message, or not of version %d",
-            HG_HEADER_MAJOR);
+        if (handle->mistyped)
+            snprintf(buf, size, "\"%s\" has the types %s", handle->rpc.name,
+                hg_registry_types(&handle->rpc));
+        else
+            snprintf(buf, size, "a damaged message, or not of version %d",
+                HG_HEADER_MAJOR);
         return buf;
     case HG_CANCELED: return "its input did not come in time";
     default: return NULL;
@@ -495,8 +501,21 @@ static hg_return_t hg_serve_new(struct hg_context *context,
     return HG_SUCCESS;
 }
 
+/* Whether both sides know their types, which differ (logged). */
+static HG_NOINLINE bool hg_serve_is_mistyped(
+    struct hg_handle *handle, const struct hg_header *header)
+{
+    if (header->types == 0 || handle->rpc.fingerprint == 0)
+        return false;
+    handle->mistyped = true;
+    hg_log_warning("rpc", "%s calls \"%s\" with other types than %s",
+        hg_handle_peer(handle), hg_handle_function(handle),
+        hg_registry_types(&handle->rpc));
+    return true;
+}
+
 /* Copy the arguments, which are looked at nowhere else, if the function is
- * served. */
+ * served with these types. */
 static hg_return_t hg_serve_accept(
     struct hg_handle *handle, const struct hg_header *header)
 {
@@ -511,6 +530,9 @@ static hg_return_t hg_serve_accept(
             ? HG_INVALID_ARG
             : HG_NOENTRY;
     }
+    if (HG_UNLIKELY(header->types != handle->rpc.fingerprint) &&
+        hg_serve_is_mistyped(handle, header))
+        return HG_PROTOCOL_ERROR;
     ret = hg_buf_reserve(&handle->in, size, size);
     if (ret != HG_SUCCESS)
         return ret;

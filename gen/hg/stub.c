@@ -142,22 +142,37 @@ hg_return_t hg_stub_busy(const char *func_name)
     return HG_BUSY;
 }
 
-/* One that is executed here stays so. */
 hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
-    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb)
+    const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb)
 {
-    uint8_t there = 0;
-    hg_id_t id = 0;
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
+    struct hg_rpc before;
+    hg_id_t id;
 
-    if (hg_class == NULL) {
-        (void) hg_layer_refuse("the stub", "the class is NULL");
+    if (hg_check_class(hg_class, "the stub") != HG_SUCCESS)
         return 0;
-    }
-    if (HG_Registered_name(hg_class, func_name, &id, &there) != HG_SUCCESS)
+    id = hg_registry_id(func_name);
+    /* A handler written by hand keeps the procs it was registered with. */
+    if (rpc_cb == NULL &&
+        hg_registry_find(&hg_class->registry, id, &before) == HG_SUCCESS &&
+        before.callback != NULL && before.fingerprint == 0)
+        return id;
+    return hg_registry_add_typed(&hg_class->registry, func_name, types, &rpc);
+}
+
+hg_id_t hg_stub_register_layer(const char *func_name, const char *types,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
+    struct hg_context *context = hg_layer_enter("the stub");
+    hg_id_t id;
+
+    if (context == NULL)
         return 0;
-    return there
-        ? id
-        : HG_Register_name(hg_class, func_name, in_proc_cb, out_proc_cb, NULL);
+    id = hg_stub_register(
+        context->hg_class, func_name, types, in_proc_cb, out_proc_cb, rpc_cb);
+    (void) hg_layer_leave(HG_SUCCESS);
+    return id;
 }
 
 hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,

@@ -33,8 +33,13 @@ static hg_return_t stub_nest(hg_handle_t call)
 
 static hg_id_t stub_nest_id;
 
+/* This process registers nothing by itself. */
+static bool stub_only_calls;
+
 static void cb_register(hg_class_t *hg_class)
 {
+    if (stub_only_calls)
+        return;
     stub_nest_id =
         MERCURY_REGISTER(hg_class, "nest", cb_one_t, cb_one_t, stub_nest);
     HG_CHECK(stubs_add_provide(hg_class) == HG_Name_to_id("stubs_add"));
@@ -502,6 +507,73 @@ HG_TEST_WHERE(stub_waits_too_deep_run_no_calls, hg_test_is_self)
         HG_CHECK_OK(cb_call(&end, stub_nest_id, &value, &value));
         HG_CHECK_EQ_INT(value.value, HG_SUCCESS);
     }
+    cb_close(&end);
+}
+
+static void stub_refused(stubs_other_set_call_t *call, hg_return_t ret)
+{
+    HG_CHECK_RET(ret, HG_PROTOCOL_ERROR);
+    *(bool *) call->arg = true;
+}
+
+/* The target has other types: it does not execute the call, and the text names
+ * both. */
+HG_TEST_WHERE(stub_with_other_types_is_refused, stub_reaches_others)
+{
+    struct cb_end end;
+    stubs_other_set_call_t call;
+    bool ended = false;
+    uint32_t count = 77;
+
+    stub_only_calls = true;
+    hg_test_allow_log("has the types");
+    cb_open(&end);
+    HG_CHECK(
+        stubs_other_set_register(end.hg_class) == HG_Name_to_id("stubs_set"));
+    HG_CHECK_OK(stubs_other_set_start(
+        &call, end.context, end.target, 0, 1.5f, stub_refused, &ended));
+    while (!ended) /* or the watchdog */
+        (void) cb_turn(end.context, 10);
+    HG_CHECK_EQ_STR(HG_Get_error_text(call.handle), STUBS_OTHER_SET_TEXT);
+    HG_CHECK_OK(stubs_other_set_end(&call));
+    HG_CHECK_RET(stubs_other_set_call(end.context, end.target, 0, 1.5f),
+        HG_PROTOCOL_ERROR);
+    HG_CHECK(stubs_count_register(end.hg_class) != 0);
+    HG_CHECK_OK(stubs_count_call(end.context, end.target, 0, &count));
+    HG_CHECK_EQ_U64(count, 0);
+    cb_close(&end);
+}
+
+HG_TEST(stub_with_other_types_is_not_registered)
+{
+    struct cb_end end;
+    uint32_t count = 0;
+
+    hg_test_expect_log("'stubs_set' with the types (float) -> () is");
+    cb_open(&end);
+    HG_CHECK_EQ_U64(stubs_other_set_register(end.hg_class), 0);
+    HG_CHECK_OK(stubs_set_call(end.context, end.target, 0, 5));
+    HG_CHECK_OK(stubs_count_call(end.context, end.target, 0, &count));
+    HG_CHECK_EQ_U64(count, 5);
+    cb_close(&end);
+}
+
+HG_TEST(stub_with_types_that_mean_the_same_is_served)
+{
+    struct cb_end end;
+    hg_const_string_t ret = NULL;
+    hg_string_t same = NULL;
+    char name[] = "you";
+
+    stub_only_calls = stub_reaches_others();
+    cb_open(&end);
+    HG_CHECK(stubs_other_say_register(end.hg_class) != 0);
+    HG_CHECK_OK(stubs_other_say_call(
+        end.context, end.target, 0, name, &same, NULL, NULL, &ret));
+    HG_CHECK_EQ_STR(ret, "hello, you");
+    HG_CHECK_EQ_STR(same, "you");
+    hg_proc_release(HG_PROC_NULL, ret);
+    hg_proc_release(HG_PROC_NULL, same);
     cb_close(&end);
 }
 

@@ -9,8 +9,13 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+/* This process registers nothing by itself. */
+static bool stub_only_calls;
+
 static void rpc_register(void)
 {
+    if (stub_only_calls)
+        return;
     HG_CHECK(stubs_add_provide() == HG_Name_to_id("stubs_add"));
     HG_CHECK(stubs_divide_provide() != 0);
     HG_CHECK(stubs_nothing_provide() != 0);
@@ -410,6 +415,75 @@ HG_TEST_WHERE(
     HG_CHECK(WIFSIGNALED(hg_test_wait(stub_stopped)));
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
     rpc_end(&end);
+}
+
+/* The target has other types: it does not execute the call, and the text names
+ * both. */
+HG_TEST_WHERE(stub_with_other_types_is_refused, stub_reaches_others)
+{
+    struct rpc_end end;
+    stubs_other_set_call_t call;
+    uint32_t count = 77;
+
+    stub_only_calls = true;
+    hg_test_allow_log("has the types");
+    rpc_open(&end);
+    HG_CHECK(stubs_other_set_register() == HG_Name_to_id("stubs_set"));
+    HG_CHECK_OK(stubs_other_set_start(&call, end.target, 0, 1.5f));
+    HG_CHECK_RET(rpc_wait(call.request), HG_PROTOCOL_ERROR);
+    HG_CHECK_EQ_STR(HG_Get_error_text(call.request), STUBS_OTHER_SET_TEXT);
+    HG_CHECK_OK(stubs_other_set_end(&call));
+    HG_CHECK_RET(stubs_other_set_call(end.target, 0, 1.5f), HG_PROTOCOL_ERROR);
+    HG_CHECK(stubs_count_register() != 0);
+    HG_CHECK_OK(stubs_count_call(end.target, 0, &count));
+    HG_CHECK_EQ_U64(count, 0);
+    rpc_close(&end);
+}
+
+HG_TEST(stub_with_other_types_is_not_registered)
+{
+    struct rpc_end end;
+    uint32_t count = 0;
+
+    hg_test_expect_log("'stubs_set' with the types (float) -> () is");
+    rpc_open(&end);
+    HG_CHECK_EQ_U64(stubs_other_set_register(), 0);
+    HG_CHECK_OK(stubs_set_call(end.target, 0, 5));
+    HG_CHECK_OK(stubs_count_call(end.target, 0, &count));
+    HG_CHECK_EQ_U64(count, 5);
+    rpc_close(&end);
+}
+
+HG_TEST(stub_with_types_that_mean_the_same_is_served)
+{
+    unsigned char data[100] = {1, 2, 3};
+    void *ptr = data;
+    size_t size = sizeof(data);
+    struct rpc_end end;
+    hg_bulk_t bulk = HG_BULK_NULL;
+    hg_const_string_t ret = NULL;
+    hg_string_t same = NULL;
+    char name[] = "you";
+    uint64_t sum = 0;
+    int32_t code = -1;
+
+    stub_only_calls = stub_reaches_others();
+    rpc_open(&end);
+    HG_CHECK(stubs_other_say_register() != 0);
+    HG_CHECK_OK(
+        stubs_other_say_call(end.target, 0, name, &same, NULL, NULL, &ret));
+    HG_CHECK_EQ_STR(ret, "hello, you");
+    HG_CHECK_EQ_STR(same, "you");
+    hg_proc_release(HG_PROC_NULL, ret);
+    hg_proc_release(HG_PROC_NULL, same);
+    HG_CHECK(stubs_other_store_register() != 0);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READ_ONLY, &bulk));
+    HG_CHECK_OK(stubs_other_store_call(end.target, 0, 0, bulk, &sum, &code));
+    HG_CHECK_OK(code);
+    HG_CHECK_EQ_U64(sum, stubs_sum(data, sizeof(data)));
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    rpc_close(&end);
 }
 
 HG_TEST(stub_tells_what_is_wrong)

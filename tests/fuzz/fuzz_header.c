@@ -43,7 +43,8 @@ static void fuzz_again(const struct hg_header *header)
         again.sequence != want.sequence ||
         again.incarnation != want.incarnation ||
         again.trace_id != want.trace_id || again.time_left != want.time_left ||
-        again.args_crc != want.args_crc || again.text_size != want.text_size ||
+        again.types != want.types || again.args_crc != want.args_crc ||
+        again.text_size != want.text_size ||
         (want.text_size > 0 &&
             memcmp(again.text, want.text, want.text_size) != 0))
         abort();

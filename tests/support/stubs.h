@@ -45,7 +45,28 @@ MERCURY_GEN_RPC_STUB(int32_t, stubs_copy,
     ((hg_bulk_t)(from))((hg_memory_out_t)(to)), )
 MERCURY_GEN_RPC_STUB(int32_t, stubs_dawdle, ((hg_memory_in_t)(data)), )
 MERCURY_GEN_RPC_STUB(int32_t, stubs_absent, , )
+
+/* Three of these names as another program may declare them: with other types,
+ * and with types that mean the same. */
+#define stubs_set stubs_other_set
+#define stubs_say stubs_other_say
+#define stubs_store stubs_other_store
+MERCURY_GEN_RPC_STUB(void, stubs_set, ((float)(count)), )
+MERCURY_GEN_RPC_STUB(hg_const_string_t, stubs_say,
+    ((hg_string_t)(name)),
+    ((hg_string_t)(same))((hg_string_t)(constant))
+    ((hg_const_string_t)(none)))
+MERCURY_GEN_RPC_STUB(int32_t, stubs_store,
+    ((uint64_t)(from))((hg_bulk_t)(data)), ((uint64_t)(sum)))
+#undef stubs_set
+#undef stubs_say
+#undef stubs_store
 /* clang-format on */
+
+/* What the caller of stubs_other_set is told. */
+#define STUBS_OTHER_SET_TEXT \
+    "\"stubs_set\" has the types (uint32_t) -> (); " \
+    "called as (float) -> ()"
 
 int32_t stubs_add(int32_t a, int32_t b)
 {

@@ -161,7 +161,7 @@ static inline hg_return_t engine_open(
 static inline hg_id_t engine_register(
     struct engine *engine, const char *name, hg_rpc_cb_t callback)
 {
-    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL, 0};
 
     if (hg_registry_add(&engine->a.context->hg_class->registry, name, &rpc) ==
         0)

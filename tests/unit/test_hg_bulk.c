@@ -967,7 +967,7 @@ static hg_return_t bulk_serve(hg_handle_t handle)
 HG_TEST_SECONDS(bulk_description_may_be_too_large_for_a_message, 60)
 {
     enum { COUNT = 65536, PIECE = 16 };
-    struct hg_rpc rpc = {0, hg_proc_hg_bulk_t, NULL, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, hg_proc_hg_bulk_t, NULL, NULL, NULL, NULL, 0};
     size_t *sizes = (size_t *) calloc(COUNT, sizeof(*sizes));
     void **ptrs = (void **) calloc(COUNT, sizeof(*ptrs));
     unsigned char *memory = (unsigned char *) malloc(COUNT * PIECE);

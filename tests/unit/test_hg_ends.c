@@ -852,7 +852,7 @@ HG_TEST(error_comes_without_its_text_rather_than_not)
 HG_TEST(refusals_have_a_text)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
-    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL, 0};
     struct engine_call call;
     struct engine engine;
     char text[64];

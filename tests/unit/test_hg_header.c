@@ -24,32 +24,36 @@ struct header_vector {
 /* In the order of struct hg_header. */
 static const struct header_vector header_vectors[] = {
     {"request",
-        {HG_HEADER_REQUEST, 0, 3, 0, 0, HEADER_ID, HEADER_NUMBERS, 1500, 9,
+        {HG_HEADER_REQUEST, 0, 3, 0, 0, HEADER_ID, HEADER_NUMBERS, 1500, 0, 9,
             HEADER_ID, NULL, 0, 76, NULL},
         "123456789"},
     {"request_empty",
-        {HG_HEADER_REQUEST, 0, 0, 0, 0, HEADER_ID, HEADER_NUMBERS, 0, 0, 0,
+        {HG_HEADER_REQUEST, 0, 0, 0, 0, HEADER_ID, HEADER_NUMBERS, 0, 0, 0, 0,
             NULL, 0, 76, NULL},
         ""},
+    {"request_types",
+        {HG_HEADER_REQUEST, 0, 0, 0, 0, HEADER_ID, HEADER_NUMBERS, 1500,
+            0x34333231u, 9, HEADER_ID, NULL, 0, 76, NULL},
+        "123456789"},
     {"request_one_way",
         {HG_HEADER_REQUEST, HG_HEADER_ONE_WAY, 0, 0, 0, HEADER_ID,
-            HEADER_NUMBERS, 0, 9, HEADER_ID, NULL, 0, 76, NULL},
+            HEADER_NUMBERS, 0, 0, 9, HEADER_ID, NULL, 0, 76, NULL},
         "123456789"},
     {"response",
         {HG_HEADER_RESPONSE, HG_HEADER_RAW, 5, 3, 0, HEADER_ID, HEADER_NUMBERS,
-            0, 9, HEADER_ID, NULL, 0, 76, NULL},
+            0, 0, 9, HEADER_ID, NULL, 0, 76, NULL},
         "123456789"},
     {"response_error",
         {HG_HEADER_RESPONSE, 0, 0, 3, HG_NOENTRY, HEADER_ID, HEADER_NUMBERS, 0,
-            0, 0, "no such file", 12, 92, NULL},
+            0, 0, 0, "no such file", 12, 92, NULL},
         ""},
     {"cancel",
-        {HG_HEADER_CANCEL, 0, 0, 0, 0, HEADER_ID, HEADER_NUMBERS, 0, 0, 0, NULL,
-            0, 76, NULL},
+        {HG_HEADER_CANCEL, 0, 0, 0, 0, HEADER_ID, HEADER_NUMBERS, 0, 0, 0, 0,
+            NULL, 0, 76, NULL},
         ""},
     {"ack",
         {HG_HEADER_ACK, 0, 0, 0, 0, HEADER_ID, 0x0000000100000001u,
-            0x1817161514131211u, 0x2827262524232221u, 0, 0, 0, NULL, 0, 76,
+            0x1817161514131211u, 0x2827262524232221u, 0, 0, 0, 0, NULL, 0, 76,
             NULL},
         ""},
 };
@@ -69,6 +73,7 @@ static void header_check_fields(const struct hg_header *got,
     HG_CHECK_EQ_U64(got->incarnation, want->incarnation);
     HG_CHECK_EQ_U64(got->trace_id, want->trace_id);
     HG_CHECK_EQ_INT(got->time_left, want->time_left);
+    HG_CHECK_EQ_U64(got->types, want->types);
     HG_CHECK_EQ_U64(got->payload_size, want->payload_size);
     HG_CHECK_EQ_U64(got->args_crc, want->args_crc);
     HG_CHECK_EQ_U64(got->text_size, want->text_size);
@@ -243,7 +248,8 @@ HG_TEST(header_of_a_refused_message_has_nothing_of_before)
     HG_CHECK(answerable && header.size == 0 && header.code == 0);
     HG_CHECK(header.rpc_id == 0 && header.sequence == 0);
     HG_CHECK(header.incarnation == 0 && header.trace_id == 0);
-    HG_CHECK(header.time_left == 0 && header.args_crc == 0);
+    HG_CHECK(header.time_left == 0 && header.types == 0);
+    HG_CHECK(header.args_crc == 0);
     HG_CHECK(header.text == NULL && header.text_size == 0);
     HG_CHECK(header.payload == NULL && header.payload_size == 0);
 }
@@ -349,10 +355,11 @@ static hg_return_t header_callback(hg_handle_t handle)
 
 HG_TEST(registry_replaces_but_never_unserves)
 {
-    struct hg_rpc served = {0, header_proc, NULL, header_callback, NULL, NULL};
-    struct hg_rpc called = {0, NULL, header_proc, NULL, NULL, NULL};
+    struct hg_rpc served = {
+        0, header_proc, NULL, header_callback, NULL, NULL, 0};
+    struct hg_rpc called = {0, NULL, header_proc, NULL, NULL, NULL, 0};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL};
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
     hg_id_t id;
 
     HG_CHECK_OK(hg_registry_init(&registry));
@@ -374,9 +381,9 @@ HG_TEST(registry_refuses_a_collision)
 {
     static const char first[] = "aaaaaaaaaaaaaaaaaa";
     static const char second[] = "injdfejggfnbaiklaa";
-    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL, 0};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL};
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
     hg_id_t id;
 
     HG_CHECK_OK(hg_registry_init(&registry));
@@ -393,9 +400,9 @@ HG_TEST(registry_refuses_a_collision)
 
 HG_TEST(registry_holds_many_names)
 {
-    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL, 0};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL};
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
     char name[32];
     unsigned i;
 
@@ -412,16 +419,54 @@ HG_TEST(registry_holds_many_names)
     hg_registry_fini(&registry);
 }
 
+/* The text is copied, its fingerprint is never 0, and two definitions with
+ * other types exclude each other until one is forgotten. */
+HG_TEST(registry_keeps_types)
+{
+    char types[] = "(int32_t) -> (float)";
+    struct hg_rpc rpc = {0, header_proc, header_proc, NULL, NULL, NULL, 0};
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
+    struct hg_registry registry;
+    uint32_t fingerprint;
+    hg_id_t id;
+
+    HG_CHECK_OK(hg_registry_init(&registry));
+    id = hg_registry_add_typed(&registry, "typed", types, &rpc);
+    HG_CHECK(id != 0);
+    HG_CHECK_OK(hg_registry_find(&registry, id, &found));
+    HG_CHECK_EQ_STR(found.name, "typed");
+    HG_CHECK_EQ_STR(hg_registry_types(&found), types);
+    HG_CHECK(found.fingerprint != 0);
+    fingerprint = found.fingerprint;
+    HG_CHECK(hg_registry_add_typed(&registry, "typed", types, &rpc) == id);
+
+    types[1] = 'f';
+    HG_CHECK_EQ_STR(hg_registry_types(&found), "(int32_t) -> (float)");
+    hg_test_expect_log("'typed' with the types (fnt32_t) -> (float)");
+    HG_CHECK(hg_registry_add_typed(&registry, "typed", types, &rpc) == 0);
+    HG_CHECK_OK(hg_registry_remove(&registry, id));
+    HG_CHECK(hg_registry_add_typed(&registry, "typed", types, &rpc) == id);
+    HG_CHECK_OK(hg_registry_find(&registry, id, &found));
+    HG_CHECK(found.fingerprint != 0 && found.fingerprint != fingerprint);
+
+    /* By hand: it has no types, and any may follow. */
+    HG_CHECK(hg_registry_add(&registry, "typed", &rpc) == id);
+    HG_CHECK_OK(hg_registry_find(&registry, id, &found));
+    HG_CHECK(hg_registry_types(&found) == NULL && found.fingerprint == 0);
+    HG_CHECK(hg_registry_add_typed(&registry, "typed", "()", &rpc) == id);
+    hg_registry_fini(&registry);
+}
+
 /* Again and again, with other procs and forgotten in between: what is held is
  * what there was, each way of it once. */
 HG_TEST(registry_does_not_grow_with_time)
 {
     static const char name[] = "function";
-    struct hg_rpc ways[3] = {{0, NULL, NULL, NULL, NULL, NULL},
-        {0, header_proc, NULL, header_callback, NULL, NULL},
-        {0, NULL, header_proc, NULL, NULL, NULL}};
+    struct hg_rpc ways[3] = {{0, NULL, NULL, NULL, NULL, NULL, 0},
+        {0, header_proc, NULL, header_callback, NULL, NULL, 0},
+        {0, NULL, header_proc, NULL, NULL, NULL, 0}};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL};
+    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
     const char *known[6] = {NULL};
     hg_id_t id = hg_registry_id(name);
     int64_t live = 0;

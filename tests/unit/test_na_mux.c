@@ -231,7 +231,7 @@ HG_TEST(mux_shows_large_arguments_by_the_part_of_their_peer)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL};
+    struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL, 0};
     struct blob blob = engine_new_blob((size_t) 1 << 20, 1);
     char name[NA_MAX_ADDR_LEN];
     struct engine engine; /* with one end */
