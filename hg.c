@@ -5191,6 +5191,11 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
 /* What the functions of that number are given; NULL: there are none. */
 HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number);
 
+/* The same, and na_sink_close waits until na_sink_let_go. The caller must leave
+ * soon once the sink's owner asks it to, and is not inside poll. */
+HG_PRIVATE void *na_sink_hold(struct na_class_core *core, unsigned number);
+HG_PRIVATE void na_sink_let_go(struct na_class_core *core, unsigned number);
+
 /* Whether there is a sink of that number. Who is told "no" while holding the
  * match lock, and files a message under it, knows that a sink set later takes
  * it along: see na_match_set_sink. */
@@ -5447,6 +5452,19 @@ HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number)
         arg = na_sink_at(core, number)->arg;
     hg_unlock(&core->context_lock);
     return arg;
+}
+
+HG_PRIVATE void *na_sink_hold(struct na_class_core *core, unsigned number)
+{
+    struct na_sink *sink = na_sink_at(core, number);
+
+    assert(na_sink_polled == NULL);
+    return sink != NULL && na_sink_enter(core, sink) ? sink->arg : NULL;
+}
+
+HG_PRIVATE void na_sink_let_go(struct na_class_core *core, unsigned number)
+{
+    na_sink_leave(core, na_sink_at(core, number));
 }
 
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
@@ -26124,7 +26142,7 @@ struct hg_transfer_home {
     struct hg_bulk_layer *layer;               /* if so, whose list it is on */
     struct na_link sibling;                    /* the layer's lock */
     _Atomic uint32_t under_way;
-    _Atomic bool ending; /* no check begins any more */
+    _Atomic bool ending; /* its context is: no check begins any more */
     _Atomic bool left;   /* by its context: those under way are abandoned */
     pthread_mutex_t lock;
     struct na_link transfers; /* until their callbacks have run */
@@ -29078,6 +29096,7 @@ HG_PRIVATE hg_return_t hg_check_side(
 
 struct hg_room_waiter {
     struct na_link link;
+    struct hg_context *context; /* where the thread waits */
     /* There may be room. It only notes that, and wakes the thread. */
     void (*wake)(struct hg_room_waiter *waiter);
 };
@@ -29143,6 +29162,11 @@ HG_PRIVATE void hg_room_join(
     struct na_class *na_class, struct hg_room_waiter *waiter);
 HG_PRIVATE void hg_room_part(
     struct na_class *na_class, struct hg_room_waiter *waiter);
+
+/* Wake the threads that wait in a context that is being destroyed
+ * (transfers.ending), and return when they have left. The caller holds no
+ * lock. */
+HG_PRIVATE void hg_room_end_waits(struct hg_context *context);
 
 #endif
 
@@ -29296,6 +29320,30 @@ HG_PRIVATE void hg_room_part(
     hg_lock(&core->waiters_lock);
     hg_list_remove(&waiter->link);
     hg_unlock(&core->waiters_lock);
+}
+
+/* Whether a thread waits in the context. */
+static bool hg_room_is_waited_for(struct hg_context *context)
+{
+    struct na_class_core *core = na_class_core_of(context->hg_class->na_class);
+    struct na_link *link;
+    bool found = false;
+
+    hg_lock(&core->waiters_lock);
+    for (link = core->waiters.next; link != &core->waiters; link = link->next)
+        found = found ||
+            HG_CONTAINER_OF(link, struct hg_room_waiter, link)->context ==
+                context;
+    hg_unlock(&core->waiters_lock);
+    return found;
+}
+
+HG_PRIVATE void hg_room_end_waits(struct hg_context *context)
+{
+    assert(atomic_load(&context->transfers.ending));
+    hg_room_news(context->hg_class->na_class);
+    while (hg_room_is_waited_for(context))
+        (void) sched_yield(); /* it leaves as soon as it runs */
 }
 
 /* ==== gen/hg/owed.h ==== */
@@ -35290,6 +35338,7 @@ hg_return_t HG_Addr_to_string(
 /* #include "hg/check.h" */
 /* #include "hg/context.h" */
 /* #include "hg/forward.h" */
+/* #include "hg/room.h" */
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/live.h" */
@@ -35786,12 +35835,14 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     ret = hg_check_context(context, "HG_Context_destroy");
     if (ret != HG_SUCCESS)
         return ret;
+    atomic_store(&context->transfers.ending, true);
+    hg_room_end_waits(context);
     if (na_context_is_busy(context->na_context)) {
+        atomic_store(&context->transfers.ending, false);
         hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
         return HG_BUSY;
     }
     hg_context_refuse(context);
-    atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
@@ -38653,6 +38704,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
  * some.
  *
  *     wait:  calls are in flight? one turn of progress, for their answers
+ *            the context is being destroyed? --> go on with the next one
  *            the peer is dead? --> HG_DISCONNECT
  *            all contexts have room? --> HG_SUCCESS
  *            time up, having looked once? --> HG_TIMEOUT
@@ -38663,6 +38715,8 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
  * this room: it has no header.
  *
  * Locking: none of its own. In the request model the caller is inside the gate.
+ * A context of the callback model may be destroyed by another thread: the
+ * caller holds the context's sink, which HG_Context_destroy waits for.
  */
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
@@ -38680,7 +38734,6 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 /* A thread that waits for room in one context. */
 struct hg_room_wait {
     struct hg_room_waiter waiter;
-    struct hg_context *context;
     _Atomic bool told;
 };
 
@@ -38690,38 +38743,55 @@ static void hg_room_wait_wake(struct hg_room_waiter *waiter)
     struct hg_room_wait *wait =
         HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter);
 
-    if (!wait->context->callbacks) {
+    if (!waiter->context->callbacks) {
         hg_wait_raise(&wait->told);
         return;
     }
     atomic_store(&wait->told, true);
-    na_progress_tell(wait->context->na_context);
+    na_progress_tell(waiter->context->na_context);
 }
 
 /* Make progress until told, or `until`. */
 static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
 {
-    struct hg_context *context = wait->context;
+    struct hg_context *context = wait->waiter.context;
 
     return context->callbacks
         ? hg_context_progress_until(context, &wait->told, until)
         : hg_wait_until(context, &wait->told, false, until);
 }
 
-/* Take in what answers there are, so that who only waits for room hears of his
- * calls, too. */
+/* Process answers that arrived, so that a caller that only waits for quota
+ * notices the end of its calls. */
 static void hg_room_wait_look(struct hg_room_wait *wait)
 {
+    struct hg_context *context = wait->waiter.context;
     bool calls;
 
-    hg_lock(&wait->context->lock);
-    calls = wait->context->in_flight > 0;
-    hg_unlock(&wait->context->lock);
+    hg_lock(&context->lock);
+    calls = context->in_flight > 0;
+    hg_unlock(&context->lock);
     if (calls)
         (void) hg_room_wait_once(wait, 0);
 }
 
-/* Wait for room in one context. */
+/* Whether the wait is over, with *ret_p: a call may be made, never will be, or
+ * the context is being destroyed, which sets HG_CANCELED. */
+static bool hg_room_wait_is_over(
+    struct hg_context *context, const struct na_addr *addr, hg_return_t *ret_p)
+{
+    if (atomic_load(&context->transfers.ending))
+        *ret_p = HG_CANCELED;
+    else if (na_addr_is_dead(addr))
+        *ret_p = HG_DISCONNECT;
+    else if (hg_room_is_there(context, addr))
+        *ret_p = HG_SUCCESS;
+    else
+        return false;
+    return true;
+}
+
+/* Wait in one context, which stays. */
 static hg_return_t hg_room_wait_in(
     struct hg_context *context, const struct na_addr *addr, uint64_t deadline)
 {
@@ -38731,24 +38801,19 @@ static hg_return_t hg_room_wait_in(
 
     assert(context->hg_class->na_class == addr->na_class);
     wait.waiter.wake = hg_room_wait_wake;
-    wait.context = context;
+    wait.waiter.context = context;
     atomic_init(&wait.told, false);
-    hg_room_wait_look(&wait);
     hg_room_join(addr->na_class, &wait.waiter);
+    if (!atomic_load(&context->transfers.ending))
+        hg_room_wait_look(&wait);
     for (;;) {
         bool silent = hg_room_is_silent(context, addr);
 
         atomic_store(&wait.told, false);
         if (silent && hg_clock_now() >= hope)
             hg_room_hope(addr);
-        if (na_addr_is_dead(addr)) {
-            ret = HG_DISCONNECT;
+        if (hg_room_wait_is_over(context, addr, &ret))
             break;
-        }
-        if (hg_room_is_there(context, addr)) {
-            ret = HG_SUCCESS;
-            break;
-        }
         if (ret == HG_INTR || (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
             break;
         ret = hg_room_wait_once(
@@ -38758,21 +38823,29 @@ static hg_return_t hg_room_wait_in(
     return ret;
 }
 
-/* The same in all contexts of the address's class. */
-static hg_return_t hg_room_wait_in_all(
-    const struct na_addr *addr, uint64_t deadline)
+/* The same in all contexts of the address's class: those of the callback model,
+ * and `layer`, the request model's, which is NULL if the caller is not inside
+ * the gate. */
+static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
+    const struct hg_context *layer, uint64_t deadline)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
     hg_return_t ret = HG_INVALID_ARG;
-    unsigned number = 0;
+    unsigned number;
 
-    while (number < NA_CORE_CONTEXTS) {
+    for (number = 0; number < NA_CORE_CONTEXTS; number++) {
         struct hg_context *context =
-            (struct hg_context *) na_sink_arg(core, number++);
+            (struct hg_context *) na_sink_hold(core, number);
+        hg_return_t one = HG_CANCELED;
 
         if (context == NULL)
             continue;
-        ret = hg_room_wait_in(context, addr, deadline);
+        if (context->callbacks || context == layer)
+            one = hg_room_wait_in(context, addr, deadline);
+        na_sink_let_go(core, number);
+        if (one == HG_CANCELED) /* no calls are made there any more */
+            continue;
+        ret = one;
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -38783,7 +38856,7 @@ static hg_return_t hg_room_wait_in_all(
 
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 {
-    bool inside = hg_layer_enter(NULL) != NULL;
+    struct hg_context *layer = hg_layer_enter(NULL);
     hg_return_t ret;
 
     if (addr == NULL)
@@ -38791,8 +38864,8 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
     else
         ret = na_addr_check(addr->na_class, addr, "HG_Wait_room");
     if (ret == HG_SUCCESS)
-        ret = hg_room_wait_in_all(addr, hg_wait_deadline(timeout));
-    if (inside)
+        ret = hg_room_wait_in_all(addr, layer, hg_wait_deadline(timeout));
+    if (layer != NULL)
         (void) hg_layer_leave(HG_SUCCESS);
     return ret;
 }

@@ -2244,7 +2244,9 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * may be faster, and it is the room of a small message that is waited for: the
  * next call may be refused all the same. Makes progress, but runs no handler,
  * and no callback of the callback model; so who calls itself waits in vain.
- * With several contexts: until all of them have room. */
+ * With several contexts: until all of them have room. A context that another
+ * thread destroys meanwhile no longer counts. HG_INVALID_ARG (logged): `addr`
+ * is no address, or no calls are made on its class. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */

@@ -54,7 +54,7 @@ struct hg_transfer_home {
     struct hg_bulk_layer *layer;               /* if so, whose list it is on */
     struct na_link sibling;                    /* the layer's lock */
     _Atomic uint32_t under_way;
-    _Atomic bool ending; /* no check begins any more */
+    _Atomic bool ending; /* its context is: no check begins any more */
     _Atomic bool left;   /* by its context: those under way are abandoned */
     pthread_mutex_t lock;
     struct na_link transfers; /* until their callbacks have run */

@@ -22,6 +22,7 @@
 #include "hg/check.h"
 #include "hg/context.h"
 #include "hg/forward.h"
+#include "hg/room.h"
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/live.h"
@@ -518,12 +519,14 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     ret = hg_check_context(context, "HG_Context_destroy");
     if (ret != HG_SUCCESS)
         return ret;
+    atomic_store(&context->transfers.ending, true);
+    hg_room_end_waits(context);
     if (na_context_is_busy(context->na_context)) {
+        atomic_store(&context->transfers.ending, false);
         hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
         return HG_BUSY;
     }
     hg_context_refuse(context);
-    atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {

@@ -145,3 +145,27 @@ HG_PRIVATE void hg_room_part(
     hg_list_remove(&waiter->link);
     hg_unlock(&core->waiters_lock);
 }
+
+/* Whether a thread waits in the context. */
+static bool hg_room_is_waited_for(struct hg_context *context)
+{
+    struct na_class_core *core = na_class_core_of(context->hg_class->na_class);
+    struct na_link *link;
+    bool found = false;
+
+    hg_lock(&core->waiters_lock);
+    for (link = core->waiters.next; link != &core->waiters; link = link->next)
+        found = found ||
+            HG_CONTAINER_OF(link, struct hg_room_waiter, link)->context ==
+                context;
+    hg_unlock(&core->waiters_lock);
+    return found;
+}
+
+HG_PRIVATE void hg_room_end_waits(struct hg_context *context)
+{
+    assert(atomic_load(&context->transfers.ending));
+    hg_room_news(context->hg_class->na_class);
+    while (hg_room_is_waited_for(context))
+        (void) sched_yield(); /* it leaves as soon as it runs */
+}

@@ -40,6 +40,7 @@
 
 struct hg_room_waiter {
     struct na_link link;
+    struct hg_context *context; /* where the thread waits */
     /* There may be room. It only notes that, and wakes the thread. */
     void (*wake)(struct hg_room_waiter *waiter);
 };
@@ -105,5 +106,10 @@ HG_PRIVATE void hg_room_join(
     struct na_class *na_class, struct hg_room_waiter *waiter);
 HG_PRIVATE void hg_room_part(
     struct na_class *na_class, struct hg_room_waiter *waiter);
+
+/* Wake the threads that wait in a context that is being destroyed
+ * (transfers.ending), and return when they have left. The caller holds no
+ * lock. */
+HG_PRIVATE void hg_room_end_waits(struct hg_context *context);
 
 #endif

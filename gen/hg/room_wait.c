@@ -9,6 +9,7 @@
  * some.
  *
  *     wait:  calls are in flight? one turn of progress, for their answers
+ *            the context is being destroyed? --> go on with the next one
  *            the peer is dead? --> HG_DISCONNECT
  *            all contexts have room? --> HG_SUCCESS
  *            time up, having looked once? --> HG_TIMEOUT
@@ -19,6 +20,8 @@
  * this room: it has no header.
  *
  * Locking: none of its own. In the request model the caller is inside the gate.
+ * A context of the callback model may be destroyed by another thread: the
+ * caller holds the context's sink, which HG_Context_destroy waits for.
  */
 #include "base/clock.h"
 #include "base/lock.h"
@@ -36,7 +39,6 @@
 /* A thread that waits for room in one context. */
 struct hg_room_wait {
     struct hg_room_waiter waiter;
-    struct hg_context *context;
     _Atomic bool told;
 };
 
@@ -46,38 +48,55 @@ static void hg_room_wait_wake(struct hg_room_waiter *waiter)
     struct hg_room_wait *wait =
         HG_CONTAINER_OF(waiter, struct hg_room_wait, waiter);
 
-    if (!wait->context->callbacks) {
+    if (!waiter->context->callbacks) {
         hg_wait_raise(&wait->told);
         return;
     }
     atomic_store(&wait->told, true);
-    na_progress_tell(wait->context->na_context);
+    na_progress_tell(waiter->context->na_context);
 }
 
 /* Make progress until told, or `until`. */
 static hg_return_t hg_room_wait_once(struct hg_room_wait *wait, uint64_t until)
 {
-    struct hg_context *context = wait->context;
+    struct hg_context *context = wait->waiter.context;
 
     return context->callbacks
         ? hg_context_progress_until(context, &wait->told, until)
         : hg_wait_until(context, &wait->told, false, until);
 }
 
-/* Take in what answers there are, so that who only waits for room hears of his
- * calls, too. */
+/* Process answers that arrived, so that a caller that only waits for quota
+ * notices the end of its calls. */
 static void hg_room_wait_look(struct hg_room_wait *wait)
 {
+    struct hg_context *context = wait->waiter.context;
     bool calls;
 
-    hg_lock(&wait->context->lock);
-    calls = wait->context->in_flight > 0;
-    hg_unlock(&wait->context->lock);
+    hg_lock(&context->lock);
+    calls = context->in_flight > 0;
+    hg_unlock(&context->lock);
     if (calls)
         (void) hg_room_wait_once(wait, 0);
 }
 
-/* Wait for room in one context. */
+/* Whether the wait is over, with *ret_p: a call may be made, never will be, or
+ * the context is being destroyed, which sets HG_CANCELED. */
+static bool hg_room_wait_is_over(
+    struct hg_context *context, const struct na_addr *addr, hg_return_t *ret_p)
+{
+    if (atomic_load(&context->transfers.ending))
+        *ret_p = HG_CANCELED;
+    else if (na_addr_is_dead(addr))
+        *ret_p = HG_DISCONNECT;
+    else if (hg_room_is_there(context, addr))
+        *ret_p = HG_SUCCESS;
+    else
+        return false;
+    return true;
+}
+
+/* Wait in one context, which stays. */
 static hg_return_t hg_room_wait_in(
     struct hg_context *context, const struct na_addr *addr, uint64_t deadline)
 {
@@ -87,24 +106,19 @@ static hg_return_t hg_room_wait_in(
 
     assert(context->hg_class->na_class == addr->na_class);
     wait.waiter.wake = hg_room_wait_wake;
-    wait.context = context;
+    wait.waiter.context = context;
     atomic_init(&wait.told, false);
-    hg_room_wait_look(&wait);
     hg_room_join(addr->na_class, &wait.waiter);
+    if (!atomic_load(&context->transfers.ending))
+        hg_room_wait_look(&wait);
     for (;;) {
         bool silent = hg_room_is_silent(context, addr);
 
         atomic_store(&wait.told, false);
         if (silent && hg_clock_now() >= hope)
             hg_room_hope(addr);
-        if (na_addr_is_dead(addr)) {
-            ret = HG_DISCONNECT;
+        if (hg_room_wait_is_over(context, addr, &ret))
             break;
-        }
-        if (hg_room_is_there(context, addr)) {
-            ret = HG_SUCCESS;
-            break;
-        }
         if (ret == HG_INTR || (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
             break;
         ret = hg_room_wait_once(
@@ -114,21 +128,29 @@ static hg_return_t hg_room_wait_in(
     return ret;
 }
 
-/* The same in all contexts of the address's class. */
-static hg_return_t hg_room_wait_in_all(
-    const struct na_addr *addr, uint64_t deadline)
+/* The same in all contexts of the address's class: those of the callback model,
+ * and `layer`, the request model's, which is NULL if the caller is not inside
+ * the gate. */
+static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
+    const struct hg_context *layer, uint64_t deadline)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
     hg_return_t ret = HG_INVALID_ARG;
-    unsigned number = 0;
+    unsigned number;
 
-    while (number < NA_CORE_CONTEXTS) {
+    for (number = 0; number < NA_CORE_CONTEXTS; number++) {
         struct hg_context *context =
-            (struct hg_context *) na_sink_arg(core, number++);
+            (struct hg_context *) na_sink_hold(core, number);
+        hg_return_t one = HG_CANCELED;
 
         if (context == NULL)
             continue;
-        ret = hg_room_wait_in(context, addr, deadline);
+        if (context->callbacks || context == layer)
+            one = hg_room_wait_in(context, addr, deadline);
+        na_sink_let_go(core, number);
+        if (one == HG_CANCELED) /* no calls are made there any more */
+            continue;
+        ret = one;
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -139,7 +161,7 @@ static hg_return_t hg_room_wait_in_all(
 
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 {
-    bool inside = hg_layer_enter(NULL) != NULL;
+    struct hg_context *layer = hg_layer_enter(NULL);
     hg_return_t ret;
 
     if (addr == NULL)
@@ -147,8 +169,8 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
     else
         ret = na_addr_check(addr->na_class, addr, "HG_Wait_room");
     if (ret == HG_SUCCESS)
-        ret = hg_room_wait_in_all(addr, hg_wait_deadline(timeout));
-    if (inside)
+        ret = hg_room_wait_in_all(addr, layer, hg_wait_deadline(timeout));
+    if (layer != NULL)
         (void) hg_layer_leave(HG_SUCCESS);
     return ret;
 }

@@ -206,6 +206,67 @@ HG_TEST(room_is_found_by_who_turns_the_wheel)
     room_close_pair(&pair);
 }
 
+struct room_quota {
+    struct room_end *end;
+    hg_return_t ret;
+};
+
+static void *room_wait_in_vain(void *arg)
+{
+    struct room_quota *quota = (struct room_quota *) arg;
+
+    quota->ret = HG_Wait_room(quota->end->target, ROOM_PATIENCE);
+    return NULL;
+}
+
+/* Wait until a thread makes progress in the context. */
+static void room_await_progress(hg_context_t *context)
+{
+    const struct na_context_core *core =
+        na_context_core_of(context->na_context);
+
+    while (!atomic_load(&core->progressing))
+        (void) sched_yield();
+}
+
+/* No call may be made in any context, so that HG_Wait_room waits in the first
+ * one. Another thread can destroy that context: the wait goes on in the next
+ * one, and after the last one it fails. */
+static void room_end_under_a_wait(const char *string)
+{
+    struct na_class_core *core;
+    struct room_quota quota;
+    hg_context_t *second;
+    struct room_end end;
+    pthread_t thread;
+
+    room_open(&end, string);
+    core = na_class_core_of(end.hg_class->na_class);
+    second = HG_Context_create(end.hg_class);
+    HG_CHECK(second != NULL);
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    end.hg_class->options.max_in_flight = 0;
+    quota.end = &end;
+    HG_CHECK(pthread_create(&thread, NULL, room_wait_in_vain, &quota) == 0);
+    room_await_progress(end.context);
+    HG_CHECK_OK(HG_Context_destroy(end.context));
+    room_await_progress(second);
+    HG_CHECK_OK(HG_Context_destroy(second));
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_RET(quota.ret, HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(atomic_load(&core->waiting), 0);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    HG_CHECK_OK(HG_Finalize2(end.hg_class));
+}
+
+HG_TEST(room_wait_ends_with_its_context)
+{
+    hg_test_expect_log("no calls are made on that class");
+    room_end_under_a_wait("self://");
+    if (HG_ENABLE_SM)
+        room_end_under_a_wait("sm://");
+}
+
 /* ---- What the target refuses ---- */
 
 struct room_fates {
