@@ -27603,6 +27603,7 @@ struct hg_handle {
     bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
+    bool indexed;  /* target: entered in by_call; context lock */
     /* Origin: what its last message was is of no more use, as it was answered,
      * has left, or never will; context lock. */
     bool settled;
@@ -27676,6 +27677,7 @@ struct hg_context {
     struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */
     struct na_link targets; /* calls to us */
+    struct hg_map by_call;  /* of these, by origin and number; cancel.h */
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
@@ -27713,6 +27715,23 @@ static inline void hg_handle_count_locked(
     assert(count <= HG_COUNT_RESPONSES_SENT);
     atomic_store_explicit(
         counter, before + (uint64_t) change, memory_order_relaxed);
+}
+
+/* The key in by_call of a call to us, which has memory. A peer that does not
+ * know the secret cannot take the key of another peer's call on purpose. */
+static inline uint64_t hg_handle_key(const struct hg_context *context,
+    const struct na_addr *addr, uint8_t peer_context, uint64_t sequence)
+{
+    uint64_t origin = (uintptr_t) addr ^ (uint64_t) peer_context << 56;
+
+    return sequence ^ origin * context->by_call.secret;
+}
+
+static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
+{
+    return hg_handle_key(handle->context, handle->addr,
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed),
+        handle->sequence);
 }
 
 /* Calls to us that are there, answered or not; the lock is held. */
@@ -28059,6 +28078,16 @@ static void hg_handle_delete(struct hg_handle *handle)
     hg_mem_free(handle);
 }
 
+/* A later call of the same peer may have taken the number. */
+static void hg_handle_leave_index(struct hg_handle *handle)
+{
+    struct hg_map *map = &handle->context->by_call;
+    uint64_t key = hg_handle_call_key(handle);
+
+    if (hg_map_get(map, key) == handle)
+        (void) hg_map_remove(map, key);
+}
+
 /* Back to what hg_handle_new made, but for the buffers; not yet what others may
  * look at: state, list and number. It is light, and the lock is held. */
 static HG_HOT void hg_handle_clear(struct hg_handle *handle)
@@ -28069,6 +28098,8 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
         memset(&handle->call, 0, sizeof(handle->call));
     if (HG_UNLIKELY(handle->cancel.used))
         memset(&handle->cancel, 0, sizeof(handle->cancel));
+    if (HG_UNLIKELY(handle->indexed))
+        hg_handle_leave_index(handle);
     memset(&handle->target, 0,
         hg_mem_unknown(offsetof(struct hg_handle, in) -
             offsetof(struct hg_handle, target)));
@@ -31173,9 +31204,10 @@ finish:
  * cancel: calls to us for which nobody waits any more.
  *
  * The origin says so when it takes a call back or its time is over; its death
- * says so of all it had. The call is looked for among those that arrived, by
- * its origin and the number it has there, and marked. What the mark does
- * depends on how far the call is:
+ * says so of all it had. The call is found by its origin and the number it has
+ * there, and marked. The table for that is filled when a notice comes: calls
+ * that nobody cancels cost nothing. What the mark does depends on how far the
+ * call is:
  *
  *     FETCHING    its fetch is ended, then as QUEUED
  *     QUEUED      serve drops it when its turn comes: neither executed nor
@@ -31316,8 +31348,7 @@ static void hg_cancel_mark(struct hg_handle *handle)
     }
 }
 
-/* What is said of a call comes the same way as the call came: from the same
- * address, at which need not be looked. */
+/* A notice comes from the address its call came from: pointers are compared. */
 static bool hg_cancel_is_meant(const struct hg_handle *handle,
     const struct na_addr *source, const struct hg_header *header)
 {
@@ -31326,23 +31357,63 @@ static bool hg_cancel_is_meant(const struct hg_handle *handle,
         header->origin_context;
 }
 
-HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
-    const struct na_addr *source, const struct hg_header *header)
+/* Enter the calls that arrived since the last time, oldest first, so that those
+ * without an entry are the latest of the list. HG_NOMEM: some have none. */
+static hg_return_t hg_cancel_index(struct hg_context *context)
 {
-    struct na_link *link;
+    struct na_link *link = context->targets.prev;
+    hg_return_t ret = hg_map_reserve(&context->by_call);
 
-    hg_lock(&context->lock);
-    for (link = context->targets.prev; link != &context->targets;
-         link = link->prev) {
+    while (link != &context->targets &&
+        !HG_CONTAINER_OF(link, struct hg_handle, link)->indexed)
+        link = link->prev;
+    for (link = link->next; ret == HG_SUCCESS && link != &context->targets;
+         link = link->next) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        if (!hg_cancel_is_there(handle) ||
-            !hg_cancel_is_meant(handle, source, header))
-            continue;
-        hg_cancel_mark(handle);
-        break;
+        ret = hg_map_put(&context->by_call, hg_handle_call_key(handle), handle);
+        handle->indexed = ret == HG_SUCCESS;
     }
+    return ret;
+}
+
+/* The call that is meant, or NULL. Each call is visited once, however many
+ * notices come; without memory the calls that have no entry are searched. The
+ * lock is held. */
+static struct hg_handle *hg_cancel_find(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    hg_return_t ret = hg_cancel_index(context);
+    struct hg_handle *handle =
+        (struct hg_handle *) hg_map_get(&context->by_call,
+            hg_handle_key(
+                context, source, header->origin_context, header->sequence));
+    struct na_link *link;
+
+    if (handle != NULL && hg_cancel_is_meant(handle, source, header))
+        return handle;
+    for (link = context->targets.prev;
+         ret != HG_SUCCESS && link != &context->targets; link = link->prev) {
+        handle = HG_CONTAINER_OF(link, struct hg_handle, link);
+        if (handle->indexed)
+            break;
+        if (hg_cancel_is_there(handle) &&
+            hg_cancel_is_meant(handle, source, header))
+            return handle;
+    }
+    return NULL;
+}
+
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    struct hg_handle *handle;
+
+    hg_lock(&context->lock);
+    handle = hg_cancel_find(context, source, header);
+    if (handle != NULL && hg_cancel_is_there(handle))
+        hg_cancel_mark(handle);
     hg_unlock(&context->lock);
 }
 
@@ -33365,6 +33436,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->owed);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
+    hg_map_init(&context->by_call);
     hg_slots_init(&context->sequences);
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
@@ -33441,6 +33513,7 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
 static void hg_context_delete(struct hg_context *context)
 {
     hg_handle_drop_pool(context);
+    hg_map_fini(&context->by_call);
     hg_slots_fini(&context->sequences);
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);

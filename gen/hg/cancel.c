@@ -93,8 +93,7 @@ static void hg_cancel_mark(struct hg_handle *handle)
     }
 }
 
-/* What is said of a call comes the same way as the call came: from the same
- * address, at which need not be looked. */
+/* A notice comes from the address its call came from: pointers are compared. */
 static bool hg_cancel_is_meant(const struct hg_handle *handle,
     const struct na_addr *source, const struct hg_header *header)
 {
@@ -103,23 +102,63 @@ static bool hg_cancel_is_meant(const struct hg_handle *handle,
         header->origin_context;
 }
 
-HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
-    const struct na_addr *source, const struct hg_header *header)
+/* Enter the calls that arrived since the last time, oldest first, so that those
+ * without an entry are the latest of the list. HG_NOMEM: some have none. */
+static hg_return_t hg_cancel_index(struct hg_context *context)
 {
-    struct na_link *link;
+    struct na_link *link = context->targets.prev;
+    hg_return_t ret = hg_map_reserve(&context->by_call);
 
-    hg_lock(&context->lock);
-    for (link = context->targets.prev; link != &context->targets;
-         link = link->prev) {
+    while (link != &context->targets &&
+        !HG_CONTAINER_OF(link, struct hg_handle, link)->indexed)
+        link = link->prev;
+    for (link = link->next; ret == HG_SUCCESS && link != &context->targets;
+         link = link->next) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        if (!hg_cancel_is_there(handle) ||
-            !hg_cancel_is_meant(handle, source, header))
-            continue;
-        hg_cancel_mark(handle);
-        break;
+        ret = hg_map_put(&context->by_call, hg_handle_call_key(handle), handle);
+        handle->indexed = ret == HG_SUCCESS;
     }
+    return ret;
+}
+
+/* The call that is meant, or NULL. Each call is visited once, however many
+ * notices come; without memory the calls that have no entry are searched. The
+ * lock is held. */
+static struct hg_handle *hg_cancel_find(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    hg_return_t ret = hg_cancel_index(context);
+    struct hg_handle *handle =
+        (struct hg_handle *) hg_map_get(&context->by_call,
+            hg_handle_key(
+                context, source, header->origin_context, header->sequence));
+    struct na_link *link;
+
+    if (handle != NULL && hg_cancel_is_meant(handle, source, header))
+        return handle;
+    for (link = context->targets.prev;
+         ret != HG_SUCCESS && link != &context->targets; link = link->prev) {
+        handle = HG_CONTAINER_OF(link, struct hg_handle, link);
+        if (handle->indexed)
+            break;
+        if (hg_cancel_is_there(handle) &&
+            hg_cancel_is_meant(handle, source, header))
+            return handle;
+    }
+    return NULL;
+}
+
+HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    struct hg_handle *handle;
+
+    hg_lock(&context->lock);
+    handle = hg_cancel_find(context, source, header);
+    if (handle != NULL && hg_cancel_is_there(handle))
+        hg_cancel_mark(handle);
     hg_unlock(&context->lock);
 }
 

@@ -3,9 +3,10 @@
  * cancel: calls to us for which nobody waits any more.
  *
  * The origin says so when it takes a call back or its time is over; its death
- * says so of all it had. The call is looked for among those that arrived, by
- * its origin and the number it has there, and marked. What the mark does
- * depends on how far the call is:
+ * says so of all it had. The call is found by its origin and the number it has
+ * there, and marked. The table for that is filled when a notice comes: calls
+ * that nobody cancels cost nothing. What the mark does depends on how far the
+ * call is:
  *
  *     FETCHING    its fetch is ended, then as QUEUED
  *     QUEUED      serve drops it when its turn comes: neither executed nor

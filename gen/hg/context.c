@@ -420,6 +420,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     hg_list_init(&context->owed);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
+    hg_map_init(&context->by_call);
     hg_slots_init(&context->sequences);
     hg_slots_init(&context->held);
     hg_deadline_init(&context->deadline);
@@ -496,6 +497,7 @@ static bool hg_context_drain(struct hg_context *context, unsigned ms)
 static void hg_context_delete(struct hg_context *context)
 {
     hg_handle_drop_pool(context);
+    hg_map_fini(&context->by_call);
     hg_slots_fini(&context->sequences);
     hg_slots_fini(&context->held);
     hg_deadline_fini(&context->deadline);

@@ -153,6 +153,16 @@ static void hg_handle_delete(struct hg_handle *handle)
     hg_mem_free(handle);
 }
 
+/* A later call of the same peer may have taken the number. */
+static void hg_handle_leave_index(struct hg_handle *handle)
+{
+    struct hg_map *map = &handle->context->by_call;
+    uint64_t key = hg_handle_call_key(handle);
+
+    if (hg_map_get(map, key) == handle)
+        (void) hg_map_remove(map, key);
+}
+
 /* Back to what hg_handle_new made, but for the buffers; not yet what others may
  * look at: state, list and number. It is light, and the lock is held. */
 static HG_HOT void hg_handle_clear(struct hg_handle *handle)
@@ -163,6 +173,8 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
         memset(&handle->call, 0, sizeof(handle->call));
     if (HG_UNLIKELY(handle->cancel.used))
         memset(&handle->cancel, 0, sizeof(handle->cancel));
+    if (HG_UNLIKELY(handle->indexed))
+        hg_handle_leave_index(handle);
     memset(&handle->target, 0,
         hg_mem_unknown(offsetof(struct hg_handle, in) -
             offsetof(struct hg_handle, target)));

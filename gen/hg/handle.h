@@ -167,6 +167,7 @@ struct hg_handle {
     bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
     bool canceled; /* the fetch is of no more use; context lock */
+    bool indexed;  /* target: entered in by_call; context lock */
     /* Origin: what its last message was is of no more use, as it was answered,
      * has left, or never will; context lock. */
     bool settled;
@@ -240,6 +241,7 @@ struct hg_context {
     struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */
     struct na_link targets; /* calls to us */
+    struct hg_map by_call;  /* of these, by origin and number; cancel.h */
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
@@ -277,6 +279,23 @@ static inline void hg_handle_count_locked(
     assert(count <= HG_COUNT_RESPONSES_SENT);
     atomic_store_explicit(
         counter, before + (uint64_t) change, memory_order_relaxed);
+}
+
+/* The key in by_call of a call to us, which has memory. A peer that does not
+ * know the secret cannot take the key of another peer's call on purpose. */
+static inline uint64_t hg_handle_key(const struct hg_context *context,
+    const struct na_addr *addr, uint8_t peer_context, uint64_t sequence)
+{
+    uint64_t origin = (uintptr_t) addr ^ (uint64_t) peer_context << 56;
+
+    return sequence ^ origin * context->by_call.secret;
+}
+
+static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
+{
+    return hg_handle_key(handle->context, handle->addr,
+        atomic_load_explicit(&handle->peer_context, memory_order_relaxed),
+        handle->sequence);
 }
 
 /* Calls to us that are there, answered or not; the lock is held. */

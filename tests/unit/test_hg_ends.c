@@ -447,6 +447,109 @@ HG_TEST(cancel_of_somebody_else_is_none)
     ends_end(&engine);
 }
 
+/* A notice arrives; the `fail`th allocation that it causes fails, 0: none. */
+static void ends_inject_cancel(struct engine *engine, struct na_addr *source,
+    uint64_t sequence, uint8_t origin_context, uint64_t fail)
+{
+    unsigned char bytes[HG_HEADER_MIN];
+    struct hg_header header;
+
+    memset(&header, 0, sizeof(header));
+    header.type = HG_HEADER_CANCEL;
+    header.sequence = sequence;
+    header.origin_context = origin_context;
+    hg_header_encode(&header, bytes);
+    loop_inject(engine->b.na_class, source, bytes, sizeof(bytes));
+    hg_test_alloc_fail_at(fail);
+    engine_settle(engine);
+    HG_CHECK(fail == 0 || hg_test_alloc_failed());
+    hg_test_alloc_fail_at(0);
+}
+
+/* The first notice enters all calls in a table. Later ones visit no call but
+ * theirs: they find it while the list of calls is out of reach. */
+HG_TEST(cancel_finds_its_call_without_a_search)
+{
+    enum { CALLS = 60 };
+    struct engine_call calls[CALLS];
+    struct engine engine;
+    struct hg_map *map;
+    struct na_link hidden;
+    unsigned i;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    map = &engine.b.context->by_call;
+    id = engine_register(&engine, "keep", ends_keep);
+    for (i = 0; i < CALLS; i++)
+        ends_start(&engine, id, 10, 0, &calls[i]);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine_kept_count, CALLS);
+    HG_CHECK(map->entries == NULL); /* nothing is entered before */
+    ends_inject_cancel(&engine, engine.b.peer, UINT64_MAX, 0, 0);
+    HG_CHECK_EQ_U64(map->count, CALLS);
+    for (i = 1; i < CALLS; i++) {
+        unsigned n = i * 37 % CALLS; /* in some order */
+        uint64_t sequence = engine_kept[n]->sequence;
+
+        hg_list_init(&hidden);
+        hg_list_splice(&hidden, &engine.b.context->targets);
+        ends_inject_cancel(&engine, engine.b.peer, sequence + 1000, 0, 0);
+        ends_inject_cancel(&engine, engine.b.peer, sequence, 1, 0);
+        ends_inject_cancel(
+            &engine, engine.b.na_class->self_addr, sequence, 0, 0);
+        HG_CHECK_EQ_INT(ends_told, i - 1);
+        ends_inject_cancel(&engine, engine.b.peer, sequence, 0, 0);
+        HG_CHECK_EQ_INT(ends_told, i);
+        HG_CHECK(HG_Is_canceled(engine_kept[n]) == HG_TRUE);
+        hg_list_splice(&engine.b.context->targets, &hidden);
+    }
+    HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_FALSE);
+    for (i = 0; i < CALLS; i++)
+        HG_CHECK_OK(hg_serve_free(engine_kept[i]));
+    HG_CHECK_EQ_U64(map->count, 0);
+    for (i = 0; i < CALLS; i++)
+        HG_CHECK_OK(hg_forward_cancel(calls[i].handle));
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++)
+        engine_forget(&calls[i]);
+    ends_end(&engine);
+}
+
+/* There is no memory for the table, or none to enlarge it. */
+HG_TEST(cancel_finds_its_call_without_a_table)
+{
+    enum { CALLS = 20 }; /* more than the first table holds */
+    struct engine_call calls[CALLS];
+    struct engine engine;
+    unsigned i;
+    hg_id_t id;
+
+    hg_test_alloc_install();
+    hg_test_expect_log("no memory for a table");
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    for (i = 0; i < CALLS; i++)
+        ends_start(&engine, id, 10, 0, &calls[i]);
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++) {
+        /* No table at first, then a small one to the end. */
+        ends_inject_cancel(&engine, engine.b.peer, engine_kept[i]->sequence, 0,
+            i == 1 ? 2 : 1);
+        HG_CHECK_EQ_INT(ends_told, i + 1);
+    }
+    HG_CHECK(engine.b.context->by_call.count > 0);
+    HG_CHECK(engine.b.context->by_call.count < CALLS);
+    for (i = 0; i < CALLS; i++) {
+        HG_CHECK_OK(hg_serve_free(engine_kept[i]));
+        HG_CHECK_OK(hg_forward_cancel(calls[i].handle));
+    }
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++)
+        engine_forget(&calls[i]);
+    ends_end(&engine);
+}
+
 /* There is no memory at all when the call is taken back. */
 HG_TEST(cancel_needs_no_memory)
 {
