@@ -172,14 +172,46 @@ static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
         strtoul(port + 1, NULL, 10);
 }
 
-/* A peer connected. The last descriptors of the process are not for peers:
- * without any, libzmq spins, or on ipc ends the process. */
+/* Close an accepted connection whose peer has not said HELLO. */
+static void na_zmq_shut_out(struct na_zmq_class *self, size_t fd)
+{
+    assert(self->fds[fd].live && self->fds[fd].accepted != 0);
+    self->fds[fd].live = false;
+    if (na_zmq_is_accepted(self, (int) fd))
+        (void) shutdown((int) fd, SHUT_RDWR);
+}
+
+/* Whether all but the last descriptors of the process are taken, as seen by a
+ * connection that was given `fd`, the lowest free one: without any, libzmq
+ * spins, or on ipc ends the process. */
+static bool na_zmq_is_full(
+    const struct na_zmq_class *self, int fd, uint64_t *limit_p)
+{
+    struct rlimit limit;
+    rlim_t used = (rlim_t) fd;
+    rlim_t spare;
+    size_t i;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
+        return false;
+    for (i = (size_t) fd + 1; i < self->fd_count; i++)
+        used += self->fds[i].live;
+    spare = limit.rlim_cur / 8 < NA_ZMQ_SPARE_FDS ? limit.rlim_cur / 8
+                                                  : NA_ZMQ_SPARE_FDS;
+    *limit_p = (uint64_t) limit.rlim_cur;
+    return used >= limit.rlim_cur - spare;
+}
+
+/* A peer connected. If descriptors are short, close the connection that has
+ * waited longest for its HELLO, which is this one if all others have said it. */
 static void na_zmq_accepted(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
     struct na_zmq_fd *record = na_zmq_fd_began(self, fd);
-    struct rlimit limit;
-    rlim_t spare;
+    size_t oldest = (size_t) fd;
+    uint64_t limit;
+    size_t i;
 
     if (record == NULL)
         return; /* its hello gets no answer */
@@ -188,20 +220,20 @@ static void na_zmq_accepted(
         self->hello_check = record->accepted + self->hello_limit;
     if (self->hello_check < self->tick)
         self->tick = self->hello_check;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    if (!na_zmq_is_full(self, fd, &limit))
         return;
-    spare = limit.rlim_cur / 8 < NA_ZMQ_SPARE_FDS ? limit.rlim_cur / 8
-                                                  : NA_ZMQ_SPARE_FDS;
-    if (limit.rlim_cur == RLIM_INFINITY ||
-        (rlim_t) fd < limit.rlim_cur - spare || !na_zmq_is_accepted(self, fd))
-        return;
-    (void) shutdown(fd, SHUT_RDWR);
+    for (i = 0; i < self->fd_count; i++) {
+        if (self->fds[i].live && self->fds[i].accepted != 0 &&
+            self->fds[i].accepted < self->fds[oldest].accepted)
+            oldest = i;
+    }
+    na_zmq_shut_out(self, oldest);
     self->base.core->count(&self->base, "zmq_turned_away", 1);
     if (!self->crowded)
         self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
             "peers are turned away at %s: descriptor %d of %" PRIu64
             " is taken",
-            endpoint, fd, (uint64_t) limit.rlim_cur);
+            endpoint, fd, limit);
     self->crowded = true;
 }
 

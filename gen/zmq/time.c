@@ -77,9 +77,8 @@ static void na_zmq_close_silent(struct na_zmq_class *self)
         if (now < record->accepted + self->hello_limit) {
             if (record->accepted + self->hello_limit < check)
                 check = record->accepted + self->hello_limit;
-        } else if (na_zmq_is_accepted(self, (int) fd)) {
-            record->accepted = 0;
-            (void) shutdown((int) fd, SHUT_RDWR);
+        } else {
+            na_zmq_shut_out(self, fd);
             self->base.core->count(&self->base, "zmq_silent", 1);
         }
     }

@@ -259,3 +259,45 @@ HG_TEST(peers_without_hello_hold_no_descriptors)
     besieged_close(&server);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
 }
+
+/* With no descriptors left, connections without HELLO make way for others, the
+ * oldest first: a client is served long before any limit. */
+HG_TEST(connections_without_hello_make_way_for_others)
+{
+    struct rlimit old, limit;
+    struct besieged server;
+    struct conform_end client;
+    struct hg_test_peer *peers;
+    na_addr_t addr;
+    uint64_t end = ends_ms() + 2 * CONFORM_PATIENCE;
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    unsigned came;
+
+    hg_test_expect_log("turned away");
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
+    limit = old;
+    limit.rlim_cur = 300;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    info.lookup_ms = 60000;
+    info.death_ms = 60000; /* they answer no heartbeat */
+    besieged_open_info(&server, "zmq+tcp://127.0.0.1", &info);
+    peers = hg_test_spawn("silent", server.name, (char *) NULL);
+    for (came = 10; came <= 400; came += 10) {
+        hg_test_say(peers, "10");
+        free(hg_test_hear(peers));
+        do {
+            HG_CHECK(ends_ms() < end);
+            besieged_turn(&server);
+        } while (NA_Get_counter(server.end.na_class, "zmq_turned_away") + 260 <
+            came);
+    }
+    HG_CHECK_EQ_U64(silent_closed(&server), 0);
+    ends_open_client(&client, &server.end, NULL);
+    addr = ends_lookup_both(&client, &server.end, server.name);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    besieged_serve(&server);
+    hg_test_stop(peers);
+    besieged_close(&server);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
+}
