@@ -1380,8 +1380,8 @@ static bool na_zmq_is_full(
     return used >= limit.rlim_cur - spare;
 }
 
-/* A peer connected. If descriptors are short, close the connection that has
- * waited longest for its HELLO, which is this one if all others have said it. */
+/* A peer connected. If descriptors are short, close the connection that waits
+ * longest for its HELLO: this one if all others have said it. */
 static void na_zmq_accepted(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {

@@ -672,6 +672,8 @@ HG_TEST(event_progress_tells_how_much_waits)
         HG_CHECK_RET(cb_wait(&end, &calls[i]), HG_CANCELED);
         HG_CHECK_OK(HG_Destroy(calls[i].handle));
     }
+    /* Wait until the server has executed those calls: they came before. */
+    HG_CHECK_OK(cb_call(&end, life_where_id, NULL, &one));
     cb_close(&end);
 }
 
