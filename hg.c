@@ -36525,8 +36525,9 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
- * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
- * signal came while this thread slept). With *done up already it does nothing
+ * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a
+ * signal came while this thread slept) or HG_BUSY (logged: this thread drives,
+ * and runs the proc or hook that waits). With *done up already it does nothing
  * else. A test may run a handler before it has looked for news and one after
  * it, and no wait outlasts its time by more than the handler it runs then. What
  * `done` is in stays until this returns. */
@@ -36540,6 +36541,10 @@ HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
  * nobody's have to wait for longer than about a millisecond, or than the
  * application waits for nothing. `deadline` is hg_wait_deadline's. */
 HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
+
+/* Whether this thread drives, so that it cannot wait; log that, HG_BUSY. */
+HG_PRIVATE bool hg_wait_is_driver(void);
+HG_PRIVATE hg_return_t hg_wait_refuse(void);
 
 /* Whether this thread runs a handler; whether it may run (one more). */
 HG_PRIVATE bool hg_wait_in_handler(void);
@@ -36599,6 +36604,15 @@ static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
 
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
+
+/* Whether this thread makes progress for all. What it runs then, such as the
+ * proc of an output, cannot wait: nobody else makes progress. */
+static _Thread_local bool hg_wait_driver;
+
+HG_PRIVATE bool hg_wait_is_driver(void)
+{
+    return hg_wait_driver;
+}
 
 HG_PRIVATE bool hg_wait_in_handler(void)
 {
@@ -36810,6 +36824,7 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     hg_return_t ret = HG_SUCCESS;
 
     assert(atomic_load(&hg_wait_state.driving));
+    hg_wait_driver = true;
     if (!hg_wait_need_not_look(context, done, deadline, events_p)) {
         /* What it waits for may be there all the same. */
         if (hg_wait_is_over(done, *events_p))
@@ -36823,6 +36838,7 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     }
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
+    hg_wait_driver = false;
     atomic_store(&hg_wait_state.driving, false);
     return ret;
 }
@@ -36833,6 +36849,14 @@ static bool hg_wait_is_stuck(struct hg_context *context)
 {
     return !hg_wait_may_run() && hg_wait_has_calls(context) &&
         atomic_load(&hg_wait_state.servers) == 0;
+}
+
+HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
+{
+    hg_log_error("rpc",
+        "a wait inside the proc of an output, or a hook, is refused: this "
+        "thread makes progress and would wait for itself");
+    return HG_BUSY;
 }
 
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
@@ -36849,6 +36873,8 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
             ret = HG_SUCCESS;
             break;
         }
+        if (HG_UNLIKELY(hg_wait_driver))
+            return hg_wait_refuse();
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
             events += hg_wait_run_calls(context, max, deadline);
         if (hg_wait_is_over(done, events)) {
@@ -37184,8 +37210,8 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
             first = result;
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-        if (ret == HG_INTR)
-            return HG_INTR;
+        if (ret == HG_INTR || ret == HG_BUSY)
+            return ret;
         undone = undone || ret != HG_SUCCESS;
     }
     return first == HG_SUCCESS && undone ? HG_TIMEOUT : first;
@@ -37299,20 +37325,29 @@ static void hg_request_end_rest(const struct hg_request_rest *rest)
         (void) hg_handle_release(rest->proc, rest->out_struct);
 }
 
+/* Whether freeing it would wait for a thread that is in a wait for it, or for
+ * this one, which decodes its output. The context's lock is held. */
+static bool hg_request_is_busy(struct hg_request_part *request)
+{
+    return hg_request_is_waited_for(request) ||
+        (hg_wait_is_driver() && !atomic_load(&request->done) &&
+            atomic_load(&request->state) == HG_REQUEST_ENDING);
+}
+
 /* HG_Request_free, inside the gate. */
 static hg_return_t hg_request_free(
     struct hg_context *context, hg_request_t request)
 {
     struct hg_request_rest rest = {NULL, NULL, NULL};
     struct hg_handle *handle;
-    bool waited_for = false;
+    bool busy = false;
     bool put = false;
 
     hg_lock(&context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
-        waited_for = hg_request_is_waited_for(&handle->request);
-    if (handle != NULL && !waited_for) {
+        busy = hg_request_is_busy(&handle->request);
+    if (handle != NULL && !busy) {
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
         put = hg_request_put(handle, &rest);
     }
@@ -37325,7 +37360,7 @@ static hg_return_t hg_request_free(
         hg_request_unknown(request, "HG_Request_free");
         return HG_INVALID_ARG;
     }
-    if (waited_for) {
+    if (busy) {
         hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
         return HG_BUSY;
     }
@@ -37663,7 +37698,7 @@ static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
 }
 
 /* Wait for it, and take its result: once, by whichever thread is first. Who
- * comes last frees it. HG_TIMEOUT, HG_INTR. The lock is held, and free
+ * comes last frees it. HG_TIMEOUT, HG_INTR, HG_BUSY. The lock is held, and free
  * meanwhile. */
 static hg_return_t hg_bulk_request_await(struct hg_context *context,
     struct hg_bulk_request *request, hg_bulk_request_t ticket,
@@ -37727,7 +37762,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
             context, found, request, deadline, &done, &taken);
     }
     hg_unlock(&hg_bulk_request_lock);
-    if (turn)
+    if (turn && !hg_wait_is_driver())
         hg_bulk_request_turn(context);
     if (taken)
         return hg_layer_leave(hg_bulk_request_unknown(request));
@@ -38718,7 +38753,9 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
     context = hg_layer_enter("HG_Drain");
     if (context == NULL)
         return HG_FAULT;
-    if (timeout > 0 && hg_wait_in_handler()) {
+    if (timeout > 0 && hg_wait_is_driver()) {
+        ret = hg_wait_refuse();
+    } else if (timeout > 0 && hg_wait_in_handler()) {
         hg_log_error("rpc", "HG_Drain inside a handler");
         ret = HG_BUSY;
     } else {
@@ -38844,7 +38881,7 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
     hg_lock(&context->lock);
     calls = context->in_flight > 0;
     hg_unlock(&context->lock);
-    if (calls)
+    if (calls && !hg_wait_is_driver())
         (void) hg_room_wait_once(wait, 0);
 }
 
@@ -38887,7 +38924,8 @@ static hg_return_t hg_room_wait_in(
             hg_room_hope(addr);
         if (hg_room_wait_is_over(context, addr, &ret))
             break;
-        if (ret == HG_INTR || (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
+        if (ret == HG_INTR || ret == HG_BUSY ||
+            (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
             break;
         ret = hg_room_wait_once(
             &wait, silent && hope < deadline ? hope : deadline);
@@ -39283,6 +39321,8 @@ static hg_return_t hg_stub_begin_move(struct hg_handle *call,
     /* One of the request model is gone with its layer. */
     inside = hg_layer_enter(NULL) != NULL;
     ret = hg_check_side(call, true, function);
+    if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
+        ret = hg_wait_refuse();
     if (ret == HG_SUCCESS && args->size > 0)
         ret = hg_stub_move(call, args, buf, timeout);
     if (inside)

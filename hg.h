@@ -1008,7 +1008,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
  * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
  * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with *status
- * HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL, or
+ * HG_FALSE: it is not, and can be waited for again; as after HG_BUSY, where
+ * HG_Wait has it. HG_INVALID_ARG: NULL, or
  * freed by an earlier wait or by HG_Finalize, or by another thread's wait for
  * it meanwhile: one gets the result.
  * Runs no handler, inside one or not. */
@@ -1191,7 +1192,9 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 /* Wait for a call: its own result, with *status HG_TRUE once it completed;
  * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
  * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
- * HG_INVALID_ARG: NULL, or a request that was freed. Makes progress for the
+ * HG_INVALID_ARG: NULL, or a request that was freed. HG_BUSY (logged), with
+ * *status HG_FALSE: inside the proc of an output, or a hook, which run while
+ * the thread makes progress; the call goes on. Makes progress for the
  * whole process and runs handlers, also inside a handler, to a depth of 16;
  * deeper, a call that only this thread could execute is waited for in vain, and
  * a line tells. Of a call that is done it tells at once; else it looks for news
@@ -1204,7 +1207,8 @@ HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
 /* The same for several, with one timeout: the first error in array order,
- * else HG_TIMEOUT if any is not done, else HG_SUCCESS; HG_INTR at once. */
+ * else HG_TIMEOUT if any is not done, else HG_SUCCESS; HG_INTR and HG_BUSY, as
+ * HG_Wait has them, at once. */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[]);
 
@@ -1212,16 +1216,17 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
  * canceled, and its out_struct is not touched afterwards. HG_INVALID_ARG:
  * HG_REQUEST_NULL, or a request that was freed already, by HG_Finalize too:
  * a request is no pointer but a number, and not given again. HG_BUSY: a thread
- * is in a wait for it, this one perhaps, which runs a handler there; then it is
- * not freed. */
+ * is in a wait for it, this one perhaps, which runs a handler there, or decodes
+ * its output; then it is not freed. */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 
 /* ---- Handlers ---- */
 
 /* Process for at most `timeout` ms: HG_SUCCESS (*status HG_TRUE) after at
  * least one event, HG_TIMEOUT after none, HG_INTR after a signal, HG_BUSY
- * inside a handler. Runs the calls that are queued, 64 at most, while there is
- * time, and outlasts it by no more than one handler; with 0 it runs one. */
+ * inside a handler, or where HG_Wait has it. Runs the calls that are queued, 64
+ * at most, while there is time, and outlasts it by no more than one handler;
+ * with 0 it runs one. */
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status);
 
@@ -2246,7 +2251,8 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * and no callback of the callback model; so who calls itself waits in vain.
  * With several contexts: until all of them have room. A context that another
  * thread destroys meanwhile no longer counts. HG_INVALID_ARG (logged): `addr`
- * is no address, or no calls are made on its class. */
+ * is no address, or no calls are made on its class. HG_BUSY: where HG_Wait has
+ * it. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
@@ -2270,7 +2276,8 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * runs handlers and callbacks of all contexts of the class, of which none is
  * made or destroyed meanwhile; other threads may do the same. A timeout of 0
  * begins it and looks, but runs nothing: so much may be asked inside a handler
- * or a callback, too, where the request model has HG_BUSY for more. */
+ * or a callback, too, where the request model has HG_BUSY for more, as it has
+ * inside the proc of an output. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */

@@ -103,7 +103,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
  * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
  * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with *status
- * HG_FALSE: it is not, and can be waited for again. HG_INVALID_ARG: NULL, or
+ * HG_FALSE: it is not, and can be waited for again; as after HG_BUSY, where
+ * HG_Wait has it. HG_INVALID_ARG: NULL, or
  * freed by an earlier wait or by HG_Finalize, or by another thread's wait for
  * it meanwhile: one gets the result.
  * Runs no handler, inside one or not. */

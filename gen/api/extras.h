@@ -92,7 +92,8 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * and no callback of the callback model; so who calls itself waits in vain.
  * With several contexts: until all of them have room. A context that another
  * thread destroys meanwhile no longer counts. HG_INVALID_ARG (logged): `addr`
- * is no address, or no calls are made on its class. */
+ * is no address, or no calls are made on its class. HG_BUSY: where HG_Wait has
+ * it. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
@@ -116,7 +117,8 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * runs handlers and callbacks of all contexts of the class, of which none is
  * made or destroyed meanwhile; other threads may do the same. A timeout of 0
  * begins it and looks, but runs nothing: so much may be asked inside a handler
- * or a callback, too, where the request model has HG_BUSY for more. */
+ * or a callback, too, where the request model has HG_BUSY for more, as it has
+ * inside the proc of an output. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */

@@ -154,7 +154,9 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 /* Wait for a call: its own result, with *status HG_TRUE once it completed;
  * HG_TIMEOUT (0 ms tests) or HG_INTR while it has not; only a call that ended
  * at its deadline (HG_Forward_timed) has HG_TIMEOUT for a result.
- * HG_INVALID_ARG: NULL, or a request that was freed. Makes progress for the
+ * HG_INVALID_ARG: NULL, or a request that was freed. HG_BUSY (logged), with
+ * *status HG_FALSE: inside the proc of an output, or a hook, which run while
+ * the thread makes progress; the call goes on. Makes progress for the
  * whole process and runs handlers, also inside a handler, to a depth of 16;
  * deeper, a call that only this thread could execute is waited for in vain, and
  * a line tells. Of a call that is done it tells at once; else it looks for news
@@ -167,7 +169,8 @@ HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
 /* The same for several, with one timeout: the first error in array order,
- * else HG_TIMEOUT if any is not done, else HG_SUCCESS; HG_INTR at once. */
+ * else HG_TIMEOUT if any is not done, else HG_SUCCESS; HG_INTR and HG_BUSY, as
+ * HG_Wait has them, at once. */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[]);
 
@@ -175,16 +178,17 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
  * canceled, and its out_struct is not touched afterwards. HG_INVALID_ARG:
  * HG_REQUEST_NULL, or a request that was freed already, by HG_Finalize too:
  * a request is no pointer but a number, and not given again. HG_BUSY: a thread
- * is in a wait for it, this one perhaps, which runs a handler there; then it is
- * not freed. */
+ * is in a wait for it, this one perhaps, which runs a handler there, or decodes
+ * its output; then it is not freed. */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 
 /* ---- Handlers ---- */
 
 /* Process for at most `timeout` ms: HG_SUCCESS (*status HG_TRUE) after at
  * least one event, HG_TIMEOUT after none, HG_INTR after a signal, HG_BUSY
- * inside a handler. Runs the calls that are queued, 64 at most, while there is
- * time, and outlasts it by no more than one handler; with 0 it runs one. */
+ * inside a handler, or where HG_Wait has it. Runs the calls that are queued, 64
+ * at most, while there is time, and outlasts it by no more than one handler;
+ * with 0 it runs one. */
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status);
 

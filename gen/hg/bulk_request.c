@@ -263,7 +263,7 @@ static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
 }
 
 /* Wait for it, and take its result: once, by whichever thread is first. Who
- * comes last frees it. HG_TIMEOUT, HG_INTR. The lock is held, and free
+ * comes last frees it. HG_TIMEOUT, HG_INTR, HG_BUSY. The lock is held, and free
  * meanwhile. */
 static hg_return_t hg_bulk_request_await(struct hg_context *context,
     struct hg_bulk_request *request, hg_bulk_request_t ticket,
@@ -327,7 +327,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
             context, found, request, deadline, &done, &taken);
     }
     hg_unlock(&hg_bulk_request_lock);
-    if (turn)
+    if (turn && !hg_wait_is_driver())
         hg_bulk_request_turn(context);
     if (taken)
         return hg_layer_leave(hg_bulk_request_unknown(request));

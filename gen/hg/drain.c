@@ -143,7 +143,9 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
     context = hg_layer_enter("HG_Drain");
     if (context == NULL)
         return HG_FAULT;
-    if (timeout > 0 && hg_wait_in_handler()) {
+    if (timeout > 0 && hg_wait_is_driver()) {
+        ret = hg_wait_refuse();
+    } else if (timeout > 0 && hg_wait_in_handler()) {
         hg_log_error("rpc", "HG_Drain inside a handler");
         ret = HG_BUSY;
     } else {

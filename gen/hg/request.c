@@ -266,8 +266,8 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
             first = result;
         if (statuses != NULL)
             statuses[i] = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
-        if (ret == HG_INTR)
-            return HG_INTR;
+        if (ret == HG_INTR || ret == HG_BUSY)
+            return ret;
         undone = undone || ret != HG_SUCCESS;
     }
     return first == HG_SUCCESS && undone ? HG_TIMEOUT : first;
@@ -381,20 +381,29 @@ static void hg_request_end_rest(const struct hg_request_rest *rest)
         (void) hg_handle_release(rest->proc, rest->out_struct);
 }
 
+/* Whether freeing it would wait for a thread that is in a wait for it, or for
+ * this one, which decodes its output. The context's lock is held. */
+static bool hg_request_is_busy(struct hg_request_part *request)
+{
+    return hg_request_is_waited_for(request) ||
+        (hg_wait_is_driver() && !atomic_load(&request->done) &&
+            atomic_load(&request->state) == HG_REQUEST_ENDING);
+}
+
 /* HG_Request_free, inside the gate. */
 static hg_return_t hg_request_free(
     struct hg_context *context, hg_request_t request)
 {
     struct hg_request_rest rest = {NULL, NULL, NULL};
     struct hg_handle *handle;
-    bool waited_for = false;
+    bool busy = false;
     bool put = false;
 
     hg_lock(&context->lock);
     handle = hg_request_find(context, request);
     if (handle != NULL)
-        waited_for = hg_request_is_waited_for(&handle->request);
-    if (handle != NULL && !waited_for) {
+        busy = hg_request_is_busy(&handle->request);
+    if (handle != NULL && !busy) {
         atomic_store_explicit(&handle->issued, false, memory_order_relaxed);
         put = hg_request_put(handle, &rest);
     }
@@ -407,7 +416,7 @@ static hg_return_t hg_request_free(
         hg_request_unknown(request, "HG_Request_free");
         return HG_INVALID_ARG;
     }
-    if (waited_for) {
+    if (busy) {
         hg_log_error("rpc", "HG_Request_free: a thread waits for the request");
         return HG_BUSY;
     }

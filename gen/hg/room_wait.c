@@ -76,7 +76,7 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
     hg_lock(&context->lock);
     calls = context->in_flight > 0;
     hg_unlock(&context->lock);
-    if (calls)
+    if (calls && !hg_wait_is_driver())
         (void) hg_room_wait_once(wait, 0);
 }
 
@@ -119,7 +119,8 @@ static hg_return_t hg_room_wait_in(
             hg_room_hope(addr);
         if (hg_room_wait_is_over(context, addr, &ret))
             break;
-        if (ret == HG_INTR || (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
+        if (ret == HG_INTR || ret == HG_BUSY ||
+            (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
             break;
         ret = hg_room_wait_once(
             &wait, silent && hope < deadline ? hope : deadline);

@@ -334,6 +334,8 @@ static hg_return_t hg_stub_begin_move(struct hg_handle *call,
     /* One of the request model is gone with its layer. */
     inside = hg_layer_enter(NULL) != NULL;
     ret = hg_check_side(call, true, function);
+    if (ret == HG_SUCCESS && !call->context->callbacks && hg_wait_is_driver())
+        ret = hg_wait_refuse();
     if (ret == HG_SUCCESS && args->size > 0)
         ret = hg_stub_move(call, args, buf, timeout);
     if (inside)

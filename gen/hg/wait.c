@@ -42,6 +42,15 @@ static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
 
+/* Whether this thread makes progress for all. What it runs then, such as the
+ * proc of an output, cannot wait: nobody else makes progress. */
+static _Thread_local bool hg_wait_driver;
+
+HG_PRIVATE bool hg_wait_is_driver(void)
+{
+    return hg_wait_driver;
+}
+
 HG_PRIVATE bool hg_wait_in_handler(void)
 {
     return hg_wait_depth > 0;
@@ -252,6 +261,7 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     hg_return_t ret = HG_SUCCESS;
 
     assert(atomic_load(&hg_wait_state.driving));
+    hg_wait_driver = true;
     if (!hg_wait_need_not_look(context, done, deadline, events_p)) {
         /* What it waits for may be there all the same. */
         if (hg_wait_is_over(done, *events_p))
@@ -265,6 +275,7 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     }
     if (!calls && hg_wait_has_calls(context))
         hg_wait_wake_server();
+    hg_wait_driver = false;
     atomic_store(&hg_wait_state.driving, false);
     return ret;
 }
@@ -275,6 +286,14 @@ static bool hg_wait_is_stuck(struct hg_context *context)
 {
     return !hg_wait_may_run() && hg_wait_has_calls(context) &&
         atomic_load(&hg_wait_state.servers) == 0;
+}
+
+HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
+{
+    hg_log_error("rpc",
+        "a wait inside the proc of an output, or a hook, is refused: this "
+        "thread makes progress and would wait for itself");
+    return HG_BUSY;
 }
 
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
@@ -291,6 +310,8 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
             ret = HG_SUCCESS;
             break;
         }
+        if (HG_UNLIKELY(hg_wait_driver))
+            return hg_wait_refuse();
         if (calls && ret != HG_INTR && hg_wait_has_calls(context))
             events += hg_wait_run_calls(context, max, deadline);
         if (hg_wait_is_over(done, events)) {

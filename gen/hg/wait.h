@@ -41,8 +41,9 @@
 HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
- * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests) or HG_INTR (a
- * signal came while this thread slept). With *done up already it does nothing
+ * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a
+ * signal came while this thread slept) or HG_BUSY (logged: this thread drives,
+ * and runs the proc or hook that waits). With *done up already it does nothing
  * else. A test may run a handler before it has looked for news and one after
  * it, and no wait outlasts its time by more than the handler it runs then. What
  * `done` is in stays until this returns. */
@@ -56,6 +57,10 @@ HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout);
  * nobody's have to wait for longer than about a millisecond, or than the
  * application waits for nothing. `deadline` is hg_wait_deadline's. */
 HG_PRIVATE bool hg_wait_wants_news(uint64_t deadline);
+
+/* Whether this thread drives, so that it cannot wait; log that, HG_BUSY. */
+HG_PRIVATE bool hg_wait_is_driver(void);
+HG_PRIVATE hg_return_t hg_wait_refuse(void);
 
 /* Whether this thread runs a handler; whether it may run (one more). */
 HG_PRIVATE bool hg_wait_in_handler(void);

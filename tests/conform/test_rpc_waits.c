@@ -17,7 +17,7 @@ MERCURY_GEN_PROC(waits_text_t, ((hg_string_t) (text)))
 
 static hg_id_t waits_keep_id, waits_release_id, waits_nest_id, waits_code_id,
     waits_inc_id, waits_hold_id, waits_large_id, waits_again_id, waits_lend_id,
-    waits_doze_id, waits_undo_id, waits_watch_id;
+    waits_doze_id, waits_undo_id, waits_watch_id, waits_nosy_id;
 
 /* Handles kept; guarded by the lock, as handlers of several threads run at
  * once. */
@@ -239,8 +239,53 @@ static hg_return_t waits_watch(hg_proc_t proc, void *data)
     return ret;
 }
 
+static const struct rpc_end *waits_nosy_end; /* NULL: decode, nothing else */
+static hg_request_t waits_nosy_request;      /* whose output that is */
+
+/* Waits of every kind, which the thread would make progress for. */
+static void waits_be_nosy(const struct rpc_end *end)
+{
+    hg_status_t status = HG_TRUE;
+    rpc_one_t one = {1};
+    hg_request_t request = rpc_start_call(end, waits_inc_id, &one, &one);
+
+    HG_CHECK_RET(HG_Wait(request, 0, &status), HG_BUSY);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    status = HG_TRUE;
+    HG_CHECK_RET(HG_Wait(request, HG_MAX_IDLE_TIME, &status), HG_BUSY);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    status = HG_TRUE;
+    HG_CHECK_RET(HG_Wait_all(1, &request, HG_MAX_IDLE_TIME, &status), HG_BUSY);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+    HG_CHECK_RET(
+        HG_Handler_process(HG_MAX_IDLE_TIME, HG_STATUS_IGNORE), HG_BUSY);
+    HG_CHECK_RET(HG_Drain(NULL, 1000), HG_BUSY);
+    HG_CHECK_OK(
+        HG_Wait_room(end->target, HG_MAX_IDLE_TIME)); /* need not wait */
+    HG_CHECK_RET(HG_Request_free(waits_nosy_request), HG_BUSY);
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_EQ_INT(one.value, 1);
+}
+
+/* The proc of an output, which waits for a call of its own while it decodes. */
+static hg_return_t waits_nosy(hg_proc_t proc, void *data)
+{
+    hg_return_t ret = hg_proc_int32_t(proc, (int32_t *) data);
+    const struct rpc_end *end = waits_nosy_end;
+
+    waits_nosy_end = NULL;
+    if (end != NULL && hg_proc_get_op(proc) == HG_DECODE)
+        waits_be_nosy(end);
+    else
+        waits_nosy_end = end;
+    return ret;
+}
+
 static void rpc_register(void)
 {
+    waits_nosy_id =
+        HG_Register("waits nosy", hg_proc_rpc_one_t, waits_nosy, rpc_inc);
+    HG_CHECK(waits_nosy_id != 0);
     waits_watch_id =
         HG_Register("waits watch", NULL, waits_watch, waits_number);
     HG_CHECK(waits_watch_id != 0);
@@ -769,6 +814,48 @@ HG_TEST(waits_too_deep_leave_calls_in_the_queue)
     in.a = 3;
     HG_CHECK_OK(rpc_call(&end, waits_nest_id, &in, &out));
     HG_CHECK_EQ_INT(out.value, 3);
+    rpc_close(&end);
+}
+
+/* Before it was refused, such a wait never ended. */
+HG_TEST(waits_inside_procs_of_outputs_are_refused)
+{
+    static const char line[] = "a wait inside the proc of an output";
+    hg_status_t status;
+    rpc_one_t one = {5};
+    struct rpc_end end;
+
+    hg_test_expect_log(line);
+    hg_test_expect_log("HG_Request_free: a thread waits for the request");
+    rpc_open(&end);
+    waits_nosy_end = &end;
+    waits_nosy_request = rpc_start_call(&end, waits_nosy_id, &one, &one);
+    HG_CHECK_OK(HG_Wait(waits_nosy_request, RPC_PATIENCE, &status));
+    HG_CHECK_EQ_INT(status, HG_TRUE);
+    HG_CHECK(waits_nosy_end == NULL);
+    HG_CHECK_EQ_INT(one.value, 6);
+    HG_CHECK(hg_test_log_count(line) >= 1);
+    HG_CHECK_OK(HG_Request_free(waits_nosy_request));
+    HG_CHECK_OK(rpc_call(&end, waits_inc_id, &one, &one));
+    HG_CHECK_EQ_INT(one.value, 7);
+    rpc_close(&end);
+}
+
+/* The same where nobody is in a wait for the request whose output that is. */
+HG_TEST(requests_are_not_freed_while_their_output_is_decoded)
+{
+    rpc_one_t one = {5}, other = {1};
+    struct rpc_end end;
+
+    hg_test_allow_log("");
+    rpc_open(&end);
+    waits_nosy_end = &end;
+    waits_nosy_request = rpc_start_call(&end, waits_nosy_id, &one, &one);
+    while (waits_nosy_end != NULL)
+        HG_CHECK_OK(rpc_call(&end, waits_inc_id, &other, &other));
+    HG_CHECK_OK(rpc_wait(waits_nosy_request));
+    HG_CHECK_EQ_INT(one.value, 6);
+    HG_CHECK_OK(HG_Request_free(waits_nosy_request));
     rpc_close(&end);
 }
 
