@@ -440,7 +440,7 @@ soak: $(BUILD)/run programs ## all tests, ever new seeds, for SECONDS=
 	while $(RUN) $(CASES) && [ $$(date +%s) -lt $$end ]; do :; done; \
 	[ $$(date +%s) -ge $$end ]
 
-coverage: $(BUILD)/run ## lines of each room that the tests reach (needs lcov)
+coverage: $(BUILD)/run ## lines and branches of gen/ that the tests reach
 	$(call make_flavour,coverage,-O0 -g --coverage -DHG_LINES,programs)
 	$(Q)$(RUN) $(call cases_of,coverage)
 	$(Q)tests/coverage $(BUILD)/coverage
