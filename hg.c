@@ -6903,13 +6903,13 @@ HG_PRIVATE const void *na_mux_wire_find(
     if (!na_mux_wire_is_mem(buf, size))
         return NULL;
     hg_wire_skip(&wire, NA_MUX_WIRE_HEAD - 1);
-    for (parts = hg_wire_get8(&wire); parts > 0 && !wire.failed; parts--) {
+    for (parts = hg_wire_get8(&wire); parts > 0; parts--) {
         uint32_t length = hg_wire_get32(&wire);
         uint8_t tag_size = hg_wire_get8(&wire);
         const void *name = hg_wire_get_bytes(&wire, tag_size);
         const void *bytes = hg_wire_get_bytes(&wire, length);
 
-        if (name == NULL || bytes == NULL || tag_size != strlen(tag) ||
+        if (bytes == NULL || tag_size != strlen(tag) ||
             memcmp(name, tag, tag_size) != 0)
             continue;
         *size_p = length;
@@ -7903,8 +7903,9 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     hg_wire_skip(&wire, 1);
     frame.status = hg_wire_get16(&wire);
     frame.id = hg_wire_get64(&wire);
-    if (wire.failed || magic != NA_EMUL_WIRE_MAGIC ||
-        version != NA_EMUL_WIRE_VERSION || frame.type >= NA_EMUL_WIRE_TYPES)
+    /* Of a header that is too short the rest is 0, and refused below. */
+    if (magic != NA_EMUL_WIRE_MAGIC || version != NA_EMUL_WIRE_VERSION ||
+        frame.type >= NA_EMUL_WIRE_TYPES)
         return NA_PROTOCOL_ERROR;
     tail = na_emul_wire_types[frame.type].tail;
     if (tail == NA_EMUL_WIRE_TAIL_UNKNOWN ||
@@ -30230,8 +30231,8 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
-    if (wire.failed || args_size == 0 || mem_size == 0 ||
-        mem_size != hg_wire_left(&wire)) {
+    /* Of a description that is too short the rest is 0. */
+    if (args_size == 0 || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
         hg_log_error("rpc", "malformed description of large arguments from %s",
             hg_handle_peer(handle));
         return HG_PROTOCOL_ERROR;

@@ -349,8 +349,8 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     (void) hg_wire_get64(&wire);
     args_size = hg_wire_get64(&wire);
     mem_size = hg_wire_get32(&wire);
-    if (wire.failed || args_size == 0 || mem_size == 0 ||
-        mem_size != hg_wire_left(&wire)) {
+    /* Of a description that is too short the rest is 0. */
+    if (args_size == 0 || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
         hg_log_error("rpc", "malformed description of large arguments from %s",
             hg_handle_peer(handle));
         return HG_PROTOCOL_ERROR;

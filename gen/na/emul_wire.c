@@ -76,8 +76,9 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     hg_wire_skip(&wire, 1);
     frame.status = hg_wire_get16(&wire);
     frame.id = hg_wire_get64(&wire);
-    if (wire.failed || magic != NA_EMUL_WIRE_MAGIC ||
-        version != NA_EMUL_WIRE_VERSION || frame.type >= NA_EMUL_WIRE_TYPES)
+    /* Of a header that is too short the rest is 0, and refused below. */
+    if (magic != NA_EMUL_WIRE_MAGIC || version != NA_EMUL_WIRE_VERSION ||
+        frame.type >= NA_EMUL_WIRE_TYPES)
         return NA_PROTOCOL_ERROR;
     tail = na_emul_wire_types[frame.type].tail;
     if (tail == NA_EMUL_WIRE_TAIL_UNKNOWN ||

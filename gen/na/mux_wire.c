@@ -106,13 +106,13 @@ HG_PRIVATE const void *na_mux_wire_find(
     if (!na_mux_wire_is_mem(buf, size))
         return NULL;
     hg_wire_skip(&wire, NA_MUX_WIRE_HEAD - 1);
-    for (parts = hg_wire_get8(&wire); parts > 0 && !wire.failed; parts--) {
+    for (parts = hg_wire_get8(&wire); parts > 0; parts--) {
         uint32_t length = hg_wire_get32(&wire);
         uint8_t tag_size = hg_wire_get8(&wire);
         const void *name = hg_wire_get_bytes(&wire, tag_size);
         const void *bytes = hg_wire_get_bytes(&wire, length);
 
-        if (name == NULL || bytes == NULL || tag_size != strlen(tag) ||
+        if (bytes == NULL || tag_size != strlen(tag) ||
             memcmp(name, tag, tag_size) != 0)
             continue;
         *size_p = length;

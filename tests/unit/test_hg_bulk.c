@@ -325,6 +325,155 @@ HG_TEST(bulk_handle_refuses_every_cut)
     golden_close(golden);
 }
 
+/* A description of memory of emulated RMA, as a peer may write it. */
+struct bulk_lie {
+    const char *what;
+    uint32_t magic; /* added to what is right, as all numbers here */
+    uint8_t version;
+    uint64_t size;
+    uint64_t segments;
+    uint32_t mems;
+    size_t owner_size;
+    const char *owner; /* of as many bytes; NULL: of letters */
+    unsigned mem_count;
+    uint64_t mem_size[2];  /* as the description has it; not added */
+    uint64_t told_size[2]; /* as the memory handle has it; not added */
+    uint32_t length;
+    hg_return_t ret;
+};
+
+#define BULK_SIZE 100
+
+static const struct bulk_lie bulk_lies[] = {
+    {"nothing wrong", 0, 0, 0, 0, 0, 1, NULL, 1, {BULK_SIZE}, {BULK_SIZE}, 0,
+        HG_SUCCESS},
+    {"two pieces", 0, 0, 0, 0, 0, 0, NULL, 2, {60, 40}, {60, 40}, 0,
+        HG_SUCCESS},
+    {"the longest owner", 0, 0, 0, 0, 0, NA_MAX_ADDR_LEN - 1, NULL, 1,
+        {BULK_SIZE}, {BULK_SIZE}, 0, HG_SUCCESS},
+    {"another magic", 1, 0, 0, 0, 0, 1, NULL, 1, {BULK_SIZE}, {BULK_SIZE}, 0,
+        HG_PROTOCOL_ERROR},
+    {"another version", 0, 1, 0, 0, 0, 1, NULL, 1, {BULK_SIZE}, {BULK_SIZE}, 0,
+        HG_PROTOCOL_ERROR},
+    {"no segments", 0, 0, 0, UINT64_MAX, 0, 1, NULL, 1, {BULK_SIZE},
+        {BULK_SIZE}, 0, HG_PROTOCOL_ERROR},
+    {"an owner that is too long", 0, 0, 0, 0, 0, NA_MAX_ADDR_LEN, NULL, 1,
+        {BULK_SIZE}, {BULK_SIZE}, 0, HG_PROTOCOL_ERROR},
+    {"an owner with a NUL", 0, 0, 0, 0, 0, 3, "a\0b", 1, {BULK_SIZE},
+        {BULK_SIZE}, 0, HG_PROTOCOL_ERROR},
+    {"no memory", 0, 0, 0, 0, UINT32_MAX, 1, NULL, 1, {BULK_SIZE}, {BULK_SIZE},
+        0, HG_PROTOCOL_ERROR},
+    {"more memory handles than bytes", 0, 0, 0, 0, UINT32_MAX - 1, 0, NULL, 1,
+        {BULK_SIZE}, {BULK_SIZE}, 0, HG_PROTOCOL_ERROR},
+    {"a memory handle of no bytes", 0, 0, 0, 0, 0, 1, NULL, 1, {BULK_SIZE},
+        {BULK_SIZE}, UINT32_MAX - NA_EMUL_WIRE_HANDLE_SIZE + 1,
+        HG_PROTOCOL_ERROR},
+    {"a memory handle longer than the rest", 0, 0, 0, 0, 0, 1, NULL, 1,
+        {BULK_SIZE}, {BULK_SIZE}, 1, HG_PROTOCOL_ERROR},
+    {"two sizes of one memory", 0, 0, 0, 0, 0, 1, NULL, 1, {BULK_SIZE},
+        {BULK_SIZE + 1}, 0, HG_PROTOCOL_ERROR},
+    {"pieces smaller than the whole", 0, 0, 1, 0, 0, 1, NULL, 1, {BULK_SIZE},
+        {BULK_SIZE}, 0, HG_PROTOCOL_ERROR},
+    {"pieces larger than the whole", 0, 0, UINT64_MAX, 0, 0, 1, NULL, 1,
+        {BULK_SIZE}, {BULK_SIZE}, 0, HG_PROTOCOL_ERROR},
+    {"pieces whose sum wraps", 0, 0, 0, 0, 0, 1, NULL, 2,
+        {2 * BULK_SIZE, UINT64_MAX - BULK_SIZE + 1},
+        {2 * BULK_SIZE, UINT64_MAX - BULK_SIZE + 1}, 0, HG_PROTOCOL_ERROR},
+};
+
+static size_t bulk_write_lie(
+    const struct bulk_lie *lie, unsigned char *bytes, size_t room)
+{
+    char letters[NA_MAX_ADDR_LEN];
+    struct hg_wire wire = hg_wire_writer(bytes, room);
+    unsigned i;
+
+    memset(letters, 'a', sizeof(letters));
+    hg_wire_put32(&wire, HG_BULK_MAGIC + lie->magic);
+    hg_wire_put8(&wire, (uint8_t) (HG_BULK_VERSION + lie->version));
+    hg_wire_put8(&wire, HG_BULK_READ_ONLY);
+    hg_wire_put16(&wire, (uint16_t) lie->owner_size);
+    hg_wire_put64(&wire, BULK_SIZE + lie->size);
+    hg_wire_put64(&wire, 1 + lie->segments);
+    hg_wire_put64(&wire, 0x1111); /* incarnation */
+    hg_wire_put64(&wire, 0x2222); /* id */
+    hg_wire_put32(&wire, lie->mem_count + lie->mems);
+    hg_wire_put_bytes(
+        &wire, lie->owner != NULL ? lie->owner : letters, lie->owner_size);
+    for (i = 0; i < lie->mem_count; i++) {
+        struct na_mem_handle mem;
+
+        memset(&mem, 0, sizeof(mem));
+        mem.flags = NA_MEM_READ_ONLY;
+        mem.key = 0x3333;
+        mem.size = lie->told_size[i];
+        hg_wire_put64(&wire, lie->mem_size[i]);
+        hg_wire_put32(&wire, NA_EMUL_WIRE_HANDLE_SIZE + lie->length);
+        na_emul_wire_put_handle(
+            &mem, hg_wire_take(&wire, NA_EMUL_WIRE_HANDLE_SIZE));
+    }
+    HG_CHECK(!wire.failed);
+    return room - hg_wire_left(&wire);
+}
+
+HG_TEST(bulk_handle_that_lies_is_refused)
+{
+    struct engine engine;
+    size_t i;
+
+    hg_test_allow_log("");
+    hg_test_alloc_install();
+    bulk_begin(&engine, 0);
+    for (i = 0; i < sizeof(bulk_lies) / sizeof(bulk_lies[0]); i++) {
+        const struct bulk_lie *lie = &bulk_lies[i];
+        unsigned char bytes[512];
+        size_t size = bulk_write_lie(lie, bytes, sizeof(bytes));
+        unsigned char *exact = (unsigned char *) malloc(size);
+        struct hg_bulk *bulk = NULL;
+
+        (void) fprintf(stderr, "%s\n", lie->what);
+        HG_CHECK(exact != NULL);
+        memcpy(exact, bytes, size);
+        if (lie->mems == UINT32_MAX - 1) /* the second is for the handles */
+            hg_test_alloc_fail_at(2);
+        HG_CHECK_RET(
+            hg_bulk_deserialize(engine.b.layer, exact, size, &bulk), lie->ret);
+        HG_CHECK((bulk != NULL) == (lie->ret == HG_SUCCESS));
+        hg_test_alloc_fail_at(0);
+        if (bulk != NULL)
+            hg_bulk_unref(bulk);
+        free(exact);
+    }
+    HG_CHECK(hg_list_is_empty(&engine.b.layer->handles));
+    engine_close(&engine);
+}
+
+/* Also one that this process made itself, and that came back cut. */
+HG_TEST(bulk_handle_of_this_process_is_refused_when_cut)
+{
+    size_t size = 16;
+    unsigned char bytes[256];
+    struct hg_bulk *bulk = NULL;
+    struct engine engine;
+    struct hg_bulk *own;
+    size_t cut;
+
+    hg_test_expect_log("these bytes are no bulk handle");
+    bulk_begin(&engine, 0);
+    HG_CHECK_OK(hg_bulk_create(
+        engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &own));
+    HG_CHECK_OK(hg_bulk_serialize(own, bytes, sizeof(bytes)));
+    for (cut = 0; cut < HG_BULK_FIXED; cut++)
+        HG_CHECK_RET(hg_bulk_deserialize(engine.a.layer, bytes, cut, &bulk),
+            HG_PROTOCOL_ERROR);
+    HG_CHECK_OK(
+        hg_bulk_deserialize(engine.a.layer, bytes, HG_BULK_FIXED, &bulk));
+    HG_CHECK(bulk != NULL);
+    hg_bulk_unref(bulk);
+    hg_bulk_unref(own);
+    engine_close(&engine);
+}
+
 /* ---- Transfers: many pieces, against a model ---- */
 
 #define BULK_MAX_SEGMENTS 40

@@ -880,8 +880,8 @@ HG_TEST(error_has_the_text_it_was_given)
     ends_check_text(&engine, id, HG_PERMISSION, "");
     ends_text = "";
     ends_check_text(&engine, id, HG_PERMISSION, "");
-    ends_text = "two\nlines \x1b[1m and \xc3\xa9";
-    ends_check_text(&engine, id, HG_PERMISSION, "two?lines ?[1m and \xc3\xa9");
+    ends_text = "two\nlines \x1b[1m and \xc3\xa9\x7f";
+    ends_check_text(&engine, id, HG_PERMISSION, "two?lines ?[1m and \xc3\xa9?");
     memset(longer, 'x', sizeof(longer));
     longer[sizeof(longer) - 1] = '\0';
     memset(longest, 'x', sizeof(longest));

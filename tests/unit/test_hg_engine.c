@@ -483,6 +483,54 @@ HG_TEST(overflow_answer_that_lies_ends_the_call_with_the_error)
     engine_close(&engine);
 }
 
+/* An answer that is an error has no large output, whatever its flags say:
+ * nothing is fetched, and nobody is told to let go of it. */
+HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
+{
+    struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
+    struct blob in = {0, NULL};
+    unsigned char bytes[256];
+    struct engine_call call;
+    struct hg_header header;
+    struct engine engine;
+    bool answerable;
+    size_t size;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "never", engine_never);
+    loop_set_tap(engine_tap, &trouble);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    size = engine_lie_message(
+        bytes, &engine_lies[0], HG_HEADER_RESPONSE, id, call.handle->sequence);
+    hg_wire_store64(bytes + HG_HEADER_MIN, 7); /* the number of the output */
+    HG_CHECK_OK(hg_header_decode(&header, bytes, size, &answerable));
+    header.code = HG_PERMISSION;
+    hg_header_encode(&header, bytes);
+    trouble.type = HG_HEADER_ACK;
+    trouble.count = 0;
+    loop_inject(engine.a.na_class, engine.a.peer, bytes, size);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_PERMISSION);
+    HG_CHECK_EQ_INT(trouble.count, 0);
+    loop_set_tap(NULL, NULL);
+    engine_forget(&call);
+    engine_end(&engine);
+}
+
+/* A description that is too short has no number of an output. */
+HG_TEST(overflow_number_is_read_from_whole_descriptions)
+{
+    unsigned char bytes[20];
+    size_t size;
+
+    memset(bytes, 0xff, sizeof(bytes));
+    for (size = 0; size < sizeof(bytes); size++)
+        HG_CHECK_EQ_U64(hg_overflow_held_id(bytes, size), 0);
+    HG_CHECK_EQ_U64(hg_overflow_held_id(bytes, size), UINT64_MAX);
+}
+
 /* ---- Messages damaged, lost, delayed, made up ---- */
 
 HG_TEST(forward_ends_with_the_error_of_a_damaged_answer)

@@ -222,6 +222,97 @@ HG_TEST(header_shorter_than_its_fields_is_refused)
     }
 }
 
+/* Store at `at` what is the CRC-32C of the fixed part with it. The CRC is
+ * linear: each bit changes it in its own way, whatever the others are. False:
+ * there is no such value. */
+static bool header_sign_inside(unsigned char *bytes, size_t at)
+{
+    uint32_t changes[32] = {0};
+    uint32_t bits[32] = {0};
+    uint32_t none, left, value = 0;
+    int i, b;
+
+    hg_wire_store32(bytes + at, 0);
+    none = left = hg_crc32c_update(0, bytes, HG_HEADER_FIXED);
+    for (i = 0; i < 32; i++) {
+        uint32_t bit = (uint32_t) 1 << i;
+        uint32_t change;
+
+        hg_wire_store32(bytes + at, bit);
+        change = hg_crc32c_update(0, bytes, HG_HEADER_FIXED) ^ bit ^ none;
+        for (b = 31; b >= 0 && change != 0; b--) {
+            if ((change >> b & 1) == 0)
+                continue;
+            if (changes[b] == 0) {
+                changes[b] = change;
+                bits[b] = bit;
+                break;
+            }
+            change ^= changes[b];
+            bit ^= bits[b];
+        }
+    }
+    for (b = 31; b >= 0; b--) {
+        if ((left >> b & 1) == 0)
+            continue;
+        left ^= changes[b];
+        value ^= bits[b];
+    }
+    hg_wire_store32(bytes + at, value);
+    return left == 0;
+}
+
+/* A header that claims to be shorter than its fields is refused, even if the
+ * bytes that would be its checksum are right. */
+HG_TEST(header_with_its_checksum_inside_its_fields_is_refused)
+{
+    unsigned char bytes[HG_HEADER_MIN + 8];
+    unsigned signed_right = 0;
+    size_t size;
+
+    for (size = 36; size < HG_HEADER_MIN; size++) {
+        struct hg_header header;
+        bool answerable = false;
+
+        if (size - 4 > 52 && size - 4 < 64)
+            continue; /* the payload's size stands there */
+        memset(bytes, 0, sizeof(bytes));
+        hg_wire_store32(bytes, HG_HEADER_MAGIC);
+        bytes[4] = HG_HEADER_MAJOR;
+        bytes[6] = HG_HEADER_REQUEST;
+        hg_wire_store16(bytes + 8, (uint16_t) size);
+        hg_wire_store64(bytes + 56, sizeof(bytes) - size);
+        signed_right += header_sign_inside(bytes, size - 4);
+        HG_CHECK_RET(
+            hg_header_decode(&header, bytes, sizeof(bytes), &answerable),
+            HG_PROTOCOL_ERROR);
+        HG_CHECK(answerable);
+    }
+    HG_CHECK(signed_right > 0);
+}
+
+/* A header that claims to be longer than its message is refused, even if what
+ * lies behind the message in memory makes it right. */
+HG_TEST(header_longer_than_its_message_is_refused)
+{
+    unsigned char bytes[HG_HEADER_MIN + 8] = {0};
+    struct hg_header header;
+    bool answerable = false;
+    size_t size;
+
+    for (size = HG_HEADER_STABLE; size < sizeof(bytes); size++) {
+        hg_wire_store32(bytes, HG_HEADER_MAGIC);
+        bytes[4] = HG_HEADER_MAJOR;
+        bytes[6] = HG_HEADER_REQUEST;
+        hg_wire_store16(bytes + 8, sizeof(bytes));
+        hg_wire_store64(bytes + 56, (uint64_t) size - sizeof(bytes));
+        header_sign(bytes, sizeof(bytes));
+        HG_CHECK_RET(hg_header_decode(&header, bytes, size, &answerable),
+            HG_PROTOCOL_ERROR);
+        HG_CHECK(answerable);
+    }
+}
+
 /* What stood in the struct before is not taken for what a refused message
  * says: of one that is none, nothing is left; of one that is cut, what every
  * version shares. */

@@ -486,6 +486,180 @@ HG_TEST_SECONDS(emul_survives_a_peer_that_lies, 60)
     HG_CHECK(malformed > 1000);
 }
 
+/* One frame that no correct peer sends, in the middle of a transfer that `a`
+ * started. */
+struct emul_lie {
+    const char *what;
+    bool put;           /* else a get */
+    size_t size;        /* of the transfer */
+    unsigned turns;     /* of emul_turn, before the frame comes */
+    bool to_origin;     /* the listener lies; else the caller */
+    uint8_t type;       /* of the frame */
+    uint16_t status;    /* of the frame */
+    int64_t offset;     /* ... more than was moved so far */
+    uint64_t length;    /* of a request */
+    uint64_t window;    /* of a request */
+    size_t data;        /* bytes that come with the frame */
+    uint64_t id;        /* ... more than that of the transfer */
+    const char *counts; /* what is counted where it arrives */
+    na_return_t ret;    /* of the transfer */
+};
+
+static const struct emul_lie emul_lies[] = {
+    /* To whoever started. */
+    {"no data", false, 30000, 0, true, NA_EMUL_WIRE_GET_DATA, 0, 0, 0, 0, 0, 0,
+        "rma_malformed", NA_PROTOCOL_ERROR},
+    {"data that leaves a gap", false, 30000, 0, true, NA_EMUL_WIRE_GET_DATA, 0,
+        1, 0, 0, 100, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"too much data", false, 100, 0, true, NA_EMUL_WIRE_GET_DATA, 0, 0, 0, 0,
+        101, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"data for a put", true, 30000, 0, true, NA_EMUL_WIRE_GET_DATA, 0, 0, 0, 0,
+        100, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"the end of a get without its data", false, 30000, 0, true,
+        NA_EMUL_WIRE_DONE, NA_SUCCESS, 0, 0, 0, 0, 0, "rma_malformed",
+        NA_PROTOCOL_ERROR},
+    {"the end of a put whose data has not left", true, 30000, 0, true,
+        NA_EMUL_WIRE_DONE, NA_SUCCESS, 0, 0, 0, 0, 0, "rma_malformed",
+        NA_PROTOCOL_ERROR},
+    {"a status that no peer has", true, 30000, 0, true, NA_EMUL_WIRE_DONE,
+        NA_TIMEOUT, 0, 0, 0, 0, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"a status that is none", false, 30000, 0, true, NA_EMUL_WIRE_DONE, 0xffff,
+        0, 0, 0, 0, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"an acknowledgement of a get", false, 30000, 0, true, NA_EMUL_WIRE_PUT_ACK,
+        0, 0, 0, 0, 0, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"an acknowledgement of a small put", true, 8192, 0, true,
+        NA_EMUL_WIRE_PUT_ACK, 0, 0, 0, 0, 0, 0, "rma_malformed",
+        NA_PROTOCOL_ERROR},
+    {"an acknowledgement of what has not left", true, 30000, 0, true,
+        NA_EMUL_WIRE_PUT_ACK, 0, 1, 0, 0, 0, 0, "rma_malformed",
+        NA_PROTOCOL_ERROR},
+    {"a frame about an unknown transfer", true, 30000, 0, true,
+        NA_EMUL_WIRE_DONE, 0, 0, 0, 0, 0, 77, "rma_stale", NA_SUCCESS},
+    {"an end with data", false, 30000, 0, true, NA_EMUL_WIRE_DONE, NA_NOENTRY,
+        0, 0, 0, 1, 0, "rma_malformed", NA_SUCCESS},
+    /* To the owner of the memory. */
+    {"no data", true, 30000, 1, false, NA_EMUL_WIRE_PUT_DATA, 0, 0, 0, 0, 0, 0,
+        "rma_malformed", NA_PROTOCOL_ERROR},
+    {"data that leaves a gap", true, 30000, 1, false, NA_EMUL_WIRE_PUT_DATA, 0,
+        1, 0, 0, 100, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"too much data", true, 30000, 1, false, NA_EMUL_WIRE_PUT_DATA, 0, 0, 0, 0,
+        30001, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"data for a get", false, 30000, 1, false, NA_EMUL_WIRE_PUT_DATA, 0, 0, 0,
+        0, 100, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"an acknowledgement of a put", true, 30000, 1, false, NA_EMUL_WIRE_GET_ACK,
+        0, 0, 0, 0, 0, 0, "rma_malformed", NA_PROTOCOL_ERROR},
+    {"an acknowledgement of a small get", false, 8192, 1, false,
+        NA_EMUL_WIRE_GET_ACK, 0, 0, 0, 0, 0, 0, "rma_malformed",
+        NA_PROTOCOL_ERROR},
+    {"an acknowledgement of what has not left", false, 30000, 1, false,
+        NA_EMUL_WIRE_GET_ACK, 0, 1, 0, 0, 0, 0, "rma_malformed",
+        NA_PROTOCOL_ERROR},
+    {"a frame about an unknown transfer", true, 30000, 1, false,
+        NA_EMUL_WIRE_ABORT, 0, 0, 0, 0, 0, 77, "rma_stale", NA_SUCCESS},
+    {"a second request of a number", true, 30000, 1, false,
+        NA_EMUL_WIRE_GET_REQ, 0, 0, 100, 8192, 0, 0, "rma_malformed",
+        NA_SUCCESS},
+    {"a get with data", true, 30000, 1, false, NA_EMUL_WIRE_GET_REQ, 0, 0, 100,
+        8192, 1, 77, "rma_malformed", NA_SUCCESS},
+    {"a window that is too small", true, 30000, 1, false, NA_EMUL_WIRE_GET_REQ,
+        0, 0, 100, NA_EMUL_FRAME_MIN - 1, 0, 77, "rma_malformed", NA_SUCCESS},
+    {"more data than its put has", true, 30000, 1, false, NA_EMUL_WIRE_PUT_REQ,
+        0, 0, 100, 8192, 101, 77, "rma_malformed", NA_SUCCESS},
+    {"a request past the end", true, 30000, 1, false, NA_EMUL_WIRE_GET_REQ, 0,
+        29901, 100, 8192, 0, 77, "rma_refused", NA_SUCCESS},
+    {"a request behind the end", true, 30000, 1, false, NA_EMUL_WIRE_GET_REQ, 0,
+        30001, 0, 8192, 0, 77, "rma_refused", NA_SUCCESS},
+    {"a request whose end wraps", true, 30000, 1, false, NA_EMUL_WIRE_GET_REQ,
+        0, 100, UINT64_MAX - 50, 8192, 0, 77, "rma_refused", NA_SUCCESS},
+};
+
+static void emul_tell_lie(const struct emul_lie *lie)
+{
+    static unsigned char junk[65536];
+    struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
+    struct emul_side *to = lie->to_origin ? &pair->a : &pair->b;
+    bool request = lie->length != 0 || lie->window != 0;
+    unsigned char header[NA_EMUL_WIRE_MAX];
+    struct na_emul_xfer *xfer;
+    struct na_emul_wire wire;
+    struct emul_plain plain;
+    uint32_t cursor = 0;
+    uint64_t before;
+    unsigned n;
+
+    (void) fprintf(stderr, "%s, to the %s\n", lie->what,
+        lie->to_origin ? "origin" : "target");
+    emul_plain_make(&plain, pair, lie->size);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, lie->put, lie->size));
+    for (n = 0; n < lie->turns; n++)
+        emul_turn(pair, n);
+    memset(&wire, 0, sizeof(wire));
+    xfer = (struct na_emul_xfer *) hg_slots_next(
+        &pair->a.core.emul->origins, &cursor, &wire.id);
+    HG_CHECK(xfer != NULL);
+    if (!lie->to_origin) {
+        struct na_emul_peer *peer =
+            na_emul_xfer_find_peer(pair->b.core.emul, pair->b.peer);
+
+        HG_CHECK(peer != NULL);
+        xfer = na_emul_xfer_find_target(peer, wire.id);
+        HG_CHECK(xfer != NULL);
+    }
+    wire.type = lie->type;
+    wire.status = lie->status;
+    wire.id += lie->id;
+    wire.key = plain.remote->key;
+    wire.offset = (request ? 0 : xfer->moved) + (uint64_t) lie->offset;
+    wire.length = lie->length;
+    wire.window = lie->window;
+    before = emul_counter(to, lie->counts);
+    na_emul_frame_arrived(&to->core.pub, to->peer, header,
+        na_emul_wire_encode(&wire, header), junk, lie->data);
+    HG_CHECK_EQ_U64(emul_counter(to, lie->counts), before + 1);
+    emul_settle(pair);
+    emul_check_end(&plain.call, lie->ret);
+    emul_check_idle(pair);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+HG_TEST(emul_refuses_each_frame_that_breaks_the_protocol)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(emul_lies) / sizeof(emul_lies[0]); i++)
+        emul_tell_lie(&emul_lies[i]);
+}
+
+/* An answer to a request that has not left can only be guessed. */
+HG_TEST(emul_ignores_answers_to_what_it_has_not_sent)
+{
+    struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
+    unsigned char header[NA_EMUL_WIRE_MAX];
+    struct na_emul_wire wire;
+    struct emul_plain plain;
+    uint32_t cursor = 0;
+
+    pair->again = 1;
+    emul_plain_make(&plain, pair, 30000);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, true, 30000));
+    HG_CHECK(hg_list_is_empty(&pair->b.in));
+    memset(&wire, 0, sizeof(wire));
+    HG_CHECK(
+        hg_slots_next(&pair->a.core.emul->origins, &cursor, &wire.id) != NULL);
+    wire.type = NA_EMUL_WIRE_DONE;
+    wire.status = NA_NOENTRY;
+    na_emul_frame_arrived(&pair->a.core.pub, pair->a.peer, header,
+        na_emul_wire_encode(&wire, header), NULL, 0);
+    HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
+    HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_malformed"), 1);
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_SUCCESS);
+    emul_check_idle(pair);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
 /* What a fuzzer calls: `data` is a sequence of frames to either side of two
  * classes with transfers under way. A record is a byte of kind, two of
  * payload size, one of header size, and the header; kind bit 0 chooses the

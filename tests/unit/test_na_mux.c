@@ -37,6 +37,24 @@ HG_TEST(mux_lists_are_taken_apart)
     }
 }
 
+/* An address fits the room that there is for one, with its NUL. */
+HG_TEST(mux_lists_have_no_address_that_is_too_long)
+{
+    char list[NA_MAX_ADDR_LEN + 8];
+    char part[NA_MAX_ADDR_LEN];
+    size_t size;
+
+    for (size = NA_MAX_ADDR_LEN - 1; size <= NA_MAX_ADDR_LEN; size++) {
+        const char *at = list;
+
+        memset(list, 'a', sizeof(list));
+        memcpy(list + size, ";sm://", 7);
+        HG_CHECK(na_mux_wire_is_list(at));
+        HG_CHECK(na_mux_wire_next(&at, part) == (size < NA_MAX_ADDR_LEN));
+        HG_CHECK_EQ_STR(at, size < NA_MAX_ADDR_LEN ? "sm://" : list);
+    }
+}
+
 /* ---- Memory handles ---- */
 
 static size_t mux_write(unsigned char *buf, const char *tag, const char *bytes)
@@ -73,22 +91,43 @@ HG_TEST(mux_descriptions_of_all_parts_are_one)
     HG_CHECK_EQ_U64(size, 3);
     HG_CHECK(na_mux_wire_find(mux_list, n, "zmq+ipc", &size) == NULL);
     HG_CHECK(na_mux_wire_find(mux_list, n, "s", &size) == NULL);
+    HG_CHECK(na_mux_wire_find(mux_list, n, "sm2", &size) == NULL);
+    HG_CHECK(na_mux_wire_find(mux_list, n, "", &size) == NULL);
+}
+
+/* Only bytes that begin as a list of descriptions are one. */
+HG_TEST(mux_descriptions_are_known_by_their_first_bytes)
+{
+    unsigned char bytes[sizeof(mux_list)];
+    na_size_t size = 77;
+    size_t i;
+
+    for (i = 0; i < sizeof(mux_list); i++)
+        HG_CHECK(na_mux_wire_is_mem(mux_list, i) == (i >= NA_MUX_WIRE_HEAD));
+    for (i = 0; i < 3; i++) {
+        memcpy(bytes, mux_list, sizeof(bytes));
+        bytes[i] ^= 0x80;
+        HG_CHECK(!na_mux_wire_is_mem(bytes, sizeof(bytes)));
+        HG_CHECK(na_mux_wire_find(bytes, sizeof(bytes), "sm", &size) == NULL);
+    }
+    HG_CHECK_EQ_U64(size, 77);
 }
 
 /* Nothing is found outside of what there is, however it is cut or spoiled. */
 HG_TEST(mux_descriptions_may_be_damaged)
 {
     uint64_t random = hg_test_seed();
-    na_size_t size = 0;
+    na_size_t size = 77;
     unsigned round;
     size_t n;
 
     for (n = 0; n < sizeof(mux_list); n++) {
-        unsigned char *cut = (unsigned char *) malloc(n + 1);
+        unsigned char *cut = (unsigned char *) malloc(n > 0 ? n : 1);
 
         HG_CHECK(cut != NULL);
         memcpy(cut, mux_list, n);
         HG_CHECK(na_mux_wire_find(cut, n, "sm", &size) == NULL);
+        HG_CHECK_EQ_U64(size, 77); /* it is set where something is found */
         free(cut);
     }
     for (round = 0; round < 2000; round++) {
@@ -176,38 +215,16 @@ HG_TEST(mux_survives_out_of_memory)
     HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
 }
 
-/* The same memory under two sizes is no peer's mistake. */
-HG_TEST(mux_descriptions_that_contradict_are_refused)
+/* Memory is described so; to get from it by self ends with
+ * NA_PROTOCOL_ERROR. */
+static void mux_get_refused(na_class_t *na_class, na_context_t *context,
+    const unsigned char *bytes, na_size_t size)
 {
-    na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
-    na_mem_handle_t mem[2], remote;
-    na_context_t *context;
-    unsigned char bytes[2][512];
-    na_mem_handle_t local;
-    char memory[64];
-    na_size_t size = 0, part = 0;
-    const void *of_small;
+    na_mem_handle_t remote, local;
     na_addr_t self = NULL;
-    unsigned i;
+    char memory[64];
 
-    hg_test_expect_log("descriptions of memory contradict each other");
-    HG_CHECK(na_class != NULL);
-    context = NA_Context_create(na_class);
-    HG_CHECK(context != NULL);
-    for (i = 0; i < 2; i++) {
-        HG_CHECK_OK(NA_Mem_handle_create(
-            na_class, memory, 64u >> i, NA_MEM_READWRITE, &mem[i]));
-        HG_CHECK_OK(NA_Mem_register(na_class, mem[i]));
-        size = NA_Mem_handle_get_serialize_size(na_class, mem[i]);
-        HG_CHECK(size <= sizeof(bytes[i]));
-        HG_CHECK_OK(NA_Mem_handle_serialize(na_class, bytes[i], size, mem[i]));
-    }
-    /* What self is told is of the smaller one; sm tells the size. */
-    of_small = na_mux_wire_find(bytes[1], size, "self", &part);
-    HG_CHECK(of_small != NULL && part > 0);
-    memcpy(bytes[0] + ((const unsigned char *) of_small - bytes[1]), of_small,
-        part);
-    HG_CHECK_OK(NA_Mem_handle_deserialize(na_class, &remote, bytes[0], size));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(na_class, &remote, bytes, size));
     HG_CHECK_EQ_U64(remote->size, 64);
     HG_CHECK_OK(
         NA_Mem_handle_create(na_class, memory, 64, NA_MEM_READWRITE, &local));
@@ -218,7 +235,71 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
     HG_CHECK_OK(NA_Addr_free(na_class, self));
     HG_CHECK_OK(NA_Mem_handle_free(na_class, local));
     HG_CHECK_OK(NA_Mem_handle_free(na_class, remote));
-    for (i = 0; i < 2; i++)
+}
+
+/* Replace what stands in `bytes` for self by what stands in `other`. */
+static void mux_replace(
+    unsigned char *bytes, const unsigned char *other, na_size_t size)
+{
+    na_size_t part = 0;
+    const unsigned char *from =
+        (const unsigned char *) na_mux_wire_find(other, size, "self", &part);
+
+    HG_CHECK(from != NULL && part > 0);
+    memcpy(bytes + (from - other), from, part);
+}
+
+/* What stands in `bytes` for sm, as a list of its own. */
+static na_size_t mux_only_sm(
+    unsigned char *list, const unsigned char *bytes, na_size_t size)
+{
+    size_t n = NA_MUX_WIRE_HEAD + na_mux_wire_part_size("sm");
+    na_size_t part = 0;
+    const void *from = na_mux_wire_find(bytes, size, "sm", &part);
+
+    HG_CHECK(from != NULL && part > 0);
+    na_mux_wire_put_head(list, 1);
+    na_mux_wire_put_part(list + NA_MUX_WIRE_HEAD, "sm", (uint32_t) part);
+    memcpy(list + n, from, part);
+    return n + part;
+}
+
+/* The transports of one class describe the same memory, of the same size and
+ * with the same access. */
+HG_TEST(mux_descriptions_that_contradict_are_refused)
+{
+    static const struct {
+        na_size_t size;
+        unsigned long flags;
+    } mems[3] = {
+        {64, NA_MEM_READWRITE}, {32, NA_MEM_READWRITE}, {64, NA_MEM_READ_ONLY}};
+    na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
+    unsigned char bytes[3][512], list[512];
+    na_mem_handle_t mem[3];
+    na_context_t *context;
+    na_size_t size = 0;
+    char memory[64];
+    unsigned i;
+
+    hg_test_expect_log("descriptions of memory contradict each other");
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_OK(NA_Mem_handle_create(
+            na_class, memory, mems[i].size, mems[i].flags, &mem[i]));
+        HG_CHECK_OK(NA_Mem_register(na_class, mem[i]));
+        size = NA_Mem_handle_get_serialize_size(na_class, mem[i]);
+        HG_CHECK(size <= sizeof(bytes[i]));
+        HG_CHECK_OK(NA_Mem_handle_serialize(na_class, bytes[i], size, mem[i]));
+    }
+    for (i = 1; i < 3; i++) { /* sm tells the size, self contradicts */
+        mux_replace(bytes[0], bytes[i], size);
+        mux_get_refused(na_class, context, bytes[0], size);
+    }
+    hg_test_expect_log("not to be reached by self");
+    mux_get_refused(na_class, context, list, mux_only_sm(list, bytes[0], size));
+    for (i = 0; i < 3; i++)
         HG_CHECK_OK(NA_Mem_handle_free(na_class, mem[i]));
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
