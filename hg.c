@@ -261,7 +261,11 @@ HG_COLD HG_PRIVATE bool hg_log_on(int level);
 HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
-/* The same with a va_list, for the plugins' core table. */
+/* Deliver a line that the application asked for, which no rate limits. */
+HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
+    const char *format, ...) HG_PRINTF_LIKE(3, 4);
+
+/* hg_log_line with a va_list, for the plugins' core table. */
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args);
 
@@ -659,23 +663,30 @@ static bool hg_log_is_due(unsigned count)
     return (count & (count - 1)) == 0 || hg_log_on(HG_LOG_LEVEL_DEBUG);
 }
 
+/* Whether level and filter let a line pass. */
+static bool hg_log_admits(int level, const char *subsys)
+{
+    bool admitted;
+
+    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
+    if (!hg_log_on(level))
+        return false;
+    hg_log_lock();
+    admitted = hg_log_filter_admits(hg_log_filter, subsys);
+    hg_log_unlock();
+    return admitted;
+}
+
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args)
 {
     int saved_errno = errno;
     unsigned count;
-    bool admitted;
+    bool admitted = hg_log_admits(level, subsys);
 
-    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
-    assert(subsys != NULL && format != NULL);
-
-    if (!hg_log_on(level))
-        return;
-    if (level == HG_LOG_LEVEL_ERROR)
+    assert(format != NULL);
+    if (level == HG_LOG_LEVEL_ERROR && hg_log_on(level))
         hg_log_error_count++;
-    hg_log_lock();
-    admitted = hg_log_filter_admits(hg_log_filter, subsys);
-    hg_log_unlock();
     count = admitted ? hg_log_count(format) : 0;
     if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
         count = 1;
@@ -693,6 +704,17 @@ HG_PRIVATE void hg_log_line(
 
     va_start(args, format);
     hg_log_vline(level, subsys, format, args);
+    va_end(args);
+}
+
+HG_PRIVATE void hg_log_asked(
+    int level, const char *subsys, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (hg_log_admits(level, subsys))
+        hg_log_emit(level, subsys, 1, format, args);
     va_end(args);
 }
 
@@ -23935,7 +23957,7 @@ struct hg_registry_entry;
 
 struct hg_registry {
     pthread_mutex_t lock;
-    bool timed; /* how long calls take is counted; before the first entry */
+    bool timed; /* entries that are added count how long calls take */
     _Atomic(struct hg_registry_entry *) buckets[HG_REGISTRY_BUCKETS];
 };
 
@@ -27253,9 +27275,14 @@ struct hg_class {
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class);
 HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
 
-/* The same options with defaults filled in, as a class has them. */
-HG_PRIVATE void hg_class_set_options(
+/* Copy options, with defaults for what is 0. */
+HG_PRIVATE void hg_class_fill_options(
     struct hg_options *mine, const struct hg_options *options);
+
+/* The class has these from now on, and no context yet. Functions that are
+ * registered already keep their histograms, or have none. */
+HG_PRIVATE void hg_class_set_options(
+    struct hg_class *hg_class, const struct hg_options *options);
 
 /* A class without a context, in front of what makes it `size` bytes, zeroed.
  * `layer` outlives it, and so does the NA class. HG_NOMEM; HG_AGAIN: too many
@@ -27318,7 +27345,7 @@ static size_t hg_class_bound(size_t size, size_t least)
     return size < HG_CLASS_SIZE_MAX ? size : HG_CLASS_SIZE_MAX;
 }
 
-HG_PRIVATE void hg_class_set_options(
+HG_PRIVATE void hg_class_fill_options(
     struct hg_options *mine, const struct hg_options *options)
 {
     *mine = *options;
@@ -27345,6 +27372,14 @@ HG_PRIVATE void hg_class_set_options(
         hg_class_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
+HG_PRIVATE void hg_class_set_options(
+    struct hg_class *hg_class, const struct hg_options *options)
+{
+    hg_class_fill_options(&hg_class->options, options);
+    hg_class->registry.timed = options->histograms;
+    hg_class->watched = hg_class->hook != NULL || options->histograms;
+}
+
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class)
 {
     return (size_t) hg_class->na_class->max_unexpected_size - HG_HEADER_MIN;
@@ -27368,7 +27403,6 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     }
     hg_class->na_class = na_class;
     hg_class->layer = layer;
-    hg_class_set_options(&hg_class->options, options);
     hg_class->trace_base = hg_clock_random();
     hg_clock_pair_init(&hg_class->born);
     hg_list_init(&hg_class->contexts);
@@ -27378,8 +27412,7 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
-    hg_class->registry.timed = hg_class->options.histograms;
-    hg_class->watched = hg_class->options.histograms;
+    hg_class_set_options(hg_class, options);
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;
@@ -34688,12 +34721,9 @@ static void hg_bulk_call_fork_end(void)
     hg_unlock(&hg_bulk_call_lock);
 }
 
-/* fork takes the locks in the reverse order of registration: the log, which may
- * be written under this lock, registers first. */
 static void hg_bulk_call_begin(void)
 {
-    (void) hg_log_on(HG_LOG_LEVEL_ERROR);
-    (void) pthread_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
+    hg_log_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
         hg_bulk_call_fork_end);
 }
 
@@ -35429,7 +35459,8 @@ hg_return_t HG_Addr_to_string(
 struct hg_endpoint {
     struct hg_class pub; /* first */
     bool own_na;         /* it closes the NA class */
-    bool stats;          /* tell the counters at the end */
+    uint8_t max_contexts;
+    bool stats; /* tell the counters at the end */
     void *data;
     void (*free_data)(void *data);
 };
@@ -35525,6 +35556,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
+    endpoint->max_contexts = info->na_init_info.max_contexts;
     endpoint->stats = info->stats != 0;
     return endpoint;
 }
@@ -35625,24 +35657,34 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
 }
 
+/* How many contexts there are. */
+static unsigned hg_endpoint_count_contexts(struct hg_class *hg_class)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    hg_lock(&hg_class->lock);
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        count++;
+    hg_unlock(&hg_class->lock);
+    return count;
+}
+
 /* Why a class cannot end yet; NULL. Addresses of an NA class of the
  * application's are that one's. */
 static const char *hg_endpoint_is_used(struct hg_endpoint *endpoint)
 {
     struct hg_class *hg_class = &endpoint->pub;
     struct hg_bulk_layer *layer = hg_class->layer;
-    bool contexts;
     bool bulks;
 
     hg_lock(&layer->lock);
     bulks = !hg_list_is_empty(&layer->handles);
     hg_unlock(&layer->lock);
-    hg_lock(&hg_class->lock);
-    contexts = !hg_list_is_empty(&hg_class->contexts);
-    hg_unlock(&hg_class->lock);
     if (bulks)
         return "a bulk handle is left";
-    if (contexts)
+    if (hg_endpoint_count_contexts(hg_class) > 0)
         return "a context is left";
     return endpoint->own_na && na_addr_is_any_given(hg_class->na_class)
         ? "an address is left"
@@ -35680,6 +35722,48 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     hg_bulk_layer_destroy(layer);
     na_live_let_go(na_class);
     return own_na ? NA_Finalize(na_class) : HG_SUCCESS;
+}
+
+/* ---- Limits ---- */
+
+static hg_return_t hg_endpoint_check_options(const hg_class_t *hg_class,
+    const struct hg_options *options, const char *function)
+{
+    hg_return_t ret = hg_check_class(hg_class, function);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    return options != NULL && options->size == sizeof(*options)
+        ? HG_SUCCESS
+        : hg_endpoint_refuse(function, "size is not that of struct hg_options");
+}
+
+hg_return_t HG_Class_set_options(
+    hg_class_t *hg_class, const struct hg_options *options)
+{
+    hg_return_t ret =
+        hg_endpoint_check_options(hg_class, options, "HG_Class_set_options");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (hg_endpoint_count_contexts(hg_class) > 0) {
+        hg_log_error("cls", "HG_Class_set_options: the class has a context");
+        return HG_BUSY;
+    }
+    hg_class_set_options(hg_class, options);
+    hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Class_get_options(
+    const hg_class_t *hg_class, struct hg_options *options)
+{
+    hg_return_t ret =
+        hg_endpoint_check_options(hg_class, options, "HG_Class_get_options");
+
+    if (ret == HG_SUCCESS)
+        *options = hg_class->options;
+    return ret;
 }
 
 /* ---- What is known of a class ---- */
@@ -35818,7 +35902,7 @@ static void hg_endpoint_tell_counters(struct hg_class *hg_class, void *arg)
 
     (void) arg;
     hg_endpoint_count(hg_class, &counters);
-    hg_log_info("cls",
+    hg_log_asked(HG_LOG_LEVEL_INFO, "cls",
         "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
         " sent, %" PRIu64 " received; transfers %" PRIu64,
         counters.rpc_req_sent_count, counters.rpc_req_recv_count,
@@ -35833,12 +35917,25 @@ void HG_Diag_dump_counters(void)
 
 /* ---- Contexts ---- */
 
+/* Whether one more may be created. 1 is the initializer's, and no limit. */
+static bool hg_endpoint_takes_context(
+    struct hg_class *hg_class, const char *function)
+{
+    unsigned limit = hg_endpoint_of(hg_class)->max_contexts;
+
+    if (limit <= 1 || hg_endpoint_count_contexts(hg_class) < limit)
+        return true;
+    hg_log_error("ctx", "%s: the class has max_contexts, %u", function, limit);
+    return false;
+}
+
 static hg_context_t *hg_endpoint_add_context(
     hg_class_t *hg_class, int id, const char *function)
 {
     struct hg_context *context = NULL;
 
-    if (hg_check_class(hg_class, function) == HG_SUCCESS)
+    if (hg_check_class(hg_class, function) == HG_SUCCESS &&
+        hg_endpoint_takes_context(hg_class, function))
         (void) hg_context_create(hg_class, id, &context);
     return context;
 }
@@ -39489,7 +39586,7 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
             "HG_Get_options", "size is not that of struct hg_options");
     if (!hg_init_lock("HG_Get_options"))
         return HG_FAULT;
-    hg_class_set_options(options, &hg_init_state.options);
+    hg_class_fill_options(options, &hg_init_state.options);
     hg_layer_unlock();
     return HG_SUCCESS;
 }

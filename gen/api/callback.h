@@ -118,7 +118,23 @@ struct hg_cb_info {
 
 typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
 
-/* ---- Options ---- */
+/* ---- Options ----
+ *
+ * Some options of Mercury's are accepted without effect, because there is
+ * nothing here that they could change:
+ *
+ *     request_post_incr, no_multi_recv, multi_recv_op_max,
+ *     multi_recv_copy_threshold
+ *                        no receives are posted: messages are taken as they
+ *                        come, and a peer that sends too much gets HG_AGAIN
+ *     no_bulk_eager      bulk data never travels with a call
+ *     no_loopback        a call to oneself is never sent
+ *     checksum_level     a CRC64 goes with the arguments of every call
+ *     thread_mode        every function is safe between threads
+ *     ip_subnet, traffic_class, request_mem_device, NA_NO_RETRY
+ *                        no transport has them; the host in the address string
+ *                        chooses the interface
+ */
 
 enum na_traffic_class {
     NA_TC_UNSPEC = 0,
@@ -130,8 +146,7 @@ enum na_traffic_class {
     NA_TC_NETWORK_CTRL = 6
 };
 
-/* How much of the safety between threads a program can do without; no transport
- * here uses it. */
+/* For thread_mode. */
 enum {
     NA_THREAD_MODE_SINGLE_CLS = 0x01,
     NA_THREAD_MODE_SINGLE_CTX = 0x02,
@@ -141,18 +156,18 @@ enum {
 /* Options of the network layer as Mercury lays them out; struct na_init_info
  * says what the members mean. */
 struct na_init_info_4_0 {
-    const char *ip_subnet;
+    const char *ip_subnet; /* no effect */
     const char *auth_key;
     size_t max_unexpected_size;
     size_t max_expected_size;
     uint8_t progress_mode;
     enum na_addr_format addr_format;
-    uint8_t max_contexts;
-    uint8_t thread_mode;
-    bool request_mem_device;
+    uint8_t max_contexts;    /* beyond it HG_Context_create returns NULL; 0,
+                                and 1, the initializer's: no limit but 256 */
+    uint8_t thread_mode;     /* no effect */
+    bool request_mem_device; /* no effect */
 };
 
-/* A CRC64 goes with the arguments of every call whatever is asked for. */
 typedef enum hg_checksum_level {
     HG_CHECKSUM_NONE,
     HG_CHECKSUM_RPC_HEADERS,
@@ -160,9 +175,7 @@ typedef enum hg_checksum_level {
 } hg_checksum_level_t;
 
 /* Options of a class, in Mercury's order. Start from HG_INIT_INFO_INITIALIZER;
- * 0 and NULL choose the default everywhere. Strings are copied. Those of how
- * many receives to post have no meaning here, where messages are taken as they
- * come: a peer that sends too much gets HG_AGAIN. */
+ * 0 and NULL choose the default everywhere. Strings are copied. */
 struct hg_init_info {
     struct na_init_info_4_0 na_init_info;
     na_class_t *na_class;       /* use this one, which stays the application's
@@ -170,21 +183,21 @@ struct hg_init_info {
                                    ignored then */
     uint32_t request_post_init; /* calls to a class that may be unanswered, at
                                    least; 4,096 */
-    int32_t request_post_incr;  /* ignored */
+    int32_t request_post_incr;  /* no effect */
     uint8_t auto_sm;            /* reach peers on the same node by sm://, if
                                    they have it as well: "URL;sm://" */
     const char *sm_info_string; /* the name of that endpoint; NULL: one that
                                    peers find by the other address */
-    hg_checksum_level_t checksum_level; /* ignored */
-    uint8_t no_bulk_eager;       /* ignored: bulk data never rides along */
-    uint8_t no_loopback;         /* ignored: calls to oneself stay here */
-    uint8_t stats;               /* HG_Diag_dump_counters when it ends */
-    uint8_t no_multi_recv;       /* ignored */
-    uint8_t release_input_early; /* HG_Get_input drops the message */
-    enum na_traffic_class traffic_class; /* ignored */
+    hg_checksum_level_t checksum_level; /* no effect */
+    uint8_t no_bulk_eager;              /* no effect */
+    uint8_t no_loopback;                /* no effect */
+    uint8_t stats;                      /* HG_Diag_dump_counters when it ends */
+    uint8_t no_multi_recv;              /* no effect */
+    uint8_t release_input_early;        /* HG_Get_input drops the message */
+    enum na_traffic_class traffic_class; /* no effect */
     bool no_overflow; /* arguments that do not fit a message are HG_OVERFLOW */
-    unsigned int multi_recv_op_max;         /* ignored */
-    unsigned int multi_recv_copy_threshold; /* ignored */
+    unsigned int multi_recv_op_max;         /* no effect */
+    unsigned int multi_recv_copy_threshold; /* no effect */
     /* What Mercury has not, and HG_Init_opt does not read: HG_Init_opt2. */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
@@ -301,6 +314,21 @@ HG_EXPORT hg_class_t *HG_Init_opt2(const char *na_info_string,
  * then. May be repeated, in one process and with other classes alive. */
 HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
 
+#if !HG_API_STRICT
+/* Set the limits of a class, and what else struct hg_options has, in place of
+ * what HG_Init was given. Copied; 0 chooses a default. Histograms are kept of
+ * functions that are registered later. HG_API_STRICT hides both functions.
+ * Returns HG_BUSY: the class has a context; HG_INVALID_ARG: a NULL, or
+ * options->size is not sizeof(struct hg_options). */
+HG_EXPORT hg_return_t HG_Class_set_options(
+    hg_class_t *hg_class, const struct hg_options *options);
+
+/* The options of a class, defaults filled in; options->size is set by the
+ * caller. HG_INVALID_ARG as above. */
+HG_EXPORT hg_return_t HG_Class_get_options(
+    const hg_class_t *hg_class, struct hg_options *options);
+#endif
+
 /* "sm", "zmq", ... and "sm", "tcp", ...; owned by the class. */
 HG_EXPORT const char *HG_Class_get_name(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -363,7 +391,8 @@ HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
 /* A place where operations complete; on a class that listens, calls for its id
  * arrive there from now on. Callers choose the id by HG_Set_target_id; without
  * one it is 0. HG_Context_create takes the first that is free: 0 in a class
- * that has no other context. NULL on failure: another context has the id. */
+ * that has no other context. NULL on failure: another context has the id, or
+ * there are max_contexts. */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
 HG_EXPORT hg_context_t *HG_Context_create_id(

@@ -180,7 +180,7 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
-    const char *ip_subnet;           /* no transport here uses it */
+    const char *ip_subnet;           /* no effect */
     const char *auth_key;            /* sm: who else may connect: "any-user",
                                         or user ids with commas between;
                                         NULL, "": only the same user. Both
@@ -192,9 +192,9 @@ struct na_init_info {
     enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */
     uint8_t max_contexts;            /* the application's; 256 with the
                                         library's own */
-    uint8_t thread_mode;             /* no transport here uses it */
-    na_bool_t request_mem_device;    /* the same */
-    int traffic_class;               /* the same */
+    uint8_t thread_mode;             /* no effect */
+    na_bool_t request_mem_device;    /* no effect */
+    int traffic_class;               /* no effect */
     /* Members of hg. */
     uint8_t wait_mode;         /* NA_WAIT_...; NA_WAIT_ADAPTIVE */
     unsigned int spin_us;      /* adaptive: microseconds to stay awake, fewer

@@ -108,8 +108,8 @@ struct hg_options {
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 
 /* What HG_Init takes, or took, defaults filled in; options->size is set by the
- * caller. In the callback model classes have the defaults, but for what struct
- * hg_init_info says. HG_INVALID_ARG: NULL, or another size. */
+ * caller. HG_INVALID_ARG: NULL, or another size. The callback model has
+ * HG_Class_set_options and HG_Class_get_options. */
 HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
 
 /* Start the layer on a class, which stays the application's and must outlive

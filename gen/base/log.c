@@ -357,23 +357,30 @@ static bool hg_log_is_due(unsigned count)
     return (count & (count - 1)) == 0 || hg_log_on(HG_LOG_LEVEL_DEBUG);
 }
 
+/* Whether level and filter let a line pass. */
+static bool hg_log_admits(int level, const char *subsys)
+{
+    bool admitted;
+
+    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
+    if (!hg_log_on(level))
+        return false;
+    hg_log_lock();
+    admitted = hg_log_filter_admits(hg_log_filter, subsys);
+    hg_log_unlock();
+    return admitted;
+}
+
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args)
 {
     int saved_errno = errno;
     unsigned count;
-    bool admitted;
+    bool admitted = hg_log_admits(level, subsys);
 
-    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
-    assert(subsys != NULL && format != NULL);
-
-    if (!hg_log_on(level))
-        return;
-    if (level == HG_LOG_LEVEL_ERROR)
+    assert(format != NULL);
+    if (level == HG_LOG_LEVEL_ERROR && hg_log_on(level))
         hg_log_error_count++;
-    hg_log_lock();
-    admitted = hg_log_filter_admits(hg_log_filter, subsys);
-    hg_log_unlock();
     count = admitted ? hg_log_count(format) : 0;
     if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
         count = 1;
@@ -391,6 +398,17 @@ HG_PRIVATE void hg_log_line(
 
     va_start(args, format);
     hg_log_vline(level, subsys, format, args);
+    va_end(args);
+}
+
+HG_PRIVATE void hg_log_asked(
+    int level, const char *subsys, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (hg_log_admits(level, subsys))
+        hg_log_emit(level, subsys, 1, format, args);
     va_end(args);
 }
 

@@ -31,7 +31,11 @@ HG_COLD HG_PRIVATE bool hg_log_on(int level);
 HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
-/* The same with a va_list, for the plugins' core table. */
+/* Deliver a line that the application asked for, which no rate limits. */
+HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
+    const char *format, ...) HG_PRINTF_LIKE(3, 4);
+
+/* hg_log_line with a va_list, for the plugins' core table. */
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args);
 

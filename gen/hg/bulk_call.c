@@ -60,12 +60,9 @@ static void hg_bulk_call_fork_end(void)
     hg_unlock(&hg_bulk_call_lock);
 }
 
-/* fork takes the locks in the reverse order of registration: the log, which may
- * be written under this lock, registers first. */
 static void hg_bulk_call_begin(void)
 {
-    (void) hg_log_on(HG_LOG_LEVEL_ERROR);
-    (void) pthread_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
+    hg_log_atfork(hg_bulk_call_fork_prepare, hg_bulk_call_fork_end,
         hg_bulk_call_fork_end);
 }
 

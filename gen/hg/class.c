@@ -37,7 +37,7 @@ static size_t hg_class_bound(size_t size, size_t least)
     return size < HG_CLASS_SIZE_MAX ? size : HG_CLASS_SIZE_MAX;
 }
 
-HG_PRIVATE void hg_class_set_options(
+HG_PRIVATE void hg_class_fill_options(
     struct hg_options *mine, const struct hg_options *options)
 {
     *mine = *options;
@@ -64,6 +64,14 @@ HG_PRIVATE void hg_class_set_options(
         hg_class_bound(mine->max_held_bytes, mine->max_args_size);
 }
 
+HG_PRIVATE void hg_class_set_options(
+    struct hg_class *hg_class, const struct hg_options *options)
+{
+    hg_class_fill_options(&hg_class->options, options);
+    hg_class->registry.timed = options->histograms;
+    hg_class->watched = hg_class->hook != NULL || options->histograms;
+}
+
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class)
 {
     return (size_t) hg_class->na_class->max_unexpected_size - HG_HEADER_MIN;
@@ -87,7 +95,6 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     }
     hg_class->na_class = na_class;
     hg_class->layer = layer;
-    hg_class_set_options(&hg_class->options, options);
     hg_class->trace_base = hg_clock_random();
     hg_clock_pair_init(&hg_class->born);
     hg_list_init(&hg_class->contexts);
@@ -97,8 +104,7 @@ HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     ret = hg_registry_init(&hg_class->registry);
     if (ret != HG_SUCCESS)
         goto destroy_lock;
-    hg_class->registry.timed = hg_class->options.histograms;
-    hg_class->watched = hg_class->options.histograms;
+    hg_class_set_options(hg_class, options);
     ret = hg_bulk_layer_set_separate(layer, layer->na_class != na_class);
     if (ret != HG_SUCCESS)
         goto fini_registry;

@@ -73,9 +73,14 @@ struct hg_class {
 HG_PRIVATE size_t hg_class_input_eager(const struct hg_class *hg_class);
 HG_PRIVATE size_t hg_class_output_eager(const struct hg_class *hg_class);
 
-/* The same options with defaults filled in, as a class has them. */
-HG_PRIVATE void hg_class_set_options(
+/* Copy options, with defaults for what is 0. */
+HG_PRIVATE void hg_class_fill_options(
     struct hg_options *mine, const struct hg_options *options);
+
+/* The class has these from now on, and no context yet. Functions that are
+ * registered already keep their histograms, or have none. */
+HG_PRIVATE void hg_class_set_options(
+    struct hg_class *hg_class, const struct hg_options *options);
 
 /* A class without a context, in front of what makes it `size` bytes, zeroed.
  * `layer` outlives it, and so does the NA class. HG_NOMEM; HG_AGAIN: too many

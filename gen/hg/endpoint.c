@@ -39,7 +39,8 @@
 struct hg_endpoint {
     struct hg_class pub; /* first */
     bool own_na;         /* it closes the NA class */
-    bool stats;          /* tell the counters at the end */
+    uint8_t max_contexts;
+    bool stats; /* tell the counters at the end */
     void *data;
     void (*free_data)(void *data);
 };
@@ -135,6 +136,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
+    endpoint->max_contexts = info->na_init_info.max_contexts;
     endpoint->stats = info->stats != 0;
     return endpoint;
 }
@@ -235,24 +237,34 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
 }
 
+/* How many contexts there are. */
+static unsigned hg_endpoint_count_contexts(struct hg_class *hg_class)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    hg_lock(&hg_class->lock);
+    for (link = hg_class->contexts.next; link != &hg_class->contexts;
+         link = link->next)
+        count++;
+    hg_unlock(&hg_class->lock);
+    return count;
+}
+
 /* Why a class cannot end yet; NULL. Addresses of an NA class of the
  * application's are that one's. */
 static const char *hg_endpoint_is_used(struct hg_endpoint *endpoint)
 {
     struct hg_class *hg_class = &endpoint->pub;
     struct hg_bulk_layer *layer = hg_class->layer;
-    bool contexts;
     bool bulks;
 
     hg_lock(&layer->lock);
     bulks = !hg_list_is_empty(&layer->handles);
     hg_unlock(&layer->lock);
-    hg_lock(&hg_class->lock);
-    contexts = !hg_list_is_empty(&hg_class->contexts);
-    hg_unlock(&hg_class->lock);
     if (bulks)
         return "a bulk handle is left";
-    if (contexts)
+    if (hg_endpoint_count_contexts(hg_class) > 0)
         return "a context is left";
     return endpoint->own_na && na_addr_is_any_given(hg_class->na_class)
         ? "an address is left"
@@ -290,6 +302,48 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     hg_bulk_layer_destroy(layer);
     na_live_let_go(na_class);
     return own_na ? NA_Finalize(na_class) : HG_SUCCESS;
+}
+
+/* ---- Limits ---- */
+
+static hg_return_t hg_endpoint_check_options(const hg_class_t *hg_class,
+    const struct hg_options *options, const char *function)
+{
+    hg_return_t ret = hg_check_class(hg_class, function);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    return options != NULL && options->size == sizeof(*options)
+        ? HG_SUCCESS
+        : hg_endpoint_refuse(function, "size is not that of struct hg_options");
+}
+
+hg_return_t HG_Class_set_options(
+    hg_class_t *hg_class, const struct hg_options *options)
+{
+    hg_return_t ret =
+        hg_endpoint_check_options(hg_class, options, "HG_Class_set_options");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (hg_endpoint_count_contexts(hg_class) > 0) {
+        hg_log_error("cls", "HG_Class_set_options: the class has a context");
+        return HG_BUSY;
+    }
+    hg_class_set_options(hg_class, options);
+    hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Class_get_options(
+    const hg_class_t *hg_class, struct hg_options *options)
+{
+    hg_return_t ret =
+        hg_endpoint_check_options(hg_class, options, "HG_Class_get_options");
+
+    if (ret == HG_SUCCESS)
+        *options = hg_class->options;
+    return ret;
 }
 
 /* ---- What is known of a class ---- */
@@ -428,7 +482,7 @@ static void hg_endpoint_tell_counters(struct hg_class *hg_class, void *arg)
 
     (void) arg;
     hg_endpoint_count(hg_class, &counters);
-    hg_log_info("cls",
+    hg_log_asked(HG_LOG_LEVEL_INFO, "cls",
         "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
         " sent, %" PRIu64 " received; transfers %" PRIu64,
         counters.rpc_req_sent_count, counters.rpc_req_recv_count,
@@ -443,12 +497,25 @@ void HG_Diag_dump_counters(void)
 
 /* ---- Contexts ---- */
 
+/* Whether one more may be created. 1 is the initializer's, and no limit. */
+static bool hg_endpoint_takes_context(
+    struct hg_class *hg_class, const char *function)
+{
+    unsigned limit = hg_endpoint_of(hg_class)->max_contexts;
+
+    if (limit <= 1 || hg_endpoint_count_contexts(hg_class) < limit)
+        return true;
+    hg_log_error("ctx", "%s: the class has max_contexts, %u", function, limit);
+    return false;
+}
+
 static hg_context_t *hg_endpoint_add_context(
     hg_class_t *hg_class, int id, const char *function)
 {
     struct hg_context *context = NULL;
 
-    if (hg_check_class(hg_class, function) == HG_SUCCESS)
+    if (hg_check_class(hg_class, function) == HG_SUCCESS &&
+        hg_endpoint_takes_context(hg_class, function))
         (void) hg_context_create(hg_class, id, &context);
     return context;
 }

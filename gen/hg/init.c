@@ -97,7 +97,7 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
             "HG_Get_options", "size is not that of struct hg_options");
     if (!hg_init_lock("HG_Get_options"))
         return HG_FAULT;
-    hg_class_set_options(options, &hg_init_state.options);
+    hg_class_fill_options(options, &hg_init_state.options);
     hg_layer_unlock();
     return HG_SUCCESS;
 }

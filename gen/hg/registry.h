@@ -53,7 +53,7 @@ struct hg_registry_entry;
 
 struct hg_registry {
     pthread_mutex_t lock;
-    bool timed; /* how long calls take is counted; before the first entry */
+    bool timed; /* entries that are added count how long calls take */
     _Atomic(struct hg_registry_entry *) buckets[HG_REGISTRY_BUCKETS];
 };
 

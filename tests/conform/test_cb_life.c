@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -240,6 +241,198 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
     HG_CHECK_EQ_INT(freed[4], 0); /* what was replaced is the application's */
 }
 
+HG_TEST(registered_with_a_null_is_invalid_arg)
+{
+    hg_class_t *hg_class = life_init(HG_TRUE);
+    uint8_t flag = 7;
+    hg_id_t id = 7;
+
+    hg_test_expect_log("HG_Registered: an argument is NULL");
+    hg_test_expect_log("HG_Registered: the class is NULL");
+    hg_test_allow_log("HG_Registered");
+    hg_test_allow_log("HG_Deregister: the class is NULL");
+    hg_test_allow_log("HG_Register");
+    cb_register(hg_class);
+    HG_CHECK_RET(HG_Registered(hg_class, life_inc_id, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Registered(NULL, life_inc_id, &flag), HG_INVALID_ARG);
+    HG_CHECK_RET(
+        HG_Registered_name(hg_class, NULL, &id, &flag), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Registered_name(NULL, "inc", &id, &flag), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Registered_proc_cb(NULL, life_inc_id, &flag, NULL, NULL),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Registered_disable_response(NULL, life_inc_id, HG_TRUE),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Registered_disabled_response(NULL, life_inc_id, &flag),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Registered_disabled_response(hg_class, life_inc_id, NULL),
+        HG_INVALID_ARG);
+    HG_CHECK(HG_Registered_data(NULL, life_inc_id) == NULL);
+    HG_CHECK_RET(HG_Register_data(NULL, id, NULL, NULL), HG_INVALID_ARG);
+    HG_CHECK(HG_Register_name(hg_class, NULL, NULL, NULL, NULL) == 0);
+    HG_CHECK(HG_Register_name(NULL, "inc", NULL, NULL, NULL) == 0);
+    HG_CHECK_RET(HG_Register(hg_class, 0, NULL, NULL, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Deregister(NULL, life_inc_id), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(flag, 7);
+    HG_CHECK_EQ_U64(id, 7);
+    HG_CHECK_OK(
+        HG_Registered_proc_cb(hg_class, life_inc_id, &flag, NULL, NULL));
+    HG_CHECK_EQ_INT(flag, HG_TRUE);
+    HG_CHECK_OK(HG_Finalize(hg_class));
+}
+
+/* ---- Options ---- */
+
+static hg_class_t *life_init_with(const struct hg_init_info *info)
+{
+    char *string = hg_test_listen_string();
+    hg_class_t *hg_class =
+        HG_Init_opt2(string, HG_TRUE, HG_VERSION(2, 4), info);
+
+    HG_CHECK(hg_class != NULL);
+    free(string);
+    return hg_class;
+}
+
+/* 1 is what the initializer has, and programs create more all the same. */
+HG_TEST(max_contexts_is_a_limit_from_2_on)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    hg_context_t *contexts[3];
+    hg_class_t *hg_class;
+    unsigned i;
+
+    hg_test_expect_log("HG_Context_create: the class has max_contexts, 2");
+    hg_test_expect_log("HG_Context_create_id: the class has max_contexts, 2");
+    for (info.na_init_info.max_contexts = 0; info.na_init_info.max_contexts < 3;
+         info.na_init_info.max_contexts++) {
+        bool limited = info.na_init_info.max_contexts == 2;
+
+        hg_class = life_init_with(&info);
+        for (i = 0; i < 3; i++) {
+            contexts[i] = HG_Context_create(hg_class);
+            HG_CHECK((contexts[i] == NULL) == (limited && i == 2));
+        }
+        if (limited) {
+            HG_CHECK(HG_Context_create_id(hg_class, 9) == NULL);
+            HG_CHECK_OK(HG_Context_destroy(contexts[0]));
+            contexts[0] = HG_Context_create_id(hg_class, 9);
+            HG_CHECK(contexts[0] != NULL);
+        }
+        for (i = 0; i < 3; i++)
+            HG_CHECK_OK(HG_Context_destroy(contexts[i]));
+        HG_CHECK_OK(HG_Finalize(hg_class));
+    }
+}
+
+HG_TEST(class_takes_the_limits_of_hg_options)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct hg_options had = HG_OPTIONS_INITIALIZER;
+    struct cb_end end;
+    struct cb_call calls[2];
+    cb_one_t one = {1};
+
+    hg_test_expect_log("HG_Class_set_options: the class has a context");
+    hg_test_allow_log("HG_Class_");
+    hg_test_allow_log("no more than 1 calls may be in flight");
+    hg_test_allow_log("hg:ping");
+    cb_start(&end, 0);
+    HG_CHECK_OK(HG_Class_get_options(end.hg_class, &had));
+    HG_CHECK_EQ_U64(had.max_in_flight, 65536);
+    options.max_in_flight = 1;
+    options.no_builtins = true;
+    HG_CHECK_OK(HG_Class_set_options(end.hg_class, &options));
+    HG_CHECK_OK(HG_Class_get_options(end.hg_class, &had));
+    HG_CHECK_EQ_U64(had.max_in_flight, 1);
+    HG_CHECK_EQ_U64(had.max_unanswered, 4096);
+    options.size--;
+    HG_CHECK_RET(HG_Class_set_options(end.hg_class, &options), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Class_get_options(end.hg_class, &options), HG_INVALID_ARG);
+    options.size++;
+    HG_CHECK_RET(HG_Class_set_options(end.hg_class, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Class_set_options(NULL, &options), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Class_get_options(NULL, &options), HG_INVALID_ARG);
+    end.contexts[0] = end.context = HG_Context_create(end.hg_class);
+    end.count = 1;
+    HG_CHECK(end.context != NULL);
+    HG_CHECK_RET(HG_Class_set_options(end.hg_class, &options), HG_BUSY);
+
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    HG_CHECK_OK(cb_forward(&calls[0], cb_new_handle(&end, life_inc_id), &one));
+    HG_CHECK_RET(cb_forward(&calls[1], cb_new_handle(&end, life_inc_id), &one),
+        HG_AGAIN);
+    HG_CHECK_OK(cb_wait(&end, &calls[0]));
+    HG_CHECK_OK(cb_do(&end, calls[1].handle, &one, NULL));
+    HG_CHECK_OK(HG_Destroy(calls[0].handle));
+    HG_CHECK_OK(HG_Destroy(calls[1].handle));
+    HG_CHECK_RET(cb_call(&end,
+                     MERCURY_REGISTER(end.hg_class, HG_BUILTIN_PING,
+                         hg_builtin_t, hg_builtin_t, NULL),
+                     NULL, NULL),
+        HG_INVALID_ARG);
+    cb_close(&end);
+}
+
+/* Lines of HG_Diag_dump_counters. */
+static char life_lines[4][256];
+static unsigned life_line_count;
+
+static int life_log(FILE *stream, const char *format, ...)
+{
+    char line[256];
+    va_list args;
+    int size;
+
+    (void) stream;
+    va_start(args, format);
+    size = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (strstr(line, "requests ") != NULL) {
+        HG_CHECK(life_line_count < 4);
+        (void) snprintf(life_lines[life_line_count++], sizeof(life_lines[0]),
+            "%s", strstr(line, "requests "));
+    }
+    return size;
+}
+
+/* One line for each class; the option stats writes them at the end. */
+HG_TEST(diag_dump_tells_the_counters_of_each_class)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    hg_class_t *other;
+    struct cb_end end;
+    cb_one_t one = {1};
+    unsigned busy = 0;
+    unsigned i;
+
+    info.stats = 1;
+    cb_start(&end, 1);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    for (i = 0; i < 3; i++)
+        HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
+    other = life_init_with(&info);
+    HG_Set_log_func(life_log);
+    HG_Set_log_level("info");
+    HG_Diag_dump_counters();
+    HG_CHECK_EQ_INT(life_line_count, 2);
+    for (i = 0; i < 2; i++) {
+        bool none = strstr(life_lines[i],
+                        "requests 0 sent, 0 received; answers 0 sent, 0 "
+                        "received; transfers 0") != NULL;
+
+        busy += strstr(life_lines[i],
+                    "requests 3 sent, 3 received; answers 3 sent, 3 received; "
+                    "transfers 0") != NULL;
+        HG_CHECK(none || busy == 1);
+    }
+    HG_CHECK_EQ_INT(busy, 1);
+    HG_CHECK_OK(HG_Finalize(other));
+    HG_CHECK_EQ_INT(life_line_count, 4);
+    HG_Set_log_level("error");
+    HG_Set_log_func(NULL);
+    cb_close(&end);
+}
+
 /* ---- After the end ---- */
 
 /* Everything is refused with a line that names the function. */
@@ -313,6 +506,7 @@ HG_TEST(context_that_is_gone_is_refused)
 HG_TEST(handle_that_was_destroyed_is_refused)
 {
     struct cb_end end;
+    struct cb_call call;
     cb_one_t one = {1};
     hg_handle_t gone;
 
@@ -331,6 +525,12 @@ HG_TEST(handle_that_was_destroyed_is_refused)
     HG_CHECK_RET(HG_Set_deadline(gone, 1), HG_INVALID_ARG);
     HG_CHECK(HG_Get_info(gone) == NULL);
     HG_CHECK_EQ_INT(HG_Ref_get(gone), -1);
+    /* The same of one whose call held the last reference. */
+    gone = cb_new_handle(&end, life_inc_id);
+    HG_CHECK_OK(cb_forward(&call, gone, &one));
+    HG_CHECK_OK(HG_Destroy(gone));
+    HG_CHECK_OK(cb_wait(&end, &call));
+    HG_CHECK_RET(HG_Ref_incr(gone), HG_INVALID_ARG);
     HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
     cb_close(&end);
 }

@@ -143,19 +143,32 @@ static void life_ask_nobody(na_class_t *na_class, const char *why)
     HG_CHECK_EQ_INT(hg_test_log_count(why), ++asked);
 }
 
+/* Whether the transport keeps the order of messages and RMA: where the library
+ * moves memory by messages, transfers may overtake each other. */
+static int life_ordering(void)
+{
+    static const char *const ordered[] = {"self"};
+    unsigned i;
+
+    for (i = 0; i < sizeof(ordered) / sizeof(ordered[0]); i++) {
+        if (!hg_test_emulated() && strcmp(hg_test_transport(), ordered[i]) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 HG_TEST(a_class_tells_what_it_is)
 {
     na_class_t *na_class = conform_class(NULL);
     const char *transport = hg_test_transport();
     const char *plus = strchr(transport, '+');
     const char *protocol = plus != NULL ? plus + 1 : transport;
-    int ordering = NA_Get_ordering(na_class);
 
     HG_CHECK(!strncmp(transport, NA_Get_class_name(na_class),
         strlen(NA_Get_class_name(na_class))));
     HG_CHECK_EQ_STR(NA_Get_class_protocol(na_class), protocol);
     HG_CHECK(NA_Is_listening(na_class) == NA_TRUE);
-    HG_CHECK(ordering == 0 || ordering == 1);
+    HG_CHECK_EQ_INT(NA_Get_ordering(na_class), life_ordering());
     HG_CHECK(NA_Msg_get_max_unexpected_size(na_class) >= 512);
     HG_CHECK(NA_Msg_get_max_expected_size(na_class) >= 512);
     HG_CHECK(NA_Msg_get_max_tag(na_class) >= 0xff);

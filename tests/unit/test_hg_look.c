@@ -68,6 +68,22 @@ static hg_handle_t look_call(void)
     return handle;
 }
 
+/* A transfer, of which the callback has yet to run. */
+static hg_bulk_t look_move(void)
+{
+    hg_size_t size = 64;
+    hg_addr_t self = HG_ADDR_NULL;
+    hg_bulk_t bulk = HG_BULK_NULL;
+
+    HG_CHECK_OK(HG_Addr_self(look_class, &self));
+    HG_CHECK_OK(
+        HG_Bulk_create(look_class, 1, NULL, &size, HG_BULK_READWRITE, &bulk));
+    HG_CHECK_OK(HG_Bulk_transfer2(look_context, NULL, NULL, HG_BULK_PULL, self,
+        bulk, 0, bulk, 0, size, HG_OP_ID_IGNORE));
+    HG_CHECK_OK(HG_Addr_free(look_class, self));
+    return bulk;
+}
+
 static void look_turn(void)
 {
     unsigned count = 0;
@@ -119,7 +135,7 @@ HG_TEST(dump_frees_without_a_lock)
     look_end();
 }
 
-/* What there is no memory for is missing: HG_AGAIN. */
+/* On out-of-memory lines are missing: HG_AGAIN. */
 static int look_dump(void *arg)
 {
     hg_return_t ret = HG_Dump(look_class, (FILE *) arg);
@@ -133,16 +149,20 @@ HG_TEST(dump_survives_every_failing_allocation)
     size_t size = 0;
     char *text = NULL;
     FILE *stream = open_memstream(&text, &size);
+    hg_bulk_t bulk;
 
     HG_CHECK(stream != NULL);
     hg_test_alloc_install();
     look_begin();
     (void) look_call();
+    bulk = look_move();
     HG_CHECK(hg_test_oom_loop(look_dump, stream) >= 4);
     HG_CHECK(fclose(stream) == 0);
     HG_CHECK(strstr(text, "no memory to look at it") != NULL);
     HG_CHECK(strstr(text, "\"look\" to") != NULL);
+    HG_CHECK(strstr(text, "bulk pull from") != NULL);
     free(text);
     look_turn();
+    HG_CHECK_OK(HG_Bulk_free(bulk));
     look_end();
 }
