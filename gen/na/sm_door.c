@@ -279,8 +279,8 @@ static na_return_t na_sm_door_reason(
 }
 
 /* Judge an answer. */
-static na_return_t na_sm_door_judge(
-    struct na_sm_addr *addr, const struct na_sm_packet *packet)
+static na_return_t na_sm_door_judge(const struct na_sm_class *self,
+    const struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     if (packet->version != NA_SM_VERSION) {
         hg_log_error("sm", "%s speaks version %u, not %d", addr->base.name,
@@ -291,6 +291,9 @@ static na_return_t na_sm_door_judge(
         return na_sm_door_reason(addr, packet->reason);
     if (packet->kind != NA_SM_WELCOME ||
         !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
+        return NA_PROTOCOL_ERROR;
+    /* Another process that claims to be this one. */
+    if (packet->incarnation == self->base.incarnation && addr->pid != getpid())
         return NA_PROTOCOL_ERROR;
     return NA_SUCCESS;
 }
@@ -305,7 +308,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
     if (ret == NA_AGAIN)
         return 0;
     if (ret == NA_SUCCESS) {
-        ret = na_sm_door_judge(addr, &packet);
+        ret = na_sm_door_judge(self, addr, &packet);
         if (ret == NA_SUCCESS && packet.incarnation == self->base.incarnation) {
             na_sm_packet_close(&packet);
             na_sm_door_met_oneself(self, addr);

@@ -4,11 +4,9 @@
  * connects to its socket and says something else than HELLO. Besides, what
  * happens when descriptors run out at either end.
  */
-#include "sm_ends.h"
+#include "sm_packets.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -338,112 +336,27 @@ HG_TEST(a_policy_that_cannot_be_read_opens_nothing)
 
 /* ---- Who says something else ---- */
 
-/* Send bytes with descriptors. */
-static void strangers_say(
-    int fd, const void *bytes, size_t size, const int *fds, unsigned count)
-{
-    struct iovec part = {(void *) (uintptr_t) bytes, size};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(8 * sizeof(int))];
-    } control;
-    struct msghdr message;
+/* A name as long as one can be. */
+#define STRANGERS_TENS "0123456789"
+#define STRANGERS_HUNDRED \
+    STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS \
+        STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS \
+            STRANGERS_TENS
+#define STRANGERS_LONG \
+    "sm://" STRANGERS_HUNDRED STRANGERS_HUNDRED STRANGERS_TENS STRANGERS_TENS \
+        STRANGERS_TENS STRANGERS_TENS STRANGERS_TENS
 
-    memset(&message, 0, sizeof(message));
-    memset(&control, 0, sizeof(control));
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (count > 0) {
-        struct cmsghdr *header;
-
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(header), fds, count * sizeof(int));
-    }
-    (void) sendmsg(fd, &message, MSG_NOSIGNAL);
-}
-
-/* A HELLO as the picture in sm_meet.h has it, with no name. */
-static void strangers_hello(unsigned char bytes[34], uint64_t incarnation)
-{
-    static const unsigned char head[8] = {'H', 'G', 's', 'm', 3, 0, 1, 0};
-    unsigned i;
-
-    memset(bytes, 0, 34);
-    memcpy(bytes, head, sizeof(head));
-    for (i = 0; i < 8; i++)
-        bytes[8 + i] = (unsigned char) (incarnation >> (8 * i));
-    bytes[26] = 2; /* 128 KiB */
-}
-
-static int strangers_memory(size_t size, int seals)
-{
-    int fd = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-    HG_CHECK(fd >= 0 && ftruncate(fd, (off_t) size) == 0);
-    if (seals != 0)
-        HG_CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0);
-    return fd;
-}
-
-/* What may stand where the bell does. */
-enum strangers_bell {
-    STRANGERS_NONE,
-    STRANGERS_BELL,
-    STRANGERS_BLOCKING,
-    STRANGERS_SOCKET,
-    STRANGERS_FILE
-};
-
-static int strangers_bell(enum strangers_bell bell)
-{
-    int fd = bell == STRANGERS_BELL  ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-        : bell == STRANGERS_BLOCKING ? eventfd(0, EFD_CLOEXEC)
-        : bell == STRANGERS_SOCKET
-        ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
-        : open("/dev/null", O_WRONLY | O_CLOEXEC | O_NONBLOCK);
-
-    HG_CHECK(fd >= 0);
-    return fd;
-}
-
-/* What is wrong with a HELLO: a byte changed, its length, its descriptors. */
-struct strangers_hello {
-    int at; /* -1: none */
-    unsigned char value;
-    size_t size;
-    unsigned fds;
-    int seals;
-    long grow; /* of the descriptors' sizes */
-    enum strangers_bell bell;
-};
-
-/* Sizes of the two pages and of a pair, as they are now. */
-static const size_t strangers_sizes[3] = {2097152, 4096, 266240};
-
+/* Send a HELLO, and read the answer. */
 static void strangers_greet(struct conform_end *server, const char *name,
-    const struct strangers_hello *how, char answer_p[64], ssize_t *got_p)
+    const struct sm_packet *how, char answer_p[64], ssize_t *got_p)
 {
-    unsigned char bytes[64];
-    int fds[8];
+    unsigned char bytes[SM_PACKET_MAX];
+    int fds[SM_FDS_MAX + 1];
     int fd = sm_connect(name);
-    unsigned count = how->fds;
+    unsigned count = sm_make_fds(how, SM_HELLO, fds);
     unsigned i;
 
-    memset(bytes, 0, sizeof(bytes));
-    strangers_hello(bytes, 99);
-    if (how->at >= 0)
-        bytes[how->at] = how->value;
-    for (i = 0; i < how->fds; i++)
-        fds[i] = strangers_memory(
-            (size_t) ((long) strangers_sizes[i % 3] + how->grow), how->seals);
-    if (how->bell != STRANGERS_NONE)
-        fds[count++] = strangers_bell(how->bell);
-    strangers_say(fd, bytes, how->size, fds, count);
+    sm_say(fd, bytes, sm_bytes(how, SM_HELLO, bytes), fds, count);
     for (i = 0; i < 100; i++) {
         (void) conform_turn(server->na_class, server->context, 1);
         *got_p = recv(fd, answer_p, 64, MSG_DONTWAIT);
@@ -480,51 +393,53 @@ static void strangers_serve(struct conform_end *server, const char *name)
     conform_idle(server);
 }
 
-/* Turn until the server holds no more than it did. */
-static void strangers_settle(
-    struct conform_end *server, unsigned fds, unsigned maps)
-{
-    unsigned ms = 0;
-
-    while (hg_test_fd_count() != fds || sm_maps() != maps) {
-        HG_CHECK(ms++ < CONFORM_PATIENCE);
-        (void) conform_turn(server->na_class, server->context, 1);
-    }
-}
-
 HG_TEST(a_hello_that_is_wrong_is_refused)
 {
-    enum { GOOD = F_SEAL_SHRINK | F_SEAL_GROW };
-    static const struct strangers_hello bad[] = {
-        {0, 'X', 34, 3, GOOD, 0, STRANGERS_NONE}, /* magic */
-        {4, 1, 34, 3, GOOD, 0, STRANGERS_NONE},   /* version */
-        {6, 2, 34, 3, GOOD, 0, STRANGERS_NONE},   /* kind */
-        {8, 0, 34, 3, GOOD, 0, STRANGERS_NONE},   /* an incarnation of 0 */
-        {18, 1, 34, 3, GOOD, 0, STRANGERS_NONE},  /* a slot past the page */
-        {26, 4, 34, 3, GOOD, 0, STRANGERS_NONE},  /* ring size */
-        {32, 9, 34, 3, GOOD, 0, STRANGERS_NONE},  /* a name that is not there */
-        {32, 1, 35, 3, GOOD, 0,
-            STRANGERS_NONE}, /* one of a control character */
-        {33, 255, 64, 3, GOOD, 0, STRANGERS_NONE}, /* too long */
-        {-1, 0, 33, 3, GOOD, 0, STRANGERS_NONE},   /* too short */
-        {-1, 0, 1, 3, GOOD, 0, STRANGERS_NONE},
-        {-1, 0, 40, 3, GOOD, 0, STRANGERS_NONE}, /* too long */
-        {-1, 0, 34, 0, GOOD, 0, STRANGERS_NONE}, /* no memory */
-        {-1, 0, 34, 2, GOOD, 0, STRANGERS_NONE},
-        {-1, 0, 34, 8, GOOD, 0, STRANGERS_NONE}, /* too much */
-        {-1, 0, 34, 3, 0, 0, STRANGERS_NONE},    /* unsealed */
-        {-1, 0, 34, 3, F_SEAL_GROW, 0, STRANGERS_NONE},
-        {-1, 0, 34, 3, GOOD, -4096, STRANGERS_NONE}, /* of another size */
-        {-1, 0, 34, 3, GOOD, 4096, STRANGERS_NONE},
+    static const struct sm_packet bad[] = {
+        {.at = 1, .value = 'X'}, /* magic */
+        {.at = 4, .value = 1},   /* version */
+        {.at = 6, .value = SM_WELCOME},
+        {.at = 8, .value = 0},  /* an incarnation of 0 */
+        {.at = 18, .value = 1}, /* a slot past the page */
+        {.at = 26, .value = 4}, /* ring size */
+        {.at = 32, .value = 9}, /* a name that is not there */
+        {.at = 33, .value = 255},
+        {.name = "\x1f"},
+        {.name = "ab\x7f"},
+        {.name = STRANGERS_LONG "a"}, /* by one byte too long */
+        {.longer = -1},
+        {.longer = -33},
+        {.longer = 6},
+        {.more = -3}, /* no memory */
+        {.more = -1},
+        {.more = 5},
+        {.missing = SM_SEALED},
+        {.missing = F_SEAL_SHRINK},
+        {.missing = F_SEAL_GROW, .only = 1},
+        {.missing = F_SEAL_GROW, .only = 2},
+        {.missing = F_SEAL_GROW, .only = 3},
+        {.missing = F_SEAL_SHRINK, .only = 1},
+        {.missing = F_SEAL_SHRINK, .only = 2},
+        {.missing = F_SEAL_SHRINK, .only = 3},
+        {.grow = -4096},
+        {.grow = 4096},
+        {.grow = -4096, .only = 1},
+        {.grow = 4096, .only = 2},
+        {.grow = -4096, .only = 3},
+        {.seal = F_SEAL_WRITE, .only = 2}, /* it cannot be written */
+        {.seal = F_SEAL_WRITE, .only = 3},
         /* a bell that is none, or makes who rings it wait */
-        {-1, 0, 34, 3, GOOD, 0, STRANGERS_BLOCKING},
-        {-1, 0, 34, 3, GOOD, 0, STRANGERS_SOCKET},
-        {-1, 0, 34, 3, GOOD, 0, STRANGERS_FILE},
-        {-1, 0, 34, 2, GOOD, 0, STRANGERS_BELL},
+        {.bell = SM_BELL_BLOCKING},
+        {.bell = SM_BELL_SOCKET},
+        {.bell = SM_BELL_FILE},
+        {.more = -1, .bell = SM_BELL_GOOD},
+        /* the last, left out where the system has none */
+        {.huge = true, .only = 1},
     };
-    struct strangers_hello good = {-1, 0, 34, 3, GOOD, 0, STRANGERS_NONE};
-    static const struct strangers_hello empty = {
-        -1, 0, 0, 3, GOOD, 0, STRANGERS_NONE};
+    static const struct sm_packet longest = {.name = STRANGERS_LONG};
+    static const struct sm_packet empty = {.longer = -SM_PACKET_HEAD};
+    struct sm_packet good = {.at = 0};
+    size_t count = sizeof(bad) / sizeof(bad[0]) - !sm_has_huge_pages();
     struct conform_end server;
     char string[64], answer[64];
     unsigned fds, maps;
@@ -539,28 +454,32 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     conform_idle(&server);
     fds = hg_test_fd_count();
     maps = sm_maps();
-    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (i = 0; i < count; i++) {
         strangers_greet(&server, string, &bad[i], answer, &got);
-        /* REFUSE, and nothing of it stays. */
+        /* REFUSE with a protocol error, and nothing of it stays. */
+        HG_CHECK_EQ_INT(answer[20], NA_PROTOCOL_ERROR);
         HG_CHECK(got == 34 && answer[6] == 3);
         HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_refused"), i + 1);
-        strangers_settle(&server, fds, maps);
+        sm_settle(&server, fds, maps);
         HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 1);
     }
     /* A packet of no bytes looks like the end, and has descriptors. */
     strangers_greet(&server, string, &empty, answer, &got);
     HG_CHECK_EQ_INT(got, 0);
-    strangers_settle(&server, fds, maps);
+    sm_settle(&server, fds, maps);
     /* The same without a mistake is let in, so it was the mistake. */
     strangers_greet(&server, string, &good, answer, &got);
     HG_CHECK(got == 34 && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 2);
-    good.bell = STRANGERS_BELL;
+    good.bell = SM_BELL_GOOD;
     strangers_greet(&server, string, &good, answer, &got);
     HG_CHECK(got == 34 && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 3);
+    strangers_greet(&server, string, &longest, answer, &got);
+    HG_CHECK(got == 34 && answer[6] == 2);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 4);
     strangers_serve(&server, string);
-    strangers_settle(&server, fds, maps);
+    sm_settle(&server, fds, maps);
     conform_close(&server);
 }
 
@@ -580,14 +499,13 @@ HG_TEST_ROLE(intruder)
     HG_CHECK_EQ_INT(argc, 2);
     strangers_become(argv[0]);
     memset(bytes, 0, sizeof(bytes));
-    strangers_hello(bytes, 99);
+    sm_head(bytes, SM_HELLO, 99);
     for (i = 0; i < 3; i++)
-        fds[i] =
-            strangers_memory(strangers_sizes[i], F_SEAL_SHRINK | F_SEAL_GROW);
-    fds[3] = strangers_bell(STRANGERS_BELL);
+        fds[i] = sm_memory(sm_sizes[i], SM_SEALED, false);
+    fds[3] = sm_bell(SM_BELL_GOOD);
     socket.fd = sm_connect(argv[1]);
     socket.events = POLLIN;
-    strangers_say(socket.fd, bytes, 34, fds, 4);
+    sm_say(socket.fd, bytes, 34, fds, 4);
     HG_CHECK_EQ_INT(poll(&socket, 1, (int) CONFORM_PATIENCE), 1);
     memset(&message, 0, sizeof(message));
     message.msg_iov = &part;
@@ -631,10 +549,8 @@ HG_TEST(a_bell_of_another_user_is_not_taken)
 
 HG_TEST(wrong_hellos_cannot_fill_the_log)
 {
-    static const struct strangers_hello bad = {
-        -1, 0, 33, 3, 0, 0, STRANGERS_NONE};
-    static const struct strangers_hello old = {
-        4, 1, 34, 3, 0, 0, STRANGERS_NONE};
+    static const struct sm_packet bad = {.longer = -1};
+    static const struct sm_packet old = {.at = 4, .value = 1};
     struct conform_end server;
     char string[64], answer[64];
     ssize_t got;
@@ -675,14 +591,14 @@ HG_TEST(random_hellos_harm_nobody)
         for (k = 0; k < sizeof(bytes); k++)
             bytes[k] = (unsigned char) hg_test_random(&random);
         if (pick & 16) {
-            strangers_hello(bytes, pick);
+            sm_head(bytes, SM_HELLO, pick);
             bytes[hg_test_random(&random) % 34] ^=
                 (unsigned char) (1u << (pick >> 8) % 8);
             size = pick & 32 ? 34 : size;
         }
         for (k = 0; k < count; k++)
             files[k] = open("/dev/zero", O_RDWR | O_CLOEXEC);
-        strangers_say(fd, bytes, size, files, count);
+        sm_say(fd, bytes, size, files, count);
         if (pick & 64)
             (void) conform_turn(server.na_class, server.context, 0);
         (void) close(fd);
@@ -690,7 +606,7 @@ HG_TEST(random_hellos_harm_nobody)
             (void) close(files[k]);
     }
     strangers_serve(&server, string);
-    strangers_settle(&server, fds, maps);
+    sm_settle(&server, fds, maps);
     HG_CHECK(NA_Get_counter(server.na_class, "sm_refused") > 100);
     conform_close(&server);
 }
@@ -711,7 +627,7 @@ HG_TEST(callers_that_hang_up_leave_their_place)
         (void) conform_turn(server.na_class, server.context, 0);
     }
     strangers_serve(&server, string);
-    strangers_settle(&server, fds, maps);
+    sm_settle(&server, fds, maps);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_refused"), 0);
     conform_close(&server);
 }

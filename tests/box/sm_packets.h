@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sm_packets: HELLO and WELCOME of the transport sm as bytes, with what may be
+ * wrong about them, for tests that take the place of a caller or a listener.
+ */
+#ifndef HG_TESTS_SM_PACKETS_H
+#define HG_TESTS_SM_PACKETS_H
+
+#include "sm_ends.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+
+enum { SM_HELLO = 1, SM_WELCOME, SM_REFUSE, SM_ASK, SM_GRANT };
+enum { SM_PACKET_HEAD = 34, SM_PACKET_MAX = 400, SM_FDS_MAX = 8 };
+enum { SM_SEALED = F_SEAL_SHRINK | F_SEAL_GROW };
+
+/* What may stand where the bell does. */
+enum sm_bell {
+    SM_BELL_NONE,
+    SM_BELL_GOOD,
+    SM_BELL_BLOCKING,
+    SM_BELL_SOCKET,
+    SM_BELL_FILE
+};
+
+/* What is wrong with a HELLO or WELCOME; zeroed: nothing. */
+struct sm_packet {
+    unsigned at; /* this byte is `value`, unless it is 0 */
+    unsigned char value;
+    int longer;       /* bytes more than the name needs */
+    const char *name; /* NULL: none */
+    int more;         /* descriptors more than there should be */
+    enum sm_bell bell;
+    /* Of descriptor `only`, from 1, or of all: seals that are missing, or one
+     * too many; bytes more than it should have; huge pages. */
+    unsigned only;
+    int missing;
+    int seal;
+    long grow;
+    bool huge;
+};
+
+/* Sizes of the two pages and of a pair, as they are now. */
+static const size_t sm_sizes[3] = {2097152, 4096, 266240};
+
+/* A packet without a mistake, as the picture in sm_meet.h has it. */
+static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
+    unsigned char kind, uint64_t incarnation)
+{
+    static const unsigned char head[6] = {'H', 'G', 's', 'm', 3, 0};
+    unsigned i;
+
+    memset(bytes, 0, SM_PACKET_HEAD);
+    memcpy(bytes, head, sizeof(head));
+    bytes[6] = kind;
+    for (i = 0; i < 8; i++)
+        bytes[8 + i] = (unsigned char) (incarnation >> (8 * i));
+    bytes[26] = 2; /* 128 KiB */
+}
+
+/* The bytes of a packet; their number. */
+static inline size_t sm_bytes(const struct sm_packet *packet,
+    unsigned char kind, unsigned char bytes[SM_PACKET_MAX])
+{
+    size_t length = packet->name != NULL ? strlen(packet->name) : 0;
+    long size = SM_PACKET_HEAD + (long) length + packet->longer;
+
+    HG_CHECK(size >= 0 && size <= SM_PACKET_MAX);
+    memset(bytes, 0, SM_PACKET_MAX);
+    sm_head(bytes, kind, 99);
+    if (length > 0)
+        memcpy(bytes + SM_PACKET_HEAD, packet->name, length);
+    bytes[32] = (unsigned char) length;
+    bytes[33] = (unsigned char) (length >> 8);
+    if (packet->at > 0)
+        bytes[packet->at] = packet->value;
+    return (size_t) size;
+}
+
+static inline int sm_memory(size_t size, int seals, bool huge)
+{
+    int fd = memfd_create("stranger",
+        MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0u));
+
+    HG_CHECK(fd >= 0 && ftruncate(fd, (off_t) size) == 0);
+    if (seals != 0)
+        HG_CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
+static inline bool sm_has_huge_pages(void)
+{
+    int fd = memfd_create("stranger", MFD_CLOEXEC | MFD_HUGETLB);
+
+    if (fd < 0)
+        return false;
+    (void) close(fd);
+    return true;
+}
+
+static inline int sm_bell(enum sm_bell bell)
+{
+    int fd = bell == SM_BELL_GOOD  ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+        : bell == SM_BELL_BLOCKING ? eventfd(0, EFD_CLOEXEC)
+        : bell == SM_BELL_SOCKET
+        ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
+        : open("/dev/null", O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+
+    HG_CHECK(fd >= 0);
+    return fd;
+}
+
+/* The descriptors of a packet of `kind`; their number. */
+static inline unsigned sm_make_fds(
+    const struct sm_packet *packet, unsigned char kind, int fds[SM_FDS_MAX + 1])
+{
+    unsigned count = (unsigned) ((kind == SM_HELLO ? 3 : 2) + packet->more);
+    unsigned i;
+
+    HG_CHECK(count <= SM_FDS_MAX);
+    for (i = 0; i < count; i++) {
+        bool bad = packet->only == 0 || packet->only == i + 1;
+        long grow = bad ? packet->grow : 0;
+        int seals = SM_SEALED | (bad ? packet->seal : 0);
+
+        fds[i] = sm_memory((size_t) ((long) sm_sizes[i % 3] + grow),
+            bad ? seals & ~packet->missing : seals, bad && packet->huge);
+    }
+    if (packet->bell != SM_BELL_NONE)
+        fds[count++] = sm_bell(packet->bell);
+    return count;
+}
+
+/* Send bytes with descriptors. */
+static inline void sm_say(
+    int fd, const void *bytes, size_t size, const int *fds, unsigned count)
+{
+    struct iovec part = {(void *) (uintptr_t) bytes, size};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE((SM_FDS_MAX + 1) * sizeof(int))];
+    } control;
+    struct msghdr message;
+
+    memset(&message, 0, sizeof(message));
+    memset(&control, 0, sizeof(control));
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (count > 0) {
+        struct cmsghdr *header;
+
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+    }
+    (void) sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+/* Turn until this process has as many descriptors, and mappings of sm, as it
+ * had. */
+static inline void sm_settle(
+    struct conform_end *end, unsigned fds, unsigned maps)
+{
+    unsigned ms = 0;
+
+    while (hg_test_fd_count() != fds || sm_maps() != maps) {
+        HG_CHECK(ms++ < CONFORM_PATIENCE);
+        (void) conform_turn(end->na_class, end->context, 1);
+    }
+}
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport sm and a listener that does not answer a HELLO as it should.
+ * The lookup ends with an error, nothing of the connection stays open, and the
+ * next lookup of another listener succeeds.
+ */
+#include "sm_packets.h"
+
+/* Listen at "sm://hg-listener-..." without the library. */
+static int listeners_open(char name[64])
+{
+    static const char prefix[] = "hg/sm/";
+    static unsigned count;
+    struct sockaddr_un where;
+    size_t length;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    (void) snprintf(
+        name, 64, "sm://hg-listener-%ld-%u", (long) getpid(), count++);
+    length = strlen(name) - 5;
+    memset(&where, 0, sizeof(where));
+    where.sun_family = AF_UNIX;
+    memcpy(where.sun_path + 1, prefix, sizeof(prefix) - 1);
+    memcpy(where.sun_path + sizeof(prefix), name + 5, length);
+    HG_CHECK(fd >= 0 &&
+        bind(fd, (struct sockaddr *) &where,
+            (socklen_t) (offsetof(struct sockaddr_un, sun_path) +
+                sizeof(prefix) + length)) == 0);
+    HG_CHECK(listen(fd, 8) == 0);
+    return fd;
+}
+
+/* Accept the caller, which progresses meanwhile, and read its HELLO. */
+static int listeners_accept(int listener, struct conform_end *caller,
+    unsigned char hello[SM_PACKET_MAX])
+{
+    struct pollfd ready = {listener, POLLIN, 0};
+    ssize_t got = -1;
+    int fd;
+
+    while (poll(&ready, 1, 0) == 0)
+        if (caller != NULL)
+            (void) conform_turn(caller->na_class, caller->context, 1);
+    fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    HG_CHECK(fd >= 0);
+    while (got < 0) {
+        got = recv(fd, hello, SM_PACKET_MAX, MSG_DONTWAIT);
+        if (got < 0 && caller != NULL)
+            (void) conform_turn(caller->na_class, caller->context, 1);
+    }
+    HG_CHECK(got >= SM_PACKET_HEAD && hello[6] == SM_HELLO);
+    return fd;
+}
+
+/* What a lookup comes to that is answered by `answer`, of that kind; NULL: by
+ * hanging up. */
+static na_return_t listeners_answer(struct conform_end *caller,
+    const struct sm_packet *answer, unsigned char kind, uint32_t reason)
+{
+    unsigned char bytes[SM_PACKET_MAX];
+    int fds[SM_FDS_MAX + 1];
+    struct conform_call call;
+    unsigned count = 0;
+    char name[64];
+    int listener = listeners_open(name);
+    int fd;
+
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_lookup(caller->na_class, caller->context, conform_ended,
+        &call, name, &call.id));
+    fd = listeners_accept(listener, caller, bytes);
+    if (answer != NULL) {
+        size_t size = sm_bytes(answer, kind, bytes);
+        unsigned i;
+
+        for (i = 0; i < 4 && reason != 0; i++)
+            bytes[20 + i] = (unsigned char) (reason >> (8 * i));
+        count = kind == SM_REFUSE ? 0 : sm_make_fds(answer, kind, fds);
+        sm_say(fd, bytes, size, fds, count);
+    } else {
+        (void) close(fd);
+        fd = -1;
+    }
+    HG_CHECK(call.ends == 0);
+    (void) conform_wait(caller, &call);
+    if (call.ret == NA_SUCCESS)
+        HG_CHECK_OK(NA_Addr_free(caller->na_class, call.addr));
+    while (count > 0)
+        (void) close(fds[--count]);
+    if (fd >= 0)
+        (void) close(fd);
+    (void) close(listener);
+    return call.ret;
+}
+
+HG_TEST(a_welcome_that_is_wrong_is_refused)
+{
+    static const struct sm_packet bad[] = {
+        {.at = 1, .value = 'X'}, /* magic */
+        {.at = 4, .value = 1},   /* version */
+        {.at = 6, .value = 0},   /* no such answer */
+        {.at = 6, .value = SM_HELLO},
+        {.at = 6, .value = SM_ASK},
+        {.at = 6, .value = SM_GRANT},
+        {.at = 6, .value = 77},
+        {.at = 8, .value = 0},  /* an incarnation of 0 */
+        {.at = 18, .value = 1}, /* a slot past the page */
+        {.at = 32, .value = 9}, /* a name that is not there */
+        {.at = 33, .value = 255},
+        {.name = "\x1f"},
+        {.name = "ab\x7f"},
+        {.longer = -1},
+        {.longer = -33},
+        {.longer = 6},
+        {.more = -2}, /* no memory */
+        {.more = -1},
+        {.more = 1}, /* a third that is no bell */
+        {.more = 6},
+        {.missing = SM_SEALED},
+        {.missing = F_SEAL_GROW, .only = 1},
+        {.missing = F_SEAL_GROW, .only = 2},
+        {.missing = F_SEAL_SHRINK, .only = 1},
+        {.missing = F_SEAL_SHRINK, .only = 2},
+        {.grow = -4096, .only = 1},
+        {.grow = 4096, .only = 1},
+        {.grow = 4096, .only = 2},
+        {.seal = F_SEAL_WRITE, .only = 2}, /* it cannot be written */
+        {.bell = SM_BELL_BLOCKING},
+        {.bell = SM_BELL_SOCKET},
+        {.bell = SM_BELL_FILE},
+        {.more = -1, .bell = SM_BELL_GOOD},
+        /* the last, left out where the system has none */
+        {.huge = true, .only = 1},
+    };
+    static const struct sm_packet empty = {.longer = -SM_PACKET_HEAD};
+    struct sm_packet good = {.at = 0};
+    size_t count = sizeof(bad) / sizeof(bad[0]) - !sm_has_huge_pages();
+    struct conform_end caller;
+    unsigned fds, maps;
+    size_t i;
+
+    hg_test_allow_log("");
+    ends_open(&caller, "sm://", 1000);
+    fds = hg_test_fd_count();
+    maps = sm_maps();
+    for (i = 0; i < count; i++) {
+        HG_CHECK_RET(listeners_answer(&caller, &bad[i], SM_WELCOME, 0),
+            NA_PROTOCOL_ERROR);
+        sm_settle(&caller, fds, maps);
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(caller.na_class, "sm_met"), 0);
+    /* A packet of no bytes looks like the end, and has descriptors. */
+    HG_CHECK_RET(
+        listeners_answer(&caller, &empty, SM_WELCOME, 0), NA_HOSTUNREACH);
+    sm_settle(&caller, fds, maps);
+    HG_CHECK_RET(listeners_answer(&caller, NULL, 0, 0), NA_HOSTUNREACH);
+    sm_settle(&caller, fds, maps);
+    /* Without a mistake it is a connection. */
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(listeners_answer(&caller, &good, SM_WELCOME, 0));
+        sm_settle(&caller, fds, maps);
+        good.bell = SM_BELL_GOOD;
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(caller.na_class, "sm_met"), 2);
+    conform_close(&caller);
+}
+
+/* A refusal is an error, whatever number it gives as its reason. */
+HG_TEST(a_refusal_is_an_error)
+{
+    static const struct {
+        uint32_t reason;
+        na_return_t want;
+    } cases[] = {{NA_PERMISSION, NA_PERMISSION},
+        {NA_PROTOCOL_ERROR, NA_PROTOCOL_ERROR}, {NA_AGAIN, NA_AGAIN},
+        {NA_NOMEM, NA_AGAIN}, {NA_IO_ERROR, NA_AGAIN},
+        {NA_SUCCESS, NA_HOSTUNREACH}, {NA_CANCELED, NA_HOSTUNREACH},
+        {255, NA_HOSTUNREACH}, {UINT32_MAX, NA_HOSTUNREACH},
+        {0x80000000, NA_HOSTUNREACH}};
+    static const struct sm_packet plain = {.at = 0};
+    struct conform_end caller;
+    unsigned fds, maps;
+    unsigned i;
+
+    hg_test_expect_log("refuses us");
+    hg_test_allow_log("cannot be reached");
+    ends_open(&caller, "sm://", 1000);
+    fds = hg_test_fd_count();
+    maps = sm_maps();
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        HG_CHECK_RET(
+            listeners_answer(&caller, &plain, SM_REFUSE, cases[i].reason),
+            cases[i].want);
+        HG_CHECK_EQ_INT(hg_test_log_count("refuses us"), i + 1);
+        sm_settle(&caller, fds, maps);
+    }
+    conform_close(&caller);
+}
+
+/* Answer a HELLO with the caller's own incarnation. */
+HG_TEST_ROLE(impostor)
+{
+    static const struct sm_packet good = {.at = 0};
+    unsigned char hello[SM_PACKET_MAX], bytes[SM_PACKET_MAX];
+    int fds[SM_FDS_MAX + 1];
+    char name[64];
+    int listener = listeners_open(name);
+    unsigned count;
+    size_t size;
+    int fd;
+
+    HG_CHECK_EQ_INT(argc, 0);
+    (void) argv;
+    hg_test_say_parent(name);
+    fd = listeners_accept(listener, NULL, hello);
+    size = sm_bytes(&good, SM_WELCOME, bytes);
+    count = sm_make_fds(&good, SM_WELCOME, fds);
+    memcpy(bytes + 8, hello + 8, 8);
+    sm_say(fd, bytes, size, fds, count);
+    free(hg_test_hear_parent());
+}
+
+/* Another process is not taken for oneself, whatever it says. */
+HG_TEST(a_listener_cannot_be_oneself)
+{
+    struct hg_test_peer *peer = hg_test_spawn("impostor", NULL);
+    char *name = hg_test_hear(peer);
+    struct conform_end caller;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    hg_test_allow_log("");
+    ends_open(&caller, "sm://", 1000);
+    HG_CHECK_RET(ends_lookup(&caller, name, &addr), NA_PROTOCOL_ERROR);
+    conform_close(&caller);
+    hg_test_stop(peer);
+    free(name);
+}
+
+/* A listener that accepts and then says nothing is given up after lookup_ms. */
+HG_TEST(a_listener_that_says_nothing_is_given_up)
+{
+    unsigned char hello[SM_PACKET_MAX];
+    struct conform_end caller;
+    struct conform_call call;
+    unsigned fds, maps;
+    char name[64];
+    int listener = listeners_open(name);
+    int fd;
+
+    hg_test_expect_log("gives no answer");
+    ends_open_with(&caller, "sm://", 1000, 200);
+    fds = hg_test_fd_count();
+    maps = sm_maps();
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_lookup(
+        caller.na_class, caller.context, conform_ended, &call, name, &call.id));
+    fd = listeners_accept(listener, &caller, hello);
+    HG_CHECK_RET(conform_wait(&caller, &call), NA_HOSTUNREACH);
+    (void) close(fd);
+    sm_settle(&caller, fds, maps);
+    (void) close(listener);
+    conform_close(&caller);
+}
