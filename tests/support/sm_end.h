@@ -63,5 +63,48 @@ static void sm_end_meet(struct sm_end *from, struct sm_end *to)
     }
 }
 
+/* The same class with the address of a caller that it accepted, which is
+ * borrowed. */
+static struct sm_end sm_end_accepted(struct sm_end *end)
+{
+    struct na_sm_class *self = na_sm_of(end->na_class);
+    struct sm_end other = *end;
+    struct na_link *link;
+
+    other.peer = NA_ADDR_NULL;
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_sm_addr *peer =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        if (!peer->dialled)
+            other.peer = &peer->base;
+    }
+    HG_CHECK(other.peer != NA_ADDR_NULL);
+    return other;
+}
+
+/* A hostile class and its victim are connected: the hostile one calls, or it
+ * listens and the victim calls. */
+enum { SM_END_CALLS, SM_END_LISTENS, SM_END_WAYS };
+
+/* The hostile side of a fresh connection. */
+static struct sm_end sm_end_attack(
+    struct sm_end *hostile, struct sm_end *victim, unsigned way)
+{
+    if (way == SM_END_CALLS) {
+        sm_end_meet(hostile, victim);
+        return *hostile;
+    }
+    sm_end_meet(victim, hostile);
+    return sm_end_accepted(hostile);
+}
+
+/* The victim's address of it; borrowed. */
+static struct na_sm_addr *sm_end_attacker(struct sm_end *victim, unsigned way)
+{
+    return na_sm_addr_of(
+        way == SM_END_LISTENS ? victim->peer : sm_end_accepted(victim).peer);
+}
+
 #endif
 #endif

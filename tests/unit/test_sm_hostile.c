@@ -46,16 +46,20 @@ static void hostile_write(
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);
 }
 
-/* Turn until the victim has given the hostile peer up. */
+/* Turn until the victim has ended the connection. `side`: the hostile end. */
 static void hostile_expect_broken(
-    struct sm_end *victim, struct sm_end *hostile, uint64_t before)
+    struct sm_end *victim, struct sm_end *side, uint64_t before)
 {
     while (NA_Get_counter(victim->na_class, "sm_broken") == before)
         sm_end_turn(victim);
-    while (na_sm_peer_state(na_sm_addr_of(hostile->peer)) != NA_SM_DEAD) {
+    HG_CHECK_EQ_U64(NA_Get_counter(victim->na_class, "sm_broken"), before + 1);
+    while (na_sm_of(side->na_class)->pairs > 0) {
         sm_end_turn(victim);
-        sm_end_turn(hostile);
+        sm_end_turn(side);
     }
+    if (victim->peer != NA_ADDR_NULL)
+        HG_CHECK_OK(NA_Addr_free(victim->na_class, victim->peer));
+    victim->peer = NA_ADDR_NULL;
 }
 
 HG_TEST(sm_hostile_records_break_their_own_connection)
@@ -64,28 +68,94 @@ HG_TEST(sm_hostile_records_break_their_own_connection)
         {100, NA_SM_MESSAGE, NA_MSG_PLANE_MAX, 0, 1, 0},
         {100, NA_SM_MESSAGE, 255, 255, 1, 0},
         {NA_SM_MSG_MAX + 1, NA_SM_MESSAGE, 0, 0, 1, 0},
-        {100, NA_SM_FRAME, 0, 0, 0, 101}, {1000, NA_SM_FRAME, 0, 0, 0, 300},
+        {100, NA_SM_FRAME, 0, 0, 0, 101}, {1000, NA_SM_FRAME, 0, 0, 0, 257},
         {0, NA_SM_FRAME, 0, 0, 0, UINT32_MAX},
         {0, NA_SM_BYE_ACK, 0, 0, 0, 0}, /* nobody said BYE */
     };
     static const unsigned char payload[NA_SM_MSG_MAX + 1] = {0};
-    struct sm_end victim, good, hostile;
+    struct sm_end victim, good, hostile, side;
+    unsigned way;
+    uint64_t broken = 0;
     size_t i;
 
     hg_test_expect_log("wrote what cannot be into its ring");
     sm_end_open(&victim);
     sm_end_open(&good);
     sm_end_meet(&good, &victim);
-    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        sm_end_open(&hostile);
-        sm_end_meet(&hostile, &victim);
-        hostile_pass(&hostile, &victim);
-        hostile_write(&hostile, &bad[i], payload);
-        hostile_expect_broken(&victim, &hostile, i);
-        sm_end_close(&hostile);
-        hostile_pass(&good, &victim);
+    for (way = SM_END_CALLS; way < SM_END_WAYS; way++) {
+        for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+            sm_end_open(&hostile);
+            side = sm_end_attack(&hostile, &victim, way);
+            hostile_pass(&side, &victim);
+            hostile_write(&side, &bad[i], payload);
+            hostile_expect_broken(&victim, &side, broken++);
+            sm_end_close(&hostile);
+            hostile_pass(&good, &victim);
+        }
     }
     sm_end_close(&good);
+    sm_end_close(&victim);
+}
+
+/* A goodbye that waits for a copy of ours has not been said: nobody can answer
+ * it. */
+HG_TEST(sm_hostile_answer_comes_before_the_goodbye)
+{
+    static const struct na_sm_record ack = {0, NA_SM_BYE_ACK, 0, 0, 0, 0};
+    struct sm_end victim, hostile;
+    struct na_sm_addr *addr;
+    unsigned i;
+
+    hg_test_expect_log("wrote what cannot be into its ring");
+    sm_end_open(&victim);
+    sm_end_open(&hostile);
+    sm_end_meet(&hostile, &victim);
+    addr = sm_end_attacker(&victim, SM_END_CALLS);
+    atomic_store(&addr->touching, 1);
+    HG_CHECK_OK(NA_Addr_terminate(victim.na_class, victim.context, NULL, NULL,
+        &addr->base, NA_OP_ID_IGNORE));
+    for (i = 0; i < 10; i++)
+        sm_end_turn(&victim);
+    HG_CHECK(na_sm_peer_state(addr) == NA_SM_CLOSING && addr->owes_bye);
+    hostile_write(&hostile, &ack, "");
+    /* Its end waits for the copy. */
+    (void) na_sm_flow_visit(na_sm_of(victim.na_class), addr);
+    HG_CHECK_EQ_INT(na_sm_peer_state(addr), NA_SM_DYING);
+    atomic_store(&addr->touching, 0);
+    hostile_expect_broken(&victim, &hostile, 0);
+    sm_end_close(&hostile);
+    sm_end_close(&victim);
+}
+
+/* A peer that says it has read what it cannot have read. */
+HG_TEST(sm_hostile_heads_break_their_own_connection)
+{
+    static const uint64_t heads[] = {
+        NA_SM_RING + 16, UINT64_MAX - 15, 8, UINT64_C(1) << 40};
+    static const char bytes[NA_SM_MSG_MAX] = {0};
+    struct sm_end victim, hostile, side;
+    struct na_sm_addr *addr;
+    unsigned way;
+    uint64_t broken = 0;
+    size_t i, n;
+
+    hg_test_expect_log("wrote what cannot be into its ring");
+    hg_test_allow_log("");
+    sm_end_open(&victim);
+    for (way = SM_END_CALLS; way < SM_END_WAYS; way++) {
+        for (i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+            sm_end_open(&hostile);
+            side = sm_end_attack(&hostile, &victim, way);
+            addr = sm_end_attacker(&victim, way);
+            atomic_store(&addr->out.control->head, heads[i]);
+            for (n = 0; n < 2 * NA_SM_RING / NA_SM_MSG_MAX; n++)
+                (void) NA_Msg_send_unexpected(victim.na_class, victim.context,
+                    NULL, NULL, bytes, sizeof(bytes), &addr->base, 1,
+                    NA_OP_ID_IGNORE);
+            hostile_expect_broken(&victim, &side, broken++);
+            sm_end_close(&hostile);
+        }
+    }
     sm_end_close(&victim);
 }
 

@@ -8,25 +8,6 @@
 
 #if HG_ENABLE_SM
 
-/* The same end by the connection that it was dialled on. */
-static struct sm_end reach_accepted(struct sm_end *end)
-{
-    struct na_sm_class *self = na_sm_of(end->na_class);
-    struct sm_end other = *end;
-    struct na_link *link;
-
-    other.peer = NA_ADDR_NULL;
-    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
-        struct na_sm_addr *peer =
-            HG_CONTAINER_OF(link, struct na_sm_addr, link);
-
-        if (!peer->dialled)
-            other.peer = &peer->base;
-    }
-    HG_CHECK(other.peer != NA_ADDR_NULL);
-    return other;
-}
-
 static enum na_sm_reach reach_try(struct sm_end *from, uint32_t id,
     uint64_t offset, uint64_t size, bool write, unsigned char **at_p)
 {
@@ -244,7 +225,7 @@ HG_TEST(reach_is_granted_anew_by_who_dials_again)
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
     for (i = 0; i < 2; i++) {
         sm_end_meet(&owner, &user);
-        asker = reach_accepted(&user);
+        asker = sm_end_accepted(&user);
         HG_CHECK_EQ_INT(reach_until(&asker, &owner, 1, 0, 100, true, &at),
             NA_SM_REACH_HERE);
         HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), i + 1);
@@ -278,7 +259,7 @@ HG_TEST(reach_asks_again_after_not_now)
     HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
     HG_CHECK_EQ_INT(reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
     window = &na_sm_addr_of(user.peer)->windows->window[0];
-    granter = reach_accepted(&owner);
+    granter = sm_end_accepted(&owner);
     addr = na_sm_addr_of(granter.peer);
     hg_lock(&addr->lock);
     HG_CHECK_OK(na_sm_reach_say(addr, NA_SM_GRANT, 1, NA_AGAIN, -1));
@@ -710,7 +691,7 @@ static enum na_sm_reach reach_forge(const int *fds, unsigned count)
     HG_CHECK_EQ_INT(reach_try(&victim, 1, 0, 1, false, &at), NA_SM_REACH_ASKED);
     open_fds = hg_test_fd_count();
     /* By the connection that was asked, from its other end. */
-    other = reach_accepted(&hostile);
+    other = sm_end_accepted(&hostile);
     reach_say(&other, NA_SM_GRANT, 1, fds, count);
     while (addr->windows->window[0].state == NA_SM_WINDOW_ASKED &&
         reach_count(&victim, "sm_arena_stray") == 0)
@@ -760,6 +741,62 @@ HG_TEST(reach_maps_nothing_that_is_no_arena)
     HG_CHECK_EQ_INT(reach_forge(fds, 1), NA_SM_REACH_HERE);
     (void) close(fds[0]);
     (void) close(fds[1]);
+}
+
+/* Packets that nobody asked for, of every kind, with descriptors and without,
+ * from a caller and from a listener: they are counted, no descriptor stays, and
+ * nothing is permitted or mapped. */
+HG_TEST(reach_ignores_what_nobody_asked_for)
+{
+    static const uint32_t ids[] = {0, 1, 2, NA_SM_ARENAS, NA_SM_ARENAS + 1,
+        NA_SM_ARENAS + 2, NA_SM_PEERS - 1};
+    static const uint8_t kinds[] = {
+        NA_SM_HELLO, NA_SM_WELCOME, NA_SM_REFUSE, NA_SM_GRANT, 77, 255};
+    const size_t all = sizeof(ids) / sizeof(ids[0]) * sizeof(kinds);
+    struct sm_end victim, hostile, side;
+    unsigned open_fds, way;
+    struct na_sm_addr *addr;
+    unsigned char *at = NULL;
+    int fds[NA_SM_FDS];
+    size_t i;
+
+    for (i = 0; i < NA_SM_FDS; i++)
+        fds[i] =
+            reach_memory((off_t) NA_SM_ARENA_UNIT, F_SEAL_SHRINK | F_SEAL_GROW);
+    for (way = 0; way < SM_END_WAYS; way++) {
+        sm_end_open(&victim);
+        sm_end_open(&hostile);
+        side = sm_end_attack(&hostile, &victim, way);
+        addr = sm_end_attacker(&victim, way);
+        open_fds = hg_test_fd_count();
+        for (i = 0; i < 2 * all; i++) {
+            /* First of a victim that asked for nothing, then for arena 2. */
+            if (i == all) {
+                struct sm_end asker = victim;
+
+                asker.peer = &addr->base;
+                HG_CHECK_EQ_INT(
+                    reach_try(&asker, 2, 0, 1, false, &at), NA_SM_REACH_ASKED);
+            }
+            if (i >= all && ids[i / sizeof(kinds) % 7] == 2)
+                reach_say(&side, NA_SM_GRANT, 2, fds, 2); /* one too many */
+            else
+                reach_say(&side,
+                    (enum na_sm_packet_kind) kinds[i % sizeof(kinds)],
+                    ids[i / sizeof(kinds) % 7], fds, (unsigned) i % 5);
+            reach_turn_until(&victim, "sm_arena_stray", i + 1);
+        }
+        HG_CHECK_EQ_INT(hg_test_fd_count(), open_fds);
+        HG_CHECK_EQ_INT(na_sm_peer_state(addr), NA_SM_READY);
+        HG_CHECK_EQ_INT(atomic_load(&addr->permit), NA_SM_PERMIT_NONE);
+        for (i = 0; i < NA_SM_ARENAS; i++)
+            HG_CHECK_EQ_INT(addr->windows->window[i].state,
+                i == 1 ? NA_SM_WINDOW_ASKED : NA_SM_WINDOW_UNKNOWN);
+        sm_end_close(&hostile);
+        sm_end_close(&victim);
+    }
+    for (i = 0; i < NA_SM_FDS; i++)
+        (void) close(fds[i]);
 }
 
 /* The victim has no descriptor left for what it asked for. */
