@@ -393,53 +393,55 @@ static void strangers_serve(struct conform_end *server, const char *name)
     conform_idle(server);
 }
 
+static const struct sm_packet strangers_wrong[] = {
+    {.at = 1, .value = 'X'}, /* magic */
+    {.at = 4, .value = 1},   /* version */
+    {.at = 6, .value = SM_WELCOME},
+    {.at = 8, .value = 0},  /* an incarnation of 0 */
+    {.at = 18, .value = 1}, /* a slot past the page */
+    {.at = 26, .value = 4}, /* ring size */
+    {.at = 32, .value = 9}, /* a name that is not there */
+    {.at = 33, .value = 255},
+    {.name = "\x1f"},
+    {.name = "ab\x7f"},
+    {.name = STRANGERS_LONG "a"}, /* by one byte too long */
+    {.longer = -1},
+    {.longer = -33},
+    {.longer = 6},
+    {.more = -3}, /* no memory */
+    {.more = -1},
+    {.more = 5},
+    {.missing = SM_SEALED},
+    {.missing = F_SEAL_SHRINK},
+    {.missing = F_SEAL_GROW, .only = 1},
+    {.missing = F_SEAL_GROW, .only = 2},
+    {.missing = F_SEAL_GROW, .only = 3},
+    {.missing = F_SEAL_SHRINK, .only = 1},
+    {.missing = F_SEAL_SHRINK, .only = 2},
+    {.missing = F_SEAL_SHRINK, .only = 3},
+    {.grow = -4096},
+    {.grow = 4096},
+    {.grow = -4096, .only = 1},
+    {.grow = 4096, .only = 2},
+    {.grow = -4096, .only = 3},
+    {.seal = F_SEAL_WRITE, .only = 2}, /* it cannot be written */
+    {.seal = F_SEAL_WRITE, .only = 3},
+    /* a bell that is none, or makes who rings it wait */
+    {.bell = SM_BELL_BLOCKING},
+    {.bell = SM_BELL_SOCKET},
+    {.bell = SM_BELL_FILE},
+    {.more = -1, .bell = SM_BELL_GOOD},
+    /* the last, left out where the system has none */
+    {.huge = true, .only = 1},
+};
+
 HG_TEST(a_hello_that_is_wrong_is_refused)
 {
-    static const struct sm_packet bad[] = {
-        {.at = 1, .value = 'X'}, /* magic */
-        {.at = 4, .value = 1},   /* version */
-        {.at = 6, .value = SM_WELCOME},
-        {.at = 8, .value = 0},  /* an incarnation of 0 */
-        {.at = 18, .value = 1}, /* a slot past the page */
-        {.at = 26, .value = 4}, /* ring size */
-        {.at = 32, .value = 9}, /* a name that is not there */
-        {.at = 33, .value = 255},
-        {.name = "\x1f"},
-        {.name = "ab\x7f"},
-        {.name = STRANGERS_LONG "a"}, /* by one byte too long */
-        {.longer = -1},
-        {.longer = -33},
-        {.longer = 6},
-        {.more = -3}, /* no memory */
-        {.more = -1},
-        {.more = 5},
-        {.missing = SM_SEALED},
-        {.missing = F_SEAL_SHRINK},
-        {.missing = F_SEAL_GROW, .only = 1},
-        {.missing = F_SEAL_GROW, .only = 2},
-        {.missing = F_SEAL_GROW, .only = 3},
-        {.missing = F_SEAL_SHRINK, .only = 1},
-        {.missing = F_SEAL_SHRINK, .only = 2},
-        {.missing = F_SEAL_SHRINK, .only = 3},
-        {.grow = -4096},
-        {.grow = 4096},
-        {.grow = -4096, .only = 1},
-        {.grow = 4096, .only = 2},
-        {.grow = -4096, .only = 3},
-        {.seal = F_SEAL_WRITE, .only = 2}, /* it cannot be written */
-        {.seal = F_SEAL_WRITE, .only = 3},
-        /* a bell that is none, or makes who rings it wait */
-        {.bell = SM_BELL_BLOCKING},
-        {.bell = SM_BELL_SOCKET},
-        {.bell = SM_BELL_FILE},
-        {.more = -1, .bell = SM_BELL_GOOD},
-        /* the last, left out where the system has none */
-        {.huge = true, .only = 1},
-    };
     static const struct sm_packet longest = {.name = STRANGERS_LONG};
     static const struct sm_packet empty = {.longer = -SM_PACKET_HEAD};
     struct sm_packet good = {.at = 0};
-    size_t count = sizeof(bad) / sizeof(bad[0]) - !sm_has_huge_pages();
+    size_t count = sizeof(strangers_wrong) / sizeof(strangers_wrong[0]) -
+        !sm_has_huge_pages();
     struct conform_end server;
     char string[64], answer[64];
     unsigned fds, maps;
@@ -455,7 +457,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     fds = hg_test_fd_count();
     maps = sm_maps();
     for (i = 0; i < count; i++) {
-        strangers_greet(&server, string, &bad[i], answer, &got);
+        strangers_greet(&server, string, &strangers_wrong[i], answer, &got);
         /* REFUSE with a protocol error, and nothing of it stays. */
         HG_CHECK_EQ_INT(answer[20], NA_PROTOCOL_ERROR);
         HG_CHECK(got == 34 && answer[6] == 3);

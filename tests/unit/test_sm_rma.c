@@ -593,6 +593,79 @@ HG_TEST(sm_rma_slots_may_be_garbage)
     srma_close(&pair);
 }
 
+/* One thing about a slot that cannot be, and what comes of a get. NA_AGAIN:
+ * frames carry the data. */
+struct srma_lie {
+    na_return_t want;
+    uint32_t count;
+    uint8_t width;
+    uint8_t flags;
+    uint8_t arena;
+    uint64_t arena_offset;
+    na_size_t smaller; /* than it is */
+    const void *place;
+};
+
+static void srma_tell(const struct srma_lie *lie)
+{
+    struct srma_pair pair;
+    struct na_sm_slot *slot;
+    na_return_t want = lie->want == NA_AGAIN ? NA_SUCCESS : lie->want;
+
+    srma_open(&pair);
+    memset(pair.bytes, 7, sizeof(pair.bytes));
+    slot = srma_slot(&pair);
+    atomic_store(&slot->count, lie->count);
+    atomic_store(&slot->width, lie->width);
+    atomic_store(&slot->flags, lie->flags);
+    atomic_store(&slot->arena, lie->arena);
+    atomic_store(&slot->arena_offset, lie->arena_offset);
+    atomic_store(&slot->size, sizeof(pair.bytes) - lie->smaller);
+    if (lie->place != NULL)
+        atomic_store(&slot->place, (uintptr_t) lie->place);
+    HG_CHECK_RET(srma_move(&pair, false), want);
+    HG_CHECK_EQ_INT(pair.got[sizeof(pair.got) - 1], want == NA_SUCCESS ? 7 : 0);
+    HG_CHECK_EQ_U64(NA_Get_counter(pair.user, "sm_rma_copied"),
+        lie->want == NA_AGAIN ? sizeof(pair.got) : 0);
+    HG_CHECK_EQ_U64(
+        NA_Get_counter(pair.user, "rma_malformed"), want == NA_PROTOCOL_ERROR);
+    srma_close(&pair);
+}
+
+HG_TEST(sm_rma_slots_that_cannot_be)
+{
+    enum { WIDTH = sizeof(void *), BOTH = NA_MEM_READWRITE };
+    static unsigned char some[4096];
+    static const struct na_segment much[2] = {{some, 4096}, {some, 1}};
+    static const struct na_segment little[2] = {{some, 100}, {some, 100}};
+    static const struct na_segment wrap[2] = {
+        {some, SIZE_MAX - 1}, {some, 4098}};
+    const struct srma_lie lies[] = {
+        {NA_SUCCESS, 1, WIDTH, BOTH, 0, 0, 0, NULL}, /* none */
+        {NA_AGAIN, 0, WIDTH, BOTH, 0, 0, 0, NULL},
+        {NA_AGAIN, NA_SM_MEM_SEGMENTS + 1, WIDTH, BOTH, 0, 0, 0, NULL},
+        {NA_AGAIN, UINT32_MAX, WIDTH, BOTH, 0, 0, 0, NULL},
+        {NA_AGAIN, 1, WIDTH / 2, BOTH, 0, 0, 0, NULL},
+        {NA_AGAIN, 1, WIDTH, BOTH, 0, 0, 0, (const void *) 16},
+        {NA_AGAIN, 2, WIDTH, BOTH, 0, 0, 0, (const void *) 16},
+        {NA_PERMISSION, 1, WIDTH, 0, 0, 0, 0, NULL},
+        {NA_PERMISSION, 1, WIDTH, NA_MEM_WRITE_ONLY, 0, 0, 0, NULL},
+        {NA_OVERFLOW, 1, WIDTH, BOTH, 0, 0, 1, NULL},
+        {NA_OVERFLOW, 1, WIDTH, BOTH, 0, 0, 4096, NULL},
+        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, 0, 0, 0, much},
+        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, 0, 0, 0, little},
+        {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, 0, 0, 0, wrap},
+        /* Arenas that there are not: the kernel copies. */
+        {NA_SUCCESS, 1, WIDTH, BOTH, 1, 0, 0, NULL},
+        {NA_SUCCESS, 1, WIDTH, BOTH, NA_SM_ARENAS, UINT64_MAX, 0, NULL},
+        {NA_SUCCESS, 1, WIDTH, BOTH, NA_SM_ARENAS + 1, 0, 0, NULL},
+        {NA_SUCCESS, 1, WIDTH, BOTH, 255, UINT64_MAX, 0, NULL}};
+    size_t i;
+
+    for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++)
+        srma_tell(&lies[i]);
+}
+
 /* A read finds all of what was filled in, or nothing. */
 HG_TEST(sm_rma_slots_are_read_whole)
 {
@@ -693,6 +766,16 @@ HG_TEST(sm_rma_handles_may_be_garbage)
             HG_CHECK_OK(NA_Mem_handle_deserialize(
                 pair.user, &pair.remote, good, sizeof(good)));
         }
+    }
+    for (i = NA_EMUL_WIRE_HANDLE_SIZE + 8; i < sizeof(good); i++) {
+        na_mem_handle_t none;
+
+        memcpy(bytes, good, sizeof(good));
+        bytes[i] = 0xff; /* a slot that cannot be, or a zero that is none */
+        if (i != NA_EMUL_WIRE_HANDLE_SIZE + 8)
+            HG_CHECK_RET(NA_Mem_handle_deserialize(
+                             pair.user, &none, bytes, sizeof(bytes)),
+                NA_PROTOCOL_ERROR);
     }
     for (i = 0; i < sizeof(good); i++) {
         na_mem_handle_t none;
