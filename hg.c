@@ -3389,10 +3389,11 @@ malformed:
  * queue: where everything that ended waits for its callback; one a context.
  *
  * Entries are embedded in what they complete, so pushing never fails and
- * never allocates. Three lanes keep apart who runs them: steps of the
+ * never allocates. Four lanes keep apart who runs them: steps of the
  * library's own, which progress runs as soon as it holds no lock; callbacks
- * of the application; and calls that arrived for its handlers, which a wait
- * inside a handler must be able to leave alone.
+ * of the application; calls that arrived for its handlers, which a wait
+ * inside a handler must be able to leave alone; and slow steps of the library's
+ * own that peers ask for, of which progress runs one in each turn.
  *
  * A lane has two ends. What is pushed goes on a stack, by one exchange and
  * without a lock, so that who completes never waits for who runs. Who runs
@@ -3420,12 +3421,14 @@ enum na_lane {
     NA_LANE_INTERNAL = 0,
     NA_LANE_DONE = 1,
     NA_LANE_CALL = 2,
-    NA_LANE_MAX = 3
+    NA_LANE_SLOW = 3, /* steps of the library's own that may take long */
+    NA_LANE_MAX = 4
 };
 
 /* Sets of lanes, as bits. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
+#define NA_LANES_OWN ((1u << NA_LANE_INTERNAL) | (1u << NA_LANE_SLOW))
 
 struct na_queue {
     pthread_mutex_t lock;
@@ -3446,9 +3449,9 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* Run every entry that stands in the internal lane, and what these add; that
- * lane is its own: the caller has the role of progress. The number run. Without
- * a lock held. */
+/* Run the library's own steps: every entry of the internal lane and what these
+ * add, and one entry of the slow lane. Returns their number. The caller is the
+ * one thread that makes progress, and holds no lock. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once
@@ -3673,7 +3676,9 @@ HG_PRIVATE unsigned na_queue_run_alone(
 
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
-    return na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
+    unsigned n = na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
+
+    return n + na_queue_run_alone(queue, NA_LANE_SLOW, 1);
 }
 
 static unsigned na_queue_count_list(const struct na_completion *entry)
@@ -10170,7 +10175,7 @@ static unsigned na_progress_turn(
 /* Whether there is something to do, or to tell, before sleeping. */
 static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
 {
-    return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL)) ||
+    return na_queue_has(&context->queue, lanes | NA_LANES_OWN) ||
         atomic_load(&context->poked);
 }
 
@@ -24452,8 +24457,11 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
  * which version, which functions, how much was done. A question and an answer
  * are one type, a number and a text, whose size is limited, as is the work; but
  * for that of the room bulk_check, which asks of memory.
- * They are executed as a step of the library's own, by whoever makes progress:
- * so they answer also when the application's functions all hang.
+ * They are executed as slow steps of the library's own by the thread that makes
+ * progress, one in a turn: they answer when the application's functions all
+ * hang, and a peer that calls them often does not keep others from their calls.
+ * The function of bulk_check does its work in parts, and only in a class that
+ * has the option bulk_checksum.
  *
  * They are not registered. A call is looked for here when the application has
  * nothing to execute under its id; so what that registers always comes first.
@@ -32135,7 +32143,15 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
 }
 
-/* What it is to execute: what is registered, or else the library's own. */
+/* Whether the class serves a function of the library's own. */
+static bool hg_serve_has_builtin(const struct hg_class *hg_class, hg_id_t id)
+{
+    return hg_class->builtin != NULL &&
+        (hg_class->options.bulk_checksum ||
+            id != hg_registry_id(HG_BUILTIN_BULK_CHECK));
+}
+
+/* Find the function: one that is registered, or else the library's own. */
 static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 {
     struct hg_class *hg_class = handle->context->hg_class;
@@ -32143,13 +32159,15 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 
     if (HG_LIKELY(ret == HG_SUCCESS && handle->rpc.callback != NULL))
         return;
-    if (hg_class->builtin != NULL)
+    if (hg_serve_has_builtin(hg_class, id))
         ret = hg_class->builtin(id, &handle->rpc);
     if (ret != HG_SUCCESS)
         handle->rpc.id = id;
 }
 
-/* Step from the internal lane: execute one of the library's own. */
+/* Step from the slow lane: execute a function of the library's own. One that
+ * returns HG_AGAIN has done a part of its work, and is called again in a later
+ * turn. */
 static void hg_serve_run_builtin(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -32161,6 +32179,11 @@ static void hg_serve_run_builtin(struct na_completion *done)
     }
     if (hg_serve_enter(handle))
         ret = handle->rpc.callback(handle);
+    if (ret == HG_AGAIN && !hg_serve_is_answered(handle)) {
+        atomic_store(&handle->state, HG_HANDLE_QUEUED);
+        hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
+        return;
+    }
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
         (void) hg_serve_respond_error(
             handle, ret, hg_serve_words_failed(handle, ret));
@@ -32172,7 +32195,7 @@ static void hg_serve_run_builtin(struct na_completion *done)
 static void hg_serve_push(struct hg_handle *handle)
 {
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_builtin);
+        hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
     else
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }
@@ -32682,12 +32705,14 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context)
  * bulk_check: whether bulk data came as it left.
  *
  * RMA has one side, so the other one is asked. When a transfer has moved its
- * data, whoever moved it computes the CRC-64 of his side, and calls the owner
- * of the other one, who compares it with that of the same range of his memory,
- * and answers with HG_SUCCESS or HG_CHECKSUM_ERROR. He does not tell his own
- * value: who may only write memory does not learn what it holds. It is a call
- * like others, to a function that every class serves (room builtin), so that it
- * ends with its peer, its context, or when it is taken back.
+ * data, the side that moved it computes the CRC-64 of its memory and calls the
+ * owner of the other memory. The owner compares it with the CRC-64 of the same
+ * range there, and answers with HG_SUCCESS or HG_CHECKSUM_ERROR. It does not
+ * tell its own value: a peer that may only write memory does not learn what it
+ * holds. The call is one like others, to a function of the library's own
+ * (module builtin) that a class serves if it has the option bulk_checksum. So
+ * it ends with its peer, with its context, or when it is canceled. A few bytes
+ * make the owner read gigabytes, so it reads a limited part in each turn.
  *
  *     hg_transfer_drop_piece   all was moved: the checker's begin
  *       hg_bulk_check_ask      the sum, the call
@@ -32757,12 +32782,15 @@ HG_PRIVATE hg_return_t hg_bulk_check_proc(hg_proc_t proc, void *data)
     return ret == HG_SUCCESS ? hg_proc_uint8_t(proc, &check->op) : ret;
 }
 
-/* Of a range of memory of ours, which is held. */
+/* The owner reads so many bytes in a turn of progress: about 100 us. */
+#define HG_BULK_CHECK_TURN ((size_t) 1 << 20)
+
+/* The CRC of a range of memory of ours, which is held, behind bytes that have
+ * `crc`. */
 static uint64_t hg_bulk_check_sum(
-    const struct hg_bulk *bulk, size_t offset, size_t size)
+    const struct hg_bulk *bulk, size_t offset, size_t size, uint64_t crc)
 {
     size_t segment = 0;
-    uint64_t crc = 0;
     size_t length;
     void *ptr;
 
@@ -32799,12 +32827,14 @@ static const char *hg_bulk_check_judge(const struct hg_bulk *bulk,
     return NULL;
 }
 
-/* Compare; the code, and its words. */
+/* Read the next part; `done` has how many bytes were read, and their CRC.
+ * HG_AGAIN: that is not all yet. Otherwise the code, and its words. */
 static hg_return_t hg_bulk_check_compare(struct hg_bulk *bulk,
-    const struct hg_bulk_check *check, const char **text_p)
+    const struct hg_bulk_check *check, struct hg_args *done,
+    const char **text_p)
 {
     hg_return_t ret = HG_SUCCESS;
-    uint64_t crc;
+    size_t size;
 
     *text_p = hg_bulk_check_judge(bulk, check, &ret);
     if (*text_p != NULL)
@@ -32813,17 +32843,27 @@ static hg_return_t hg_bulk_check_compare(struct hg_bulk *bulk,
         *text_p = "the memory was freed";
         return HG_NOENTRY;
     }
-    crc = hg_bulk_check_sum(bulk, (size_t) check->offset, (size_t) check->size);
+    assert(done->size <= check->size);
+    size = (size_t) check->size - done->size;
+    if (size > HG_BULK_CHECK_TURN)
+        size = HG_BULK_CHECK_TURN;
+    done->crc = hg_bulk_check_sum(
+        bulk, (size_t) check->offset + done->size, size, done->crc);
     hg_bulk_release(bulk);
-    if (crc == check->crc)
+    done->size += size;
+    if (done->size < check->size)
+        return HG_AGAIN;
+    if (done->crc == check->crc)
         return HG_SUCCESS;
     *text_p = "the memory has another CRC64 there";
     return HG_CHECKSUM_ERROR;
 }
 
+/* Until it answers, out_args holds how far it is. */
 HG_PRIVATE hg_return_t hg_bulk_check_serve(hg_handle_t handle)
 {
     struct hg_bulk_layer *layer = handle->context->hg_class->layer;
+    static const struct hg_args none = {NULL, 0, 0, false};
     const char *text = "the memory is not there";
     struct hg_bulk_check check;
     struct hg_bulk *bulk = NULL;
@@ -32835,9 +32875,12 @@ HG_PRIVATE hg_return_t hg_bulk_check_serve(hg_handle_t handle)
     if (check.incarnation == layer->incarnation)
         ret = hg_bulk_find_own(layer, check.id, &bulk);
     if (ret == HG_SUCCESS) {
-        ret = hg_bulk_check_compare(bulk, &check, &text);
+        ret = hg_bulk_check_compare(bulk, &check, &handle->out_args, &text);
         hg_bulk_unref(bulk);
     }
+    if (ret == HG_AGAIN)
+        return HG_AGAIN;
+    handle->out_args = none;
     if (ret == HG_SUCCESS)
         return hg_serve_respond(handle, HG_SUCCESS, NULL);
     (void) hg_serve_respond_error(handle, ret, text);
@@ -32883,7 +32926,8 @@ static hg_return_t hg_bulk_check_fill(
 {
     if (!hg_bulk_hold(args->local))
         return HG_CANCELED;
-    check->crc = hg_bulk_check_sum(args->local, args->local_offset, args->size);
+    check->crc =
+        hg_bulk_check_sum(args->local, args->local_offset, args->size, 0);
     hg_bulk_release(args->local);
     check->incarnation = args->origin->incarnation;
     check->id = args->origin->id;

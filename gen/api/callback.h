@@ -201,7 +201,7 @@ struct hg_init_info {
     /* What Mercury has not, and HG_Init_opt does not read: HG_Init_opt2. */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
-    bool bulk_checksum; /* HG_BUILTIN_BULK_CHECK after transfers of ours */
+    bool bulk_checksum; /* check transfers: HG_BUILTIN_BULK_CHECK */
 };
 
 /* A value, as in Mercury: it can be assigned, too. */

@@ -92,7 +92,7 @@ struct hg_options {
                                     alone may have more */
     bool no_builtins;     /* HG_BUILTIN_PING and its like are not served */
     bool histograms;      /* count how long calls take: HG_Get_histogram */
-    bool bulk_checksum;   /* HG_BUILTIN_BULK_CHECK after transfers of ours */
+    bool bulk_checksum;   /* check transfers: HG_BUILTIN_BULK_CHECK */
     unsigned int bulk_ms; /* how long HG_Bulk_pull and HG_Bulk_push may take;
                              30,000; HG_NO_DEADLINE: without a limit */
 };

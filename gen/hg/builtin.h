@@ -6,8 +6,11 @@
  * which version, which functions, how much was done. A question and an answer
  * are one type, a number and a text, whose size is limited, as is the work; but
  * for that of the room bulk_check, which asks of memory.
- * They are executed as a step of the library's own, by whoever makes progress:
- * so they answer also when the application's functions all hang.
+ * They are executed as slow steps of the library's own by the thread that makes
+ * progress, one in a turn: they answer when the application's functions all
+ * hang, and a peer that calls them often does not keep others from their calls.
+ * The function of bulk_check does its work in parts, and only in a class that
+ * has the option bulk_checksum.
  *
  * They are not registered. A call is looked for here when the application has
  * nothing to execute under its id; so what that registers always comes first.

@@ -3,12 +3,14 @@
  * bulk_check: whether bulk data came as it left.
  *
  * RMA has one side, so the other one is asked. When a transfer has moved its
- * data, whoever moved it computes the CRC-64 of his side, and calls the owner
- * of the other one, who compares it with that of the same range of his memory,
- * and answers with HG_SUCCESS or HG_CHECKSUM_ERROR. He does not tell his own
- * value: who may only write memory does not learn what it holds. It is a call
- * like others, to a function that every class serves (room builtin), so that it
- * ends with its peer, its context, or when it is taken back.
+ * data, the side that moved it computes the CRC-64 of its memory and calls the
+ * owner of the other memory. The owner compares it with the CRC-64 of the same
+ * range there, and answers with HG_SUCCESS or HG_CHECKSUM_ERROR. It does not
+ * tell its own value: a peer that may only write memory does not learn what it
+ * holds. The call is one like others, to a function of the library's own
+ * (module builtin) that a class serves if it has the option bulk_checksum. So
+ * it ends with its peer, with its context, or when it is canceled. A few bytes
+ * make the owner read gigabytes, so it reads a limited part in each turn.
  *
  *     hg_transfer_drop_piece   all was moved: the checker's begin
  *       hg_bulk_check_ask      the sum, the call

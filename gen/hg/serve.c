@@ -325,7 +325,15 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
 }
 
-/* What it is to execute: what is registered, or else the library's own. */
+/* Whether the class serves a function of the library's own. */
+static bool hg_serve_has_builtin(const struct hg_class *hg_class, hg_id_t id)
+{
+    return hg_class->builtin != NULL &&
+        (hg_class->options.bulk_checksum ||
+            id != hg_registry_id(HG_BUILTIN_BULK_CHECK));
+}
+
+/* Find the function: one that is registered, or else the library's own. */
 static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 {
     struct hg_class *hg_class = handle->context->hg_class;
@@ -333,13 +341,15 @@ static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 
     if (HG_LIKELY(ret == HG_SUCCESS && handle->rpc.callback != NULL))
         return;
-    if (hg_class->builtin != NULL)
+    if (hg_serve_has_builtin(hg_class, id))
         ret = hg_class->builtin(id, &handle->rpc);
     if (ret != HG_SUCCESS)
         handle->rpc.id = id;
 }
 
-/* Step from the internal lane: execute one of the library's own. */
+/* Step from the slow lane: execute a function of the library's own. One that
+ * returns HG_AGAIN has done a part of its work, and is called again in a later
+ * turn. */
 static void hg_serve_run_builtin(struct na_completion *done)
 {
     struct hg_handle *handle = hg_handle_of(done);
@@ -351,6 +361,11 @@ static void hg_serve_run_builtin(struct na_completion *done)
     }
     if (hg_serve_enter(handle))
         ret = handle->rpc.callback(handle);
+    if (ret == HG_AGAIN && !hg_serve_is_answered(handle)) {
+        atomic_store(&handle->state, HG_HANDLE_QUEUED);
+        hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
+        return;
+    }
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
         (void) hg_serve_respond_error(
             handle, ret, hg_serve_words_failed(handle, ret));
@@ -362,7 +377,7 @@ static void hg_serve_run_builtin(struct na_completion *done)
 static void hg_serve_push(struct hg_handle *handle)
 {
     if (HG_UNLIKELY(hg_serve_is_builtin(handle)))
-        hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_builtin);
+        hg_handle_push(handle, NA_LANE_SLOW, hg_serve_run_builtin);
     else
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }

@@ -176,7 +176,7 @@ static unsigned na_progress_turn(
 /* Whether there is something to do, or to tell, before sleeping. */
 static bool na_progress_ready(struct na_context_core *context, unsigned lanes)
 {
-    return na_queue_has(&context->queue, lanes | (1u << NA_LANE_INTERNAL)) ||
+    return na_queue_has(&context->queue, lanes | NA_LANES_OWN) ||
         atomic_load(&context->poked);
 }
 

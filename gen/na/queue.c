@@ -165,7 +165,9 @@ HG_PRIVATE unsigned na_queue_run_alone(
 
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
-    return na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
+    unsigned n = na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
+
+    return n + na_queue_run_alone(queue, NA_LANE_SLOW, 1);
 }
 
 static unsigned na_queue_count_list(const struct na_completion *entry)

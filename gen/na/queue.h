@@ -3,10 +3,11 @@
  * queue: where everything that ended waits for its callback; one a context.
  *
  * Entries are embedded in what they complete, so pushing never fails and
- * never allocates. Three lanes keep apart who runs them: steps of the
+ * never allocates. Four lanes keep apart who runs them: steps of the
  * library's own, which progress runs as soon as it holds no lock; callbacks
- * of the application; and calls that arrived for its handlers, which a wait
- * inside a handler must be able to leave alone.
+ * of the application; calls that arrived for its handlers, which a wait
+ * inside a handler must be able to leave alone; and slow steps of the library's
+ * own that peers ask for, of which progress runs one in each turn.
  *
  * A lane has two ends. What is pushed goes on a stack, by one exchange and
  * without a lock, so that who completes never waits for who runs. Who runs
@@ -34,12 +35,14 @@ enum na_lane {
     NA_LANE_INTERNAL = 0,
     NA_LANE_DONE = 1,
     NA_LANE_CALL = 2,
-    NA_LANE_MAX = 3
+    NA_LANE_SLOW = 3, /* steps of the library's own that may take long */
+    NA_LANE_MAX = 4
 };
 
 /* Sets of lanes, as bits. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
+#define NA_LANES_OWN ((1u << NA_LANE_INTERNAL) | (1u << NA_LANE_SLOW))
 
 struct na_queue {
     pthread_mutex_t lock;
@@ -60,9 +63,9 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* Run every entry that stands in the internal lane, and what these add; that
- * lane is its own: the caller has the role of progress. The number run. Without
- * a lock held. */
+/* Run the library's own steps: every entry of the internal lane and what these
+ * add, and one entry of the slow lane. Returns their number. The caller is the
+ * one thread that makes progress, and holds no lock. */
 HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue);
 
 /* Run up to `max` entries of `lanes`, one at least, and none more once

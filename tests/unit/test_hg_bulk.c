@@ -719,6 +719,7 @@ HG_TEST(bulk_check_answers_what_may_be_asked)
     hg_test_expect_log("a bulk handle of this process was freed");
     bulk_begin(&engine, 0);
     engine.b.hg_class->builtin = hg_builtin_find;
+    engine.b.hg_class->options.bulk_checksum = true;
     for (i = 0; i < 2; i++) {
         HG_CHECK_OK(hg_bulk_create(engine.b.layer, 1, NULL, &size,
             i == 0 ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY, &bulks[i]));
@@ -727,7 +728,7 @@ HG_TEST(bulk_check_answers_what_may_be_asked)
         right.id = bulks[i]->id;
         right.offset = 3;
         right.size = size - 3;
-        right.crc = hg_bulk_check_sum(bulks[i], 3, size - 3);
+        right.crc = hg_bulk_check_sum(bulks[i], 3, size - 3, 0);
         right.op = i == 0 ? HG_BULK_PULL : HG_BULK_PUSH;
         HG_CHECK_EQ_STR(bulk_ask(&engine, right, HG_SUCCESS), "");
         ask = right;
@@ -760,6 +761,123 @@ HG_TEST(bulk_check_answers_what_may_be_asked)
     }
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(hg_bulk_take_back(bulks[i]));
+    engine_close(&engine);
+}
+
+/* ---- Checks of much memory ---- */
+
+/* Bytes that checks which are not answered have read. */
+static size_t bulk_checked(const struct hg_context *context)
+{
+    const struct na_link *link;
+    size_t size = 0;
+
+    for (link = context->targets.next; link != &context->targets;
+         link = link->next)
+        size += HG_CONTAINER_OF(
+            (struct na_link *) (uintptr_t) link, struct hg_handle, link)
+                    ->out_args.size;
+    return size;
+}
+
+static void bulk_start_check(struct engine *engine,
+    const struct hg_bulk_check *check, struct engine_call *call)
+{
+    struct hg_bulk_check copy = *check;
+    struct hg_rpc rpc;
+
+    memset(call, 0, sizeof(*call));
+    HG_CHECK_OK(hg_builtin_find(hg_registry_id(HG_BUILTIN_BULK_CHECK), &rpc));
+    HG_CHECK_OK(hg_forward_create_of(
+        engine->a.context, engine->a.peer, &rpc, &call->handle));
+    HG_CHECK_OK(hg_forward_start(call->handle, &copy, engine_ended, call));
+}
+
+/* Many checks of much memory are asked for at once: a turn does a limited part
+ * of one, so a call that comes behind them is answered before they are. A check
+ * may be canceled, and goes on where it was; its memory may be freed. */
+HG_TEST(bulk_checks_take_a_little_of_each_turn)
+{
+    enum { CHECKS = 20, TURNS = 16 };
+    struct engine_call checks[CHECKS];
+    struct engine_call call;
+    struct hg_bulk_check check;
+    struct blob in = {0, NULL};
+    struct engine engine;
+    struct hg_bulk *bulk;
+    size_t size = TURNS * HG_BULK_CHECK_TURN - 5;
+    size_t before = 0;
+    unsigned i;
+    hg_id_t id;
+
+    hg_test_expect_log("a bulk handle of this process was freed");
+    bulk_begin(&engine, 0);
+    engine.b.hg_class->builtin = hg_builtin_find;
+    engine.b.hg_class->options.bulk_checksum = true;
+    id = engine_register(&engine, "echo", engine_echo);
+    HG_CHECK_OK(hg_bulk_create(
+        engine.b.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &bulk));
+    memset(bulk->segments[0].address, 7, size);
+    HG_CHECK_OK(hg_bulk_publish(bulk));
+    memset(&check, 0, sizeof(check));
+    check.incarnation = engine.b.layer->incarnation;
+    check.id = bulk->id;
+    check.size = size;
+    check.crc = hg_bulk_check_sum(bulk, 0, size, 0);
+    check.op = HG_BULK_PULL;
+    for (i = 0; i < CHECKS; i++)
+        bulk_start_check(&engine, &check, &checks[i]);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    for (i = 0; i < TURNS - 1; i++) {
+        engine_turn(&engine.b);
+        HG_CHECK(bulk_checked(engine.b.context) <= before + HG_BULK_CHECK_TURN);
+        before = bulk_checked(engine.b.context);
+    }
+    HG_CHECK_EQ_U64(before, (TURNS - 1) * HG_BULK_CHECK_TURN);
+    engine_turn(&engine.a);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_OK(hg_forward_cancel(checks[1].handle));
+    for (i = 0; i < (CHECKS - 1) * TURNS; i++)
+        engine_turn(&engine.b);
+    engine_settle(&engine);
+    for (i = 0; i < CHECKS; i++) {
+        HG_CHECK_EQ_INT(checks[i].ends, 1);
+        HG_CHECK_RET(checks[i].ret, i == 1 ? HG_CANCELED : HG_SUCCESS);
+        engine_forget(&checks[i]);
+    }
+    bulk_start_check(&engine, &check, &checks[0]);
+    engine_turn(&engine.b);
+    HG_CHECK(bulk_checked(engine.b.context) > 0);
+    HG_CHECK_OK(hg_bulk_take_back(bulk));
+    engine_settle(&engine);
+    HG_CHECK_RET(checks[0].ret, HG_NOENTRY);
+    engine_forget(&checks[0]);
+    engine_forget(&call);
+    engine_close(&engine);
+}
+
+/* A class checks only if it has the option. */
+HG_TEST(bulk_check_is_an_option_of_the_owner)
+{
+    size_t size = 64;
+    struct hg_bulk_check ask;
+    struct engine engine;
+    struct hg_bulk *bulk;
+
+    hg_test_expect_log("\"hg:bulk check\" is not served by");
+    bulk_begin(&engine, 0);
+    engine.b.hg_class->builtin = hg_builtin_find;
+    HG_CHECK_OK(hg_bulk_create(
+        engine.b.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &bulk));
+    HG_CHECK_OK(hg_bulk_publish(bulk));
+    memset(&ask, 0, sizeof(ask));
+    ask.incarnation = engine.b.layer->incarnation;
+    ask.id = bulk->id;
+    ask.size = size;
+    ask.op = HG_BULK_PULL;
+    (void) bulk_ask(&engine, ask, HG_NOENTRY);
+    HG_CHECK_OK(hg_bulk_take_back(bulk));
     engine_close(&engine);
 }
 
