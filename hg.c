@@ -269,9 +269,9 @@ HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args);
 
-/* How many lines of the level error this thread has begun so far, whether or
- * not a filter kept them; none where that level is off. */
-HG_PRIVATE unsigned hg_log_errors(void);
+/* How many lines of this level, which is not off, or of a more severe one this
+ * thread has begun, whether or not they were written. */
+HG_PRIVATE unsigned hg_log_begun(int level);
 
 /* Say, as an error, why the system gave no descriptor, or what one names, for
  * `what`: errno knows. HG_AGAIN, with the limit's name: there are as many as
@@ -291,12 +291,22 @@ HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg);
 HG_PRIVATE void hg_log_atfork(
     void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
+/* Set, or empty, the text that HG_Get_last_error_text gives this thread; it is
+ * cut where it is too long. */
+HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
+    HG_PRINTF_LIKE(1, 2);
+HG_PRIVATE void hg_log_drop_text(void);
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)
 #define hg_log_warning(...) HG_LOG_AT(HG_LOG_LEVEL_WARNING, __VA_ARGS__)
 #define hg_log_info(...) HG_LOG_AT(HG_LOG_LEVEL_INFO, __VA_ARGS__)
 #define hg_log_debug(...) HG_LOG_AT(HG_LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+/* Log, and keep the text for HG_Get_last_error_text, at whatever level. */
+#define HG_LOG_EXPLAIN(level, subsys, ...) \
+    (hg_log_keep_text(__VA_ARGS__), HG_LOG_AT(level, subsys, __VA_ARGS__))
 
 #endif
 
@@ -336,6 +346,8 @@ HG_PRIVATE void hg_log_atfork(
 #define HG_LOG_LINE_MAX 1000
 /* The filter's list, with its terminator. */
 #define HG_LOG_FILTER_MAX 256
+/* What HG_Get_last_error_text gives, with its terminator. */
+#define HG_LOG_TEXT_MAX 512
 /* Call sites whose lines are counted apart; a power of two. */
 #define HG_LOG_SITES 1024
 /* Errors that a call site may log before only doublings are logged. */
@@ -364,7 +376,8 @@ static hg_log_func_t *hg_log_func;            /* guard: hg_log_mutex */
 static void *hg_log_func_arg;                 /* guard: hg_log_mutex */
 static struct hg_log_site hg_log_sites[HG_LOG_SITES];
 static atomic_uint hg_log_lost; /* lines that stderr did not take */
-static _Thread_local unsigned hg_log_error_count;
+static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
+static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
 
 /* ---- The lock ---- */
 
@@ -685,8 +698,8 @@ HG_PRIVATE void hg_log_vline(
     bool admitted = hg_log_admits(level, subsys);
 
     assert(format != NULL);
-    if (level == HG_LOG_LEVEL_ERROR && hg_log_on(level))
-        hg_log_error_count++;
+    if (hg_log_on(level))
+        hg_log_counts[level]++;
     count = admitted ? hg_log_count(format) : 0;
     if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
         count = 1;
@@ -718,9 +731,13 @@ HG_PRIVATE void hg_log_asked(
     va_end(args);
 }
 
-HG_PRIVATE unsigned hg_log_errors(void)
+HG_PRIVATE unsigned hg_log_begun(int level)
 {
-    return hg_log_error_count;
+    unsigned count = 0;
+
+    for (; level > HG_LOG_LEVEL_NONE; level--)
+        count += hg_log_counts[level];
+    return count;
 }
 
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
@@ -739,6 +756,29 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
     return error == EMFILE || error == ENFILE ? HG_AGAIN
         : error == ENOMEM                     ? HG_NOMEM
                                               : HG_IO_ERROR;
+}
+
+/* ---- The last error of a thread ---- */
+
+HG_PRIVATE void hg_log_keep_text(const char *format, ...)
+{
+    int saved_errno = errno;
+    va_list args;
+
+    va_start(args, format);
+    (void) vsnprintf(hg_log_text, sizeof(hg_log_text), format, args);
+    va_end(args);
+    errno = saved_errno;
+}
+
+HG_PRIVATE void hg_log_drop_text(void)
+{
+    hg_log_text[0] = '\0';
+}
+
+HG_EXPORT const char *HG_Get_last_error_text(void)
+{
+    return hg_log_text;
 }
 
 /* ---- Setters ---- */
@@ -4589,7 +4629,7 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         (void) na_addr_print(addr, name, sizeof(name));
-        hg_log_error("addr", "%s: the peer %s is gone: %s", function, name,
+        hg_log_warning("addr", "%s: the peer %s is gone: %s", function, name,
             NA_Error_to_string(ret));
     }
     return ret;
@@ -5895,9 +5935,14 @@ static na_return_t na_match_fill(
     struct na_op *op, const struct na_match_item *item)
 {
     if (item->size > op->buf_size) {
-        hg_log_error("msg",
-            "a message of %" PRIu64 " bytes came for a receive of %" PRIu64,
-            item->size, op->buf_size);
+        item->source->na_class->core->count(
+            item->source->na_class, "msg_too_long", 1);
+        hg_log_warning("msg",
+            "a message of %" PRIu64 " bytes from %s is too long for a receive "
+            "of %" PRIu64,
+            item->size,
+            item->source->name != NULL ? item->source->name : "a peer",
+            op->buf_size);
         return NA_MSGSIZE;
     }
     if (item->size > 0)
@@ -7462,7 +7507,7 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
     struct na_mem_core *mem;
-    unsigned told;
+    unsigned begun;
     na_return_t ret =
         na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_deserialize");
 
@@ -7475,12 +7520,14 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     if (mem == NULL)
         return NA_NOMEM;
     mem->pub.remote = NA_TRUE;
-    told = hg_log_errors();
+    begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
     ret = na_class_ops(na_class)->mem_deserialize(&mem->pub, buf, buf_size);
     if (ret != NA_SUCCESS) {
-        if (hg_log_errors() == told)
-            hg_log_error("rma", "these %" PRIu64 " bytes are no memory handle",
-                buf_size);
+        if (ret == NA_PROTOCOL_ERROR)
+            na_class->core->count(na_class, "rma_malformed", 1);
+        if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
+            hg_log_warning("rma",
+                "these %" PRIu64 " bytes are no memory handle", buf_size);
         (void) NA_Mem_handle_free(na_class, &mem->pub);
         return ret;
     }
@@ -7501,8 +7548,8 @@ static na_return_t na_rma_check_transfer(bool put,
     const struct na_mem_handle *remote, na_offset_t remote_offset,
     na_size_t size)
 {
-    const struct na_mem_handle *source = put ? local : remote;
-    const struct na_mem_handle *sink = put ? remote : local;
+    const unsigned long out = NA_MEM_READ_ONLY;
+    const unsigned long in = NA_MEM_WRITE_ONLY;
 
     if (local->remote || !remote->remote) {
         hg_log_error("rma", "%s",
@@ -7510,20 +7557,29 @@ static na_return_t na_rma_check_transfer(bool put,
                           : "the remote handle was not deserialized");
         return NA_INVALID_ARG;
     }
-    if (!na_rma_in_range(local, local_offset, size) ||
-        !na_rma_in_range(remote, remote_offset, size)) {
+    if (!na_rma_in_range(local, local_offset, size)) {
         hg_log_error("rma",
-            "%" PRIu64 " bytes at %" PRIu64 " (local, of %" PRIu64
-            ") and %" PRIu64 " (remote, of %" PRIu64 ") are out of range",
-            size, local_offset, local->size, remote_offset, remote->size);
+            "%" PRIu64 " local bytes at %" PRIu64 " of %" PRIu64
+            " are out of range",
+            size, local_offset, local->size);
         return NA_OVERFLOW;
     }
-    if ((source->flags & NA_MEM_READ_ONLY) == 0 ||
-        (sink->flags & NA_MEM_WRITE_ONLY) == 0) {
-        hg_log_error("rma", "the %s memory may not be %s",
-            ((source->flags & NA_MEM_READ_ONLY) == 0) == put ? "local"
-                                                             : "remote",
-            (source->flags & NA_MEM_READ_ONLY) == 0 ? "read" : "written");
+    if ((local->flags & (put ? out : in)) == 0) {
+        hg_log_error(
+            "rma", "the local memory may not be %s", put ? "read" : "written");
+        return NA_PERMISSION;
+    }
+    /* The peer said how large its memory is, and what is allowed. */
+    if (!na_rma_in_range(remote, remote_offset, size)) {
+        hg_log_warning("rma",
+            "%" PRIu64 " remote bytes at %" PRIu64 " of %" PRIu64
+            " are out of range",
+            size, remote_offset, remote->size);
+        return NA_OVERFLOW;
+    }
+    if ((remote->flags & (put ? in : out)) == 0) {
+        hg_log_warning(
+            "rma", "the remote memory may not be %s", put ? "written" : "read");
         return NA_PERMISSION;
     }
     return NA_SUCCESS;
@@ -13005,7 +13061,7 @@ HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
     if (!na_sm_page_is_safe(fd) || fstat(fd, &there) != 0 ||
         there.st_size <= 0 || (uint64_t) there.st_size > NA_SM_ARENA_MAX ||
         (uint64_t) there.st_size % NA_SM_ARENA_UNIT != 0) {
-        hg_log_error("sm", "a peer sent what is no arena");
+        hg_log_warning("sm", "a peer sent what is no arena");
         return NA_PROTOCOL_ERROR;
     }
     window->writable = true;
@@ -15587,7 +15643,7 @@ static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
     if (state == NA_SM_READY || state == NA_SM_CLOSING ||
         state == NA_SM_LEAVING) {
         self->base.core->count(&self->base, "sm_broken", 1);
-        hg_log_error("sm", "process %ld wrote what cannot be into its ring",
+        hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
             (long) addr->pid);
         na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
     }
@@ -17129,7 +17185,7 @@ static na_return_t na_sm_door_recognise(
         memcpy(addr->identity, identity, sizeof(identity));
     if (strcmp(addr->identity, identity) == 0)
         return NA_SUCCESS;
-    hg_log_error("sm", "%s was %s, and is process %ld of user %lu now",
+    hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
         addr->base.name, addr->identity, (long) peer->pid,
         (unsigned long) peer->uid);
     return NA_PERMISSION;
@@ -17154,7 +17210,7 @@ static na_return_t na_sm_door_call(
         return ret;
     no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
     if (no != NULL) {
-        hg_log_error("sm", "process %ld of user %lu is refused: %s",
+        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
             (long) peer.pid, (unsigned long) peer.uid, no);
         return NA_PERMISSION;
     }
@@ -17253,7 +17309,7 @@ static na_return_t na_sm_door_reason(
     case NA_IO_ERROR: reason = NA_AGAIN; break;
     default: reason = NA_HOSTUNREACH; break;
     }
-    hg_log_error("sm", "%s refuses us: %s", addr->base.name,
+    hg_log_warning("sm", "%s refuses us: %s", addr->base.name,
         reason == NA_AGAIN ? "it has no room, or no descriptors, left"
                            : NA_Error_to_string((na_return_t) reason));
     return (na_return_t) reason;
@@ -17264,7 +17320,7 @@ static na_return_t na_sm_door_judge(const struct na_sm_class *self,
     const struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     if (packet->version != NA_SM_VERSION) {
-        hg_log_error("sm", "%s speaks version %u, not %d", addr->base.name,
+        hg_log_warning("sm", "%s speaks version %u, not %d", addr->base.name,
             packet->version, NA_SM_VERSION);
         return NA_PROTOCOL_ERROR;
     }
@@ -17298,7 +17354,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
         if (ret == NA_SUCCESS) {
             ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
             if (ret == NA_PROTOCOL_ERROR)
-                hg_log_error("sm",
+                hg_log_warning("sm",
                     "%s sent memory of another size, or unsealed",
                     addr->base.name);
         }
@@ -19360,7 +19416,7 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
         return NA_INVALID_ARG;
     }
     if (memchr(buf, '\0', (size_t) buf_size) == NULL) {
-        hg_log_error("addr", "NA_Addr_deserialize: the bytes are no address");
+        hg_log_warning("addr", "NA_Addr_deserialize: the bytes are no address");
         return NA_PROTOCOL_ERROR;
     }
     return NA_Addr_lookup_wait(
@@ -20195,7 +20251,9 @@ static na_return_t na_mux_mem_describe(
     if (mem->base.remote && na_mux_wire_is_mem(bytes, size))
         bytes = na_mux_wire_find(bytes, size, part->tag, &size);
     if (mem->base.remote && bytes == NULL) {
-        hg_log_error("rma", "the memory is not to be reached by %s", part->tag);
+        mem->base.na_class->core->count(mem->base.na_class, "rma_malformed", 1);
+        hg_log_warning(
+            "rma", "a peer's memory cannot be reached by %s", part->tag);
         return NA_PROTOCOL_ERROR;
     }
     ret = mem->base.remote
@@ -20207,7 +20265,9 @@ static na_return_t na_mux_mem_describe(
     /* All of them are of one piece of memory. */
     if (mem->base.remote && mem->base.flags != 0 &&
         (inner->size != mem->base.size || inner->flags != mem->base.flags)) {
-        hg_log_error("rma", "descriptions of memory contradict each other");
+        mem->base.na_class->core->count(mem->base.na_class, "rma_malformed", 1);
+        hg_log_warning(
+            "rma", "a peer's descriptions of memory contradict each other");
         (void) NA_Mem_handle_free(part->na_class, inner);
         return NA_PROTOCOL_ERROR;
     }
@@ -21530,7 +21590,7 @@ static struct na_class_core *na_class_open(const struct na_plugin *plugin,
 {
     struct na_class_core *core =
         na_class_new(plugin, uri->protocol, listen, info);
-    unsigned told = hg_log_errors();
+    unsigned told = hg_log_begun(HG_LOG_LEVEL_ERROR);
     na_return_t ret;
 
     if (core == NULL)
@@ -21538,7 +21598,8 @@ static struct na_class_core *na_class_open(const struct na_plugin *plugin,
     ret = core->ops.open(&core->pub, uri->rest);
     if (ret == NA_SUCCESS)
         return core;
-    if (hg_log_errors() == told) /* as it should have said itself */
+    if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
+        told) /* as it should have said itself */
         hg_log_error(
             "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
     na_class_delete(core);
@@ -21670,7 +21731,7 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 #ifndef HG_GEN_HG_PROC_H
 #define HG_GEN_HG_PROC_H
 
-/* #include "base/os.h" */
+/* #include "base/log.h" */
 
 struct hg_bulk_layer;
 struct na_addr;
@@ -21765,6 +21826,24 @@ HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc);
 
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
+
+/* A line about the arguments of a call begins with function and peer. */
+#define HG_PROC_SUBJECT "%s%s%s%s%s"
+#define HG_PROC_SUBJECT_OF(proc) \
+    (proc)->function != NULL ? "\"" : "", \
+        (proc)->function != NULL ? (proc)->function : "", \
+        (proc)->function != NULL ? "\" with " : "", \
+        (proc)->function == NULL ? "" \
+        : (proc)->peer != NULL   ? (proc)->peer \
+                                 : "a peer", \
+        (proc)->function != NULL ? ": " : ""
+
+/* Log, and keep for HG_Get_last_error_text, why arguments are refused. Those
+ * that are decoded come from a peer: a warning. */
+#define HG_PROC_EXPLAIN(proc, format, ...) \
+    HG_LOG_EXPLAIN((proc)->room.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
+                                                : HG_LOG_LEVEL_ERROR, \
+        "proc", HG_PROC_SUBJECT format, HG_PROC_SUBJECT_OF(proc), __VA_ARGS__)
 
 /* What the lines logged are to name: the arguments of `function`, which came
  * from or go to `peer` (both borrowed). */
@@ -21885,18 +21964,6 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 /* Enough for most arguments and a header. */
 #define HG_BUF_FIRST_CAPACITY 512
 
-/* How a line begins that concerns the arguments of a call: with the function
- * and the peer. */
-#define HG_PROC_SUBJECT "%s%s%s%s%s"
-#define HG_PROC_SUBJECT_OF(proc) \
-    (proc)->function != NULL ? "\"" : "", \
-        (proc)->function != NULL ? (proc)->function : "", \
-        (proc)->function != NULL ? "\" with " : "", \
-        (proc)->function == NULL ? "" \
-        : (proc)->peer != NULL   ? (proc)->peer \
-                                 : "a peer", \
-        (proc)->function != NULL ? ": " : ""
-
 /* ---- The buffer ---- */
 
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
@@ -22012,8 +22079,8 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
 {
     assert(proc->room.op == HG_ENCODE);
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
-        hg_log_error("proc", HG_PROC_SUBJECT "the proc function fails: %s",
-            HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret));
+        HG_PROC_EXPLAIN(
+            proc, "the proc function fails: %s", HG_Error_to_string(ret));
     if (ret != HG_SUCCESS)
         return ret;
     if (proc->error != HG_SUCCESS)
@@ -22038,11 +22105,10 @@ HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
     assert(proc->room.op == HG_DECODE && proc->room.pos == 0);
     if (got == crc)
         return HG_SUCCESS;
-    hg_log_error("proc",
-        HG_PROC_SUBJECT
+    HG_PROC_EXPLAIN(proc,
         "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
         " instead of %016" PRIx64,
-        HG_PROC_SUBJECT_OF(proc), proc->room.end, got, crc);
+        proc->room.end, got, crc);
     return HG_CHECKSUM_ERROR;
 }
 
@@ -22050,20 +22116,17 @@ HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
 static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
 {
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
-        hg_log_error("proc",
-            HG_PROC_SUBJECT "the proc function refuses the arguments: %s%s",
-            HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret),
-            hg_proc_doubt(proc));
+        HG_PROC_EXPLAIN(proc, "the proc function refuses the arguments: %s%s",
+            HG_Error_to_string(ret), hg_proc_doubt(proc));
     if (ret != HG_SUCCESS)
         return ret;
     if (proc->error != HG_SUCCESS)
         return proc->error;
     if (proc->room.pos < proc->room.end) {
-        hg_log_error("proc",
-            HG_PROC_SUBJECT
+        HG_PROC_EXPLAIN(proc,
             "the proc left %zu of %zu bytes of arguments undecoded%s",
-            HG_PROC_SUBJECT_OF(proc), proc->room.end - proc->room.pos,
-            proc->room.end, hg_proc_doubt(proc));
+            proc->room.end - proc->room.pos, proc->room.end,
+            hg_proc_doubt(proc));
         return HG_CHECKSUM_ERROR;
     }
     return HG_SUCCESS;
@@ -22169,10 +22232,9 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     hg_return_t ret;
 
     if (size > proc->limit - proc->room.pos) {
-        hg_log_error("proc",
-            HG_PROC_SUBJECT
+        HG_PROC_EXPLAIN(proc,
             "arguments of %zu bytes and %zu more exceed the limit of %zu",
-            HG_PROC_SUBJECT_OF(proc), proc->room.pos, size, proc->limit);
+            proc->room.pos, size, proc->limit);
         return HG_MSGSIZE;
     }
     ret = hg_buf_reserve(proc->buf, proc->reserve + proc->room.pos + size,
@@ -22195,9 +22257,7 @@ HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
         proc->owner->spill != NULL)
         ret = proc->owner->spill(proc, size);
     else
-        hg_log_error("proc",
-            HG_PROC_SUBJECT "%s needs %zu bytes, and %zu of %zu are left%s",
-            HG_PROC_SUBJECT_OF(proc),
+        HG_PROC_EXPLAIN(proc, "%s needs %zu bytes, and %zu of %zu are left%s",
             proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
             proc->room.end - proc->room.pos, proc->room.end,
             hg_proc_doubt(proc));
@@ -22471,7 +22531,7 @@ hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data)
         return HG_SUCCESS;
     }
     if (bytes[0] > 1) {
-        hg_log_error("proc", "a bool is the byte %u", bytes[0]);
+        HG_PROC_EXPLAIN(proc, "a bool is the byte %u", bytes[0]);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     *(hg_bool_t *) data = bytes[0];
@@ -22548,15 +22608,15 @@ static hg_return_t hg_proc_string_copy(
     char *copy;
 
     if (length > proc->room.end - proc->room.pos) {
-        hg_log_error("proc",
+        HG_PROC_EXPLAIN(proc,
             "a string claims %" PRIu64 " bytes, and %zu of %zu are left",
             length, proc->room.end - proc->room.pos, proc->room.end);
         return hg_proc_fail(proc, HG_OVERFLOW);
     }
     bytes = proc->room.data + proc->room.pos;
     if (length > 0 && memchr(bytes, 0, (size_t) length) != NULL) {
-        hg_log_error(
-            "proc", "a string of %" PRIu64 " bytes has a NUL inside", length);
+        HG_PROC_EXPLAIN(
+            proc, "a string of %" PRIu64 " bytes has a NUL inside", length);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     copy = (char *) hg_mem_alloc((size_t) length + 1);
@@ -22588,7 +22648,7 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     if (present == 0)
         return HG_SUCCESS;
     if (present != 1) {
-        hg_log_error("proc", "a string begins with the byte %u", present);
+        HG_PROC_EXPLAIN(proc, "a string begins with the byte %u", present);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     bytes = hg_proc_step(proc, 8);
@@ -23065,8 +23125,8 @@ hg_return_t hg_proc_checksum_verify(
     size = hg_proc_own_hash_size(hg_proc_own_is(proc)->hash);
     if (memcmp(hash, bytes, size) == 0)
         return HG_SUCCESS;
-    hg_log_error("proc", "the hash of %zu bytes is not the one that came",
-        proc->room.pos);
+    HG_PROC_EXPLAIN(
+        proc, "the hash of %zu bytes is not the one that came", proc->room.pos);
     return HG_CHECKSUM_ERROR;
 }
 
@@ -25432,7 +25492,8 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
         bulk = NULL;
     hg_unlock(&layer->lock);
     if (bulk == NULL) {
-        hg_log_error("bulk", "a bulk handle of this process was freed");
+        layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
+        hg_log_warning("bulk", "a bulk handle of this process was freed");
         return HG_NOENTRY;
     }
     return hg_bulk_make_alias(layer, bulk, bulk_p);
@@ -25938,7 +25999,6 @@ static bool hg_bulk_are_flags(unsigned flags)
         (how == 0 || how == bound || how == (bound | passed));
 }
 
-/* HG_PROTOCOL_ERROR (logged). */
 static hg_return_t hg_bulk_read_start(
     struct hg_bulk_start *start, struct hg_wire *wire)
 {
@@ -25956,7 +26016,6 @@ static hg_return_t hg_bulk_read_start(
         start->size <= SIZE_MAX && start->segments <= SIZE_MAX &&
         start->segments > 0)
         return HG_SUCCESS;
-    hg_log_error("bulk", "these bytes are no bulk handle");
     return HG_PROTOCOL_ERROR;
 }
 
@@ -25980,8 +26039,19 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
         ret = hg_bulk_read_mems(bulk, wire, start->mems);
     if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
         ret = hg_bulk_read_bound(bulk, wire, buf, buf_size);
-    if (ret == HG_PROTOCOL_ERROR)
-        hg_log_error("bulk", "a malformed bulk handle");
+    return ret;
+}
+
+/* `ret`, and counted if the peer that sent the description is the cause. */
+static hg_return_t hg_bulk_malformed(
+    struct hg_bulk_layer *layer, size_t size, hg_return_t ret)
+{
+    struct na_class *na_class = layer->na_class;
+
+    if (ret == HG_PROTOCOL_ERROR) {
+        na_class->core->count(na_class, "bulk_malformed", 1);
+        hg_log_warning("bulk", "these %zu bytes are no bulk handle", size);
+    }
     return ret;
 }
 
@@ -25994,7 +26064,7 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     hg_return_t ret = hg_bulk_read_start(&start, &wire);
 
     if (ret != HG_SUCCESS)
-        return ret;
+        return hg_bulk_malformed(layer, buf_size, ret);
     if (start.incarnation == layer->incarnation)
         return hg_bulk_find_own(layer, start.id, bulk_p);
     bulk = hg_bulk_new(layer);
@@ -26003,7 +26073,7 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     ret = hg_bulk_read_remote(bulk, &start, &wire, buf, buf_size);
     if (ret != HG_SUCCESS) {
         hg_bulk_unref(bulk);
-        return ret;
+        return hg_bulk_malformed(layer, buf_size, ret);
     }
     if ((start.flags & HG_BULK_WIRE_PASSED) != 0)
         hg_bulk_recognise(bulk);
@@ -26090,6 +26160,8 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
         return hg_proc_fail(proc, HG_FAULT);
     }
     ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
+    if (ret == HG_PROTOCOL_ERROR)
+        HG_PROC_EXPLAIN(proc, "%" PRIu32 " bytes are no bulk handle", length);
     if (ret == HG_SUCCESS)
         ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
     if (ret != HG_SUCCESS)
@@ -26743,6 +26815,40 @@ static void hg_transfer_copy(const struct hg_transfer_args *args)
 
 /* ---- Starting ---- */
 
+/* Where the origin's memory is. */
+static const char *hg_transfer_peer_name(const struct hg_transfer_args *args)
+{
+    if (!args->origin->remote)
+        return "this process";
+    if (args->origin->owner != NULL)
+        return args->origin->owner;
+    return args->addr != NULL && args->addr->name != NULL ? args->addr->name
+                                                          : "a peer";
+}
+
+static bool hg_transfer_fits(
+    const struct hg_bulk *bulk, size_t offset, size_t size)
+{
+    return offset <= bulk->size && size <= bulk->size - offset;
+}
+
+/* Refuse a transfer; `remote`: a peer's memory is the cause. */
+static hg_return_t hg_transfer_refuse(const struct hg_transfer_args *args,
+    bool remote, hg_return_t ret, const char *why)
+{
+    struct na_class *na_class = args->local->layer->na_class;
+
+    if (remote)
+        na_class->core->count(na_class, "bulk_refused", 1);
+    HG_LOG_EXPLAIN(remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "bulk",
+        "a transfer of %zu bytes at %zu of %zu (origin: %s) and %zu of %zu "
+        "(local) is refused: %s",
+        args->size, args->origin_offset, args->origin->size,
+        hg_transfer_peer_name(args), args->local_offset, args->local->size,
+        why);
+    return ret;
+}
+
 static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
 {
     bool pull = args->op == HG_BULK_PULL;
@@ -26767,23 +26873,20 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
                                 : "the origin's memory is not this process's");
         return HG_INVALID_ARG;
     }
-    if (args->origin_offset > args->origin->size ||
-        args->size > args->origin->size - args->origin_offset ||
-        args->local_offset > args->local->size ||
-        args->size > args->local->size - args->local_offset) {
-        hg_log_error("bulk",
-            "%zu bytes at %zu (origin, of %zu) and %zu (local, of %zu) are "
-            "out of range",
-            args->size, args->origin_offset, args->origin->size,
-            args->local_offset, args->local->size);
-        return HG_OVERFLOW;
-    }
-    if (!readable || !writable) {
-        hg_log_error("bulk", "the %s may not be %s",
-            (readable ? to : from) == args->origin ? "origin" : "local memory",
-            readable ? "written" : "read");
-        return HG_PERMISSION;
-    }
+    if (!hg_transfer_fits(args->local, args->local_offset, args->size))
+        return hg_transfer_refuse(
+            args, false, HG_OVERFLOW, "the local bytes are out of range");
+    if (!hg_transfer_fits(args->origin, args->origin_offset, args->size))
+        return hg_transfer_refuse(args, args->origin->remote, HG_OVERFLOW,
+            "the origin's bytes are out of range");
+    if (!(pull ? readable : writable))
+        return hg_transfer_refuse(args, args->origin->remote, HG_PERMISSION,
+            pull ? "the origin may not be read"
+                 : "the origin may not be written");
+    if (!(pull ? writable : readable))
+        return hg_transfer_refuse(args, false, HG_PERMISSION,
+            pull ? "the local memory may not be written"
+                 : "the local memory may not be read");
     return HG_SUCCESS;
 }
 
@@ -27158,17 +27261,6 @@ HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
 }
 
 /* ---- What is known of one ---- */
-
-/* Where the origin's memory is. */
-static const char *hg_transfer_peer_name(const struct hg_transfer_args *args)
-{
-    if (!args->origin->remote)
-        return "this process";
-    if (args->origin->owner != NULL)
-        return args->origin->owner;
-    return args->addr != NULL && args->addr->name != NULL ? args->addr->name
-                                                          : "a peer";
-}
 
 /* Its home's lock is held, so it stays. */
 static void hg_transfer_tell(
@@ -27672,7 +27764,7 @@ struct hg_handle {
      * it, while the send of the call still looks at it. */
     _Atomic uint8_t peer_context;
     hg_return_t ret;
-    _Atomic hg_return_t misread; /* target: why its input was not decoded */
+    _Atomic hg_return_t misread; /* why what came was not decoded */
     struct hg_args in_args;
     struct hg_args out_args;
     size_t raw_size; /* target: of the buffer given for raw output */
@@ -28354,6 +28446,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     handle->large = false;
     handle->canceled = false;
     handle->text = NULL;
+    atomic_store_explicit(&handle->misread, HG_SUCCESS, memory_order_relaxed);
     handle->held_id = 0;
     handle->ret = HG_SUCCESS;
     handle->in_args = none;
@@ -28870,7 +28963,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     if (ret != HG_SUCCESS || area == 0)
         return ret;
     if (args->size < area) {
-        hg_log_error("proc",
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "proc",
             "\"%s\" with %s: %zu bytes came, and %zu are to be in front of the "
             "arguments",
             hg_handle_function(handle), hg_handle_peer(handle), args->size,
@@ -28886,6 +28979,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
 static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
 {
     assert(ret != HG_SUCCESS);
+    hg_handle_count(handle->context, HG_COUNT_REFUSED);
     atomic_store_explicit(&handle->misread, ret, memory_order_relaxed);
     return ret;
 }
@@ -30277,14 +30371,19 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     mem_size = hg_wire_get32(&wire);
     /* Of a description that is too short the rest is 0. */
     if (args_size == 0 || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
-        hg_log_error("rpc", "malformed description of large arguments from %s",
-            hg_handle_peer(handle));
+        hg_handle_count(handle->context, HG_COUNT_REFUSED);
+        hg_log_warning("rpc",
+            "a malformed description of large arguments of \"%s\" from %s",
+            hg_handle_function(handle), hg_handle_peer(handle));
         return HG_PROTOCOL_ERROR;
     }
     if (args_size > handle->context->hg_class->options.max_args_size) {
-        hg_log_error("rpc",
-            "arguments of %" PRIu64 " bytes from %s are past the limit",
-            args_size, hg_handle_peer(handle));
+        hg_handle_count(handle->context, HG_COUNT_REFUSED);
+        hg_log_warning("rpc",
+            "arguments of %" PRIu64
+            " bytes of \"%s\" from %s are past the limit of %zu",
+            args_size, hg_handle_function(handle), hg_handle_peer(handle),
+            handle->context->hg_class->options.max_args_size);
         return HG_MSGSIZE;
     }
     large->size = (size_t) args_size;
@@ -30435,6 +30534,24 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret);
 
+/* Keep for HG_Get_last_error_text why a call ended with `ret`. With HG_SUCCESS
+ * the text becomes empty, as handlers that ran meanwhile may have set it. */
+HG_COLD HG_PRIVATE void hg_forward_explain_failure(
+    const struct hg_handle *handle, hg_return_t ret);
+
+static inline void hg_forward_explain(
+    const struct hg_handle *handle, hg_return_t ret)
+{
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        hg_log_drop_text();
+    else
+        hg_forward_explain_failure(handle, ret);
+}
+
+/* This thread has just failed to decode the output: keep the reason as the
+ * call's text. */
+HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
+
 #endif
 
 /* ==== gen/hg/forward.c ==== */
@@ -30539,7 +30656,8 @@ HG_PRIVATE hg_return_t hg_forward_find(
     hg_return_t ret = hg_registry_find(&context->hg_class->registry, id, rpc_p);
 
     if (ret != HG_SUCCESS)
-        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc",
+            "id %016" PRIx64 " is not registered", id);
     return ret;
 }
 
@@ -30878,8 +30996,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     assert(!handle->target);
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
-        /* No error of the application's, which the code tells. */
-        hg_log_warning("rpc",
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
             "\"%s\" cannot be called: %s is gone: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
@@ -31166,17 +31283,17 @@ static HG_NOINLINE void hg_forward_log_code(
 
     assert(code != HG_SUCCESS);
     if (hg_handle_result(code) != code)
-        hg_log_error("rpc", "%s answered \"%s\" with %d, which is no result",
+        hg_log_warning("rpc", "%s answered \"%s\" with %d, which is no result",
             peer, function, code);
     else if ((header->flags & HG_HEADER_REFUSED) == 0)
         return;
     else if (code == HG_NOENTRY)
-        hg_log_error("rpc", "\"%s\" is not served by %s", function, peer);
+        hg_log_warning("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
         hg_log_warning(
             "rpc", "%s is at its limit and refuses \"%s\"", peer, function);
     else
-        hg_log_error("rpc", "%s refused \"%s\": %s%s%s", peer, function,
+        hg_log_warning("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
 }
 
@@ -31219,7 +31336,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         return;
     }
     if (damaged != HG_SUCCESS) {
-        hg_log_error("rpc",
+        hg_log_warning("rpc",
             "a damaged answer to \"%s\" came from %s, or one of another "
             "version",
             hg_handle_function(handle), hg_handle_peer(handle));
@@ -31238,6 +31355,34 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     }
 finish:
     hg_forward_finish(handle, ret);
+}
+
+/* ---- Why a call failed ---- */
+
+HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle)
+{
+    const char *why = HG_Get_last_error_text();
+    size_t size = strlen(why) + 1;
+
+    handle->text = "the output could not be decoded";
+    if (hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
+        return;
+    memcpy(handle->out.data, why, size);
+    handle->text = (const char *) handle->out.data;
+}
+
+HG_PRIVATE void hg_forward_explain_failure(
+    const struct hg_handle *handle, hg_return_t ret)
+{
+    const char *text = handle->text != NULL ? handle->text : "";
+
+    assert(!handle->target && ret != HG_SUCCESS);
+    if (atomic_load(&handle->misread) == ret && text[0] != '\0')
+        hg_log_keep_text("%s", text); /* it names function and peer */
+    else
+        hg_log_keep_text("\"%s\" with %s: %s%s%s", hg_handle_function(handle),
+            hg_handle_peer(handle), HG_Error_to_string(ret),
+            text[0] != '\0' ? ": " : "", text);
 }
 
 /* ==== gen/hg/cancel.h ==== */
@@ -32898,7 +33043,7 @@ static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
 
     if (ret == HG_CHECKSUM_ERROR) {
         hg_handle_count(handle->context, HG_COUNT_BULK_DAMAGED);
-        hg_log_error("bulk",
+        hg_log_warning("bulk",
             "%zu bytes that were %s %s, at %zu there, changed on the way: %s",
             args->size, args->op == HG_BULK_PULL ? "pulled from" : "pushed to",
             hg_handle_peer(handle), args->origin_offset,
@@ -36619,7 +36764,7 @@ HG_PRIVATE void hg_layer_unlock(void)
 
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 {
-    hg_log_error("rpc", "%s: %s", function, what);
+    HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc", "%s: %s", function, what);
     return HG_INVALID_ARG;
 }
 
@@ -37142,7 +37287,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
         ret = hg_handle_decode(handle, request->out_struct);
         request->decoded = ret == HG_SUCCESS;
         if (ret != HG_SUCCESS)
-            handle->text = "the output could not be decoded";
+            hg_forward_keep_why(handle);
     }
     request->ret = ret;
     hg_wait_raise(&request->done);
@@ -37207,6 +37352,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
      * the variable held before. */
     if (request != NULL)
         *request = HG_REQUEST_NULL;
+    hg_log_drop_text();
     if (context == NULL)
         return HG_FAULT;
     return hg_layer_leave(hg_request_start(
@@ -37260,6 +37406,8 @@ static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
     request = handle != NULL ? &handle->request : NULL;
     if (request != NULL && atomic_load(&request->done)) {
         *ret_p = request->ret;
+        if (*ret_p != HG_SUCCESS)
+            hg_forward_explain(handle, *ret_p);
     } else if (request != NULL && !atomic_load(&request->marked)) {
         atomic_store_explicit(&request->marked, true, memory_order_relaxed);
         *hold_p = HG_REQUEST_ALONE;
@@ -37302,6 +37450,7 @@ HG_EXPORT hg_return_t HG_Wait(
 
     if (context == NULL)
         return HG_FAULT;
+    hg_log_drop_text();
     handle = hg_request_hold(context, request, &hold, &ret);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
@@ -37311,8 +37460,10 @@ HG_EXPORT hg_return_t HG_Wait(
         ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
             hg_wait_deadline(timeout));
         done = ret == HG_SUCCESS;
-        if (done)
+        if (done) {
             ret = handle->request.ret;
+            hg_forward_explain(handle, ret);
+        }
         hg_request_let_be(handle, hold);
     }
     if (status != HG_STATUS_IGNORE)
@@ -37347,8 +37498,11 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
                                 hg_wait_may_run(), deadline)
                           : HG_TIMEOUT;
             in_time = in_time && !hg_clock_is_past(deadline);
-            if (ret == HG_SUCCESS)
+            if (ret == HG_SUCCESS) {
                 result = handle->request.ret;
+                if (result != HG_SUCCESS)
+                    hg_forward_explain(handle, result);
+            }
             hg_request_let_be(handle, hold);
         }
         if (ret == HG_SUCCESS && first == HG_SUCCESS)
@@ -37389,6 +37543,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 
     if (context == NULL)
         return HG_FAULT;
+    hg_log_drop_text();
     if (count < 0 || (count > 0 && array_of_requests == NULL))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));
@@ -39255,8 +39410,10 @@ static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
 hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
 {
     struct hg_stub_forward forward;
-    hg_return_t ret = hg_check_handle(handle, "HG_Forward_wait");
+    hg_return_t ret;
 
+    hg_log_drop_text();
+    ret = hg_check_handle(handle, "HG_Forward_wait");
     if (ret != HG_SUCCESS)
         return ret;
     atomic_init(&forward.flag.up, false);
@@ -39265,12 +39422,14 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
     if (ret != HG_SUCCESS)
         return ret;
     hg_stub_await(&forward.flag);
+    hg_forward_explain(handle, forward.ret);
     return forward.ret;
 }
 
 hg_return_t hg_stub_busy(const char *func_name)
 {
-    hg_log_error("rpc", "a call of \"%s\" is not over", func_name);
+    HG_LOG_EXPLAIN(
+        HG_LOG_LEVEL_ERROR, "rpc", "a call of \"%s\" is not over", func_name);
     return HG_BUSY;
 }
 
@@ -39312,6 +39471,7 @@ hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
 {
     hg_return_t ret;
 
+    hg_log_drop_text();
     if (context == NULL || addr == NULL)
         return hg_layer_refuse("the stub",
             context == NULL ? "the context is NULL" : "the address is NULL");

@@ -199,6 +199,14 @@ enum {
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
+/* Why the last call of this thread failed: HG_Forward of the request model,
+ * HG_Wait, HG_Wait_all, HG_Forward_wait, or a function that
+ * MERCURY_GEN_RPC_STUB made. It names function and peer, and has the peer's own
+ * text if there was one. Decoding that fails sets it, too.
+ * Returns "" if the call succeeded or no text explains the code, never NULL.
+ * Lifetime: until this thread's next such call. Threads: each has its own. */
+HG_EXPORT const char *HG_Get_last_error_text(void);
+
 /* The version of the library linked, which may be newer than the header. */
 HG_EXPORT hg_return_t HG_Version_get(
     unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
@@ -1282,7 +1290,7 @@ struct hg_counters {
     uint64_t errors_sent;    /* answers with a code, not an output */
     uint64_t inputs_fetched; /* too large for a message */
     uint64_t outputs_fetched;
-    uint64_t refused;     /* malformed messages */
+    uint64_t refused;     /* messages and arguments that are malformed */
     uint64_t late;        /* answers nobody waited for any more */
     uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
     uint64_t dropped;     /* calls of who takes no answers: no answer */

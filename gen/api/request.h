@@ -244,7 +244,7 @@ struct hg_counters {
     uint64_t errors_sent;    /* answers with a code, not an output */
     uint64_t inputs_fetched; /* too large for a message */
     uint64_t outputs_fetched;
-    uint64_t refused;     /* malformed messages */
+    uint64_t refused;     /* messages and arguments that are malformed */
     uint64_t late;        /* answers nobody waited for any more */
     uint64_t turned_away; /* calls and outputs past a limit: HG_AGAIN */
     uint64_t dropped;     /* calls of who takes no answers: no answer */

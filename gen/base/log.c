@@ -30,6 +30,8 @@
 #define HG_LOG_LINE_MAX 1000
 /* The filter's list, with its terminator. */
 #define HG_LOG_FILTER_MAX 256
+/* What HG_Get_last_error_text gives, with its terminator. */
+#define HG_LOG_TEXT_MAX 512
 /* Call sites whose lines are counted apart; a power of two. */
 #define HG_LOG_SITES 1024
 /* Errors that a call site may log before only doublings are logged. */
@@ -58,7 +60,8 @@ static hg_log_func_t *hg_log_func;            /* guard: hg_log_mutex */
 static void *hg_log_func_arg;                 /* guard: hg_log_mutex */
 static struct hg_log_site hg_log_sites[HG_LOG_SITES];
 static atomic_uint hg_log_lost; /* lines that stderr did not take */
-static _Thread_local unsigned hg_log_error_count;
+static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
+static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
 
 /* ---- The lock ---- */
 
@@ -379,8 +382,8 @@ HG_PRIVATE void hg_log_vline(
     bool admitted = hg_log_admits(level, subsys);
 
     assert(format != NULL);
-    if (level == HG_LOG_LEVEL_ERROR && hg_log_on(level))
-        hg_log_error_count++;
+    if (hg_log_on(level))
+        hg_log_counts[level]++;
     count = admitted ? hg_log_count(format) : 0;
     if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
         count = 1;
@@ -412,9 +415,13 @@ HG_PRIVATE void hg_log_asked(
     va_end(args);
 }
 
-HG_PRIVATE unsigned hg_log_errors(void)
+HG_PRIVATE unsigned hg_log_begun(int level)
 {
-    return hg_log_error_count;
+    unsigned count = 0;
+
+    for (; level > HG_LOG_LEVEL_NONE; level--)
+        count += hg_log_counts[level];
+    return count;
 }
 
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
@@ -433,6 +440,29 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
     return error == EMFILE || error == ENFILE ? HG_AGAIN
         : error == ENOMEM                     ? HG_NOMEM
                                               : HG_IO_ERROR;
+}
+
+/* ---- The last error of a thread ---- */
+
+HG_PRIVATE void hg_log_keep_text(const char *format, ...)
+{
+    int saved_errno = errno;
+    va_list args;
+
+    va_start(args, format);
+    (void) vsnprintf(hg_log_text, sizeof(hg_log_text), format, args);
+    va_end(args);
+    errno = saved_errno;
+}
+
+HG_PRIVATE void hg_log_drop_text(void)
+{
+    hg_log_text[0] = '\0';
+}
+
+HG_EXPORT const char *HG_Get_last_error_text(void)
+{
+    return hg_log_text;
 }
 
 /* ---- Setters ---- */

@@ -39,9 +39,9 @@ HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args);
 
-/* How many lines of the level error this thread has begun so far, whether or
- * not a filter kept them; none where that level is off. */
-HG_PRIVATE unsigned hg_log_errors(void);
+/* How many lines of this level, which is not off, or of a more severe one this
+ * thread has begun, whether or not they were written. */
+HG_PRIVATE unsigned hg_log_begun(int level);
 
 /* Say, as an error, why the system gave no descriptor, or what one names, for
  * `what`: errno knows. HG_AGAIN, with the limit's name: there are as many as
@@ -61,11 +61,21 @@ HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg);
 HG_PRIVATE void hg_log_atfork(
     void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
+/* Set, or empty, the text that HG_Get_last_error_text gives this thread; it is
+ * cut where it is too long. */
+HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
+    HG_PRINTF_LIKE(1, 2);
+HG_PRIVATE void hg_log_drop_text(void);
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)
 #define hg_log_warning(...) HG_LOG_AT(HG_LOG_LEVEL_WARNING, __VA_ARGS__)
 #define hg_log_info(...) HG_LOG_AT(HG_LOG_LEVEL_INFO, __VA_ARGS__)
 #define hg_log_debug(...) HG_LOG_AT(HG_LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+/* Log, and keep the text for HG_Get_last_error_text, at whatever level. */
+#define HG_LOG_EXPLAIN(level, subsys, ...) \
+    (hg_log_keep_text(__VA_ARGS__), HG_LOG_AT(level, subsys, __VA_ARGS__))
 
 #endif

@@ -504,7 +504,8 @@ HG_PRIVATE hg_return_t hg_bulk_find_own(
         bulk = NULL;
     hg_unlock(&layer->lock);
     if (bulk == NULL) {
-        hg_log_error("bulk", "a bulk handle of this process was freed");
+        layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
+        hg_log_warning("bulk", "a bulk handle of this process was freed");
         return HG_NOENTRY;
     }
     return hg_bulk_make_alias(layer, bulk, bulk_p);

@@ -151,7 +151,7 @@ static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
 
     if (ret == HG_CHECKSUM_ERROR) {
         hg_handle_count(handle->context, HG_COUNT_BULK_DAMAGED);
-        hg_log_error("bulk",
+        hg_log_warning("bulk",
             "%zu bytes that were %s %s, at %zu there, changed on the way: %s",
             args->size, args->op == HG_BULK_PULL ? "pulled from" : "pushed to",
             hg_handle_peer(handle), args->origin_offset,

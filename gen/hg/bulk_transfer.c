@@ -456,6 +456,40 @@ static void hg_transfer_copy(const struct hg_transfer_args *args)
 
 /* ---- Starting ---- */
 
+/* Where the origin's memory is. */
+static const char *hg_transfer_peer_name(const struct hg_transfer_args *args)
+{
+    if (!args->origin->remote)
+        return "this process";
+    if (args->origin->owner != NULL)
+        return args->origin->owner;
+    return args->addr != NULL && args->addr->name != NULL ? args->addr->name
+                                                          : "a peer";
+}
+
+static bool hg_transfer_fits(
+    const struct hg_bulk *bulk, size_t offset, size_t size)
+{
+    return offset <= bulk->size && size <= bulk->size - offset;
+}
+
+/* Refuse a transfer; `remote`: a peer's memory is the cause. */
+static hg_return_t hg_transfer_refuse(const struct hg_transfer_args *args,
+    bool remote, hg_return_t ret, const char *why)
+{
+    struct na_class *na_class = args->local->layer->na_class;
+
+    if (remote)
+        na_class->core->count(na_class, "bulk_refused", 1);
+    HG_LOG_EXPLAIN(remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "bulk",
+        "a transfer of %zu bytes at %zu of %zu (origin: %s) and %zu of %zu "
+        "(local) is refused: %s",
+        args->size, args->origin_offset, args->origin->size,
+        hg_transfer_peer_name(args), args->local_offset, args->local->size,
+        why);
+    return ret;
+}
+
 static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
 {
     bool pull = args->op == HG_BULK_PULL;
@@ -480,23 +514,20 @@ static hg_return_t hg_transfer_check(const struct hg_transfer_args *args)
                                 : "the origin's memory is not this process's");
         return HG_INVALID_ARG;
     }
-    if (args->origin_offset > args->origin->size ||
-        args->size > args->origin->size - args->origin_offset ||
-        args->local_offset > args->local->size ||
-        args->size > args->local->size - args->local_offset) {
-        hg_log_error("bulk",
-            "%zu bytes at %zu (origin, of %zu) and %zu (local, of %zu) are "
-            "out of range",
-            args->size, args->origin_offset, args->origin->size,
-            args->local_offset, args->local->size);
-        return HG_OVERFLOW;
-    }
-    if (!readable || !writable) {
-        hg_log_error("bulk", "the %s may not be %s",
-            (readable ? to : from) == args->origin ? "origin" : "local memory",
-            readable ? "written" : "read");
-        return HG_PERMISSION;
-    }
+    if (!hg_transfer_fits(args->local, args->local_offset, args->size))
+        return hg_transfer_refuse(
+            args, false, HG_OVERFLOW, "the local bytes are out of range");
+    if (!hg_transfer_fits(args->origin, args->origin_offset, args->size))
+        return hg_transfer_refuse(args, args->origin->remote, HG_OVERFLOW,
+            "the origin's bytes are out of range");
+    if (!(pull ? readable : writable))
+        return hg_transfer_refuse(args, args->origin->remote, HG_PERMISSION,
+            pull ? "the origin may not be read"
+                 : "the origin may not be written");
+    if (!(pull ? writable : readable))
+        return hg_transfer_refuse(args, false, HG_PERMISSION,
+            pull ? "the local memory may not be written"
+                 : "the local memory may not be read");
     return HG_SUCCESS;
 }
 
@@ -871,17 +902,6 @@ HG_PRIVATE void hg_transfer_home_check(struct hg_transfer_home *home,
 }
 
 /* ---- What is known of one ---- */
-
-/* Where the origin's memory is. */
-static const char *hg_transfer_peer_name(const struct hg_transfer_args *args)
-{
-    if (!args->origin->remote)
-        return "this process";
-    if (args->origin->owner != NULL)
-        return args->origin->owner;
-    return args->addr != NULL && args->addr->name != NULL ? args->addr->name
-                                                          : "a peer";
-}
 
 /* Its home's lock is held, so it stays. */
 static void hg_transfer_tell(

@@ -220,7 +220,6 @@ static bool hg_bulk_are_flags(unsigned flags)
         (how == 0 || how == bound || how == (bound | passed));
 }
 
-/* HG_PROTOCOL_ERROR (logged). */
 static hg_return_t hg_bulk_read_start(
     struct hg_bulk_start *start, struct hg_wire *wire)
 {
@@ -238,7 +237,6 @@ static hg_return_t hg_bulk_read_start(
         start->size <= SIZE_MAX && start->segments <= SIZE_MAX &&
         start->segments > 0)
         return HG_SUCCESS;
-    hg_log_error("bulk", "these bytes are no bulk handle");
     return HG_PROTOCOL_ERROR;
 }
 
@@ -262,8 +260,19 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
         ret = hg_bulk_read_mems(bulk, wire, start->mems);
     if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
         ret = hg_bulk_read_bound(bulk, wire, buf, buf_size);
-    if (ret == HG_PROTOCOL_ERROR)
-        hg_log_error("bulk", "a malformed bulk handle");
+    return ret;
+}
+
+/* `ret`, and counted if the peer that sent the description is the cause. */
+static hg_return_t hg_bulk_malformed(
+    struct hg_bulk_layer *layer, size_t size, hg_return_t ret)
+{
+    struct na_class *na_class = layer->na_class;
+
+    if (ret == HG_PROTOCOL_ERROR) {
+        na_class->core->count(na_class, "bulk_malformed", 1);
+        hg_log_warning("bulk", "these %zu bytes are no bulk handle", size);
+    }
     return ret;
 }
 
@@ -276,7 +285,7 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     hg_return_t ret = hg_bulk_read_start(&start, &wire);
 
     if (ret != HG_SUCCESS)
-        return ret;
+        return hg_bulk_malformed(layer, buf_size, ret);
     if (start.incarnation == layer->incarnation)
         return hg_bulk_find_own(layer, start.id, bulk_p);
     bulk = hg_bulk_new(layer);
@@ -285,7 +294,7 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     ret = hg_bulk_read_remote(bulk, &start, &wire, buf, buf_size);
     if (ret != HG_SUCCESS) {
         hg_bulk_unref(bulk);
-        return ret;
+        return hg_bulk_malformed(layer, buf_size, ret);
     }
     if ((start.flags & HG_BULK_WIRE_PASSED) != 0)
         hg_bulk_recognise(bulk);
@@ -372,6 +381,8 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
         return hg_proc_fail(proc, HG_FAULT);
     }
     ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
+    if (ret == HG_PROTOCOL_ERROR)
+        HG_PROC_EXPLAIN(proc, "%" PRIu32 " bytes are no bulk handle", length);
     if (ret == HG_SUCCESS)
         ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
     if (ret != HG_SUCCESS)

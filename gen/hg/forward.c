@@ -96,7 +96,8 @@ HG_PRIVATE hg_return_t hg_forward_find(
     hg_return_t ret = hg_registry_find(&context->hg_class->registry, id, rpc_p);
 
     if (ret != HG_SUCCESS)
-        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc",
+            "id %016" PRIx64 " is not registered", id);
     return ret;
 }
 
@@ -435,8 +436,7 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle, void *data,
     assert(!handle->target);
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
-        /* No error of the application's, which the code tells. */
-        hg_log_warning("rpc",
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
             "\"%s\" cannot be called: %s is gone: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
@@ -723,17 +723,17 @@ static HG_NOINLINE void hg_forward_log_code(
 
     assert(code != HG_SUCCESS);
     if (hg_handle_result(code) != code)
-        hg_log_error("rpc", "%s answered \"%s\" with %d, which is no result",
+        hg_log_warning("rpc", "%s answered \"%s\" with %d, which is no result",
             peer, function, code);
     else if ((header->flags & HG_HEADER_REFUSED) == 0)
         return;
     else if (code == HG_NOENTRY)
-        hg_log_error("rpc", "\"%s\" is not served by %s", function, peer);
+        hg_log_warning("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
         hg_log_warning(
             "rpc", "%s is at its limit and refuses \"%s\"", peer, function);
     else
-        hg_log_error("rpc", "%s refused \"%s\": %s%s%s", peer, function,
+        hg_log_warning("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
 }
 
@@ -776,7 +776,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
         return;
     }
     if (damaged != HG_SUCCESS) {
-        hg_log_error("rpc",
+        hg_log_warning("rpc",
             "a damaged answer to \"%s\" came from %s, or one of another "
             "version",
             hg_handle_function(handle), hg_handle_peer(handle));
@@ -795,4 +795,32 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     }
 finish:
     hg_forward_finish(handle, ret);
+}
+
+/* ---- Why a call failed ---- */
+
+HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle)
+{
+    const char *why = HG_Get_last_error_text();
+    size_t size = strlen(why) + 1;
+
+    handle->text = "the output could not be decoded";
+    if (hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
+        return;
+    memcpy(handle->out.data, why, size);
+    handle->text = (const char *) handle->out.data;
+}
+
+HG_PRIVATE void hg_forward_explain_failure(
+    const struct hg_handle *handle, hg_return_t ret)
+{
+    const char *text = handle->text != NULL ? handle->text : "";
+
+    assert(!handle->target && ret != HG_SUCCESS);
+    if (atomic_load(&handle->misread) == ret && text[0] != '\0')
+        hg_log_keep_text("%s", text); /* it names function and peer */
+    else
+        hg_log_keep_text("\"%s\" with %s: %s%s%s", hg_handle_function(handle),
+            hg_handle_peer(handle), HG_Error_to_string(ret),
+            text[0] != '\0' ? ": " : "", text);
 }

@@ -81,4 +81,22 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret);
 
+/* Keep for HG_Get_last_error_text why a call ended with `ret`. With HG_SUCCESS
+ * the text becomes empty, as handlers that ran meanwhile may have set it. */
+HG_COLD HG_PRIVATE void hg_forward_explain_failure(
+    const struct hg_handle *handle, hg_return_t ret);
+
+static inline void hg_forward_explain(
+    const struct hg_handle *handle, hg_return_t ret)
+{
+    if (HG_LIKELY(ret == HG_SUCCESS))
+        hg_log_drop_text();
+    else
+        hg_forward_explain_failure(handle, ret);
+}
+
+/* This thread has just failed to decode the output: keep the reason as the
+ * call's text. */
+HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
+
 #endif

@@ -384,6 +384,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
     handle->large = false;
     handle->canceled = false;
     handle->text = NULL;
+    atomic_store_explicit(&handle->misread, HG_SUCCESS, memory_order_relaxed);
     handle->held_id = 0;
     handle->ret = HG_SUCCESS;
     handle->in_args = none;
@@ -900,7 +901,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     if (ret != HG_SUCCESS || area == 0)
         return ret;
     if (args->size < area) {
-        hg_log_error("proc",
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "proc",
             "\"%s\" with %s: %zu bytes came, and %zu are to be in front of the "
             "arguments",
             hg_handle_function(handle), hg_handle_peer(handle), args->size,
@@ -916,6 +917,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
 static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
 {
     assert(ret != HG_SUCCESS);
+    hg_handle_count(handle->context, HG_COUNT_REFUSED);
     atomic_store_explicit(&handle->misread, ret, memory_order_relaxed);
     return ret;
 }

@@ -191,7 +191,7 @@ struct hg_handle {
      * it, while the send of the call still looks at it. */
     _Atomic uint8_t peer_context;
     hg_return_t ret;
-    _Atomic hg_return_t misread; /* target: why its input was not decoded */
+    _Atomic hg_return_t misread; /* why what came was not decoded */
     struct hg_args in_args;
     struct hg_args out_args;
     size_t raw_size; /* target: of the buffer given for raw output */

@@ -188,6 +188,6 @@ HG_PRIVATE void hg_layer_unlock(void)
 
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 {
-    hg_log_error("rpc", "%s: %s", function, what);
+    HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc", "%s: %s", function, what);
     return HG_INVALID_ARG;
 }

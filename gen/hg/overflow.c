@@ -351,14 +351,19 @@ static hg_return_t hg_overflow_prepare(struct hg_handle *handle,
     mem_size = hg_wire_get32(&wire);
     /* Of a description that is too short the rest is 0. */
     if (args_size == 0 || mem_size == 0 || mem_size != hg_wire_left(&wire)) {
-        hg_log_error("rpc", "malformed description of large arguments from %s",
-            hg_handle_peer(handle));
+        hg_handle_count(handle->context, HG_COUNT_REFUSED);
+        hg_log_warning("rpc",
+            "a malformed description of large arguments of \"%s\" from %s",
+            hg_handle_function(handle), hg_handle_peer(handle));
         return HG_PROTOCOL_ERROR;
     }
     if (args_size > handle->context->hg_class->options.max_args_size) {
-        hg_log_error("rpc",
-            "arguments of %" PRIu64 " bytes from %s are past the limit",
-            args_size, hg_handle_peer(handle));
+        hg_handle_count(handle->context, HG_COUNT_REFUSED);
+        hg_log_warning("rpc",
+            "arguments of %" PRIu64
+            " bytes of \"%s\" from %s are past the limit of %zu",
+            args_size, hg_handle_function(handle), hg_handle_peer(handle),
+            handle->context->hg_class->options.max_args_size);
         return HG_MSGSIZE;
     }
     large->size = (size_t) args_size;

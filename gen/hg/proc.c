@@ -23,18 +23,6 @@
 /* Enough for most arguments and a header. */
 #define HG_BUF_FIRST_CAPACITY 512
 
-/* How a line begins that concerns the arguments of a call: with the function
- * and the peer. */
-#define HG_PROC_SUBJECT "%s%s%s%s%s"
-#define HG_PROC_SUBJECT_OF(proc) \
-    (proc)->function != NULL ? "\"" : "", \
-        (proc)->function != NULL ? (proc)->function : "", \
-        (proc)->function != NULL ? "\" with " : "", \
-        (proc)->function == NULL ? "" \
-        : (proc)->peer != NULL   ? (proc)->peer \
-                                 : "a peer", \
-        (proc)->function != NULL ? ": " : ""
-
 /* ---- The buffer ---- */
 
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf)
@@ -150,8 +138,8 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
 {
     assert(proc->room.op == HG_ENCODE);
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
-        hg_log_error("proc", HG_PROC_SUBJECT "the proc function fails: %s",
-            HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret));
+        HG_PROC_EXPLAIN(
+            proc, "the proc function fails: %s", HG_Error_to_string(ret));
     if (ret != HG_SUCCESS)
         return ret;
     if (proc->error != HG_SUCCESS)
@@ -176,11 +164,10 @@ HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
     assert(proc->room.op == HG_DECODE && proc->room.pos == 0);
     if (got == crc)
         return HG_SUCCESS;
-    hg_log_error("proc",
-        HG_PROC_SUBJECT
+    HG_PROC_EXPLAIN(proc,
         "%zu bytes of arguments changed on the way: CRC64 %016" PRIx64
         " instead of %016" PRIx64,
-        HG_PROC_SUBJECT_OF(proc), proc->room.end, got, crc);
+        proc->room.end, got, crc);
     return HG_CHECKSUM_ERROR;
 }
 
@@ -188,20 +175,17 @@ HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
 static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
 {
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
-        hg_log_error("proc",
-            HG_PROC_SUBJECT "the proc function refuses the arguments: %s%s",
-            HG_PROC_SUBJECT_OF(proc), HG_Error_to_string(ret),
-            hg_proc_doubt(proc));
+        HG_PROC_EXPLAIN(proc, "the proc function refuses the arguments: %s%s",
+            HG_Error_to_string(ret), hg_proc_doubt(proc));
     if (ret != HG_SUCCESS)
         return ret;
     if (proc->error != HG_SUCCESS)
         return proc->error;
     if (proc->room.pos < proc->room.end) {
-        hg_log_error("proc",
-            HG_PROC_SUBJECT
+        HG_PROC_EXPLAIN(proc,
             "the proc left %zu of %zu bytes of arguments undecoded%s",
-            HG_PROC_SUBJECT_OF(proc), proc->room.end - proc->room.pos,
-            proc->room.end, hg_proc_doubt(proc));
+            proc->room.end - proc->room.pos, proc->room.end,
+            hg_proc_doubt(proc));
         return HG_CHECKSUM_ERROR;
     }
     return HG_SUCCESS;
@@ -307,10 +291,9 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
     hg_return_t ret;
 
     if (size > proc->limit - proc->room.pos) {
-        hg_log_error("proc",
-            HG_PROC_SUBJECT
+        HG_PROC_EXPLAIN(proc,
             "arguments of %zu bytes and %zu more exceed the limit of %zu",
-            HG_PROC_SUBJECT_OF(proc), proc->room.pos, size, proc->limit);
+            proc->room.pos, size, proc->limit);
         return HG_MSGSIZE;
     }
     ret = hg_buf_reserve(proc->buf, proc->reserve + proc->room.pos + size,
@@ -333,9 +316,7 @@ HG_PRIVATE hg_return_t hg_proc_make_room(struct hg_proc *proc, size_t size)
         proc->owner->spill != NULL)
         ret = proc->owner->spill(proc, size);
     else
-        hg_log_error("proc",
-            HG_PROC_SUBJECT "%s needs %zu bytes, and %zu of %zu are left%s",
-            HG_PROC_SUBJECT_OF(proc),
+        HG_PROC_EXPLAIN(proc, "%s needs %zu bytes, and %zu of %zu are left%s",
             proc->room.op == HG_DECODE ? "decoding" : "encoding", size,
             proc->room.end - proc->room.pos, proc->room.end,
             hg_proc_doubt(proc));

@@ -23,7 +23,7 @@
 #ifndef HG_GEN_HG_PROC_H
 #define HG_GEN_HG_PROC_H
 
-#include "base/os.h"
+#include "base/log.h"
 
 struct hg_bulk_layer;
 struct na_addr;
@@ -118,6 +118,24 @@ HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc);
 
 /* Free what decoding made. Nothing follows. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
+
+/* A line about the arguments of a call begins with function and peer. */
+#define HG_PROC_SUBJECT "%s%s%s%s%s"
+#define HG_PROC_SUBJECT_OF(proc) \
+    (proc)->function != NULL ? "\"" : "", \
+        (proc)->function != NULL ? (proc)->function : "", \
+        (proc)->function != NULL ? "\" with " : "", \
+        (proc)->function == NULL ? "" \
+        : (proc)->peer != NULL   ? (proc)->peer \
+                                 : "a peer", \
+        (proc)->function != NULL ? ": " : ""
+
+/* Log, and keep for HG_Get_last_error_text, why arguments are refused. Those
+ * that are decoded come from a peer: a warning. */
+#define HG_PROC_EXPLAIN(proc, format, ...) \
+    HG_LOG_EXPLAIN((proc)->room.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
+                                                : HG_LOG_LEVEL_ERROR, \
+        "proc", HG_PROC_SUBJECT format, HG_PROC_SUBJECT_OF(proc), __VA_ARGS__)
 
 /* What the lines logged are to name: the arguments of `function`, which came
  * from or go to `peer` (both borrowed). */

@@ -422,8 +422,8 @@ hg_return_t hg_proc_checksum_verify(
     size = hg_proc_own_hash_size(hg_proc_own_is(proc)->hash);
     if (memcmp(hash, bytes, size) == 0)
         return HG_SUCCESS;
-    hg_log_error("proc", "the hash of %zu bytes is not the one that came",
-        proc->room.pos);
+    HG_PROC_EXPLAIN(
+        proc, "the hash of %zu bytes is not the one that came", proc->room.pos);
     return HG_CHECKSUM_ERROR;
 }
 

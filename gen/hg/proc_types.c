@@ -150,7 +150,7 @@ hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data)
         return HG_SUCCESS;
     }
     if (bytes[0] > 1) {
-        hg_log_error("proc", "a bool is the byte %u", bytes[0]);
+        HG_PROC_EXPLAIN(proc, "a bool is the byte %u", bytes[0]);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     *(hg_bool_t *) data = bytes[0];
@@ -227,15 +227,15 @@ static hg_return_t hg_proc_string_copy(
     char *copy;
 
     if (length > proc->room.end - proc->room.pos) {
-        hg_log_error("proc",
+        HG_PROC_EXPLAIN(proc,
             "a string claims %" PRIu64 " bytes, and %zu of %zu are left",
             length, proc->room.end - proc->room.pos, proc->room.end);
         return hg_proc_fail(proc, HG_OVERFLOW);
     }
     bytes = proc->room.data + proc->room.pos;
     if (length > 0 && memchr(bytes, 0, (size_t) length) != NULL) {
-        hg_log_error(
-            "proc", "a string of %" PRIu64 " bytes has a NUL inside", length);
+        HG_PROC_EXPLAIN(
+            proc, "a string of %" PRIu64 " bytes has a NUL inside", length);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     copy = (char *) hg_mem_alloc((size_t) length + 1);
@@ -267,7 +267,7 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     if (present == 0)
         return HG_SUCCESS;
     if (present != 1) {
-        hg_log_error("proc", "a string begins with the byte %u", present);
+        HG_PROC_EXPLAIN(proc, "a string begins with the byte %u", present);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
     bytes = hg_proc_step(proc, 8);

@@ -53,7 +53,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
         ret = hg_handle_decode(handle, request->out_struct);
         request->decoded = ret == HG_SUCCESS;
         if (ret != HG_SUCCESS)
-            handle->text = "the output could not be decoded";
+            hg_forward_keep_why(handle);
     }
     request->ret = ret;
     hg_wait_raise(&request->done);
@@ -118,6 +118,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
      * the variable held before. */
     if (request != NULL)
         *request = HG_REQUEST_NULL;
+    hg_log_drop_text();
     if (context == NULL)
         return HG_FAULT;
     return hg_layer_leave(hg_request_start(
@@ -171,6 +172,8 @@ static HG_HOT struct hg_handle *hg_request_hold(struct hg_context *context,
     request = handle != NULL ? &handle->request : NULL;
     if (request != NULL && atomic_load(&request->done)) {
         *ret_p = request->ret;
+        if (*ret_p != HG_SUCCESS)
+            hg_forward_explain(handle, *ret_p);
     } else if (request != NULL && !atomic_load(&request->marked)) {
         atomic_store_explicit(&request->marked, true, memory_order_relaxed);
         *hold_p = HG_REQUEST_ALONE;
@@ -213,6 +216,7 @@ HG_EXPORT hg_return_t HG_Wait(
 
     if (context == NULL)
         return HG_FAULT;
+    hg_log_drop_text();
     handle = hg_request_hold(context, request, &hold, &ret);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
@@ -222,8 +226,10 @@ HG_EXPORT hg_return_t HG_Wait(
         ret = hg_wait_until(context, &handle->request.done, hg_wait_may_run(),
             hg_wait_deadline(timeout));
         done = ret == HG_SUCCESS;
-        if (done)
+        if (done) {
             ret = handle->request.ret;
+            hg_forward_explain(handle, ret);
+        }
         hg_request_let_be(handle, hold);
     }
     if (status != HG_STATUS_IGNORE)
@@ -258,8 +264,11 @@ static hg_return_t hg_request_wait_all(struct hg_context *context, int count,
                                 hg_wait_may_run(), deadline)
                           : HG_TIMEOUT;
             in_time = in_time && !hg_clock_is_past(deadline);
-            if (ret == HG_SUCCESS)
+            if (ret == HG_SUCCESS) {
                 result = handle->request.ret;
+                if (result != HG_SUCCESS)
+                    hg_forward_explain(handle, result);
+            }
             hg_request_let_be(handle, hold);
         }
         if (ret == HG_SUCCESS && first == HG_SUCCESS)
@@ -300,6 +309,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
 
     if (context == NULL)
         return HG_FAULT;
+    hg_log_drop_text();
     if (count < 0 || (count > 0 && array_of_requests == NULL))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));

@@ -123,8 +123,10 @@ static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
 hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
 {
     struct hg_stub_forward forward;
-    hg_return_t ret = hg_check_handle(handle, "HG_Forward_wait");
+    hg_return_t ret;
 
+    hg_log_drop_text();
+    ret = hg_check_handle(handle, "HG_Forward_wait");
     if (ret != HG_SUCCESS)
         return ret;
     atomic_init(&forward.flag.up, false);
@@ -133,12 +135,14 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
     if (ret != HG_SUCCESS)
         return ret;
     hg_stub_await(&forward.flag);
+    hg_forward_explain(handle, forward.ret);
     return forward.ret;
 }
 
 hg_return_t hg_stub_busy(const char *func_name)
 {
-    hg_log_error("rpc", "a call of \"%s\" is not over", func_name);
+    HG_LOG_EXPLAIN(
+        HG_LOG_LEVEL_ERROR, "rpc", "a call of \"%s\" is not over", func_name);
     return HG_BUSY;
 }
 
@@ -180,6 +184,7 @@ hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
 {
     hg_return_t ret;
 
+    hg_log_drop_text();
     if (context == NULL || addr == NULL)
         return hg_layer_refuse("the stub",
             context == NULL ? "the context is NULL" : "the address is NULL");

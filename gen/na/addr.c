@@ -150,7 +150,7 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         (void) na_addr_print(addr, name, sizeof(name));
-        hg_log_error("addr", "%s: the peer %s is gone: %s", function, name,
+        hg_log_warning("addr", "%s: the peer %s is gone: %s", function, name,
             NA_Error_to_string(ret));
     }
     return ret;

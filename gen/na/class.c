@@ -465,7 +465,7 @@ static struct na_class_core *na_class_open(const struct na_plugin *plugin,
 {
     struct na_class_core *core =
         na_class_new(plugin, uri->protocol, listen, info);
-    unsigned told = hg_log_errors();
+    unsigned told = hg_log_begun(HG_LOG_LEVEL_ERROR);
     na_return_t ret;
 
     if (core == NULL)
@@ -473,7 +473,8 @@ static struct na_class_core *na_class_open(const struct na_plugin *plugin,
     ret = core->ops.open(&core->pub, uri->rest);
     if (ret == NA_SUCCESS)
         return core;
-    if (hg_log_errors() == told) /* as it should have said itself */
+    if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
+        told) /* as it should have said itself */
         hg_log_error(
             "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
     na_class_delete(core);

@@ -182,7 +182,7 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
         return NA_INVALID_ARG;
     }
     if (memchr(buf, '\0', (size_t) buf_size) == NULL) {
-        hg_log_error("addr", "NA_Addr_deserialize: the bytes are no address");
+        hg_log_warning("addr", "NA_Addr_deserialize: the bytes are no address");
         return NA_PROTOCOL_ERROR;
     }
     return NA_Addr_lookup_wait(

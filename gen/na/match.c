@@ -285,9 +285,14 @@ static na_return_t na_match_fill(
     struct na_op *op, const struct na_match_item *item)
 {
     if (item->size > op->buf_size) {
-        hg_log_error("msg",
-            "a message of %" PRIu64 " bytes came for a receive of %" PRIu64,
-            item->size, op->buf_size);
+        item->source->na_class->core->count(
+            item->source->na_class, "msg_too_long", 1);
+        hg_log_warning("msg",
+            "a message of %" PRIu64 " bytes from %s is too long for a receive "
+            "of %" PRIu64,
+            item->size,
+            item->source->name != NULL ? item->source->name : "a peer",
+            op->buf_size);
         return NA_MSGSIZE;
     }
     if (item->size > 0)

@@ -22,7 +22,9 @@ static na_return_t na_mux_mem_describe(
     if (mem->base.remote && na_mux_wire_is_mem(bytes, size))
         bytes = na_mux_wire_find(bytes, size, part->tag, &size);
     if (mem->base.remote && bytes == NULL) {
-        hg_log_error("rma", "the memory is not to be reached by %s", part->tag);
+        mem->base.na_class->core->count(mem->base.na_class, "rma_malformed", 1);
+        hg_log_warning(
+            "rma", "a peer's memory cannot be reached by %s", part->tag);
         return NA_PROTOCOL_ERROR;
     }
     ret = mem->base.remote
@@ -34,7 +36,9 @@ static na_return_t na_mux_mem_describe(
     /* All of them are of one piece of memory. */
     if (mem->base.remote && mem->base.flags != 0 &&
         (inner->size != mem->base.size || inner->flags != mem->base.flags)) {
-        hg_log_error("rma", "descriptions of memory contradict each other");
+        mem->base.na_class->core->count(mem->base.na_class, "rma_malformed", 1);
+        hg_log_warning(
+            "rma", "a peer's descriptions of memory contradict each other");
         (void) NA_Mem_handle_free(part->na_class, inner);
         return NA_PROTOCOL_ERROR;
     }

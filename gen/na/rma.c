@@ -375,7 +375,7 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size)
 {
     struct na_mem_core *mem;
-    unsigned told;
+    unsigned begun;
     na_return_t ret =
         na_rma_check_arg(na_class, mem_handle, "NA_Mem_handle_deserialize");
 
@@ -388,12 +388,14 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     if (mem == NULL)
         return NA_NOMEM;
     mem->pub.remote = NA_TRUE;
-    told = hg_log_errors();
+    begun = hg_log_begun(HG_LOG_LEVEL_WARNING);
     ret = na_class_ops(na_class)->mem_deserialize(&mem->pub, buf, buf_size);
     if (ret != NA_SUCCESS) {
-        if (hg_log_errors() == told)
-            hg_log_error("rma", "these %" PRIu64 " bytes are no memory handle",
-                buf_size);
+        if (ret == NA_PROTOCOL_ERROR)
+            na_class->core->count(na_class, "rma_malformed", 1);
+        if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
+            hg_log_warning("rma",
+                "these %" PRIu64 " bytes are no memory handle", buf_size);
         (void) NA_Mem_handle_free(na_class, &mem->pub);
         return ret;
     }
@@ -414,8 +416,8 @@ static na_return_t na_rma_check_transfer(bool put,
     const struct na_mem_handle *remote, na_offset_t remote_offset,
     na_size_t size)
 {
-    const struct na_mem_handle *source = put ? local : remote;
-    const struct na_mem_handle *sink = put ? remote : local;
+    const unsigned long out = NA_MEM_READ_ONLY;
+    const unsigned long in = NA_MEM_WRITE_ONLY;
 
     if (local->remote || !remote->remote) {
         hg_log_error("rma", "%s",
@@ -423,20 +425,29 @@ static na_return_t na_rma_check_transfer(bool put,
                           : "the remote handle was not deserialized");
         return NA_INVALID_ARG;
     }
-    if (!na_rma_in_range(local, local_offset, size) ||
-        !na_rma_in_range(remote, remote_offset, size)) {
+    if (!na_rma_in_range(local, local_offset, size)) {
         hg_log_error("rma",
-            "%" PRIu64 " bytes at %" PRIu64 " (local, of %" PRIu64
-            ") and %" PRIu64 " (remote, of %" PRIu64 ") are out of range",
-            size, local_offset, local->size, remote_offset, remote->size);
+            "%" PRIu64 " local bytes at %" PRIu64 " of %" PRIu64
+            " are out of range",
+            size, local_offset, local->size);
         return NA_OVERFLOW;
     }
-    if ((source->flags & NA_MEM_READ_ONLY) == 0 ||
-        (sink->flags & NA_MEM_WRITE_ONLY) == 0) {
-        hg_log_error("rma", "the %s memory may not be %s",
-            ((source->flags & NA_MEM_READ_ONLY) == 0) == put ? "local"
-                                                             : "remote",
-            (source->flags & NA_MEM_READ_ONLY) == 0 ? "read" : "written");
+    if ((local->flags & (put ? out : in)) == 0) {
+        hg_log_error(
+            "rma", "the local memory may not be %s", put ? "read" : "written");
+        return NA_PERMISSION;
+    }
+    /* The peer said how large its memory is, and what is allowed. */
+    if (!na_rma_in_range(remote, remote_offset, size)) {
+        hg_log_warning("rma",
+            "%" PRIu64 " remote bytes at %" PRIu64 " of %" PRIu64
+            " are out of range",
+            size, remote_offset, remote->size);
+        return NA_OVERFLOW;
+    }
+    if ((remote->flags & (put ? in : out)) == 0) {
+        hg_log_warning(
+            "rma", "the remote memory may not be %s", put ? "written" : "read");
         return NA_PERMISSION;
     }
     return NA_SUCCESS;

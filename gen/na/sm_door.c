@@ -148,7 +148,7 @@ static na_return_t na_sm_door_recognise(
         memcpy(addr->identity, identity, sizeof(identity));
     if (strcmp(addr->identity, identity) == 0)
         return NA_SUCCESS;
-    hg_log_error("sm", "%s was %s, and is process %ld of user %lu now",
+    hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
         addr->base.name, addr->identity, (long) peer->pid,
         (unsigned long) peer->uid);
     return NA_PERMISSION;
@@ -173,7 +173,7 @@ static na_return_t na_sm_door_call(
         return ret;
     no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
     if (no != NULL) {
-        hg_log_error("sm", "process %ld of user %lu is refused: %s",
+        hg_log_warning("sm", "process %ld of user %lu is refused: %s",
             (long) peer.pid, (unsigned long) peer.uid, no);
         return NA_PERMISSION;
     }
@@ -272,7 +272,7 @@ static na_return_t na_sm_door_reason(
     case NA_IO_ERROR: reason = NA_AGAIN; break;
     default: reason = NA_HOSTUNREACH; break;
     }
-    hg_log_error("sm", "%s refuses us: %s", addr->base.name,
+    hg_log_warning("sm", "%s refuses us: %s", addr->base.name,
         reason == NA_AGAIN ? "it has no room, or no descriptors, left"
                            : NA_Error_to_string((na_return_t) reason));
     return (na_return_t) reason;
@@ -283,7 +283,7 @@ static na_return_t na_sm_door_judge(const struct na_sm_class *self,
     const struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     if (packet->version != NA_SM_VERSION) {
-        hg_log_error("sm", "%s speaks version %u, not %d", addr->base.name,
+        hg_log_warning("sm", "%s speaks version %u, not %d", addr->base.name,
             packet->version, NA_SM_VERSION);
         return NA_PROTOCOL_ERROR;
     }
@@ -317,7 +317,7 @@ HG_PRIVATE unsigned na_sm_door_answer(
         if (ret == NA_SUCCESS) {
             ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
             if (ret == NA_PROTOCOL_ERROR)
-                hg_log_error("sm",
+                hg_log_warning("sm",
                     "%s sent memory of another size, or unsealed",
                     addr->base.name);
         }

@@ -95,7 +95,7 @@ static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
     if (state == NA_SM_READY || state == NA_SM_CLOSING ||
         state == NA_SM_LEAVING) {
         self->base.core->count(&self->base, "sm_broken", 1);
-        hg_log_error("sm", "process %ld wrote what cannot be into its ring",
+        hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
             (long) addr->pid);
         na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
     }

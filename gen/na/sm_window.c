@@ -17,7 +17,7 @@ HG_PRIVATE na_return_t na_sm_window_open(struct na_sm_window *window, int fd)
     if (!na_sm_page_is_safe(fd) || fstat(fd, &there) != 0 ||
         there.st_size <= 0 || (uint64_t) there.st_size > NA_SM_ARENA_MAX ||
         (uint64_t) there.st_size % NA_SM_ARENA_UNIT != 0) {
-        hg_log_error("sm", "a peer sent what is no arena");
+        hg_log_warning("sm", "a peer sent what is no arena");
         return NA_PROTOCOL_ERROR;
     }
     window->writable = true;

@@ -242,7 +242,7 @@ static bool na_zmq_foreign(
     }
     na_zmq_unlock(self);
     if (dialled)
-        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
             "%s speaks version %u of this transport's protocol, not %u",
             addr->base.name, p[2], NA_ZMQ_VERSION);
     return dialled;

@@ -640,7 +640,7 @@ HG_TEST(bulk_handle_travels_as_bytes)
     HG_CHECK(bulk_start_of(same) == NULL);
     HG_CHECK_OK(HG_Bulk_handle_free(same));
     HG_CHECK_RET(HG_Bulk_handle_deserialize(&same, bytes, length), HG_NOENTRY);
-    hg_test_expect_log("these bytes are no bulk handle");
+    hg_test_expect_log("bytes are no bulk handle");
     bytes[0] ^= 1;
     HG_CHECK_RET(
         HG_Bulk_handle_deserialize(&same, bytes, length), HG_PROTOCOL_ERROR);

@@ -326,6 +326,7 @@ HG_TEST_WHERE(crc_finds_every_single_bit, hg_test_crosses_processes)
     struct crc_pair pair;
     size_t bit;
 
+    HG_Set_log_level("debug"); /* all lines */
     hg_test_expect_log("changed on the way: the memory has another CRC64");
     crc_open(&pair);
     for (bit = 0; bit < 34 * 8; bit++) {

@@ -499,7 +499,7 @@ HG_TEST(garbage_is_no_handle)
             rma_free(&end, remote);
     }
     HG_CHECK(refused > 5000);
-    HG_CHECK_OK(HG_Set_log_level("error"));
+    HG_CHECK_OK(HG_Set_log_level("warning"));
     HG_CHECK_RET(NA_Mem_handle_deserialize(end.na_class, &remote, good, 0),
         NA_PROTOCOL_ERROR);
     hg_test_expect_log("NA_Mem_handle_deserialize: an argument is NULL");

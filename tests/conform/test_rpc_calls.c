@@ -616,8 +616,23 @@ HG_TEST(calls_end_once_whatever_the_handler_does)
     rpc_close(&end);
 }
 
-/* The caller hears of it by message, not by a timer; and whoever decodes says,
- * in one line, which function does not fit with whom. */
+static void calls_check_text(const char *function, const char *why)
+{
+    const char *text = HG_Get_last_error_text();
+
+    HG_CHECK(strstr(text, function) == text);
+    HG_CHECK(strstr(text, why) != NULL);
+}
+
+static void *calls_other_text(void *arg)
+{
+    (void) arg;
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
+    return NULL;
+}
+
+/* An answer reports it, not a timer. The side that decodes logs one line with
+ * function and peer. It is a warning, as a peer is the cause, and counted. */
 HG_TEST(calls_that_cannot_be_decoded_end_with_the_cause)
 {
     static const char same[] = "do both sides register the same types?";
@@ -625,24 +640,36 @@ HG_TEST(calls_that_cannot_be_decoded_end_with_the_cause)
     two_t in = {1, 2};
     two_t out = {0, 0};
     one_t one = {0};
+    pthread_t thread;
 
+    hg_test_allow_log(""); /* errors are counted here */
     hg_test_expect_log("\"calls short out\" with ");
     hg_test_expect_log("\"calls long out\" with ");
-    hg_test_allow_log(same); /* a line counts for all that it meets */
+    hg_test_allow_log(same); /* of the server, if it is this process */
     hg_test_allow_log("\"calls bad in\" with ");
     rpc_open(&end);
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
     HG_CHECK_RET(
         rpc_call(&end, calls_short_in_id, &in, &one), HG_CHECKSUM_ERROR);
+    calls_check_text("\"calls short in\" with ", "is of another type there");
     HG_CHECK_RET(rpc_call(&end, calls_long_in_id, &in, &one), HG_OVERFLOW);
+    calls_check_text("\"calls long in\" with ", "is shorter than its type");
     HG_CHECK_RET(rpc_call(&end, calls_bad_in_id, &in, &one), HG_ADDRINUSE);
     HG_CHECK_RET(
         rpc_call(&end, calls_short_out_id, NULL, &out), HG_CHECKSUM_ERROR);
+    calls_check_text("\"calls short out\" with ", same);
     HG_CHECK_RET(rpc_call(&end, calls_long_out_id, NULL, &out), HG_OVERFLOW);
+    calls_check_text("\"calls long out\" with ", same);
+    HG_CHECK(pthread_create(&thread, NULL, calls_other_text, NULL) == 0);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK(rpc_counters().refused >= 2);
+    HG_CHECK_EQ_INT(hg_test_log_count(""), 0);
     HG_CHECK_EQ_INT(hg_test_log_count("\"calls short out\" with "), 1);
     HG_CHECK_EQ_INT(hg_test_log_count("\"calls long out\" with "), 1);
     /* The server keeps serving. */
     HG_CHECK_OK(rpc_call(&end, calls_sum_id, &in, &one));
     HG_CHECK_EQ_INT(one.value, 3);
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
     rpc_close(&end);
 }
 
@@ -674,9 +701,11 @@ HG_TEST(calls_nobody_serves_are_answered)
     one_t out = {1};
     hg_id_t id;
 
+    hg_test_allow_log(""); /* errors are counted here */
     rpc_open(&end);
     hg_test_expect_log("\"calls unserved\" is not served by ");
     HG_CHECK_RET(rpc_call(&end, calls_unserved_id, &in, &out), HG_NOENTRY);
+    calls_check_text("\"calls unserved\" with ", "regist");
     id = MERCURY_REGISTER("calls known here only", one_t, one_t, NULL);
     HG_CHECK(id != 0);
     hg_test_expect_log("\"calls known here only\" is not served by ");
@@ -687,6 +716,7 @@ HG_TEST(calls_nobody_serves_are_answered)
     HG_CHECK_RET(rpc_call(&end, calls_code_id, &in, &out), HG_NOENTRY);
     HG_CHECK_EQ_INT(
         hg_test_log_count("\"calls unserved\" is not served by "), 1);
+    HG_CHECK_EQ_INT(hg_test_log_count(""), 0);
     rpc_close(&end);
 }
 

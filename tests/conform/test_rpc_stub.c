@@ -495,8 +495,14 @@ HG_TEST(stub_tells_what_is_wrong)
     hg_test_allow_log("");
     rpc_open(&end);
     HG_CHECK_RET(stubs_absent_call(end.target, 0, &ret), HG_NOENTRY);
+    HG_CHECK(strstr(HG_Get_last_error_text(), "is not registered"));
     HG_CHECK(stubs_absent_register() == HG_Name_to_id("stubs_absent"));
     HG_CHECK_RET(stubs_absent_call(end.target, 0, &ret), HG_NOENTRY);
+    HG_CHECK(strstr(HG_Get_last_error_text(), "\"stubs_absent\" with "));
+    HG_CHECK(strstr(HG_Get_last_error_text(), "regist"));
+    HG_CHECK_OK(stubs_add_call(end.target, 0, 1, 2, &ret));
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
+    ret = 77;
     HG_CHECK_RET(stubs_add_call(NA_ADDR_NULL, 0, 1, 2, &ret), HG_INVALID_ARG);
     HG_CHECK_EQ_INT(ret, 77);
     HG_CHECK_RET(stubs_add_start(NULL, end.target, 0, 1, 2), HG_INVALID_ARG);

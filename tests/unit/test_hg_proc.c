@@ -194,6 +194,7 @@ HG_TEST(proc_bad_strings_are_refused)
     size_t i;
 
     hg_test_alloc_install();
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
     for (i = 0; i < sizeof(proc_bad_strings) / sizeof(proc_bad_strings[0]);
          i++) {
         const struct proc_bad_string *bad = &proc_bad_strings[i];

@@ -577,6 +577,7 @@ HG_TEST(answers_with_a_code_that_is_no_result_end_the_call)
     size_t i;
 
     share_open(&siege, 0);
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
     hg_test_expect_log(", which is no result");
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         unsigned char bytes[HG_HEADER_MIN];

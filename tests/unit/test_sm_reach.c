@@ -715,6 +715,7 @@ HG_TEST(reach_maps_nothing_that_is_no_arena)
         {unit - 4096, GOOD}, {unit + 1, GOOD},
         {(off_t) NA_SM_ARENA_MAX + unit, GOOD}};
 
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* all lines */
     hg_test_expect_log("a peer sent what is no arena");
     for (i = 0; i < (int) (sizeof(bad) / sizeof(bad[0])); i++) {
         fds[0] = reach_memory(bad[i].size, bad[i].seals);
