@@ -72,13 +72,22 @@ static hg_return_t room_ended(const struct hg_cb_info *info)
     return HG_Destroy(info->info.forward.handle);
 }
 
-static hg_return_t room_forward(struct room_end *end)
+static hg_return_t room_stopped(const struct hg_cb_info *info)
+{
+    struct room_end *end = (struct room_end *) info->arg;
+
+    HG_CHECK_OK(info->ret);
+    atomic_store(&end->stop, true);
+    return HG_Destroy(info->info.forward.handle);
+}
+
+static hg_return_t room_forward(struct room_end *end, hg_cb_t callback)
 {
     hg_handle_t handle = HG_HANDLE_NULL;
     hg_return_t ret;
 
     HG_CHECK_OK(HG_Create(end->context, end->target, end->id, &handle));
-    ret = HG_Forward2(handle, room_ended, end, NULL);
+    ret = HG_Forward2(handle, callback, end, NULL);
     if (ret != HG_SUCCESS)
         HG_CHECK_OK(HG_Destroy(handle));
     return ret;
@@ -90,7 +99,7 @@ static void *room_push(void *arg)
     unsigned done = 0;
 
     while (done < ROOM_CALLS) {
-        hg_return_t ret = room_forward(end);
+        hg_return_t ret = room_forward(end, room_ended);
 
         HG_CHECK(ret == HG_SUCCESS || ret == HG_AGAIN);
         done += ret == HG_SUCCESS;
@@ -102,11 +111,11 @@ static void *room_push(void *arg)
     return NULL;
 }
 
-/* Stop who drives an end: it looks when something has ended. */
+/* Stop the thread that drives an end by the callback of one more call, which
+ * that thread runs: it does not stop before that call is over. */
 static void room_stop(struct room_end *end, pthread_t thread)
 {
-    atomic_store(&end->stop, true);
-    HG_CHECK_OK(room_forward(end));
+    HG_CHECK_OK(room_forward(end, room_stopped));
     HG_CHECK(pthread_join(thread, NULL) == 0);
 }
 
@@ -514,11 +523,11 @@ HG_TEST(room_is_shared_among_peers)
     atomic_fetch_add(/* as much as a dozen calls, which none of them ends */
         &na_addr_core_of(target)->asked, UINT64_C(12) * HG_ROOM_CALL);
     pair.end.context->asked += UINT64_C(12) * HG_ROOM_CALL;
-    while (room_forward(&pair.end) == HG_SUCCESS)
+    while (room_forward(&pair.end, room_ended) == HG_SUCCESS)
         first++;
     HG_CHECK_EQ_INT(first, 4);
     pair.end.target = other;
-    while (room_forward(&pair.end) == HG_SUCCESS)
+    while (room_forward(&pair.end, room_ended) == HG_SUCCESS)
         second++;
     HG_CHECK_EQ_INT(second, 8);
     pair.end.target = target;
@@ -549,7 +558,7 @@ HG_TEST(room_for_a_call_beyond_32_bits)
     HG_CHECK(hg_room_take(handle, size));
     HG_CHECK_EQ_U64(end.context->asked, size + HG_ROOM_CALL);
     hg_unlock(&end.context->lock);
-    HG_CHECK_RET(room_forward(&end), HG_AGAIN);
+    HG_CHECK_RET(room_forward(&end, room_ended), HG_AGAIN);
     hg_lock(&end.context->lock);
     hg_room_give(handle);
     HG_CHECK_EQ_U64(end.context->asked, 0);
