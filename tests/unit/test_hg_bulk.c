@@ -458,7 +458,7 @@ HG_TEST(bulk_handle_of_this_process_is_refused_when_cut)
     struct hg_bulk *own;
     size_t cut;
 
-    hg_test_expect_log("these bytes are no bulk handle");
+    hg_test_expect_log("bytes are no bulk handle");
     bulk_begin(&engine, 0);
     HG_CHECK_OK(hg_bulk_create(
         engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &own));

@@ -297,7 +297,7 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
         mux_replace(bytes[0], bytes[i], size);
         mux_get_refused(na_class, context, bytes[0], size);
     }
-    hg_test_expect_log("not to be reached by self");
+    hg_test_expect_log("cannot be reached by self");
     mux_get_refused(na_class, context, list, mux_only_sm(list, bytes[0], size));
     for (i = 0; i < 3; i++)
         HG_CHECK_OK(NA_Mem_handle_free(na_class, mem[i]));
