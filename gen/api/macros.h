@@ -177,7 +177,11 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
     } name; \
     HG_GEN_FUNCTION(name, fields, HG_GEN_WHOLE(fields))
 
+#ifdef HG_SEED_NAMES /* the proc is called fs_proc_name */
+#define IOFSL_SHIPPER_GEN_PROC HG_SEED_GEN_PROC
+#else
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
+#endif
 
 /* The type `void` where there is nothing to carry. */
 #define hg_proc_void HG_CAST(hg_proc_cb_t, HG_NULLPTR)

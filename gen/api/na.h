@@ -128,7 +128,21 @@ typedef enum na_cb_type {
     NA_CB_TERMINATE
 } na_cb_type_t;
 
-/* What a callback is told. `info` holds values only when ret is NA_SUCCESS.
+struct na_cb_info_lookup {
+    na_addr_t addr;
+};
+
+struct na_cb_info_recv_unexpected {
+    na_size_t actual_buf_size;
+    na_addr_t source;
+    na_tag_t tag;
+};
+
+struct na_cb_info_recv_expected {
+    na_size_t actual_buf_size;
+};
+
+/* The argument of a callback. `info` holds values only when ret is NA_SUCCESS.
  * The struct is borrowed; `lookup.addr` and `recv_unexpected.source` are
  * references that the callback's owner frees with NA_Addr_free. */
 struct na_cb_info {
@@ -136,17 +150,9 @@ struct na_cb_info {
     na_return_t ret;
     na_cb_type_t type;
     union {
-        struct {
-            na_addr_t addr;
-        } lookup;
-        struct {
-            na_size_t actual_buf_size;
-            na_addr_t source;
-            na_tag_t tag;
-        } recv_unexpected;
-        struct {
-            na_size_t actual_buf_size;
-        } recv_expected;
+        struct na_cb_info_lookup lookup;
+        struct na_cb_info_recv_unexpected recv_unexpected;
+        struct na_cb_info_recv_expected recv_expected;
     } info;
 };
 

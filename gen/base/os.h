@@ -32,7 +32,8 @@ _GNU_SOURCE: compile hg.c by itself (in CMake: set_source_files_properties\
 _GNU_SOURCE for all files"
 #include <stopped-by-the-error-above>
 #elif defined(HG_H) && \
-    (!defined(NA_PLUGIN_ABI) || HG_API_VERSION != 1 || HG_API_STRICT)
+    (!defined(NA_PLUGIN_ABI) || HG_API_VERSION != 1 || HG_API_STRICT || \
+        defined(HG_SEED_NAMES))
 #error "hg.c comes after hg.h: compile hg.c by itself (in CMake: \
 set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)), \
 or put it first"
@@ -40,9 +41,9 @@ or put it first"
 #elif defined(__INCLUDE_LEVEL__) && !defined(HG_SPLIT)
 #if __INCLUDE_LEVEL__ > 0 && \
     ((defined(HG_API_VERSION) && HG_API_VERSION != 1) || \
-        (defined(HG_API_STRICT) && HG_API_STRICT))
-#error "hg.c is included by a file of HG_API_VERSION 2 or HG_API_STRICT, and \
-declares version 1: compile hg.c by itself (in CMake: \
+        (defined(HG_API_STRICT) && HG_API_STRICT) || defined(HG_SEED_NAMES))
+#error "hg.c is included by a file of HG_API_VERSION 2, HG_API_STRICT or \
+HG_SEED_NAMES, and declares version 1: compile hg.c by itself (in CMake: \
 set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <stopped-by-the-error-above>
 #endif
@@ -174,6 +175,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #ifndef HG_H
 #undef HG_API_VERSION
 #undef HG_API_STRICT
+#undef HG_SEED_NAMES
 #endif
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1

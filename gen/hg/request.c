@@ -346,6 +346,21 @@ HG_PRIVATE const char *hg_request_text(hg_request_t request)
     return text != NULL ? text : "";
 }
 
+HG_PRIVATE void hg_request_keep_output(hg_request_t request)
+{
+    struct hg_context *context = hg_layer_enter(NULL);
+    struct hg_handle *handle;
+
+    if (context == NULL)
+        return;
+    hg_lock(&context->lock);
+    handle = hg_request_find(context, request);
+    if (handle != NULL && atomic_load(&handle->request.done))
+        handle->request.decoded = false;
+    hg_unlock(&context->lock);
+    (void) hg_layer_leave(HG_SUCCESS);
+}
+
 /* ---- Freeing ---- */
 
 /* Free a request, in whatever state, that no ticket names any more; one in

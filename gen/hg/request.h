@@ -27,6 +27,10 @@
 /* What a request that ended has of how, in words; "". */
 HG_PRIVATE const char *hg_request_text(hg_request_t request);
 
+/* Give the caller the memory that decoding the output allocated, once the
+ * request has ended: HG_Request_free leaves it. */
+HG_PRIVATE void hg_request_keep_output(hg_request_t request);
+
 /* Free the requests the application left; the gate is closed. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
