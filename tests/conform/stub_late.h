@@ -13,6 +13,10 @@
 
 #include "support/stubs.h"
 
+/* Limits of a transfer: the option bulk_ms, and that of HG_Bulk_push_timed. */
+#define LATE_OPTION_MS 50
+#define LATE_TIMED_MS 40
+
 #define LATE_SIZE ((size_t) 4 << 20)
 
 struct late {
@@ -114,8 +118,8 @@ static void late_judge(hg_return_t got, hg_return_t want)
         HG_CHECK_RET(got, want);
 }
 
-/* Calls with a deadline, and with none, where the limit of the transfer is 50
- * ms. */
+/* Calls with a deadline, and without one, where the transfer has a limit. The
+ * target has the option LATE_OPTION_MS. */
 static void late_run(na_class_t *na_class, const char *address,
     void (*turn)(void *arg), void *arg)
 {
@@ -138,6 +142,7 @@ static void late_run(na_class_t *na_class, const char *address,
     late_call(&late, "stubs_store", bulk, &stubs_pulls, 0, turn, arg);
     late_judge(stubs_pulled, HG_TIMEOUT);
     HG_CHECK_OK(late.ret);
+    stubs_limit = LATE_TIMED_MS;
     late_call(&late, "stubs_fill", bulk, &stubs_pushes, 0, turn, arg);
     late_judge(stubs_pushed, HG_TIMEOUT);
     HG_CHECK_OK(late.ret);

@@ -472,12 +472,18 @@ static bool stub_reaches_others(void)
 HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
 {
     struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
     char *scheme = hg_test_listen_string();
     struct cb_end end;
     char address[NA_MAX_ADDR_LEN];
 
-    stubs_limit = 50;
-    cb_start(&end, 1);
+    options.bulk_ms = LATE_OPTION_MS;
+    cb_start(&end, 0);
+    HG_CHECK_OK(HG_Class_set_options(end.hg_class, &options));
+    end.context = HG_Context_create(end.hg_class);
+    HG_CHECK(end.context != NULL);
+    end.contexts[0] = end.context;
+    end.count = 1;
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
     HG_CHECK_OK(
         NA_Addr_to_string(end.na_class, address, sizeof(address), end.target));
