@@ -742,7 +742,7 @@ static hg_return_t hg_forward_keep_answer(
     struct hg_handle *handle, const struct hg_header *header)
 {
     size_t size = header->size + (size_t) header->payload_size;
-    hg_return_t ret = hg_handle_result(header->code);
+    hg_return_t ret = header->code; /* a result once the call is finished */
 
     if (HG_UNLIKELY(ret != HG_SUCCESS)) {
         hg_forward_keep_text(handle, header);

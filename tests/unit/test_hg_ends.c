@@ -426,13 +426,15 @@ HG_TEST(cancel_of_somebody_else_is_none)
     id = engine_register(&engine, "keep", ends_keep);
     ends_start(&engine, id, 10, 0, &call);
     engine_settle(&engine);
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < 4; i++) {
         memset(&header, 0, sizeof(header));
         header.type = HG_HEADER_CANCEL;
         header.rpc_id = id;
         header.sequence = call.handle->sequence + (i == 0);
         header.origin_context = i == 1;
         hg_header_encode(&header, bytes);
+        if (i == 3) /* damaged */
+            bytes[HG_HEADER_MIN - 1] ^= 1;
         loop_inject(engine.b.na_class,
             i == 2 ? engine.b.na_class->self_addr : engine.b.peer, bytes,
             sizeof(bytes));

@@ -249,6 +249,49 @@ HG_TEST(overflow_output_let_go_too_early_is_an_error)
     engine_end(&engine);
 }
 
+/* The peer that fetches an output lets go of it, by an ACK that is whole. */
+HG_TEST(overflow_output_is_let_go_by_its_peer_alone)
+{
+    unsigned char bytes[HG_HEADER_MIN];
+    struct blob in = {0, NULL};
+    struct engine_call call;
+    struct hg_header header;
+    struct engine engine;
+    uint32_t cursor = 0;
+    na_addr_t stranger;
+    na_class_t *third;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    third = engine_open_class("loop://c", ENGINE_EAGER);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(engine.b.na_class, "loop://c", 1000, &stranger));
+    id = engine_register(&engine, "large", engine_answer_large);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_turn(&engine.b);
+    memset(&header, 0, sizeof(header));
+    header.type = HG_HEADER_ACK;
+    HG_CHECK(hg_slots_next(
+                 &engine.b.context->held, &cursor, &header.sequence) != NULL);
+    hg_header_encode(&header, bytes);
+    loop_inject(engine.b.na_class, stranger, bytes, sizeof(bytes));
+    engine_turn(&engine.b);
+    HG_CHECK_EQ_U64(engine_late(&engine.b), 1);
+    bytes[HG_HEADER_MIN - 1] ^= 1;
+    loop_inject(engine.b.na_class, engine.b.peer, bytes, sizeof(bytes));
+    engine_turn(&engine.b);
+    HG_CHECK_EQ_U64(engine_refused(&engine.b), 1);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 1);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_EQ_INT(engine.b.context->held.count, 0);
+    engine_forget(&call);
+    HG_CHECK_OK(NA_Addr_free(engine.b.na_class, stranger));
+    HG_CHECK_OK(NA_Finalize(third));
+    engine_end(&engine);
+}
+
 HG_TEST(overflow_fetch_of_an_output_can_be_canceled)
 {
     struct blob in = {0, NULL};
@@ -483,8 +526,8 @@ HG_TEST(overflow_answer_that_lies_ends_the_call_with_the_error)
     engine_close(&engine);
 }
 
-/* An answer that is an error has no large output, whatever its flags say:
- * nothing is fetched, and nobody is told to let go of it. */
+/* An answer that is an error has no large output, whatever its flags say: the
+ * caller fetches nothing and sends no ACK. */
 HG_TEST(overflow_answer_that_is_an_error_is_not_fetched)
 {
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};

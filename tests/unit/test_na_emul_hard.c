@@ -631,7 +631,7 @@ HG_TEST(emul_refuses_each_frame_that_breaks_the_protocol)
         emul_tell_lie(&emul_lies[i]);
 }
 
-/* An answer to a request that has not left can only be guessed. */
+/* A frame about a request that has not left is a guess. */
 HG_TEST(emul_ignores_answers_to_what_it_has_not_sent)
 {
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);

@@ -37,7 +37,7 @@ HG_TEST(mux_lists_are_taken_apart)
     }
 }
 
-/* An address fits the room that there is for one, with its NUL. */
+/* An address with its NUL has at most NA_MAX_ADDR_LEN bytes. */
 HG_TEST(mux_lists_have_no_address_that_is_too_long)
 {
     char list[NA_MAX_ADDR_LEN + 8];
@@ -215,7 +215,7 @@ HG_TEST(mux_survives_out_of_memory)
     HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
 }
 
-/* Memory is described so; to get from it by self ends with
+/* A get by self from memory that is described by `bytes` ends with
  * NA_PROTOCOL_ERROR. */
 static void mux_get_refused(na_class_t *na_class, na_context_t *context,
     const unsigned char *bytes, na_size_t size)
@@ -237,7 +237,7 @@ static void mux_get_refused(na_class_t *na_class, na_context_t *context,
     HG_CHECK_OK(NA_Mem_handle_free(na_class, remote));
 }
 
-/* Replace what stands in `bytes` for self by what stands in `other`. */
+/* Replace the description for self in `bytes` by that in `other`. */
 static void mux_replace(
     unsigned char *bytes, const unsigned char *other, na_size_t size)
 {
@@ -249,7 +249,7 @@ static void mux_replace(
     memcpy(bytes + (from - other), from, part);
 }
 
-/* What stands in `bytes` for sm, as a list of its own. */
+/* A list with the description for sm in `bytes`, and no other. */
 static na_size_t mux_only_sm(
     unsigned char *list, const unsigned char *bytes, na_size_t size)
 {
