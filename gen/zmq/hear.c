@@ -233,7 +233,7 @@ static bool na_zmq_foreign(
     if (addr != NULL && addr->state == NA_ZMQ_DIALLING) {
         dialled = true;
         na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
-    } else if (addr == NULL && p[3] == NA_ZMQ_HELLO && in->id_size > 0) {
+    } else if (addr == NULL && p[3] == NA_ZMQ_HELLO) {
         memset(&stranger, 0, sizeof(stranger));
         stranger.state = NA_ZMQ_DEAD;
         stranger.id_size = in->id_size;

@@ -69,12 +69,7 @@ static void hostile_send_all_kinds(struct stranger *hostile)
 
 static uint64_t hostile_refused(struct besieged *server, unsigned kind)
 {
-    static const char *const names[KIND_END] = {"zmq_bad_other",
-        "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
-        "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
-        "zmq_bad_bye_ack"};
-
-    return NA_Get_counter(server->end.na_class, names[kind]);
+    return stranger_refused(server->end.na_class, kind);
 }
 
 /* Come as one who is not known, is greeted, or has proven itself. */

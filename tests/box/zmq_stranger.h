@@ -25,7 +25,8 @@ enum { /* kinds of message; see hg_na_zmq.c */
     KIND_PROBE,
     KIND_BYE,
     KIND_BYE_ACK,
-    KIND_END
+    KIND_END,
+    PLANES = 3 /* of a MESSAGE */
 };
 
 struct stranger {
@@ -173,6 +174,17 @@ static inline size_t stranger_make(
     }
     stranger_noise(stranger, bytes + size, extra);
     return size + extra;
+}
+
+/* How many messages of a kind a class has refused. */
+static inline uint64_t stranger_refused(na_class_t *na_class, unsigned kind)
+{
+    static const char *const names[KIND_END] = {"zmq_bad_other",
+        "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
+        "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
+        "zmq_bad_bye_ack"};
+
+    return NA_Get_counter(na_class, names[kind]);
 }
 
 /* Say hello correctly, and learn the class's nonce. */

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The checks of the ZeroMQ transport, one by one: a message that only this
+ * check refuses, from a peer that dials and from a peer that listens. And what
+ * has to work for many peers, when the tables of addresses grow.
+ */
+#include "zmq_stranger.h"
+
+/* ---- HELLO ---- */
+
+enum { CHECKS_LONG = 70000 };
+
+/* A HELLO with a name of `size` bytes. */
+static void checks_hello(
+    struct stranger *stranger, const char *name, size_t size)
+{
+    static unsigned char bytes[64 + CHECKS_LONG];
+    size_t head = stranger_make(stranger, bytes, KIND_HELLO);
+
+    HG_CHECK(head + size <= sizeof(bytes));
+    memcpy(bytes + head, name, size);
+    stranger_send(stranger, bytes, head + size, false);
+}
+
+static void checks_until_refused(
+    struct besieged *server, unsigned kind, uint64_t count)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    while (stranger_refused(server->end.na_class, kind) < count) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(server);
+    }
+    HG_CHECK_EQ_U64(stranger_refused(server->end.na_class, kind), count);
+}
+
+static void checks_open(struct besieged *server, struct stranger *stranger)
+{
+    besieged_open(server, "zmq+tcp://127.0.0.1");
+    stranger_init(stranger, besieged_turn, server);
+}
+
+static void checks_close(struct besieged *server, struct stranger *stranger)
+{
+    besieged_serve(server);
+    stranger_hang_up(stranger);
+    stranger_fini(stranger);
+    besieged_close(server);
+}
+
+/* The stranger's next message, of the unexpected plane. */
+static void checks_receive(struct besieged *server, struct stranger *stranger,
+    struct conform_call *recv)
+{
+    unsigned char bytes[64];
+    static char got[64];
+    size_t size = stranger_header(bytes, KIND_MESSAGE);
+
+    HG_CHECK_OK(conform_recv(&server->end, recv, false, got, sizeof(got), 0));
+    stranger_send(stranger, bytes, size, false);
+    HG_CHECK_OK(conform_wait(&server->end, recv));
+}
+
+HG_TEST(hellos_with_wrong_names_are_refused)
+{
+    static char name[CHECKS_LONG];
+    static const struct {
+        const char *name;
+        size_t size;
+    } wrong[] = {
+        {name, CHECKS_LONG},
+        {name, NA_MAX_ADDR_LEN},
+        {"zmq+tcp://", 10},
+        {"zmq+ipc://x", 11},
+        {"sm://x", 6},
+        {"zmq+tcp://a b", 13},
+        {"zmq+tcp://a\x1f", 12},
+        {"zmq+tcp://a\x7f", 12},
+        {"zmq+tcp://a\x80", 12},
+        {"zmq+tcp://a\xff", 12},
+        {"zmq+tcp://a\0b", 13},
+    };
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recv;
+    char text[NA_MAX_ADDR_LEN];
+    unsigned char bytes[64];
+    unsigned i;
+
+    memset(name, 'a', sizeof(name));
+    memcpy(name, "zmq+tcp://", 10);
+    checks_open(&server, &stranger);
+    stranger_dial(&stranger, server.name + 4);
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        checks_hello(&stranger, wrong[i].name, wrong[i].size);
+        checks_until_refused(&server, KIND_HELLO, i + 1);
+    }
+    (void) stranger_make(&stranger, bytes, KIND_HELLO);
+    stranger_send(&stranger, bytes, 27, false);
+    checks_until_refused(&server, KIND_HELLO, i + 1);
+    /* The longest name that is allowed is the peer's. */
+    checks_hello(&stranger, name, NA_MAX_ADDR_LEN - 1);
+    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 36);
+    memcpy(stranger.nonce, bytes + 28, 8);
+    stranger_confirm(&stranger);
+    checks_receive(&server, &stranger, &recv);
+    ends_name(&server.end, recv.addr, text);
+    HG_CHECK_EQ_U64(strlen(text), NA_MAX_ADDR_LEN - 1);
+    HG_CHECK_EQ_MEM(text, name, NA_MAX_ADDR_LEN - 1);
+    conform_free_addr(&server.end, &recv);
+    checks_close(&server, &stranger);
+}
+
+/* libzmq lets a peer have a routing id of up to 255 bytes. */
+HG_TEST(peers_with_long_routing_ids_are_refused)
+{
+    static const unsigned sizes[] = {33, 255};
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char bytes[256];
+    unsigned char id[255];
+    int zero = 0;
+    size_t size;
+    unsigned i;
+
+    memset(id, 'i', sizeof(id));
+    checks_open(&server, &stranger);
+    for (i = 0; i < 2; i++) {
+        stranger.socket = zmq_socket(stranger.context, ZMQ_DEALER);
+        HG_CHECK(
+            zmq_setsockopt(stranger.socket, ZMQ_ROUTING_ID, id, sizes[i]) == 0);
+        (void) zmq_setsockopt(stranger.socket, ZMQ_LINGER, &zero, sizeof(zero));
+        HG_CHECK(zmq_connect(stranger.socket, server.name + 4) == 0);
+        size = stranger_make(&stranger, bytes, KIND_HELLO);
+        stranger_send(&stranger, bytes, size, false);
+        checks_until_refused(&server, KIND_HELLO, 2 * i + 1);
+        bytes[2] = 77; /* a version that would be answered */
+        stranger_send(&stranger, bytes, size, false);
+        checks_until_refused(&server, KIND_HELLO, 2 * i + 2);
+        HG_CHECK(zmq_recv(stranger.socket, bytes, 1, ZMQ_DONTWAIT) < 0);
+        stranger_hang_up(&stranger);
+    }
+    stranger_dial(&stranger, server.name + 4);
+    checks_close(&server, &stranger);
+}
+
+/* The HELLO is read when its connection is closed already: nothing is kept of
+ * the peer, as nothing would ever end it. */
+HG_TEST(hellos_of_closed_connections_leave_nothing)
+{
+    enum { PEERS = 100 };
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char bytes[64];
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    int64_t before;
+    unsigned i;
+
+    hg_test_alloc_install();
+    checks_open(&server, &stranger);
+    stranger_come(&stranger, server.name + 4);
+    besieged_serve(&server);
+    before = hg_test_alloc_live();
+    for (i = 0; i < PEERS; i++) {
+        int fd = stranger_shake(server.name, "", 0);
+
+        stranger_frame(fd, bytes, stranger_make(&stranger, bytes, KIND_HELLO));
+        (void) close(fd);
+    }
+    ends_sleep(50);
+    for (i = 0; i < 4; i++)
+        besieged_serve(&server);
+    while (hg_test_alloc_live() > before + PEERS / 2) {
+        HG_CHECK(ends_ms() < end);
+        besieged_turn(&server);
+    }
+    checks_close(&server, &stranger);
+}
+
+/* ---- Messages of a peer that is known ---- */
+
+HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recv;
+    static unsigned char bytes[12 + 3001];
+    static char got[2000];
+    unsigned plane;
+
+    info.max_unexpected_size = 2000;
+    info.max_expected_size = 3000;
+    besieged_open_info(&server, "zmq+tcp://127.0.0.1", &info);
+    stranger_init(&stranger, besieged_turn, &server);
+    stranger_come(&stranger, server.name + 4);
+    for (plane = 0; plane <= PLANES; plane++) {
+        (void) stranger_header(bytes, KIND_MESSAGE);
+        bytes[4] = (unsigned char) plane;
+        stranger_send(&stranger, bytes, 12 + (plane == 1 ? 3001 : 2001), false);
+        checks_until_refused(&server, KIND_MESSAGE, plane + 1);
+    }
+    HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
+    bytes[4] = 0;
+    stranger_send(&stranger, bytes, 12 + 2000, false);
+    HG_CHECK_OK(conform_wait(&server.end, &recv));
+    HG_CHECK_EQ_U64(recv.size, 2000);
+    conform_free_addr(&server.end, &recv);
+    checks_close(&server, &stranger);
+}
+
+/* Both sides say BYE at the same time. */
+HG_TEST(a_bye_that_crosses_ours_is_answered)
+{
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recv, end;
+    unsigned char bytes[64];
+
+    checks_open(&server, &stranger);
+    stranger_come(&stranger, server.name + 4);
+    checks_receive(&server, &stranger, &recv);
+    memset(&end, 0, sizeof(end));
+    HG_CHECK_OK(NA_Addr_terminate(server.end.na_class, server.end.context,
+        conform_ended, &end, recv.addr, &end.id));
+    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
+    HG_CHECK_EQ_INT(bytes[3], KIND_BYE);
+    stranger_send(&stranger, bytes, stranger_header(bytes, KIND_BYE), false);
+    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
+    HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
+    HG_CHECK_EQ_INT(end.ends, 0);
+    stranger_send(
+        &stranger, bytes, stranger_header(bytes, KIND_BYE_ACK), false);
+    HG_CHECK_OK(conform_wait(&server.end, &end));
+    conform_free_addr(&server.end, &recv);
+    checks_close(&server, &stranger);
+}
+
+/* ---- A listener that breaks the rules ---- */
+
+struct checks_listener {
+    struct conform_end end; /* dials it */
+    struct stranger words;  /* makes messages */
+    void *context;
+    void *socket;
+    unsigned char id[32];
+    int id_size;
+    unsigned char hello[300];
+    uint64_t refused[KIND_END]; /* until now */
+};
+
+/* The next message that came from the class that dials; its size. */
+static size_t checks_hear(
+    struct checks_listener *listener, unsigned char *bytes, size_t room)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+
+    while ((listener->id_size = zmq_recv(listener->socket, listener->id,
+                sizeof(listener->id), ZMQ_DONTWAIT)) < 0) {
+        HG_CHECK(ends_ms() < end);
+        (void) conform_turn(listener->end.na_class, listener->end.context, 1);
+    }
+    return (size_t) zmq_recv(listener->socket, bytes, room, 0);
+}
+
+static void checks_say(struct checks_listener *listener, const void *bytes,
+    size_t size, unsigned parts)
+{
+    HG_CHECK(zmq_send(listener->socket, listener->id,
+                 (size_t) listener->id_size, ZMQ_SNDMORE) > 0);
+    while (parts-- > 0)
+        HG_CHECK(zmq_send(listener->socket, bytes, size,
+                     parts > 0 ? ZMQ_SNDMORE : 0) == (int) size);
+}
+
+/* Say what must be refused, and counted as of this kind. */
+static void checks_say_wrong(struct checks_listener *listener, unsigned kind,
+    const void *bytes, size_t size, unsigned parts)
+{
+    uint64_t end = ends_ms() + CONFORM_PATIENCE;
+    uint64_t want = ++listener->refused[kind];
+
+    checks_say(listener, bytes, size, parts);
+    while (stranger_refused(listener->end.na_class, kind) < want) {
+        HG_CHECK(ends_ms() < end);
+        (void) conform_turn(listener->end.na_class, listener->end.context, 1);
+    }
+    HG_CHECK_EQ_U64(stranger_refused(listener->end.na_class, kind), want);
+}
+
+/* Of each kind what is wrong at any time, and what is wrong from a listener. */
+static void checks_say_all_wrong(struct checks_listener *listener)
+{
+    unsigned char bytes[256];
+    unsigned kind;
+    size_t size;
+
+    for (kind = 0; kind < KIND_END; kind++) {
+        size = stranger_make(&listener->words, bytes, kind);
+        checks_say_wrong(listener, kind, bytes, 11, 1);
+        checks_say_wrong(listener, kind, bytes, size, 3);
+        if (kind == KIND_FRAME || kind == KIND_MESSAGE || kind == KIND_PROBE)
+            continue;
+        checks_say_wrong(listener, kind, bytes, size + 1, 1);
+        if (kind != KIND_BYE)
+            checks_say_wrong(listener, kind, bytes, size, 1);
+    }
+    size = stranger_make(&listener->words, bytes, KIND_MESSAGE);
+    bytes[0] = 'H';
+    checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 1);
+    bytes[0] = 'h';
+    bytes[1] = 'Z';
+    checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 1);
+    bytes[1] = 'z';
+    bytes[4] = PLANES;
+    checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 1);
+    bytes[4] = 0;
+    checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 2);
+}
+
+/* The class's HELLO, answered as it should be but for one byte. */
+static size_t checks_welcome(
+    const struct checks_listener *listener, unsigned char *bytes)
+{
+    (void) stranger_header(bytes, KIND_WELCOME);
+    memset(bytes + 12, 0x11, 24);
+    memcpy(bytes + 20, listener->hello + 20, 8);
+    return 36;
+}
+
+HG_TEST(messages_of_listeners_are_judged)
+{
+    struct checks_listener listener;
+    struct conform_call lookup, recv;
+    char name[128], got[64];
+    size_t size = sizeof(name);
+    unsigned char bytes[256];
+    int zero = 0;
+
+    memset(&listener, 0, sizeof(listener));
+    listener.words.random = hg_test_seed();
+    listener.context = zmq_ctx_new();
+    listener.socket = zmq_socket(listener.context, ZMQ_ROUTER);
+    (void) zmq_setsockopt(listener.socket, ZMQ_LINGER, &zero, sizeof(zero));
+    HG_CHECK(zmq_bind(listener.socket, "tcp://127.0.0.1:*") == 0);
+    HG_CHECK(
+        zmq_getsockopt(listener.socket, ZMQ_LAST_ENDPOINT, name, &size) == 0);
+    ends_open_with(&listener.end, "zmq+tcp://", 5000, 5000);
+    memset(&lookup, 0, sizeof(lookup));
+    HG_CHECK_OK(NA_Addr_lookup(listener.end.na_class, listener.end.context,
+        conform_ended, &lookup, name, &lookup.id));
+    HG_CHECK_EQ_U64(
+        checks_hear(&listener, listener.hello, sizeof(listener.hello)), 28);
+    /* Before the WELCOME, nothing else is right. */
+    checks_say_all_wrong(&listener);
+    (void) stranger_header(bytes, KIND_PROBE);
+    checks_say_wrong(&listener, KIND_PROBE, bytes, 12, 1);
+    (void) stranger_header(bytes, KIND_FRAME);
+    checks_say_wrong(&listener, KIND_FRAME, bytes, 12, 2);
+    size = checks_welcome(&listener, bytes);
+    checks_say_wrong(&listener, KIND_WELCOME, bytes, size - 1, 1);
+    checks_say_wrong(&listener, KIND_WELCOME, bytes, size + 1, 1);
+    checks_say_wrong(&listener, KIND_WELCOME, bytes, size, 2);
+    bytes[27] ^= 1;
+    checks_say_wrong(&listener, KIND_WELCOME, bytes, size, 1);
+    HG_CHECK_EQ_INT(lookup.ends, 0);
+    checks_say(&listener, bytes, checks_welcome(&listener, bytes), 1);
+    HG_CHECK_OK(conform_wait(&listener.end, &lookup));
+    HG_CHECK_EQ_U64(checks_hear(&listener, bytes, sizeof(bytes)), 20);
+    HG_CHECK_EQ_INT(bytes[3], KIND_CONFIRM);
+    /* After it, a second WELCOME is wrong as well. */
+    checks_say_all_wrong(&listener);
+    size = checks_welcome(&listener, bytes);
+    checks_say_wrong(&listener, KIND_WELCOME, bytes, size, 1);
+    (void) stranger_header(bytes, KIND_MESSAGE);
+    bytes[2] = 9;
+    checks_say_wrong(&listener, KIND_MESSAGE, bytes, 12, 1);
+    bytes[2] = 1;
+    HG_CHECK_OK(conform_recv(&listener.end, &recv, false, got, sizeof(got), 0));
+    checks_say(&listener, bytes, 12, 1);
+    HG_CHECK_OK(conform_wait(&listener.end, &recv));
+    HG_CHECK_EQ_U64(recv.size, 0);
+    conform_free_addr(&listener.end, &recv);
+    conform_free_addr(&listener.end, &lookup);
+    conform_close(&listener.end);
+    HG_CHECK(zmq_close(listener.socket) == 0);
+    HG_CHECK(zmq_ctx_term(listener.context) == 0);
+}
+
+/* ---- Many peers ---- */
+
+/* The table of routing ids grows twice, and all 150 peers go on calling. */
+HG_TEST(many_peers_are_known_while_their_table_grows)
+{
+    enum { PEERS = 150 };
+    static struct stranger strangers[PEERS];
+    na_addr_t addrs[PEERS];
+    struct besieged server;
+    struct conform_call recv;
+    unsigned i, j;
+
+    checks_open(&server, &strangers[0]);
+    for (i = 0; i < PEERS; i++) {
+        strangers[i] = strangers[0];
+        stranger_come(&strangers[i], server.name + 4);
+        checks_receive(&server, &strangers[i], &recv);
+        addrs[i] = recv.addr;
+        for (j = 0; j < i; j += 37) {
+            checks_receive(&server, &strangers[j], &recv);
+            HG_CHECK(recv.addr == addrs[j]);
+            conform_free_addr(&server.end, &recv);
+        }
+    }
+    for (i = 0; i < PEERS; i++) {
+        checks_receive(&server, &strangers[i], &recv);
+        HG_CHECK(recv.addr == addrs[i]);
+        conform_free_addr(&server.end, &recv);
+    }
+    HG_CHECK_EQ_U64(stranger_refused(server.end.na_class, KIND_MESSAGE), 0);
+    for (i = 0; i < PEERS; i++)
+        HG_CHECK_OK(NA_Addr_free(server.end.na_class, addrs[i]));
+    for (i = 1; i < PEERS; i++)
+        stranger_hang_up(&strangers[i]);
+    checks_close(&server, &strangers[0]);
+}
+
+/* The table of endpoints grows twice, and each name is looked up again. */
+HG_TEST(many_endpoints_are_known_while_their_table_grows)
+{
+    enum { NAMES = 150 };
+    struct conform_end server, client;
+    na_addr_t addrs[NAMES], again;
+    char own[NA_MAX_ADDR_LEN], name[NA_MAX_ADDR_LEN];
+    unsigned i;
+
+    ends_open(&server, "zmq+tcp://0.0.0.0", 1000);
+    ends_name(&server, server.self, own);
+    ends_open(&client, "zmq+tcp://", 1000);
+    for (i = 0; i < NAMES; i++) {
+        (void) snprintf(name, sizeof(name), "zmq+tcp://127.0.0.%u%s", i + 1,
+            strrchr(own, ':'));
+        addrs[i] = ends_lookup_both(&client, &server, name);
+    }
+    for (i = 0; i < NAMES; i++) {
+        (void) snprintf(name, sizeof(name), "zmq+tcp://127.0.0.%u%s", i + 1,
+            strrchr(own, ':'));
+        again = ends_lookup_both(&client, &server, name);
+        HG_CHECK(again == addrs[i]);
+        HG_CHECK_OK(NA_Addr_free(client.na_class, again));
+        HG_CHECK_OK(NA_Addr_free(client.na_class, addrs[i]));
+    }
+    conform_close(&client);
+    conform_close(&server);
+}
