@@ -15,8 +15,8 @@
 /* Between two looks at hazard words: first, and after a while. */
 #define NA_SM_MEM_NAP_NS 50000
 #define NA_SM_MEM_LONG_NS 1000000
-#define NA_SM_MEM_NAPS 100u     /* short ones */
-#define NA_SM_MEM_GRACE_MS 1000 /* besides death_ms, for a peer that runs */
+#define NA_SM_MEM_NAPS 100u  /* short ones */
+#define NA_SM_MEM_LOOK 1000u /* naps between two looks at threads: a second */
 
 /* ---- Life ---- */
 
@@ -156,40 +156,51 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     return touched ? NA_TRUE : NA_FALSE;
 }
 
-/* Whether a thread may be stopped in the middle of a copy, by its stat file and
- * its wait channel in /proc. */
-static bool na_sm_mem_thread_is_stopped(const char *stat, const char *channel)
+/* What a thread does that may be in the middle of a copy. */
+enum na_sm_mem_task {
+    NA_SM_MEM_SLEEPS, /* it is not in a copy */
+    NA_SM_MEM_RUNS,   /* or it waits for a processor */
+    NA_SM_MEM_STOPPED
+};
+
+/* The same by a thread's stat file and its wait channel in /proc. */
+static enum na_sm_mem_task na_sm_mem_thread(
+    const char *stat, const char *channel)
 {
     const char *state = strrchr(stat, ')'); /* the name may contain anything */
 
     if (state == NULL || state[1] != ' ')
-        return true;
+        return NA_SM_MEM_STOPPED;
     switch (state[2]) {
-    case 'R': /* the scheduler lets it finish its piece within death_ms */
-    case 'Z':
-    case 'X': return false;
+    case 'R': return NA_SM_MEM_RUNS;
     case 'S': /* cgroup v2 freezes a thread where it handles signals */
         return strstr(channel, "get_signal") != NULL ||
-            strstr(channel, "freez") != NULL;
-    default: return true;
+                strstr(channel, "freez") != NULL
+            ? NA_SM_MEM_STOPPED
+            : NA_SM_MEM_SLEEPS;
+    case 'Z':
+    case 'X': return NA_SM_MEM_SLEEPS;
+    default: return NA_SM_MEM_STOPPED;
     }
 }
 
-/* Whether a process may be stopped in the middle of a copy. */
-static bool na_sm_mem_is_stopped(pid_t pid)
+/* The greatest of all threads; STOPPED, too, if it cannot be found out. */
+static enum na_sm_mem_task na_sm_mem_process(pid_t pid)
 {
     char path[320], stat[256], channel[64];
-    bool stopped = false;
+    enum na_sm_mem_task most = NA_SM_MEM_SLEEPS;
     struct dirent *entry;
     DIR *tasks;
 
     if (pid <= 0)
-        return true; /* of another namespace of processes */
+        return NA_SM_MEM_STOPPED; /* of another namespace of processes */
     (void) snprintf(path, sizeof(path), "/proc/%ld/task", (long) pid);
     tasks = opendir(path);
     if (tasks == NULL) /* it is gone, or hidden */
-        return kill(pid, 0) == 0 || errno != ESRCH;
-    while (!stopped && (entry = readdir(tasks)) != NULL) {
+        return kill(pid, 0) != 0 && errno == ESRCH ? most : NA_SM_MEM_STOPPED;
+    while (most < NA_SM_MEM_STOPPED && (entry = readdir(tasks)) != NULL) {
+        enum na_sm_mem_task task;
+
         if (entry->d_name[0] == '.')
             continue;
         (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/stat",
@@ -199,25 +210,28 @@ static bool na_sm_mem_is_stopped(pid_t pid)
         (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/wchan",
             (long) pid, entry->d_name);
         (void) na_sm_read_text(path, channel, sizeof(channel));
-        stopped = na_sm_mem_thread_is_stopped(stat, channel);
+        task = na_sm_mem_thread(stat, channel);
+        most = task > most ? task : most;
     }
     (void) closedir(tasks);
-    return stopped;
+    return most;
 }
 
-/* End the connections of peers that keep memory from being withdrawn, but for
- * those that are stopped; `tell` of these in the log. */
-static void na_sm_mem_expel(struct na_sm_class *self, uint64_t key, bool tell)
+/* End the connections of peers that keep memory from being withdrawn: of those
+ * that sleep and, if it is late, of those that run. */
+static void na_sm_mem_expel(
+    struct na_sm_class *self, uint64_t key, bool late, bool tell)
 {
     const struct na_core *core = self->base.core;
-    unsigned stopped = 0;
+    unsigned spared = 0;
 
     for (;;) {
+        enum na_sm_mem_task task;
         struct na_sm_addr *addr;
         long pid = 0;
 
         hg_lock(&self->lock);
-        addr = na_sm_mem_find_user(self, key, stopped);
+        addr = na_sm_mem_find_user(self, key, spared);
         if (addr != NULL) {
             pid = (long) addr->pid;
             core->addr_ref(&addr->base);
@@ -225,14 +239,8 @@ static void na_sm_mem_expel(struct na_sm_class *self, uint64_t key, bool tell)
         hg_unlock(&self->lock);
         if (addr == NULL)
             return;
-        if (na_sm_mem_is_stopped((pid_t) pid)) {
-            stopped++;
-            if (tell)
-                hg_log_error("sm",
-                    "deregistering memory waits for process %ld, which is "
-                    "stopped and may be copying it: continue or end it",
-                    pid);
-        } else {
+        task = na_sm_mem_process((pid_t) pid);
+        if (task == NA_SM_MEM_SLEEPS || (task == NA_SM_MEM_RUNS && late)) {
             hg_log_warning("sm",
                 "process %ld does not release memory: its connection ends",
                 pid);
@@ -240,6 +248,13 @@ static void na_sm_mem_expel(struct na_sm_class *self, uint64_t key, bool tell)
             hg_lock(&self->lock);
             na_sm_peer_lose(self, addr, NA_PROTOCOL_ERROR);
             na_sm_peer_unlock(self);
+        } else {
+            spared++;
+            if (tell)
+                hg_log_error("sm",
+                    "deregistering memory waits for process %ld, which is "
+                    "stopped and may be copying it: continue or end it",
+                    pid);
         }
         core->addr_unref(&addr->base);
     }
@@ -250,19 +265,19 @@ static void na_sm_mem_expel(struct na_sm_class *self, uint64_t key, bool tell)
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
     struct timespec nap = {0, NA_SM_MEM_NAP_NS};
-    uint64_t late =
-        NA_SM_MEM_NAPS + mem->na_class->info->death_ms + NA_SM_MEM_GRACE_MS;
-    bool tell = true;
+    bool told = false;
     uint64_t naps;
 
-    for (naps = 0; na_sm_mem_retract(mem); naps++) {
+    for (naps = 1; na_sm_mem_retract(mem); naps++) {
+        (void) nanosleep(&nap, NULL);
         if (naps == NA_SM_MEM_NAPS)
             nap.tv_nsec = NA_SM_MEM_LONG_NS;
-        (void) nanosleep(&nap, NULL);
-        if (naps == late) {
-            na_sm_mem_expel(na_sm_of(mem->na_class), mem->key, tell);
-            tell = false;
-            naps = NA_SM_MEM_NAPS;
+        if (naps % NA_SM_MEM_LOOK == 0) {
+            bool late = naps > mem->na_class->info->death_ms;
+
+            na_sm_mem_expel(
+                na_sm_of(mem->na_class), mem->key, late, late && !told);
+            told = late;
         }
     }
     na_emul_mem_deregister(mem);

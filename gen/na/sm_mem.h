@@ -30,9 +30,10 @@
  *
  * An honest initiator is done with a piece within milliseconds unless it is
  * stopped (SIGSTOP, a debugger, a frozen control group, a page fault that
- * waits for a disk). After death_ms + 1 s NA_Mem_deregister looks at the
- * threads of each peer that still has the key in a hazard word. If all of them
- * run or sleep, its connection ends; if one is stopped, or if that cannot be
+ * waits for a disk). Once a second NA_Mem_deregister looks at the threads of
+ * each peer that still has the key in a hazard word. If all of them sleep the
+ * connection ends. So it does after death_ms if some of them run: the scheduler
+ * has let them finish a piece by then. If one is stopped, or if that cannot be
  * found out, the peer is waited for until it goes on or dies: the application
  * may unmap the memory next.
  *

@@ -15,7 +15,7 @@
 
 #define STOPPED_SIZE ((size_t) 100000)
 
-/* A copy begins: stop there, or spin for ever. */
+/* A copy begins: stop there, or spin or sleep for ever. */
 static void stopped_take(const char *function, unsigned line)
 {
     (void) line;
@@ -32,8 +32,15 @@ static void stopped_spin(const char *function, unsigned line)
         (void) sched_yield();
 }
 
+static void stopped_sleep(const char *function, unsigned line)
+{
+    (void) line;
+    while (strcmp(function, "na_sm_rma_work") == 0)
+        (void) pause();
+}
+
 /* Get memory that is full of 7. Arguments: the name of its owner, its handle,
- * and what to do in the middle of the copy, "stop" or "spin". */
+ * and what to do in the middle of the copy: "stop", "spin" or "sleep". */
 HG_TEST_ROLE(stopped)
 {
     static unsigned char got[STOPPED_SIZE];
@@ -53,7 +60,9 @@ HG_TEST_ROLE(stopped)
         bytes[i] = (unsigned char) strtoul(digits, NULL, 16);
     }
     memset(&end, 0, sizeof(end));
-    step_hook = strcmp(argv[2], "spin") == 0 ? stopped_spin : stopped_take;
+    step_hook = strcmp(argv[2], "spin") == 0 ? stopped_spin
+        : strcmp(argv[2], "sleep") == 0      ? stopped_sleep
+                                             : stopped_take;
     end.na_class = NA_Initialize("sm://", NA_FALSE);
     HG_CHECK(end.na_class != NULL);
     end.context = NA_Context_create(end.na_class);
@@ -172,11 +181,12 @@ HG_TEST(sm_memory_is_a_stopped_peers_until_it_goes_on)
     stopped_end(&owner);
 }
 
-/* A process that runs and never ends its copy loses its connection. */
-HG_TEST(sm_memory_is_taken_back_from_a_peer_that_runs)
+/* A process that is not stopped and never ends its copy loses its
+ * connection. */
+static void stopped_take_back(const char *what)
 {
     struct stopped_owner owner;
-    struct hg_test_peer *peer = stopped_begin(&owner, "spin");
+    struct hg_test_peer *peer = stopped_begin(&owner, what);
     struct na_sm_class *self = na_sm_of(owner.end.na_class);
 
     while (hg_list_is_empty(&self->movers) ||
@@ -187,6 +197,16 @@ HG_TEST(sm_memory_is_taken_back_from_a_peer_that_runs)
     stopped_end(&owner);
     hg_test_signal(peer, SIGKILL);
     (void) hg_test_wait(peer);
+}
+
+HG_TEST(sm_memory_is_taken_back_from_a_peer_that_runs)
+{
+    stopped_take_back("spin");
+}
+
+HG_TEST(sm_memory_is_taken_back_from_a_peer_that_sleeps)
+{
+    stopped_take_back("sleep");
 }
 
 /* ---- Between two steps of a beginning copy ---- */

@@ -131,7 +131,7 @@ HG_TEST(sm_hostile_answer_comes_before_the_goodbye)
 HG_TEST(sm_hostile_heads_break_their_own_connection)
 {
     static const uint64_t heads[] = {
-        NA_SM_RING + 16, UINT64_MAX - 15, 8, UINT64_C(1) << 40};
+        NA_SM_RING, NA_SM_RING + 16, UINT64_MAX - 15, 8, UINT64_C(1) << 40};
     static const char bytes[NA_SM_MSG_MAX] = {0};
     struct sm_end victim, hostile, side;
     struct na_sm_addr *addr;

@@ -415,37 +415,38 @@ HG_TEST(sm_rma_a_peer_that_keeps_memory_loses_its_connection)
 /* Threads as /proc shows them. */
 HG_TEST(sm_rma_stopped_threads_are_told_from_running_ones)
 {
+    enum { SLEEPS = NA_SM_MEM_SLEEPS, RUNS = NA_SM_MEM_RUNS };
+    enum { STOPPED = NA_SM_MEM_STOPPED };
     static const struct {
         const char *stat;
         const char *channel;
-        bool stopped;
-    } cases[] = {{"7 (a) R 1", "0", false},
-        {"7 (a) S 1", "do_epoll_wait", false}, {"7 (a) S 1", "0", false},
-        {"7 (a) Z 1", "", false}, {"7 (a) X 1", "", false},
-        {"7 (a) T 1", "", true}, {"7 (a) t 1", "ptrace_stop", true},
-        {"7 (a) D 1", "", true}, {"7 (a) P 1", "", true},
-        {"7 (x) R 1) T 1", "", true}, {"7 (x) T 1) R 1", "", false},
-        {"7 (a) S 1", "get_signal", true},
-        {"7 (a) S 1", "do_freezer_trap", true}, {"", "", true},
-        {"7 (a", "", true}, {"7 (a)", "", true}};
+        int task;
+    } cases[] = {{"7 (a) R 1", "0", RUNS}, {"7 (a) S 1", "ep_poll", SLEEPS},
+        {"7 (a) S 1", "0", SLEEPS}, {"7 (a) Z 1", "", SLEEPS},
+        {"7 (a) X 1", "", SLEEPS}, {"7 (a) T 1", "", STOPPED},
+        {"7 (a) t 1", "ptrace_stop", STOPPED}, {"7 (a) D 1", "", STOPPED},
+        {"7 (a) P 1", "", STOPPED}, {"7 (x) R 1) T 1", "", STOPPED},
+        {"7 (x) T 1) R 1", "", RUNS}, {"7 (a) S 1", "get_signal", STOPPED},
+        {"7 (a) S 1", "do_freezer_trap", STOPPED}, {"", "", STOPPED},
+        {"7 (a", "", STOPPED}, {"7 (a)", "", STOPPED}};
     int status = 0;
     size_t i;
     pid_t pid;
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        HG_CHECK(na_sm_mem_thread_is_stopped(cases[i].stat, cases[i].channel) ==
-            cases[i].stopped);
-    HG_CHECK(!na_sm_mem_is_stopped(getpid()));
-    HG_CHECK(na_sm_mem_is_stopped(0)); /* nothing is known of it */
+        HG_CHECK_EQ_INT(
+            na_sm_mem_thread(cases[i].stat, cases[i].channel), cases[i].task);
+    HG_CHECK_EQ_INT(na_sm_mem_process(getpid()), RUNS);
+    HG_CHECK_EQ_INT(na_sm_mem_process(0), STOPPED); /* nothing is known of it */
     pid = fork();
     if (pid == 0) {
         (void) raise(SIGSTOP);
         _exit(0);
     }
     HG_CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
-    HG_CHECK(na_sm_mem_is_stopped(pid));
+    HG_CHECK_EQ_INT(na_sm_mem_process(pid), STOPPED);
     HG_CHECK(kill(pid, SIGCONT) == 0 && waitpid(pid, &status, 0) == pid);
-    HG_CHECK(!na_sm_mem_is_stopped(pid));
+    HG_CHECK_EQ_INT(na_sm_mem_process(pid), SLEEPS);
 }
 
 static struct na_sm_slot *srma_slot(const struct srma_pair *pair)
