@@ -4467,8 +4467,10 @@ HG_PRIVATE na_return_t na_addr_take_back(
 HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
     na_size_t buf_size, na_addr_t addr, const char *function);
 
-/* Whether the application has a reference to any address of the class. */
-HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class);
+/* How many addresses the application has yet to free, and the name of the first
+ * one, which is cut where it is longer than `size`. */
+HG_PRIVATE unsigned na_addr_count_given(
+    struct na_class *na_class, char *first, size_t size);
 
 /* Release what the application leaked; the number. The class is closing. */
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
@@ -4675,20 +4677,24 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class)
+HG_PRIVATE unsigned na_addr_count_given(
+    struct na_class *na_class, char *first, size_t size)
 {
     struct na_class_core *core = na_class_core_of(na_class);
     const struct na_link *link;
-    bool given = false;
+    unsigned count = 0;
 
     hg_lock(&core->lock);
-    for (link = core->addrs.next; link != &core->addrs && !given;
-         link = link->next)
-        given =
-            atomic_load(
-                &HG_CONTAINER_OF(link, struct na_addr_core, link)->given) > 0;
+    for (link = core->addrs.next; link != &core->addrs; link = link->next) {
+        const struct na_addr_core *addr =
+            HG_CONTAINER_OF(link, struct na_addr_core, link);
+
+        if (atomic_load(&addr->given) > 0 && count++ == 0)
+            (void) snprintf(first, size, "%s",
+                addr->pub.name != NULL ? addr->pub.name : "a peer");
+    }
     hg_unlock(&core->lock);
-    return given;
+    return count;
 }
 
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
@@ -21582,10 +21588,12 @@ static void na_class_stop_thread(struct na_class_core *core)
 /* Close the transport and release what the application leaked. */
 static void na_class_close(struct na_class_core *core)
 {
+    char first[NA_MAX_ADDR_LEN] = "none";
     unsigned addrs;
     unsigned mems;
 
     na_class_stop_thread(core);
+    (void) na_addr_count_given(&core->pub, first, sizeof(first));
     mems = na_rma_release_all(&core->pub);
     core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
     if (core->emul != NULL) {
@@ -21597,8 +21605,9 @@ static void na_class_close(struct na_class_core *core)
     addrs = na_addr_release_all(&core->pub);
     if (addrs > 0 || mems > 0)
         hg_log_warning("cls",
-            "released what was not freed: addresses %u, memory handles %u",
-            addrs, mems);
+            "released what was not freed: addresses %u, memory handles %u "
+            "(first address: %s)",
+            addrs, mems, first);
 }
 
 /* Open the transport; NULL, logged. */
@@ -24883,6 +24892,10 @@ struct hg_bulk {
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
     struct na_class *na_class, struct hg_bulk_layer **layer_p);
 
+/* How many handles there are, and size and owner of the first one. */
+HG_PRIVATE unsigned hg_bulk_describe_left(
+    struct hg_bulk_layer *layer, char *first, size_t size);
+
 /* Withdraw every handle's memory; handles left are the application's to free.
  * No context is left whose transfers look at them. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
@@ -25127,10 +25140,33 @@ static void hg_bulk_forget_peers(struct na_link *peers)
     }
 }
 
+HG_PRIVATE unsigned hg_bulk_describe_left(
+    struct hg_bulk_layer *layer, char *first, size_t size)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    hg_lock(&layer->lock);
+    for (link = layer->handles.next; link != &layer->handles;
+         link = link->next) {
+        const struct hg_bulk *bulk =
+            HG_CONTAINER_OF(link, struct hg_bulk, link);
+
+        if (count++ == 0)
+            (void) snprintf(first, size, "of %zu bytes of %s", bulk->size,
+                !bulk->remote             ? "this process"
+                    : bulk->owner == NULL ? "a peer"
+                                          : bulk->owner);
+    }
+    hg_unlock(&layer->lock);
+    return count;
+}
+
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 {
     struct na_link *link;
-    unsigned left = 0;
+    char first[NA_MAX_ADDR_LEN + 32] = "";
+    unsigned left = hg_bulk_describe_left(layer, first, sizeof(first));
 
     while ((link = hg_list_pop(&layer->handles)) != NULL) {
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
@@ -25138,11 +25174,10 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_bulk_drop_mems(bulk);
         hg_bulk_drop_addr(bulk);
         bulk->layer = NULL;
-        left++;
     }
     if (left > 0)
-        hg_log_warning("bulk", "%u bulk handle%s the layer", left,
-            left == 1 ? " outlives" : "s outlive");
+        hg_log_warning("bulk", "%u bulk handle%s the layer, the first %s", left,
+            left == 1 ? " outlives" : "s outlive", first);
     hg_bulk_forget_peers(&layer->peers);
     hg_map_fini(&layer->ids);
     pthread_cond_destroy(&layer->released);
@@ -31963,8 +31998,9 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
  * that runs still. HG_INVALID_ARG (logged): it has none. */
 HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle);
 
-/* How many handles the application has that it did not answer. */
-HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
+/* Log, as an error, how many handles the application did not answer, with the
+ * function and the peer of the first one. */
+HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context);
 
 /* Whether a call is there that was not refused as it came: unanswered, or its
  * answer on its way, or its handle not given back. */
@@ -32820,20 +32856,31 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
     return found;
 }
 
-HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context)
+HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context)
 {
     const struct na_link *link;
+    char function[NA_MAX_ADDR_LEN] = "";
+    char peer[NA_MAX_ADDR_LEN] = "";
     unsigned count = 0;
 
     hg_lock(&context->lock);
     for (link = context->targets.next; link != &context->targets;
          link = link->next) {
-        if (HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
-            HG_HANDLE_ARRIVED)
-            count++;
+        const struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (handle->state != HG_HANDLE_ARRIVED || count++ > 0)
+            continue;
+        (void) snprintf(
+            function, sizeof(function), "%s", hg_handle_function(handle));
+        (void) snprintf(peer, sizeof(peer), "%s", hg_handle_peer(handle));
     }
     hg_unlock(&context->lock);
-    return count;
+    if (count > 0)
+        hg_log_error("ctx",
+            "%u calls were never answered, the first of \"%s\" from %s: a "
+            "handler answers, frees its handle or fails",
+            count, function, peer);
 }
 
 HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
@@ -33224,6 +33271,13 @@ HG_PRIVATE void hg_context_sum(
 
 /* Take no more calls. */
 HG_PRIVATE void hg_context_refuse(struct hg_context *context);
+
+#define HG_CONTEXT_TEXT_MAX 640 /* of hg_context_describe */
+
+/* Write into `text` what keeps a context from ending: how many handles, with the
+ * function and the peer of the first one, sends and transfers. */
+HG_PRIVATE void hg_context_describe(
+    struct hg_context *context, char *text, size_t size);
 
 /* Whether no handle, send, transfer or lookup of it is anywhere. */
 HG_PRIVATE bool hg_context_is_quiet(struct hg_context *context);
@@ -33786,18 +33840,52 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context)
     hg_unlock(&context->lock);
 }
 
+HG_PRIVATE void hg_context_describe(
+    struct hg_context *context, char *text, size_t size)
+{
+    const struct na_link *lists[2];
+    const struct hg_handle *first = NULL;
+    unsigned same = 0;
+    unsigned others = 0;
+    unsigned i;
+
+    hg_lock(&context->lock);
+    lists[0] = &context->origins;
+    lists[1] = &context->targets;
+    for (i = 0; i < 2; i++) {
+        const struct na_link *link;
+
+        for (link = lists[i]->next; link != lists[i]; link = link->next) {
+            const struct hg_handle *handle =
+                HG_CONTAINER_OF(link, struct hg_handle, link);
+
+            if (first == NULL)
+                first = handle;
+            if (handle->rpc.id == first->rpc.id && handle->addr == first->addr)
+                same++;
+            else
+                others++;
+        }
+    }
+    (void) snprintf(text, size,
+        "%u handles%s%s%s%s, %u others, %" PRIu32 " sends, %" PRIu32
+        " transfers",
+        same, first != NULL ? " of \"" : "",
+        first != NULL ? hg_handle_function(first) : "",
+        first != NULL ? "\" with " : "",
+        first != NULL ? hg_handle_peer(first) : "", others, context->sending,
+        atomic_load(&context->transfers.under_way));
+    hg_unlock(&context->lock);
+}
+
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
     unsigned drain_ms = hg_class->options.drain_ms;
-    unsigned unanswered = hg_serve_count_unanswered(context);
+    char left[HG_CONTEXT_TEXT_MAX];
     bool quiet;
 
-    if (unanswered > 0)
-        hg_log_error("ctx",
-            "%u calls were never answered: a handler answers, "
-            "frees its handle or fails",
-            unanswered);
+    hg_serve_log_unanswered(context);
     hg_context_refuse(context);
     atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
@@ -33818,11 +33906,12 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         atomic_store(&context->transfers.left, true);
+        hg_context_describe(context, left, sizeof(left));
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
-            " transfers did not end: their memory is left to them",
+            " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
-            atomic_load(&context->transfers.under_way));
+            atomic_load(&context->transfers.under_way), left);
         hg_lock(&context->lock);
         hg_share_leave(&context->share);
         hg_unlock(&context->lock);
@@ -35881,24 +35970,49 @@ static unsigned hg_endpoint_count_contexts(struct hg_class *hg_class)
     return count;
 }
 
-/* Why a class cannot end yet; NULL. Addresses of an NA class of the
+/* The contexts that are left, with what the first one has. */
+static void hg_endpoint_describe_contexts(
+    struct hg_class *hg_class, char *text, size_t size)
+{
+    unsigned count = hg_endpoint_count_contexts(hg_class);
+    char first[HG_CONTEXT_TEXT_MAX] = "";
+
+    hg_lock(&hg_class->lock);
+    if (!hg_list_is_empty(&hg_class->contexts))
+        hg_context_describe(HG_CONTAINER_OF(hg_class->contexts.next,
+                                struct hg_context, sibling),
+            first, sizeof(first));
+    hg_unlock(&hg_class->lock);
+    (void) snprintf(
+        text, size, "a context is left: %u, the first has %s", count, first);
+}
+
+/* Whether a class cannot end yet, and why. Addresses of an NA class of the
  * application's are that one's. */
-static const char *hg_endpoint_is_used(struct hg_endpoint *endpoint)
+static bool hg_endpoint_is_used(
+    struct hg_endpoint *endpoint, char *text, size_t size)
 {
     struct hg_class *hg_class = &endpoint->pub;
-    struct hg_bulk_layer *layer = hg_class->layer;
-    bool bulks;
+    char name[NA_MAX_ADDR_LEN + 32];
+    unsigned count;
 
-    hg_lock(&layer->lock);
-    bulks = !hg_list_is_empty(&layer->handles);
-    hg_unlock(&layer->lock);
-    if (bulks)
-        return "a bulk handle is left";
-    if (hg_endpoint_count_contexts(hg_class) > 0)
-        return "a context is left";
-    return endpoint->own_na && na_addr_is_any_given(hg_class->na_class)
-        ? "an address is left"
-        : NULL;
+    count = hg_bulk_describe_left(hg_class->layer, name, sizeof(name));
+    if (count > 0) {
+        (void) snprintf(
+            text, size, "a bulk handle is left: %u, the first %s", count, name);
+        return true;
+    }
+    if (hg_endpoint_count_contexts(hg_class) > 0) {
+        hg_endpoint_describe_contexts(hg_class, text, size);
+        return true;
+    }
+    count = endpoint->own_na
+        ? na_addr_count_given(hg_class->na_class, name, sizeof(name))
+        : 0;
+    if (count > 0)
+        (void) snprintf(
+            text, size, "an address is left: %u, the first %s", count, name);
+    return count > 0;
 }
 
 hg_return_t HG_Finalize2(hg_class_t *hg_class)
@@ -35907,7 +36021,7 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     struct hg_endpoint *endpoint;
     struct na_class *na_class;
     bool own_na;
-    const char *why;
+    char why[HG_CONTEXT_TEXT_MAX + 64];
     hg_return_t ret;
 
     if (hg_class == NULL)
@@ -35916,8 +36030,7 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     if (ret != HG_SUCCESS)
         return ret;
     endpoint = hg_endpoint_of(hg_class);
-    why = hg_endpoint_is_used(endpoint);
-    if (why != NULL) {
+    if (hg_endpoint_is_used(endpoint, why, sizeof(why))) {
         hg_log_error("cls", "HG_Finalize: %s", why);
         return HG_BUSY;
     }
@@ -36208,6 +36321,7 @@ static void hg_endpoint_drain(struct hg_context *context)
 hg_return_t HG_Context_destroy(hg_context_t *context)
 {
     void (*free_data)(void *data);
+    char left[HG_CONTEXT_TEXT_MAX];
     void *data;
     hg_return_t ret;
 
@@ -36228,7 +36342,9 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
         atomic_store(&context->transfers.ending, false);
-        hg_log_error("ctx", "HG_Context_destroy: handles, or sends, are left");
+        hg_context_describe(context, left, sizeof(left));
+        hg_log_error(
+            "ctx", "HG_Context_destroy: handles, or sends, are left: %s", left);
         return HG_BUSY;
     }
     data = context->data;

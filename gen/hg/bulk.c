@@ -121,10 +121,33 @@ static void hg_bulk_forget_peers(struct na_link *peers)
     }
 }
 
+HG_PRIVATE unsigned hg_bulk_describe_left(
+    struct hg_bulk_layer *layer, char *first, size_t size)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    hg_lock(&layer->lock);
+    for (link = layer->handles.next; link != &layer->handles;
+         link = link->next) {
+        const struct hg_bulk *bulk =
+            HG_CONTAINER_OF(link, struct hg_bulk, link);
+
+        if (count++ == 0)
+            (void) snprintf(first, size, "of %zu bytes of %s", bulk->size,
+                !bulk->remote             ? "this process"
+                    : bulk->owner == NULL ? "a peer"
+                                          : bulk->owner);
+    }
+    hg_unlock(&layer->lock);
+    return count;
+}
+
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 {
     struct na_link *link;
-    unsigned left = 0;
+    char first[NA_MAX_ADDR_LEN + 32] = "";
+    unsigned left = hg_bulk_describe_left(layer, first, sizeof(first));
 
     while ((link = hg_list_pop(&layer->handles)) != NULL) {
         struct hg_bulk *bulk = HG_CONTAINER_OF(link, struct hg_bulk, link);
@@ -132,11 +155,10 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
         hg_bulk_drop_mems(bulk);
         hg_bulk_drop_addr(bulk);
         bulk->layer = NULL;
-        left++;
     }
     if (left > 0)
-        hg_log_warning("bulk", "%u bulk handle%s the layer", left,
-            left == 1 ? " outlives" : "s outlive");
+        hg_log_warning("bulk", "%u bulk handle%s the layer, the first %s", left,
+            left == 1 ? " outlives" : "s outlive", first);
     hg_bulk_forget_peers(&layer->peers);
     hg_map_fini(&layer->ids);
     pthread_cond_destroy(&layer->released);

@@ -83,6 +83,10 @@ struct hg_bulk {
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
     struct na_class *na_class, struct hg_bulk_layer **layer_p);
 
+/* How many handles there are, and size and owner of the first one. */
+HG_PRIVATE unsigned hg_bulk_describe_left(
+    struct hg_bulk_layer *layer, char *first, size_t size);
+
 /* Withdraw every handle's memory; handles left are the application's to free.
  * No context is left whose transfers look at them. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);

@@ -526,18 +526,52 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context)
     hg_unlock(&context->lock);
 }
 
+HG_PRIVATE void hg_context_describe(
+    struct hg_context *context, char *text, size_t size)
+{
+    const struct na_link *lists[2];
+    const struct hg_handle *first = NULL;
+    unsigned same = 0;
+    unsigned others = 0;
+    unsigned i;
+
+    hg_lock(&context->lock);
+    lists[0] = &context->origins;
+    lists[1] = &context->targets;
+    for (i = 0; i < 2; i++) {
+        const struct na_link *link;
+
+        for (link = lists[i]->next; link != lists[i]; link = link->next) {
+            const struct hg_handle *handle =
+                HG_CONTAINER_OF(link, struct hg_handle, link);
+
+            if (first == NULL)
+                first = handle;
+            if (handle->rpc.id == first->rpc.id && handle->addr == first->addr)
+                same++;
+            else
+                others++;
+        }
+    }
+    (void) snprintf(text, size,
+        "%u handles%s%s%s%s, %u others, %" PRIu32 " sends, %" PRIu32
+        " transfers",
+        same, first != NULL ? " of \"" : "",
+        first != NULL ? hg_handle_function(first) : "",
+        first != NULL ? "\" with " : "",
+        first != NULL ? hg_handle_peer(first) : "", others, context->sending,
+        atomic_load(&context->transfers.under_way));
+    hg_unlock(&context->lock);
+}
+
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
     unsigned drain_ms = hg_class->options.drain_ms;
-    unsigned unanswered = hg_serve_count_unanswered(context);
+    char left[HG_CONTEXT_TEXT_MAX];
     bool quiet;
 
-    if (unanswered > 0)
-        hg_log_error("ctx",
-            "%u calls were never answered: a handler answers, "
-            "frees its handle or fails",
-            unanswered);
+    hg_serve_log_unanswered(context);
     hg_context_refuse(context);
     atomic_store(&context->transfers.ending, true);
     hg_forward_end_all(context, NULL, HG_CANCELED);
@@ -558,11 +592,12 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         atomic_store(&context->transfers.left, true);
+        hg_context_describe(context, left, sizeof(left));
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
-            " transfers did not end: their memory is left to them",
+            " transfers did not end: their memory is left to them (%s)",
             context->live, context->sending,
-            atomic_load(&context->transfers.under_way));
+            atomic_load(&context->transfers.under_way), left);
         hg_lock(&context->lock);
         hg_share_leave(&context->share);
         hg_unlock(&context->lock);

@@ -251,24 +251,49 @@ static unsigned hg_endpoint_count_contexts(struct hg_class *hg_class)
     return count;
 }
 
-/* Why a class cannot end yet; NULL. Addresses of an NA class of the
+/* The contexts that are left, with what the first one has. */
+static void hg_endpoint_describe_contexts(
+    struct hg_class *hg_class, char *text, size_t size)
+{
+    unsigned count = hg_endpoint_count_contexts(hg_class);
+    char first[HG_CONTEXT_TEXT_MAX] = "";
+
+    hg_lock(&hg_class->lock);
+    if (!hg_list_is_empty(&hg_class->contexts))
+        hg_context_describe(HG_CONTAINER_OF(hg_class->contexts.next,
+                                struct hg_context, sibling),
+            first, sizeof(first));
+    hg_unlock(&hg_class->lock);
+    (void) snprintf(
+        text, size, "a context is left: %u, the first has %s", count, first);
+}
+
+/* Whether a class cannot end yet, and why. Addresses of an NA class of the
  * application's are that one's. */
-static const char *hg_endpoint_is_used(struct hg_endpoint *endpoint)
+static bool hg_endpoint_is_used(
+    struct hg_endpoint *endpoint, char *text, size_t size)
 {
     struct hg_class *hg_class = &endpoint->pub;
-    struct hg_bulk_layer *layer = hg_class->layer;
-    bool bulks;
+    char name[NA_MAX_ADDR_LEN + 32];
+    unsigned count;
 
-    hg_lock(&layer->lock);
-    bulks = !hg_list_is_empty(&layer->handles);
-    hg_unlock(&layer->lock);
-    if (bulks)
-        return "a bulk handle is left";
-    if (hg_endpoint_count_contexts(hg_class) > 0)
-        return "a context is left";
-    return endpoint->own_na && na_addr_is_any_given(hg_class->na_class)
-        ? "an address is left"
-        : NULL;
+    count = hg_bulk_describe_left(hg_class->layer, name, sizeof(name));
+    if (count > 0) {
+        (void) snprintf(
+            text, size, "a bulk handle is left: %u, the first %s", count, name);
+        return true;
+    }
+    if (hg_endpoint_count_contexts(hg_class) > 0) {
+        hg_endpoint_describe_contexts(hg_class, text, size);
+        return true;
+    }
+    count = endpoint->own_na
+        ? na_addr_count_given(hg_class->na_class, name, sizeof(name))
+        : 0;
+    if (count > 0)
+        (void) snprintf(
+            text, size, "an address is left: %u, the first %s", count, name);
+    return count > 0;
 }
 
 hg_return_t HG_Finalize2(hg_class_t *hg_class)
@@ -277,7 +302,7 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     struct hg_endpoint *endpoint;
     struct na_class *na_class;
     bool own_na;
-    const char *why;
+    char why[HG_CONTEXT_TEXT_MAX + 64];
     hg_return_t ret;
 
     if (hg_class == NULL)
@@ -286,8 +311,7 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     if (ret != HG_SUCCESS)
         return ret;
     endpoint = hg_endpoint_of(hg_class);
-    why = hg_endpoint_is_used(endpoint);
-    if (why != NULL) {
+    if (hg_endpoint_is_used(endpoint, why, sizeof(why))) {
         hg_log_error("cls", "HG_Finalize: %s", why);
         return HG_BUSY;
     }
@@ -578,6 +602,7 @@ static void hg_endpoint_drain(struct hg_context *context)
 hg_return_t HG_Context_destroy(hg_context_t *context)
 {
     void (*free_data)(void *data);
+    char left[HG_CONTEXT_TEXT_MAX];
     void *data;
     hg_return_t ret;
 
@@ -598,7 +623,9 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_endpoint_drain(context);
     if (!hg_context_is_quiet(context)) {
         atomic_store(&context->transfers.ending, false);
-        hg_log_error("ctx", "HG_Context_destroy: handles, or sends, are left");
+        hg_context_describe(context, left, sizeof(left));
+        hg_log_error(
+            "ctx", "HG_Context_destroy: handles, or sends, are left: %s", left);
         return HG_BUSY;
     }
     data = context->data;

@@ -839,20 +839,31 @@ static struct hg_handle *hg_serve_first_arrived(struct hg_context *context)
     return found;
 }
 
-HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context)
+HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context)
 {
     const struct na_link *link;
+    char function[NA_MAX_ADDR_LEN] = "";
+    char peer[NA_MAX_ADDR_LEN] = "";
     unsigned count = 0;
 
     hg_lock(&context->lock);
     for (link = context->targets.next; link != &context->targets;
          link = link->next) {
-        if (HG_CONTAINER_OF(link, struct hg_handle, link)->state ==
-            HG_HANDLE_ARRIVED)
-            count++;
+        const struct hg_handle *handle =
+            HG_CONTAINER_OF(link, struct hg_handle, link);
+
+        if (handle->state != HG_HANDLE_ARRIVED || count++ > 0)
+            continue;
+        (void) snprintf(
+            function, sizeof(function), "%s", hg_handle_function(handle));
+        (void) snprintf(peer, sizeof(peer), "%s", hg_handle_peer(handle));
     }
     hg_unlock(&context->lock);
-    return count;
+    if (count > 0)
+        hg_log_error("ctx",
+            "%u calls were never answered, the first of \"%s\" from %s: a "
+            "handler answers, frees its handle or fails",
+            count, function, peer);
 }
 
 HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)

@@ -69,8 +69,9 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
  * that runs still. HG_INVALID_ARG (logged): it has none. */
 HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle);
 
-/* How many handles the application has that it did not answer. */
-HG_PRIVATE unsigned hg_serve_count_unanswered(struct hg_context *context);
+/* Log, as an error, how many handles the application did not answer, with the
+ * function and the peer of the first one. */
+HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context);
 
 /* Whether a call is there that was not refused as it came: unanswered, or its
  * answer on its way, or its handle not given back. */

@@ -194,20 +194,24 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class)
+HG_PRIVATE unsigned na_addr_count_given(
+    struct na_class *na_class, char *first, size_t size)
 {
     struct na_class_core *core = na_class_core_of(na_class);
     const struct na_link *link;
-    bool given = false;
+    unsigned count = 0;
 
     hg_lock(&core->lock);
-    for (link = core->addrs.next; link != &core->addrs && !given;
-         link = link->next)
-        given =
-            atomic_load(
-                &HG_CONTAINER_OF(link, struct na_addr_core, link)->given) > 0;
+    for (link = core->addrs.next; link != &core->addrs; link = link->next) {
+        const struct na_addr_core *addr =
+            HG_CONTAINER_OF(link, struct na_addr_core, link);
+
+        if (atomic_load(&addr->given) > 0 && count++ == 0)
+            (void) snprintf(first, size, "%s",
+                addr->pub.name != NULL ? addr->pub.name : "a peer");
+    }
     hg_unlock(&core->lock);
-    return given;
+    return count;
 }
 
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)

@@ -67,8 +67,10 @@ HG_PRIVATE na_return_t na_addr_take_back(
 HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
     na_size_t buf_size, na_addr_t addr, const char *function);
 
-/* Whether the application has a reference to any address of the class. */
-HG_PRIVATE bool na_addr_is_any_given(struct na_class *na_class);
+/* How many addresses the application has yet to free, and the name of the first
+ * one, which is cut where it is longer than `size`. */
+HG_PRIVATE unsigned na_addr_count_given(
+    struct na_class *na_class, char *first, size_t size);
 
 /* Release what the application leaked; the number. The class is closing. */
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);

@@ -439,10 +439,12 @@ static void na_class_stop_thread(struct na_class_core *core)
 /* Close the transport and release what the application leaked. */
 static void na_class_close(struct na_class_core *core)
 {
+    char first[NA_MAX_ADDR_LEN] = "none";
     unsigned addrs;
     unsigned mems;
 
     na_class_stop_thread(core);
+    (void) na_addr_count_given(&core->pub, first, sizeof(first));
     mems = na_rma_release_all(&core->pub);
     core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
     if (core->emul != NULL) {
@@ -454,8 +456,9 @@ static void na_class_close(struct na_class_core *core)
     addrs = na_addr_release_all(&core->pub);
     if (addrs > 0 || mems > 0)
         hg_log_warning("cls",
-            "released what was not freed: addresses %u, memory handles %u",
-            addrs, mems);
+            "released what was not freed: addresses %u, memory handles %u "
+            "(first address: %s)",
+            addrs, mems, first);
 }
 
 /* Open the transport; NULL, logged. */

@@ -581,23 +581,28 @@ HG_TEST(finalize_is_busy_with_what_is_left)
     hg_addr_t again;
     hg_bulk_t bulk;
 
-    hg_test_expect_log("HG_Finalize: a bulk handle is left");
-    hg_test_expect_log("HG_Finalize: a context is left");
-    hg_test_expect_log("HG_Finalize: an address is left");
+    hg_test_expect_log("HG_Finalize: a bulk handle is left: 1, the first of ");
+    hg_test_expect_log("HG_Finalize: a context is left: 1, the first has 0");
+    hg_test_expect_log("HG_Finalize: an address is left: 1, the first ");
     HG_CHECK_OK(
         HG_Bulk_create(hg_class, 1, NULL, &size, HG_BULK_READWRITE, &bulk));
     HG_CHECK_OK(HG_Addr_self(hg_class, &self));
     HG_CHECK_OK(HG_Addr_dup(hg_class, self, &again));
     HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
-    HG_CHECK_EQ_INT(hg_test_log_count("HG_Finalize: a bulk handle is left"), 1);
+    HG_CHECK_EQ_INT(hg_test_log_count(
+                        "HG_Finalize: a bulk handle is left: 1, the first of "),
+        1);
     HG_CHECK_OK(HG_Bulk_free(bulk));
     HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
-    HG_CHECK_EQ_INT(hg_test_log_count("HG_Finalize: a context is left"), 1);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("HG_Finalize: a context is left: 1, the first has 0"),
+        1);
     HG_CHECK_OK(HG_Context_destroy(context));
     HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
     HG_CHECK_OK(HG_Addr_free(hg_class, self));
     HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
-    HG_CHECK_EQ_INT(hg_test_log_count("HG_Finalize: an address is left"), 2);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("HG_Finalize: an address is left: 1, the first "), 2);
     HG_CHECK_OK(HG_Addr_free(hg_class, again));
     HG_CHECK_OK(HG_Finalize(hg_class));
 }
@@ -607,7 +612,7 @@ HG_TEST(context_destroy_is_busy_with_handles_left)
     struct cb_end end;
     hg_handle_t handle;
 
-    hg_test_expect_log("handles, or sends, are left");
+    hg_test_expect_log("are left: 1 handles of \"inc\" with ");
     cb_open(&end);
     handle = cb_new_handle(&end, life_inc_id);
     HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);

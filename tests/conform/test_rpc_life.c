@@ -114,7 +114,7 @@ HG_TEST(life_refuses_handles_after_its_end)
         (void) HG_Wait(request, 10, HG_STATUS_IGNORE);
     handle = atomic_load(&life_kept);
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
-    hg_test_expect_log("1 calls were never answered");
+    hg_test_expect_log("1 calls were never answered, the first of \"");
     rpc_end(&end);
     LIFE_LATE(HG_Handler_get_input(handle, &in), "HG_Handler_get_input");
     LIFE_LATE(HG_Handler_free_input(handle, &in), "HG_Handler_free_input");
