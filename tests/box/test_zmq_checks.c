@@ -177,6 +177,33 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
     checks_close(&server, &stranger);
 }
 
+/* All are of the right nonce, and only the last is right. */
+HG_TEST(confirms_of_a_wrong_shape_are_refused)
+{
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recv;
+    unsigned char bytes[64];
+    size_t size;
+
+    checks_open(&server, &stranger);
+    stranger_dial(&stranger, server.name + 4);
+    stranger_greet(&stranger);
+    size = stranger_make(&stranger, bytes, KIND_CONFIRM);
+    bytes[size] = 0;
+    stranger_send(&stranger, bytes, size - 1, false);
+    checks_until_refused(&server, KIND_CONFIRM, 1);
+    stranger_send(&stranger, bytes, size + 1, false);
+    checks_until_refused(&server, KIND_CONFIRM, 2);
+    stranger_send(&stranger, bytes, size, true);
+    stranger_send(&stranger, "", 0, false);
+    checks_until_refused(&server, KIND_CONFIRM, 3);
+    stranger_confirm(&stranger);
+    checks_receive(&server, &stranger, &recv);
+    conform_free_addr(&server.end, &recv);
+    checks_close(&server, &stranger);
+}
+
 /* ---- Messages of a peer that is known ---- */
 
 HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
