@@ -816,6 +816,9 @@ typedef struct hg_checksum *hg_checksum_t;
  * On the wire integers are little-endian and floats are IEEE 754, on every
  * machine. Decoding never reads past what arrived: it fails with
  * HG_OVERFLOW. Mercury design report, "Generic Processor Macros".
+ *
+ * A proc does not wait. In the request model the proc of an output runs in the
+ * thread that makes progress, where every wait is HG_BUSY.
  */
 
 /* HG_SUCCESS, or the code the call ends with. After a step failed all others
