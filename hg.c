@@ -4083,8 +4083,7 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
  * been freed is never read to find out. A new object at the same address is not
  * told from the old one.
  *
- * The table holds NA's classes, and the classes and contexts of the RPC layer.
- * NA's contexts are in a table of their class.
+ * One table holds the classes and contexts of NA and of the RPC layer.
  *
  * fork: a child cannot use its parent's classes, whatever their transport:
  * threads that it does not have may have held their locks. They are marked
@@ -4092,9 +4091,9 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
  * taking a lock. The child may open classes of its own: a process that forks
  * holds this module's lock meanwhile.
  *
- * Locking: a mutex guards changes of the table, a class's context_lock its
- * table of contexts. Looking up takes no lock: entries are atomics. The caller
- * who ends an object sees to it that nobody else uses it.
+ * Locking: a mutex guards changes of the table. Looking up takes no lock:
+ * entries are atomics. The caller who ends an object sees to it that nobody
+ * else uses it.
  */
 #ifndef HG_GEN_NA_LIVE_H
 #define HG_GEN_NA_LIVE_H
@@ -4106,8 +4105,9 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
 /* The low bits of an entry, which are 0 in a pointer. */
 enum na_live_kind {
     NA_LIVE_NA_CLASS = 1,
-    NA_LIVE_CLASS = 2,
-    NA_LIVE_CONTEXT = 3
+    NA_LIVE_NA_CONTEXT = 2,
+    NA_LIVE_CLASS = 3,
+    NA_LIVE_CONTEXT = 4
 };
 
 /* An object exists from now on. NA_AGAIN (logged): NA_LIVE_MAX do. */
@@ -4158,7 +4158,7 @@ static pthread_mutex_t na_live_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Open addressing: from the place that its hash names, an object lies before
  * the first empty entry. */
 #define NA_LIVE_EMPTY ((uintptr_t) 0)
-#define NA_LIVE_REMOVED ((uintptr_t) 4)
+#define NA_LIVE_REMOVED ((uintptr_t) 7)
 #define NA_LIVE_KIND ((uintptr_t) 7)
 
 static _Atomic uintptr_t na_live_table[NA_LIVE_MAX];
@@ -4373,21 +4373,12 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
     const struct na_context *context, const char *function)
 {
     na_return_t ret = na_live_check(na_class, function);
-    struct na_class_core *core;
-    unsigned high;
-    unsigned i;
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (context != NULL) {
-        core = na_class_core_of(na_class);
-        high = atomic_load_explicit(&core->context_high, memory_order_acquire);
-        for (i = 0; i < high; i++) {
-            if (atomic_load_explicit(&core->contexts[i],
-                    memory_order_acquire) == na_context_core_of(context))
-                return NA_SUCCESS;
-        }
-    }
+    if (HG_LIKELY(na_live_has(NA_LIVE_NA_CONTEXT, context) &&
+            context->na_class == na_class))
+        return NA_SUCCESS;
     hg_log_error("ctx", "%s: %s", function,
         context == NULL ? "the context is NULL"
                         : "the class has no such context");
@@ -10881,9 +10872,14 @@ HG_PRIVATE na_return_t na_context_create(
     ret = core->ops.context_create(&context->pub);
     if (ret != NA_SUCCESS)
         goto remove_context;
+    ret = na_live_add(NA_LIVE_NA_CONTEXT, &context->pub);
+    if (ret != NA_SUCCESS)
+        goto destroy_context;
     *context_p = &context->pub;
     return NA_SUCCESS;
 
+destroy_context:
+    core->ops.context_destroy(&context->pub);
 remove_context:
     na_context_remove(context);
 fini_table:
@@ -10962,6 +10958,7 @@ HG_PRIVATE na_return_t na_context_destroy(
         na_class_ops(context->na_class)->wait_end(context);
         hg_waker_disarm(&core->queue.waker);
     }
+    na_live_remove(NA_LIVE_NA_CONTEXT, context);
     na_class_ops(context->na_class)->context_destroy(context);
     na_context_remove(core);
     na_context_discard(core);
@@ -11061,8 +11058,10 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     uint64_t deadline;
     unsigned n;
 
-    if (context == NULL) {
-        hg_log_error("ctx", "NA_Trigger: the context is NULL");
+    if (!na_live_has(NA_LIVE_NA_CONTEXT, context)) {
+        hg_log_error("ctx", "NA_Trigger: %s",
+            context == NULL ? "the context is NULL"
+                            : "there is no such context");
         return NA_INVALID_ARG;
     }
     if (na_class_is_forked(context->na_class))

@@ -85,9 +85,14 @@ HG_PRIVATE na_return_t na_context_create(
     ret = core->ops.context_create(&context->pub);
     if (ret != NA_SUCCESS)
         goto remove_context;
+    ret = na_live_add(NA_LIVE_NA_CONTEXT, &context->pub);
+    if (ret != NA_SUCCESS)
+        goto destroy_context;
     *context_p = &context->pub;
     return NA_SUCCESS;
 
+destroy_context:
+    core->ops.context_destroy(&context->pub);
 remove_context:
     na_context_remove(context);
 fini_table:
@@ -166,6 +171,7 @@ HG_PRIVATE na_return_t na_context_destroy(
         na_class_ops(context->na_class)->wait_end(context);
         hg_waker_disarm(&core->queue.waker);
     }
+    na_live_remove(NA_LIVE_NA_CONTEXT, context);
     na_class_ops(context->na_class)->context_destroy(context);
     na_context_remove(core);
     na_context_discard(core);
@@ -265,8 +271,10 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     uint64_t deadline;
     unsigned n;
 
-    if (context == NULL) {
-        hg_log_error("ctx", "NA_Trigger: the context is NULL");
+    if (!na_live_has(NA_LIVE_NA_CONTEXT, context)) {
+        hg_log_error("ctx", "NA_Trigger: %s",
+            context == NULL ? "the context is NULL"
+                            : "there is no such context");
         return NA_INVALID_ARG;
     }
     if (na_class_is_forked(context->na_class))

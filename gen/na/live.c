@@ -10,7 +10,7 @@ static pthread_mutex_t na_live_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Open addressing: from the place that its hash names, an object lies before
  * the first empty entry. */
 #define NA_LIVE_EMPTY ((uintptr_t) 0)
-#define NA_LIVE_REMOVED ((uintptr_t) 4)
+#define NA_LIVE_REMOVED ((uintptr_t) 7)
 #define NA_LIVE_KIND ((uintptr_t) 7)
 
 static _Atomic uintptr_t na_live_table[NA_LIVE_MAX];
@@ -225,21 +225,12 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
     const struct na_context *context, const char *function)
 {
     na_return_t ret = na_live_check(na_class, function);
-    struct na_class_core *core;
-    unsigned high;
-    unsigned i;
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (context != NULL) {
-        core = na_class_core_of(na_class);
-        high = atomic_load_explicit(&core->context_high, memory_order_acquire);
-        for (i = 0; i < high; i++) {
-            if (atomic_load_explicit(&core->contexts[i],
-                    memory_order_acquire) == na_context_core_of(context))
-                return NA_SUCCESS;
-        }
-    }
+    if (HG_LIKELY(na_live_has(NA_LIVE_NA_CONTEXT, context) &&
+            context->na_class == na_class))
+        return NA_SUCCESS;
     hg_log_error("ctx", "%s: %s", function,
         context == NULL ? "the context is NULL"
                         : "the class has no such context");

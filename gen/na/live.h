@@ -8,8 +8,7 @@
  * been freed is never read to find out. A new object at the same address is not
  * told from the old one.
  *
- * The table holds NA's classes, and the classes and contexts of the RPC layer.
- * NA's contexts are in a table of their class.
+ * One table holds the classes and contexts of NA and of the RPC layer.
  *
  * fork: a child cannot use its parent's classes, whatever their transport:
  * threads that it does not have may have held their locks. They are marked
@@ -17,9 +16,9 @@
  * taking a lock. The child may open classes of its own: a process that forks
  * holds this module's lock meanwhile.
  *
- * Locking: a mutex guards changes of the table, a class's context_lock its
- * table of contexts. Looking up takes no lock: entries are atomics. The caller
- * who ends an object sees to it that nobody else uses it.
+ * Locking: a mutex guards changes of the table. Looking up takes no lock:
+ * entries are atomics. The caller who ends an object sees to it that nobody
+ * else uses it.
  */
 #ifndef HG_GEN_NA_LIVE_H
 #define HG_GEN_NA_LIVE_H
@@ -31,8 +30,9 @@
 /* The low bits of an entry, which are 0 in a pointer. */
 enum na_live_kind {
     NA_LIVE_NA_CLASS = 1,
-    NA_LIVE_CLASS = 2,
-    NA_LIVE_CONTEXT = 3
+    NA_LIVE_NA_CONTEXT = 2,
+    NA_LIVE_CLASS = 3,
+    NA_LIVE_CONTEXT = 4
 };
 
 /* An object exists from now on. NA_AGAIN (logged): NA_LIVE_MAX do. */

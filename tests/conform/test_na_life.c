@@ -304,6 +304,7 @@ HG_TEST(what_ended_cannot_be_used)
 {
     static const char class_line[] = ": no such class is open";
     static const char context_line[] = ": the class has no such context";
+    static const char trigger_line[] = "NA_Trigger: there is no such context";
     static const char mem_line[] = ": the class has no such handle";
     static const char addr_line[] = "NA_Addr_free: it was freed as often";
     struct conform_end end;
@@ -314,6 +315,7 @@ HG_TEST(what_ended_cannot_be_used)
 
     hg_test_expect_log(class_line);
     hg_test_expect_log(context_line);
+    hg_test_expect_log(trigger_line);
     hg_test_expect_log(mem_line);
     hg_test_expect_log(addr_line);
     conform_open(&end, NULL);
@@ -336,6 +338,7 @@ HG_TEST(what_ended_cannot_be_used)
     HG_CHECK_OK(NA_Context_destroy(end.na_class, end.context));
     LIFE_REFUSED(NA_Context_destroy(end.na_class, end.context), context_line);
     LIFE_REFUSED(NA_Progress(end.na_class, end.context, 0), context_line);
+    LIFE_REFUSED(NA_Trigger(end.context, 0, 1, NULL), trigger_line);
     LIFE_REFUSED(
         NA_Cancel(end.na_class, end.context, NA_OP_ID_NULL), context_line);
     LIFE_REFUSED(conform_send(&end, &call, false, "x", 1, 1), context_line);
