@@ -5,7 +5,8 @@
  * shipper and the bulk data shipper (fs_..., bds_...) and of the network layer
  * below them (na_...), as the design report before Mercury's prints them, for
  * programs written after it; and HG_Foward, a misprint in the Mercury paper.
- * Each name is a macro for a function of this library. New programs use that.
+ * Each name is a macro or an inline function for functions of this library,
+ * which new programs use.
  *
  * A class of NA_Initialize serves wherever a na_network_class_t does. Functions
  * return S_SUCCESS, which is HG_SUCCESS, or a code of this library. They need
@@ -24,49 +25,6 @@
  * listens if `flags` is not 0. NULL on failure. */
 HG_EXPORT na_class_t *hg_seed_open(void *intra_comm, int flags);
 
-/* Find a peer, within lookup_ms. */
-HG_EXPORT na_return_t hg_seed_lookup(
-    na_class_t *na_class, const char *name, na_addr_t *addr);
-
-/* A request of the network layer. It takes a context of the class until
- * hg_seed_na_wait has seen its end; NA_Finalize is NA_BUSY before. */
-typedef struct hg_seed_request *hg_seed_request_t;
-
-/* Start an operation. Buffers, and what the receives fill, stay until its end.
- * *buf_len is the size of `buf`, and then that of the message. `op_arg` is
- * ignored. */
-HG_EXPORT na_return_t hg_seed_send_unexpected(na_class_t *na_class,
-    const void *buf, na_size_t buf_len, na_addr_t dest, na_tag_t tag,
-    hg_seed_request_t *request, void *op_arg);
-HG_EXPORT na_return_t hg_seed_recv_unexpected(na_class_t *na_class, void *buf,
-    na_size_t *buf_len, na_addr_t *source, na_tag_t *tag,
-    hg_seed_request_t *request, void *op_arg);
-HG_EXPORT na_return_t hg_seed_send(na_class_t *na_class, const void *buf,
-    na_size_t buf_len, na_addr_t dest, na_tag_t tag, hg_seed_request_t *request,
-    void *op_arg);
-HG_EXPORT na_return_t hg_seed_recv(na_class_t *na_class, void *buf,
-    na_size_t buf_len, na_addr_t source, na_tag_t tag,
-    hg_seed_request_t *request, void *op_arg);
-HG_EXPORT na_return_t hg_seed_put(na_class_t *na_class, na_mem_handle_t local,
-    na_offset_t local_offset, na_mem_handle_t remote, na_offset_t remote_offset,
-    na_size_t length, na_addr_t remote_addr, hg_seed_request_t *request);
-HG_EXPORT na_return_t hg_seed_get(na_class_t *na_class, na_mem_handle_t local,
-    na_offset_t local_offset, na_mem_handle_t remote, na_offset_t remote_offset,
-    na_size_t length, na_addr_t remote_addr, hg_seed_request_t *request);
-
-/* Wait for `timeout` ms at most: the operation's result, with *status HG_TRUE,
- * and the request is freed. After the time: NA_SUCCESS with *status HG_FALSE,
- * or NA_TIMEOUT where `status` is NULL. */
-HG_EXPORT na_return_t hg_seed_na_wait(na_class_t *na_class,
-    hg_seed_request_t request, unsigned int timeout, hg_status_t *status);
-
-/* Describe memory and let peers reach it; withdraw it and free the handle.
- * Flags of 0 are NA_MEM_READWRITE. */
-HG_EXPORT na_return_t hg_seed_register(na_class_t *na_class, void *buf,
-    na_size_t buf_len, unsigned long flags, na_mem_handle_t *mem_handle);
-HG_EXPORT na_return_t hg_seed_deregister(
-    na_class_t *na_class, na_mem_handle_t mem_handle);
-
 /* A memory handle as its length and its bytes, and back, from a buffer that may
  * be longer. */
 HG_EXPORT na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
@@ -82,12 +40,6 @@ HG_EXPORT hg_return_t hg_seed_finalize(void);
 HG_EXPORT hg_return_t hg_seed_bulk_init(na_class_t *na_class);
 HG_EXPORT hg_return_t hg_seed_bulk_finalize(void);
 
-HG_EXPORT hg_id_t hg_seed_register_call(
-    const char *func_name, hg_proc_cb_t enc_routine, hg_proc_cb_t dec_routine);
-HG_EXPORT void hg_seed_register_handler(const char *func_name,
-    hg_return_t (*fs_routine)(hg_handle_t handle), hg_proc_cb_t dec_routine,
-    hg_proc_cb_t enc_routine);
-
 /* Strings in a struct, and bulk handles. At a server hg_seed_get_input decodes
  * them; they stay until the function that it was called in has completed the
  * call and has returned, and the library frees them. A bulk handle may be freed
@@ -95,12 +47,12 @@ HG_EXPORT void hg_seed_register_handler(const char *func_name,
  * freed by hg_proc_release(HG_PROC_NULL, string). */
 HG_EXPORT hg_return_t hg_seed_proc_string(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data);
+HG_EXPORT hg_return_t hg_seed_bulk_free(hg_bulk_t handle);
 
-HG_EXPORT hg_return_t hg_seed_forward(na_addr_t addr, hg_id_t id,
-    const void *in_struct, void *out_struct, hg_request_t *request);
-
-/* Wait as hg_seed_na_wait does. The request is freed at its end; in the array
- * it becomes HG_REQUEST_NULL, which counts as ended. */
+/* Wait for `timeout` ms at most: the call's result, with *status HG_TRUE, and
+ * the request is freed; in the array it becomes HG_REQUEST_NULL, which counts
+ * as ended. After the time: HG_SUCCESS with *status HG_FALSE, or HG_TIMEOUT
+ * where `status` is NULL. */
 HG_EXPORT hg_return_t hg_seed_wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 HG_EXPORT hg_return_t hg_seed_wait_all(int count,
@@ -114,26 +66,9 @@ HG_EXPORT hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t hg_seed_complete(
     hg_handle_t handle, const void *out_struct);
 
-/* Flags of 0 are HG_BULK_READWRITE. */
-HG_EXPORT hg_return_t hg_seed_bulk_create(
-    void *buf, size_t buf_len, unsigned long flags, hg_bulk_t *handle);
-HG_EXPORT hg_return_t hg_seed_bulk_free(hg_bulk_t handle);
-
-/* Local memory, and the transfer that it is in: one at a time (HG_BUSY). It
- * moves as many bytes as the smaller one of both has. */
-typedef struct hg_seed_block *hg_seed_block_t;
-
-HG_EXPORT hg_return_t hg_seed_block_create(
-    void *buf, size_t block_size, unsigned long flags, hg_seed_block_t *handle);
-HG_EXPORT hg_return_t hg_seed_block_free(hg_seed_block_t block_handle);
-HG_EXPORT size_t hg_seed_block_get_size(hg_seed_block_t block_handle);
-HG_EXPORT hg_return_t hg_seed_block_write(
-    hg_bulk_t handle, na_addr_t dest, hg_seed_block_t block_handle);
-HG_EXPORT hg_return_t hg_seed_block_read(
-    hg_bulk_t handle, na_addr_t source, hg_seed_block_t block_handle);
-/* The transfer's result; HG_TIMEOUT: it goes on; HG_SUCCESS without one. */
-HG_EXPORT hg_return_t hg_seed_block_wait(
-    hg_seed_block_t block_handle, unsigned int timeout);
+/* Log what is wrong; `ret`. */
+HG_EXPORT hg_return_t hg_seed_refuse(
+    hg_return_t ret, const char *function, const char *what);
 
 #endif
 
@@ -144,7 +79,7 @@ HG_EXPORT hg_return_t hg_seed_block_wait(
 typedef struct na_cb_info_lookup na_cb_info_lookup;
 
 typedef na_class_t na_network_class_t;
-typedef hg_seed_request_t na_request_t;
+typedef struct hg_seed_request *na_request_t;
 typedef hg_status_t na_status_t;
 
 typedef hg_id_t fs_id_t;
@@ -155,7 +90,7 @@ typedef hg_status_t fs_status_t;
 typedef hg_const_string_t fs_string_t;
 
 typedef hg_bulk_t bds_handle_t;
-typedef hg_seed_block_t bds_block_handle_t;
+typedef struct hg_seed_block *bds_block_handle_t;
 
 #define S_SUCCESS HG_SUCCESS
 #define S_FAIL HG_OTHER_ERROR
@@ -165,36 +100,236 @@ typedef hg_seed_block_t bds_block_handle_t;
 
 /* ---- The network layer ---- */
 
+#define HG_SEED_INLINE HG_GEN_UNUSED static inline
+
+/* A request takes a context of its class until na_wait has seen its end. */
+struct hg_seed_request {
+    na_class_t *na_class;
+    na_context_t *context;
+    hg_status_t done;
+    na_return_t ret;
+    na_size_t *size_p; /* of a receive; each may be NULL */
+    na_addr_t *source_p;
+    na_tag_t *tag_p;
+};
+
+HG_SEED_INLINE na_return_t hg_seed_ended(const struct na_cb_info *info)
+{
+    na_request_t request = HG_CAST(na_request_t, info->arg);
+    const struct na_cb_info_recv_unexpected *got = &info->info.recv_unexpected;
+
+    request->ret = info->ret;
+    request->done = HG_TRUE;
+    if (info->type != NA_CB_RECV_UNEXPECTED || info->ret != NA_SUCCESS)
+        return NA_SUCCESS;
+    if (request->size_p != HG_NULLPTR)
+        *request->size_p = got->actual_buf_size;
+    if (request->tag_p != HG_NULLPTR)
+        *request->tag_p = got->tag;
+    if (request->source_p != HG_NULLPTR)
+        *request->source_p = got->source;
+    else
+        (void) NA_Addr_free(request->na_class, got->source);
+    return NA_SUCCESS;
+}
+
+/* A request for an operation that is about to start; NULL (logged). */
+HG_SEED_INLINE na_request_t hg_seed_begin(
+    na_class_t *na_class, const na_request_t *request_p)
+{
+    na_request_t request = HG_NULLPTR;
+
+    if (request_p == HG_NULLPTR)
+        (void) hg_seed_refuse(NA_INVALID_ARG, "na_", "the request is NULL");
+    else
+        request = HG_CAST(
+            na_request_t, hg_proc_alloc(HG_PROC_NULL, sizeof(*request)));
+    if (request == HG_NULLPTR)
+        return HG_NULLPTR;
+    request->na_class = na_class;
+    request->context = NA_Context_create(na_class);
+    if (request->context != HG_NULLPTR)
+        return request;
+    hg_proc_release(HG_PROC_NULL, request);
+    return HG_NULLPTR;
+}
+
+HG_SEED_INLINE void hg_seed_end(na_request_t request)
+{
+    (void) NA_Context_destroy(request->na_class, request->context);
+    hg_proc_release(HG_PROC_NULL, request);
+}
+
+/* Start `operation`, an expression of na_return_t, with a request `made`. */
+#define HG_SEED_START(operation) \
+    na_return_t ret; \
+    na_request_t made = hg_seed_begin(network_class, request); \
+    if (made == HG_NULLPTR) \
+        return NA_INVALID_ARG; \
+    ret = operation; \
+    if (ret == NA_SUCCESS) \
+        *request = made; \
+    else \
+        hg_seed_end(made); \
+    return ret;
+
+HG_SEED_INLINE int na_send_unexpected(na_network_class_t *network_class,
+    const void *buf, na_size_t buf_len, na_addr_t dest, na_tag_t tag,
+    na_request_t *request, void *op_arg)
+{
+    (void) op_arg;
+    HG_SEED_START(NA_Msg_send_unexpected(network_class, made->context,
+        hg_seed_ended, made, buf, buf_len, dest, tag, NA_OP_ID_IGNORE))
+}
+
+/* *buf_len is the size of `buf`, and then that of the message. */
+HG_SEED_INLINE int na_recv_unexpected(na_network_class_t *network_class,
+    void *buf, na_size_t *buf_len, na_addr_t *source, na_tag_t *tag,
+    na_request_t *request, void *op_arg)
+{
+    (void) op_arg;
+    if (buf_len == HG_NULLPTR)
+        return hg_seed_refuse(
+            NA_INVALID_ARG, "na_recv_unexpected", "buf_len is NULL");
+    {
+        HG_SEED_START(
+            (made->size_p = buf_len, made->source_p = source, made->tag_p = tag,
+                NA_Msg_recv_unexpected(network_class, made->context,
+                    hg_seed_ended, made, buf, *buf_len, NA_OP_ID_IGNORE)))
+    }
+}
+
+HG_SEED_INLINE int na_send(na_network_class_t *network_class, const void *buf,
+    na_size_t buf_len, na_addr_t dest, na_tag_t tag, na_request_t *request,
+    void *op_arg)
+{
+    (void) op_arg;
+    HG_SEED_START(NA_Msg_send_expected(network_class, made->context,
+        hg_seed_ended, made, buf, buf_len, dest, tag, NA_OP_ID_IGNORE))
+}
+
+HG_SEED_INLINE int na_recv(na_network_class_t *network_class, void *buf,
+    na_size_t buf_len, na_addr_t source, na_tag_t tag, na_request_t *request,
+    void *op_arg)
+{
+    (void) op_arg;
+    HG_SEED_START(NA_Msg_recv_expected(network_class, made->context,
+        hg_seed_ended, made, buf, buf_len, source, tag, NA_OP_ID_IGNORE))
+}
+
+HG_SEED_INLINE int na_put(na_network_class_t *network_class,
+    na_mem_handle_t local_mem_handle, na_offset_t local_offset,
+    na_mem_handle_t remote_mem_handle, na_offset_t remote_offset,
+    na_size_t length, na_addr_t remote_addr,
+    na_request_t *request){HG_SEED_START(NA_Put(network_class, made->context,
+    hg_seed_ended, made, local_mem_handle, local_offset, remote_mem_handle,
+    remote_offset, length, remote_addr, NA_OP_ID_IGNORE))}
+
+HG_SEED_INLINE int na_get(na_network_class_t *network_class,
+    na_mem_handle_t local_mem_handle, na_offset_t local_offset,
+    na_mem_handle_t remote_mem_handle, na_offset_t remote_offset,
+    na_size_t length, na_addr_t remote_addr,
+    na_request_t *request){HG_SEED_START(NA_Get(network_class, made->context,
+    hg_seed_ended, made, local_mem_handle, local_offset, remote_mem_handle,
+    remote_offset, length, remote_addr, NA_OP_ID_IGNORE))}
+
+/* The operation's result, with *status HG_TRUE, and the request is freed. After
+ * the time: NA_SUCCESS with *status HG_FALSE, or NA_TIMEOUT where `status` is
+ * NULL. Nothing else completes in the request's context. */
+HG_SEED_INLINE int na_wait(na_network_class_t *network_class,
+    na_request_t request, unsigned int timeout, na_status_t *status)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    if (request == HG_NULLPTR || request->na_class != network_class)
+        return hg_seed_refuse(
+            NA_INVALID_ARG, "na_wait", "no request, or of another class");
+    if (!request->done)
+        ret = NA_Progress(network_class, request->context, timeout);
+    if (ret == NA_SUCCESS)
+        (void) NA_Trigger(request->context, 0, 1, HG_NULLPTR);
+    if (status != HG_NULLPTR)
+        *status = request->done;
+    if (!request->done)
+        return status != HG_NULLPTR && ret == NA_TIMEOUT ? NA_SUCCESS : ret;
+    ret = request->ret;
+    hg_seed_end(request);
+    return ret;
+}
+
+/* Find a peer, within lookup_ms. */
+HG_SEED_INLINE int na_addr_lookup(
+    na_network_class_t *network_class, const char *name, na_addr_t *addr)
+{
+    return NA_Addr_lookup_wait(network_class, name, NA_MAX_IDLE_TIME, addr);
+}
+
+/* Describe memory and let peers reach it; withdraw it and free the handle.
+ * Flags of 0 are NA_MEM_READWRITE. */
+HG_SEED_INLINE int na_mem_register(na_network_class_t *network_class, void *buf,
+    na_size_t buf_len, unsigned long flags, na_mem_handle_t *mem_handle)
+{
+    int ret = NA_Mem_handle_create(network_class, buf, buf_len,
+        flags != 0 ? flags : NA_MEM_READWRITE + 0ul, mem_handle);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = NA_Mem_register(network_class, *mem_handle);
+    if (ret != NA_SUCCESS)
+        (void) NA_Mem_handle_free(network_class, *mem_handle);
+    return ret;
+}
+
+HG_SEED_INLINE int na_mem_deregister(
+    na_network_class_t *network_class, na_mem_handle_t mem_handle)
+{
+    int ret = NA_Mem_deregister(network_class, mem_handle);
+
+    return ret == NA_SUCCESS ? NA_Mem_handle_free(network_class, mem_handle)
+                             : ret;
+}
+
 #define na_mpi_init hg_seed_open
 #define na_finalize NA_Finalize
 #define na_get_unexpected_size NA_Msg_get_max_unexpected_size
-#define na_addr_lookup hg_seed_lookup
 #define na_addr_free NA_Addr_free
-#define na_send_unexpected hg_seed_send_unexpected
-#define na_recv_unexpected hg_seed_recv_unexpected
-#define na_send hg_seed_send
-#define na_recv hg_seed_recv
-#define na_mem_register hg_seed_register
-#define na_mem_deregister hg_seed_deregister
 #define na_mem_handle_serialize hg_seed_serialize
 #define na_mem_handle_deserialize hg_seed_deserialize
 #define na_mem_handle_free NA_Mem_handle_free
-#define na_put hg_seed_put
-#define na_get hg_seed_get
-#define na_wait hg_seed_na_wait
 
 /* ---- The function shipper ---- */
 
+HG_SEED_INLINE fs_id_t fs_register(
+    const char *func_name, hg_proc_cb_t enc_routine, hg_proc_cb_t dec_routine)
+{
+    return HG_Register1(
+        func_name, enc_routine, dec_routine, HG_CAST(hg_rpc_cb_t, HG_NULLPTR));
+}
+
+HG_SEED_INLINE void fs_handler_register(const char *func_name,
+    hg_rpc_cb_t fs_routine, hg_proc_cb_t dec_routine, hg_proc_cb_t enc_routine)
+{
+    (void) HG_Register1(func_name, dec_routine, enc_routine, fs_routine);
+}
+
+HG_SEED_INLINE int fs_forward(na_addr_t addr, fs_id_t id, const void *in_struct,
+    void *out_struct, fs_request_t *request)
+{
+#ifdef __cplusplus
+    void *in = const_cast<void *>(in_struct);
+#else
+    void *in = (void *) (uintptr_t) in_struct;
+#endif
+
+    return HG_Forward1(addr, id, in, out_struct, request);
+}
+
 #define fs_init hg_seed_init
 #define fs_finalize hg_seed_finalize
-#define fs_register hg_seed_register_call
-#define fs_forward hg_seed_forward
 #define fs_wait hg_seed_wait
 #define fs_wait_all hg_seed_wait_all
-
 #define fs_handler_init hg_seed_init
 #define fs_handler_finalize hg_seed_finalize
-#define fs_handler_register hg_seed_register_handler
 #define fs_handler_get_input hg_seed_get_input
 #define fs_handler_get_addr HG_Handler_get_addr
 #define fs_handler_process hg_seed_process
@@ -202,19 +337,100 @@ typedef hg_seed_block_t bds_block_handle_t;
 
 /* ---- The bulk data shipper ---- */
 
+/* Local memory, and the transfer that it is in: one at a time (HG_BUSY). It
+ * moves as many bytes as the smaller one of both has. */
+struct hg_seed_block {
+    hg_bulk_block_t block;
+    hg_bulk_request_t request; /* NULL: no transfer */
+};
+
+/* Flags of 0 are HG_BULK_READWRITE. */
+HG_SEED_INLINE int bds_handle_create(
+    void *buf, size_t buf_len, unsigned long flags, bds_handle_t *handle)
+{
+    return HG_Bulk_handle_create(1, &buf, &buf_len,
+        flags != 0 ? flags : HG_BULK_READWRITE + 0ul, handle);
+}
+
+HG_SEED_INLINE int bds_block_handle_create(void *buf, size_t block_size,
+    unsigned long flags, bds_block_handle_t *handle)
+{
+    bds_block_handle_t made =
+        HG_CAST(bds_block_handle_t, hg_proc_alloc(HG_PROC_NULL, sizeof(*made)));
+    int ret = HG_NOMEM;
+
+    if (made != HG_NULLPTR)
+        ret = HG_Bulk_block_handle_create(buf, block_size,
+            flags != 0 ? flags : HG_BULK_READWRITE + 0ul, &made->block);
+    if (ret == HG_SUCCESS)
+        *handle = made;
+    else
+        hg_proc_release(HG_PROC_NULL, made);
+    return ret;
+}
+
+HG_SEED_INLINE size_t bds_block_handle_get_size(bds_block_handle_t block_handle)
+{
+    return HG_Bulk_block_handle_get_size(block_handle->block);
+}
+
+HG_SEED_INLINE int hg_seed_transfer(hg_bulk_op_t op, bds_handle_t handle,
+    na_addr_t addr, bds_block_handle_t block_handle)
+{
+    size_t size = HG_Bulk_handle_get_size(handle);
+    size_t limit = bds_block_handle_get_size(block_handle);
+
+    if (block_handle->request != HG_BULK_REQUEST_NULL)
+        return hg_seed_refuse(HG_BUSY,
+            op == HG_BULK_PULL ? "bds_read" : "bds_write",
+            "the block handle is in a transfer: call bds_wait first");
+    return HG_Bulk_transfer1(op, addr, handle, 0, block_handle->block, 0,
+        size < limit ? size : limit, &block_handle->request);
+}
+
+HG_SEED_INLINE int bds_write(
+    bds_handle_t handle, na_addr_t dest, bds_block_handle_t block_handle)
+{
+    return hg_seed_transfer(HG_BULK_PUSH, handle, dest, block_handle);
+}
+
+HG_SEED_INLINE int bds_read(
+    bds_handle_t handle, na_addr_t source, bds_block_handle_t block_handle)
+{
+    return hg_seed_transfer(HG_BULK_PULL, handle, source, block_handle);
+}
+
+/* The transfer's result; HG_TIMEOUT: it goes on; HG_SUCCESS without one. */
+HG_SEED_INLINE int bds_wait(
+    bds_block_handle_t block_handle, unsigned int timeout)
+{
+    int ret = HG_SUCCESS;
+
+    if (block_handle->request != HG_BULK_REQUEST_NULL)
+        ret = HG_Bulk_wait(block_handle->request, timeout, HG_STATUS_IGNORE);
+    if (ret != HG_TIMEOUT && ret != HG_INTR)
+        block_handle->request = HG_BULK_REQUEST_NULL;
+    return ret;
+}
+
+/* A transfer that is under way ends with it. */
+HG_SEED_INLINE int bds_block_handle_free(bds_block_handle_t block_handle)
+{
+    int ret = HG_Bulk_block_handle_free(block_handle->block);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    (void) bds_wait(block_handle, HG_MAX_IDLE_TIME);
+    hg_proc_release(HG_PROC_NULL, block_handle);
+    return HG_SUCCESS;
+}
+
 #define bds_init hg_seed_bulk_init
 #define bds_finalize hg_seed_bulk_finalize
-#define bds_handle_create hg_seed_bulk_create
 #define bds_handle_free hg_seed_bulk_free
 #define bds_handle_get_size HG_Bulk_handle_get_size
 #define bds_handle_serialize HG_Bulk_handle_serialize
 #define bds_handle_deserialize HG_Bulk_handle_deserialize
-#define bds_write hg_seed_block_write
-#define bds_read hg_seed_block_read
-#define bds_wait hg_seed_block_wait
-#define bds_block_handle_create hg_seed_block_create
-#define bds_block_handle_free hg_seed_block_free
-#define bds_block_handle_get_size hg_seed_block_get_size
 
 /* ---- Procs ---- */
 

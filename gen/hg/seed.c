@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * seed: what the names of the first reports call (api/seed.h), where that is
- * more than one function of hg.h. It uses the public functions.
+ * seed: what the names of the first reports call (api/seed.h), where that needs
+ * a state of the process or of the thread. It uses the public functions.
  *
  * Those reports have no function that frees the input of a call. So decoding
  * an input records each string and bulk handle that it allocates, in a list of
@@ -22,15 +22,13 @@
 
 /* ---- The network layer ---- */
 
-struct hg_seed_request {
-    na_class_t *na_class;
-    na_context_t *context; /* its own */
-    bool done;
-    na_return_t ret;
-    na_size_t *size_p; /* of a receive; each may be NULL */
-    na_addr_t *source_p;
-    na_tag_t *tag_p;
-};
+hg_return_t hg_seed_refuse(
+    hg_return_t ret, const char *function, const char *what)
+{
+    assert(ret != HG_SUCCESS);
+    hg_log_error("rpc", "%s: %s", function, what);
+    return ret;
+}
 
 /* A client needs the scheme alone. */
 na_class_t *hg_seed_open(void *intra_comm, int flags)
@@ -46,235 +44,6 @@ na_class_t *hg_seed_open(void *intra_comm, int flags)
         name = scheme;
     }
     return NA_Initialize(name, flags != 0 ? NA_TRUE : NA_FALSE);
-}
-
-na_return_t hg_seed_lookup(
-    na_class_t *na_class, const char *name, na_addr_t *addr)
-{
-    return NA_Addr_lookup_wait(na_class, name, NA_MAX_IDLE_TIME, addr);
-}
-
-/* Run by NA_Trigger in hg_seed_na_wait. */
-static na_return_t hg_seed_ended(const struct na_cb_info *info)
-{
-    struct hg_seed_request *request = (struct hg_seed_request *) info->arg;
-    bool unexpected = info->type == NA_CB_RECV_UNEXPECTED;
-
-    request->ret = info->ret;
-    request->done = true;
-    if (!unexpected || info->ret != NA_SUCCESS)
-        return NA_SUCCESS;
-    if (request->size_p != NULL)
-        *request->size_p = info->info.recv_unexpected.actual_buf_size;
-    if (request->tag_p != NULL)
-        *request->tag_p = info->info.recv_unexpected.tag;
-    if (request->source_p != NULL)
-        *request->source_p = info->info.recv_unexpected.source;
-    else
-        (void) NA_Addr_free(
-            request->na_class, info->info.recv_unexpected.source);
-    return NA_SUCCESS;
-}
-
-/* A request for an operation that is about to start. NULL: it cannot (*ret_p,
- * logged). */
-static struct hg_seed_request *hg_seed_begin(na_class_t *na_class,
-    const hg_seed_request_t *request_p, na_return_t *ret_p)
-{
-    struct hg_seed_request *request;
-
-    *ret_p = NA_INVALID_ARG;
-    if (na_class == NULL || request_p == NULL) {
-        (void) hg_layer_refuse("na_", "the class or the request is NULL");
-        return NULL;
-    }
-    *ret_p = NA_NOMEM;
-    request = (struct hg_seed_request *) hg_mem_calloc(1, sizeof(*request));
-    if (request == NULL) {
-        hg_log_error("rpc", "no memory for a request");
-        return NULL;
-    }
-    request->na_class = na_class;
-    request->context = NA_Context_create(na_class);
-    if (request->context != NULL)
-        return request;
-    hg_mem_free(request);
-    *ret_p = NA_AGAIN;
-    return NULL;
-}
-
-static void hg_seed_end(struct hg_seed_request *request)
-{
-    (void) NA_Context_destroy(request->na_class, request->context);
-    hg_mem_free(request);
-}
-
-/* The operation started, or failed with `ret`. */
-static na_return_t hg_seed_begun(struct hg_seed_request *request,
-    na_return_t ret, hg_seed_request_t *request_p)
-{
-    if (ret == NA_SUCCESS)
-        *request_p = request;
-    else
-        hg_seed_end(request);
-    return ret;
-}
-
-na_return_t hg_seed_send_unexpected(na_class_t *na_class, const void *buf,
-    na_size_t buf_len, na_addr_t dest, na_tag_t tag, hg_seed_request_t *request,
-    void *op_arg)
-{
-    na_return_t ret;
-    struct hg_seed_request *made = hg_seed_begin(na_class, request, &ret);
-
-    (void) op_arg;
-    if (made == NULL)
-        return ret;
-    ret = NA_Msg_send_unexpected(na_class, made->context, hg_seed_ended, made,
-        buf, buf_len, dest, tag, NA_OP_ID_IGNORE);
-    return hg_seed_begun(made, ret, request);
-}
-
-na_return_t hg_seed_recv_unexpected(na_class_t *na_class, void *buf,
-    na_size_t *buf_len, na_addr_t *source, na_tag_t *tag,
-    hg_seed_request_t *request, void *op_arg)
-{
-    na_return_t ret;
-    struct hg_seed_request *made;
-
-    (void) op_arg;
-    if (buf_len == NULL)
-        return hg_layer_refuse("na_recv_unexpected", "buf_len is NULL");
-    made = hg_seed_begin(na_class, request, &ret);
-    if (made == NULL)
-        return ret;
-    made->size_p = buf_len;
-    made->source_p = source;
-    made->tag_p = tag;
-    ret = NA_Msg_recv_unexpected(na_class, made->context, hg_seed_ended, made,
-        buf, *buf_len, NA_OP_ID_IGNORE);
-    return hg_seed_begun(made, ret, request);
-}
-
-na_return_t hg_seed_send(na_class_t *na_class, const void *buf,
-    na_size_t buf_len, na_addr_t dest, na_tag_t tag, hg_seed_request_t *request,
-    void *op_arg)
-{
-    na_return_t ret;
-    struct hg_seed_request *made = hg_seed_begin(na_class, request, &ret);
-
-    (void) op_arg;
-    if (made == NULL)
-        return ret;
-    ret = NA_Msg_send_expected(na_class, made->context, hg_seed_ended, made,
-        buf, buf_len, dest, tag, NA_OP_ID_IGNORE);
-    return hg_seed_begun(made, ret, request);
-}
-
-na_return_t hg_seed_recv(na_class_t *na_class, void *buf, na_size_t buf_len,
-    na_addr_t source, na_tag_t tag, hg_seed_request_t *request, void *op_arg)
-{
-    na_return_t ret;
-    struct hg_seed_request *made = hg_seed_begin(na_class, request, &ret);
-
-    (void) op_arg;
-    if (made == NULL)
-        return ret;
-    ret = NA_Msg_recv_expected(na_class, made->context, hg_seed_ended, made,
-        buf, buf_len, source, tag, NA_OP_ID_IGNORE);
-    return hg_seed_begun(made, ret, request);
-}
-
-na_return_t hg_seed_put(na_class_t *na_class, na_mem_handle_t local,
-    na_offset_t local_offset, na_mem_handle_t remote, na_offset_t remote_offset,
-    na_size_t length, na_addr_t remote_addr, hg_seed_request_t *request)
-{
-    na_return_t ret;
-    struct hg_seed_request *made = hg_seed_begin(na_class, request, &ret);
-
-    if (made == NULL)
-        return ret;
-    ret = NA_Put(na_class, made->context, hg_seed_ended, made, local,
-        local_offset, remote, remote_offset, length, remote_addr,
-        NA_OP_ID_IGNORE);
-    return hg_seed_begun(made, ret, request);
-}
-
-na_return_t hg_seed_get(na_class_t *na_class, na_mem_handle_t local,
-    na_offset_t local_offset, na_mem_handle_t remote, na_offset_t remote_offset,
-    na_size_t length, na_addr_t remote_addr, hg_seed_request_t *request)
-{
-    na_return_t ret;
-    struct hg_seed_request *made = hg_seed_begin(na_class, request, &ret);
-
-    if (made == NULL)
-        return ret;
-    ret = NA_Get(na_class, made->context, hg_seed_ended, made, local,
-        local_offset, remote, remote_offset, length, remote_addr,
-        NA_OP_ID_IGNORE);
-    return hg_seed_begun(made, ret, request);
-}
-
-/* Until it is done: NA_SUCCESS. */
-static na_return_t hg_seed_await(
-    struct hg_seed_request *request, unsigned timeout)
-{
-    uint64_t deadline = hg_clock_after_ms(timeout);
-    na_return_t ret;
-
-    for (;;) {
-        (void) NA_Trigger(request->context, 0, 1, NULL);
-        if (request->done)
-            return NA_SUCCESS;
-        ret = NA_Progress(request->na_class, request->context,
-            (unsigned) hg_clock_ms_until(deadline));
-        if (ret != NA_SUCCESS)
-            return ret;
-    }
-}
-
-na_return_t hg_seed_na_wait(na_class_t *na_class, hg_seed_request_t request,
-    unsigned int timeout, hg_status_t *status)
-{
-    na_return_t ret;
-
-    if (request == NULL || request->na_class != na_class)
-        return hg_layer_refuse("na_wait", "no request, or of another class");
-    ret = hg_seed_await(request, timeout);
-    if (status != NULL)
-        *status = ret == NA_SUCCESS ? HG_TRUE : HG_FALSE;
-    if (ret != NA_SUCCESS)
-        return ret == NA_TIMEOUT && status != NULL ? NA_SUCCESS : ret;
-    ret = request->ret;
-    hg_seed_end(request);
-    return ret;
-}
-
-na_return_t hg_seed_register(na_class_t *na_class, void *buf, na_size_t buf_len,
-    unsigned long flags, na_mem_handle_t *mem_handle)
-{
-    na_mem_handle_t made;
-    na_return_t ret;
-
-    if (mem_handle == NULL)
-        return hg_layer_refuse("na_mem_register", "mem_handle is NULL");
-    ret = NA_Mem_handle_create(na_class, buf, buf_len,
-        flags != 0 ? flags : (unsigned long) NA_MEM_READWRITE, &made);
-    if (ret != NA_SUCCESS)
-        return ret;
-    ret = NA_Mem_register(na_class, made);
-    if (ret == NA_SUCCESS)
-        *mem_handle = made;
-    else
-        (void) NA_Mem_handle_free(na_class, made);
-    return ret;
-}
-
-na_return_t hg_seed_deregister(na_class_t *na_class, na_mem_handle_t mem_handle)
-{
-    na_return_t ret = NA_Mem_deregister(na_class, mem_handle);
-
-    return ret == NA_SUCCESS ? NA_Mem_handle_free(na_class, mem_handle) : ret;
 }
 
 /* The report has no function that tells the size of a serialized handle. So its
@@ -510,26 +279,6 @@ static void hg_seed_leave(void)
 
 /* ---- The function shipper ---- */
 
-hg_id_t hg_seed_register_call(
-    const char *func_name, hg_proc_cb_t enc_routine, hg_proc_cb_t dec_routine)
-{
-    return HG_Register1(func_name, enc_routine, dec_routine, NULL);
-}
-
-void hg_seed_register_handler(const char *func_name,
-    hg_return_t (*fs_routine)(hg_handle_t handle), hg_proc_cb_t dec_routine,
-    hg_proc_cb_t enc_routine)
-{
-    (void) HG_Register1(func_name, dec_routine, enc_routine, fs_routine);
-}
-
-hg_return_t hg_seed_forward(na_addr_t addr, hg_id_t id, const void *in_struct,
-    void *out_struct, hg_request_t *request)
-{
-    return HG_Forward1(
-        addr, id, (void *) (uintptr_t) in_struct, out_struct, request);
-}
-
 hg_return_t hg_seed_wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
@@ -617,110 +366,9 @@ hg_return_t hg_seed_complete(hg_handle_t handle, const void *out_struct)
 
 /* ---- The bulk data shipper ---- */
 
-struct hg_seed_block {
-    hg_bulk_block_t block;
-    hg_bulk_request_t request; /* NULL: no transfer */
-};
-
-hg_return_t hg_seed_bulk_create(
-    void *buf, size_t buf_len, unsigned long flags, hg_bulk_t *handle)
-{
-    return HG_Bulk_handle_create(1, &buf, &buf_len,
-        flags != 0 ? flags : (unsigned long) HG_BULK_READWRITE, handle);
-}
-
 hg_return_t hg_seed_bulk_free(hg_bulk_t handle)
 {
     if (handle != HG_BULK_NULL)
         hg_seed_forget(HG_HANDLE_NULL, handle);
     return HG_Bulk_handle_free(handle);
-}
-
-hg_return_t hg_seed_block_create(
-    void *buf, size_t block_size, unsigned long flags, hg_seed_block_t *handle)
-{
-    struct hg_seed_block *block;
-    hg_return_t ret;
-
-    if (handle == NULL)
-        return hg_layer_refuse("bds_block_handle_create", "handle is NULL");
-    block = (struct hg_seed_block *) hg_mem_calloc(1, sizeof(*block));
-    if (block == NULL) {
-        hg_log_error("bulk", "no memory for a block handle");
-        return HG_NOMEM;
-    }
-    ret = HG_Bulk_block_handle_create(buf, block_size,
-        flags != 0 ? flags : (unsigned long) HG_BULK_READWRITE, &block->block);
-    if (ret == HG_SUCCESS)
-        *handle = block;
-    else
-        hg_mem_free(block);
-    return ret;
-}
-
-hg_return_t hg_seed_block_free(hg_seed_block_t block_handle)
-{
-    hg_return_t ret;
-
-    if (block_handle == NULL)
-        return hg_layer_refuse("bds_block_handle_free", "the handle is NULL");
-    ret = HG_Bulk_block_handle_free(block_handle->block);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (block_handle->request != HG_BULK_REQUEST_NULL) /* it ends now */
-        (void) HG_Bulk_wait(
-            block_handle->request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
-    hg_mem_free(block_handle);
-    return HG_SUCCESS;
-}
-
-size_t hg_seed_block_get_size(hg_seed_block_t block_handle)
-{
-    return block_handle != NULL
-        ? HG_Bulk_block_handle_get_size(block_handle->block)
-        : 0;
-}
-
-static hg_return_t hg_seed_transfer(hg_bulk_op_t op, hg_bulk_t handle,
-    na_addr_t addr, struct hg_seed_block *block)
-{
-    size_t size = HG_Bulk_handle_get_size(handle);
-    size_t room = hg_seed_block_get_size(block);
-
-    if (block == NULL)
-        return hg_layer_refuse("a transfer", "the block handle is NULL");
-    if (block->request != HG_BULK_REQUEST_NULL) {
-        hg_log_error(
-            "bulk", "the block handle is in a transfer: call bds_wait");
-        return HG_BUSY;
-    }
-    return HG_Bulk_transfer1(op, addr, handle, 0, block->block, 0,
-        size < room ? size : room, &block->request);
-}
-
-hg_return_t hg_seed_block_write(
-    hg_bulk_t handle, na_addr_t dest, hg_seed_block_t block_handle)
-{
-    return hg_seed_transfer(HG_BULK_PUSH, handle, dest, block_handle);
-}
-
-hg_return_t hg_seed_block_read(
-    hg_bulk_t handle, na_addr_t source, hg_seed_block_t block_handle)
-{
-    return hg_seed_transfer(HG_BULK_PULL, handle, source, block_handle);
-}
-
-hg_return_t hg_seed_block_wait(
-    hg_seed_block_t block_handle, unsigned int timeout)
-{
-    hg_return_t ret;
-
-    if (block_handle == NULL)
-        return hg_layer_refuse("bds_wait", "the block handle is NULL");
-    if (block_handle->request == HG_BULK_REQUEST_NULL)
-        return HG_SUCCESS;
-    ret = HG_Bulk_wait(block_handle->request, timeout, HG_STATUS_IGNORE);
-    if (ret != HG_TIMEOUT && ret != HG_INTR)
-        block_handle->request = HG_BULK_REQUEST_NULL;
-    return ret;
 }
