@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 
 enum { SM_HELLO = 1, SM_WELCOME, SM_REFUSE, SM_ASK, SM_GRANT };
-enum { SM_PACKET_HEAD = 34, SM_PACKET_MAX = 400, SM_FDS_MAX = 8 };
+enum { SM_PACKET_HEAD = 34, SM_PACKET_MAX = 400, SM_FDS_MAX = 9 };
 enum { SM_SEALED = F_SEAL_SHRINK | F_SEAL_GROW };
 
 /* What may stand where the bell does. */
@@ -33,6 +33,7 @@ struct sm_packet {
     const char *name; /* NULL: none */
     int more;         /* descriptors more than there should be */
     enum sm_bell bell;
+    unsigned after; /* descriptors after the bell */
     /* Of descriptor `only`, from 1, or of all: seals that are missing, or one
      * too many; bytes more than it should have; huge pages. */
     unsigned only;
@@ -114,12 +115,11 @@ static inline int sm_bell(enum sm_bell bell)
 
 /* The descriptors of a packet of `kind`; their number. */
 static inline unsigned sm_make_fds(
-    const struct sm_packet *packet, unsigned char kind, int fds[SM_FDS_MAX + 1])
+    const struct sm_packet *packet, unsigned char kind, int fds[SM_FDS_MAX])
 {
     unsigned count = (unsigned) ((kind == SM_HELLO ? 3 : 2) + packet->more);
     unsigned i;
 
-    HG_CHECK(count <= SM_FDS_MAX);
     for (i = 0; i < count; i++) {
         bool bad = packet->only == 0 || packet->only == i + 1;
         long grow = bad ? packet->grow : 0;
@@ -130,6 +130,9 @@ static inline unsigned sm_make_fds(
     }
     if (packet->bell != SM_BELL_NONE)
         fds[count++] = sm_bell(packet->bell);
+    for (i = 0; i < packet->after; i++)
+        fds[count++] = sm_bell(SM_BELL_GOOD);
+    HG_CHECK(count <= SM_FDS_MAX);
     return count;
 }
 
@@ -140,7 +143,7 @@ static inline void sm_say(
     struct iovec part = {(void *) (uintptr_t) bytes, size};
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE((SM_FDS_MAX + 1) * sizeof(int))];
+        char bytes[CMSG_SPACE(SM_FDS_MAX * sizeof(int))];
     } control;
     struct msghdr message;
 

