@@ -150,6 +150,27 @@ HG_TEST(mux_descriptions_may_be_damaged)
 
 /* ---- Classes ---- */
 
+/* A list that has nothing for the transport of a class is no description, also
+ * where it is as long as one. */
+HG_TEST(mux_descriptions_for_others_are_refused)
+{
+    unsigned char bytes[NA_EMUL_WIRE_HANDLE_SIZE];
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    na_mem_handle_t remote = NULL;
+
+    hg_test_expect_log("are no memory handle");
+    HG_CHECK(na_class != NULL);
+    na_mux_wire_put_head(bytes, 1);
+    HG_CHECK_EQ_U64(NA_MUX_WIRE_HEAD +
+            mux_write(bytes + NA_MUX_WIRE_HEAD, "sm", "thirteenbytes"),
+        sizeof(bytes));
+    HG_CHECK_RET(
+        NA_Mem_handle_deserialize(na_class, &remote, bytes, sizeof(bytes)),
+        NA_PROTOCOL_ERROR);
+    HG_CHECK(remote == NULL);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 #if HG_ENABLE_SM
 
 static const char mux_string[] = "self://;sm://";
