@@ -27490,7 +27490,7 @@ static void hg_class_fork_child(void)
 
 static void hg_class_begin(void)
 {
-    (void) pthread_atfork(NULL, NULL, hg_class_fork_child);
+    hg_log_atfork(NULL, NULL, hg_class_fork_child);
 }
 
 static size_t hg_class_bound(size_t size, size_t least)
@@ -33273,8 +33273,8 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 
 #define HG_CONTEXT_TEXT_MAX 640 /* of hg_context_describe */
 
-/* Write into `text` what keeps a context from ending: how many handles, with the
- * function and the peer of the first one, sends and transfers. */
+/* Write into `text` what keeps a context from ending: how many handles, with
+ * the function and the peer of the first one, sends and transfers. */
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size);
 

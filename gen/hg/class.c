@@ -27,7 +27,7 @@ static void hg_class_fork_child(void)
 
 static void hg_class_begin(void)
 {
-    (void) pthread_atfork(NULL, NULL, hg_class_fork_child);
+    hg_log_atfork(NULL, NULL, hg_class_fork_child);
 }
 
 static size_t hg_class_bound(size_t size, size_t least)

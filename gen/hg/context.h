@@ -35,8 +35,8 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 
 #define HG_CONTEXT_TEXT_MAX 640 /* of hg_context_describe */
 
-/* Write into `text` what keeps a context from ending: how many handles, with the
- * function and the peer of the first one, sends and transfers. */
+/* Write into `text` what keeps a context from ending: how many handles, with
+ * the function and the peer of the first one, sends and transfers. */
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size);
 

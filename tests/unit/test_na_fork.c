@@ -377,3 +377,85 @@ HG_TEST(na_fork_waits_for_the_locks_that_a_child_needs)
     forked_run(&parent, forked_hold_one);
     forked_close(&parent);
 }
+
+#if HG_ENABLE_SM
+
+/* ---- The order of the locks ---- */
+
+static _Atomic int forked_locked;
+static _Atomic int forked_begun;
+
+static void forked_note_fork(void)
+{
+    atomic_store(&forked_begun, 1);
+}
+
+/* Log while a lock of sm's is held, as a connection that breaks does. */
+static void *forked_log_under_lock(void *arg)
+{
+    struct na_sm_class *self = (struct na_sm_class *) arg;
+    unsigned i;
+
+    hg_lock(&self->lock);
+    atomic_store(&forked_locked, 1);
+    while (atomic_load(&forked_begun) == 0)
+        (void) sched_yield();
+    for (i = 0; i < 1000; i++) { /* until the fork meets the lock */
+        hg_log_error("rpc", "filtered");
+        (void) usleep(100);
+    }
+    hg_unlock(&self->lock);
+    return NULL;
+}
+
+static void forked_run_early(void)
+{
+    na_class_t *na_class;
+    pthread_t thread;
+    int status = -1;
+    pid_t child;
+
+    (void) alarm(FORKED_SECONDS);
+    na_class = NA_Initialize("sm://", NA_TRUE);
+    hg_log_error("rpc", "filtered");
+    if (na_class == NULL || pthread_atfork(forked_note_fork, NULL, NULL) != 0 ||
+        pthread_create(
+            &thread, NULL, forked_log_under_lock, na_sm_of(na_class)) != 0)
+        _exit(1);
+    while (atomic_load(&forked_locked) == 0)
+        (void) sched_yield();
+    child = fork();
+    if (child == 0)
+        (void) syscall(SYS_exit_group, 0);
+    if (child < 0 || waitpid(child, &status, 0) != child ||
+        pthread_join(thread, NULL) != 0 || NA_Finalize(na_class) != NA_SUCCESS)
+        _exit(2);
+    (void) syscall(SYS_exit_group, status);
+}
+
+/* The harness's main sets a sink, which begins the log. Here a class of sm is
+ * opened first. */
+__attribute__((constructor)) static void forked_before_main(void)
+{
+    if (getenv("HG_TEST_FORK_EARLY") != NULL)
+        forked_run_early();
+}
+
+HG_TEST_ROLE(forked_early)
+{
+    (void) argc;
+    (void) argv;
+    hg_test_fail(HG_TEST_HERE, "main was reached");
+}
+
+HG_TEST(na_fork_takes_the_lock_of_the_log_last)
+{
+    struct hg_test_peer *peer;
+
+    HG_CHECK(setenv("HG_TEST_FORK_EARLY", "1", 1) == 0);
+    HG_CHECK(setenv("HG_LOG_SUBSYS", "~rpc", 1) == 0);
+    peer = hg_test_spawn("forked_early", (char *) NULL);
+    HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
+}
+
+#endif
