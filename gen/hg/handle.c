@@ -51,22 +51,27 @@ HG_PRIVATE hg_return_t hg_handle_fill_pool(struct hg_context *context)
 }
 
 /* Bytes of its buffers above the small size. */
-static size_t hg_handle_large_bytes(const struct hg_handle *handle)
+static HG_HOT size_t hg_handle_large_bytes(const struct hg_handle *handle)
 {
     size_t in = handle->in.capacity;
     size_t out = handle->out.capacity;
 
+    if (HG_LIKELY((in | out) < HG_HANDLE_BUF_SMALL)) /* both are small */
+        return 0;
     return (in > HG_HANDLE_BUF_SMALL ? in : 0) +
         (out > HG_HANDLE_BUF_SMALL ? out : 0);
 }
 
 /* Such bytes join or leave the pool. The lock is held; the count is read
  * without it. */
-static void hg_handle_count_large(struct hg_context *context, size_t change)
+static HG_HOT void hg_handle_count_large(
+    struct hg_context *context, size_t change)
 {
-    size_t bytes =
-        atomic_load_explicit(&context->pool_bytes, memory_order_relaxed);
+    size_t bytes;
 
+    if (HG_LIKELY(change == 0))
+        return;
+    bytes = atomic_load_explicit(&context->pool_bytes, memory_order_relaxed);
     atomic_store_explicit(
         &context->pool_bytes, bytes + change, memory_order_relaxed);
 }

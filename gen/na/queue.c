@@ -167,7 +167,9 @@ HG_PRIVATE unsigned na_queue_run_internal(struct na_queue *queue)
 {
     unsigned n = na_queue_run_alone(queue, NA_LANE_INTERNAL, UINT_MAX);
 
-    return n + na_queue_run_alone(queue, NA_LANE_SLOW, 1);
+    if (HG_UNLIKELY(na_queue_has(queue, 1u << NA_LANE_SLOW)))
+        n += na_queue_run_alone(queue, NA_LANE_SLOW, 1);
+    return n;
 }
 
 static unsigned na_queue_count_list(const struct na_completion *entry)
