@@ -2769,11 +2769,12 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
  * Types: both sides must declare the same types in the same order. A
  * fingerprint of their names travels with the call. If it differs from that of
  * the target's function, the target does not execute the call, which ends with
- * HG_PROTOCOL_ERROR; HG_Get_error_text and the log name the function and the
- * types of both sides. Names are compared, not what is behind a typedef, but
- * hg_const_string_t counts as hg_string_t, and memory as hg_bulk_t. A function
- * registered by HG_Register or MERCURY_REGISTER is not compared. NAME_register
- * and NAME_provide return 0 (logged) if the class has NAME with other types.
+ * HG_PROTOCOL_ERROR; HG_Get_error_text, HG_Get_last_error_text and the log name
+ * the function and the types of both sides. Names are compared, not what is
+ * behind a typedef, but hg_const_string_t counts as hg_string_t, and memory as
+ * hg_bulk_t. A function registered by HG_Register or MERCURY_REGISTER is not
+ * compared. NAME_register and NAME_provide return 0 (logged) if the class has
+ * NAME with other types.
  *
  * Memory: inputs of these types are moved by the function, not with the call;
  * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.

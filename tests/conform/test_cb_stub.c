@@ -544,6 +544,7 @@ HG_TEST_WHERE(stub_with_other_types_is_refused, stub_reaches_others)
     HG_CHECK_OK(stubs_other_set_end(&call));
     HG_CHECK_RET(stubs_other_set_call(end.context, end.target, 0, 1.5f),
         HG_PROTOCOL_ERROR);
+    HG_CHECK(strstr(HG_Get_last_error_text(), STUBS_OTHER_SET_TEXT) != NULL);
     HG_CHECK(stubs_count_register(end.hg_class) != 0);
     HG_CHECK_OK(stubs_count_call(end.context, end.target, 0, &count));
     HG_CHECK_EQ_U64(count, 0);
