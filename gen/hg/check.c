@@ -12,13 +12,22 @@ static hg_return_t hg_check_refuse(
     return HG_INVALID_ARG;
 }
 
+/* Its NA class exists: the class holds it. */
+static hg_return_t hg_check_fork(
+    const struct hg_class *hg_class, const char *function)
+{
+    return na_class_is_forked(hg_class->na_class)
+        ? na_live_check(hg_class->na_class, function)
+        : HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_check_class(
     const struct hg_class *hg_class, const char *function)
 {
     if (HG_UNLIKELY(!na_live_has(NA_LIVE_CLASS, hg_class)))
         return hg_check_refuse("cls", function,
             hg_class == NULL ? "the class is NULL" : "no such class is open");
-    return na_live_check(hg_class->na_class, function);
+    return hg_check_fork(hg_class, function);
 }
 
 HG_PRIVATE hg_return_t hg_check_context(
@@ -28,7 +37,7 @@ HG_PRIVATE hg_return_t hg_check_context(
         return hg_check_refuse("ctx", function,
             context == NULL ? "the context is NULL"
                             : "there is no such context");
-    return na_live_check(context->hg_class->na_class, function);
+    return hg_check_fork(context->hg_class, function);
 }
 
 HG_PRIVATE HG_NOINLINE hg_return_t hg_check_handle_slowly(
@@ -36,9 +45,9 @@ HG_PRIVATE HG_NOINLINE hg_return_t hg_check_handle_slowly(
 {
     if (handle == NULL)
         return hg_check_refuse("rpc", function, "the handle is NULL");
-    if (na_class_is_forked(handle->context->hg_class->na_class))
-        return na_live_check(handle->context->hg_class->na_class, function);
-    return hg_check_refuse("rpc", function, "the handle was destroyed");
+    return na_class_is_forked(handle->context->hg_class->na_class)
+        ? hg_check_fork(handle->context->hg_class, function)
+        : hg_check_refuse("rpc", function, "the handle was destroyed");
 }
 
 HG_PRIVATE hg_return_t hg_check_side(
