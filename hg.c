@@ -39478,6 +39478,7 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 /* #include "base/clock.h" */
 /* #include "base/log.h" */
 /* #include "hg/check.h" */
+/* #include "hg/forward.h" */
 /* #include "hg/layer.h" */
 /* #include "hg/registry.h" */
 /* #include "hg/wait.h" */

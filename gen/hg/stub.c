@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "hg/check.h"
+#include "hg/forward.h"
 #include "hg/layer.h"
 #include "hg/registry.h"
 #include "hg/wait.h"
