@@ -251,7 +251,7 @@ static void na_sm_mem_expel(
         } else {
             spared++;
             if (tell)
-                hg_log_error("sm",
+                hg_log_warning("sm",
                     "deregistering memory waits for process %ld, which is "
                     "stopped and may be copying it: continue or end it",
                     pid);

@@ -230,7 +230,7 @@ static void na_zmq_accepted(
     na_zmq_shut_out(self, oldest);
     self->base.core->count(&self->base, "zmq_turned_away", 1);
     if (!self->crowded)
-        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
             "peers are turned away at %s: descriptor %d of %" PRIu64
             " is taken",
             endpoint, fd, limit);

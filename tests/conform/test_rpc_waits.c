@@ -241,6 +241,9 @@ static hg_return_t waits_watch(hg_proc_t proc, void *data)
 
 static const struct rpc_end *waits_nosy_end; /* NULL: decode, nothing else */
 static hg_request_t waits_nosy_request;      /* whose output that is */
+static hg_bulk_t waits_nosy_bulk;            /* the target's; NULL: none */
+static hg_bulk_t waits_nosy_local;
+static hg_bulk_request_t waits_nosy_transfer; /* begun in the proc */
 
 /* Waits of every kind, which the thread would make progress for. */
 static void waits_be_nosy(const struct rpc_end *end)
@@ -267,6 +270,37 @@ static void waits_be_nosy(const struct rpc_end *end)
     HG_CHECK_EQ_INT(one.value, 1);
 }
 
+/* Whether a transfer to the target ends only when a thread makes progress. */
+static bool waits_for_transfers(void)
+{
+    return strncmp(hg_test_transport(), "zmq", 3) == 0;
+}
+
+/* Waits for transfers: begun here, and of a call that this process serves. */
+static void waits_be_nosy_of_bulk(const struct rpc_end *end)
+{
+    const size_t size = HG_Bulk_handle_get_size(waits_nosy_bulk);
+    hg_status_t status = HG_TRUE;
+    hg_return_t ret;
+    char bytes[8];
+
+    HG_CHECK_EQ_INT(waits_kept_count, 1);
+    HG_CHECK_RET(
+        HG_Bulk_pull(waits_kept[0], waits_nosy_local, 0, bytes, 8), HG_BUSY);
+    HG_CHECK_RET(
+        HG_Bulk_push(waits_kept[0], waits_nosy_local, 0, bytes, 8), HG_BUSY);
+    HG_CHECK_OK(HG_Bulk_transfer(HG_BULK_PULL, end->target, waits_nosy_bulk, 0,
+        waits_nosy_local, 0, size, &waits_nosy_transfer));
+    ret = HG_Bulk_wait(waits_nosy_transfer, HG_MAX_IDLE_TIME, &status);
+    if (ret == HG_SUCCESS && !waits_for_transfers()) {
+        HG_CHECK_EQ_INT(status, HG_TRUE); /* it was over */
+        waits_nosy_transfer = HG_BULK_REQUEST_NULL;
+        return;
+    }
+    HG_CHECK_RET(ret, HG_BUSY);
+    HG_CHECK_EQ_INT(status, HG_FALSE);
+}
+
 /* The proc of an output, which waits for a call of its own while it decodes. */
 static hg_return_t waits_nosy(hg_proc_t proc, void *data)
 {
@@ -274,9 +308,11 @@ static hg_return_t waits_nosy(hg_proc_t proc, void *data)
     const struct rpc_end *end = waits_nosy_end;
 
     waits_nosy_end = NULL;
-    if (end != NULL && hg_proc_get_op(proc) == HG_DECODE)
+    if (end != NULL && hg_proc_get_op(proc) == HG_DECODE) {
         waits_be_nosy(end);
-    else
+        if (waits_nosy_bulk != HG_BULK_NULL)
+            waits_be_nosy_of_bulk(end);
+    } else
         waits_nosy_end = end;
     return ret;
 }
@@ -838,6 +874,45 @@ HG_TEST(waits_inside_procs_of_outputs_are_refused)
     HG_CHECK_OK(HG_Request_free(waits_nosy_request));
     HG_CHECK_OK(rpc_call(&end, waits_inc_id, &one, &one));
     HG_CHECK_EQ_INT(one.value, 7);
+    rpc_close(&end);
+}
+
+/* The process serves a call of its own meanwhile, whose handler would pull. */
+HG_TEST(waits_for_bulk_inside_procs_of_outputs_are_refused)
+{
+    size_t size = 100000;
+    hg_request_t kept, lent;
+    na_addr_t self;
+    hg_status_t status;
+    rpc_one_t one = {5};
+    struct rpc_end end;
+
+    hg_test_expect_log("a wait inside the proc of an output");
+    hg_test_expect_log("HG_Request_free: a thread waits for the request");
+    hg_test_allow_log("1 bulk handle outlives the layer");
+    rpc_open(&end);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &self));
+    HG_CHECK_OK(HG_Forward(self, waits_keep_id, NULL, NULL, &kept));
+    while (waits_kept_count == 0)
+        (void) HG_Handler_process(100, HG_STATUS_IGNORE);
+    HG_CHECK_OK(HG_Bulk_handle_create(
+        1, NULL, &size, HG_BULK_READWRITE, &waits_nosy_local));
+    lent = rpc_start_call(&end, waits_lend_id, NULL, &waits_nosy_bulk);
+    HG_CHECK_OK(rpc_wait(lent));
+    waits_nosy_end = &end;
+    waits_nosy_request = rpc_start_call(&end, waits_nosy_id, &one, &one);
+    HG_CHECK_OK(rpc_wait(waits_nosy_request));
+    HG_CHECK(waits_nosy_end == NULL);
+    HG_CHECK_OK(HG_Request_free(waits_nosy_request));
+    /* What was refused can be waited for outside. */
+    if (waits_nosy_transfer != HG_BULK_REQUEST_NULL)
+        HG_CHECK_OK(HG_Bulk_wait(waits_nosy_transfer, RPC_PATIENCE, &status));
+    HG_CHECK_OK(HG_Request_free(lent)); /* and the target's bulk handle */
+    HG_CHECK_OK(HG_Bulk_handle_free(waits_nosy_local));
+    HG_CHECK_OK(HG_Handler_free(waits_take_kept()));
+    HG_CHECK_RET(rpc_wait(kept), HG_CANCELED);
+    HG_CHECK_OK(HG_Request_free(kept));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, self));
     rpc_close(&end);
 }
 
