@@ -13,6 +13,9 @@
 
 #include "support/stubs.h"
 
+#include <poll.h>
+#include <pthread.h>
+
 /* Limits of a transfer: the option bulk_ms, and that of HG_Bulk_push_timed. */
 #define LATE_OPTION_MS 50
 #define LATE_TIMED_MS 40
@@ -23,7 +26,7 @@ struct late {
     hg_class_t *hg_class;
     hg_context_t *context;
     hg_addr_t target;
-    bool ended;
+    _Atomic bool ended;
     hg_return_t ret;
 };
 
@@ -75,12 +78,9 @@ static void late_close(struct late *late, na_class_t *na_class)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Call stubs_store or stubs_fill of the target. `turn` drives the target for a
- * moment. The origin makes no progress before *calls of that function have
- * returned. With a deadline of 0 the limit of the transfer is over first. */
-static void late_call(struct late *late, const char *function, hg_bulk_t bulk,
-    const unsigned *calls, unsigned deadline, void (*turn)(void *arg),
-    void *arg)
+/* Begin a call of stubs_store or stubs_fill of the target. */
+static hg_handle_t late_begin(
+    struct late *late, const char *function, hg_bulk_t bulk, unsigned deadline)
 {
     bool store = strcmp(function, "stubs_store") == 0;
     stubs_store_in_t store_in = {0, bulk};
@@ -96,12 +96,50 @@ static void late_call(struct late *late, const char *function, hg_bulk_t bulk,
     late->ended = false;
     HG_CHECK_OK(HG_Forward2(handle, late_ended, late,
         store ? (void *) &store_in : (void *) &fill_in));
+    return handle;
+}
+
+/* Call a function of the target. `turn` drives the target for a moment. The
+ * origin makes no progress before *calls of that function have returned. With a
+ * deadline of 0 the limit of the transfer is over first. */
+static void late_call(struct late *late, const char *function, hg_bulk_t bulk,
+    const unsigned *calls, unsigned deadline, void (*turn)(void *arg),
+    void *arg)
+{
+    hg_handle_t handle = late_begin(late, function, bulk, deadline);
+
     while (*calls == 0)
         turn(arg);
     while (!late->ended) {
         turn(arg);
         late_turn(late);
     }
+    HG_CHECK_OK(HG_Destroy(handle));
+}
+
+static void *late_drive(void *arg)
+{
+    struct late *late = (struct late *) arg;
+
+    (void) poll(NULL, 0, 2 * LATE_OPTION_MS);
+    while (!late->ended)
+        late_turn(late);
+    return NULL;
+}
+
+/* The same with a transfer that has no limit: the origin makes progress after
+ * the time of the option, in a thread of its own. */
+static void late_call_unlimited(struct late *late, const char *function,
+    hg_bulk_t bulk, void (*turn)(void *arg), void *arg)
+{
+    hg_handle_t handle = late_begin(late, function, bulk, 0);
+    pthread_t thread;
+
+    stubs_limit = 0;
+    HG_CHECK(pthread_create(&thread, NULL, late_drive, late) == 0);
+    while (!late->ended)
+        turn(arg);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK_OK(HG_Destroy(handle));
 }
 
@@ -118,13 +156,15 @@ static void late_judge(hg_return_t got, hg_return_t want)
         HG_CHECK_RET(got, want);
 }
 
-/* Calls with a deadline, and without one, where the transfer has a limit. The
- * target has the option LATE_OPTION_MS. */
-static void late_run(na_class_t *na_class, const char *address,
+/* Calls with a deadline, and without one, where the transfer has a limit or
+ * none. The target has the option LATE_OPTION_MS. How many transfers reached
+ * their limit. */
+static unsigned late_run(na_class_t *na_class, const char *address,
     void (*turn)(void *arg), void *arg)
 {
     void *data = stubs_new_pattern(LATE_SIZE, 1);
     hg_size_t size = LATE_SIZE;
+    unsigned timeouts = 0;
     hg_bulk_t bulk;
     struct late late;
 
@@ -141,14 +181,21 @@ static void late_run(na_class_t *na_class, const char *address,
     stubs_pulls = 0;
     late_call(&late, "stubs_store", bulk, &stubs_pulls, 0, turn, arg);
     late_judge(stubs_pulled, HG_TIMEOUT);
+    timeouts += stubs_pulled == HG_TIMEOUT;
     HG_CHECK_OK(late.ret);
     stubs_limit = LATE_TIMED_MS;
     late_call(&late, "stubs_fill", bulk, &stubs_pushes, 0, turn, arg);
     late_judge(stubs_pushed, HG_TIMEOUT);
+    timeouts += stubs_pushed == HG_TIMEOUT;
     HG_CHECK_OK(late.ret);
+    late_call_unlimited(&late, "stubs_store", bulk, turn, arg);
+    HG_CHECK_OK(stubs_pulled);
+    late_call_unlimited(&late, "stubs_fill", bulk, turn, arg);
+    HG_CHECK_OK(stubs_pushed);
     HG_CHECK_OK(HG_Bulk_free(bulk));
     late_close(&late, na_class);
     free(data);
+    return timeouts;
 }
 
 #endif

@@ -489,7 +489,7 @@ HG_TEST_WHERE(stub_memory_that_does_not_come_in_time, stub_reaches_others)
         NA_Addr_to_string(end.na_class, address, sizeof(address), end.target));
     strstr(scheme, "://")[3] = '\0';
     na_info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
-    late_run(NA_Initialize_opt(scheme, NA_FALSE, &na_info), address,
+    (void) late_run(NA_Initialize_opt(scheme, NA_FALSE, &na_info), address,
         stub_turn_target, &end);
     free(scheme);
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));

@@ -194,23 +194,23 @@ static unsigned stubs_pushes;
 static hg_return_t stubs_pushed;
 
 static void (*stubs_hook)(void); /* runs before memory is moved; may be NULL */
-static unsigned stubs_limit;     /* of a transfer, in ms; 0: option bulk_ms */
+static int stubs_limit = -1;     /* of a transfer, in ms; -1: option bulk_ms */
 
 static hg_return_t stubs_pull(hg_memory_t data, size_t at, void *buf, size_t n)
 {
     if (stubs_hook != NULL)
         stubs_hook();
-    return stubs_limit != 0
-        ? HG_Bulk_pull_timed(data.call, data.bulk, at, buf, n, stubs_limit)
-        : HG_Bulk_pull(data.call, data.bulk, at, buf, n);
+    return stubs_limit >= 0 ? HG_Bulk_pull_timed(data.call, data.bulk, at, buf,
+                                  n, (unsigned) stubs_limit)
+                            : HG_Bulk_pull(data.call, data.bulk, at, buf, n);
 }
 
 static hg_return_t stubs_push(
     hg_memory_t data, size_t at, const void *buf, size_t n)
 {
-    return stubs_limit != 0
-        ? HG_Bulk_push_timed(data.call, data.bulk, at, buf, n, stubs_limit)
-        : HG_Bulk_push(data.call, data.bulk, at, buf, n);
+    return stubs_limit >= 0 ? HG_Bulk_push_timed(data.call, data.bulk, at, buf,
+                                  n, (unsigned) stubs_limit)
+                            : HG_Bulk_push(data.call, data.bulk, at, buf, n);
 }
 
 /* The sum of the memory from offset `from` on. No other call is executed while

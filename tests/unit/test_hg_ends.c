@@ -518,6 +518,53 @@ HG_TEST(cancel_finds_its_call_without_a_search)
     ends_end(&engine);
 }
 
+/* A call arrives from another context of the peer. */
+static void ends_inject_call(
+    struct engine *engine, hg_id_t id, uint64_t sequence)
+{
+    unsigned char bytes[HG_HEADER_MIN];
+    struct hg_header header;
+
+    memset(&header, 0, sizeof(header));
+    header.type = HG_HEADER_REQUEST;
+    header.rpc_id = id;
+    header.sequence = sequence;
+    header.origin_context = 1;
+    hg_header_encode(&header, bytes);
+    loop_inject(engine->b.na_class, engine->b.peer, bytes, sizeof(bytes));
+    engine_settle(engine);
+}
+
+/* Two contexts of a peer number their calls alike. */
+HG_TEST(cancel_tells_contexts_of_a_peer_apart)
+{
+    struct engine_call call;
+    struct engine engine;
+    uint64_t sequence;
+    uint8_t i;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 10, 0, &call);
+    engine_settle(&engine);
+    sequence = call.handle->sequence;
+    ends_inject_call(&engine, id, sequence);
+    HG_CHECK_EQ_INT(engine_kept_count, 2);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK(HG_Is_canceled(engine_kept[i]) == HG_FALSE);
+        ends_inject_cancel(&engine, engine.b.peer, sequence, i, 0);
+        HG_CHECK_EQ_INT(ends_told, i + 1);
+        HG_CHECK(HG_Is_canceled(engine_kept[i]) == HG_TRUE);
+    }
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(hg_serve_free(engine_kept[i]));
+    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    engine_settle(&engine);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
 /* There is no memory for the table, or none to enlarge it. */
 HG_TEST(cancel_finds_its_call_without_a_table)
 {

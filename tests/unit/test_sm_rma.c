@@ -45,26 +45,19 @@ static void srma_turn(struct srma_pair *pair)
 
 #define SRMA_DEATH_MS 100u
 
-static void srma_open(struct srma_pair *pair)
+/* A user, with a handle of the owner's memory. */
+static void srma_open_user(struct srma_pair *pair)
 {
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     unsigned char bytes[NA_SM_MEM_HANDLE];
 
-    info.death_ms = SRMA_DEATH_MS;
-    memset(pair, 0, sizeof(*pair));
-    pair->owner = NA_Initialize_opt("sm://", NA_TRUE, &info);
     pair->user = NA_Initialize("sm://", NA_FALSE);
-    HG_CHECK(pair->owner != NULL && pair->user != NULL);
-    pair->owners = NA_Context_create(pair->owner);
+    HG_CHECK(pair->user != NULL);
     pair->users = NA_Context_create(pair->user);
     HG_CHECK_OK(NA_Addr_lookup(pair->user, pair->users, srma_ended, pair,
         pair->owner->self_addr->name, NA_OP_ID_IGNORE));
     while (pair->ends == 0)
         srma_turn(pair);
     HG_CHECK_OK(pair->ret);
-    HG_CHECK_OK(NA_Mem_handle_create(pair->owner, pair->bytes,
-        sizeof(pair->bytes), NA_MEM_READWRITE, &pair->mem));
-    HG_CHECK_OK(NA_Mem_register(pair->owner, pair->mem));
     HG_CHECK_OK(
         NA_Mem_handle_serialize(pair->owner, bytes, sizeof(bytes), pair->mem));
     HG_CHECK_OK(NA_Mem_handle_deserialize(
@@ -73,15 +66,35 @@ static void srma_open(struct srma_pair *pair)
         NA_MEM_READWRITE, &pair->local));
 }
 
-static void srma_close(struct srma_pair *pair)
+static void srma_close_user(struct srma_pair *pair)
 {
     HG_CHECK_OK(NA_Mem_handle_free(pair->user, pair->local));
     HG_CHECK_OK(NA_Mem_handle_free(pair->user, pair->remote));
-    HG_CHECK_OK(NA_Mem_handle_free(pair->owner, pair->mem));
     HG_CHECK_OK(NA_Addr_free(pair->user, pair->addr));
     HG_CHECK_OK(NA_Context_destroy(pair->user, pair->users));
-    HG_CHECK_OK(NA_Context_destroy(pair->owner, pair->owners));
     HG_CHECK_OK(NA_Finalize(pair->user));
+}
+
+static void srma_open(struct srma_pair *pair)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    info.death_ms = SRMA_DEATH_MS;
+    memset(pair, 0, sizeof(*pair));
+    pair->owner = NA_Initialize_opt("sm://", NA_TRUE, &info);
+    HG_CHECK(pair->owner != NULL);
+    pair->owners = NA_Context_create(pair->owner);
+    HG_CHECK_OK(NA_Mem_handle_create(pair->owner, pair->bytes,
+        sizeof(pair->bytes), NA_MEM_READWRITE, &pair->mem));
+    HG_CHECK_OK(NA_Mem_register(pair->owner, pair->mem));
+    srma_open_user(pair);
+}
+
+static void srma_close(struct srma_pair *pair)
+{
+    HG_CHECK_OK(NA_Mem_handle_free(pair->owner, pair->mem));
+    srma_close_user(pair);
+    HG_CHECK_OK(NA_Context_destroy(pair->owner, pair->owners));
     HG_CHECK_OK(NA_Finalize(pair->owner));
 }
 
@@ -409,6 +422,48 @@ HG_TEST(sm_rma_a_peer_that_keeps_memory_loses_its_connection)
     while (na_sm_of(pair.owner)->pairs > 0 || na_sm_of(pair.user)->pairs > 0)
         srma_turn(&pair);
     HG_CHECK_EQ_INT(na_sm_peer_state(na_sm_addr_of(pair.addr)), NA_SM_DEAD);
+    srma_close(&pair);
+}
+
+/* A hazard word of a peer, at the owner. */
+static _Atomic uint64_t *srma_hazard(const struct na_sm_addr *addr)
+{
+    return &addr->shared->control[addr->dialled ? 1 : 0].hazard[0];
+}
+
+/* Two peers keep memory. One is found first and spared, since nothing can be
+ * found out about its threads. The other one loses its connection. */
+HG_TEST(sm_rma_a_peer_that_is_spared_does_not_protect_another_one)
+{
+    struct srma_pair pair, other;
+    struct srma_leaver leaver = {&pair, false};
+    struct na_sm_addr *spared, *lost;
+    pthread_t thread;
+
+    srma_open(&pair);
+    memset(&other, 0, sizeof(other));
+    other.owner = pair.owner;
+    other.owners = pair.owners;
+    other.mem = pair.mem;
+    srma_open_user(&other);
+    HG_CHECK_OK(srma_move(&pair, false));
+    HG_CHECK_OK(srma_move(&other, false));
+    spared = HG_CONTAINER_OF(
+        na_sm_of(pair.owner)->movers.next, struct na_sm_addr, mover);
+    lost = HG_CONTAINER_OF(spared->mover.next, struct na_sm_addr, mover);
+    spared->pid = 0;
+    atomic_store(srma_hazard(spared), pair.mem->key);
+    atomic_store(srma_hazard(lost), pair.mem->key);
+    hg_test_expect_log("deregistering memory waits for process 0");
+    HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
+    while (na_sm_peer_state(lost) < NA_SM_DYING)
+        (void) poll(NULL, 0, 1);
+    HG_CHECK_EQ_INT(na_sm_peer_state(spared), NA_SM_READY);
+    HG_CHECK(!atomic_load(&leaver.left));
+    atomic_store(srma_hazard(spared), 0);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_EQ_U64(NA_Get_counter(pair.owner, "sm_broken"), 1);
+    srma_close_user(&other);
     srma_close(&pair);
 }
 
