@@ -348,6 +348,7 @@ HG_TEST(a_message_too_large_for_its_receive_is_lost)
             msg_once(&end, plane == 1, true, 8, 4);
         }
     }
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "msg_too_long"), 4);
     conform_close(&end);
 }
 

@@ -300,6 +300,7 @@ HG_TEST(bulk_handle_refuses_every_cut)
 {
     struct golden *golden = golden_open("tests/golden/bulk.hex");
     struct engine engine;
+    uint64_t refused = 0;
     unsigned which;
 
     hg_test_allow_log("");
@@ -318,9 +319,12 @@ HG_TEST(bulk_handle_refuses_every_cut)
             memcpy(exact, want, cut);
             HG_CHECK_RET(hg_bulk_deserialize(engine.b.layer, exact, cut, &bulk),
                 HG_PROTOCOL_ERROR);
+            refused++;
             free(exact);
         }
     }
+    HG_CHECK_EQ_U64(
+        NA_Get_counter(engine.b.na_class, "bulk_malformed"), refused);
     engine_close(&engine);
     golden_close(golden);
 }
@@ -759,6 +763,7 @@ HG_TEST(bulk_check_answers_what_may_be_asked)
         ask.id += 1000;
         HG_CHECK_EQ_STR(bulk_ask(&engine, ask, HG_NOENTRY), gone);
     }
+    HG_CHECK_EQ_U64(NA_Get_counter(engine.b.na_class, "bulk_freed"), 2);
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(hg_bulk_take_back(bulks[i]));
     engine_close(&engine);
@@ -961,6 +966,8 @@ HG_TEST(bulk_transfer_checks_before_it_starts)
                      &length, &count),
         HG_OPNOTSUPPORT);
     HG_CHECK_EQ_INT(atomic_load(&engine.b.context->transfers.under_way), 0);
+    /* Those of which a peer's memory is the cause. */
+    HG_CHECK_EQ_U64(NA_Get_counter(engine.b.na_class, "bulk_refused"), 3);
     hg_bulk_unref(read_only);
     hg_bulk_unref(write_only);
     hg_bulk_unref(remote_read);
