@@ -28606,6 +28606,8 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
 
 HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle)
 {
+    if (handle->addr == NULL)
+        return "no address";
     return handle->addr->name != NULL ? handle->addr->name : "a peer";
 }
 

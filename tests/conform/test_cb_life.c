@@ -620,6 +620,24 @@ HG_TEST(context_destroy_is_busy_with_handles_left)
     cb_close(&end);
 }
 
+HG_TEST(handle_without_address_keeps_class_and_context)
+{
+    hg_class_t *hg_class = life_init(HG_TRUE);
+    hg_context_t *context = HG_Context_create(hg_class);
+    hg_handle_t handle;
+
+    hg_test_expect_log("HG_Finalize: a context is left: 1, the first has 1 "
+                       "handles of \"(unknown)\" with no address");
+    hg_test_expect_log("HG_Context_destroy: handles, or sends, are left: 1 "
+                       "handles of \"(unknown)\" with no address");
+    HG_CHECK_OK(HG_Create(context, HG_ADDR_NULL, 0, &handle));
+    HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
+    HG_CHECK_RET(HG_Context_destroy(context), HG_BUSY);
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(HG_Context_destroy(context));
+    HG_CHECK_OK(HG_Finalize(hg_class));
+}
+
 struct life_thread {
     hg_context_t *context;
     _Atomic unsigned stop;
