@@ -526,8 +526,21 @@ static int hg_log_level_of(const char *name)
     return -1;
 }
 
-/* Whether `list` lets `subsys` speak: as it was mentioned last; if it was
- * not, only where nothing else was switched on by name. */
+/* Whether a subsystem of hg has this name of `size` bytes. */
+static bool hg_log_is_known(const char *name, size_t size)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(hg_log_names) / sizeof(hg_log_names[0]); i++)
+        if (strlen(hg_log_names[i]) == size &&
+            memcmp(name, hg_log_names[i], size) == 0)
+            return true;
+    return false;
+}
+
+/* Whether `list` lets `subsys` log. The last mention of `subsys` decides. One
+ * that is not mentioned logs unless the list switches on a known subsystem: a
+ * misspelled name does not silence the others. */
 static bool hg_log_filter_admits(const char *list, const char *subsys)
 {
     size_t subsys_size = strlen(subsys);
@@ -548,7 +561,7 @@ static bool hg_log_filter_admits(const char *list, const char *subsys)
             mentioned = true;
             on = !negated;
         }
-        if (size > 0 && !negated)
+        if (!negated && hg_log_is_known(list, size))
             exclusive = true;
         list += size;
     }
@@ -567,25 +580,37 @@ static bool hg_log_filter_set(const char *list)
     return true;
 }
 
-/* Tell of the words of a list that name nobody, as `from` gave it. */
+/* Write the names of all subsystems, with commas between them. */
+static void hg_log_list_names(char *text, size_t size)
+{
+    size_t used = 0;
+    size_t i;
+
+    for (i = 0; i < sizeof(hg_log_names) / sizeof(hg_log_names[0]); i++) {
+        int n = snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "",
+            hg_log_names[i]);
+
+        assert(n > 0 && (size_t) n < size - used);
+        used += (size_t) n;
+    }
+}
+
+/* Warn about each name in `list` that no subsystem of hg has; `from` says where
+ * the list was given. */
 static void hg_log_filter_judge(const char *from, const char *list)
 {
-    size_t names = sizeof(hg_log_names) / sizeof(hg_log_names[0]);
+    char names[HG_LOG_FILTER_MAX];
 
+    hg_log_list_names(names, sizeof(names));
     while (*list != '\0') {
         size_t size;
-        size_t i;
 
         list += strspn(list, " ,~");
         size = strcspn(list, " ,");
-        for (i = 0; i < names; i++)
-            if (strlen(hg_log_names[i]) == size &&
-                memcmp(list, hg_log_names[i], size) == 0)
-                break;
-        if (size > 0 && i == names)
+        if (size > 0 && !hg_log_is_known(list, size))
             hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-                "%s: no subsystem of hg is called \"%.*s\"", from, (int) size,
-                list);
+                "%s: \"%.*s\" is none of %s; ignoring it", from, (int) size,
+                list, names);
         list += size;
     }
 }

@@ -123,8 +123,15 @@ enum {
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Choose the subsystems that log: a list like "rpc,bulk", or "~zmq" for all but
- * one; NULL or "" for all. Overrides HG_LOG_SUBSYS. A warning names unknown
- * words, there and here. Copied. HG_OVERFLOW: longer than 255 characters. */
+ * one; NULL or "" for all. Overrides HG_LOG_SUBSYS of the environment, which
+ * takes the same lists. The subsystems are
+ *
+ *     addr bulk checksum clock cls ctx lock log mem msg op proc rma rpc sm
+ *     waker zmq ofi mpi
+ *
+ * and those of the application's own plugins. A warning names each word that is
+ * not in this table; a list of such words alone leaves all subsystems on.
+ * Copied. HG_OVERFLOW: longer than 255 characters. */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /* Deliver lines (without newline) to `func` instead of stderr; NULL restores

@@ -9,6 +9,10 @@
 
 #include <sys/socket.h>
 
+#define LOG_SUBSYSTEMS \
+    "addr, bulk, checksum, clock, cls, ctx, lock, log, mem, msg, op, proc, " \
+    "rma, rpc, sm, waker, zmq, ofi, mpi"
+
 struct log_seen {
     unsigned count;
     int level;
@@ -114,8 +118,14 @@ HG_TEST(log_filter_chooses_subsystems)
     HG_CHECK(log_admits("rpc", "rpc"));
     HG_CHECK(!log_admits("rpc", "bulk"));
     HG_CHECK(log_admits("cls, bulk,rpc", "bulk"));
-    HG_CHECK(!log_admits("rpcx", "rpc"));
-    HG_CHECK(!log_admits("rp", "rpc"));
+    /* A name that no subsystem has does not silence the others. */
+    HG_CHECK(log_admits("rpcx", "rpc"));
+    HG_CHECK(log_admits("rp", "rpc"));
+    HG_CHECK(log_admits("nosuch,~zmq", "rpc"));
+    HG_CHECK(!log_admits("nosuch,~zmq", "zmq"));
+    HG_CHECK(!log_admits("nosuch,bulk", "rpc"));
+    HG_CHECK(log_admits("plugin,bulk", "plugin"));
+    HG_CHECK(!log_admits("~plugin", "plugin"));
     HG_CHECK(!log_admits("~zmq", "zmq"));
     HG_CHECK(log_admits("~zmq", "rpc"));
     HG_CHECK(!log_admits("~zmq,~rpc", "rpc"));
@@ -142,8 +152,9 @@ HG_TEST(log_setter_warns_of_unknown_subsystems)
     HG_CHECK_OK(HG_Set_log_subsys("rpc,nope"));
     HG_CHECK_EQ_U64(seen.count, 1);
     HG_CHECK_EQ_INT(seen.level, HG_LOG_LEVEL_WARNING);
-    HG_CHECK_EQ_STR(
-        seen.line, "HG_Set_log_subsys: no subsystem of hg is called \"nope\"");
+    HG_CHECK_EQ_STR(seen.line,
+        "HG_Set_log_subsys: \"nope\" is none of " LOG_SUBSYSTEMS
+        "; ignoring it");
 }
 
 HG_TEST(log_keeps_errno)
@@ -508,8 +519,10 @@ HG_TEST(log_warns_once_of_a_bad_environment)
         "all\n");
     HG_CHECK_EQ_U64(log_run("debug", "~nosuch, rpc,zm", err, sizeof(err)), 2);
     HG_CHECK_EQ_STR(err,
-        "hg: warning: log: HG_LOG_SUBSYS: no subsystem of hg is called "
-        "\"nosuch\"\n"
-        "hg: warning: log: HG_LOG_SUBSYS: no subsystem of hg is called "
-        "\"zm\"\n");
+        "hg: warning: log: HG_LOG_SUBSYS: \"nosuch\" is none of " LOG_SUBSYSTEMS
+        "; ignoring it\n"
+        "hg: warning: log: HG_LOG_SUBSYS: \"zm\" is none of " LOG_SUBSYSTEMS
+        "; ignoring it\n");
+    /* If no name is known, all subsystems log. */
+    HG_CHECK_EQ_U64(log_run("debug", "nosuch", err, sizeof(err)), 3);
 }
