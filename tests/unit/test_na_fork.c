@@ -433,11 +433,131 @@ static void forked_run_early(void)
     (void) syscall(SYS_exit_group, status);
 }
 
+/* ---- Forks beside a hostile peer ---- */
+
+enum { FORKED_STORM = 200, FORKED_STORM_MS = 2000 };
+
+static _Atomic int forked_over;
+
+/* A hostile process: connect, write what is no record, lose the connection,
+ * and connect again. The parent ends it. */
+static void forked_break_rings(const char *name)
+{
+    static const struct na_sm_record bad = {
+        0, NA_SM_MESSAGE, NA_MSG_PLANE_MAX, 0, 1, 0};
+    na_class_t *na_class = NA_Initialize("sm://", NA_FALSE);
+    na_context_t *context = NA_Context_create(na_class);
+    na_addr_t peer = NA_ADDR_NULL;
+    unsigned char *at;
+
+    while (NA_Addr_lookup_wait(na_class, name, 5000, &peer) == NA_SUCCESS) {
+        struct na_sm_addr *addr = na_sm_addr_of(peer);
+
+        if (na_sm_out_reserve(&addr->out, 0, &at) != NA_SUCCESS)
+            break;
+        na_sm_out_commit(&addr->out, &bad);
+        na_sm_flow_tell(addr);
+        while (na_sm_peer_state(addr) == NA_SM_READY)
+            (void) NA_Progress(na_class, context, 1);
+        (void) NA_Addr_free(na_class, peer);
+    }
+    (void) syscall(SYS_exit_group, 3);
+}
+
+static pid_t forked_begin_hostile(const char *name, int *go_p)
+{
+    char byte;
+    int ends[2];
+    pid_t pid;
+
+    if (pipe(ends) != 0)
+        return -1;
+    pid = fork();
+    if (pid == 0) {
+        (void) close(ends[1]);
+        if (read(ends[0], &byte, 1) == 1)
+            forked_break_rings(name);
+        (void) syscall(SYS_exit_group, 4);
+    }
+    (void) close(ends[0]);
+    *go_p = ends[1];
+    return pid;
+}
+
+static void *forked_progress(void *arg)
+{
+    na_class_t *na_class = (na_class_t *) arg;
+    na_context_t *context = NA_Context_create(na_class);
+
+    while (context != NULL && atomic_load(&forked_over) == 0)
+        (void) NA_Progress(na_class, context, 1);
+    return context != NULL ? (void *) context : NULL;
+}
+
+/* Fork again and again while connections break; each child logs. The status of
+ * the first that fails, or 0. */
+static int forked_fork_often(na_class_t *na_class)
+{
+    uint64_t end = hg_clock_after_ms(FORKED_STORM_MS);
+    unsigned forks = 0;
+    int status = 0;
+
+    while (status == 0 &&
+        (forks < FORKED_STORM ||
+            NA_Get_counter(na_class, "sm_broken") < FORKED_STORM) &&
+        (hg_clock_now() < end || forks == 0 ||
+            NA_Get_counter(na_class, "sm_broken") == 0)) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            (void) alarm(FORKED_SECONDS);
+            hg_log_error("rpc", "filtered");
+            (void) syscall(SYS_exit_group, 0);
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            return -1;
+        forks++;
+    }
+    return status;
+}
+
+static void forked_run_storm(void)
+{
+    na_class_t *na_class;
+    void *context = NULL;
+    pthread_t thread;
+    pid_t hostile;
+    char name[64];
+    int status, go = -1;
+
+    (void) alarm(FORKED_SECONDS);
+    (void) snprintf(name, sizeof(name), "sm://hg-storm-%ld", (long) getpid());
+    hostile = forked_begin_hostile(name, &go);
+    na_class = NA_Initialize(name, NA_TRUE);
+    if (hostile < 0 || na_class == NULL ||
+        pthread_create(&thread, NULL, forked_progress, na_class) != 0 ||
+        write(go, "", 1) != 1)
+        _exit(1);
+    status = forked_fork_often(na_class);
+    (void) kill(hostile, SIGKILL);
+    (void) waitpid(hostile, NULL, 0);
+    atomic_store(&forked_over, 1);
+    if (pthread_join(thread, &context) != 0 || context == NULL ||
+        NA_Context_destroy(na_class, (na_context_t *) context) != NA_SUCCESS ||
+        NA_Finalize(na_class) != NA_SUCCESS)
+        _exit(2);
+    (void) syscall(SYS_exit_group, status == 0 ? 0 : 5);
+}
+
 /* The harness's main sets a sink, which begins the log. Here a class of sm is
  * opened first. */
 __attribute__((constructor)) static void forked_before_main(void)
 {
-    if (getenv("HG_TEST_FORK_EARLY") != NULL)
+    const char *how = getenv("HG_TEST_FORK_EARLY");
+
+    if (how != NULL && strcmp(how, "storm") == 0)
+        forked_run_storm();
+    else if (how != NULL)
         forked_run_early();
 }
 
@@ -454,6 +574,18 @@ HG_TEST(na_fork_takes_the_lock_of_the_log_last)
 
     HG_CHECK(setenv("HG_TEST_FORK_EARLY", "1", 1) == 0);
     HG_CHECK(setenv("HG_LOG_SUBSYS", "~rpc", 1) == 0);
+    peer = hg_test_spawn("forked_early", (char *) NULL);
+    HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
+}
+
+/* A hang of parent or child ends with SIGALRM. */
+HG_TEST(na_forks_beside_a_peer_that_breaks_its_ring_do_not_hang)
+{
+    struct hg_test_peer *peer;
+
+    HG_CHECK(setenv("HG_TEST_FORK_EARLY", "storm", 1) == 0);
+    HG_CHECK(setenv("HG_LOG_SUBSYS", "~rpc", 1) == 0);
+    HG_CHECK(setenv("HG_LOG_LEVEL", "warning", 1) == 0);
     peer = hg_test_spawn("forked_early", (char *) NULL);
     HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
 }
