@@ -518,9 +518,9 @@ HG_TEST(cancel_finds_its_call_without_a_search)
     ends_end(&engine);
 }
 
-/* A call arrives from another context of the peer. */
-static void ends_inject_call(
-    struct engine *engine, hg_id_t id, uint64_t sequence)
+/* A call arrives from a context of the peer. */
+static void ends_inject_call(struct engine *engine, hg_id_t id,
+    uint64_t sequence, uint8_t origin_context)
 {
     unsigned char bytes[HG_HEADER_MIN];
     struct hg_header header;
@@ -529,7 +529,7 @@ static void ends_inject_call(
     header.type = HG_HEADER_REQUEST;
     header.rpc_id = id;
     header.sequence = sequence;
-    header.origin_context = 1;
+    header.origin_context = origin_context;
     hg_header_encode(&header, bytes);
     loop_inject(engine->b.na_class, engine->b.peer, bytes, sizeof(bytes));
     engine_settle(engine);
@@ -549,7 +549,7 @@ HG_TEST(cancel_tells_contexts_of_a_peer_apart)
     ends_start(&engine, id, 10, 0, &call);
     engine_settle(&engine);
     sequence = call.handle->sequence;
-    ends_inject_call(&engine, id, sequence);
+    ends_inject_call(&engine, id, sequence, 1);
     HG_CHECK_EQ_INT(engine_kept_count, 2);
     for (i = 0; i < 2; i++) {
         HG_CHECK(HG_Is_canceled(engine_kept[i]) == HG_FALSE);
@@ -560,6 +560,35 @@ HG_TEST(cancel_tells_contexts_of_a_peer_apart)
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
     HG_CHECK_OK(hg_forward_cancel(call.handle));
+    engine_settle(&engine);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+/* A peer uses a number again while the handle of the earlier call exists. The
+ * end of that handle leaves the later call in the table. */
+HG_TEST(cancel_finds_a_call_whose_number_was_used_before)
+{
+    struct engine_call call;
+    struct engine engine;
+    uint64_t sequence;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 10, 0, &call);
+    engine_settle(&engine);
+    sequence = call.handle->sequence;
+    ends_inject_call(&engine, id, sequence, 0);
+    HG_CHECK_EQ_INT(engine_kept_count, 2);
+    ends_inject_cancel(&engine, engine.b.peer, UINT64_MAX, 0, 0);
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    ends_inject_cancel(&engine, engine.b.peer, sequence, 0, 0);
+    HG_CHECK_EQ_INT(ends_told, 1);
+    HG_CHECK(HG_Is_canceled(engine_kept[1]) == HG_TRUE);
+    HG_CHECK_OK(hg_serve_free(engine_kept[1]));
     engine_settle(&engine);
     engine_forget(&call);
     ends_end(&engine);
