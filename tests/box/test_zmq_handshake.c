@@ -7,6 +7,8 @@
 #include "zmq_stranger.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 /* ---- Routing ids that a peer claims ---- */
@@ -112,19 +114,45 @@ static void silent_open(struct besieged *server, const char *string)
     besieged_open_info(server, string, &info);
 }
 
+struct silent_watch {
+    struct besieged *server;
+    int fd;
+    uint64_t closed; /* when */
+};
+
+/* Await the end of the connection. Then wake the class. */
+static void *silent_watch(void *arg)
+{
+    struct silent_watch *watch = (struct silent_watch *) arg;
+    struct pollfd event = {watch->fd, POLLIN, 0};
+    unsigned char bytes[256];
+
+    do
+        HG_CHECK(poll(&event, 1, -1) == 1);
+    while (recv(watch->fd, bytes, sizeof(bytes), 0) > 0);
+    watch->closed = ends_ms();
+    HG_CHECK_OK(ends_send(
+        &watch->server->good, watch->server->addr, false, "wake", 5, 1));
+    return NULL;
+}
+
 /* The class closes the connection. It must wake by itself for that. */
 static void silent_until_closed(struct besieged *server, int fd)
 {
+    struct silent_watch watch = {server, fd, 0};
     uint64_t end = ends_ms() + 20 * (SILENT_MS + 500);
-    unsigned char bytes[256];
-    ssize_t got;
+    struct conform_call recv;
+    pthread_t thread;
+    char got[256];
 
-    do {
-        HG_CHECK(ends_ms() < end);
+    HG_CHECK_OK(conform_recv(&server->end, &recv, false, got, sizeof(got), 0));
+    HG_CHECK(pthread_create(&thread, NULL, silent_watch, &watch) == 0);
+    while (recv.ends == 0)
         (void) conform_turn(
             server->end.na_class, server->end.context, 2 * CONFORM_PATIENCE);
-        got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-    } while (got > 0 || (got < 0 && errno == EAGAIN));
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK(watch.closed < end);
+    conform_free_addr(&server->end, &recv);
     (void) close(fd);
 }
 
@@ -166,6 +194,47 @@ HG_TEST(a_peer_without_hello_is_disconnected)
 HG_TEST(a_peer_without_hello_is_disconnected_on_ipc)
 {
     silent_peers("zmq+ipc://*");
+}
+
+/* Keep some thousand messages on their way that no receive takes. */
+static void silent_flood(
+    struct stranger *flood, const struct besieged *server, uint64_t *sent)
+{
+    enum { AHEAD = 50000 };
+    uint64_t read = NA_Get_counter(server->end.na_class, "msg_dropped");
+    unsigned char bytes[64];
+    size_t size = stranger_header(bytes, KIND_MESSAGE);
+
+    for (; *sent < read + AHEAD; ++*sent)
+        stranger_send(flood, bytes, size, false);
+}
+
+/* Another peer sends faster than the class reads: there always are unread
+ * messages. */
+HG_TEST(a_peer_without_hello_is_disconnected_while_another_one_sends)
+{
+    uint64_t end = ends_ms() + 20 * (SILENT_MS + 500);
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct besieged server;
+    struct stranger flood;
+    uint64_t sent = 0;
+    int fd;
+
+    info.lookup_ms = SILENT_MS;
+    info.max_queue_bytes = 1 << 16;
+    besieged_open_info(&server, "zmq+tcp://127.0.0.1", &info);
+    stranger_init(&flood, besieged_turn, &server);
+    stranger_come(&flood, server.name + 4);
+    fd = stranger_shake(server.name, "", 0);
+    while (silent_closed(&server) == 0) {
+        HG_CHECK(ends_ms() < end);
+        silent_flood(&flood, &server, &sent);
+        besieged_turn(&server);
+    }
+    (void) close(fd);
+    stranger_hang_up(&flood);
+    stranger_fini(&flood);
+    besieged_close(&server);
 }
 
 /* The class makes no progress for longer than the limit, then finds 60 HELLOs,
