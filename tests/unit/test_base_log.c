@@ -142,6 +142,31 @@ HG_TEST(log_filter_chooses_subsystems)
     HG_CHECK_OK(HG_Set_log_subsys(list));
 }
 
+/* Lines that the filter or the rate leaves out count as begun, so that callers
+ * do not log a second one. */
+HG_TEST(log_lines_that_are_not_written_have_begun)
+{
+    struct log_seen seen = {0};
+    unsigned errors, warnings, i;
+
+    HG_Set_log_func(log_sink, &seen);
+    HG_CHECK_OK(HG_Set_log_level("warning"));
+    errors = hg_log_begun(HG_LOG_LEVEL_ERROR);
+    warnings = hg_log_begun(HG_LOG_LEVEL_WARNING);
+    HG_CHECK_OK(HG_Set_log_subsys("bulk"));
+    hg_log_error("rpc", "filtered");
+    HG_CHECK_EQ_U64(hg_log_begun(HG_LOG_LEVEL_ERROR), errors + 1);
+    hg_log_warning("rpc", "filtered");
+    hg_log_info("rpc", "off");
+    HG_CHECK_EQ_U64(hg_log_begun(HG_LOG_LEVEL_ERROR), errors + 1);
+    HG_CHECK_EQ_U64(hg_log_begun(HG_LOG_LEVEL_WARNING), warnings + 2);
+    HG_CHECK_EQ_U64(seen.count, 0);
+    for (i = 0; i < 100; i++)
+        hg_log_warning("bulk", "many");
+    HG_CHECK_EQ_U64(hg_log_begun(HG_LOG_LEVEL_WARNING), warnings + 102);
+    HG_CHECK(seen.count < 100);
+}
+
 HG_TEST(log_setter_warns_of_unknown_subsystems)
 {
     struct log_seen seen = {0};
