@@ -244,9 +244,10 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
  * Levels: an error is what this process did wrong or can no longer do. What a
  * peer's bytes cause is a warning at most, and is counted beside its line.
  *
- * Rate: of a call site (a format string) the 1st, 2nd, 4th, 8th ... line is
- * written, with the count; of errors the first 64, too. Level debug writes all.
- * Callers need no limit of their own.
+ * Rate: each format string writes its 1st, 2nd, 4th, 8th ... line, with the
+ * count; an error also its first 64. Statements that share a format string
+ * share its count. At level debug, and through hg_log_asked and hg_log_misuse,
+ * every line is written. Callers need no limit of their own.
  *
  * Locking: levels are atomics; the sink and the subsystem filter have a
  * private mutex, never held while the sink runs. It is the innermost lock.
@@ -263,9 +264,14 @@ HG_COLD HG_PRIVATE bool hg_log_on(int level);
 HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
-/* Deliver a line that the application asked for, which no rate limits. */
+/* Deliver a line without a rate limit: for what only the application causes. */
 HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
+
+/* Log, as an error without a rate limit, what the application did wrong in its
+ * call of `function`. Returns HG_INVALID_ARG. */
+HG_COLD HG_PRIVATE hg_return_t hg_log_misuse(
+    const char *subsys, const char *function, const char *what);
 
 /* hg_log_line with a va_list, for the plugins' core table. */
 HG_PRIVATE void hg_log_vline(
@@ -756,6 +762,18 @@ HG_PRIVATE void hg_log_asked(
     if (hg_log_admits(level, subsys))
         hg_log_emit(level, subsys, 1, format, args);
     va_end(args);
+}
+
+HG_PRIVATE hg_return_t hg_log_misuse(
+    const char *subsys, const char *function, const char *what)
+{
+    int saved_errno = errno;
+
+    if (hg_log_on(HG_LOG_LEVEL_ERROR))
+        hg_log_counts[HG_LOG_LEVEL_ERROR]++;
+    hg_log_asked(HG_LOG_LEVEL_ERROR, subsys, "%s: %s", function, what);
+    errno = saved_errno;
+    return HG_INVALID_ARG;
 }
 
 HG_PRIVATE unsigned hg_log_begun(int level)
@@ -4376,9 +4394,8 @@ HG_PRIVATE na_return_t na_live_check(
         return na_class_is_forked(na_class)
             ? na_live_refuse_forked(na_class, function)
             : NA_SUCCESS;
-    hg_log_error("cls", "%s: %s", function,
+    return hg_log_misuse("cls", function,
         na_class == NULL ? "the class is NULL" : "no such class is open");
-    return NA_INVALID_ARG;
 }
 
 /* ---- Contexts ---- */
@@ -4406,10 +4423,9 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
     if (HG_LIKELY(na_live_has(NA_LIVE_NA_CONTEXT, context) &&
             context->na_class == na_class))
         return NA_SUCCESS;
-    hg_log_error("ctx", "%s: %s", function,
+    return hg_log_misuse("ctx", function,
         context == NULL ? "the context is NULL"
                         : "the class has no such context");
-    return NA_INVALID_ARG;
 }
 
 /* ==== gen/na/addr.h ==== */
@@ -4689,10 +4705,9 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
         return ret;
     if (addr != NULL && addr->na_class == na_class)
         return NA_SUCCESS;
-    hg_log_error("addr", "%s: %s", function,
+    return hg_log_misuse("addr", function,
         addr == NULL ? "the address is NULL"
                      : "the address is of another class");
-    return NA_INVALID_ARG;
 }
 
 HG_PRIVATE unsigned na_addr_count_given(
@@ -4745,11 +4760,9 @@ HG_PRIVATE na_return_t na_addr_take_back(
     given = &na_addr_core_of(addr)->given;
     before = atomic_load(given);
     do {
-        if (before == 0) {
-            hg_log_error("addr",
-                "%s: it was freed as often as it was given already", function);
-            return NA_INVALID_ARG;
-        }
+        if (before == 0)
+            return hg_log_misuse("addr", function,
+                "it was freed as often as it was given already");
     } while (!atomic_compare_exchange_weak(given, &before, before - 1));
     na_addr_unref(addr);
     return NA_SUCCESS;
@@ -4763,10 +4776,9 @@ NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
 HG_PRIVATE na_return_t na_addr_hand_out(
     struct na_addr *addr, na_addr_t *addr_p, const char *function)
 {
-    if (addr_p == NULL) {
-        hg_log_error("addr", "%s: the place for the address is NULL", function);
-        return NA_INVALID_ARG;
-    }
+    if (addr_p == NULL)
+        return hg_log_misuse(
+            "addr", function, "the place for the address is NULL");
     na_addr_ref(addr);
     na_addr_give(addr);
     *addr_p = addr;
@@ -4817,10 +4829,8 @@ HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (buf == NULL) {
-        hg_log_error("addr", "%s: buf is NULL", function);
-        return NA_INVALID_ARG;
-    }
+    if (buf == NULL)
+        return hg_log_misuse("addr", function, "buf is NULL");
     size = na_addr_print(addr, name, sizeof(name));
     if (size >= sizeof(name) || size >= buf_size) {
         hg_log_error("addr", "%s: %zu bytes do not fit into %" PRIu64, function,
@@ -6443,10 +6453,8 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
         ret = na_addr_check(na_class, msg->addr, function);
     if (ret != NA_SUCCESS)
         return ret;
-    if (msg->segments == NULL && msg->segment_count > 0) {
-        hg_log_error("msg", "%s: segments is NULL", function);
-        return NA_INVALID_ARG;
-    }
+    if (msg->segments == NULL && msg->segment_count > 0)
+        return hg_log_misuse("msg", function, "segments is NULL");
     max = msg->plane == NA_MSG_EXPECTED ? na_class->max_expected_size
                                         : na_class->max_unexpected_size;
     for (i = 0; i < msg->segment_count; i++) {
@@ -6457,10 +6465,8 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
             return NA_MSGSIZE;
         }
         msg->size += msg->segments[i].size;
-        if (msg->segments[i].address == NULL && msg->segments[i].size > 0) {
-            hg_log_error("msg", "%s: a buffer is NULL", function);
-            return NA_INVALID_ARG;
-        }
+        if (msg->segments[i].address == NULL && msg->segments[i].size > 0)
+            return hg_log_misuse("msg", function, "a buffer is NULL");
     }
     if (msg->tag > na_class->max_tag) {
         hg_log_error("msg", "%s: tag %" PRIu32 " is past the maximum", function,
@@ -6553,11 +6559,9 @@ static na_return_t na_msg_check_recv(const struct na_class *na_class,
 {
     na_return_t ret = na_live_check_context(na_class, context, function);
 
-    if (ret == NA_SUCCESS && buf == NULL && buf_size > 0) {
-        hg_log_error("msg", "%s: the buffer is NULL", function);
-        ret = NA_INVALID_ARG;
-    }
-    return ret;
+    return ret == NA_SUCCESS && buf == NULL && buf_size > 0
+        ? hg_log_misuse("msg", function, "the buffer is NULL")
+        : ret;
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
@@ -7309,11 +7313,9 @@ static na_return_t na_rma_check_arg(
 {
     na_return_t ret = na_live_check(na_class, function);
 
-    if (ret == NA_SUCCESS && other == NULL) {
-        hg_log_error("rma", "%s: an argument is NULL", function);
-        ret = NA_INVALID_ARG;
-    }
-    return ret;
+    return ret == NA_SUCCESS && other == NULL
+        ? hg_log_misuse("rma", function, "an argument is NULL")
+        : ret;
 }
 
 /* What is behind a pointer that is not in the table is not looked at. The
@@ -7331,8 +7333,7 @@ static na_return_t na_rma_check_two(const struct na_class *na_class,
     hg_unlock(&core->lock);
     if (known)
         return NA_SUCCESS;
-    hg_log_error("rma", "%s: the class has no such handle", function);
-    return NA_INVALID_ARG;
+    return hg_log_misuse("rma", function, "the class has no such handle");
 }
 
 static na_return_t na_rma_check_mem(const struct na_class *na_class,
@@ -22799,7 +22800,7 @@ static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
     struct hg_proc_own *own = proc != NULL ? hg_proc_own_is(proc) : NULL;
 
     if (own == NULL)
-        hg_log_error("proc", "%s: not a proc of hg_proc_create", function);
+        (void) hg_log_misuse("proc", function, "not a proc of hg_proc_create");
     return own;
 }
 
@@ -23360,7 +23361,7 @@ struct hg_checksum {
 /* One log line, and what all functions but get_size return with it. */
 static int hg_checksum_refuse(const char *function, const char *cause)
 {
-    hg_log_error("checksum", "%s: %s", function, cause);
+    (void) hg_log_misuse("checksum", function, cause);
     return -1;
 }
 
@@ -29256,13 +29257,6 @@ HG_PRIVATE hg_return_t hg_check_side(
 /* #include "base/log.h" */
 /* #include "na/live.h" */
 
-static hg_return_t hg_check_refuse(
-    const char *subsys, const char *function, const char *what)
-{
-    hg_log_error(subsys, "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
 /* Its NA class exists: the class holds it. */
 static hg_return_t hg_check_fork(
     const struct hg_class *hg_class, const char *function)
@@ -29276,7 +29270,7 @@ HG_PRIVATE hg_return_t hg_check_class(
     const struct hg_class *hg_class, const char *function)
 {
     if (HG_UNLIKELY(!na_live_has(NA_LIVE_CLASS, hg_class)))
-        return hg_check_refuse("cls", function,
+        return hg_log_misuse("cls", function,
             hg_class == NULL ? "the class is NULL" : "no such class is open");
     return hg_check_fork(hg_class, function);
 }
@@ -29285,7 +29279,7 @@ HG_PRIVATE hg_return_t hg_check_context(
     const struct hg_context *context, const char *function)
 {
     if (HG_UNLIKELY(!na_live_has(NA_LIVE_CONTEXT, context)))
-        return hg_check_refuse("ctx", function,
+        return hg_log_misuse("ctx", function,
             context == NULL ? "the context is NULL"
                             : "there is no such context");
     return hg_check_fork(context->hg_class, function);
@@ -29295,10 +29289,10 @@ HG_PRIVATE HG_NOINLINE hg_return_t hg_check_handle_slowly(
     const struct hg_handle *handle, const char *function)
 {
     if (handle == NULL)
-        return hg_check_refuse("rpc", function, "the handle is NULL");
+        return hg_log_misuse("rpc", function, "the handle is NULL");
     return na_class_is_forked(handle->context->hg_class->na_class)
         ? hg_check_fork(handle->context->hg_class, function)
-        : hg_check_refuse("rpc", function, "the handle was destroyed");
+        : hg_log_misuse("rpc", function, "the handle was destroyed");
 }
 
 HG_PRIVATE hg_return_t hg_check_side(
@@ -29310,7 +29304,7 @@ HG_PRIVATE hg_return_t hg_check_side(
         return ret;
     if (HG_LIKELY(handle->target == target))
         return HG_SUCCESS;
-    return hg_check_refuse("rpc", function,
+    return hg_log_misuse("rpc", function,
         target ? "the handle is of a call of ours"
                : "the handle is of a call that arrived");
 }
@@ -30837,7 +30831,7 @@ static hg_return_t hg_forward_log_busy(
             "%s: the message of the handle's last call has yet to leave",
             function);
     else
-        hg_log_error("rpc", "%s: the handle's call is not over", function);
+        (void) hg_log_misuse("rpc", function, "the handle's call is not over");
     return HG_BUSY;
 }
 
@@ -34453,13 +34447,6 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
 /* #include "hg/serve.h" */
 /* #include "na/addr.h" */
 
-/* Log what is wrong: HG_INVALID_ARG. */
-static hg_return_t hg_call_refuse(const char *function, const char *what)
-{
-    hg_log_error("rpc", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
 /* ---- Life ---- */
 
 /* What is registered under `id`; nothing under 0. */
@@ -34495,7 +34482,7 @@ hg_return_t HG_Create(
     hg_return_t ret;
 
     if (handle_p == NULL)
-        return hg_call_refuse("HG_Create", "handle_p is NULL");
+        return hg_log_misuse("rpc", "HG_Create", "handle_p is NULL");
     ret = hg_check_context(context, "HG_Create");
     if (ret == HG_SUCCESS)
         ret = hg_call_check_addr(context, addr, "HG_Create");
@@ -34636,7 +34623,7 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     hg_return_t ret;
 
     if (data == NULL)
-        return hg_call_refuse(function, "the struct is NULL");
+        return hg_log_misuse("rpc", function, "the struct is NULL");
     if (proc == NULL || !there) {
         hg_log_error("rpc", "%s: \"%s\" %s", function,
             hg_handle_function(handle),
@@ -34675,14 +34662,15 @@ static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
     hg_return_t ret;
 
     if (data == NULL)
-        return hg_call_refuse(function, "the struct is NULL");
+        return hg_log_misuse("rpc", function, "the struct is NULL");
     if (proc == NULL) {
         hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
             hg_handle_function(handle));
         return HG_FAULT;
     }
     if (!hg_call_take_decoded(handle))
-        return hg_call_refuse(function, "nothing is decoded, or it was freed");
+        return hg_log_misuse(
+            "rpc", function, "nothing is decoded, or it was freed");
     ret = hg_handle_release_of(handle, proc, data);
     (void) hg_serve_drop(handle);
     return ret;
@@ -34796,7 +34784,7 @@ static hg_return_t hg_call_check_buf(
     const struct hg_handle *handle, void **buf_p, const char *function)
 {
     return buf_p != NULL ? hg_check_handle(handle, function)
-                         : hg_call_refuse(function, "buf_p is NULL");
+                         : hg_log_misuse("rpc", function, "buf_p is NULL");
 }
 
 hg_return_t HG_Get_input_buf(
@@ -34921,8 +34909,8 @@ hg_return_t HG_Forward2(
     if (ret != HG_SUCCESS)
         return ret;
     if (handle->addr == NULL || handle->rpc.id == 0)
-        return hg_call_refuse(
-            "HG_Forward", "the handle has no address, or no function");
+        return hg_log_misuse(
+            "rpc", "HG_Forward", "the handle has no address, or no function");
     ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
     if (ret == HG_SUCCESS)
         ret = hg_forward_number(handle);
@@ -35070,22 +35058,17 @@ static void hg_bulk_call_begin(void)
 
 /* ---- Arguments ---- */
 
-static hg_return_t hg_bulk_call_refuse(const char *function, const char *what)
-{
-    hg_log_error("bulk", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
 /* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
  * ended, or is the parent's of a child of fork. All logged. */
 static hg_return_t hg_bulk_call_check(
     const struct hg_bulk *bulk, const char *function)
 {
     if (bulk == NULL)
-        return hg_bulk_call_refuse(function, "the handle is NULL");
+        return hg_log_misuse("bulk", function, "the handle is NULL");
     if (bulk->layer != NULL)
         return na_live_check(bulk->layer->na_class, function);
-    hg_log_error("bulk", "%s: the bulk layer of a handle has ended", function);
+    (void) hg_log_misuse(
+        "bulk", function, "the bulk layer of a handle has ended");
     return HG_FAULT;
 }
 
@@ -35125,7 +35108,7 @@ static hg_return_t hg_bulk_call_create(hg_class_t *hg_class, uint32_t count,
     if (ret != HG_SUCCESS)
         return ret;
     if (handle == NULL || buf_sizes == NULL)
-        return hg_bulk_call_refuse("HG_Bulk_create", "an argument is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
     sizes = hg_bulk_call_sizes(count, buf_sizes, few);
     if (sizes == NULL)
         return HG_NOMEM;
@@ -35149,8 +35132,8 @@ hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
     const struct hg_bulk_attr *attrs, hg_bulk_t *handle)
 {
     if (attrs == NULL)
-        return hg_bulk_call_refuse(
-            "HG_Bulk_create_attr", "an argument is NULL");
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_create_attr", "an argument is NULL");
     if (attrs->mem_type != HG_MEM_TYPE_HOST) {
         hg_log_error(
             "bulk", "HG_Bulk_create_attr: only the host's memory can be moved");
@@ -35177,7 +35160,7 @@ hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
     hg_return_t ret = HG_SUCCESS;
 
     if (handle == HG_BULK_NULL)
-        return hg_bulk_call_refuse("HG_Bulk_ref_incr", "the handle is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_ref_incr", "the handle is NULL");
     if (handle->layer != NULL)
         ret = na_live_check(handle->layer->na_class, "HG_Bulk_ref_incr");
     if (ret == HG_SUCCESS)
@@ -35194,8 +35177,8 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     if (ret != HG_SUCCESS)
         return ret;
     if (context->hg_class->layer != handle->layer)
-        return hg_bulk_call_refuse(
-            "HG_Bulk_bind", "handle and context are of different classes");
+        return hg_log_misuse("bulk", "HG_Bulk_bind",
+            "handle and context are of different classes");
     return hg_bulk_bind(handle, context->id);
 }
 
@@ -35236,8 +35219,8 @@ hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
 uint8_t HG_Bulk_get_context_id(hg_bulk_t handle)
 {
     if (handle == HG_BULK_NULL) {
-        (void) hg_bulk_call_refuse(
-            "HG_Bulk_get_context_id", "the handle is NULL");
+        (void) hg_log_misuse(
+            "bulk", "HG_Bulk_get_context_id", "the handle is NULL");
         return 0;
     }
     return hg_bulk_is_bound(handle) ? hg_bulk_source(handle)->context_id : 0;
@@ -35256,7 +35239,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
 
     (void) flags;
     if (handle == HG_BULK_NULL)
-        return hg_bulk_call_refuse("HG_Bulk_access", "the handle is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_access", "the handle is NULL");
     if (size == 0 || max_count == 0)
         return HG_SUCCESS;
     if (offset > SIZE_MAX || size > SIZE_MAX) /* past any end */
@@ -35318,7 +35301,7 @@ hg_return_t HG_Bulk_serialize(
     if (ret != HG_SUCCESS)
         return ret;
     if (buf == NULL)
-        return hg_bulk_call_refuse("HG_Bulk_serialize", "buf is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_serialize", "buf is NULL");
     return hg_bulk_serialize(
         handle, buf, buf_size <= SIZE_MAX ? (size_t) buf_size : SIZE_MAX);
 }
@@ -35331,8 +35314,8 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
     if (ret != HG_SUCCESS)
         return ret;
     if (handle == NULL || buf == NULL)
-        return hg_bulk_call_refuse(
-            "HG_Bulk_deserialize", "an argument is NULL");
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_deserialize", "an argument is NULL");
     return hg_bulk_deserialize(hg_class->layer, buf, (size_t) buf_size, handle);
 }
 
@@ -35407,8 +35390,10 @@ static hg_return_t hg_bulk_call_check_args(
     if (ret != HG_SUCCESS)
         return ret;
     wrong = hg_bulk_call_judge(args, bind);
-    if (wrong != NULL)
-        return hg_bulk_call_refuse(function, wrong);
+    if (wrong != NULL) { /* limited: the origin's handle may be a peer's */
+        hg_log_error("bulk", "%s: %s", function, wrong);
+        return HG_INVALID_ARG;
+    }
     if (!hg_bulk_call_is_allowed(args)) {
         hg_log_error(
             "bulk", "%s: a handle's flags forbid the direction", function);
@@ -35547,8 +35532,8 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     bool held = false;
 
     if (op_id == HG_OP_ID_NULL)
-        return hg_bulk_call_refuse(
-            "HG_Bulk_cancel", "the operation's id is NULL");
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_cancel", "the operation's id is NULL");
     hg_lock(&hg_bulk_call_lock);
     transfer = (struct hg_transfer *) hg_ticket_get(
         &hg_bulk_call_tickets, (uintptr_t) op_id);
@@ -35594,12 +35579,6 @@ struct hg_peer_lookup {
     hg_cb_t callback;
     void *arg;
 };
-
-static hg_return_t hg_peer_refuse(const char *function, const char *what)
-{
-    hg_log_error("addr", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
 
 /* Whether the class is one and has the address. */
 static hg_return_t hg_peer_check(const hg_class_t *hg_class,
@@ -35651,7 +35630,7 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
     if (ret != HG_SUCCESS)
         return ret;
     if (name == NULL)
-        return hg_peer_refuse("HG_Addr_lookup", "the name is NULL");
+        return hg_log_misuse("addr", "HG_Addr_lookup", "the name is NULL");
     if (callback == NULL) /* the transport knows the peer then: that is all */
         return na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL,
             name, NA_OP_ID_IGNORE);
@@ -35679,7 +35658,7 @@ hg_return_t HG_Addr_lookup2(
     if (ret != HG_SUCCESS)
         return ret;
     if (name == NULL || addr_p == NULL)
-        return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
+        return hg_log_misuse("addr", "HG_Addr_lookup", "an argument is NULL");
     return NA_Addr_lookup_wait(
         hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
 }
@@ -35747,7 +35726,7 @@ hg_return_t HG_Addr_to_string(
     if (ret != HG_SUCCESS)
         return ret;
     if (buf_size_p == NULL)
-        return hg_peer_refuse("HG_Addr_to_string", "buf_size_p is NULL");
+        return hg_log_misuse("addr", "HG_Addr_to_string", "buf_size_p is NULL");
     room = *buf_size_p;
     *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
     return buf != NULL ? na_addr_write(hg_class->na_class, buf, room, addr,
@@ -35805,12 +35784,6 @@ struct hg_endpoint {
     void *data;
     void (*free_data)(void *data);
 };
-
-static hg_return_t hg_endpoint_refuse(const char *function, const char *what)
-{
-    hg_log_error("cls", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
 
 static struct hg_endpoint *hg_endpoint_of(const hg_class_t *hg_class)
 {
@@ -35966,7 +35939,7 @@ static hg_class_t *hg_endpoint_init(const char *string, uint8_t listen,
 
     hg_endpoint_read_info(&info, from, version);
     if (string == NULL && info.na_class == NULL) {
-        (void) hg_endpoint_refuse("HG_Init", "the address string is NULL");
+        (void) hg_log_misuse("cls", "HG_Init", "the address string is NULL");
         return NULL;
     }
     endpoint = hg_endpoint_open(string, listen, &info);
@@ -35991,8 +35964,8 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
         HG_ENDPOINT_VERSION(HG_MERCURY_MAJOR, HG_MERCURY_MINOR);
 
     if (hg_init_info != NULL && (version == 0 || version > newest)) {
-        (void) hg_endpoint_refuse(
-            "HG_Init_opt2", "options of an unknown version");
+        (void) hg_log_misuse(
+            "cls", "HG_Init_opt2", "options of an unknown version");
         return NULL;
     }
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
@@ -36100,7 +36073,8 @@ static hg_return_t hg_endpoint_check_options(const hg_class_t *hg_class,
         return ret;
     return options != NULL && options->size == sizeof(*options)
         ? HG_SUCCESS
-        : hg_endpoint_refuse(function, "size is not that of struct hg_options");
+        : hg_log_misuse(
+              "cls", function, "size is not that of struct hg_options");
 }
 
 hg_return_t HG_Class_set_options(
@@ -36175,7 +36149,7 @@ static hg_return_t hg_endpoint_check_offset(const hg_class_t *hg_class,
 
     return ret != HG_SUCCESS || offset <= eager
         ? ret
-        : hg_endpoint_refuse(function, "the offset exceeds the eager size");
+        : hg_log_misuse("cls", function, "the offset exceeds the eager size");
 }
 
 hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
@@ -36255,8 +36229,8 @@ hg_return_t HG_Class_get_counters(
     if (ret != HG_SUCCESS)
         return ret;
     if (diag_counters == NULL)
-        return hg_endpoint_refuse(
-            "HG_Class_get_counters", "diag_counters is NULL");
+        return hg_log_misuse(
+            "cls", "HG_Class_get_counters", "diag_counters is NULL");
     hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
     return HG_SUCCESS;
 }
@@ -36440,7 +36414,7 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     if (hg_check_class(hg_class, "HG_Register_name") != HG_SUCCESS)
         return 0;
     if (func_name == NULL) {
-        (void) hg_endpoint_refuse("HG_Register_name", "func_name is NULL");
+        (void) hg_log_misuse("cls", "HG_Register_name", "func_name is NULL");
         return 0;
     }
     id = hg_registry_id(func_name);
@@ -36459,7 +36433,7 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     if (id == 0)
-        return hg_endpoint_refuse("HG_Register", "the id is 0");
+        return hg_log_misuse("cls", "HG_Register", "the id is 0");
     return hg_registry_put(&hg_class->registry, id, NULL, &rpc);
 }
 
@@ -36497,7 +36471,8 @@ hg_return_t HG_Registered_name(
     if (ret != HG_SUCCESS)
         return ret;
     if (func_name == NULL || flag_p == NULL)
-        return hg_endpoint_refuse("HG_Registered_name", "an argument is NULL");
+        return hg_log_misuse(
+            "cls", "HG_Registered_name", "an argument is NULL");
     id = hg_registry_id(func_name);
     (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
     if (id_p != NULL)
@@ -36513,7 +36488,7 @@ hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
     if (ret != HG_SUCCESS)
         return ret;
     if (flag_p == NULL)
-        return hg_endpoint_refuse("HG_Registered", "an argument is NULL");
+        return hg_log_misuse("cls", "HG_Registered", "an argument is NULL");
     (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
     return HG_SUCCESS;
 }
@@ -36527,8 +36502,8 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     if (flag_p == NULL)
-        return hg_endpoint_refuse(
-            "HG_Registered_proc_cb", "an argument is NULL");
+        return hg_log_misuse(
+            "cls", "HG_Registered_proc_cb", "an argument is NULL");
     if (!hg_endpoint_find(hg_class, id, flag_p, &rpc))
         return HG_SUCCESS;
     if (in_proc_cb_p != NULL)
@@ -36589,8 +36564,8 @@ hg_return_t HG_Registered_disabled_response(
     if (ret != HG_SUCCESS)
         return ret;
     if (disabled_p == NULL)
-        return hg_endpoint_refuse(
-            "HG_Registered_disabled_response", "disabled_p is NULL");
+        return hg_log_misuse(
+            "cls", "HG_Registered_disabled_response", "disabled_p is NULL");
     if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
         hg_log_error("rpc",
             "HG_Registered_disabled_response: id %016" PRIx64
@@ -36822,8 +36797,8 @@ static HG_NOINLINE struct hg_context *hg_layer_refuse_entry(
     const char *function)
 {
     if (function != NULL && !hg_layer_is_forked(function))
-        hg_log_error(
-            "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
+        (void) hg_log_misuse(
+            "rpc", function, "HG_Init was not called, or HG_Finalize was");
     return NULL;
 }
 
@@ -36858,8 +36833,8 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
     if (hg_layer_pass(&hg_layer_bulk_gate))
         return hg_layer_bulk;
     if (function != NULL && !hg_layer_is_forked(function))
-        hg_log_error(
-            "bulk", "%s: HG_Init was not called, or HG_Finalize was", function);
+        (void) hg_log_misuse(
+            "bulk", function, "HG_Init was not called, or HG_Finalize was");
     return NULL;
 }
 
@@ -36940,8 +36915,8 @@ HG_PRIVATE void hg_layer_unlock(void)
 
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 {
-    HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc", "%s: %s", function, what);
-    return HG_INVALID_ARG;
+    hg_log_keep_text("%s: %s", function, what);
+    return hg_log_misuse("rpc", function, what);
 }
 
 /* ==== gen/hg/wait.h ==== */
@@ -40249,7 +40224,7 @@ hg_return_t hg_seed_refuse(
     hg_return_t ret, const char *function, const char *what)
 {
     assert(ret != HG_SUCCESS);
-    hg_log_error("rpc", "%s: %s", function, what);
+    (void) hg_log_misuse("rpc", function, what);
     return ret;
 }
 

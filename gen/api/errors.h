@@ -100,14 +100,15 @@ struct hg_allocator {
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
 
 /* Each line has a level. An error is what this process did wrong or can no
- * longer do. What a peer causes is a warning at most, and is counted, too
+ * longer do. Lines that a peer causes are warnings, and are counted
  * (HG_Get_counters, NA_Get_counter).
  *
- * Lines are limited by their place in the library: of one place the 1st, 2nd,
- * 4th, 8th, ... line is written, with the count; of errors the first 64, too.
- * The level debug has no limit. Writing to stderr does not block: a line that
- * a full pipe, socket or terminal does not take is dropped, and the next line
- * is preceded by the number of those dropped. */
+ * Each log statement writes its 1st, 2nd, 4th, 8th ... line, with the count.
+ * An error statement also writes its first 64 lines. A call with a wrong
+ * pointer, or on an object that is gone, is logged every time. At level debug
+ * every line is written. Writing to stderr does not block: a line that a full
+ * pipe, socket or terminal does not take is dropped, and the next line is
+ * preceded by the number of dropped lines. */
 #if !HG_API_STRICT
 enum {
     HG_LOG_LEVEL_NONE = 0,

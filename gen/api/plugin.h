@@ -332,9 +332,10 @@ struct na_core {
     void *(*alloc)(size_t size);
     void *(*realloc)(void *ptr, size_t size);
     void (*free)(void *ptr);
-    /* One line; see HG_LOG_LEVEL_... Lines are limited by `format`, which is a
-     * string constant: see HG_Set_log_level. What a peer causes is a
-     * warning. */
+    /* Write one line; `level` is one of HG_LOG_LEVEL_... Lines that a peer
+     * causes must be warnings, and be counted by `count`. Each `format`, a
+     * string constant, writes its 1st, 2nd, 4th, 8th ... line, with the count;
+     * as an error also its first 64. */
     void (*log)(int level, const char *subsys, const char *format, ...);
     uint64_t (*now_ns)(void);
     uint64_t (*random)(void);

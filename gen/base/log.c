@@ -440,6 +440,18 @@ HG_PRIVATE void hg_log_asked(
     va_end(args);
 }
 
+HG_PRIVATE hg_return_t hg_log_misuse(
+    const char *subsys, const char *function, const char *what)
+{
+    int saved_errno = errno;
+
+    if (hg_log_on(HG_LOG_LEVEL_ERROR))
+        hg_log_counts[HG_LOG_LEVEL_ERROR]++;
+    hg_log_asked(HG_LOG_LEVEL_ERROR, subsys, "%s: %s", function, what);
+    errno = saved_errno;
+    return HG_INVALID_ARG;
+}
+
 HG_PRIVATE unsigned hg_log_begun(int level)
 {
     unsigned count = 0;

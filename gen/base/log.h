@@ -12,9 +12,10 @@
  * Levels: an error is what this process did wrong or can no longer do. What a
  * peer's bytes cause is a warning at most, and is counted beside its line.
  *
- * Rate: of a call site (a format string) the 1st, 2nd, 4th, 8th ... line is
- * written, with the count; of errors the first 64, too. Level debug writes all.
- * Callers need no limit of their own.
+ * Rate: each format string writes its 1st, 2nd, 4th, 8th ... line, with the
+ * count; an error also its first 64. Statements that share a format string
+ * share its count. At level debug, and through hg_log_asked and hg_log_misuse,
+ * every line is written. Callers need no limit of their own.
  *
  * Locking: levels are atomics; the sink and the subsystem filter have a
  * private mutex, never held while the sink runs. It is the innermost lock.
@@ -31,9 +32,14 @@ HG_COLD HG_PRIVATE bool hg_log_on(int level);
 HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
-/* Deliver a line that the application asked for, which no rate limits. */
+/* Deliver a line without a rate limit: for what only the application causes. */
 HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
+
+/* Log, as an error without a rate limit, what the application did wrong in its
+ * call of `function`. Returns HG_INVALID_ARG. */
+HG_COLD HG_PRIVATE hg_return_t hg_log_misuse(
+    const char *subsys, const char *function, const char *what);
 
 /* hg_log_line with a va_list, for the plugins' core table. */
 HG_PRIVATE void hg_log_vline(

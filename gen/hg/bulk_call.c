@@ -68,22 +68,17 @@ static void hg_bulk_call_begin(void)
 
 /* ---- Arguments ---- */
 
-static hg_return_t hg_bulk_call_refuse(const char *function, const char *what)
-{
-    hg_log_error("bulk", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
 /* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
  * ended, or is the parent's of a child of fork. All logged. */
 static hg_return_t hg_bulk_call_check(
     const struct hg_bulk *bulk, const char *function)
 {
     if (bulk == NULL)
-        return hg_bulk_call_refuse(function, "the handle is NULL");
+        return hg_log_misuse("bulk", function, "the handle is NULL");
     if (bulk->layer != NULL)
         return na_live_check(bulk->layer->na_class, function);
-    hg_log_error("bulk", "%s: the bulk layer of a handle has ended", function);
+    (void) hg_log_misuse(
+        "bulk", function, "the bulk layer of a handle has ended");
     return HG_FAULT;
 }
 
@@ -123,7 +118,7 @@ static hg_return_t hg_bulk_call_create(hg_class_t *hg_class, uint32_t count,
     if (ret != HG_SUCCESS)
         return ret;
     if (handle == NULL || buf_sizes == NULL)
-        return hg_bulk_call_refuse("HG_Bulk_create", "an argument is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_create", "an argument is NULL");
     sizes = hg_bulk_call_sizes(count, buf_sizes, few);
     if (sizes == NULL)
         return HG_NOMEM;
@@ -147,8 +142,8 @@ hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
     const struct hg_bulk_attr *attrs, hg_bulk_t *handle)
 {
     if (attrs == NULL)
-        return hg_bulk_call_refuse(
-            "HG_Bulk_create_attr", "an argument is NULL");
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_create_attr", "an argument is NULL");
     if (attrs->mem_type != HG_MEM_TYPE_HOST) {
         hg_log_error(
             "bulk", "HG_Bulk_create_attr: only the host's memory can be moved");
@@ -175,7 +170,7 @@ hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
     hg_return_t ret = HG_SUCCESS;
 
     if (handle == HG_BULK_NULL)
-        return hg_bulk_call_refuse("HG_Bulk_ref_incr", "the handle is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_ref_incr", "the handle is NULL");
     if (handle->layer != NULL)
         ret = na_live_check(handle->layer->na_class, "HG_Bulk_ref_incr");
     if (ret == HG_SUCCESS)
@@ -192,8 +187,8 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     if (ret != HG_SUCCESS)
         return ret;
     if (context->hg_class->layer != handle->layer)
-        return hg_bulk_call_refuse(
-            "HG_Bulk_bind", "handle and context are of different classes");
+        return hg_log_misuse("bulk", "HG_Bulk_bind",
+            "handle and context are of different classes");
     return hg_bulk_bind(handle, context->id);
 }
 
@@ -234,8 +229,8 @@ hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
 uint8_t HG_Bulk_get_context_id(hg_bulk_t handle)
 {
     if (handle == HG_BULK_NULL) {
-        (void) hg_bulk_call_refuse(
-            "HG_Bulk_get_context_id", "the handle is NULL");
+        (void) hg_log_misuse(
+            "bulk", "HG_Bulk_get_context_id", "the handle is NULL");
         return 0;
     }
     return hg_bulk_is_bound(handle) ? hg_bulk_source(handle)->context_id : 0;
@@ -254,7 +249,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size,
 
     (void) flags;
     if (handle == HG_BULK_NULL)
-        return hg_bulk_call_refuse("HG_Bulk_access", "the handle is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_access", "the handle is NULL");
     if (size == 0 || max_count == 0)
         return HG_SUCCESS;
     if (offset > SIZE_MAX || size > SIZE_MAX) /* past any end */
@@ -316,7 +311,7 @@ hg_return_t HG_Bulk_serialize(
     if (ret != HG_SUCCESS)
         return ret;
     if (buf == NULL)
-        return hg_bulk_call_refuse("HG_Bulk_serialize", "buf is NULL");
+        return hg_log_misuse("bulk", "HG_Bulk_serialize", "buf is NULL");
     return hg_bulk_serialize(
         handle, buf, buf_size <= SIZE_MAX ? (size_t) buf_size : SIZE_MAX);
 }
@@ -329,8 +324,8 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
     if (ret != HG_SUCCESS)
         return ret;
     if (handle == NULL || buf == NULL)
-        return hg_bulk_call_refuse(
-            "HG_Bulk_deserialize", "an argument is NULL");
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_deserialize", "an argument is NULL");
     return hg_bulk_deserialize(hg_class->layer, buf, (size_t) buf_size, handle);
 }
 
@@ -405,8 +400,10 @@ static hg_return_t hg_bulk_call_check_args(
     if (ret != HG_SUCCESS)
         return ret;
     wrong = hg_bulk_call_judge(args, bind);
-    if (wrong != NULL)
-        return hg_bulk_call_refuse(function, wrong);
+    if (wrong != NULL) { /* limited: the origin's handle may be a peer's */
+        hg_log_error("bulk", "%s: %s", function, wrong);
+        return HG_INVALID_ARG;
+    }
     if (!hg_bulk_call_is_allowed(args)) {
         hg_log_error(
             "bulk", "%s: a handle's flags forbid the direction", function);
@@ -545,8 +542,8 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     bool held = false;
 
     if (op_id == HG_OP_ID_NULL)
-        return hg_bulk_call_refuse(
-            "HG_Bulk_cancel", "the operation's id is NULL");
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_cancel", "the operation's id is NULL");
     hg_lock(&hg_bulk_call_lock);
     transfer = (struct hg_transfer *) hg_ticket_get(
         &hg_bulk_call_tickets, (uintptr_t) op_id);

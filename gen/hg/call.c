@@ -34,13 +34,6 @@
 #include "hg/serve.h"
 #include "na/addr.h"
 
-/* Log what is wrong: HG_INVALID_ARG. */
-static hg_return_t hg_call_refuse(const char *function, const char *what)
-{
-    hg_log_error("rpc", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
 /* ---- Life ---- */
 
 /* What is registered under `id`; nothing under 0. */
@@ -76,7 +69,7 @@ hg_return_t HG_Create(
     hg_return_t ret;
 
     if (handle_p == NULL)
-        return hg_call_refuse("HG_Create", "handle_p is NULL");
+        return hg_log_misuse("rpc", "HG_Create", "handle_p is NULL");
     ret = hg_check_context(context, "HG_Create");
     if (ret == HG_SUCCESS)
         ret = hg_call_check_addr(context, addr, "HG_Create");
@@ -217,7 +210,7 @@ static hg_return_t hg_call_decode(struct hg_handle *handle, hg_proc_cb_t proc,
     hg_return_t ret;
 
     if (data == NULL)
-        return hg_call_refuse(function, "the struct is NULL");
+        return hg_log_misuse("rpc", function, "the struct is NULL");
     if (proc == NULL || !there) {
         hg_log_error("rpc", "%s: \"%s\" %s", function,
             hg_handle_function(handle),
@@ -256,14 +249,15 @@ static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
     hg_return_t ret;
 
     if (data == NULL)
-        return hg_call_refuse(function, "the struct is NULL");
+        return hg_log_misuse("rpc", function, "the struct is NULL");
     if (proc == NULL) {
         hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
             hg_handle_function(handle));
         return HG_FAULT;
     }
     if (!hg_call_take_decoded(handle))
-        return hg_call_refuse(function, "nothing is decoded, or it was freed");
+        return hg_log_misuse(
+            "rpc", function, "nothing is decoded, or it was freed");
     ret = hg_handle_release_of(handle, proc, data);
     (void) hg_serve_drop(handle);
     return ret;
@@ -377,7 +371,7 @@ static hg_return_t hg_call_check_buf(
     const struct hg_handle *handle, void **buf_p, const char *function)
 {
     return buf_p != NULL ? hg_check_handle(handle, function)
-                         : hg_call_refuse(function, "buf_p is NULL");
+                         : hg_log_misuse("rpc", function, "buf_p is NULL");
 }
 
 hg_return_t HG_Get_input_buf(
@@ -502,8 +496,8 @@ hg_return_t HG_Forward2(
     if (ret != HG_SUCCESS)
         return ret;
     if (handle->addr == NULL || handle->rpc.id == 0)
-        return hg_call_refuse(
-            "HG_Forward", "the handle has no address, or no function");
+        return hg_log_misuse(
+            "rpc", "HG_Forward", "the handle has no address, or no function");
     ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
     if (ret == HG_SUCCESS)
         ret = hg_forward_number(handle);

@@ -5,13 +5,6 @@
 #include "base/log.h"
 #include "na/live.h"
 
-static hg_return_t hg_check_refuse(
-    const char *subsys, const char *function, const char *what)
-{
-    hg_log_error(subsys, "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
 /* Its NA class exists: the class holds it. */
 static hg_return_t hg_check_fork(
     const struct hg_class *hg_class, const char *function)
@@ -25,7 +18,7 @@ HG_PRIVATE hg_return_t hg_check_class(
     const struct hg_class *hg_class, const char *function)
 {
     if (HG_UNLIKELY(!na_live_has(NA_LIVE_CLASS, hg_class)))
-        return hg_check_refuse("cls", function,
+        return hg_log_misuse("cls", function,
             hg_class == NULL ? "the class is NULL" : "no such class is open");
     return hg_check_fork(hg_class, function);
 }
@@ -34,7 +27,7 @@ HG_PRIVATE hg_return_t hg_check_context(
     const struct hg_context *context, const char *function)
 {
     if (HG_UNLIKELY(!na_live_has(NA_LIVE_CONTEXT, context)))
-        return hg_check_refuse("ctx", function,
+        return hg_log_misuse("ctx", function,
             context == NULL ? "the context is NULL"
                             : "there is no such context");
     return hg_check_fork(context->hg_class, function);
@@ -44,10 +37,10 @@ HG_PRIVATE HG_NOINLINE hg_return_t hg_check_handle_slowly(
     const struct hg_handle *handle, const char *function)
 {
     if (handle == NULL)
-        return hg_check_refuse("rpc", function, "the handle is NULL");
+        return hg_log_misuse("rpc", function, "the handle is NULL");
     return na_class_is_forked(handle->context->hg_class->na_class)
         ? hg_check_fork(handle->context->hg_class, function)
-        : hg_check_refuse("rpc", function, "the handle was destroyed");
+        : hg_log_misuse("rpc", function, "the handle was destroyed");
 }
 
 HG_PRIVATE hg_return_t hg_check_side(
@@ -59,7 +52,7 @@ HG_PRIVATE hg_return_t hg_check_side(
         return ret;
     if (HG_LIKELY(handle->target == target))
         return HG_SUCCESS;
-    return hg_check_refuse("rpc", function,
+    return hg_log_misuse("rpc", function,
         target ? "the handle is of a call of ours"
                : "the handle is of a call that arrived");
 }

@@ -23,7 +23,7 @@ struct hg_checksum {
 /* One log line, and what all functions but get_size return with it. */
 static int hg_checksum_refuse(const char *function, const char *cause)
 {
-    hg_log_error("checksum", "%s: %s", function, cause);
+    (void) hg_log_misuse("checksum", function, cause);
     return -1;
 }
 

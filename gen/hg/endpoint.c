@@ -45,12 +45,6 @@ struct hg_endpoint {
     void (*free_data)(void *data);
 };
 
-static hg_return_t hg_endpoint_refuse(const char *function, const char *what)
-{
-    hg_log_error("cls", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
 static struct hg_endpoint *hg_endpoint_of(const hg_class_t *hg_class)
 {
     return HG_CONTAINER_OF(hg_class, struct hg_endpoint, pub);
@@ -205,7 +199,7 @@ static hg_class_t *hg_endpoint_init(const char *string, uint8_t listen,
 
     hg_endpoint_read_info(&info, from, version);
     if (string == NULL && info.na_class == NULL) {
-        (void) hg_endpoint_refuse("HG_Init", "the address string is NULL");
+        (void) hg_log_misuse("cls", "HG_Init", "the address string is NULL");
         return NULL;
     }
     endpoint = hg_endpoint_open(string, listen, &info);
@@ -230,8 +224,8 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
         HG_ENDPOINT_VERSION(HG_MERCURY_MAJOR, HG_MERCURY_MINOR);
 
     if (hg_init_info != NULL && (version == 0 || version > newest)) {
-        (void) hg_endpoint_refuse(
-            "HG_Init_opt2", "options of an unknown version");
+        (void) hg_log_misuse(
+            "cls", "HG_Init_opt2", "options of an unknown version");
         return NULL;
     }
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
@@ -339,7 +333,8 @@ static hg_return_t hg_endpoint_check_options(const hg_class_t *hg_class,
         return ret;
     return options != NULL && options->size == sizeof(*options)
         ? HG_SUCCESS
-        : hg_endpoint_refuse(function, "size is not that of struct hg_options");
+        : hg_log_misuse(
+              "cls", function, "size is not that of struct hg_options");
 }
 
 hg_return_t HG_Class_set_options(
@@ -414,7 +409,7 @@ static hg_return_t hg_endpoint_check_offset(const hg_class_t *hg_class,
 
     return ret != HG_SUCCESS || offset <= eager
         ? ret
-        : hg_endpoint_refuse(function, "the offset exceeds the eager size");
+        : hg_log_misuse("cls", function, "the offset exceeds the eager size");
 }
 
 hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
@@ -494,8 +489,8 @@ hg_return_t HG_Class_get_counters(
     if (ret != HG_SUCCESS)
         return ret;
     if (diag_counters == NULL)
-        return hg_endpoint_refuse(
-            "HG_Class_get_counters", "diag_counters is NULL");
+        return hg_log_misuse(
+            "cls", "HG_Class_get_counters", "diag_counters is NULL");
     hg_endpoint_count(&hg_endpoint_of(hg_class)->pub, diag_counters);
     return HG_SUCCESS;
 }
@@ -679,7 +674,7 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     if (hg_check_class(hg_class, "HG_Register_name") != HG_SUCCESS)
         return 0;
     if (func_name == NULL) {
-        (void) hg_endpoint_refuse("HG_Register_name", "func_name is NULL");
+        (void) hg_log_misuse("cls", "HG_Register_name", "func_name is NULL");
         return 0;
     }
     id = hg_registry_id(func_name);
@@ -698,7 +693,7 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     if (id == 0)
-        return hg_endpoint_refuse("HG_Register", "the id is 0");
+        return hg_log_misuse("cls", "HG_Register", "the id is 0");
     return hg_registry_put(&hg_class->registry, id, NULL, &rpc);
 }
 
@@ -736,7 +731,8 @@ hg_return_t HG_Registered_name(
     if (ret != HG_SUCCESS)
         return ret;
     if (func_name == NULL || flag_p == NULL)
-        return hg_endpoint_refuse("HG_Registered_name", "an argument is NULL");
+        return hg_log_misuse(
+            "cls", "HG_Registered_name", "an argument is NULL");
     id = hg_registry_id(func_name);
     (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
     if (id_p != NULL)
@@ -752,7 +748,7 @@ hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
     if (ret != HG_SUCCESS)
         return ret;
     if (flag_p == NULL)
-        return hg_endpoint_refuse("HG_Registered", "an argument is NULL");
+        return hg_log_misuse("cls", "HG_Registered", "an argument is NULL");
     (void) hg_endpoint_find(hg_class, id, flag_p, &rpc);
     return HG_SUCCESS;
 }
@@ -766,8 +762,8 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     if (flag_p == NULL)
-        return hg_endpoint_refuse(
-            "HG_Registered_proc_cb", "an argument is NULL");
+        return hg_log_misuse(
+            "cls", "HG_Registered_proc_cb", "an argument is NULL");
     if (!hg_endpoint_find(hg_class, id, flag_p, &rpc))
         return HG_SUCCESS;
     if (in_proc_cb_p != NULL)
@@ -828,8 +824,8 @@ hg_return_t HG_Registered_disabled_response(
     if (ret != HG_SUCCESS)
         return ret;
     if (disabled_p == NULL)
-        return hg_endpoint_refuse(
-            "HG_Registered_disabled_response", "disabled_p is NULL");
+        return hg_log_misuse(
+            "cls", "HG_Registered_disabled_response", "disabled_p is NULL");
     if (!hg_endpoint_find(hg_class, id, NULL, &rpc)) {
         hg_log_error("rpc",
             "HG_Registered_disabled_response: id %016" PRIx64

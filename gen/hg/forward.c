@@ -182,7 +182,7 @@ static hg_return_t hg_forward_log_busy(
             "%s: the message of the handle's last call has yet to leave",
             function);
     else
-        hg_log_error("rpc", "%s: the handle's call is not over", function);
+        (void) hg_log_misuse("rpc", function, "the handle's call is not over");
     return HG_BUSY;
 }
 

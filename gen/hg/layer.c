@@ -70,8 +70,8 @@ static HG_NOINLINE struct hg_context *hg_layer_refuse_entry(
     const char *function)
 {
     if (function != NULL && !hg_layer_is_forked(function))
-        hg_log_error(
-            "rpc", "%s: HG_Init was not called, or HG_Finalize was", function);
+        (void) hg_log_misuse(
+            "rpc", function, "HG_Init was not called, or HG_Finalize was");
     return NULL;
 }
 
@@ -106,8 +106,8 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_enter_bulk(const char *function)
     if (hg_layer_pass(&hg_layer_bulk_gate))
         return hg_layer_bulk;
     if (function != NULL && !hg_layer_is_forked(function))
-        hg_log_error(
-            "bulk", "%s: HG_Init was not called, or HG_Finalize was", function);
+        (void) hg_log_misuse(
+            "bulk", function, "HG_Init was not called, or HG_Finalize was");
     return NULL;
 }
 
@@ -188,6 +188,6 @@ HG_PRIVATE void hg_layer_unlock(void)
 
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 {
-    HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc", "%s: %s", function, what);
-    return HG_INVALID_ARG;
+    hg_log_keep_text("%s: %s", function, what);
+    return hg_log_misuse("rpc", function, what);
 }

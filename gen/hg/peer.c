@@ -25,12 +25,6 @@ struct hg_peer_lookup {
     void *arg;
 };
 
-static hg_return_t hg_peer_refuse(const char *function, const char *what)
-{
-    hg_log_error("addr", "%s: %s", function, what);
-    return HG_INVALID_ARG;
-}
-
 /* Whether the class is one and has the address. */
 static hg_return_t hg_peer_check(const hg_class_t *hg_class,
     const struct na_addr *addr, const char *function)
@@ -81,7 +75,7 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
     if (ret != HG_SUCCESS)
         return ret;
     if (name == NULL)
-        return hg_peer_refuse("HG_Addr_lookup", "the name is NULL");
+        return hg_log_misuse("addr", "HG_Addr_lookup", "the name is NULL");
     if (callback == NULL) /* the transport knows the peer then: that is all */
         return na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL,
             name, NA_OP_ID_IGNORE);
@@ -109,7 +103,7 @@ hg_return_t HG_Addr_lookup2(
     if (ret != HG_SUCCESS)
         return ret;
     if (name == NULL || addr_p == NULL)
-        return hg_peer_refuse("HG_Addr_lookup", "an argument is NULL");
+        return hg_log_misuse("addr", "HG_Addr_lookup", "an argument is NULL");
     return NA_Addr_lookup_wait(
         hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
 }
@@ -177,7 +171,7 @@ hg_return_t HG_Addr_to_string(
     if (ret != HG_SUCCESS)
         return ret;
     if (buf_size_p == NULL)
-        return hg_peer_refuse("HG_Addr_to_string", "buf_size_p is NULL");
+        return hg_log_misuse("addr", "HG_Addr_to_string", "buf_size_p is NULL");
     room = *buf_size_p;
     *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
     return buf != NULL ? na_addr_write(hg_class->na_class, buf, room, addr,

@@ -43,7 +43,7 @@ static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
     struct hg_proc_own *own = proc != NULL ? hg_proc_own_is(proc) : NULL;
 
     if (own == NULL)
-        hg_log_error("proc", "%s: not a proc of hg_proc_create", function);
+        (void) hg_log_misuse("proc", function, "not a proc of hg_proc_create");
     return own;
 }
 

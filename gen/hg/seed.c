@@ -26,7 +26,7 @@ hg_return_t hg_seed_refuse(
     hg_return_t ret, const char *function, const char *what)
 {
     assert(ret != HG_SUCCESS);
-    hg_log_error("rpc", "%s: %s", function, what);
+    (void) hg_log_misuse("rpc", function, what);
     return ret;
 }
 

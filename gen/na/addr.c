@@ -188,10 +188,9 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
         return ret;
     if (addr != NULL && addr->na_class == na_class)
         return NA_SUCCESS;
-    hg_log_error("addr", "%s: %s", function,
+    return hg_log_misuse("addr", function,
         addr == NULL ? "the address is NULL"
                      : "the address is of another class");
-    return NA_INVALID_ARG;
 }
 
 HG_PRIVATE unsigned na_addr_count_given(
@@ -244,11 +243,9 @@ HG_PRIVATE na_return_t na_addr_take_back(
     given = &na_addr_core_of(addr)->given;
     before = atomic_load(given);
     do {
-        if (before == 0) {
-            hg_log_error("addr",
-                "%s: it was freed as often as it was given already", function);
-            return NA_INVALID_ARG;
-        }
+        if (before == 0)
+            return hg_log_misuse("addr", function,
+                "it was freed as often as it was given already");
     } while (!atomic_compare_exchange_weak(given, &before, before - 1));
     na_addr_unref(addr);
     return NA_SUCCESS;
@@ -262,10 +259,9 @@ NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr)
 HG_PRIVATE na_return_t na_addr_hand_out(
     struct na_addr *addr, na_addr_t *addr_p, const char *function)
 {
-    if (addr_p == NULL) {
-        hg_log_error("addr", "%s: the place for the address is NULL", function);
-        return NA_INVALID_ARG;
-    }
+    if (addr_p == NULL)
+        return hg_log_misuse(
+            "addr", function, "the place for the address is NULL");
     na_addr_ref(addr);
     na_addr_give(addr);
     *addr_p = addr;
@@ -316,10 +312,8 @@ HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (buf == NULL) {
-        hg_log_error("addr", "%s: buf is NULL", function);
-        return NA_INVALID_ARG;
-    }
+    if (buf == NULL)
+        return hg_log_misuse("addr", function, "buf is NULL");
     size = na_addr_print(addr, name, sizeof(name));
     if (size >= sizeof(name) || size >= buf_size) {
         hg_log_error("addr", "%s: %zu bytes do not fit into %" PRIu64, function,

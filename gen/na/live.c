@@ -201,9 +201,8 @@ HG_PRIVATE na_return_t na_live_check(
         return na_class_is_forked(na_class)
             ? na_live_refuse_forked(na_class, function)
             : NA_SUCCESS;
-    hg_log_error("cls", "%s: %s", function,
+    return hg_log_misuse("cls", function,
         na_class == NULL ? "the class is NULL" : "no such class is open");
-    return NA_INVALID_ARG;
 }
 
 /* ---- Contexts ---- */
@@ -231,8 +230,7 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
     if (HG_LIKELY(na_live_has(NA_LIVE_NA_CONTEXT, context) &&
             context->na_class == na_class))
         return NA_SUCCESS;
-    hg_log_error("ctx", "%s: %s", function,
+    return hg_log_misuse("ctx", function,
         context == NULL ? "the context is NULL"
                         : "the class has no such context");
-    return NA_INVALID_ARG;
 }

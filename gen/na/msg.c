@@ -147,10 +147,8 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
         ret = na_addr_check(na_class, msg->addr, function);
     if (ret != NA_SUCCESS)
         return ret;
-    if (msg->segments == NULL && msg->segment_count > 0) {
-        hg_log_error("msg", "%s: segments is NULL", function);
-        return NA_INVALID_ARG;
-    }
+    if (msg->segments == NULL && msg->segment_count > 0)
+        return hg_log_misuse("msg", function, "segments is NULL");
     max = msg->plane == NA_MSG_EXPECTED ? na_class->max_expected_size
                                         : na_class->max_unexpected_size;
     for (i = 0; i < msg->segment_count; i++) {
@@ -161,10 +159,8 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
             return NA_MSGSIZE;
         }
         msg->size += msg->segments[i].size;
-        if (msg->segments[i].address == NULL && msg->segments[i].size > 0) {
-            hg_log_error("msg", "%s: a buffer is NULL", function);
-            return NA_INVALID_ARG;
-        }
+        if (msg->segments[i].address == NULL && msg->segments[i].size > 0)
+            return hg_log_misuse("msg", function, "a buffer is NULL");
     }
     if (msg->tag > na_class->max_tag) {
         hg_log_error("msg", "%s: tag %" PRIu32 " is past the maximum", function,
@@ -257,11 +253,9 @@ static na_return_t na_msg_check_recv(const struct na_class *na_class,
 {
     na_return_t ret = na_live_check_context(na_class, context, function);
 
-    if (ret == NA_SUCCESS && buf == NULL && buf_size > 0) {
-        hg_log_error("msg", "%s: the buffer is NULL", function);
-        ret = NA_INVALID_ARG;
-    }
-    return ret;
+    return ret == NA_SUCCESS && buf == NULL && buf_size > 0
+        ? hg_log_misuse("msg", function, "the buffer is NULL")
+        : ret;
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,

@@ -151,11 +151,9 @@ static na_return_t na_rma_check_arg(
 {
     na_return_t ret = na_live_check(na_class, function);
 
-    if (ret == NA_SUCCESS && other == NULL) {
-        hg_log_error("rma", "%s: an argument is NULL", function);
-        ret = NA_INVALID_ARG;
-    }
-    return ret;
+    return ret == NA_SUCCESS && other == NULL
+        ? hg_log_misuse("rma", function, "an argument is NULL")
+        : ret;
 }
 
 /* What is behind a pointer that is not in the table is not looked at. The
@@ -173,8 +171,7 @@ static na_return_t na_rma_check_two(const struct na_class *na_class,
     hg_unlock(&core->lock);
     if (known)
         return NA_SUCCESS;
-    hg_log_error("rma", "%s: the class has no such handle", function);
-    return NA_INVALID_ARG;
+    return hg_log_misuse("rma", function, "the class has no such handle");
 }
 
 static na_return_t na_rma_check_mem(const struct na_class *na_class,

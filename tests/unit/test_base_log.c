@@ -249,6 +249,32 @@ HG_TEST(log_errors_are_written_at_doublings_after_64)
     HG_CHECK_EQ_U64(seen.count, 67);
 }
 
+HG_TEST(log_misuse_is_never_limited)
+{
+    struct log_seen seen = {0};
+    unsigned triggered;
+    unsigned i;
+
+    HG_Set_log_func(log_sink, &seen);
+    for (i = 0; i < 1000; i++)
+        HG_CHECK_RET(HG_Progress(NULL, 0), HG_INVALID_ARG);
+    HG_CHECK_EQ_U64(seen.count, 1000);
+    HG_CHECK_EQ_STR(seen.line, "HG_Progress: the context is NULL");
+    HG_CHECK_RET(HG_Trigger(NULL, 0, 1, &triggered), HG_INVALID_ARG);
+    HG_CHECK_EQ_STR(seen.line, "HG_Trigger: the context is NULL");
+    HG_CHECK_RET(NA_Addr_free(NULL, NULL), NA_INVALID_ARG);
+    HG_CHECK_EQ_STR(seen.line, "NA_Addr_free: the class is NULL");
+    HG_CHECK_RET(HG_Bulk_ref_incr(NULL), HG_INVALID_ARG);
+    HG_CHECK_EQ_STR(seen.line, "HG_Bulk_ref_incr: the handle is NULL");
+    HG_CHECK_EQ_U64(seen.count, 1003);
+    errno = ENOTTY;
+    HG_CHECK_RET(hg_log_misuse("rpc", "f", "it is wrong"), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(errno, ENOTTY);
+    HG_CHECK_OK(HG_Set_log_level("none"));
+    HG_CHECK_RET(HG_Progress(NULL, 0), HG_INVALID_ARG);
+    HG_CHECK_EQ_U64(seen.count, 1004);
+}
+
 /* More call sites than there are entries to count them. */
 HG_TEST(log_counts_more_sites_than_it_has_entries)
 {
