@@ -55,9 +55,12 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
  * then. Peers' transfers end with HG_NOENTRY there. A copy through a handle
  * that was decoded from this one, in a call to oneself or by
  * HG_Bulk_handle_deserialize, is waited for, and what begins later is
- * HG_NOENTRY. What the network has in its hands of the memory is waited for, at
- * most until the peer is dead (death_ms). NA_Mem_deregister tells how long it
- * waits over sm:// for a peer that is copying the memory. */
+ * HG_NOENTRY.
+ *
+ * Waits until the network has released the memory, at most until the peer is
+ * dead (death_ms). Over sm:// there is no such limit for a peer that was given
+ * the memory and is stopped, traced or in an uninterruptible sleep while it
+ * copies: see NA_Mem_deregister. */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 
 /* The segments behind [offset, offset + size), without a copy; at most

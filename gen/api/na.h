@@ -434,12 +434,16 @@ NA_EXPORT na_return_t NA_Mem_register(
 
 /* Withdraw the memory. When the call returns no peer's operation reads or
  * writes it any more, and the application may unmap it; those under way and
- * later ones fail with NA_NOENTRY at the peer. It waits for data that the
- * network already has, at most until the peer is dead (death_ms). Over sm a
- * peer copies by itself, and the call waits for the piece that it is copying.
- * A peer that runs and is not done with it after death_ms + 1 s loses its
- * connection. A peer that is stopped (SIGSTOP, a debugger, a frozen container)
- * is waited for until it goes on or dies, and a line in the log tells so. */
+ * later ones fail with NA_NOENTRY at the peer. The call waits for data that the
+ * network already has, at most until the peer is dead (death_ms).
+ *
+ * Over sm a peer copies by itself, and the call waits for a piece under way. If
+ * all threads of the peer sleep, it loses its connection after 1 s; if one
+ * runs, after death_ms + 1 s. A peer with a thread that is stopped (SIGSTOP, a
+ * frozen container), traced or in an uninterruptible sleep, or whose entry in
+ * /proc cannot be read, is waited for until it goes on or ends, without a
+ * limit; a line in the log names its process. Only peers to which the memory
+ * was described are waited for. */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
