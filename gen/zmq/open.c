@@ -160,7 +160,11 @@ static na_return_t na_zmq_open_inproc(
 /* libzmq gives numbers to accepted connections, and aborts the process if a
  * peer has claimed the next number as its routing id. It takes the first number
  * from rand, which it does not seed. Seed it, so that peers must guess; the
- * application's sequence of random numbers stays as it is. */
+ * application's sequence of random numbers stays as it is.
+ *
+ * A ZAP handler cannot refuse such peers: libzmq 4.3.4 puts the routing id of
+ * the listening socket into the request, not the peer's, and sends the request
+ * before it has read the peer's READY. */
 static void *na_zmq_open_router(const struct na_zmq_class *self)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
