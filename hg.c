@@ -354,7 +354,7 @@ HG_PRIVATE void hg_log_drop_text(void);
 #define HG_LOG_LINE_MAX 1000
 /* The filter's list, with its terminator. */
 #define HG_LOG_FILTER_MAX 256
-/* What HG_Get_last_error_text gives, with its terminator. */
+/* Size of the text of HG_Get_last_error_text, with its terminator. */
 #define HG_LOG_TEXT_MAX 512
 /* Call sites whose lines are counted apart; a power of two. */
 #define HG_LOG_SITES 1024
@@ -15030,14 +15030,14 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     return touched ? NA_TRUE : NA_FALSE;
 }
 
-/* What a thread does that may be in the middle of a copy. */
+/* State of a thread that may be copying. */
 enum na_sm_mem_task {
     NA_SM_MEM_SLEEPS, /* it is not in a copy */
     NA_SM_MEM_RUNS,   /* or it waits for a processor */
     NA_SM_MEM_STOPPED
 };
 
-/* The same by a thread's stat file and its wait channel in /proc. */
+/* Task of a thread, by its stat file and wait channel in /proc. */
 static enum na_sm_mem_task na_sm_mem_thread(
     const char *stat, const char *channel)
 {

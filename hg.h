@@ -1039,12 +1039,11 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * HG_CANCELED, the local one was freed; HG_DISCONNECT, HG_HOSTUNREACH, HG_AGAIN
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
  * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
- * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with *status
- * HG_FALSE: it is not, and can be waited for again; as after HG_BUSY, where
- * HG_Wait has it. HG_INVALID_ARG: NULL, or
- * freed by an earlier wait or by HG_Finalize, or by another thread's wait for
- * it meanwhile: one gets the result.
- * Runs no handler, inside one or not. */
+ * With *status HG_FALSE the transfer is not over, and can be waited for again:
+ * HG_TIMEOUT (0 ms tests); HG_INTR: a signal came (see HG_Wait); HG_BUSY
+ * (logged): called from the proc of an output, or from a hook. HG_INVALID_ARG:
+ * NULL, or freed by an earlier wait, by HG_Finalize, or by another thread's
+ * wait for it: only one wait gets the result. Runs no handler. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 
@@ -1238,9 +1237,10 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
-/* The same for several, with one timeout: the first error in array order,
- * else HG_TIMEOUT if any is not done, else HG_SUCCESS; HG_INTR and HG_BUSY, as
- * HG_Wait has them, at once. */
+/* Wait for several calls, with one timeout. Returns the first error in array
+ * order, else HG_TIMEOUT if any is not done, else HG_SUCCESS. At once: HG_INTR,
+ * as HG_Wait returns it; HG_BUSY (logged): called from the proc of an output,
+ * or from a hook. */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[]);
 
@@ -1365,11 +1365,11 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
  * address counts likewise, and so does a bulk handle, which the transfers it is
  * in hold.
  *
- * After the end: a class or a context that was ended is HG_INVALID_ARG, with a
- * line in the log, and never looked into; but a new one may get the address of
- * an old one. A handle whose last reference was dropped is HG_INVALID_ARG until
- * it serves another call or its context ends; to use it later is an error that
- * cannot be detected. So it is with addresses and bulk handles.
+ * After the end: a function that is given a destroyed class or context returns
+ * HG_INVALID_ARG and logs a line, unless a new one has got the address of the
+ * old one. A handle whose last reference was dropped gives HG_INVALID_ARG until
+ * it serves another call or its context ends; later use is not detected. Use of
+ * a freed address or bulk handle is not detected.
  *
  * fork: in a child every function that is given a class, context, handle,
  * address, bulk handle or operation of the parent's returns HG_FAULT at once
@@ -2303,17 +2303,19 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
 
 /* ---- Back-pressure ---- */
 
-/* Wait until a call to `addr` need not be refused with HG_AGAIN for want of
- * room, here or, as far as its answers have told, there: HG_SUCCESS. Who has no
- * call there any more to tell is let in after 10 ms. HG_TIMEOUT: not in
- * `timeout` ms; HG_INTR: a signal came; HG_DISCONNECT: the peer is gone. Others
- * may be faster, and it is the room of a small message that is waited for: the
- * next call may be refused all the same. Makes progress, but runs no handler,
- * and no callback of the callback model; so who calls itself waits in vain.
- * With several contexts: until all of them have room. A context that another
- * thread destroys meanwhile no longer counts. HG_INVALID_ARG (logged): `addr`
- * is no address, or no calls are made on its class. HG_BUSY: where HG_Wait has
- * it. */
+/* Wait until a small call to `addr` is below the limits of this process and, as
+ * far as the peer's answers have shown, of the peer. With no call to the peer
+ * outstanding, the wait ends after 10 ms. The next call can still be refused
+ * with HG_AGAIN: it may be larger, or another thread may be faster. With
+ * several contexts, all of them must be below their limits; one that another
+ * thread destroys meanwhile does not count. Makes progress, but runs no handler
+ * and no callback of the callback model, so a wait for calls to oneself does
+ * not end by itself.
+ *
+ * HG_SUCCESS; HG_TIMEOUT: not within `timeout` ms; HG_INTR: a signal came;
+ * HG_DISCONNECT: the peer is gone; HG_INVALID_ARG (logged): `addr` is not an
+ * address, or its class makes no calls; HG_BUSY (logged): called from the proc
+ * of an output, or from a hook. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
@@ -2329,16 +2331,15 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * until those that were taken are answered and gone, the answer sent and the
  * handle given back, for at most `timeout` ms: HG_SUCCESS; HG_TIMEOUT: some are
  * left; called again it goes on waiting. Signals do not end it. Then it refuses
- * what has arrived meanwhile, until for 10 ms nothing did, for 100 ms at most,
- * so that who called before the end is told that he was not executed. What
- * arrives later, from who calls again at once, ends with HG_DISCONNECT as the
- * class does: its origin cannot know. HG_Get_error_text tells this HG_AGAIN
- * ("it is ending") from that of a limit ("no room; ..."). Makes progress and
- * runs handlers and callbacks of all contexts of the class, of which none is
- * made or destroyed meanwhile; other threads may do the same. A timeout of 0
- * begins it and looks, but runs nothing: so much may be asked inside a handler
- * or a callback, too, where the request model has HG_BUSY for more, as it has
- * inside the proc of an output. */
+ * the calls that have arrived meanwhile, until none arrives for 10 ms, for
+ * 100 ms at most, so that their callers know that they were not executed. A
+ * call that arrives later ends with HG_DISCONNECT when the class ends, and its
+ * caller cannot know. HG_Get_error_text tells this HG_AGAIN ("it is ending")
+ * from that of a limit ("no room; ..."). Makes progress and runs handlers and
+ * callbacks of all contexts of the class, of which none is created or destroyed
+ * meanwhile; other threads may do the same. A timeout of 0 begins the drain and
+ * checks, but runs nothing; this is allowed everywhere. With a longer timeout
+ * in the request model HG_BUSY: inside a handler or the proc of an output. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */

@@ -105,12 +105,11 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * HG_CANCELED, the local one was freed; HG_DISCONNECT, HG_HOSTUNREACH, HG_AGAIN
  * (the origin has too many transfers), HG_PERMISSION, HG_NOMEM; and
  * HG_CHECKSUM_ERROR, with the option bulk_checksum (HG_BUILTIN_BULK_CHECK).
- * HG_TIMEOUT (0 ms tests) or HG_INTR (a signal, as HG_Wait has it) with *status
- * HG_FALSE: it is not, and can be waited for again; as after HG_BUSY, where
- * HG_Wait has it. HG_INVALID_ARG: NULL, or
- * freed by an earlier wait or by HG_Finalize, or by another thread's wait for
- * it meanwhile: one gets the result.
- * Runs no handler, inside one or not. */
+ * With *status HG_FALSE the transfer is not over, and can be waited for again:
+ * HG_TIMEOUT (0 ms tests); HG_INTR: a signal came (see HG_Wait); HG_BUSY
+ * (logged): called from the proc of an output, or from a hook. HG_INVALID_ARG:
+ * NULL, or freed by an earlier wait, by HG_Finalize, or by another thread's
+ * wait for it: only one wait gets the result. Runs no handler. */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 

@@ -27,11 +27,11 @@
  * address counts likewise, and so does a bulk handle, which the transfers it is
  * in hold.
  *
- * After the end: a class or a context that was ended is HG_INVALID_ARG, with a
- * line in the log, and never looked into; but a new one may get the address of
- * an old one. A handle whose last reference was dropped is HG_INVALID_ARG until
- * it serves another call or its context ends; to use it later is an error that
- * cannot be detected. So it is with addresses and bulk handles.
+ * After the end: a function that is given a destroyed class or context returns
+ * HG_INVALID_ARG and logs a line, unless a new one has got the address of the
+ * old one. A handle whose last reference was dropped gives HG_INVALID_ARG until
+ * it serves another call or its context ends; later use is not detected. Use of
+ * a freed address or bulk handle is not detected.
  *
  * fork: in a child every function that is given a class, context, handle,
  * address, bulk handle or operation of the parent's returns HG_FAULT at once

@@ -168,9 +168,10 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status);
 
-/* The same for several, with one timeout: the first error in array order,
- * else HG_TIMEOUT if any is not done, else HG_SUCCESS; HG_INTR and HG_BUSY, as
- * HG_Wait has them, at once. */
+/* Wait for several calls, with one timeout. Returns the first error in array
+ * order, else HG_TIMEOUT if any is not done, else HG_SUCCESS. At once: HG_INTR,
+ * as HG_Wait returns it; HG_BUSY (logged): called from the proc of an output,
+ * or from a hook. */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[]);
 

@@ -30,7 +30,7 @@
 #define HG_LOG_LINE_MAX 1000
 /* The filter's list, with its terminator. */
 #define HG_LOG_FILTER_MAX 256
-/* What HG_Get_last_error_text gives, with its terminator. */
+/* Size of the text of HG_Get_last_error_text, with its terminator. */
 #define HG_LOG_TEXT_MAX 512
 /* Call sites whose lines are counted apart; a power of two. */
 #define HG_LOG_SITES 1024

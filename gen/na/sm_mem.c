@@ -156,14 +156,14 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     return touched ? NA_TRUE : NA_FALSE;
 }
 
-/* What a thread does that may be in the middle of a copy. */
+/* State of a thread that may be copying. */
 enum na_sm_mem_task {
     NA_SM_MEM_SLEEPS, /* it is not in a copy */
     NA_SM_MEM_RUNS,   /* or it waits for a processor */
     NA_SM_MEM_STOPPED
 };
 
-/* The same by a thread's stat file and its wait channel in /proc. */
+/* Task of a thread, by its stat file and wait channel in /proc. */
 static enum na_sm_mem_task na_sm_mem_thread(
     const char *stat, const char *channel)
 {
