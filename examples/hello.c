@@ -42,6 +42,15 @@ static hg_return_t hello_serve(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+/* A call that fails writes no line by default: its text names the cause. */
+static void hello_tell(hg_return_t ret)
+{
+    const char *text = HG_Get_last_error_text();
+
+    (void) fprintf(stderr, "hello: %s\n",
+        text[0] != '\0' ? text : HG_Error_to_string(ret));
+}
+
 /* The client's side. What decoding allocated in `out` lives until the request
  * is freed. */
 static hg_return_t hello_call(na_addr_t server, hg_id_t id, const char *name)
@@ -52,12 +61,16 @@ static hg_return_t hello_call(na_addr_t server, hg_id_t id, const char *name)
     hg_return_t ret;
 
     ret = HG_Forward(server, id, &in, &out, &request);
-    if (ret != HG_SUCCESS)
+    if (ret != HG_SUCCESS) {
+        hello_tell(ret);
         return ret;
-    ret = peer_say("hello", stop_wait(request));
+    }
+    ret = stop_wait(request);
     if (ret == HG_SUCCESS)
         printf("%s (call %u)\n", out.text != NULL ? out.text : "(nothing)",
             (unsigned) out.number);
+    else
+        hello_tell(ret);
     (void) HG_Request_free(request);
     return ret;
 }
