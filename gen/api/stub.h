@@ -60,12 +60,16 @@
  * Types: both sides must declare the same types in the same order. A
  * fingerprint of their names travels with the call. If it differs from that of
  * the target's function, the target does not execute the call, which ends with
- * HG_PROTOCOL_ERROR; HG_Get_error_text, HG_Get_last_error_text and the log name
- * the function and the types of both sides. Names are compared, not what is
- * behind a typedef, but hg_const_string_t counts as hg_string_t, and memory as
- * hg_bulk_t. A function registered by HG_Register or MERCURY_REGISTER is not
- * compared. NAME_register and NAME_provide return 0 (logged) if the class has
- * NAME with other types.
+ * HG_PROTOCOL_ERROR; HG_Get_error_text, HG_Get_last_error_text and the log (a
+ * warning) name the function and the types of both sides.
+ *
+ * Only names are compared (hg_const_string_t counts as hg_string_t, and memory
+ * as hg_bulk_t). A typedef of the same name for another type, or a struct of
+ * MERCURY_GEN_PROC of the same name with other fields, is not noticed: the
+ * target then decodes wrong values, or the call ends with a decoding error.
+ * When a layout changes, give the type or the function a new name. A function
+ * registered by HG_Register or MERCURY_REGISTER is not compared. NAME_register
+ * and NAME_provide return 0 (logged) if the class has NAME with other types.
  *
  * Memory: inputs of these types are moved by the function, not with the call;
  * there each is a hg_memory_t, for HG_Bulk_pull and HG_Bulk_push.
@@ -80,8 +84,9 @@
  * buffer, is copied when the function returns, and is not freed. An
  * output of type hg_string_t passes to the library, which frees it: allocate it
  * with hg_proc_alloc(HG_PROC_NULL, size). A literal returned as hg_string_t is
- * wrong and aborts in free. The same holds for strings inside structs. Bulk
- * handles among the outputs stay the function's.
+ * wrong and crashes, since free gets memory that was not allocated. The same
+ * holds for strings inside structs. Bulk handles among the outputs stay the
+ * function's.
  *
  *     MERCURY_GEN_RPC_STUB(hg_const_string_t, color, ((uint32_t)(number)), )
  *     hg_const_string_t color(uint32_t number)

@@ -54,7 +54,10 @@
 
 /* Stands before every function. A shared library that brings its own hg.c
  * keeps the copy to itself with -fvisibility=hidden and HG_EXPORT empty; a
- * single source file, with `#define HG_EXPORT static` above #include "hg.c". */
+ * single source file, with `#define HG_EXPORT static` above #include "hg.c".
+ * The latter serves the request model only: a file of HG_API_VERSION 2 cannot
+ * include hg.c. For the callback model, compile hg.c separately with the flags
+ * of the former; `objcopy --localize-hidden` keeps a static copy to itself. */
 #ifndef HG_EXPORT
 #if defined(__GNUC__)
 #define HG_EXPORT __attribute__((visibility("default")))
