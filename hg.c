@@ -241,8 +241,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
  * formatted, nor are the arguments of the macros below evaluated. Lines, of
  * 1,000 bytes at most, go to stderr or to the sink of HG_Set_log_func.
  *
- * Levels: an error is what this process did wrong or can no longer do. What a
- * peer's bytes cause is a warning at most, and is counted beside its line.
+ * Levels: an error is what this process did wrong or can no longer do. Lines
+ * that a peer causes are warnings at most, and are counted.
  *
  * Rate: each format string writes its 1st, 2nd, 4th, 8th ... line, with the
  * count; an error also its first 64. Statements that share a format string
@@ -3480,15 +3480,14 @@ malformed:
  * inside a handler must be able to leave alone; and slow steps of the library's
  * own that peers ask for, of which progress runs one in each turn.
  *
- * A lane has two ends. What is pushed goes on a stack, by one exchange and
- * without a lock, so that who completes never waits for who runs. Who runs
- * takes one entry at a time off a list, under the lock, or without it from a
- * lane that is its own: where one thread at a time runs a lane, and knows that
- * by a role, whoever has the role has the list. Once the list is empty
- * the whole stack, turned over, becomes the list. So entries keep their order,
- * and nobody keeps more than the one it runs from the others. While a stack is
- * being turned a mark stands for its list, so that who looks at the stack, then
- * at the list, finds one of them not empty.
+ * A lane has a stack and a list. A push puts an entry on the stack, by one
+ * exchange and without a lock, so that it never waits for a thread that runs
+ * entries. A thread that runs the lane takes one entry at a time off the list,
+ * under the lock; without it if only one thread at a time runs this lane. When
+ * the list is empty, the reversed stack becomes the list. So entries keep their
+ * order, and a thread holds back only the entry that it runs. `head` holds a
+ * sentinel while the stack is reversed, so that a thread that looks at the
+ * stack, then at the list, finds one of them not empty.
  *
  * Locking: one mutex guards the lists and the naps, for a few instructions.
  * Pushing wakes whoever waits: a trigger that naps, a sleeping progress through
@@ -11795,8 +11794,8 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* The producing side gave up a goodbye: it heeds no hazard of the other's
-     * that is set later. */
+    /* The producing side has stopped waiting for the answer to its BYE: it
+     * ignores hazards that the other side sets later. */
     _Atomic uint32_t over;
     /* Keys of memory of the consuming side that the producing side's RMA
      * copies to or from; 0: none. See sm_mem.h. */
@@ -12217,8 +12216,8 @@ struct na_sm_hints {
 #define NA_SM_PUBLIC_SIZE ((sizeof(struct na_sm_public) + 4095) & ~4095ul)
 #define NA_SM_HINTS_SIZE ((sizeof(struct na_sm_hints) + 4095) & ~4095ul)
 
-/* The same as na_sm_page_create, but what went wrong is left in errno, and is
- * not logged. */
+/* Like na_sm_page_create, but a failure leaves its cause in errno, and is not
+ * logged. */
 HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
 
@@ -15473,7 +15472,8 @@ static void na_sm_reach_open_up(void)
             "(PR_SET_PTRACER), for peers that move bulk data");
 }
 
-/* Answer an ASK for the permit: heed the peer, then say so. */
+/* Answer an ASK for the permit: from now on check the hazard words of the peer,
+ * then grant it. */
 static const char *na_sm_reach_admit(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -16195,32 +16195,32 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  *
  * An initiator asks a peer once, before it first touches memory of its, for its
  * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs
- * the peer's progress; one that goes meanwhile, or says goodbye, ends the wait.
+ * the peer's progress; the wait ends if the connection is closed meanwhile.
  *
- * Hazards count as long as their pair does, so a pair must not end under a
- * piece: pieces begin while the state is READY only, and the words of a goodbye
- * wait for those under way. Who gives up a goodbye that is not answered says so
- * in the pair (`over`), then looks for hazard words, and keeps the pair while
- * there are any; the initiator looks there after it wrote its own. A pair that
- * breaks ends with the process.
+ * Hazard words are valid as long as their pair, so a pair must not end while a
+ * piece is copied: pieces begin in state READY only, and a BYE or BYE_ACK is
+ * sent when no piece is under way. A side whose BYE is not answered in time
+ * sets `over` in the pair, then looks for hazard words, and keeps the pair
+ * while there are any; the initiator checks `over` after it wrote its own word.
+ * A pair that breaks is kept until the process ends.
  *
- * Whose memory it is: a process is named by the number that the socket's
- * credentials told. That number can be meaningless in another namespace of
- * processes, and once the peer has died it may be another's. So each read has
- * one segment more, the word where the peer's public page says that its
- * incarnation lies: the kernel finds the process once in a call, so the word
- * and the data are of one process, and another word means that the data is
- * nobody's. That tells more than the pair's socket, which lives as long as
- * anybody has it, a child of the peer's too, and says nothing about the moment
- * of the copy; and it costs half of looking at the socket before and after
- * (5 against 10 % of a read of 64 KiB). A write can carry no such word, and to
- * read one costs as much as five looks: before and after each the socket is
- * looked at. What is first read of a peer is the word alone; there another one
- * is a denial, later the end of the connection.
+ * Identity: the process is addressed by the pid of the socket's credentials.
+ * This pid can be invalid in another pid namespace, and after the peer's death
+ * another process may have it. So each read has one more segment, the word at
+ * which the peer's incarnation lies according to its public page. The kernel
+ * finds the process once in a call, so the word and the data are of one
+ * process, and with a wrong word the data is discarded. The pair's socket
+ * proves less: it lives as long as any process has it, a child of the peer for
+ * example, and does not cover the moment of the copy; and a check of it before
+ * and after costs twice as much (10 against 5 % of a read of 64 KiB). A write
+ * cannot carry such a word, and a read of it costs as much as five checks, so
+ * the socket is checked before and after each write. The first read from a peer
+ * is of the word alone: a wrong word there is a denial; later it ends the
+ * connection.
  *
  * Denied (not dumpable, Yama, another namespace, no such call): from then on,
  * as long as the connection lasts, everything goes through the rings, the rest
- * of the operation first; one line tells. HG_SM_RMA=copy has it so from the
+ * of the operation first; one line is logged. HG_SM_RMA=copy does so from the
  * start; HG_SM_RMA=vm makes a denial NA_PERMISSION. The counters sm_rma_vm and
  * sm_rma_copied tell bytes, sm_rma_calls the calls of the kernel that copied.
  *
@@ -16232,11 +16232,11 @@ HG_PRIVATE bool na_sm_flow_has_work(struct na_sm_class *self)
  * bytes; HG_SM_RMA=vm has none.
  *
  * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
- * moved by who polls, a piece of each operation in turns, so that small calls
- * pass and cancel takes effect in between.
+ * moved by the thread that polls, one piece of each operation in turn, so that
+ * small calls pass and a cancel takes effect in between.
  *
- * Locking: the class lock guards the queue and what runs. None is held during a
- * copy.
+ * Locking: the class lock guards the queue and running operations. No lock is
+ * held during a copy.
  */
 #ifndef HG_GEN_NA_SM_RMA_H
 #define HG_GEN_NA_SM_RMA_H
@@ -16488,8 +16488,8 @@ static na_return_t na_sm_rma_failed(const struct na_sm_touch *touch, int error)
     return NA_OPNOTSUPPORT;
 }
 
-/* Read `size` bytes and, behind them, the witness: all of it or nothing that
- * counts. Both vectors have room for one more. */
+/* Read `size` bytes and, behind them, the witness; a partial read fails. Both
+ * vectors have a free element at the end. */
 static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
     struct iovec *local, size_t local_count, struct iovec *remote,
     size_t remote_count, na_size_t size)
@@ -19987,7 +19987,7 @@ static bool na_mux_lookup_place(const char *string, char place[NA_MAX_ADDR_LEN])
     string += sizeof(ipc) - 1;
     if (strncmp(place, ipc, sizeof(ipc) - 1) != 0 || string[0] == '@')
         return true;
-    /* Whoever listens at a socket's file keeps its number from others. */
+    /* While a listener exists, no other file has the inode of its socket. */
     if (stat(string, &is) != 0 || !S_ISSOCK(is.st_mode))
         return false;
     (void) snprintf(place, NA_MAX_ADDR_LEN, "ipc:%ju:%ju",
@@ -20044,9 +20044,10 @@ static unsigned na_mux_lookup_length(const char *list)
     return n;
 }
 
-/* What the n-th turn of a lookup tries, if anything, and by which part: first
- * each address of the list by sm, its own or the one that follows from it, then
- * each by its own transport. False: there is no such turn. */
+/* Give the address and the part of the n-th attempt of a lookup: first each
+ * address of the list by sm, its own or the one derived from it, then each by
+ * its own transport. *part_p is NA_MUX_PARTS if this attempt is skipped. False:
+ * there are no more attempts. */
 static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     unsigned n, unsigned *part_p, char name[NA_MAX_ADDR_LEN])
 {
@@ -21823,14 +21824,14 @@ struct hg_proc_kept {
 
 #define HG_PROC_KEPT_FIRST 4
 
-/* What the callback model's functions ask of a proc: whose arguments it handles
- * (NULL: of nobody). */
+/* The class and handle whose arguments a proc handles; NULL: none. Used by the
+ * functions of the callback model. */
 struct hg_proc_owner {
     struct hg_class *hg_class;
     struct hg_handle *handle;
     struct hg_proc_own *own; /* of hg_proc_create2; NULL: a call's */
-    /* Of an encoder over a buffer of the application's: make room for `size`
-     * bytes more elsewhere. NULL: it has no other. */
+    /* For an encoder over a buffer of the application: move to a larger buffer,
+     * which `size` more bytes fit; or NULL. */
     hg_return_t (*spill)(struct hg_proc *proc, size_t size);
 };
 
@@ -22166,7 +22167,7 @@ HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
     return HG_CHECKSUM_ERROR;
 }
 
-/* What hg_proc_finish_decode returns. */
+/* Result of hg_proc_finish_decode. */
 static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
 {
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
@@ -22280,7 +22281,7 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
     return proc == NULL ? HG_INVALID_ARG : hg_proc_fail(proc, HG_INVALID_ARG);
 }
 
-/* Make room for `size` bytes more in a buffer that grows. */
+/* Grow the buffer, so that `size` more bytes fit. */
 static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret;
@@ -22794,7 +22795,7 @@ static struct hg_proc_own *hg_proc_own_is(hg_proc_t proc)
     return proc->owner != NULL ? proc->owner->own : NULL;
 }
 
-/* The same, where no other is to be had: logged. */
+/* Like hg_proc_own_is, but any other proc is an error, and logged. */
 static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
 {
     struct hg_proc_own *own = proc != NULL ? hg_proc_own_is(proc) : NULL;
@@ -24052,8 +24053,8 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
 
 /* #include "hg/histogram.h" */
 
-/* What is known of a function; copied out, so that a change while a call is
- * under way does not tear it. */
+/* A registered function. It is copied out, so that a call never sees half of a
+ * change. */
 struct hg_rpc {
     hg_id_t id;
     hg_proc_cb_t in_proc;
@@ -24279,7 +24280,7 @@ static struct hg_registry_entry *hg_registry_look(
     return entry;
 }
 
-/* What is registered, or NULL. */
+/* The function registered in the entry, or NULL. */
 static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
 {
     const struct hg_registry_version *now = entry != NULL
@@ -24567,10 +24568,10 @@ HG_PRIVATE void *hg_registry_get_data(struct hg_registry *registry, hg_id_t id)
 /*
  * builtin: the functions that every class serves.
  *
- * They tell a stranger with an address what is there: that somebody answers,
- * which version, which functions, how much was done. A question and an answer
- * are one type, a number and a text, whose size is limited, as is the work; but
- * for that of the room bulk_check, which asks of memory.
+ * They tell any peer with an address whether the class answers, its version,
+ * its functions and its counters. A question and an answer have one type, a
+ * number and a text. Their size is limited, and so is the work for each, except
+ * that of bulk_check, which reads memory.
  * They are executed as slow steps of the library's own by the thread that makes
  * progress, one in a turn: they answer when the application's functions all
  * hang, and a peer that calls them often does not keep others from their calls.
@@ -27385,12 +27386,11 @@ HG_PRIVATE bool hg_transfer_look(struct hg_transfer_home *home,
 #line 1 "gen/hg/class.h"
 #endif
 /*
- * class: what is registered, and the settings it is called and served with.
+ * class: registered functions, and the settings of calls and services.
  *
- * A class stands on one NA class for messages and on a bulk layer for memory;
- * contexts are where its calls happen. It knows nothing of what they do, except
- * how much of it: each counts for itself, so that they share no line of memory
- * that is written, and leaves its counts to the class when it ends.
+ * A class uses one NA class for messages and a bulk layer for memory; its calls
+ * run in contexts. Each context has its own counters, so that contexts do not
+ * write to the same cache line, and adds them to the class's when it ends.
  *
  * Locking: the class's lock guards the list of contexts and what those that
  * ended have counted. The rest is constant while contexts exist, or guards
@@ -27467,9 +27467,9 @@ HG_PRIVATE void hg_class_fill_options(
 HG_PRIVATE void hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options);
 
-/* A class without a context, in front of what makes it `size` bytes, zeroed.
- * `layer` outlives it, and so does the NA class. HG_NOMEM; HG_AGAIN: too many
- * classes and contexts are open (both logged). */
+/* Create a class without a context: the first member of an object of `size`
+ * bytes, the rest of which is zero. `layer` and the NA class outlive it.
+ * HG_NOMEM; HG_AGAIN: too many classes and contexts are open (both logged). */
 HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);
@@ -27736,12 +27736,11 @@ struct hg_request_part {
     void *out_struct;
 };
 
-/* What the room call keeps of a handle of the callback model. */
+/* State of a handle of the callback model; used by call.c. */
 struct hg_call_part {
     bool used;     /* the rest is not all zeros */
     bool answered; /* origin: the last call brought an output */
-    bool own_area; /* the application has the message that is to be sent, and
-                      so what is in front of the arguments */
+    bool own_area; /* the application owns what precedes the arguments */
     bool dropped;  /* target: the message it came with is gone */
     _Atomic uint32_t decoded; /* arguments that are to be released */
     _Atomic bool running;     /* target: its handler, which may fail yet */
@@ -27819,7 +27818,7 @@ struct hg_handle {
     bool mistyped; /* target: refused, as its origin has other types */
     bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
-    bool canceled; /* the fetch is of no more use; context lock */
+    bool canceled; /* the fetch was canceled; context lock */
     bool indexed;  /* target: entered in by_call; context lock */
     /* Origin: what its last message was is of no more use, as it was answered,
      * has left, or never will; context lock. */
@@ -27898,8 +27897,8 @@ struct hg_context {
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
-    _Atomic bool has_timers; /* or something unsaid; written under the lock */
-    struct hg_share share;   /* what peers have of what is limited */
+    _Atomic bool has_timers; /* or unsent notices; written under the lock */
+    struct hg_share share;   /* use of limited resources, by peer */
     uint32_t in_flight;
     uint64_t asked;           /* bytes of these; context lock; room.h */
     uint64_t asked_self;      /* those to ourselves */
@@ -28622,7 +28621,7 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
 
     if (ret == HG_SUCCESS)
         atomic_store_explicit(&context->has_timers, true, memory_order_release);
-    /* Whoever drives sleeps until what was the first one before. */
+    /* A thread that sleeps in progress wakes up for the first timer. */
     if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
         na_progress_poke(context->na_context);
     return ret;
@@ -29062,7 +29061,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-/* What came cannot be decoded: that is known of the handle from now on. */
+/* Note in the handle that its arguments cannot be decoded. */
 static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
 {
     assert(ret != HG_SUCCESS);
@@ -29345,12 +29344,12 @@ HG_PRIVATE hg_return_t hg_check_side(
 
 /* #include "hg/handle.h" */
 
-/* What a small call takes, at its most: handle, operation, answer, and its
- * message, which has so many bytes then. */
+/* Largest memory of a small call: handle, operation, answer, and a message of
+ * HG_ROOM_SMALL bytes. */
 #define HG_ROOM_SMALL 256u
 #define HG_ROOM_CALL (1280u + HG_ROOM_SMALL)
 
-/* What the peer has room for has not shown. */
+/* The limit of the peer is not known. */
 #define HG_ROOM_UNKNOWN UINT64_MAX
 
 struct hg_room_waiter {
@@ -29405,18 +29404,18 @@ static inline void hg_room_heard(
         hg_room_learn(handle, refused);
 }
 
-/* Whether a small call would find room in the context; and whether the peer has
- * none, as it said last, nor will say more of that, as it has no call of
- * ours. Without the lock. */
+/* is_there: whether a small call is below the limits of the context and, as far
+ * as known, of the peer. is_silent: whether the peer was at its limit and will
+ * send no news, since no call to it is outstanding. Without the lock. */
 HG_PRIVATE bool hg_room_is_there(
     struct hg_context *context, const struct na_addr *addr);
 HG_PRIVATE bool hg_room_is_silent(
     struct hg_context *context, const struct na_addr *addr);
 
-/* Take it that the peer has room again. */
+/* Assume that the peer is below its limit again. */
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr);
 
-/* Begin and end to be told. `waiter` is the caller's. */
+/* Register and unregister a waiter. The caller owns `waiter`. */
 HG_PRIVATE void hg_room_join(
     struct na_class *na_class, struct hg_room_waiter *waiter);
 HG_PRIVATE void hg_room_part(
@@ -33135,7 +33134,7 @@ HG_PRIVATE hg_return_t hg_bulk_check_serve(hg_handle_t handle)
 
 /* ---- Who moved the data ---- */
 
-/* The answer, or why there is none. */
+/* The answer arrived, or the call failed. */
 static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_transfer *transfer = (struct hg_transfer *) arg;
@@ -33300,8 +33299,8 @@ HG_PRIVATE const struct hg_transfer_checker *hg_bulk_check_table(void)
 HG_PRIVATE hg_return_t hg_context_create(
     struct hg_class *hg_class, int id, struct hg_context **context_p);
 
-/* What all contexts of a class have counted, also those that ended; `size` is
- * not set. */
+/* Add up the counters of all contexts of a class, also of those that ended.
+ * `size` is not set. */
 HG_PRIVATE void hg_context_sum(
     struct hg_class *hg_class, struct hg_counters *sum_p);
 
@@ -34606,7 +34605,7 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 
 /* ---- Arguments ---- */
 
-/* What a call came with goes. Decoding it again finds nothing. */
+/* Free the message of a call that arrived. It cannot be decoded again. */
 static void hg_call_drop_input(struct hg_handle *handle)
 {
     handle->in_args.data = NULL;
@@ -34714,7 +34713,7 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
                              : ret;
 }
 
-/* How much of a message, or of what was too large for one, are arguments. */
+/* Size of the encoded arguments, without what is in front of them. */
 static hg_size_t hg_call_payload_size(
     const struct hg_handle *handle, const struct hg_args *args, bool output)
 {
@@ -34746,9 +34745,9 @@ static bool hg_call_is_sending(struct hg_handle *handle)
                           : hg_forward_is_under_way(handle);
 }
 
-/* The message that is to be sent, of `eager` bytes. What is in front of the
- * arguments is the application's from now on, also for the calls after this
- * one. One that is on its way stays where it is. */
+/* Give the application the buffer of the next message, of `eager` bytes. From
+ * now on, also in later calls, the bytes in front of the arguments are the
+ * application's. HG_BUSY: a message in the buffer has yet to leave. */
 static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
     const struct hg_buf *buf, size_t eager, void **buf_p, hg_size_t *size_p)
 {
@@ -35430,7 +35429,7 @@ static void hg_bulk_call_ended(hg_return_t ret, void *arg)
     hg_mem_free(call);
 }
 
-/* The transfer may be canceled from now on, once its ticket is told. */
+/* Issue a ticket, with which the transfer can be canceled. */
 static hg_return_t hg_bulk_call_issue(
     struct hg_bulk_call *call, struct hg_transfer *transfer)
 {
@@ -36607,7 +36606,7 @@ int HG_Event_get_wait_fd(const hg_context_t *context)
 {
     if (!hg_endpoint_has_context(context, "HG_Event_get_wait_fd"))
         return -1;
-    /* What is made when it is asked for first is no part of its value. */
+    /* The descriptor is created by the first call: logically const. */
     return hg_context_event_fd((hg_context_t *) (uintptr_t) context);
 }
 
@@ -36961,17 +36960,17 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 /* Handlers that may be running inside each other in one thread. */
 #define HG_WAIT_DEPTH_MAX 16
 
-/* Raise a flag and wake who waits for it. What the flag is in may be gone once
- * it is up. */
+/* Set a flag and wake the thread that waits for it, which may free the flag's
+ * memory as soon as the flag is set. */
 HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a
  * signal came while this thread slept) or HG_BUSY (logged: this thread drives,
- * and runs the proc or hook that waits). With *done up already it does nothing
- * else. A test may run a handler before it has looked for news and one after
- * it, and no wait outlasts its time by more than the handler it runs then. What
- * `done` is in stays until this returns. */
+ * and runs the proc or hook that waits). If *done is set already, it returns at
+ * once. A test may run one handler before it polls and one after it; a wait
+ * exceeds its time by one handler at most. `done` must stay valid until this
+ * returns. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline);
 
@@ -37046,8 +37045,8 @@ static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
 
-/* Whether this thread makes progress for all. What it runs then, such as the
- * proc of an output, cannot wait: nobody else makes progress. */
+/* Whether this thread makes progress for all. A proc or hook that it runs
+ * meanwhile must not wait, since no other thread makes progress. */
 static _Thread_local bool hg_wait_driver;
 
 HG_PRIVATE bool hg_wait_is_driver(void)
@@ -37284,8 +37283,8 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     return ret;
 }
 
-/* Whether a call waits for a thread, and there is none but this one, which is
- * too deep. */
+/* Whether a call waits for a thread, and this one, the only one, has reached
+ * the limit of nested handlers. */
 static bool hg_wait_is_stuck(struct hg_context *context)
 {
     return !hg_wait_may_run() && hg_wait_has_calls(context) &&
@@ -37371,7 +37370,7 @@ HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
 
 /* #include "hg/context.h" */
 
-/* What a request that ended has of how, in words; "". */
+/* Error text of a request that ended; "" if it has none. */
 HG_PRIVATE const char *hg_request_text(hg_request_t request);
 
 /* Give the caller the memory that decoding the output allocated, once the
@@ -37503,8 +37502,8 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
 {
     struct hg_context *context = hg_layer_enter("HG_Forward");
 
-    /* Whoever cleans up after a failure frees nothing then, rather than what
-     * the variable held before. */
+    /* So that a caller who cleans up after a failure does not free an older
+     * request, which the variable held before. */
     if (request != NULL)
         *request = HG_REQUEST_NULL;
     hg_log_drop_text();
@@ -38167,9 +38166,9 @@ static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
             : "no such request: waited for already?");
 }
 
-/* Wait for it, and take its result: once, by whichever thread is first. Who
- * comes last frees it. HG_TIMEOUT, HG_INTR, HG_BUSY. The lock is held, and free
- * meanwhile. */
+/* Wait for the request. The first thread takes its result, the last one frees
+ * it. HG_TIMEOUT, HG_INTR, HG_BUSY. The lock is held, and released while the
+ * thread waits. */
 static hg_return_t hg_bulk_request_await(struct hg_context *context,
     struct hg_bulk_request *request, hg_bulk_request_t ticket,
     uint64_t deadline, bool *done_p, bool *taken_p)
@@ -40366,7 +40365,7 @@ hg_return_t hg_seed_bulk_finalize(void)
     struct hg_seed_layers *layers = &hg_seed_layers;
 
     if (layers->bulk == 0)
-        return HG_Bulk_finalize(); /* which says that there is none */
+        return HG_Bulk_finalize(); /* which logs that there is none */
     layers->bulk--;
     return hg_seed_end_bulk();
 }

@@ -719,11 +719,11 @@ NA_EXPORT na_return_t NA_Mem_register(
  *
  * Over sm a peer copies by itself, and the call waits for a piece under way. If
  * all threads of the peer sleep, it loses its connection after 1 s; if one
- * runs, after death_ms + 1 s. A peer with a thread that is stopped (SIGSTOP, a
- * frozen container), traced or in an uninterruptible sleep, or whose entry in
- * /proc cannot be read, is waited for until it goes on or ends, without a
- * limit; a line in the log names its process. Only peers to which the memory
- * was described are waited for. */
+ * runs, after death_ms + 1 s. There is no limit if a thread of the peer is
+ * stopped (SIGSTOP, a frozen container), traced or in an uninterruptible sleep,
+ * or if its entry in /proc cannot be read: the call waits until the peer goes
+ * on or ends, and a line in the log names its process. Only peers to which the
+ * memory was described are waited for. */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
 
@@ -1307,7 +1307,7 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 
 /* ---- Counters ---- */
 
-/* What the layer has done since HG_Init. `size` is set by the caller. */
+/* Counts since HG_Init. The caller sets `size`. */
 struct hg_counters {
     size_t size; /* sizeof(struct hg_counters) */
     uint64_t requests_sent;
@@ -1539,7 +1539,7 @@ struct hg_init_info {
     bool no_overflow; /* arguments that do not fit a message are HG_OVERFLOW */
     unsigned int multi_recv_op_max;         /* no effect */
     unsigned int multi_recv_copy_threshold; /* no effect */
-    /* What Mercury has not, and HG_Init_opt does not read: HG_Init_opt2. */
+    /* Not in Mercury. HG_Init_opt2 reads them, HG_Init_opt does not. */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum; /* check transfers: HG_BUILTIN_BULK_CHECK */
@@ -2299,9 +2299,10 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text);
 
-/* What the target, or else this side, had to say of how a call ended; "" if
- * nothing, or while it has not, never NULL. `call` is an origin's handle or a
- * request; the text is its, until the handle's next HG_Forward. */
+/* Text of the error with which a call ended, from the target or from this side;
+ * "" without a text or while the call is not over; never NULL. `call` is an
+ * origin's handle or a request, which owns the text until the handle's next
+ * HG_Forward. */
 HG_EXPORT const char *HG_Get_error_text(const void *call);
 
 /* ---- Back-pressure ---- */
@@ -2323,26 +2324,31 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
 
-/* Who made a call that arrived, as the transport has proved it: "uid:1000" over
- * sm://, the name of its key with CURVE; "" where it proves nothing, for calls
- * of ours and for HG_HANDLE_NULL, never NULL. The string is the handle's. */
+/* Identity of the caller of a call that arrived, as the transport has proved
+ * it: "uid:1000" over sm://, the name of its key with CURVE; "" where the
+ * transport proves nothing, for outgoing calls and for HG_HANDLE_NULL; never
+ * NULL. The handle owns the string. */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 
 /* ---- An orderly end ---- */
 
-/* Refuse new calls to the class with HG_AGAIN from now on, for good, and wait
- * until those that were taken are answered and gone, the answer sent and the
- * handle given back, for at most `timeout` ms: HG_SUCCESS; HG_TIMEOUT: some are
- * left; called again it goes on waiting. Signals do not end it. Then it refuses
- * the calls that have arrived meanwhile, until none arrives for 10 ms, for
- * 100 ms at most, so that their callers know that they were not executed. A
- * call that arrives later ends with HG_DISCONNECT when the class ends, and its
- * caller cannot know. HG_Get_error_text tells this HG_AGAIN ("it is ending")
- * from that of a limit ("no room; ..."). Makes progress and runs handlers and
- * callbacks of all contexts of the class, of which none is created or destroyed
- * meanwhile; other threads may do the same. A timeout of 0 begins the drain and
- * checks, but runs nothing; this is allowed everywhere. With a longer timeout
- * in the request model HG_BUSY: inside a handler or the proc of an output. */
+/* Refuse new calls to the class with HG_AGAIN, for good, and wait for at most
+ * `timeout` ms until all accepted calls have ended: the answer was sent and the
+ * handle destroyed. Signals do not end the wait. Then it refuses the calls that
+ * have arrived meanwhile, until none arrives for 10 ms, for 100 ms at most, so
+ * that their callers know that they were not executed. A call that arrives
+ * later ends with HG_DISCONNECT when the class ends, and its caller cannot
+ * know. HG_Get_error_text distinguishes this HG_AGAIN ("it is ending") from
+ * that of a limit.
+ *
+ * Makes progress and runs handlers and callbacks of all contexts of the class,
+ * of which none is created or destroyed meanwhile; other threads may do the
+ * same. A timeout of 0 begins the drain and checks, but runs nothing; this is
+ * allowed everywhere.
+ *
+ * HG_SUCCESS; HG_TIMEOUT: some calls are left, and another HG_Drain goes on
+ * waiting. With a timeout above 0 in the request model HG_BUSY: inside a
+ * handler or the proc of an output. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */
@@ -2384,7 +2390,7 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 #define HG_BUILTIN_VERSION HG_BUILTIN_PREFIX "version"
 /* The functions that are served, a line each, the id and the name ("-": none).
  * The first question's number is 0; if the answer's is not, that asks for
- * more. What is registered meanwhile may be told twice, or not. */
+ * more. A function registered meanwhile may be listed twice, or not at all. */
 #define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
 /* Without a text the counters of the class, a line each, as struct hg_counters
  * names them, and those of its transport, as NA_Get_counter does. With the name
@@ -2556,8 +2562,8 @@ HG_EXPORT uint64_t HG_Histogram_percentile(
 #define HG_GEN_PICK(maybe, type, rest) HG_GEN_SECOND(maybe, type, rest)
 #define HG_GEN_SECOND(first, second, ...) second
 
-/* Numbers are copied as they are where memory has the order of the wire. What
- * is not as simple as that, no room for example, the library does. */
+/* Numbers are copied as they are where memory has the order of the wire. All
+ * other cases, such as a full buffer, are left to the library. */
 #if defined(__GNUC__) && defined(__BYTE_ORDER__)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define HG_GEN_INLINE_STEP(bytes, proc_type) \
@@ -3030,7 +3036,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_MOVE_A_END
 #define HG_STUB_MOVE_B_END
 
-/* What a function returns is its last output, called ret. */
+/* The last output, ret, is the value that the function returns. */
 #define HG_STUB_RET(type) HG_GEN_PICK(HG_STUB_RETURNS_##type, ((type) (ret)), 0)
 #define HG_STUB_RETURNS_void ~,
 #define HG_STUB_ASSIGN(type) \
@@ -4116,7 +4122,7 @@ struct na_op {
 };
 
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,      /* keeps the order of what it is given */
+    NA_CAP_ORDERED = 0x01,      /* delivers messages in order */
     NA_CAP_HOLDS_BACK = 0x02,   /* obeys NA_AGAIN of msg_arrived */
     NA_CAP_OWN_CONTEXTS = 0x04, /* contexts progress without a shared lock:
                                    poll may run for several at a time */

@@ -132,7 +132,8 @@ __attribute__((noreturn, format(printf, 1, 2))) void hg_test_skip(
  * expected or allowed. Borrowed: string literals. */
 void hg_test_expect_log(const char *part);
 
-/* The same, but the line need not come. "" is any error, and no leak. */
+/* Like hg_test_expect_log, but the line need not come. "" allows any error, but
+ * no leak. */
 void hg_test_allow_log(const char *part);
 
 /* How many lines met the expectation that was given as `part`. The library

@@ -198,7 +198,7 @@ struct hg_init_info {
     bool no_overflow; /* arguments that do not fit a message are HG_OVERFLOW */
     unsigned int multi_recv_op_max;         /* no effect */
     unsigned int multi_recv_copy_threshold; /* no effect */
-    /* What Mercury has not, and HG_Init_opt does not read: HG_Init_opt2. */
+    /* Not in Mercury. HG_Init_opt2 reads them, HG_Init_opt does not. */
     bool no_builtins;   /* HG_BUILTIN_PING and its like are not served */
     bool histograms;    /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum; /* check transfers: HG_BUILTIN_BULK_CHECK */

@@ -76,9 +76,10 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text);
 
-/* What the target, or else this side, had to say of how a call ended; "" if
- * nothing, or while it has not, never NULL. `call` is an origin's handle or a
- * request; the text is its, until the handle's next HG_Forward. */
+/* Text of the error with which a call ended, from the target or from this side;
+ * "" without a text or while the call is not over; never NULL. `call` is an
+ * origin's handle or a request, which owns the text until the handle's next
+ * HG_Forward. */
 HG_EXPORT const char *HG_Get_error_text(const void *call);
 
 /* ---- Back-pressure ---- */
@@ -100,26 +101,31 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */
 
-/* Who made a call that arrived, as the transport has proved it: "uid:1000" over
- * sm://, the name of its key with CURVE; "" where it proves nothing, for calls
- * of ours and for HG_HANDLE_NULL, never NULL. The string is the handle's. */
+/* Identity of the caller of a call that arrived, as the transport has proved
+ * it: "uid:1000" over sm://, the name of its key with CURVE; "" where the
+ * transport proves nothing, for outgoing calls and for HG_HANDLE_NULL; never
+ * NULL. The handle owns the string. */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 
 /* ---- An orderly end ---- */
 
-/* Refuse new calls to the class with HG_AGAIN from now on, for good, and wait
- * until those that were taken are answered and gone, the answer sent and the
- * handle given back, for at most `timeout` ms: HG_SUCCESS; HG_TIMEOUT: some are
- * left; called again it goes on waiting. Signals do not end it. Then it refuses
- * the calls that have arrived meanwhile, until none arrives for 10 ms, for
- * 100 ms at most, so that their callers know that they were not executed. A
- * call that arrives later ends with HG_DISCONNECT when the class ends, and its
- * caller cannot know. HG_Get_error_text tells this HG_AGAIN ("it is ending")
- * from that of a limit ("no room; ..."). Makes progress and runs handlers and
- * callbacks of all contexts of the class, of which none is created or destroyed
- * meanwhile; other threads may do the same. A timeout of 0 begins the drain and
- * checks, but runs nothing; this is allowed everywhere. With a longer timeout
- * in the request model HG_BUSY: inside a handler or the proc of an output. */
+/* Refuse new calls to the class with HG_AGAIN, for good, and wait for at most
+ * `timeout` ms until all accepted calls have ended: the answer was sent and the
+ * handle destroyed. Signals do not end the wait. Then it refuses the calls that
+ * have arrived meanwhile, until none arrives for 10 ms, for 100 ms at most, so
+ * that their callers know that they were not executed. A call that arrives
+ * later ends with HG_DISCONNECT when the class ends, and its caller cannot
+ * know. HG_Get_error_text distinguishes this HG_AGAIN ("it is ending") from
+ * that of a limit.
+ *
+ * Makes progress and runs handlers and callbacks of all contexts of the class,
+ * of which none is created or destroyed meanwhile; other threads may do the
+ * same. A timeout of 0 begins the drain and checks, but runs nothing; this is
+ * allowed everywhere.
+ *
+ * HG_SUCCESS; HG_TIMEOUT: some calls are left, and another HG_Drain goes on
+ * waiting. With a timeout above 0 in the request model HG_BUSY: inside a
+ * handler or the proc of an output. */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
 /* ---- A look inside ---- */
@@ -161,7 +167,7 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 #define HG_BUILTIN_VERSION HG_BUILTIN_PREFIX "version"
 /* The functions that are served, a line each, the id and the name ("-": none).
  * The first question's number is 0; if the answer's is not, that asks for
- * more. What is registered meanwhile may be told twice, or not. */
+ * more. A function registered meanwhile may be listed twice, or not at all. */
 #define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
 /* Without a text the counters of the class, a line each, as struct hg_counters
  * names them, and those of its transport, as NA_Get_counter does. With the name

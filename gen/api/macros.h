@@ -46,8 +46,8 @@
 #define HG_GEN_PICK(maybe, type, rest) HG_GEN_SECOND(maybe, type, rest)
 #define HG_GEN_SECOND(first, second, ...) second
 
-/* Numbers are copied as they are where memory has the order of the wire. What
- * is not as simple as that, no room for example, the library does. */
+/* Numbers are copied as they are where memory has the order of the wire. All
+ * other cases, such as a full buffer, are left to the library. */
 #if defined(__GNUC__) && defined(__BYTE_ORDER__)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define HG_GEN_INLINE_STEP(bytes, proc_type) \

@@ -135,7 +135,7 @@ struct na_op {
 };
 
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,      /* keeps the order of what it is given */
+    NA_CAP_ORDERED = 0x01,      /* delivers messages in order */
     NA_CAP_HOLDS_BACK = 0x02,   /* obeys NA_AGAIN of msg_arrived */
     NA_CAP_OWN_CONTEXTS = 0x04, /* contexts progress without a shared lock:
                                    poll may run for several at a time */

@@ -235,7 +235,7 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 
 /* ---- Counters ---- */
 
-/* What the layer has done since HG_Init. `size` is set by the caller. */
+/* Counts since HG_Init. The caller sets `size`. */
 struct hg_counters {
     size_t size; /* sizeof(struct hg_counters) */
     uint64_t requests_sent;

@@ -302,7 +302,7 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_MOVE_A_END
 #define HG_STUB_MOVE_B_END
 
-/* What a function returns is its last output, called ret. */
+/* The last output, ret, is the value that the function returns. */
 #define HG_STUB_RET(type) HG_GEN_PICK(HG_STUB_RETURNS_##type, ((type) (ret)), 0)
 #define HG_STUB_RETURNS_void ~,
 #define HG_STUB_ASSIGN(type) \

@@ -9,8 +9,8 @@
  * formatted, nor are the arguments of the macros below evaluated. Lines, of
  * 1,000 bytes at most, go to stderr or to the sink of HG_Set_log_func.
  *
- * Levels: an error is what this process did wrong or can no longer do. What a
- * peer's bytes cause is a warning at most, and is counted beside its line.
+ * Levels: an error is what this process did wrong or can no longer do. Lines
+ * that a peer causes are warnings at most, and are counted.
  *
  * Rate: each format string writes its 1st, 2nd, 4th, 8th ... line, with the
  * count; an error also its first 64. Statements that share a format string

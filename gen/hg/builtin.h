@@ -2,10 +2,10 @@
 /*
  * builtin: the functions that every class serves.
  *
- * They tell a stranger with an address what is there: that somebody answers,
- * which version, which functions, how much was done. A question and an answer
- * are one type, a number and a text, whose size is limited, as is the work; but
- * for that of the room bulk_check, which asks of memory.
+ * They tell any peer with an address whether the class answers, its version,
+ * its functions and its counters. A question and an answer have one type, a
+ * number and a text. Their size is limited, and so is the work for each, except
+ * that of bulk_check, which reads memory.
  * They are executed as slow steps of the library's own by the thread that makes
  * progress, one in a turn: they answer when the application's functions all
  * hang, and a peer that calls them often does not keep others from their calls.

@@ -440,7 +440,7 @@ static void hg_bulk_call_ended(hg_return_t ret, void *arg)
     hg_mem_free(call);
 }
 
-/* The transfer may be canceled from now on, once its ticket is told. */
+/* Issue a ticket, with which the transfer can be canceled. */
 static hg_return_t hg_bulk_call_issue(
     struct hg_bulk_call *call, struct hg_transfer *transfer)
 {

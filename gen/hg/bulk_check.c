@@ -142,7 +142,7 @@ HG_PRIVATE hg_return_t hg_bulk_check_serve(hg_handle_t handle)
 
 /* ---- Who moved the data ---- */
 
-/* The answer, or why there is none. */
+/* The answer arrived, or the call failed. */
 static void hg_bulk_check_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_transfer *transfer = (struct hg_transfer *) arg;

@@ -262,9 +262,9 @@ static hg_return_t hg_bulk_request_unknown(hg_bulk_request_t request)
             : "no such request: waited for already?");
 }
 
-/* Wait for it, and take its result: once, by whichever thread is first. Who
- * comes last frees it. HG_TIMEOUT, HG_INTR, HG_BUSY. The lock is held, and free
- * meanwhile. */
+/* Wait for the request. The first thread takes its result, the last one frees
+ * it. HG_TIMEOUT, HG_INTR, HG_BUSY. The lock is held, and released while the
+ * thread waits. */
 static hg_return_t hg_bulk_request_await(struct hg_context *context,
     struct hg_bulk_request *request, hg_bulk_request_t ticket,
     uint64_t deadline, bool *done_p, bool *taken_p)

@@ -193,7 +193,7 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 
 /* ---- Arguments ---- */
 
-/* What a call came with goes. Decoding it again finds nothing. */
+/* Free the message of a call that arrived. It cannot be decoded again. */
 static void hg_call_drop_input(struct hg_handle *handle)
 {
     handle->in_args.data = NULL;
@@ -301,7 +301,7 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
                              : ret;
 }
 
-/* How much of a message, or of what was too large for one, are arguments. */
+/* Size of the encoded arguments, without what is in front of them. */
 static hg_size_t hg_call_payload_size(
     const struct hg_handle *handle, const struct hg_args *args, bool output)
 {
@@ -333,9 +333,9 @@ static bool hg_call_is_sending(struct hg_handle *handle)
                           : hg_forward_is_under_way(handle);
 }
 
-/* The message that is to be sent, of `eager` bytes. What is in front of the
- * arguments is the application's from now on, also for the calls after this
- * one. One that is on its way stays where it is. */
+/* Give the application the buffer of the next message, of `eager` bytes. From
+ * now on, also in later calls, the bytes in front of the arguments are the
+ * application's. HG_BUSY: a message in the buffer has yet to leave. */
 static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
     const struct hg_buf *buf, size_t eager, void **buf_p, hg_size_t *size_p)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * class: what is registered, and the settings it is called and served with.
+ * class: registered functions, and the settings of calls and services.
  *
- * A class stands on one NA class for messages and on a bulk layer for memory;
- * contexts are where its calls happen. It knows nothing of what they do, except
- * how much of it: each counts for itself, so that they share no line of memory
- * that is written, and leaves its counts to the class when it ends.
+ * A class uses one NA class for messages and a bulk layer for memory; its calls
+ * run in contexts. Each context has its own counters, so that contexts do not
+ * write to the same cache line, and adds them to the class's when it ends.
  *
  * Locking: the class's lock guards the list of contexts and what those that
  * ended have counted. The rest is constant while contexts exist, or guards
@@ -82,9 +81,9 @@ HG_PRIVATE void hg_class_fill_options(
 HG_PRIVATE void hg_class_set_options(
     struct hg_class *hg_class, const struct hg_options *options);
 
-/* A class without a context, in front of what makes it `size` bytes, zeroed.
- * `layer` outlives it, and so does the NA class. HG_NOMEM; HG_AGAIN: too many
- * classes and contexts are open (both logged). */
+/* Create a class without a context: the first member of an object of `size`
+ * bytes, the rest of which is zero. `layer` and the NA class outlive it.
+ * HG_NOMEM; HG_AGAIN: too many classes and contexts are open (both logged). */
 HG_PRIVATE hg_return_t hg_class_create(size_t size, struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_options *options,
     struct hg_class **hg_class_p);

@@ -25,8 +25,8 @@
 HG_PRIVATE hg_return_t hg_context_create(
     struct hg_class *hg_class, int id, struct hg_context **context_p);
 
-/* What all contexts of a class have counted, also those that ended; `size` is
- * not set. */
+/* Add up the counters of all contexts of a class, also of those that ended.
+ * `size` is not set. */
 HG_PRIVATE void hg_context_sum(
     struct hg_class *hg_class, struct hg_counters *sum_p);
 

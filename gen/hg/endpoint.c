@@ -867,7 +867,7 @@ int HG_Event_get_wait_fd(const hg_context_t *context)
 {
     if (!hg_endpoint_has_context(context, "HG_Event_get_wait_fd"))
         return -1;
-    /* What is made when it is asked for first is no part of its value. */
+    /* The descriptor is created by the first call: logically const. */
     return hg_context_event_fd((hg_context_t *) (uintptr_t) context);
 }
 

@@ -480,7 +480,7 @@ HG_PRIVATE hg_return_t hg_handle_set_timer(
 
     if (ret == HG_SUCCESS)
         atomic_store_explicit(&context->has_timers, true, memory_order_release);
-    /* Whoever drives sleeps until what was the first one before. */
+    /* A thread that sleeps in progress wakes up for the first timer. */
     if (ret == HG_SUCCESS && hg_deadline_next(&context->deadline) == when)
         na_progress_poke(context->na_context);
     return ret;
@@ -920,7 +920,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
-/* What came cannot be decoded: that is known of the handle from now on. */
+/* Note in the handle that its arguments cannot be decoded. */
 static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
 {
     assert(ret != HG_SUCCESS);

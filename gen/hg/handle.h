@@ -83,12 +83,11 @@ struct hg_request_part {
     void *out_struct;
 };
 
-/* What the room call keeps of a handle of the callback model. */
+/* State of a handle of the callback model; used by call.c. */
 struct hg_call_part {
     bool used;     /* the rest is not all zeros */
     bool answered; /* origin: the last call brought an output */
-    bool own_area; /* the application has the message that is to be sent, and
-                      so what is in front of the arguments */
+    bool own_area; /* the application owns what precedes the arguments */
     bool dropped;  /* target: the message it came with is gone */
     _Atomic uint32_t decoded; /* arguments that are to be released */
     _Atomic bool running;     /* target: its handler, which may fail yet */
@@ -166,7 +165,7 @@ struct hg_handle {
     bool mistyped; /* target: refused, as its origin has other types */
     bool shut_out; /* target: ... from the start; context lock */
     bool held;     /* target: a large output waits; context lock */
-    bool canceled; /* the fetch is of no more use; context lock */
+    bool canceled; /* the fetch was canceled; context lock */
     bool indexed;  /* target: entered in by_call; context lock */
     /* Origin: what its last message was is of no more use, as it was answered,
      * has left, or never will; context lock. */
@@ -245,8 +244,8 @@ struct hg_context {
     struct hg_slots sequences; /* origins by sequence, and what was one */
     struct hg_slots held;      /* targets whose output waits to be fetched */
     struct hg_deadline deadline;
-    _Atomic bool has_timers; /* or something unsaid; written under the lock */
-    struct hg_share share;   /* what peers have of what is limited */
+    _Atomic bool has_timers; /* or unsent notices; written under the lock */
+    struct hg_share share;   /* use of limited resources, by peer */
     uint32_t in_flight;
     uint64_t asked;           /* bytes of these; context lock; room.h */
     uint64_t asked_self;      /* those to ourselves */

@@ -171,7 +171,7 @@ HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
     return HG_CHECKSUM_ERROR;
 }
 
-/* What hg_proc_finish_decode returns. */
+/* Result of hg_proc_finish_decode. */
 static hg_return_t hg_proc_judge(const struct hg_proc *proc, hg_return_t ret)
 {
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
@@ -285,7 +285,7 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
     return proc == NULL ? HG_INVALID_ARG : hg_proc_fail(proc, HG_INVALID_ARG);
 }
 
-/* Make room for `size` bytes more in a buffer that grows. */
+/* Grow the buffer, so that `size` more bytes fit. */
 static hg_return_t hg_proc_grow(struct hg_proc *proc, size_t size)
 {
     hg_return_t ret;

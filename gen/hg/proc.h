@@ -61,14 +61,14 @@ struct hg_proc_kept {
 
 #define HG_PROC_KEPT_FIRST 4
 
-/* What the callback model's functions ask of a proc: whose arguments it handles
- * (NULL: of nobody). */
+/* The class and handle whose arguments a proc handles; NULL: none. Used by the
+ * functions of the callback model. */
 struct hg_proc_owner {
     struct hg_class *hg_class;
     struct hg_handle *handle;
     struct hg_proc_own *own; /* of hg_proc_create2; NULL: a call's */
-    /* Of an encoder over a buffer of the application's: make room for `size`
-     * bytes more elsewhere. NULL: it has no other. */
+    /* For an encoder over a buffer of the application: move to a larger buffer,
+     * which `size` more bytes fit; or NULL. */
     hg_return_t (*spill)(struct hg_proc *proc, size_t size);
 };
 

@@ -37,7 +37,7 @@ static struct hg_proc_own *hg_proc_own_is(hg_proc_t proc)
     return proc->owner != NULL ? proc->owner->own : NULL;
 }
 
-/* The same, where no other is to be had: logged. */
+/* Like hg_proc_own_is, but any other proc is an error, and logged. */
 static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
 {
     struct hg_proc_own *own = proc != NULL ? hg_proc_own_is(proc) : NULL;

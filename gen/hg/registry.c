@@ -145,7 +145,7 @@ static struct hg_registry_entry *hg_registry_look(
     return entry;
 }
 
-/* What is registered, or NULL. */
+/* The function registered in the entry, or NULL. */
 static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
 {
     const struct hg_registry_version *now = entry != NULL

@@ -26,8 +26,8 @@
 
 #include "hg/histogram.h"
 
-/* What is known of a function; copied out, so that a change while a call is
- * under way does not tear it. */
+/* A registered function. It is copied out, so that a call never sees half of a
+ * change. */
 struct hg_rpc {
     hg_id_t id;
     hg_proc_cb_t in_proc;

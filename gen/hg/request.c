@@ -114,8 +114,8 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
 {
     struct hg_context *context = hg_layer_enter("HG_Forward");
 
-    /* Whoever cleans up after a failure frees nothing then, rather than what
-     * the variable held before. */
+    /* So that a caller who cleans up after a failure does not free an older
+     * request, which the variable held before. */
     if (request != NULL)
         *request = HG_REQUEST_NULL;
     hg_log_drop_text();

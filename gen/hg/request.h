@@ -24,7 +24,7 @@
 
 #include "hg/context.h"
 
-/* What a request that ended has of how, in words; "". */
+/* Error text of a request that ended; "" if it has none. */
 HG_PRIVATE const char *hg_request_text(hg_request_t request);
 
 /* Give the caller the memory that decoding the output allocated, once the

@@ -30,12 +30,12 @@
 
 #include "hg/handle.h"
 
-/* What a small call takes, at its most: handle, operation, answer, and its
- * message, which has so many bytes then. */
+/* Largest memory of a small call: handle, operation, answer, and a message of
+ * HG_ROOM_SMALL bytes. */
 #define HG_ROOM_SMALL 256u
 #define HG_ROOM_CALL (1280u + HG_ROOM_SMALL)
 
-/* What the peer has room for has not shown. */
+/* The limit of the peer is not known. */
 #define HG_ROOM_UNKNOWN UINT64_MAX
 
 struct hg_room_waiter {
@@ -90,18 +90,18 @@ static inline void hg_room_heard(
         hg_room_learn(handle, refused);
 }
 
-/* Whether a small call would find room in the context; and whether the peer has
- * none, as it said last, nor will say more of that, as it has no call of
- * ours. Without the lock. */
+/* is_there: whether a small call is below the limits of the context and, as far
+ * as known, of the peer. is_silent: whether the peer was at its limit and will
+ * send no news, since no call to it is outstanding. Without the lock. */
 HG_PRIVATE bool hg_room_is_there(
     struct hg_context *context, const struct na_addr *addr);
 HG_PRIVATE bool hg_room_is_silent(
     struct hg_context *context, const struct na_addr *addr);
 
-/* Take it that the peer has room again. */
+/* Assume that the peer is below its limit again. */
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr);
 
-/* Begin and end to be told. `waiter` is the caller's. */
+/* Register and unregister a waiter. The caller owns `waiter`. */
 HG_PRIVATE void hg_room_join(
     struct na_class *na_class, struct hg_room_waiter *waiter);
 HG_PRIVATE void hg_room_part(

@@ -168,7 +168,7 @@ hg_return_t hg_seed_bulk_finalize(void)
     struct hg_seed_layers *layers = &hg_seed_layers;
 
     if (layers->bulk == 0)
-        return HG_Bulk_finalize(); /* which says that there is none */
+        return HG_Bulk_finalize(); /* which logs that there is none */
     layers->bulk--;
     return hg_seed_end_bulk();
 }

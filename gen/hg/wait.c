@@ -42,8 +42,8 @@ static struct hg_wait_state hg_wait_state = {PTHREAD_MUTEX_INITIALIZER, false,
 /* Handlers running in this thread. */
 static _Thread_local unsigned hg_wait_depth;
 
-/* Whether this thread makes progress for all. What it runs then, such as the
- * proc of an output, cannot wait: nobody else makes progress. */
+/* Whether this thread makes progress for all. A proc or hook that it runs
+ * meanwhile must not wait, since no other thread makes progress. */
 static _Thread_local bool hg_wait_driver;
 
 HG_PRIVATE bool hg_wait_is_driver(void)
@@ -280,8 +280,8 @@ static hg_return_t hg_wait_drive(struct hg_context *context,
     return ret;
 }
 
-/* Whether a call waits for a thread, and there is none but this one, which is
- * too deep. */
+/* Whether a call waits for a thread, and this one, the only one, has reached
+ * the limit of nested handlers. */
 static bool hg_wait_is_stuck(struct hg_context *context)
 {
     return !hg_wait_may_run() && hg_wait_has_calls(context) &&

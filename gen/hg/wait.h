@@ -36,17 +36,17 @@
 /* Handlers that may be running inside each other in one thread. */
 #define HG_WAIT_DEPTH_MAX 16
 
-/* Raise a flag and wake who waits for it. What the flag is in may be gone once
- * it is up. */
+/* Set a flag and wake the thread that waits for it, which may free the flag's
+ * memory as soon as the flag is set. */
 HG_PRIVATE void hg_wait_raise(_Atomic bool *done);
 
 /* Wait until *done, or for any event when `done` is NULL; handlers run here if
  * `calls`. HG_SUCCESS, HG_TIMEOUT (`deadline` passed; 0 tests), HG_INTR (a
  * signal came while this thread slept) or HG_BUSY (logged: this thread drives,
- * and runs the proc or hook that waits). With *done up already it does nothing
- * else. A test may run a handler before it has looked for news and one after
- * it, and no wait outlasts its time by more than the handler it runs then. What
- * `done` is in stays until this returns. */
+ * and runs the proc or hook that waits). If *done is set already, it returns at
+ * once. A test may run one handler before it polls and one after it; a wait
+ * exceeds its time by one handler at most. `done` must stay valid until this
+ * returns. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, bool calls, uint64_t deadline);
 

@@ -41,7 +41,7 @@ static bool na_mux_lookup_place(const char *string, char place[NA_MAX_ADDR_LEN])
     string += sizeof(ipc) - 1;
     if (strncmp(place, ipc, sizeof(ipc) - 1) != 0 || string[0] == '@')
         return true;
-    /* Whoever listens at a socket's file keeps its number from others. */
+    /* While a listener exists, no other file has the inode of its socket. */
     if (stat(string, &is) != 0 || !S_ISSOCK(is.st_mode))
         return false;
     (void) snprintf(place, NA_MAX_ADDR_LEN, "ipc:%ju:%ju",
@@ -98,9 +98,10 @@ static unsigned na_mux_lookup_length(const char *list)
     return n;
 }
 
-/* What the n-th turn of a lookup tries, if anything, and by which part: first
- * each address of the list by sm, its own or the one that follows from it, then
- * each by its own transport. False: there is no such turn. */
+/* Give the address and the part of the n-th attempt of a lookup: first each
+ * address of the list by sm, its own or the one derived from it, then each by
+ * its own transport. *part_p is NA_MUX_PARTS if this attempt is skipped. False:
+ * there are no more attempts. */
 static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     unsigned n, unsigned *part_p, char name[NA_MAX_ADDR_LEN])
 {

@@ -9,15 +9,14 @@
  * inside a handler must be able to leave alone; and slow steps of the library's
  * own that peers ask for, of which progress runs one in each turn.
  *
- * A lane has two ends. What is pushed goes on a stack, by one exchange and
- * without a lock, so that who completes never waits for who runs. Who runs
- * takes one entry at a time off a list, under the lock, or without it from a
- * lane that is its own: where one thread at a time runs a lane, and knows that
- * by a role, whoever has the role has the list. Once the list is empty
- * the whole stack, turned over, becomes the list. So entries keep their order,
- * and nobody keeps more than the one it runs from the others. While a stack is
- * being turned a mark stands for its list, so that who looks at the stack, then
- * at the list, finds one of them not empty.
+ * A lane has a stack and a list. A push puts an entry on the stack, by one
+ * exchange and without a lock, so that it never waits for a thread that runs
+ * entries. A thread that runs the lane takes one entry at a time off the list,
+ * under the lock; without it if only one thread at a time runs this lane. When
+ * the list is empty, the reversed stack becomes the list. So entries keep their
+ * order, and a thread holds back only the entry that it runs. `head` holds a
+ * sentinel while the stack is reversed, so that a thread that looks at the
+ * stack, then at the list, finds one of them not empty.
  *
  * Locking: one mutex guards the lists and the naps, for a few instructions.
  * Pushing wakes whoever waits: a trigger that naps, a sleeping progress through

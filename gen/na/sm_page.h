@@ -90,8 +90,8 @@ struct na_sm_hints {
 #define NA_SM_PUBLIC_SIZE ((sizeof(struct na_sm_public) + 4095) & ~4095ul)
 #define NA_SM_HINTS_SIZE ((sizeof(struct na_sm_hints) + 4095) & ~4095ul)
 
-/* The same as na_sm_page_create, but what went wrong is left in errno, and is
- * not logged. */
+/* Like na_sm_page_create, but a failure leaves its cause in errno, and is not
+ * logged. */
 HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
 

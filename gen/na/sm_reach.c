@@ -179,7 +179,8 @@ static void na_sm_reach_open_up(void)
             "(PR_SET_PTRACER), for peers that move bulk data");
 }
 
-/* Answer an ASK for the permit: heed the peer, then say so. */
+/* Answer an ASK for the permit: from now on check the hazard words of the peer,
+ * then grant it. */
 static const char *na_sm_reach_admit(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {

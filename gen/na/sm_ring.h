@@ -67,8 +67,8 @@ struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* The producing side gave up a goodbye: it heeds no hazard of the other's
-     * that is set later. */
+    /* The producing side has stopped waiting for the answer to its BYE: it
+     * ignores hazards that the other side sets later. */
     _Atomic uint32_t over;
     /* Keys of memory of the consuming side that the producing side's RMA
      * copies to or from; 0: none. See sm_mem.h. */

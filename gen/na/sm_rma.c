@@ -205,8 +205,8 @@ static na_return_t na_sm_rma_failed(const struct na_sm_touch *touch, int error)
     return NA_OPNOTSUPPORT;
 }
 
-/* Read `size` bytes and, behind them, the witness: all of it or nothing that
- * counts. Both vectors have room for one more. */
+/* Read `size` bytes and, behind them, the witness; a partial read fails. Both
+ * vectors have a free element at the end. */
 static na_return_t na_sm_rma_read(const struct na_sm_touch *touch,
     struct iovec *local, size_t local_count, struct iovec *remote,
     size_t remote_count, na_size_t size)

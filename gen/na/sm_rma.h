@@ -11,32 +11,32 @@
  *
  * An initiator asks a peer once, before it first touches memory of its, for its
  * permit (ASK 0; see sm_reach.h). Operations wait for the answer, which needs
- * the peer's progress; one that goes meanwhile, or says goodbye, ends the wait.
+ * the peer's progress; the wait ends if the connection is closed meanwhile.
  *
- * Hazards count as long as their pair does, so a pair must not end under a
- * piece: pieces begin while the state is READY only, and the words of a goodbye
- * wait for those under way. Who gives up a goodbye that is not answered says so
- * in the pair (`over`), then looks for hazard words, and keeps the pair while
- * there are any; the initiator looks there after it wrote its own. A pair that
- * breaks ends with the process.
+ * Hazard words are valid as long as their pair, so a pair must not end while a
+ * piece is copied: pieces begin in state READY only, and a BYE or BYE_ACK is
+ * sent when no piece is under way. A side whose BYE is not answered in time
+ * sets `over` in the pair, then looks for hazard words, and keeps the pair
+ * while there are any; the initiator checks `over` after it wrote its own word.
+ * A pair that breaks is kept until the process ends.
  *
- * Whose memory it is: a process is named by the number that the socket's
- * credentials told. That number can be meaningless in another namespace of
- * processes, and once the peer has died it may be another's. So each read has
- * one segment more, the word where the peer's public page says that its
- * incarnation lies: the kernel finds the process once in a call, so the word
- * and the data are of one process, and another word means that the data is
- * nobody's. That tells more than the pair's socket, which lives as long as
- * anybody has it, a child of the peer's too, and says nothing about the moment
- * of the copy; and it costs half of looking at the socket before and after
- * (5 against 10 % of a read of 64 KiB). A write can carry no such word, and to
- * read one costs as much as five looks: before and after each the socket is
- * looked at. What is first read of a peer is the word alone; there another one
- * is a denial, later the end of the connection.
+ * Identity: the process is addressed by the pid of the socket's credentials.
+ * This pid can be invalid in another pid namespace, and after the peer's death
+ * another process may have it. So each read has one more segment, the word at
+ * which the peer's incarnation lies according to its public page. The kernel
+ * finds the process once in a call, so the word and the data are of one
+ * process, and with a wrong word the data is discarded. The pair's socket
+ * proves less: it lives as long as any process has it, a child of the peer for
+ * example, and does not cover the moment of the copy; and a check of it before
+ * and after costs twice as much (10 against 5 % of a read of 64 KiB). A write
+ * cannot carry such a word, and a read of it costs as much as five checks, so
+ * the socket is checked before and after each write. The first read from a peer
+ * is of the word alone: a wrong word there is a denial; later it ends the
+ * connection.
  *
  * Denied (not dumpable, Yama, another namespace, no such call): from then on,
  * as long as the connection lasts, everything goes through the rings, the rest
- * of the operation first; one line tells. HG_SM_RMA=copy has it so from the
+ * of the operation first; one line is logged. HG_SM_RMA=copy does so from the
  * start; HG_SM_RMA=vm makes a denial NA_PERMISSION. The counters sm_rma_vm and
  * sm_rma_copied tell bytes, sm_rma_calls the calls of the kernel that copied.
  *
@@ -48,11 +48,11 @@
  * bytes; HG_SM_RMA=vm has none.
  *
  * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
- * moved by who polls, a piece of each operation in turns, so that small calls
- * pass and cancel takes effect in between.
+ * moved by the thread that polls, one piece of each operation in turn, so that
+ * small calls pass and a cancel takes effect in between.
  *
- * Locking: the class lock guards the queue and what runs. None is held during a
- * copy.
+ * Locking: the class lock guards the queue and running operations. No lock is
+ * held during a copy.
  */
 #ifndef HG_GEN_NA_SM_RMA_H
 #define HG_GEN_NA_SM_RMA_H

@@ -16,7 +16,7 @@ enum { SM_HELLO = 1, SM_WELCOME, SM_REFUSE, SM_ASK, SM_GRANT };
 enum { SM_PACKET_HEAD = 34, SM_PACKET_MAX = 400, SM_FDS_MAX = 9 };
 enum { SM_SEALED = F_SEAL_SHRINK | F_SEAL_GROW };
 
-/* What may stand where the bell does. */
+/* The descriptor that is sent in place of the bell. */
 enum sm_bell {
     SM_BELL_NONE,
     SM_BELL_GOOD,
@@ -25,7 +25,7 @@ enum sm_bell {
     SM_BELL_FILE
 };
 
-/* What is wrong with a HELLO or WELCOME; zeroed: nothing. */
+/* The mistakes of a HELLO or WELCOME; all zero: none. */
 struct sm_packet {
     unsigned at; /* this byte is `value`, unless it is 0 */
     unsigned char value;

@@ -129,7 +129,7 @@ IOFSL_SHIPPER_GEN_PROC(
 /* The proc has Mercury's name as well. */
 MERCURY_GEN_PROC(around_t, ((outer_t) (outer))((uint16_t) (behind)))
 
-/* What the report prints for the first line, under another name. */
+/* The struct of the report's first line, under another name. */
 typedef struct {
     int32_t func_param1;
 } printed_in_t;

@@ -52,8 +52,8 @@ static int listeners_accept(int listener, struct conform_end *caller,
     return fd;
 }
 
-/* What a lookup comes to that is answered by `answer`, of that kind; NULL: by
- * hanging up. */
+/* Result of a lookup that is answered by `answer`, of that kind; NULL: the
+ * listener closes the connection. */
 static na_return_t listeners_answer(struct conform_end *caller,
     const struct sm_packet *answer, unsigned char kind, uint32_t reason)
 {

@@ -470,7 +470,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
     strangers_greet(&server, string, &empty, answer, &got);
     HG_CHECK_EQ_INT(got, 0);
     sm_settle(&server, fds, maps);
-    /* The same without a mistake is let in, so it was the mistake. */
+    /* Without the mistake the packet is accepted. */
     strangers_greet(&server, string, &good, answer, &got);
     HG_CHECK(got == 34 && answer[6] == 2);
     HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 2);

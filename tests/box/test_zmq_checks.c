@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The checks of the ZeroMQ transport, one by one: a message that only this
- * check refuses, from a peer that dials and from a peer that listens. And what
- * has to work for many peers, when the tables of addresses grow.
+ * check refuses, from a peer that dials and from a peer that listens. Also the
+ * growth of the address tables under many peers.
  */
 #include "zmq_stranger.h"
 

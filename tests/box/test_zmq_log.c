@@ -10,8 +10,8 @@
 
 enum { LOG_CALLS = 200, LOG_EACH = 20, LOG_KINDS = 3, LOG_LINES_MAX = 99 };
 
-/* Stderr becomes a pipe, of which the reading end is returned. `full`: it has
- * no room for a line. The former stderr goes to *old_p. */
+/* Redirect stderr to a pipe, and return the reading end. `full`: the pipe is
+ * full. The former stderr goes to *old_p. */
 static int log_redirect(bool full, int *old_p)
 {
     char fill[4000];
@@ -34,7 +34,7 @@ static int log_redirect(bool full, int *old_p)
     return ends[0];
 }
 
-/* What is in the pipe, and how many lines of it are the library's. */
+/* Read the pipe; returns how many lines of it are the library's. */
 static unsigned log_read(int pipe, char text[70000])
 {
     size_t size = 0;
@@ -78,7 +78,7 @@ HG_TEST_ROLE(logging)
     free(hg_test_hear_parent());
     counters = calls_counters();
     lines = log_read(pipe, text);
-    /* A line of our own, which has room now. */
+    /* A line of our own, which the pipe takes again. */
     HG_CHECK(NA_Initialize("nothing://", NA_FALSE) == NULL);
     (void) log_read(pipe, text);
     HG_CHECK(dup2(old, STDERR_FILENO) == STDERR_FILENO);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * zmq_stranger: a bare libzmq socket for the ZeroMQ programs. It gets through
- * libzmq's handshake and, if asked to, through ours, and then sends whatever
- * it is told. Messages are written by hand here, from the pictures of the
- * wire, and by nothing of the library's.
+ * zmq_stranger: a bare libzmq socket for the ZeroMQ programs. It completes
+ * libzmq's handshake and, if asked to, ours, and then sends any message.
+ * Messages are built here from the pictures of the wire, without the library.
  */
 #ifndef HG_TESTS_ZMQ_STRANGER_H
 #define HG_TESTS_ZMQ_STRANGER_H

@@ -127,8 +127,8 @@ static void *late_drive(void *arg)
     return NULL;
 }
 
-/* The same with a transfer that has no limit: the origin makes progress after
- * the time of the option, in a thread of its own. */
+/* A late call with a transfer that has no limit: the origin makes progress
+ * after the time of the option, in a thread of its own. */
 static void late_call_unlimited(struct late *late, const char *function,
     hg_bulk_t bulk, void (*turn)(void *arg), void *arg)
 {

@@ -203,9 +203,9 @@ static void fork_close(struct fork_ends *ends)
     cb_close(&ends->end);
 }
 
-/* Ends the child with the number of what was answered wrong, or 0. Where there
- * is a sanitizer it allocates nothing: another thread may have locked that
- * one's allocator. */
+/* Exit the child with the number of the first wrong result, or 0. With a
+ * sanitizer it allocates nothing: another thread may have held the lock of the
+ * sanitizer's allocator. */
 static void fork_be_child(struct fork_ends *ends)
 {
     (void) alarm(FORK_SECONDS);

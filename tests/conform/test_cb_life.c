@@ -525,7 +525,7 @@ HG_TEST(handle_that_was_destroyed_is_refused)
     HG_CHECK_RET(HG_Set_deadline(gone, 1), HG_INVALID_ARG);
     HG_CHECK(HG_Get_info(gone) == NULL);
     HG_CHECK_EQ_INT(HG_Ref_get(gone), -1);
-    /* The same of one whose call held the last reference. */
+    /* A handle whose call held the last reference. */
     gone = cb_new_handle(&end, life_inc_id);
     HG_CHECK_OK(cb_forward(&call, gone, &one));
     HG_CHECK_OK(HG_Destroy(gone));
@@ -687,7 +687,7 @@ HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
         (void) poll(NULL, 0, 1);
     if (hg_test_log_count("handles, or sends, are left") == 0)
         HG_CHECK_OK(call.ret); /* nothing had changed */
-    /* Nor does the context end for threads that wait for quota. */
+    /* The context does not end for threads that wait for quota either. */
     HG_CHECK_OK(HG_Wait_room(HG_Get_info(handle)->addr, CB_PATIENCE));
     atomic_store(&thread.stop, 1);
     HG_CHECK_OK(HG_Forward(handle, NULL, NULL, NULL)); /* wakes it */

@@ -134,7 +134,7 @@ HG_TEST(stub_carries_strings)
     hg_proc_release(HG_PROC_NULL, ret);
     hg_proc_release(HG_PROC_NULL, same);
     hg_proc_release(HG_PROC_NULL, constant);
-    /* What is not wanted is freed. */
+    /* Outputs that the caller does not want are freed. */
     HG_CHECK_OK(stubs_say_call(
         end.context, end.target, 0, "nobody", NULL, NULL, NULL, NULL));
     cb_close(&end);

@@ -304,8 +304,8 @@ HG_TEST(what_is_leaked_is_released_with_one_line)
         HG_CHECK_EQ_INT(hg_test_log_count(line), life_before + 1); \
     } while (0)
 
-/* Objects that are gone are told from those that live, one line each time,
- * and nothing behind their pointers is touched. */
+/* Use of a destroyed object is refused, with one line each time, and the memory
+ * behind its pointer is not read. */
 HG_TEST(what_ended_cannot_be_used)
 {
     static const char class_line[] = ": no such class is open";

@@ -711,7 +711,7 @@ HG_TEST(calls_nobody_serves_are_answered)
     hg_test_expect_log("\"calls known here only\" is not served by ");
     HG_CHECK_RET(rpc_call(&end, id, &in, &out), HG_NOENTRY);
     HG_CHECK_EQ_INT(out.value, 1);
-    /* The same code from a handler is the application's: no line. */
+    /* If a handler returns this code, no line is logged. */
     in.value = HG_NOENTRY;
     HG_CHECK_RET(rpc_call(&end, calls_code_id, &in, &out), HG_NOENTRY);
     HG_CHECK_EQ_INT(

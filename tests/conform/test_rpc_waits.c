@@ -929,7 +929,7 @@ HG_TEST(waits_for_bulk_inside_procs_of_outputs_are_refused)
     HG_CHECK_OK(rpc_wait(waits_nosy_request));
     HG_CHECK(waits_nosy_end == NULL);
     HG_CHECK_OK(HG_Request_free(waits_nosy_request));
-    /* What was refused can be waited for outside. */
+    /* The refused wait succeeds outside the proc. */
     if (waits_nosy_transfer != HG_BULK_REQUEST_NULL)
         HG_CHECK_OK(HG_Bulk_wait(waits_nosy_transfer, RPC_PATIENCE, &status));
     HG_CHECK_OK(HG_Request_free(lent)); /* and the target's bulk handle */
@@ -941,7 +941,7 @@ HG_TEST(waits_for_bulk_inside_procs_of_outputs_are_refused)
     rpc_close(&end);
 }
 
-/* The same where nobody is in a wait for the request whose output that is. */
+/* No thread waits for the request whose output is decoded. */
 HG_TEST(requests_are_not_freed_while_their_output_is_decoded)
 {
     rpc_one_t one = {5}, other = {1};

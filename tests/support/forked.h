@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What the parent has. */
+/* Objects of the parent. */
 struct forked_objects {
     hg_class_t *hg_class;
     hg_context_t *context;
@@ -141,7 +141,7 @@ static inline void forked_try_addr(const struct forked_objects *parent)
     forked_refused(HG_Addr_free(cls, addr));
 }
 
-/* What either side has. */
+/* Use a handle of the parent, of either side of a call. */
 static inline void forked_try_handle(hg_handle_t handle)
 {
     hg_size_t size;
@@ -249,7 +249,7 @@ static inline void forked_try(const struct forked_objects *parent)
     forked_want(atomic_load(&forked_lines) == 1);
 }
 
-/* What is the child's own works as ever. */
+/* Objects that the child creates work. */
 static inline void forked_try_own(void)
 {
     hg_class_t *own = HG_Init2("self://", HG_TRUE);

@@ -63,8 +63,8 @@ static void sm_end_meet(struct sm_end *from, struct sm_end *to)
     }
 }
 
-/* The same class with the address of a caller that it accepted, which is
- * borrowed. */
+/* Give the class of `end` with the address of a caller that it accepted. The
+ * address is borrowed. */
 static struct sm_end sm_end_accepted(struct sm_end *end)
 {
     struct na_sm_class *self = na_sm_of(end->na_class);

@@ -63,7 +63,7 @@ MERCURY_GEN_RPC_STUB(int32_t, stubs_store,
 #undef stubs_store
 /* clang-format on */
 
-/* What the caller of stubs_other_set is told. */
+/* Error text at the caller of stubs_other_set. */
 #define STUBS_OTHER_SET_TEXT \
     "\"stubs_set\" has the types (uint32_t) -> (); " \
     "called as (float) -> ()"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The room log: levels, filter, sink, the form of a line on stderr, the
- * environment.
+ * The log: levels, filter, sink, rate limits, lines on stderr, the environment.
  */
 #include "support/house.h"
 

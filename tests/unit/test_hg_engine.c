@@ -249,7 +249,7 @@ HG_TEST(overflow_output_let_go_too_early_is_an_error)
     engine_end(&engine);
 }
 
-/* The peer that fetches an output lets go of it, by an ACK that is whole. */
+/* Only a valid ACK of the peer that fetches an output releases it. */
 HG_TEST(overflow_output_is_let_go_by_its_peer_alone)
 {
     unsigned char bytes[HG_HEADER_MIN];
@@ -1109,7 +1109,7 @@ static void engine_check_pool(struct hg_context *context)
 
     HG_CHECK(context->pool_count > 0);
     HG_CHECK(context->pool_count <= HG_HANDLE_POOL_MAX);
-    /* Nor do their numbers. */
+    /* No more sequence numbers are kept than handles. */
     HG_CHECK(context->sequences.count <= context->pool_count);
     for (link = context->pool.next; link != &context->pool; link = link->next) {
         const struct hg_handle *handle = HG_CONTAINER_OF(

@@ -996,8 +996,8 @@ HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
     HG_CHECK_OK(NA_Finalize(slow.na_class));
 }
 
-/* A sink that a thread holds is taken back once that has let go of it, and is
- * not held again. */
+/* A sink is closed once the thread that holds it has released it, and cannot be
+ * held again. */
 HG_TEST(sinks_are_taken_back_once_nobody_holds_them)
 {
     struct core_slow slow;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fork at the worst moment: another thread holds every lock that the library
- * has, and the child, where nobody will ever let go of them, takes none.
+ * fork at the worst moment: another thread holds every lock of the library. In
+ * the child they stay locked, so it must take none.
  */
 #include "support/house.h"
 

@@ -113,7 +113,7 @@ HG_TEST(mux_descriptions_are_known_by_their_first_bytes)
     HG_CHECK_EQ_U64(size, 77);
 }
 
-/* Nothing is found outside of what there is, however it is cut or spoiled. */
+/* A truncated or damaged description is not read past its end. */
 HG_TEST(mux_descriptions_may_be_damaged)
 {
     uint64_t random = hg_test_seed();

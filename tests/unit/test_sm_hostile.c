@@ -127,8 +127,8 @@ HG_TEST(sm_hostile_packets_are_not_read_past_their_end)
         na_sm_packet_decode(bytes, size + 1, &packet), NA_PROTOCOL_ERROR);
 }
 
-/* A goodbye that waits for a copy of ours has not been said: nobody can answer
- * it. */
+/* A BYE that waits for one of our copies has not been sent, so the peer cannot
+ * have answered it. */
 HG_TEST(sm_hostile_answer_comes_before_the_goodbye)
 {
     static const struct na_sm_record ack = {0, NA_SM_BYE_ACK, 0, 0, 0, 0};
@@ -422,8 +422,8 @@ static void hostile_free(struct na_sm_class *self, struct na_sm_addr *addr)
     na_addr_unref(&addr->base);
 }
 
-/* Who has as many peers as can be has no more, and goes on with those; one that
- * leaves makes room. */
+/* At its maximum of peers a class accepts no more, and goes on with those that
+ * it has. When one leaves, another is accepted. */
 HG_TEST(sm_hostile_crowds_have_an_end)
 {
     static struct na_sm_addr *fillers[NA_SM_PEERS];

@@ -353,7 +353,7 @@ HG_TEST(sm_rma_own_memory_is_not_waited_for)
 
         HG_CHECK(buf != NULL);
         srma_open(&pair);
-        HG_CHECK_OK(srma_move(&pair, false)); /* now it is heeded */
+        HG_CHECK_OK(srma_move(&pair, false)); /* its hazard words count now */
         user = srma_user(&pair);
         HG_CHECK_OK(NA_Mem_handle_create(
             pair.owner, buf, 5000, NA_MEM_READ_ONLY, &mem));
