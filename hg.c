@@ -4273,10 +4273,14 @@ static unsigned na_live_place_of(const void *object)
 /* The place of an object; NA_LIVE_MAX: it is not there. NULL never is. */
 static unsigned na_live_find(enum na_live_kind kind, const void *object)
 {
-    uintptr_t wanted = na_live_entry_of(kind, object);
     unsigned place = na_live_place_of(object);
+    uintptr_t wanted;
     unsigned i;
 
+    /* A pointer read from memory that was freed may be anything. */
+    if (((uintptr_t) object & NA_LIVE_KIND) != 0)
+        return NA_LIVE_MAX;
+    wanted = na_live_entry_of(kind, object);
     for (i = 0; i < NA_LIVE_MAX; i++) {
         uintptr_t entry =
             atomic_load_explicit(&na_live_table[place], memory_order_acquire);
@@ -39778,7 +39782,8 @@ static hg_return_t hg_stub_move(struct hg_handle *call,
     ret = hg_stub_transfer(call, args,
         timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms);
     (void) hg_bulk_take_back(args->local);
-    return ret;
+    /* The caller gave its memory back: it does not wait any more. */
+    return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }
 
 /* Origin, offset, size and op are set in `args`. */

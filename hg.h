@@ -2857,12 +2857,15 @@ typedef struct hg_memory {
  * in the middle holds the calling thread up for that long at most; split a
  * transfer that is allowed to take longer.
  *
- * Returns what HG_Bulk_transfer1 and HG_Bulk_wait return, and
+ * Returns what HG_Bulk_transfer1 and HG_Bulk_wait return, but for HG_NOENTRY,
+ * and
  *     HG_TIMEOUT       the time is over: the transfer was canceled, a part of
  *                      the data may have been moved, the log names the peer
  *                      and the function (a warning)
  *     HG_CANCELED      nobody waits for the call any more: its deadline is
- *                      over, it was canceled, or the client died
+ *                      over, it was canceled, or the caller gave the memory
+ *                      back
+ *     HG_DISCONNECT    the client died
  *     HG_INVALID_ARG   a NULL, with a size other than 0, or a handle of a call
  *                      made from here */
 HG_EXPORT hg_return_t HG_Bulk_pull(

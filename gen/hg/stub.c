@@ -322,7 +322,8 @@ static hg_return_t hg_stub_move(struct hg_handle *call,
     ret = hg_stub_transfer(call, args,
         timeout != HG_STUB_BULK_MS ? timeout : hg_class->options.bulk_ms);
     (void) hg_bulk_take_back(args->local);
-    return ret;
+    /* The caller gave its memory back: it does not wait any more. */
+    return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }
 
 /* Origin, offset, size and op are set in `args`. */

@@ -388,6 +388,8 @@ HG_TEST(live_objects_are_found_until_they_are_removed)
     unsigned i;
 
     HG_CHECK(!na_live_has(NA_LIVE_CONTEXT, NULL));
+    /* A pointer that was read from freed memory. */
+    HG_CHECK(!na_live_has(NA_LIVE_CONTEXT, (const char *) live_objects[0] + 1));
     for (i = 0; i < 4 * NA_LIVE_MAX; i++) {
         unsigned one;
 
