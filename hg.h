@@ -236,11 +236,11 @@ HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
  * (HG_Get_counters, NA_Get_counter).
  *
  * Each log statement writes its 1st, 2nd, 4th, 8th ... line, with the count.
- * An error statement also writes its first 64 lines. A call with a wrong
- * pointer, or on an object that is gone, is logged every time. At level debug
- * every line is written. Writing to stderr does not block: a line that a full
- * pipe, socket or terminal does not take is dropped, and the next line is
- * preceded by the number of dropped lines. */
+ * An error statement also writes its first 64 lines. A call with a NULL or
+ * destroyed class or context is logged every time. At level debug every line is
+ * written. Writing to stderr does not block: a line that a full pipe, socket or
+ * terminal does not take is dropped, and the next line is preceded by the
+ * number of dropped lines. */
 #if !HG_API_STRICT
 enum {
     HG_LOG_LEVEL_NONE = 0,
