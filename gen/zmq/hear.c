@@ -6,6 +6,10 @@
  */
 #include "zmq/zmq.h"
 
+/* What is wrong with messages of several kinds. */
+#define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
+#define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
+
 static void na_zmq_complete_all(const struct na_zmq_class *self,
     struct na_link *ops, na_return_t ret, struct na_addr *result)
 {
@@ -41,8 +45,10 @@ static bool na_zmq_name_ok(
     return true;
 }
 
+/* These functions return NULL, or what is wrong with the message. */
+
 /* A stranger's hello: make an address, and ask for the proof. */
-static bool na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
+static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     const unsigned char *body, size_t size)
 {
     char name[NA_MAX_ADDR_LEN];
@@ -51,18 +57,20 @@ static bool na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     struct na_zmq_fd *record = NULL;
     bool fresh;
 
-    if (in->addr != NULL || in->count != 1 || size < 16 || in->id_size == 0)
-        return false;
+    if (in->addr != NULL)
+        return "a second HELLO of this connection";
+    if (in->count != 1 || size < 16 || in->id_size == 0)
+        return NA_ZMQ_WRONG_SIZE;
     if (size > 16) {
         if (!na_zmq_name_ok(self, (const char *) body + 16, size - 16))
-            return false;
+            return "not a name that a listener can have";
         memcpy(name, body + 16, size - 16);
         name[size - 16] = '\0';
     } else
         na_zmq_unique_name(self, name);
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
-        return true; /* the dialler will wait, and give up */
+        return NULL; /* the dialler will wait, and give up */
     addr->fd = in->fd;
     addr->nonce = self->base.core->random();
     atomic_store(&addr->incarnation, na_zmq_get64(body));
@@ -96,7 +104,7 @@ static bool na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         addr->state = NA_ZMQ_DEAD;
         self->base.core->addr_unref(&addr->base);
     }
-    return true;
+    return NULL;
 }
 
 /* Send what waited for the connection; the lock is held. What left goes to
@@ -123,8 +131,8 @@ static void na_zmq_flush(
 }
 
 /* Our dial is answered. */
-static bool na_zmq_welcome(struct na_zmq_class *self, struct na_zmq_in *in,
-    const unsigned char *body, size_t size)
+static const char *na_zmq_welcome(struct na_zmq_class *self,
+    struct na_zmq_in *in, const unsigned char *body, size_t size)
 {
     struct na_zmq_addr *addr = in->addr;
     struct na_addr *result;
@@ -133,8 +141,10 @@ static bool na_zmq_welcome(struct na_zmq_class *self, struct na_zmq_in *in,
     unsigned char nonce[8];
     bool good;
 
-    if (addr == NULL || in->count != 1 || size != 24)
-        return false;
+    if (addr == NULL)
+        return NA_ZMQ_NO_HELLO;
+    if (in->count != 1 || size != 24)
+        return NA_ZMQ_WRONG_SIZE;
     na_zmq_list_init(&lookups);
     na_zmq_list_init(&sent);
     result = &addr->base;
@@ -159,18 +169,20 @@ static bool na_zmq_welcome(struct na_zmq_class *self, struct na_zmq_in *in,
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &lookups, NA_SUCCESS, result);
     na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
-    return good;
+    return good ? NULL : "it does not answer a HELLO of ours";
 }
 
 /* The proof: this connection lived after its hello was read. */
-static bool na_zmq_confirm(struct na_zmq_class *self, struct na_zmq_in *in,
-    const unsigned char *body, size_t size)
+static const char *na_zmq_confirm(struct na_zmq_class *self,
+    struct na_zmq_in *in, const unsigned char *body, size_t size)
 {
     struct na_zmq_addr *addr = in->addr;
     bool good;
 
-    if (addr == NULL || in->count != 1 || size != 8)
-        return false;
+    if (addr == NULL)
+        return NA_ZMQ_NO_HELLO;
+    if (in->count != 1 || size != 8)
+        return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_ACCEPTED && na_zmq_get64(body) == addr->nonce;
     assert(!good || (!addr->dialled && !addr->reached));
@@ -188,19 +200,21 @@ static bool na_zmq_confirm(struct na_zmq_class *self, struct na_zmq_in *in,
         addr->open = true;
     }
     na_zmq_unlock(self);
-    return good;
+    return good ? NULL : "it does not prove who sends";
 }
 
 /* The peer closes, or answers our closing. Who dialled hangs up when both
  * have heard of it. */
-static bool na_zmq_farewell(
+static const char *na_zmq_farewell(
     struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
 {
     struct na_zmq_addr *addr = in->addr;
     bool good = true;
 
-    if (addr == NULL || in->count != 1 || size != 0)
-        return false;
+    if (addr == NULL)
+        return NA_ZMQ_NO_HELLO;
+    if (in->count != 1 || size != 0)
+        return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
     if (!ack && addr->state == NA_ZMQ_READY) {
         addr->state = NA_ZMQ_LEAVING;
@@ -218,11 +232,11 @@ static bool na_zmq_farewell(
     } else
         good = addr->state == NA_ZMQ_DYING;
     na_zmq_unlock(self);
-    return good;
+    return good ? NULL : "it does not fit the state of the connection";
 }
 
 /* A version we do not speak. */
-static bool na_zmq_foreign(
+static const char *na_zmq_foreign(
     struct na_zmq_class *self, struct na_zmq_in *in, const unsigned char *p)
 {
     struct na_zmq_addr stranger;
@@ -245,11 +259,12 @@ static bool na_zmq_foreign(
         self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
             "%s speaks version %u of this transport's protocol, not %u",
             addr->base.name, p[2], NA_ZMQ_VERSION);
-    return dialled;
+    return dialled ? NULL : "it has another version of the protocol";
 }
 
-/* Whether the message is one that its sender may send now. */
-static bool na_zmq_deliver(struct na_zmq_class *self, struct na_zmq_in *in)
+/* Deliver a message, or return why its sender may not send it now. */
+static const char *na_zmq_deliver(
+    struct na_zmq_class *self, struct na_zmq_in *in)
 {
     const struct na_core *core = self->base.core;
     struct na_zmq_addr *addr = in->addr;
@@ -257,11 +272,11 @@ static bool na_zmq_deliver(struct na_zmq_class *self, struct na_zmq_in *in)
     size_t size;
 
     if (in->count == 0 || zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER)
-        return false;
+        return "it is shorter than a header";
     p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
     size = zmq_msg_size(&in->parts[0]) - NA_ZMQ_HEADER;
     if (p[0] != 'h' || p[1] != 'z')
-        return false;
+        return "it does not begin with \"hz\"";
     if (p[2] != NA_ZMQ_VERSION)
         return na_zmq_foreign(self, in, p);
     switch (p[3]) {
@@ -274,17 +289,19 @@ static bool na_zmq_deliver(struct na_zmq_class *self, struct na_zmq_in *in)
     case NA_ZMQ_BYE_ACK: return na_zmq_farewell(self, in, true, size);
     default: break;
     }
+    if (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME && p[3] != NA_ZMQ_PROBE)
+        return "there is no such kind";
     if (addr == NULL || !addr->open)
-        return false;
+        return NA_ZMQ_NO_HELLO;
     atomic_store_explicit(&addr->heard, true, memory_order_relaxed);
     if (p[3] == NA_ZMQ_MESSAGE) {
         if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX ||
             size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
                                             : self->base.max_unexpected_size))
-            return false;
+            return NA_ZMQ_WRONG_SIZE;
         (void) core->msg_arrived(&self->base, &addr->base, p[4], p[5],
             na_zmq_get32(p + 8), p + NA_ZMQ_HEADER, size);
-        return true;
+        return NULL;
     }
     if (p[3] == NA_ZMQ_FRAME && in->count <= 2) {
         bool data = in->count == 2;
@@ -292,24 +309,36 @@ static bool na_zmq_deliver(struct na_zmq_class *self, struct na_zmq_in *in)
         core->frame_arrived(&self->base, &addr->base, p + NA_ZMQ_HEADER, size,
             data ? zmq_msg_data(&in->parts[1]) : NULL,
             data ? zmq_msg_size(&in->parts[1]) : 0);
-        return true;
+        return NULL;
     }
-    return p[3] == NA_ZMQ_PROBE && in->count == 1;
+    return p[3] == NA_ZMQ_PROBE && in->count == 1 ? NULL : NA_ZMQ_WRONG_SIZE;
 }
 
-/* Count what was refused, by what it claimed to be. */
-static void na_zmq_refuse(struct na_zmq_class *self, struct na_zmq_in *in)
+/* Count a refused message by the kind it claims to be, and log why. */
+static void na_zmq_refuse(
+    struct na_zmq_class *self, struct na_zmq_in *in, const char *why)
 {
     static const char *const names[NA_ZMQ_KIND_MAX] = {"zmq_bad_other",
         "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
         "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
         "zmq_bad_bye_ack"};
+    const char *host = NULL;
     unsigned kind = 0;
+    size_t size = 0;
 
-    if (in->count > 0 && zmq_msg_size(&in->parts[0]) >= 4)
+    if (in->count > 0) {
+        size = zmq_msg_size(&in->parts[0]);
+        host = zmq_msg_gets(&in->parts[0], "Peer-Address");
+    }
+    if (size >= 4)
         kind = ((const unsigned char *) zmq_msg_data(&in->parts[0]))[3];
     if (kind >= NA_ZMQ_KIND_MAX)
         kind = 0;
     self->base.core->count(&self->base, "zmq_malformed", 1);
     self->base.core->count(&self->base, names[kind], 1);
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
+        "refused a message of %zu bytes in %u parts from %s, host %s: %s "
+        "(%s)",
+        size, in->count, in->addr != NULL ? in->addr->base.name : "a stranger",
+        host != NULL ? host : "unknown", why, names[kind]);
 }

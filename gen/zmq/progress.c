@@ -35,9 +35,10 @@ static unsigned na_zmq_poll(struct na_context *context)
     na_zmq_unlock(self);
     while ((link = na_zmq_list_pop(&batch)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
+        const char *wrong = na_zmq_deliver(self, in);
 
-        if (!na_zmq_deliver(self, in))
-            na_zmq_refuse(self, in);
+        if (wrong != NULL)
+            na_zmq_refuse(self, in, wrong);
         na_zmq_close_parts(self, in);
         na_zmq_list_push(&self->spent, &in->link);
         n++;

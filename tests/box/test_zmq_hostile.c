@@ -160,7 +160,16 @@ HG_TEST(a_stranger_is_not_heard_before_the_proof)
     size_t size;
     uint64_t before;
 
+    hg_test_expect_log(
+        "a message of 2 bytes in 1 parts from a stranger, host "
+        "127.0.0.1: it is shorter than a header (zmq_bad_other)");
+    hg_test_expect_log(
+        "its sender has not finished the handshake (zmq_bad_message)");
+    hg_test_expect_log("it does not prove who sends (zmq_bad_confirm)");
+    hg_test_expect_log("a second HELLO of this connection (zmq_bad_hello)");
+    HG_CHECK_OK(HG_Set_log_level("debug")); /* so that every line is written */
     hostile_open(&server, &hostile);
+    stranger_send(&hostile, "hz", 2, false);
     stranger_greet(&hostile);
     /* Greeted, it has not proven itself. */
     size = stranger_make(&hostile, bytes, KIND_MESSAGE);
