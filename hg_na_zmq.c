@@ -573,10 +573,15 @@ static na_return_t na_zmq_failed(
 #line 1 "gen/zmq/inproc.c"
 #endif
 /*
- * Who lives in this process: inproc connections die without a word, so a
- * list of the classes tells.
+ * What the classes of a process share: one lock, and the list of the inproc
+ * classes, which tells whether a peer is alive: libzmq does not say when an
+ * inproc connection ends.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * fork takes the lock, and the child starts with an empty list and no context:
+ * a context of libzmq does not work without its threads, which the child does
+ * not have. No line is logged under the lock.
+ *
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 /* #include "zmq/zmq.h" */
 
@@ -588,6 +593,30 @@ static struct {
     _Atomic unsigned epoch; /* raised when a class closes */
 } na_zmq_inproc = {PTHREAD_MUTEX_INITIALIZER, NULL, 0,
     {&na_zmq_inproc.classes, &na_zmq_inproc.classes}, 0};
+
+static void na_zmq_fork_prepare(void)
+{
+    (void) pthread_mutex_lock(&na_zmq_inproc.lock);
+}
+
+static void na_zmq_fork_parent(void)
+{
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
+}
+
+static void na_zmq_fork_child(void)
+{
+    na_zmq_inproc.context = NULL;
+    na_zmq_inproc.users = 0;
+    na_zmq_list_init(&na_zmq_inproc.classes);
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
+}
+
+static void na_zmq_fork_begin(void)
+{
+    (void) pthread_atfork(
+        na_zmq_fork_prepare, na_zmq_fork_parent, na_zmq_fork_child);
+}
 
 /* Incarnation of the class bound to `endpoint`, or with that incarnation; 0:
  * there is none. */
@@ -2812,17 +2841,17 @@ static na_return_t na_zmq_open_inproc(
  * before it has read the peer's READY. */
 static void *na_zmq_open_router(const struct na_zmq_class *self)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char state[64];
+    unsigned seed = (unsigned) self->base.core->random();
     char *old;
     void *router;
 
-    (void) pthread_mutex_lock(&lock);
-    old = initstate((unsigned) self->base.core->random(), state, sizeof(state));
+    (void) pthread_mutex_lock(&na_zmq_inproc.lock);
+    old = initstate(seed, state, sizeof(state));
     router = zmq_socket(self->context, ZMQ_ROUTER);
     if (old != NULL)
         (void) setstate(old);
-    (void) pthread_mutex_unlock(&lock);
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
     return router;
 }
 
@@ -3017,6 +3046,7 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     static na_return_t (*const binders[])(
         struct na_zmq_class *, const char *, char[NA_MAX_ADDR_LEN]) = {
         na_zmq_open_tcp, na_zmq_open_ipc, na_zmq_open_inproc};
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct na_zmq_class *self = na_zmq_of(na_class);
     const struct na_init_info *info = na_class->info;
     char name[NA_MAX_ADDR_LEN];
@@ -3029,6 +3059,7 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     na_class->max_unexpected_size = info->max_unexpected_size;
     na_class->max_expected_size = info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
+    (void) pthread_once(&once, na_zmq_fork_begin);
     ret = na_zmq_prepare(self);
     if (ret != NA_SUCCESS)
         return ret;

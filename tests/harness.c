@@ -299,7 +299,11 @@ const char *hg_test_transport(void)
     if (transport == NULL || *transport == '\0' || hg_test_emulated())
         return "self";
     if (!strncmp(transport, "sm-", 3)) {
-        HG_CHECK(setenv("HG_SM_RMA", transport + 3, 1) == 0);
+        const char *mode = getenv("HG_SM_RMA");
+
+        /* setenv takes a lock, which a child of fork may find taken. */
+        if (mode == NULL || strcmp(mode, transport + 3) != 0)
+            HG_CHECK(setenv("HG_SM_RMA", transport + 3, 1) == 0);
         return "sm";
     }
     return hg_test_is_mux() ? "zmq+tcp" : transport;
@@ -355,7 +359,7 @@ const char *hg_test_dir(void)
 
 char *hg_test_listen_string(void)
 {
-    static unsigned serial;
+    static _Atomic unsigned serial;
     const char *transport = hg_test_transport();
     size_t length = strlen(transport);
     char *string = NULL;
@@ -363,7 +367,7 @@ char *hg_test_listen_string(void)
 
     if (length >= 3 && !strcmp(transport + length - 3, "ipc"))
         n = asprintf(&string, "%s://%s/%ld-%u", transport, hg_test_dir(),
-            (long) getpid(), serial++);
+            (long) getpid(), atomic_fetch_add(&serial, 1));
     else if (length >= 3 && !strcmp(transport + length - 3, "tcp"))
         n = asprintf(&string, "%s://127.0.0.1:0%s", transport,
             hg_test_is_mux() ? ";sm://" : "");
@@ -371,7 +375,7 @@ char *hg_test_listen_string(void)
         n = asprintf(&string, "self://"); /* takes no name */
     else
         n = asprintf(&string, "%s://hg-test-%ld-%u", transport, (long) getpid(),
-            serial++);
+            atomic_fetch_add(&serial, 1));
     HG_CHECK(n > 0);
     return string;
 }

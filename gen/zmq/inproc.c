@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who lives in this process: inproc connections die without a word, so a
- * list of the classes tells.
+ * What the classes of a process share: one lock, and the list of the inproc
+ * classes, which tells whether a peer is alive: libzmq does not say when an
+ * inproc connection ends.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * fork takes the lock, and the child starts with an empty list and no context:
+ * a context of libzmq does not work without its threads, which the child does
+ * not have. No line is logged under the lock.
+ *
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
@@ -15,6 +20,30 @@ static struct {
     _Atomic unsigned epoch; /* raised when a class closes */
 } na_zmq_inproc = {PTHREAD_MUTEX_INITIALIZER, NULL, 0,
     {&na_zmq_inproc.classes, &na_zmq_inproc.classes}, 0};
+
+static void na_zmq_fork_prepare(void)
+{
+    (void) pthread_mutex_lock(&na_zmq_inproc.lock);
+}
+
+static void na_zmq_fork_parent(void)
+{
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
+}
+
+static void na_zmq_fork_child(void)
+{
+    na_zmq_inproc.context = NULL;
+    na_zmq_inproc.users = 0;
+    na_zmq_list_init(&na_zmq_inproc.classes);
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
+}
+
+static void na_zmq_fork_begin(void)
+{
+    (void) pthread_atfork(
+        na_zmq_fork_prepare, na_zmq_fork_parent, na_zmq_fork_child);
+}
 
 /* Incarnation of the class bound to `endpoint`, or with that incarnation; 0:
  * there is none. */

@@ -167,17 +167,17 @@ static na_return_t na_zmq_open_inproc(
  * before it has read the peer's READY. */
 static void *na_zmq_open_router(const struct na_zmq_class *self)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char state[64];
+    unsigned seed = (unsigned) self->base.core->random();
     char *old;
     void *router;
 
-    (void) pthread_mutex_lock(&lock);
-    old = initstate((unsigned) self->base.core->random(), state, sizeof(state));
+    (void) pthread_mutex_lock(&na_zmq_inproc.lock);
+    old = initstate(seed, state, sizeof(state));
     router = zmq_socket(self->context, ZMQ_ROUTER);
     if (old != NULL)
         (void) setstate(old);
-    (void) pthread_mutex_unlock(&lock);
+    (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
     return router;
 }
 
@@ -372,6 +372,7 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     static na_return_t (*const binders[])(
         struct na_zmq_class *, const char *, char[NA_MAX_ADDR_LEN]) = {
         na_zmq_open_tcp, na_zmq_open_ipc, na_zmq_open_inproc};
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct na_zmq_class *self = na_zmq_of(na_class);
     const struct na_init_info *info = na_class->info;
     char name[NA_MAX_ADDR_LEN];
@@ -384,6 +385,7 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     na_class->max_unexpected_size = info->max_unexpected_size;
     na_class->max_expected_size = info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
+    (void) pthread_once(&once, na_zmq_fork_begin);
     ret = na_zmq_prepare(self);
     if (ret != NA_SUCCESS)
         return ret;

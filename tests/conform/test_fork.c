@@ -480,6 +480,87 @@ HG_TEST(a_child_of_who_has_no_layer_may_begin_one)
     HG_CHECK_EQ_INT(status, 0);
 }
 
+struct fork_opener {
+    pthread_t thread;
+    _Atomic bool stop;
+    _Atomic unsigned turns;
+};
+
+/* Each time by another name: a child may hold the last one for a moment. */
+static void *fork_open_and_close(void *arg)
+{
+    struct fork_opener *opener = (struct fork_opener *) arg;
+
+    while (!atomic_load(&opener->stop)) {
+        char *string = hg_test_listen_string();
+        na_class_t *na_class = NA_Initialize(string, NA_TRUE);
+
+        HG_CHECK(na_class != NULL);
+        HG_CHECK_OK(NA_Finalize(na_class));
+        free(string);
+        atomic_fetch_add(&opener->turns, 1);
+    }
+    return NULL;
+}
+
+/* Fork, and open and close a class in the child. */
+static void fork_child_opens(void)
+{
+    int status = -1;
+    pid_t child;
+
+    (void) fflush(NULL);
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0) {
+        na_class_t *own;
+
+        (void) alarm(FORK_SECONDS);
+        own = NA_Initialize(hg_test_listen_string(), NA_TRUE);
+        fork_want(own != NULL, true);
+        fork_want(NA_Finalize(own), NA_SUCCESS);
+        _exit((int) fork_wrong);
+    }
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    HG_CHECK_EQ_INT(status, 0);
+}
+
+/* A child of a process with threads cannot allocate memory under a sanitizer. A
+ * class of several transports names its part of sm after its port, which the
+ * system may have given to another class before that part is closed. */
+static bool fork_may_open(void)
+{
+    return hg_test_is_plain() && !hg_test_is_mux();
+}
+
+/* Whatever the threads of the parent do at the fork. The classes of inproc
+ * share a context of libzmq, which frees sockets late: one thread there. */
+HG_TEST_WHERE_SECONDS(
+    a_child_opens_a_class_while_others_open_and_close, fork_may_open, 120)
+{
+    const unsigned count = hg_test_crosses_processes() ? 2 : 1;
+    struct fork_opener openers[2];
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        atomic_init(&openers[i].stop, false);
+        atomic_init(&openers[i].turns, 0);
+        HG_CHECK(pthread_create(&openers[i].thread, NULL, fork_open_and_close,
+                     &openers[i]) == 0);
+    }
+    for (i = 0; i < 200; i++) {
+        unsigned turns = atomic_load(&openers[i % count].turns);
+
+        fork_child_opens();
+        while (atomic_load(&openers[i % count].turns) == turns)
+            (void) sched_yield();
+    }
+    for (i = 0; i < count; i++) {
+        atomic_store(&openers[i].stop, true);
+        HG_CHECK(pthread_join(openers[i].thread, NULL) == 0);
+    }
+}
+
 /* ---- Descriptors ---- */
 
 static bool fork_is_open(int fd)
