@@ -5297,11 +5297,6 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
 /* What the functions of that number are given; NULL: there are none. */
 HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number);
 
-/* The same, and na_sink_close waits until na_sink_let_go. The caller must leave
- * soon once the sink's owner asks it to, and is not inside poll. */
-HG_PRIVATE void *na_sink_hold(struct na_class_core *core, unsigned number);
-HG_PRIVATE void na_sink_let_go(struct na_class_core *core, unsigned number);
-
 /* Whether there is a sink of that number. Who is told "no" while holding the
  * match lock, and files a message under it, knows that a sink set later takes
  * it along: see na_match_set_sink. */
@@ -5558,19 +5553,6 @@ HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number)
         arg = na_sink_at(core, number)->arg;
     hg_unlock(&core->context_lock);
     return arg;
-}
-
-HG_PRIVATE void *na_sink_hold(struct na_class_core *core, unsigned number)
-{
-    struct na_sink *sink = na_sink_at(core, number);
-
-    assert(na_sink_polled == NULL);
-    return sink != NULL && na_sink_enter(core, sink) ? sink->arg : NULL;
-}
-
-HG_PRIVATE void na_sink_let_go(struct na_class_core *core, unsigned number)
-{
-    na_sink_leave(core, na_sink_at(core, number));
 }
 
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
@@ -29419,16 +29401,17 @@ HG_PRIVATE bool hg_room_is_silent(
 /* Assume that the peer is below its limit again. */
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr);
 
-/* Register and unregister a waiter. The caller owns `waiter`. */
-HG_PRIVATE void hg_room_join(
-    struct na_class *na_class, struct hg_room_waiter *waiter);
+/* Join the threads that wait in the context of that number, if it is one of the
+ * callback model, or `layer`, and is not being destroyed. False: it is none.
+ * The caller owns `waiter`, and holds no lock. */
+HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
+    const struct hg_context *layer, struct hg_room_waiter *waiter);
 HG_PRIVATE void hg_room_part(
     struct na_class *na_class, struct hg_room_waiter *waiter);
 
-/* Wake the threads that wait in a context that is being destroyed
- * (transfers.ending), and return when they have left. The caller holds no
- * lock. */
-HG_PRIVATE void hg_room_end_waits(struct hg_context *context);
+/* Set transfers.ending, so that no thread joins. False: a thread waits in the
+ * context, and nothing was changed. The caller holds no lock. */
+HG_PRIVATE bool hg_room_close(struct hg_context *context);
 
 #endif
 
@@ -29441,6 +29424,7 @@ HG_PRIVATE void hg_room_end_waits(struct hg_context *context);
 /* #include "hg/room.h" */
 
 /* #include "base/lock.h" */
+/* #include "na/sink.h" */
 
 /* What the mark grows by: a call for so many that were answered. */
 #define HG_ROOM_STEPS 32u
@@ -29559,16 +29543,27 @@ HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
         &hg_room_of(addr)->room, &none, HG_ROOM_CALL);
 }
 
-HG_PRIVATE void hg_room_join(
-    struct na_class *na_class, struct hg_room_waiter *waiter)
+HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
+    const struct hg_context *layer, struct hg_room_waiter *waiter)
 {
     struct na_class_core *core = na_class_core_of(na_class);
+    struct hg_context *context;
+    bool joined;
 
     assert(waiter->wake != NULL);
+    if (!na_sink_is_set(core, (uint8_t) number))
+        return false;
     hg_lock(&core->waiters_lock);
-    hg_list_push(&core->waiters, &waiter->link);
+    context = (struct hg_context *) na_sink_arg(core, number);
+    joined = context != NULL && (context->callbacks || context == layer) &&
+        !atomic_load(&context->transfers.ending);
+    if (joined) {
+        waiter->context = context;
+        hg_list_push(&core->waiters, &waiter->link);
+        atomic_fetch_add(&core->waiting, 1);
+    }
     hg_unlock(&core->waiters_lock);
-    atomic_fetch_add(&core->waiting, 1);
+    return joined;
 }
 
 HG_PRIVATE void hg_room_part(
@@ -29584,8 +29579,7 @@ HG_PRIVATE void hg_room_part(
     hg_unlock(&core->waiters_lock);
 }
 
-/* Whether a thread waits in the context. */
-static bool hg_room_is_waited_for(struct hg_context *context)
+HG_PRIVATE bool hg_room_close(struct hg_context *context)
 {
     struct na_class_core *core = na_class_core_of(context->hg_class->na_class);
     struct na_link *link;
@@ -29596,16 +29590,10 @@ static bool hg_room_is_waited_for(struct hg_context *context)
         found = found ||
             HG_CONTAINER_OF(link, struct hg_room_waiter, link)->context ==
                 context;
+    if (!found)
+        atomic_store(&context->transfers.ending, true);
     hg_unlock(&core->waiters_lock);
-    return found;
-}
-
-HG_PRIVATE void hg_room_end_waits(struct hg_context *context)
-{
-    assert(atomic_load(&context->transfers.ending));
-    hg_room_news(context->hg_class->na_class);
-    while (hg_room_is_waited_for(context))
-        (void) sched_yield(); /* it leaves as soon as it runs */
+    return !found;
 }
 
 /* ==== gen/hg/owed.h ==== */
@@ -33923,6 +33911,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     unsigned drain_ms = hg_class->options.drain_ms;
     char left[HG_CONTEXT_TEXT_MAX];
     bool quiet;
+    bool closed;
 
     hg_serve_log_unanswered(context);
     hg_context_refuse(context);
@@ -33932,6 +33921,10 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
     (void) na_msg_set_sink(context->na_context, NA_SINK_ANY, NULL, NULL, NULL);
+    /* After the sink: HG_Wait_room does not find the context any more. */
+    closed = hg_room_close(context);
+    assert(closed);
+    (void) closed;
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->transfers.context);
@@ -36349,9 +36342,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     ret = hg_check_context(context, "HG_Context_destroy");
     if (ret != HG_SUCCESS)
         return ret;
-    atomic_store(&context->transfers.ending, true);
-    hg_room_end_waits(context);
-    if (na_context_is_busy(context->na_context)) {
+    if (!hg_room_close(context) || na_context_is_busy(context->na_context)) {
         atomic_store(&context->transfers.ending, false);
         hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
         return HG_BUSY;
@@ -39287,7 +39278,6 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
  * some.
  *
  *     wait:  calls are in flight? one turn of progress, for their answers
- *            the context is being destroyed? --> go on with the next one
  *            the peer is dead? --> HG_DISCONNECT
  *            all contexts have room? --> HG_SUCCESS
  *            time up, having looked once? --> HG_TIMEOUT
@@ -39298,8 +39288,8 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
  * this room: it has no header.
  *
  * Locking: none of its own. In the request model the caller is inside the gate.
- * A context of the callback model may be destroyed by another thread: the
- * caller holds the context's sink, which HG_Context_destroy waits for.
+ * A context of the callback model is not destroyed while a thread waits in it:
+ * HG_Context_destroy returns HG_BUSY.
  */
 /* #include "base/clock.h" */
 /* #include "base/lock.h" */
@@ -39309,7 +39299,6 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
 /* #include "hg/wait.h" */
 /* #include "na/addr.h" */
 /* #include "na/progress.h" */
-/* #include "na/sink.h" */
 
 /* How long a peer is left alone that has no room and will not say more. */
 #define HG_ROOM_WAIT_MS 10
@@ -39358,14 +39347,11 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
         (void) hg_room_wait_once(wait, 0);
 }
 
-/* Whether the wait is over, with *ret_p: a call may be made, never will be, or
- * the context is being destroyed, which sets HG_CANCELED. */
+/* Whether the wait is over, with *ret_p: a call may be made, or never will. */
 static bool hg_room_wait_is_over(
     struct hg_context *context, const struct na_addr *addr, hg_return_t *ret_p)
 {
-    if (atomic_load(&context->transfers.ending))
-        *ret_p = HG_CANCELED;
-    else if (na_addr_is_dead(addr))
+    if (na_addr_is_dead(addr))
         *ret_p = HG_DISCONNECT;
     else if (hg_room_is_there(context, addr))
         *ret_p = HG_SUCCESS;
@@ -39374,67 +39360,55 @@ static bool hg_room_wait_is_over(
     return true;
 }
 
-/* Wait in one context, which stays. */
+/* Wait in the context that the thread has joined. */
 static hg_return_t hg_room_wait_in(
-    struct hg_context *context, const struct na_addr *addr, uint64_t deadline)
+    struct hg_room_wait *wait, const struct na_addr *addr, uint64_t deadline)
 {
+    struct hg_context *context = wait->waiter.context;
     uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
-    struct hg_room_wait wait;
     hg_return_t ret = HG_SUCCESS;
 
     assert(context->hg_class->na_class == addr->na_class);
-    wait.waiter.wake = hg_room_wait_wake;
-    wait.waiter.context = context;
-    atomic_init(&wait.told, false);
-    hg_room_join(addr->na_class, &wait.waiter);
-    if (!atomic_load(&context->transfers.ending))
-        hg_room_wait_look(&wait);
+    atomic_init(&wait->told, false);
+    hg_room_wait_look(wait);
     for (;;) {
         bool silent = hg_room_is_silent(context, addr);
 
-        atomic_store(&wait.told, false);
+        atomic_store(&wait->told, false);
         if (silent && hg_clock_now() >= hope)
             hg_room_hope(addr);
         if (hg_room_wait_is_over(context, addr, &ret))
-            break;
+            return ret;
         if (ret == HG_INTR || ret == HG_BUSY ||
             (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
-            break;
+            return ret;
         ret = hg_room_wait_once(
-            &wait, silent && hope < deadline ? hope : deadline);
+            wait, silent && hope < deadline ? hope : deadline);
     }
-    hg_room_part(addr->na_class, &wait.waiter);
-    return ret;
 }
 
-/* The same in all contexts of the address's class: those of the callback model,
- * and `layer`, the request model's, which is NULL if the caller is not inside
- * the gate. */
+/* Wait in all contexts of the address's class: those of the callback model, and
+ * `layer`, the request model's, which is NULL if the caller is not inside the
+ * gate. */
 static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
     const struct hg_context *layer, uint64_t deadline)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct hg_room_wait wait;
     hg_return_t ret = HG_INVALID_ARG;
     unsigned number;
 
+    wait.waiter.wake = hg_room_wait_wake;
     for (number = 0; number < NA_CORE_CONTEXTS; number++) {
-        struct hg_context *context =
-            (struct hg_context *) na_sink_hold(core, number);
-        hg_return_t one = HG_CANCELED;
-
-        if (context == NULL)
+        if (!hg_room_join(addr->na_class, number, layer, &wait.waiter))
             continue;
-        if (context->callbacks || context == layer)
-            one = hg_room_wait_in(context, addr, deadline);
-        na_sink_let_go(core, number);
-        if (one == HG_CANCELED) /* no calls are made there any more */
-            continue;
-        ret = one;
+        ret = hg_room_wait_in(&wait, addr, deadline);
+        hg_room_part(addr->na_class, &wait.waiter);
         if (ret != HG_SUCCESS)
             return ret;
     }
     if (ret == HG_INVALID_ARG)
-        hg_log_error("rpc", "HG_Wait_room: no calls are made on that class");
+        hg_log_error(
+            "rpc", "HG_Wait_room: no context makes calls on that class");
     return ret;
 }
 

@@ -1745,8 +1745,9 @@ HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 /* End a context: takes no more calls, ends those that it has made with
  * HG_CANCELED, and for at most 5 s makes progress and runs callbacks until its
  * handles are gone; then frees the data set on it.
- * HG_BUSY (logged): a thread is in it, and nothing has changed; or handles are
- * left, with the context, which takes no calls any more. */
+ * HG_BUSY (logged): a thread makes progress or waits in it, also in
+ * HG_Wait_room, and nothing has changed; or handles are left, with the context,
+ * which takes no calls any more. */
 HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
 
 HG_EXPORT hg_class_t *HG_Context_get_class(
@@ -2311,15 +2312,15 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * far as the peer's answers have shown, of the peer. With no call to the peer
  * outstanding, the wait ends after 10 ms. The next call can still be refused
  * with HG_AGAIN: it may be larger, or another thread may be faster. With
- * several contexts, all of them must be below their limits; one that another
- * thread destroys meanwhile does not count. Makes progress, but runs no handler
- * and no callback of the callback model, so a wait for calls to oneself does
- * not end by itself.
+ * several contexts, it waits in one after the other; HG_Context_destroy of the
+ * one in which a thread waits returns HG_BUSY. Makes progress, but runs no
+ * handler and no callback of the callback model, so a wait for calls to oneself
+ * does not end by itself.
  *
  * HG_SUCCESS; HG_TIMEOUT: not within `timeout` ms; HG_INTR: a signal came;
  * HG_DISCONNECT: the peer is gone; HG_INVALID_ARG (logged): `addr` is not an
- * address, or its class makes no calls; HG_BUSY (logged): called from the proc
- * of an output, or from a hook. */
+ * address, or its class has no context, or only one that is being destroyed;
+ * HG_BUSY (logged): called from the proc of an output, or from a hook. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */

@@ -404,8 +404,9 @@ HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 /* End a context: takes no more calls, ends those that it has made with
  * HG_CANCELED, and for at most 5 s makes progress and runs callbacks until its
  * handles are gone; then frees the data set on it.
- * HG_BUSY (logged): a thread is in it, and nothing has changed; or handles are
- * left, with the context, which takes no calls any more. */
+ * HG_BUSY (logged): a thread makes progress or waits in it, also in
+ * HG_Wait_room, and nothing has changed; or handles are left, with the context,
+ * which takes no calls any more. */
 HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
 
 HG_EXPORT hg_class_t *HG_Context_get_class(

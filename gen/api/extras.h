@@ -88,15 +88,15 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * far as the peer's answers have shown, of the peer. With no call to the peer
  * outstanding, the wait ends after 10 ms. The next call can still be refused
  * with HG_AGAIN: it may be larger, or another thread may be faster. With
- * several contexts, all of them must be below their limits; one that another
- * thread destroys meanwhile does not count. Makes progress, but runs no handler
- * and no callback of the callback model, so a wait for calls to oneself does
- * not end by itself.
+ * several contexts, it waits in one after the other; HG_Context_destroy of the
+ * one in which a thread waits returns HG_BUSY. Makes progress, but runs no
+ * handler and no callback of the callback model, so a wait for calls to oneself
+ * does not end by itself.
  *
  * HG_SUCCESS; HG_TIMEOUT: not within `timeout` ms; HG_INTR: a signal came;
  * HG_DISCONNECT: the peer is gone; HG_INVALID_ARG (logged): `addr` is not an
- * address, or its class makes no calls; HG_BUSY (logged): called from the proc
- * of an output, or from a hook. */
+ * address, or its class has no context, or only one that is being destroyed;
+ * HG_BUSY (logged): called from the proc of an output, or from a hook. */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /* ---- Identity ---- */

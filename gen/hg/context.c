@@ -570,6 +570,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     unsigned drain_ms = hg_class->options.drain_ms;
     char left[HG_CONTEXT_TEXT_MAX];
     bool quiet;
+    bool closed;
 
     hg_serve_log_unanswered(context);
     hg_context_refuse(context);
@@ -579,6 +580,10 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     /* First what can leave by itself, then what has to be taken back. */
     quiet = hg_context_drain(context, drain_ms);
     (void) na_msg_set_sink(context->na_context, NA_SINK_ANY, NULL, NULL, NULL);
+    /* After the sink: HG_Wait_room does not find the context any more. */
+    closed = hg_room_close(context);
+    assert(closed);
+    (void) closed;
     if (!quiet) {
         hg_held_release(context, NULL);
         na_context_cancel_all(context->transfers.context);

@@ -606,9 +606,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     ret = hg_check_context(context, "HG_Context_destroy");
     if (ret != HG_SUCCESS)
         return ret;
-    atomic_store(&context->transfers.ending, true);
-    hg_room_end_waits(context);
-    if (na_context_is_busy(context->na_context)) {
+    if (!hg_room_close(context) || na_context_is_busy(context->na_context)) {
         atomic_store(&context->transfers.ending, false);
         hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
         return HG_BUSY;

@@ -3,6 +3,7 @@
 #include "hg/room.h"
 
 #include "base/lock.h"
+#include "na/sink.h"
 
 /* What the mark grows by: a call for so many that were answered. */
 #define HG_ROOM_STEPS 32u
@@ -121,16 +122,27 @@ HG_PRIVATE void hg_room_hope(const struct na_addr *addr)
         &hg_room_of(addr)->room, &none, HG_ROOM_CALL);
 }
 
-HG_PRIVATE void hg_room_join(
-    struct na_class *na_class, struct hg_room_waiter *waiter)
+HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
+    const struct hg_context *layer, struct hg_room_waiter *waiter)
 {
     struct na_class_core *core = na_class_core_of(na_class);
+    struct hg_context *context;
+    bool joined;
 
     assert(waiter->wake != NULL);
+    if (!na_sink_is_set(core, (uint8_t) number))
+        return false;
     hg_lock(&core->waiters_lock);
-    hg_list_push(&core->waiters, &waiter->link);
+    context = (struct hg_context *) na_sink_arg(core, number);
+    joined = context != NULL && (context->callbacks || context == layer) &&
+        !atomic_load(&context->transfers.ending);
+    if (joined) {
+        waiter->context = context;
+        hg_list_push(&core->waiters, &waiter->link);
+        atomic_fetch_add(&core->waiting, 1);
+    }
     hg_unlock(&core->waiters_lock);
-    atomic_fetch_add(&core->waiting, 1);
+    return joined;
 }
 
 HG_PRIVATE void hg_room_part(
@@ -146,8 +158,7 @@ HG_PRIVATE void hg_room_part(
     hg_unlock(&core->waiters_lock);
 }
 
-/* Whether a thread waits in the context. */
-static bool hg_room_is_waited_for(struct hg_context *context)
+HG_PRIVATE bool hg_room_close(struct hg_context *context)
 {
     struct na_class_core *core = na_class_core_of(context->hg_class->na_class);
     struct na_link *link;
@@ -158,14 +169,8 @@ static bool hg_room_is_waited_for(struct hg_context *context)
         found = found ||
             HG_CONTAINER_OF(link, struct hg_room_waiter, link)->context ==
                 context;
+    if (!found)
+        atomic_store(&context->transfers.ending, true);
     hg_unlock(&core->waiters_lock);
-    return found;
-}
-
-HG_PRIVATE void hg_room_end_waits(struct hg_context *context)
-{
-    assert(atomic_load(&context->transfers.ending));
-    hg_room_news(context->hg_class->na_class);
-    while (hg_room_is_waited_for(context))
-        (void) sched_yield(); /* it leaves as soon as it runs */
+    return !found;
 }

@@ -101,15 +101,16 @@ HG_PRIVATE bool hg_room_is_silent(
 /* Assume that the peer is below its limit again. */
 HG_PRIVATE void hg_room_hope(const struct na_addr *addr);
 
-/* Register and unregister a waiter. The caller owns `waiter`. */
-HG_PRIVATE void hg_room_join(
-    struct na_class *na_class, struct hg_room_waiter *waiter);
+/* Join the threads that wait in the context of that number, if it is one of the
+ * callback model, or `layer`, and is not being destroyed. False: it is none.
+ * The caller owns `waiter`, and holds no lock. */
+HG_PRIVATE bool hg_room_join(struct na_class *na_class, unsigned number,
+    const struct hg_context *layer, struct hg_room_waiter *waiter);
 HG_PRIVATE void hg_room_part(
     struct na_class *na_class, struct hg_room_waiter *waiter);
 
-/* Wake the threads that wait in a context that is being destroyed
- * (transfers.ending), and return when they have left. The caller holds no
- * lock. */
-HG_PRIVATE void hg_room_end_waits(struct hg_context *context);
+/* Set transfers.ending, so that no thread joins. False: a thread waits in the
+ * context, and nothing was changed. The caller holds no lock. */
+HG_PRIVATE bool hg_room_close(struct hg_context *context);
 
 #endif

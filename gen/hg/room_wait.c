@@ -9,7 +9,6 @@
  * some.
  *
  *     wait:  calls are in flight? one turn of progress, for their answers
- *            the context is being destroyed? --> go on with the next one
  *            the peer is dead? --> HG_DISCONNECT
  *            all contexts have room? --> HG_SUCCESS
  *            time up, having looked once? --> HG_TIMEOUT
@@ -20,8 +19,8 @@
  * this room: it has no header.
  *
  * Locking: none of its own. In the request model the caller is inside the gate.
- * A context of the callback model may be destroyed by another thread: the
- * caller holds the context's sink, which HG_Context_destroy waits for.
+ * A context of the callback model is not destroyed while a thread waits in it:
+ * HG_Context_destroy returns HG_BUSY.
  */
 #include "base/clock.h"
 #include "base/lock.h"
@@ -31,7 +30,6 @@
 #include "hg/wait.h"
 #include "na/addr.h"
 #include "na/progress.h"
-#include "na/sink.h"
 
 /* How long a peer is left alone that has no room and will not say more. */
 #define HG_ROOM_WAIT_MS 10
@@ -80,14 +78,11 @@ static void hg_room_wait_look(struct hg_room_wait *wait)
         (void) hg_room_wait_once(wait, 0);
 }
 
-/* Whether the wait is over, with *ret_p: a call may be made, never will be, or
- * the context is being destroyed, which sets HG_CANCELED. */
+/* Whether the wait is over, with *ret_p: a call may be made, or never will. */
 static bool hg_room_wait_is_over(
     struct hg_context *context, const struct na_addr *addr, hg_return_t *ret_p)
 {
-    if (atomic_load(&context->transfers.ending))
-        *ret_p = HG_CANCELED;
-    else if (na_addr_is_dead(addr))
+    if (na_addr_is_dead(addr))
         *ret_p = HG_DISCONNECT;
     else if (hg_room_is_there(context, addr))
         *ret_p = HG_SUCCESS;
@@ -96,67 +91,55 @@ static bool hg_room_wait_is_over(
     return true;
 }
 
-/* Wait in one context, which stays. */
+/* Wait in the context that the thread has joined. */
 static hg_return_t hg_room_wait_in(
-    struct hg_context *context, const struct na_addr *addr, uint64_t deadline)
+    struct hg_room_wait *wait, const struct na_addr *addr, uint64_t deadline)
 {
+    struct hg_context *context = wait->waiter.context;
     uint64_t hope = hg_clock_after_ms(HG_ROOM_WAIT_MS);
-    struct hg_room_wait wait;
     hg_return_t ret = HG_SUCCESS;
 
     assert(context->hg_class->na_class == addr->na_class);
-    wait.waiter.wake = hg_room_wait_wake;
-    wait.waiter.context = context;
-    atomic_init(&wait.told, false);
-    hg_room_join(addr->na_class, &wait.waiter);
-    if (!atomic_load(&context->transfers.ending))
-        hg_room_wait_look(&wait);
+    atomic_init(&wait->told, false);
+    hg_room_wait_look(wait);
     for (;;) {
         bool silent = hg_room_is_silent(context, addr);
 
-        atomic_store(&wait.told, false);
+        atomic_store(&wait->told, false);
         if (silent && hg_clock_now() >= hope)
             hg_room_hope(addr);
         if (hg_room_wait_is_over(context, addr, &ret))
-            break;
+            return ret;
         if (ret == HG_INTR || ret == HG_BUSY ||
             (ret == HG_TIMEOUT && hg_clock_now() >= deadline))
-            break;
+            return ret;
         ret = hg_room_wait_once(
-            &wait, silent && hope < deadline ? hope : deadline);
+            wait, silent && hope < deadline ? hope : deadline);
     }
-    hg_room_part(addr->na_class, &wait.waiter);
-    return ret;
 }
 
-/* The same in all contexts of the address's class: those of the callback model,
- * and `layer`, the request model's, which is NULL if the caller is not inside
- * the gate. */
+/* Wait in all contexts of the address's class: those of the callback model, and
+ * `layer`, the request model's, which is NULL if the caller is not inside the
+ * gate. */
 static hg_return_t hg_room_wait_in_all(const struct na_addr *addr,
     const struct hg_context *layer, uint64_t deadline)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class);
+    struct hg_room_wait wait;
     hg_return_t ret = HG_INVALID_ARG;
     unsigned number;
 
+    wait.waiter.wake = hg_room_wait_wake;
     for (number = 0; number < NA_CORE_CONTEXTS; number++) {
-        struct hg_context *context =
-            (struct hg_context *) na_sink_hold(core, number);
-        hg_return_t one = HG_CANCELED;
-
-        if (context == NULL)
+        if (!hg_room_join(addr->na_class, number, layer, &wait.waiter))
             continue;
-        if (context->callbacks || context == layer)
-            one = hg_room_wait_in(context, addr, deadline);
-        na_sink_let_go(core, number);
-        if (one == HG_CANCELED) /* no calls are made there any more */
-            continue;
-        ret = one;
+        ret = hg_room_wait_in(&wait, addr, deadline);
+        hg_room_part(addr->na_class, &wait.waiter);
         if (ret != HG_SUCCESS)
             return ret;
     }
     if (ret == HG_INVALID_ARG)
-        hg_log_error("rpc", "HG_Wait_room: no calls are made on that class");
+        hg_log_error(
+            "rpc", "HG_Wait_room: no context makes calls on that class");
     return ret;
 }
 

@@ -241,19 +241,6 @@ HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number)
     return arg;
 }
 
-HG_PRIVATE void *na_sink_hold(struct na_class_core *core, unsigned number)
-{
-    struct na_sink *sink = na_sink_at(core, number);
-
-    assert(na_sink_polled == NULL);
-    return sink != NULL && na_sink_enter(core, sink) ? sink->arg : NULL;
-}
-
-HG_PRIVATE void na_sink_let_go(struct na_class_core *core, unsigned number)
-{
-    na_sink_leave(core, na_sink_at(core, number));
-}
-
 HG_PRIVATE bool na_sink_is_set(struct na_class_core *core, uint8_t target)
 {
     const struct na_sink *sink = na_sink_at(core, target);

@@ -63,11 +63,6 @@ HG_PRIVATE na_return_t na_sink_deliver(struct na_class_core *core,
 /* What the functions of that number are given; NULL: there are none. */
 HG_PRIVATE void *na_sink_arg(struct na_class_core *core, unsigned number);
 
-/* The same, and na_sink_close waits until na_sink_let_go. The caller must leave
- * soon once the sink's owner asks it to, and is not inside poll. */
-HG_PRIVATE void *na_sink_hold(struct na_class_core *core, unsigned number);
-HG_PRIVATE void na_sink_let_go(struct na_class_core *core, unsigned number);
-
 /* Whether there is a sink of that number. Who is told "no" while holding the
  * match lock, and files a message under it, knows that a sink set later takes
  * it along: see na_match_set_sink. */

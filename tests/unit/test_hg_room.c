@@ -238,9 +238,8 @@ static void room_await_progress(hg_context_t *context)
         (void) sched_yield();
 }
 
-/* No call may be made in any context, so that HG_Wait_room waits in the first
- * one. Another thread can destroy that context: the wait goes on in the next
- * one, and after the last one it fails. */
+/* No call may be made, so that a thread waits in the first context: that one is
+ * not destroyed until the wait is over, and the wait goes on. */
 static void room_end_under_a_wait(const char *string)
 {
     struct na_class_core *core;
@@ -258,22 +257,63 @@ static void room_end_under_a_wait(const char *string)
     quota.end = &end;
     HG_CHECK(pthread_create(&thread, NULL, room_wait_in_vain, &quota) == 0);
     room_await_progress(end.context);
-    HG_CHECK_OK(HG_Context_destroy(end.context));
-    room_await_progress(second);
-    HG_CHECK_OK(HG_Context_destroy(second));
+    HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);
+    hg_lock(&end.context->lock);
+    end.hg_class->options.max_in_flight = 1;
+    hg_unlock(&end.context->lock);
+    hg_room_tell(end.hg_class->na_class);
     HG_CHECK(pthread_join(thread, NULL) == 0);
-    HG_CHECK_RET(quota.ret, HG_INVALID_ARG);
+    HG_CHECK_OK(quota.ret);
     HG_CHECK_EQ_INT(atomic_load(&core->waiting), 0);
+    HG_CHECK_OK(HG_Context_destroy(end.context));
+    HG_CHECK_OK(HG_Wait_room(end.target, 0));
+    HG_CHECK_OK(HG_Context_destroy(second));
+    HG_CHECK_RET(HG_Wait_room(end.target, 0), HG_INVALID_ARG);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
     HG_CHECK_OK(HG_Finalize2(end.hg_class));
 }
 
-HG_TEST(room_wait_ends_with_its_context)
+HG_TEST(room_wait_keeps_its_context)
 {
-    hg_test_expect_log("no calls are made on that class");
+    hg_test_expect_log("HG_Context_destroy: a thread is in the context");
+    hg_test_expect_log("HG_Wait_room: no context makes calls on that class");
     room_end_under_a_wait("self://");
     if (HG_ENABLE_SM)
         room_end_under_a_wait("sm://");
+}
+
+static void *room_wait_often(void *arg)
+{
+    struct room_end *end = (struct room_end *) arg;
+
+    while (!atomic_load(&end->stop))
+        HG_CHECK_OK(HG_Wait_room(end->target, ROOM_PATIENCE));
+    return NULL;
+}
+
+/* A thread waits in all contexts while others come and go. */
+HG_TEST(room_waits_find_no_context_that_is_gone)
+{
+    struct room_end end;
+    pthread_t thread;
+    unsigned i;
+
+    hg_test_allow_log("HG_Context_destroy: a thread is in the context");
+    room_open(&end, "self://");
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    HG_CHECK(pthread_create(&thread, NULL, room_wait_often, &end) == 0);
+    for (i = 0; i < 300; i++) {
+        hg_context_t *context = HG_Context_create(end.hg_class);
+        hg_return_t ret;
+
+        HG_CHECK(context != NULL);
+        while ((ret = HG_Context_destroy(context)) == HG_BUSY)
+            (void) sched_yield();
+        HG_CHECK_OK(ret);
+    }
+    atomic_store(&end.stop, true);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    room_close(&end);
 }
 
 /* ---- What the target refuses ---- */

@@ -998,36 +998,6 @@ HG_TEST(sinks_are_taken_back_once_nobody_is_inside)
     HG_CHECK_OK(NA_Finalize(slow.na_class));
 }
 
-/* A sink is closed once the thread that holds it has released it, and cannot be
- * held again. */
-HG_TEST(sinks_are_taken_back_once_nobody_holds_them)
-{
-    struct core_slow slow;
-    struct na_class_core *core;
-    pthread_t taker;
-
-    memset(&slow, 0, sizeof(slow));
-    slow.na_class = NA_Initialize("self://", NA_TRUE);
-    slow.context = NA_Context_create(slow.na_class);
-    core = na_class_core_of(slow.na_class);
-    HG_CHECK_OK(na_msg_set_sink(
-        slow.context, NA_SINK_ANY, core_take_slowly, NULL, &slow));
-    HG_CHECK(na_sink_hold(core, 0) == &slow);
-    HG_CHECK(na_sink_hold(core, 1) == NULL);
-    HG_CHECK(!pthread_create(&taker, NULL, core_take_back, &slow));
-    while ((atomic_load(&core->sinks[0]->gate) & NA_SINK_SHUT) == 0)
-        (void) sched_yield();
-    HG_CHECK(na_sink_hold(core, 0) == NULL);
-    HG_CHECK(na_sink_arg(core, 0) == &slow);
-    HG_CHECK_EQ_INT(atomic_load(&slow.step), 0);
-    na_sink_let_go(core, 0);
-    HG_CHECK(!pthread_join(taker, NULL));
-    HG_CHECK_EQ_INT(atomic_load(&slow.step), 3);
-    HG_CHECK(na_sink_hold(core, 0) == NULL);
-    HG_CHECK_OK(NA_Context_destroy(slow.na_class, slow.context));
-    HG_CHECK_OK(NA_Finalize(slow.na_class));
-}
-
 /* One that is asked for is given once; and the ones in between that nobody has
  * keep nobody from hearing of a death. */
 HG_TEST(sinks_have_the_numbers_they_ask_for)
