@@ -769,6 +769,7 @@ HG_PRIVATE hg_return_t hg_log_misuse(
 {
     int saved_errno = errno;
 
+    hg_log_keep_text("%s: %s", function, what);
     if (hg_log_on(HG_LOG_LEVEL_ERROR))
         hg_log_counts[HG_LOG_LEVEL_ERROR]++;
     hg_log_asked(HG_LOG_LEVEL_ERROR, subsys, "%s: %s", function, what);
@@ -30628,6 +30629,11 @@ static inline void hg_forward_explain(
         hg_forward_explain_failure(handle, ret);
 }
 
+/* A call could not begin: unless the text tells why, keep `function` and the
+ * code's text. */
+HG_COLD HG_PRIVATE void hg_forward_complete_text(
+    const char *function, hg_return_t ret);
+
 /* This thread has just failed to decode the output: keep the reason as the
  * call's text. */
 HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);
@@ -30716,7 +30722,7 @@ static void hg_forward_log_limit(struct hg_context *context)
 {
     const struct hg_options *options = &context->hg_class->options;
 
-    hg_log_warning("rpc",
+    HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
         "no more than %u calls may be in flight, of %zu bytes",
         options->max_in_flight, options->max_in_flight_bytes);
 }
@@ -31449,6 +31455,12 @@ HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle)
         return;
     memcpy(handle->out.data, why, size);
     handle->text = (const char *) handle->out.data;
+}
+
+HG_PRIVATE void hg_forward_complete_text(const char *function, hg_return_t ret)
+{
+    if (HG_Get_last_error_text()[0] == '\0')
+        hg_log_keep_text("%s: %s", function, HG_Error_to_string(ret));
 }
 
 HG_PRIVATE void hg_forward_explain_failure(
@@ -36879,6 +36891,8 @@ HG_PRIVATE void hg_layer_fork(void)
 
 static HG_NOINLINE void hg_layer_tell_forked(const char *function)
 {
+    if (function != NULL)
+        hg_log_keep_text("%s: the layer is of the parent process", function);
     if (function != NULL && !atomic_exchange(&hg_layer_fork_told, true))
         hg_log_error("rpc",
             "%s: the layer belongs to the process that forked this one",
@@ -36909,7 +36923,6 @@ HG_PRIVATE void hg_layer_unlock(void)
 
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 {
-    hg_log_keep_text("%s: %s", function, what);
     return hg_log_misuse("rpc", function, what);
 }
 
@@ -37495,17 +37508,21 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
     hg_request_t *request)
 {
-    struct hg_context *context = hg_layer_enter("HG_Forward");
+    struct hg_context *context;
+    hg_return_t ret;
 
-    /* So that a caller who cleans up after a failure does not free an older
-     * request, which the variable held before. */
+    /* Freeing the variable after a failure must not free another request. */
     if (request != NULL)
         *request = HG_REQUEST_NULL;
     hg_log_drop_text();
+    context = hg_layer_enter("HG_Forward");
     if (context == NULL)
         return HG_FAULT;
-    return hg_layer_leave(hg_request_start(
-        context, addr, id, in_struct, out_struct, timeout, request));
+    ret = hg_request_start(
+        context, addr, id, in_struct, out_struct, timeout, request);
+    if (HG_UNLIKELY(ret != HG_SUCCESS))
+        hg_forward_complete_text("HG_Forward", ret);
+    return hg_layer_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
@@ -37591,15 +37608,16 @@ static void hg_request_let_be(
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_layer_enter("HG_Wait");
+    struct hg_context *context;
     enum hg_request_hold hold;
     struct hg_handle *handle;
     hg_return_t ret = HG_SUCCESS;
     bool done = true;
 
+    hg_log_drop_text();
+    context = hg_layer_enter("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
-    hg_log_drop_text();
     handle = hg_request_hold(context, request, &hold, &ret);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
@@ -37684,15 +37702,16 @@ static const hg_request_t *hg_request_find_missing(
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[])
 {
-    struct hg_context *context = hg_layer_enter("HG_Wait_all");
+    struct hg_context *context;
     uint64_t deadline = hg_wait_deadline(timeout);
     const hg_request_t *missing;
     hg_return_t ret = HG_INVALID_ARG;
     int i;
 
+    hg_log_drop_text();
+    context = hg_layer_enter("HG_Wait_all");
     if (context == NULL)
         return HG_FAULT;
-    hg_log_drop_text();
     if (count < 0 || (count > 0 && array_of_requests == NULL))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));
@@ -39471,6 +39490,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
 /* A transfer has the time that the option bulk_ms gives it. */
 #define HG_STUB_BULK_MS 0
 
+/* Longer than any text of HG_Get_last_error_text. */
+#define HG_STUB_TEXT_MAX 600
+
 /* Handlers inside each other in one thread, as far as they wait here. */
 static _Thread_local unsigned hg_stub_depth;
 
@@ -39567,8 +39589,10 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
     atomic_init(&forward.flag.up, false);
     forward.flag.context = handle->context;
     ret = HG_Forward2(handle, hg_stub_forwarded, &forward, in_struct);
-    if (ret != HG_SUCCESS)
+    if (ret != HG_SUCCESS) {
+        hg_forward_complete_text("HG_Forward_wait", ret);
         return ret;
+    }
     hg_stub_await(&forward.flag);
     hg_forward_explain(handle, forward.ret);
     return forward.ret;
@@ -39579,6 +39603,23 @@ hg_return_t hg_stub_busy(const char *func_name)
     HG_LOG_EXPLAIN(
         HG_LOG_LEVEL_ERROR, "rpc", "a call of \"%s\" is not over", func_name);
     return HG_BUSY;
+}
+
+hg_return_t hg_stub_explain(const char *func_name, hg_return_t ret)
+{
+    char why[HG_STUB_TEXT_MAX];
+
+    if (HG_Get_last_error_text()[0] == '"')
+        return ret; /* it names the function already */
+    (void) snprintf(why, sizeof(why), "%s", HG_Get_last_error_text());
+    if (ret == HG_NOENTRY)
+        (void) snprintf(why, sizeof(why),
+            "it is not registered here: call %s_register or %s_provide first",
+            func_name, func_name);
+    if (ret != HG_SUCCESS)
+        hg_log_keep_text("\"%s\" cannot be called: %s", func_name,
+            why[0] != '\0' ? why : HG_Error_to_string(ret));
+    return ret;
 }
 
 hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
@@ -39621,10 +39662,13 @@ hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
 
     hg_log_drop_text();
     if (context == NULL || addr == NULL)
-        return hg_layer_refuse("the stub",
+        ret = hg_layer_refuse("the stub",
             context == NULL ? "the context is NULL" : "the address is NULL");
-    ret = HG_Create(context, addr, HG_Name_to_id(func_name), handle_p);
-    return ret == HG_SUCCESS ? HG_Set_deadline(*handle_p, timeout) : ret;
+    else
+        ret = HG_Create(context, addr, HG_Name_to_id(func_name), handle_p);
+    if (ret == HG_SUCCESS)
+        return HG_Set_deadline(*handle_p, timeout);
+    return hg_stub_explain(func_name, ret);
 }
 
 /* ---- Waiting in the request model ---- */

@@ -202,12 +202,20 @@ enum {
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
-/* Why the last call of this thread failed: HG_Forward of the request model,
- * HG_Wait, HG_Wait_all, HG_Forward_wait, or a function that
- * MERCURY_GEN_RPC_STUB made. It names function and peer, and has the peer's own
- * text if there was one. Decoding that fails sets it, too.
- * Returns "" if the call succeeded or no text explains the code, never NULL.
- * Lifetime: until this thread's next such call. Threads: each has its own. */
+/* Why the last call of this thread failed. The text names the function (of the
+ * call, or of the library) and the cause, once a call began the peer, and the
+ * peer's own text if there was one.
+ *
+ * HG_Forward and HG_Forward_timed of the request model, HG_Wait, HG_Wait_all,
+ * HG_Forward_wait, and NAME_call and NAME_start of MERCURY_GEN_RPC_STUB empty
+ * it first. The functions that begin a call set it whenever they fail; the
+ * waits when a call has failed or the request is unknown, but not with
+ * HG_TIMEOUT or HG_INTR of a wait that may go on. Other functions do not empty
+ * it; they set it where they refuse an argument or fail to decode.
+ *
+ * Returns "" if there is no text, never NULL.
+ * Lifetime: until this thread's next call of the library. Threads: each has its
+ * own. */
 HG_EXPORT const char *HG_Get_last_error_text(void);
 
 /* The version of the library linked, which may be newer than the header. */
@@ -2903,6 +2911,9 @@ HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p);
 HG_EXPORT void hg_stub_release(hg_proc_cb_t proc_cb, void *data);
 HG_EXPORT hg_return_t hg_stub_busy(const char *func_name);
+/* A call of the function could not begin: name it in the thread's last error
+ * text. Returns `ret`. */
+HG_EXPORT hg_return_t hg_stub_explain(const char *func_name, hg_return_t ret);
 #if !HG_API_STRICT
 HG_EXPORT hg_id_t hg_stub_register_layer(const char *func_name,
     const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
@@ -3171,8 +3182,10 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
         if (hg_ret == HG_SUCCESS) \
             hg_ret = HG_Forward_timed(hg_addr, HG_Name_to_id(text), \
                 &hg_call->in, &hg_call->out, hg_timeout, &hg_call->request); \
-        if (hg_ret != HG_SUCCESS) \
+        if (hg_ret != HG_SUCCESS) { \
+            (void) hg_stub_explain(text, hg_ret); \
             (void) name##_end(hg_call); \
+        } \
         return hg_ret; \
     } \
     HG_STUB_INLINE hg_return_t name##_call(na_addr_t hg_addr, \
@@ -3282,6 +3295,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
             hg_call->handle, hg_stub_done_##name, hg_call, &hg_call->in); \
         if (hg_ret != HG_SUCCESS) { \
             hg_call->under_way = HG_FALSE; \
+            (void) hg_stub_explain(text, hg_ret); \
             (void) name##_end(hg_call); \
         } \
         return hg_ret; \

@@ -70,12 +70,20 @@ enum {
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
-/* Why the last call of this thread failed: HG_Forward of the request model,
- * HG_Wait, HG_Wait_all, HG_Forward_wait, or a function that
- * MERCURY_GEN_RPC_STUB made. It names function and peer, and has the peer's own
- * text if there was one. Decoding that fails sets it, too.
- * Returns "" if the call succeeded or no text explains the code, never NULL.
- * Lifetime: until this thread's next such call. Threads: each has its own. */
+/* Why the last call of this thread failed. The text names the function (of the
+ * call, or of the library) and the cause, once a call began the peer, and the
+ * peer's own text if there was one.
+ *
+ * HG_Forward and HG_Forward_timed of the request model, HG_Wait, HG_Wait_all,
+ * HG_Forward_wait, and NAME_call and NAME_start of MERCURY_GEN_RPC_STUB empty
+ * it first. The functions that begin a call set it whenever they fail; the
+ * waits when a call has failed or the request is unknown, but not with
+ * HG_TIMEOUT or HG_INTR of a wait that may go on. Other functions do not empty
+ * it; they set it where they refuse an argument or fail to decode.
+ *
+ * Returns "" if there is no text, never NULL.
+ * Lifetime: until this thread's next call of the library. Threads: each has its
+ * own. */
 HG_EXPORT const char *HG_Get_last_error_text(void);
 
 /* The version of the library linked, which may be newer than the header. */

@@ -168,6 +168,9 @@ HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p);
 HG_EXPORT void hg_stub_release(hg_proc_cb_t proc_cb, void *data);
 HG_EXPORT hg_return_t hg_stub_busy(const char *func_name);
+/* A call of the function could not begin: name it in the thread's last error
+ * text. Returns `ret`. */
+HG_EXPORT hg_return_t hg_stub_explain(const char *func_name, hg_return_t ret);
 #if !HG_API_STRICT
 HG_EXPORT hg_id_t hg_stub_register_layer(const char *func_name,
     const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
@@ -436,8 +439,10 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
         if (hg_ret == HG_SUCCESS) \
             hg_ret = HG_Forward_timed(hg_addr, HG_Name_to_id(text), \
                 &hg_call->in, &hg_call->out, hg_timeout, &hg_call->request); \
-        if (hg_ret != HG_SUCCESS) \
+        if (hg_ret != HG_SUCCESS) { \
+            (void) hg_stub_explain(text, hg_ret); \
             (void) name##_end(hg_call); \
+        } \
         return hg_ret; \
     } \
     HG_STUB_INLINE hg_return_t name##_call(na_addr_t hg_addr, \
@@ -547,6 +552,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
             hg_call->handle, hg_stub_done_##name, hg_call, &hg_call->in); \
         if (hg_ret != HG_SUCCESS) { \
             hg_call->under_way = HG_FALSE; \
+            (void) hg_stub_explain(text, hg_ret); \
             (void) name##_end(hg_call); \
         } \
         return hg_ret; \

@@ -445,6 +445,7 @@ HG_PRIVATE hg_return_t hg_log_misuse(
 {
     int saved_errno = errno;
 
+    hg_log_keep_text("%s: %s", function, what);
     if (hg_log_on(HG_LOG_LEVEL_ERROR))
         hg_log_counts[HG_LOG_LEVEL_ERROR]++;
     hg_log_asked(HG_LOG_LEVEL_ERROR, subsys, "%s: %s", function, what);

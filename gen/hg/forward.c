@@ -76,7 +76,7 @@ static void hg_forward_log_limit(struct hg_context *context)
 {
     const struct hg_options *options = &context->hg_class->options;
 
-    hg_log_warning("rpc",
+    HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
         "no more than %u calls may be in flight, of %zu bytes",
         options->max_in_flight, options->max_in_flight_bytes);
 }
@@ -809,6 +809,12 @@ HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle)
         return;
     memcpy(handle->out.data, why, size);
     handle->text = (const char *) handle->out.data;
+}
+
+HG_PRIVATE void hg_forward_complete_text(const char *function, hg_return_t ret)
+{
+    if (HG_Get_last_error_text()[0] == '\0')
+        hg_log_keep_text("%s: %s", function, HG_Error_to_string(ret));
 }
 
 HG_PRIVATE void hg_forward_explain_failure(

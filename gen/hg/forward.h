@@ -95,6 +95,11 @@ static inline void hg_forward_explain(
         hg_forward_explain_failure(handle, ret);
 }
 
+/* A call could not begin: unless the text tells why, keep `function` and the
+ * code's text. */
+HG_COLD HG_PRIVATE void hg_forward_complete_text(
+    const char *function, hg_return_t ret);
+
 /* This thread has just failed to decode the output: keep the reason as the
  * call's text. */
 HG_COLD HG_PRIVATE void hg_forward_keep_why(struct hg_handle *handle);

@@ -158,6 +158,8 @@ HG_PRIVATE void hg_layer_fork(void)
 
 static HG_NOINLINE void hg_layer_tell_forked(const char *function)
 {
+    if (function != NULL)
+        hg_log_keep_text("%s: the layer is of the parent process", function);
     if (function != NULL && !atomic_exchange(&hg_layer_fork_told, true))
         hg_log_error("rpc",
             "%s: the layer belongs to the process that forked this one",
@@ -188,6 +190,5 @@ HG_PRIVATE void hg_layer_unlock(void)
 
 HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 {
-    hg_log_keep_text("%s: %s", function, what);
     return hg_log_misuse("rpc", function, what);
 }

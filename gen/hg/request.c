@@ -112,17 +112,21 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
     hg_request_t *request)
 {
-    struct hg_context *context = hg_layer_enter("HG_Forward");
+    struct hg_context *context;
+    hg_return_t ret;
 
-    /* So that a caller who cleans up after a failure does not free an older
-     * request, which the variable held before. */
+    /* Freeing the variable after a failure must not free another request. */
     if (request != NULL)
         *request = HG_REQUEST_NULL;
     hg_log_drop_text();
+    context = hg_layer_enter("HG_Forward");
     if (context == NULL)
         return HG_FAULT;
-    return hg_layer_leave(hg_request_start(
-        context, addr, id, in_struct, out_struct, timeout, request));
+    ret = hg_request_start(
+        context, addr, id, in_struct, out_struct, timeout, request);
+    if (HG_UNLIKELY(ret != HG_SUCCESS))
+        hg_forward_complete_text("HG_Forward", ret);
+    return hg_layer_leave(ret);
 }
 
 HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
@@ -208,15 +212,16 @@ static void hg_request_let_be(
 HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
-    struct hg_context *context = hg_layer_enter("HG_Wait");
+    struct hg_context *context;
     enum hg_request_hold hold;
     struct hg_handle *handle;
     hg_return_t ret = HG_SUCCESS;
     bool done = true;
 
+    hg_log_drop_text();
+    context = hg_layer_enter("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
-    hg_log_drop_text();
     handle = hg_request_hold(context, request, &hold, &ret);
     if (handle == NULL) {
         hg_request_unknown(request, "HG_Wait");
@@ -301,15 +306,16 @@ static const hg_request_t *hg_request_find_missing(
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[])
 {
-    struct hg_context *context = hg_layer_enter("HG_Wait_all");
+    struct hg_context *context;
     uint64_t deadline = hg_wait_deadline(timeout);
     const hg_request_t *missing;
     hg_return_t ret = HG_INVALID_ARG;
     int i;
 
+    hg_log_drop_text();
+    context = hg_layer_enter("HG_Wait_all");
     if (context == NULL)
         return HG_FAULT;
-    hg_log_drop_text();
     if (count < 0 || (count > 0 && array_of_requests == NULL))
         return hg_layer_leave(hg_layer_refuse(
             "HG_Wait_all", "the array is NULL, or the count negative"));

@@ -37,6 +37,9 @@
 /* A transfer has the time that the option bulk_ms gives it. */
 #define HG_STUB_BULK_MS 0
 
+/* Longer than any text of HG_Get_last_error_text. */
+#define HG_STUB_TEXT_MAX 600
+
 /* Handlers inside each other in one thread, as far as they wait here. */
 static _Thread_local unsigned hg_stub_depth;
 
@@ -133,8 +136,10 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
     atomic_init(&forward.flag.up, false);
     forward.flag.context = handle->context;
     ret = HG_Forward2(handle, hg_stub_forwarded, &forward, in_struct);
-    if (ret != HG_SUCCESS)
+    if (ret != HG_SUCCESS) {
+        hg_forward_complete_text("HG_Forward_wait", ret);
         return ret;
+    }
     hg_stub_await(&forward.flag);
     hg_forward_explain(handle, forward.ret);
     return forward.ret;
@@ -145,6 +150,23 @@ hg_return_t hg_stub_busy(const char *func_name)
     HG_LOG_EXPLAIN(
         HG_LOG_LEVEL_ERROR, "rpc", "a call of \"%s\" is not over", func_name);
     return HG_BUSY;
+}
+
+hg_return_t hg_stub_explain(const char *func_name, hg_return_t ret)
+{
+    char why[HG_STUB_TEXT_MAX];
+
+    if (HG_Get_last_error_text()[0] == '"')
+        return ret; /* it names the function already */
+    (void) snprintf(why, sizeof(why), "%s", HG_Get_last_error_text());
+    if (ret == HG_NOENTRY)
+        (void) snprintf(why, sizeof(why),
+            "it is not registered here: call %s_register or %s_provide first",
+            func_name, func_name);
+    if (ret != HG_SUCCESS)
+        hg_log_keep_text("\"%s\" cannot be called: %s", func_name,
+            why[0] != '\0' ? why : HG_Error_to_string(ret));
+    return ret;
 }
 
 hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
@@ -187,10 +209,13 @@ hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
 
     hg_log_drop_text();
     if (context == NULL || addr == NULL)
-        return hg_layer_refuse("the stub",
+        ret = hg_layer_refuse("the stub",
             context == NULL ? "the context is NULL" : "the address is NULL");
-    ret = HG_Create(context, addr, HG_Name_to_id(func_name), handle_p);
-    return ret == HG_SUCCESS ? HG_Set_deadline(*handle_p, timeout) : ret;
+    else
+        ret = HG_Create(context, addr, HG_Name_to_id(func_name), handle_p);
+    if (ret == HG_SUCCESS)
+        return HG_Set_deadline(*handle_p, timeout);
+    return hg_stub_explain(func_name, ret);
 }
 
 /* ---- Waiting in the request model ---- */

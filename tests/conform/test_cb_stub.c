@@ -594,7 +594,8 @@ HG_TEST(stub_tells_what_is_wrong)
     cb_open(&end);
     HG_CHECK_RET(
         stubs_absent_call(end.context, end.target, 0, &ret), HG_NOENTRY);
-    HG_CHECK(strstr(HG_Get_last_error_text(), "is not registered"));
+    HG_CHECK(strstr(HG_Get_last_error_text(), "\"stubs_absent\" cannot be"));
+    HG_CHECK(strstr(HG_Get_last_error_text(), "call stubs_absent_register or"));
     HG_CHECK_OK(stubs_add_call(end.context, end.target, 0, 1, 2, &ret));
     HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
     ret = 77;
@@ -606,7 +607,8 @@ HG_TEST(stub_tells_what_is_wrong)
     HG_CHECK(strstr(HG_Get_last_error_text(), "regist"));
     HG_CHECK_RET(stubs_add_call(end.context, NA_ADDR_NULL, 0, 1, 2, &ret),
         HG_INVALID_ARG);
-    HG_CHECK_EQ_STR(HG_Get_last_error_text(), "the stub: the address is NULL");
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(),
+        "\"stubs_add\" cannot be called: the stub: the address is NULL");
     HG_CHECK_EQ_INT(ret, 77);
     HG_CHECK_RET(
         stubs_add_start(NULL, end.context, end.target, 0, 1, 2, NULL, NULL),

@@ -502,7 +502,9 @@ HG_TEST(stub_tells_what_is_wrong)
     hg_test_allow_log("");
     rpc_open(&end);
     HG_CHECK_RET(stubs_absent_call(end.target, 0, &ret), HG_NOENTRY);
-    HG_CHECK(strstr(HG_Get_last_error_text(), "is not registered"));
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(),
+        "\"stubs_absent\" cannot be called: it is not registered here: call "
+        "stubs_absent_register or stubs_absent_provide first");
     HG_CHECK(stubs_absent_register() == HG_Name_to_id("stubs_absent"));
     HG_CHECK_RET(stubs_absent_call(end.target, 0, &ret), HG_NOENTRY);
     HG_CHECK(strstr(HG_Get_last_error_text(), "\"stubs_absent\" with "));
@@ -511,6 +513,8 @@ HG_TEST(stub_tells_what_is_wrong)
     HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
     ret = 77;
     HG_CHECK_RET(stubs_add_call(NA_ADDR_NULL, 0, 1, 2, &ret), HG_INVALID_ARG);
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(),
+        "\"stubs_add\" cannot be called: HG_Forward: the address is NULL");
     HG_CHECK_EQ_INT(ret, 77);
     HG_CHECK_RET(stubs_add_start(NULL, end.target, 0, 1, 2), HG_INVALID_ARG);
     HG_CHECK_RET(stubs_add_start(&call, NA_ADDR_NULL, 0, 1, 2), HG_INVALID_ARG);
@@ -519,6 +523,12 @@ HG_TEST(stub_tells_what_is_wrong)
     rpc_close(&end);
     HG_CHECK_EQ_U64(stubs_add_register(), 0);
     HG_CHECK_RET(stubs_add_call(end.target, 0, 1, 2, &ret), HG_FAULT);
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(),
+        "\"stubs_add\" cannot be called: HG_Forward: HG_Init was not called, "
+        "or HG_Finalize was");
+    HG_CHECK_RET(HG_Wait(HG_REQUEST_NULL, 0, HG_STATUS_IGNORE), HG_FAULT);
+    HG_CHECK_EQ_STR(HG_Get_last_error_text(),
+        "HG_Wait: HG_Init was not called, or HG_Finalize was");
 }
 
 static int stub_try(void *arg)
