@@ -98,6 +98,11 @@ HG_TEST(hellos_with_wrong_names_are_refused)
     (void) stranger_make(&stranger, bytes, KIND_HELLO);
     stranger_send(&stranger, bytes, 27, false);
     checks_until_refused(&server, KIND_HELLO, i + 1);
+    /* A HELLO without a mistake, but for a second part. */
+    stranger_send(
+        &stranger, bytes, stranger_make(&stranger, bytes, KIND_HELLO), true);
+    stranger_send(&stranger, "", 0, false);
+    checks_until_refused(&server, KIND_HELLO, i + 2);
     /* The longest name that is allowed is the peer's. */
     checks_hello(&stranger, name, NA_MAX_ADDR_LEN - 1);
     HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 36);
@@ -173,6 +178,50 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
     while (hg_test_alloc_live() > before + PEERS / 2) {
         HG_CHECK(ends_ms() < end);
         besieged_turn(&server);
+    }
+    checks_close(&server, &stranger);
+}
+
+/* Only a HELLO of a stranger is answered with REFUSE. The answers come in
+ * order, so the next one tells that there was none before. */
+HG_TEST(other_messages_of_another_version_get_no_answer)
+{
+    struct besieged server;
+    struct stranger stranger;
+    unsigned char bytes[64];
+    size_t size;
+
+    checks_open(&server, &stranger);
+    stranger_dial(&stranger, server.name + 4);
+    size = stranger_make(&stranger, bytes, KIND_PROBE);
+    bytes[2] = 77;
+    stranger_send(&stranger, bytes, size, false);
+    checks_until_refused(&server, KIND_PROBE, 1);
+    stranger_greet(&stranger); /* hears WELCOME */
+    stranger_confirm(&stranger);
+    size = stranger_make(&stranger, bytes, KIND_HELLO);
+    bytes[2] = 77;
+    stranger_send(&stranger, bytes, size, false);
+    checks_until_refused(&server, KIND_HELLO, 1);
+    stranger_send(
+        &stranger, bytes, stranger_make(&stranger, bytes, KIND_BYE), false);
+    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
+    HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
+    checks_close(&server, &stranger);
+}
+
+/* A message of less than four bytes has no kind. */
+HG_TEST(messages_too_short_for_a_kind_are_counted)
+{
+    struct besieged server;
+    struct stranger stranger;
+    unsigned size;
+
+    checks_open(&server, &stranger);
+    stranger_dial(&stranger, server.name + 4);
+    for (size = 0; size < 4; size++) {
+        stranger_send(&stranger, "hz\1", size, false);
+        checks_until_refused(&server, 0, size + 1);
     }
     checks_close(&server, &stranger);
 }

@@ -133,6 +133,7 @@ HG_TEST(bad_names_are_refused)
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
     char path[200] = "zmq+ipc:///";
+    char longest[NA_MAX_ADDR_LEN] = "";
     size_t i;
 
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -145,6 +146,11 @@ HG_TEST(bad_names_are_refused)
     hg_test_expect_log("longer than a socket's path");
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     ends_open(&end, "zmq+tcp://", 1000);
+    /* A longer one never comes to the transport. */
+    memset(longest, 'x', sizeof(longest) - 1);
+    memcpy(longest, "zmq+tcp://", 10);
+    hg_test_expect_log("host xxx");
+    HG_CHECK_RET(ends_lookup(&end, longest, &addr), NA_HOSTUNREACH);
     hg_test_expect_log("no port to connect to");
     HG_CHECK_RET(ends_lookup(&end, "tcp://127.0.0.1:0", &addr), NA_INVALID_ARG);
     hg_test_expect_log("ipc:///tmp/x': this class was opened for zmq+tcp");

@@ -62,6 +62,23 @@ static void hostile_expect_broken(
     victim->peer = NA_ADDR_NULL;
 }
 
+/* A file of the right file system that is no memfd has no seals to ask for:
+ * there the seals are -1. */
+HG_TEST(sm_hostile_descriptors_without_seals_are_not_mapped)
+{
+    static const char *const paths[] = {"/dev/shm", "/dev/null", "/dev"};
+    size_t i;
+
+    for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        int fd = open(paths[i], O_RDONLY | O_CLOEXEC);
+
+        if (fd < 0)
+            continue;
+        HG_CHECK(!na_sm_page_is_safe(fd));
+        (void) close(fd);
+    }
+}
+
 HG_TEST(sm_hostile_records_break_their_own_connection)
 {
     static const struct na_sm_record bad[] = {
