@@ -40,7 +40,8 @@ struct hg_endpoint {
     struct hg_class pub; /* first */
     bool own_na;         /* it closes the NA class */
     uint8_t max_contexts;
-    bool stats; /* tell the counters at the end */
+    _Atomic unsigned contexts; /* also those being created */
+    bool stats;                /* tell the counters at the end */
     void *data;
     void (*free_data)(void *data);
 };
@@ -516,16 +517,23 @@ void HG_Diag_dump_counters(void)
 
 /* ---- Contexts ---- */
 
-/* Whether one more may be created. 1 is the initializer's, and no limit. */
-static bool hg_endpoint_takes_context(
-    struct hg_class *hg_class, const char *function)
+/* Count one more context. False, logged: there are max_contexts, of which 1,
+ * the initializer's, is no limit. */
+static bool hg_endpoint_count_one_more(
+    struct hg_endpoint *endpoint, const char *function)
 {
-    unsigned limit = hg_endpoint_of(hg_class)->max_contexts;
+    unsigned limit = endpoint->max_contexts;
+    unsigned before = atomic_load(&endpoint->contexts);
 
-    if (limit <= 1 || hg_endpoint_count_contexts(hg_class) < limit)
-        return true;
-    hg_log_error("ctx", "%s: the class has max_contexts, %u", function, limit);
-    return false;
+    do {
+        if (limit > 1 && before >= limit) {
+            hg_log_error(
+                "ctx", "%s: the class has max_contexts, %u", function, limit);
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(
+        &endpoint->contexts, &before, before + 1));
+    return true;
 }
 
 static hg_context_t *hg_endpoint_add_context(
@@ -534,8 +542,9 @@ static hg_context_t *hg_endpoint_add_context(
     struct hg_context *context = NULL;
 
     if (hg_check_class(hg_class, function) == HG_SUCCESS &&
-        hg_endpoint_takes_context(hg_class, function))
-        (void) hg_context_create(hg_class, id, &context);
+        hg_endpoint_count_one_more(hg_endpoint_of(hg_class), function) &&
+        hg_context_create(hg_class, id, &context) != HG_SUCCESS)
+        atomic_fetch_sub(&hg_endpoint_of(hg_class)->contexts, 1);
     return context;
 }
 
@@ -623,6 +632,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     }
     data = context->data;
     free_data = context->free_data;
+    atomic_fetch_sub(&hg_endpoint_of(context->hg_class)->contexts, 1);
     hg_context_destroy(context);
     if (data != NULL && free_data != NULL)
         free_data(data);

@@ -324,6 +324,56 @@ HG_TEST(max_contexts_is_a_limit_from_2_on)
     }
 }
 
+struct life_creator {
+    pthread_t thread;
+    hg_class_t *hg_class;
+    _Atomic unsigned *ready;
+    hg_context_t *context;
+};
+
+static void *life_create(void *arg)
+{
+    struct life_creator *creator = (struct life_creator *) arg;
+
+    atomic_fetch_sub(creator->ready, 1);
+    while (atomic_load(creator->ready) > 0)
+        continue;
+    creator->context = HG_Context_create(creator->hg_class);
+    return NULL;
+}
+
+/* Of three threads, two find a place. */
+HG_TEST(max_contexts_is_a_limit_for_all_threads)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct life_creator creators[3];
+    hg_class_t *hg_class;
+    unsigned round, i;
+
+    hg_test_expect_log("HG_Context_create: the class has max_contexts, 2");
+    info.na_init_info.max_contexts = 2;
+    hg_class = life_init_with(&info);
+    for (round = 0; round < 100; round++) {
+        _Atomic unsigned ready = 3;
+        unsigned created = 0;
+
+        for (i = 0; i < 3; i++) {
+            creators[i].hg_class = hg_class;
+            creators[i].ready = &ready;
+            HG_CHECK(pthread_create(&creators[i].thread, NULL, life_create,
+                         &creators[i]) == 0);
+        }
+        for (i = 0; i < 3; i++) {
+            HG_CHECK(pthread_join(creators[i].thread, NULL) == 0);
+            created += creators[i].context != NULL;
+        }
+        HG_CHECK_EQ_INT(created, 2);
+        for (i = 0; i < 3; i++)
+            HG_CHECK_OK(HG_Context_destroy(creators[i].context));
+    }
+    HG_CHECK_OK(HG_Finalize(hg_class));
+}
+
 HG_TEST(class_takes_the_limits_of_hg_options)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
