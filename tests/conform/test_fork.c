@@ -264,6 +264,8 @@ static void fork_try_calls(struct fork_ends *ends)
     fork_want(HG_Register("fork no", NULL, NULL, NULL) == 0, true);
     fork_want(HG_Forward(ends->self, fork_inc_id, &value, &value, &request),
         HG_FAULT);
+    fork_want(
+        strncmp(HG_Get_last_error_text(), "HG_Forward: the layer", 21), 0);
     fork_want(HG_Wait(ends->request, 1000, HG_STATUS_IGNORE), HG_FAULT);
     fork_want(HG_Wait_all(1, &ends->request, 1000, NULL), HG_FAULT);
     fork_want(HG_Request_free(ends->request), HG_FAULT);
