@@ -2556,8 +2556,8 @@ static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
             n = snprintf(endpoint, NA_MAX_ADDR_LEN, "ipc://%s", text);
     } else
         n = snprintf(endpoint, NA_MAX_ADDR_LEN, "inproc://%s", rest);
-    assert(n < NA_MAX_ADDR_LEN); /* the name that was looked up is longer */
-    (void) n;
+    if (ret == NA_SUCCESS && n >= NA_MAX_ADDR_LEN)
+        return na_zmq_bad_name(self, rest, "too long");
     return ret;
 }
 
