@@ -2803,8 +2803,8 @@ HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
  * Types: both sides must declare the same types in the same order. A
  * fingerprint of their names travels with the call. If it differs from that of
  * the target's function, the target does not execute the call, which ends with
- * HG_PROTOCOL_ERROR; HG_Get_error_text, HG_Get_last_error_text and the log (a
- * warning) name the function and the types of both sides.
+ * HG_PROTOCOL_ERROR; HG_Get_error_text and HG_Get_last_error_text name the
+ * function and the types of both sides.
  *
  * Only names are compared (hg_const_string_t counts as hg_string_t, and memory
  * as hg_bulk_t). A typedef of the same name for another type, or a struct of

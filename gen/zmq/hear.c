@@ -337,7 +337,7 @@ static void na_zmq_refuse(
     self->base.core->count(&self->base, "zmq_malformed", 1);
     self->base.core->count(&self->base, names[kind], 1);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-        "refused a message of %zu bytes in %u parts from %s, host %s: %s "
+        "refused a message (%zu bytes, parts: %u) from %s, host %s: %s "
         "(%s)",
         size, in->count, in->addr != NULL ? in->addr->base.name : "a stranger",
         host != NULL ? host : "unknown", why, names[kind]);

@@ -161,7 +161,7 @@ HG_TEST(a_stranger_is_not_heard_before_the_proof)
     uint64_t before;
 
     hg_test_expect_log(
-        "a message of 2 bytes in 1 parts from a stranger, host "
+        "a message (2 bytes, parts: 1) from a stranger, host "
         "127.0.0.1: it is shorter than a header (zmq_bad_other)");
     hg_test_expect_log(
         "its sender has not finished the handshake (zmq_bad_message)");
