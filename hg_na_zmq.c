@@ -573,9 +573,9 @@ static na_return_t na_zmq_failed(
 #line 1 "gen/zmq/inproc.c"
 #endif
 /*
- * What the classes of a process share: one lock, and the list of the inproc
- * classes, which tells whether a peer is alive: libzmq does not say when an
- * inproc connection ends.
+ * State shared by the classes of a process: one lock, and the list of the
+ * inproc classes. The list tells whether a peer is alive, since libzmq does not
+ * say when an inproc connection ends.
  *
  * fork takes the lock, and the child starts with an empty list and no context:
  * a context of libzmq does not work without its threads, which the child does
@@ -1772,13 +1772,13 @@ static void na_zmq_pump(struct na_zmq_class *self)
 #line 1 "gen/zmq/hear.c"
 #endif
 /*
- * What messages say: the polling thread, without the lock.
+ * Handles received messages: in the polling thread, without the lock.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 /* #include "zmq/zmq.h" */
 
-/* What is wrong with messages of several kinds. */
+/* Reasons to refuse messages of several kinds. */
 #define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
 
@@ -1975,8 +1975,8 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
     return good ? NULL : "it does not prove who sends";
 }
 
-/* The peer closes, or answers our closing. Who dialled hangs up when both
- * have heard of it. */
+/* The peer closes, or answers our closing. After both, the side that dialled
+ * closes the connection. */
 static const char *na_zmq_farewell(
     struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
 {

@@ -51,8 +51,8 @@ static void hello_tell(hg_return_t ret)
         text[0] != '\0' ? text : HG_Error_to_string(ret));
 }
 
-/* The client's side. What decoding allocated in `out` lives until the request
- * is freed. */
+/* The client's side. Memory that decoding allocates for `out` lives until the
+ * request is freed. */
 static hg_return_t hello_call(na_addr_t server, hg_id_t id, const char *name)
 {
     hello_in_t in = {name};

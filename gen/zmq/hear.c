@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What messages say: the polling thread, without the lock.
+ * Handles received messages: in the polling thread, without the lock.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
-/* What is wrong with messages of several kinds. */
+/* Reasons to refuse messages of several kinds. */
 #define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
 
@@ -203,8 +203,8 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
     return good ? NULL : "it does not prove who sends";
 }
 
-/* The peer closes, or answers our closing. Who dialled hangs up when both
- * have heard of it. */
+/* The peer closes, or answers our closing. After both, the side that dialled
+ * closes the connection. */
 static const char *na_zmq_farewell(
     struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
 {

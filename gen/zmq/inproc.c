@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the classes of a process share: one lock, and the list of the inproc
- * classes, which tells whether a peer is alive: libzmq does not say when an
- * inproc connection ends.
+ * State shared by the classes of a process: one lock, and the list of the
+ * inproc classes. The list tells whether a peer is alive, since libzmq does not
+ * say when an inproc connection ends.
  *
  * fork takes the lock, and the child starts with an empty list and no context:
  * a context of libzmq does not work without its threads, which the child does
