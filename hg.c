@@ -15065,8 +15065,12 @@ static enum na_sm_mem_task na_sm_mem_process(pid_t pid)
             continue;
         (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/stat",
             (long) pid, entry->d_name);
-        if (!na_sm_read_text(path, stat, sizeof(stat)))
-            continue; /* it has ended */
+        if (!na_sm_read_text(path, stat, sizeof(stat))) {
+            if (errno == ENOENT || errno == ESRCH)
+                continue;             /* it has ended */
+            most = NA_SM_MEM_STOPPED; /* such as no descriptor left */
+            break;
+        }
         (void) snprintf(path, sizeof(path), "/proc/%ld/task/%s/wchan",
             (long) pid, entry->d_name);
         (void) na_sm_read_text(path, channel, sizeof(channel));

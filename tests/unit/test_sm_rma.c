@@ -484,15 +484,27 @@ HG_TEST(sm_rma_stopped_threads_are_told_from_running_ones)
         {"7 (x) T 1) R 1", "", RUNS}, {"7 (a) S 1", "get_signal", STOPPED},
         {"7 (a) S 1", "do_freezer_trap", STOPPED}, {"", "", STOPPED},
         {"7 (a", "", STOPPED}, {"7 (a)", "", STOPPED}};
+    struct rlimit limit;
+    struct rlimit low;
     int status = 0;
     size_t i;
     pid_t pid;
+    int fd;
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         HG_CHECK_EQ_INT(
             na_sm_mem_thread(cases[i].stat, cases[i].channel), cases[i].task);
     HG_CHECK_EQ_INT(na_sm_mem_process(getpid()), RUNS);
     HG_CHECK_EQ_INT(na_sm_mem_process(0), STOPPED); /* nothing is known of it */
+    /* With one descriptor left the folder can be opened, but no file. */
+    fd = dup(STDERR_FILENO);
+    HG_CHECK(fd >= 0 && close(fd) == 0);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    low = limit;
+    low.rlim_cur = (rlim_t) fd + 1;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    HG_CHECK_EQ_INT(na_sm_mem_process(getpid()), STOPPED);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     pid = fork();
     if (pid == 0) {
         (void) raise(SIGSTOP);
