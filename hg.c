@@ -18730,7 +18730,8 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
  * its own, at most as long as both sides know of, with every empty slot
  * filled, so that no path tests a pointer.
  *
- * Locking: a private mutex guards the list of registered tables.
+ * Locking: none. A table is added by one atomic operation and never removed, so
+ * that a child of fork may register while its parent's threads did.
  */
 #ifndef HG_GEN_NA_PLUGINS_H
 #define HG_GEN_NA_PLUGINS_H
@@ -18776,7 +18777,6 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 /* plugins: see plugins.h. */
 /* #include "na/plugins.h" */
 
-/* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "na/emul.h" */
 /* #include "na/self.h" */
@@ -18794,11 +18794,8 @@ extern const struct na_plugin hg_na_ofi_plugin;
 extern const struct na_plugin hg_na_mpi_plugin;
 #endif
 
-/* Registered transports are only ever added, and counted when they stand in the
- * table: the mutex is for who adds, and who looks takes none. */
-static pthread_mutex_t na_plugins_lock = PTHREAD_MUTEX_INITIALIZER;
-static const struct na_plugin *na_plugins_registered[NA_PLUGINS_MAX];
-static _Atomic unsigned na_plugins_count;
+/* Registered transports, in order; NULL behind the last. None is removed. */
+static _Atomic(const struct na_plugin *) na_plugins_registered[NA_PLUGINS_MAX];
 
 /* The i-th transport compiled in, in order of preference; NULL past the
  * last. */
@@ -18857,8 +18854,11 @@ HG_PRIVATE bool na_plugins_speaks(
 /* Registered ones first, the latest in front. */
 HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i)
 {
-    unsigned count = na_plugins_count;
+    unsigned count = 0;
 
+    while (count < NA_PLUGINS_MAX &&
+        atomic_load(&na_plugins_registered[count]) != NULL)
+        count++;
     return i < count ? na_plugins_registered[count - 1 - i]
                      : na_plugins_builtin(i - count);
 }
@@ -18930,7 +18930,7 @@ static bool na_plugins_has_rma_whole(const struct na_plugin *plugin)
 
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
 {
-    na_return_t ret = NA_SUCCESS;
+    unsigned i;
 
     if (plugin == NULL || plugin->abi != NA_PLUGIN_ABI ||
         plugin->size < offsetof(struct na_plugin, poll_fd) ||
@@ -18943,18 +18943,16 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
             "or a required slot is missing");
         return NA_INVALID_ARG;
     }
-    hg_lock(&na_plugins_lock);
-    if (na_plugins_count < NA_PLUGINS_MAX) {
-        na_plugins_registered[na_plugins_count] = plugin;
-        na_plugins_count++;
-    } else {
-        ret = NA_AGAIN;
+    for (i = 0; i < NA_PLUGINS_MAX; i++) {
+        const struct na_plugin *none = NULL;
+
+        if (atomic_compare_exchange_strong(
+                &na_plugins_registered[i], &none, plugin))
+            return NA_SUCCESS;
     }
-    hg_unlock(&na_plugins_lock);
-    if (ret != NA_SUCCESS)
-        hg_log_error("cls", "no more than %d transports can be registered",
-            NA_PLUGINS_MAX);
-    return ret;
+    hg_log_error(
+        "cls", "no more than %d transports can be registered", NA_PLUGINS_MAX);
+    return NA_AGAIN;
 }
 
 /* ---- What stands in empty slots ---- */

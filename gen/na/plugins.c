@@ -2,7 +2,6 @@
 /* plugins: see plugins.h. */
 #include "na/plugins.h"
 
-#include "base/lock.h"
 #include "base/log.h"
 #include "na/emul.h"
 #include "na/self.h"
@@ -20,11 +19,8 @@ extern const struct na_plugin hg_na_ofi_plugin;
 extern const struct na_plugin hg_na_mpi_plugin;
 #endif
 
-/* Registered transports are only ever added, and counted when they stand in the
- * table: the mutex is for who adds, and who looks takes none. */
-static pthread_mutex_t na_plugins_lock = PTHREAD_MUTEX_INITIALIZER;
-static const struct na_plugin *na_plugins_registered[NA_PLUGINS_MAX];
-static _Atomic unsigned na_plugins_count;
+/* Registered transports, in order; NULL behind the last. None is removed. */
+static _Atomic(const struct na_plugin *) na_plugins_registered[NA_PLUGINS_MAX];
 
 /* The i-th transport compiled in, in order of preference; NULL past the
  * last. */
@@ -83,8 +79,11 @@ HG_PRIVATE bool na_plugins_speaks(
 /* Registered ones first, the latest in front. */
 HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i)
 {
-    unsigned count = na_plugins_count;
+    unsigned count = 0;
 
+    while (count < NA_PLUGINS_MAX &&
+        atomic_load(&na_plugins_registered[count]) != NULL)
+        count++;
     return i < count ? na_plugins_registered[count - 1 - i]
                      : na_plugins_builtin(i - count);
 }
@@ -156,7 +155,7 @@ static bool na_plugins_has_rma_whole(const struct na_plugin *plugin)
 
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
 {
-    na_return_t ret = NA_SUCCESS;
+    unsigned i;
 
     if (plugin == NULL || plugin->abi != NA_PLUGIN_ABI ||
         plugin->size < offsetof(struct na_plugin, poll_fd) ||
@@ -169,18 +168,16 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
             "or a required slot is missing");
         return NA_INVALID_ARG;
     }
-    hg_lock(&na_plugins_lock);
-    if (na_plugins_count < NA_PLUGINS_MAX) {
-        na_plugins_registered[na_plugins_count] = plugin;
-        na_plugins_count++;
-    } else {
-        ret = NA_AGAIN;
+    for (i = 0; i < NA_PLUGINS_MAX; i++) {
+        const struct na_plugin *none = NULL;
+
+        if (atomic_compare_exchange_strong(
+                &na_plugins_registered[i], &none, plugin))
+            return NA_SUCCESS;
     }
-    hg_unlock(&na_plugins_lock);
-    if (ret != NA_SUCCESS)
-        hg_log_error("cls", "no more than %d transports can be registered",
-            NA_PLUGINS_MAX);
-    return ret;
+    hg_log_error(
+        "cls", "no more than %d transports can be registered", NA_PLUGINS_MAX);
+    return NA_AGAIN;
 }
 
 /* ---- What stands in empty slots ---- */

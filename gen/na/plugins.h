@@ -8,7 +8,8 @@
  * its own, at most as long as both sides know of, with every empty slot
  * filled, so that no path tests a pointer.
  *
- * Locking: a private mutex guards the list of registered tables.
+ * Locking: none. A table is added by one atomic operation and never removed, so
+ * that a child of fork may register while its parent's threads did.
  */
 #ifndef HG_GEN_NA_PLUGINS_H
 #define HG_GEN_NA_PLUGINS_H

@@ -875,6 +875,45 @@ HG_TEST(plugins_are_judged_and_filled)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+enum { PLUGINS_EACH = NA_PLUGINS_MAX / 2 };
+
+static struct na_plugin plugins_many[NA_PLUGINS_MAX];
+static _Atomic unsigned plugins_begun;
+
+static void *plugins_register(void *arg)
+{
+    struct na_plugin *table = (struct na_plugin *) arg;
+    unsigned i;
+
+    atomic_fetch_add(&plugins_begun, 1);
+    while (atomic_load(&plugins_begun) < 2)
+        (void) sched_yield();
+    for (i = 0; i < PLUGINS_EACH; i++) {
+        table[i] = *na_self_table();
+        HG_CHECK_OK(NA_Register_plugin(&table[i]));
+        HG_CHECK(na_plugins_get(i) != NULL);
+    }
+    return NULL;
+}
+
+HG_TEST(plugins_of_two_threads_are_all_registered)
+{
+    pthread_t thread;
+    unsigned i, j;
+
+    HG_CHECK(
+        pthread_create(&thread, NULL, plugins_register, plugins_many) == 0);
+    (void) plugins_register(plugins_many + PLUGINS_EACH);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    for (i = 0; i < NA_PLUGINS_MAX; i++) {
+        for (j = 0; na_plugins_get(j) != &plugins_many[i]; j++)
+            HG_CHECK(na_plugins_get(j) != NULL);
+        HG_CHECK(j < NA_PLUGINS_MAX);
+    }
+    hg_test_expect_log("no more than 32 transports can be registered");
+    HG_CHECK_RET(NA_Register_plugin(na_self_table()), NA_AGAIN);
+}
+
 HG_TEST(counters_have_names)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);

@@ -37,7 +37,6 @@ static unsigned forked_locks(
     locks[n++] = &hg_init_state.context->lock;
     locks[n++] = &hg_init_state.bulk->lock;
     locks[n++] = &hg_init_state.context->hg_class->registry.lock;
-    locks[n++] = &na_plugins_lock;
     locks[n++] = &core->poll_lock;
     locks[n++] = &core->match.lock;
     locks[n++] = &core->context_lock;
@@ -99,6 +98,7 @@ static void forked_be_child(struct forked_parent *parent)
     forked_want(HG_Init(cls) == HG_FAULT);
     forked_want(HG_Finalize() == HG_FAULT);
     forked_want(HG_Bulk_finalize() == HG_FAULT);
+    forked_want(NA_Register_plugin(na_self_table()) == NA_SUCCESS);
     own = NA_Initialize("self://", NA_TRUE);
     forked_want(own != NULL);
     forked_want(HG_Init(own) == HG_FAULT);
