@@ -133,11 +133,16 @@ extern "C" {
 #endif
 /* ==== Return codes ====================================================== */
 
-/* NA and HG share the first 24 codes; they are equal in value. */
-typedef int na_return_t;
-typedef int hg_return_t;
-
-enum {
+/* NA and HG share the first 24 codes; they are equal in value. hg_return_t and
+ * na_return_t are int in version 1 and these enum types in version 2. */
+enum na_return {
+#if HG_API_VERSION == 2
+    /* Mercury's names for 3, 16 and 23. They come first so that a debugger
+     * prints them. */
+    NA_INTERRUPT = 3,
+    NA_OPNOTSUPPORTED = 16,
+    NA_HOSTFIREWALL = 23,
+#endif
     NA_SUCCESS = 0,
     NA_PERMISSION = 1,      /* the other side does not allow it */
     NA_NOENTRY = 2,         /* no such object, name or operation */
@@ -166,7 +171,12 @@ enum {
     NA_RETURN_MAX = 24
 };
 
-enum {
+enum hg_return {
+#if HG_API_VERSION == 2
+    HG_INTERRUPT = NA_INTERRUPT,
+    HG_OPNOTSUPPORTED = NA_OPNOTSUPPORTED,
+    HG_HOSTFIREWALL = NA_HOSTFIREWALL,
+#endif
     HG_SUCCESS = NA_SUCCESS,
     HG_PERMISSION = NA_PERMISSION,
     HG_NOENTRY = NA_NOENTRY,
@@ -197,6 +207,14 @@ enum {
     HG_OTHER_ERROR = 26,    /* for applications: none of the above */
     HG_RETURN_MAX = 27
 };
+
+#if HG_API_VERSION == 1
+typedef int na_return_t;
+typedef int hg_return_t;
+#else
+typedef enum na_return na_return_t;
+typedef enum hg_return hg_return_t;
+#endif
 
 /* A short text for a code, never NULL; "unknown error" for other numbers. */
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
@@ -3400,12 +3418,6 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
     X(HG_OTHER_ERROR) \
     X(HG_RETURN_MAX)
 
-enum hg_return {
-    HG_INTERRUPT = HG_INTR,
-    HG_OPNOTSUPPORTED = HG_OPNOTSUPPORT,
-    HG_HOSTFIREWALL = HG_DISCONNECT
-};
-
 #define HG_INVALID_PARAM HG_INVALID_ARG
 #define HG_SIZE_ERROR HG_MSGSIZE
 #define HG_NOMEM_ERROR HG_NOMEM
@@ -3654,7 +3666,7 @@ HG_SEED_INLINE na_request_t hg_seed_begin(
     na_request_t request = HG_NULLPTR;
 
     if (request_p == HG_NULLPTR)
-        (void) hg_seed_refuse(NA_INVALID_ARG, "na_", "the request is NULL");
+        (void) hg_seed_refuse(HG_INVALID_ARG, "na_", "the request is NULL");
     else
         request = HG_CAST(
             na_request_t, hg_proc_alloc(HG_PROC_NULL, sizeof(*request)));
@@ -3687,7 +3699,7 @@ HG_SEED_INLINE void hg_seed_end(na_request_t request)
         hg_seed_end(made); \
     return ret;
 
-HG_SEED_INLINE int na_send_unexpected(na_network_class_t *network_class,
+HG_SEED_INLINE na_return_t na_send_unexpected(na_network_class_t *network_class,
     const void *buf, na_size_t buf_len, na_addr_t dest, na_tag_t tag,
     na_request_t *request, void *op_arg)
 {
@@ -3697,14 +3709,15 @@ HG_SEED_INLINE int na_send_unexpected(na_network_class_t *network_class,
 }
 
 /* *buf_len is the size of `buf`, and then that of the message. */
-HG_SEED_INLINE int na_recv_unexpected(na_network_class_t *network_class,
+HG_SEED_INLINE na_return_t na_recv_unexpected(na_network_class_t *network_class,
     void *buf, na_size_t *buf_len, na_addr_t *source, na_tag_t *tag,
     na_request_t *request, void *op_arg)
 {
     (void) op_arg;
     if (buf_len == HG_NULLPTR)
-        return hg_seed_refuse(
-            NA_INVALID_ARG, "na_recv_unexpected", "buf_len is NULL");
+        return HG_CAST(na_return_t,
+            hg_seed_refuse(
+                HG_INVALID_ARG, "na_recv_unexpected", "buf_len is NULL"));
     {
         HG_SEED_START(
             (made->size_p = buf_len, made->source_p = source, made->tag_p = tag,
@@ -3713,16 +3726,16 @@ HG_SEED_INLINE int na_recv_unexpected(na_network_class_t *network_class,
     }
 }
 
-HG_SEED_INLINE int na_send(na_network_class_t *network_class, const void *buf,
-    na_size_t buf_len, na_addr_t dest, na_tag_t tag, na_request_t *request,
-    void *op_arg)
+HG_SEED_INLINE na_return_t na_send(na_network_class_t *network_class,
+    const void *buf, na_size_t buf_len, na_addr_t dest, na_tag_t tag,
+    na_request_t *request, void *op_arg)
 {
     (void) op_arg;
     HG_SEED_START(NA_Msg_send_expected(network_class, made->context,
         hg_seed_ended, made, buf, buf_len, dest, tag, NA_OP_ID_IGNORE))
 }
 
-HG_SEED_INLINE int na_recv(na_network_class_t *network_class, void *buf,
+HG_SEED_INLINE na_return_t na_recv(na_network_class_t *network_class, void *buf,
     na_size_t buf_len, na_addr_t source, na_tag_t tag, na_request_t *request,
     void *op_arg)
 {
@@ -3731,7 +3744,7 @@ HG_SEED_INLINE int na_recv(na_network_class_t *network_class, void *buf,
         hg_seed_ended, made, buf, buf_len, source, tag, NA_OP_ID_IGNORE))
 }
 
-HG_SEED_INLINE int na_put(na_network_class_t *network_class,
+HG_SEED_INLINE na_return_t na_put(na_network_class_t *network_class,
     na_mem_handle_t local_mem_handle, na_offset_t local_offset,
     na_mem_handle_t remote_mem_handle, na_offset_t remote_offset,
     na_size_t length, na_addr_t remote_addr,
@@ -3739,7 +3752,7 @@ HG_SEED_INLINE int na_put(na_network_class_t *network_class,
     hg_seed_ended, made, local_mem_handle, local_offset, remote_mem_handle,
     remote_offset, length, remote_addr, NA_OP_ID_IGNORE))}
 
-HG_SEED_INLINE int na_get(na_network_class_t *network_class,
+HG_SEED_INLINE na_return_t na_get(na_network_class_t *network_class,
     na_mem_handle_t local_mem_handle, na_offset_t local_offset,
     na_mem_handle_t remote_mem_handle, na_offset_t remote_offset,
     na_size_t length, na_addr_t remote_addr,
@@ -3750,29 +3763,33 @@ HG_SEED_INLINE int na_get(na_network_class_t *network_class,
 /* The operation's result, with *status HG_TRUE, and the request is freed. After
  * the time: NA_SUCCESS with *status HG_FALSE, or NA_TIMEOUT where `status` is
  * NULL. Nothing else completes in the request's context. */
-HG_SEED_INLINE int na_wait(na_network_class_t *network_class,
+HG_SEED_INLINE na_return_t na_wait(na_network_class_t *network_class,
     na_request_t request, unsigned int timeout, na_status_t *status)
 {
     na_return_t ret = NA_SUCCESS;
 
     if (request == HG_NULLPTR || request->na_class != network_class)
-        return hg_seed_refuse(
-            NA_INVALID_ARG, "na_wait", "no request, or of another class");
+        return HG_CAST(na_return_t,
+            hg_seed_refuse(
+                HG_INVALID_ARG, "na_wait", "no request, or of another class"));
     if (!request->done)
         ret = NA_Progress(network_class, request->context, timeout);
     if (ret == NA_SUCCESS)
         (void) NA_Trigger(request->context, 0, 1, HG_NULLPTR);
     if (status != HG_NULLPTR)
         *status = request->done;
-    if (!request->done)
-        return status != HG_NULLPTR && ret == NA_TIMEOUT ? NA_SUCCESS : ret;
+    if (!request->done) {
+        if (ret == NA_TIMEOUT && status != HG_NULLPTR)
+            ret = NA_SUCCESS;
+        return ret;
+    }
     ret = request->ret;
     hg_seed_end(request);
     return ret;
 }
 
 /* Find a peer, within lookup_ms. */
-HG_SEED_INLINE int na_addr_lookup(
+HG_SEED_INLINE na_return_t na_addr_lookup(
     na_network_class_t *network_class, const char *name, na_addr_t *addr)
 {
     return NA_Addr_lookup_wait(network_class, name, NA_MAX_IDLE_TIME, addr);
@@ -3780,10 +3797,11 @@ HG_SEED_INLINE int na_addr_lookup(
 
 /* Describe memory and let peers reach it; withdraw it and free the handle.
  * Flags of 0 are NA_MEM_READWRITE. */
-HG_SEED_INLINE int na_mem_register(na_network_class_t *network_class, void *buf,
-    na_size_t buf_len, unsigned long flags, na_mem_handle_t *mem_handle)
+HG_SEED_INLINE na_return_t na_mem_register(na_network_class_t *network_class,
+    void *buf, na_size_t buf_len, unsigned long flags,
+    na_mem_handle_t *mem_handle)
 {
-    int ret = NA_Mem_handle_create(network_class, buf, buf_len,
+    na_return_t ret = NA_Mem_handle_create(network_class, buf, buf_len,
         flags != 0 ? flags : NA_MEM_READWRITE + 0ul, mem_handle);
 
     if (ret != NA_SUCCESS)
@@ -3794,13 +3812,14 @@ HG_SEED_INLINE int na_mem_register(na_network_class_t *network_class, void *buf,
     return ret;
 }
 
-HG_SEED_INLINE int na_mem_deregister(
+HG_SEED_INLINE na_return_t na_mem_deregister(
     na_network_class_t *network_class, na_mem_handle_t mem_handle)
 {
-    int ret = NA_Mem_deregister(network_class, mem_handle);
+    na_return_t ret = NA_Mem_deregister(network_class, mem_handle);
 
-    return ret == NA_SUCCESS ? NA_Mem_handle_free(network_class, mem_handle)
-                             : ret;
+    if (ret == NA_SUCCESS)
+        ret = NA_Mem_handle_free(network_class, mem_handle);
+    return ret;
 }
 
 #define na_mpi_init hg_seed_open
@@ -3826,8 +3845,8 @@ HG_SEED_INLINE void fs_handler_register(const char *func_name,
     (void) HG_Register1(func_name, dec_routine, enc_routine, fs_routine);
 }
 
-HG_SEED_INLINE int fs_forward(na_addr_t addr, fs_id_t id, const void *in_struct,
-    void *out_struct, fs_request_t *request)
+HG_SEED_INLINE hg_return_t fs_forward(na_addr_t addr, fs_id_t id,
+    const void *in_struct, void *out_struct, fs_request_t *request)
 {
 #ifdef __cplusplus
     void *in = const_cast<void *>(in_struct);
@@ -3859,19 +3878,19 @@ struct hg_seed_block {
 };
 
 /* Flags of 0 are HG_BULK_READWRITE. */
-HG_SEED_INLINE int bds_handle_create(
+HG_SEED_INLINE hg_return_t bds_handle_create(
     void *buf, size_t buf_len, unsigned long flags, bds_handle_t *handle)
 {
     return HG_Bulk_handle_create(1, &buf, &buf_len,
         flags != 0 ? flags : HG_BULK_READWRITE + 0ul, handle);
 }
 
-HG_SEED_INLINE int bds_block_handle_create(void *buf, size_t block_size,
+HG_SEED_INLINE hg_return_t bds_block_handle_create(void *buf, size_t block_size,
     unsigned long flags, bds_block_handle_t *handle)
 {
     bds_block_handle_t made =
         HG_CAST(bds_block_handle_t, hg_proc_alloc(HG_PROC_NULL, sizeof(*made)));
-    int ret = HG_NOMEM;
+    hg_return_t ret = HG_NOMEM;
 
     if (made != HG_NULLPTR)
         ret = HG_Bulk_block_handle_create(buf, block_size,
@@ -3888,8 +3907,8 @@ HG_SEED_INLINE size_t bds_block_handle_get_size(bds_block_handle_t block_handle)
     return HG_Bulk_block_handle_get_size(block_handle->block);
 }
 
-HG_SEED_INLINE int hg_seed_transfer(hg_bulk_op_t op, bds_handle_t handle,
-    na_addr_t addr, bds_block_handle_t block_handle)
+HG_SEED_INLINE hg_return_t hg_seed_transfer(hg_bulk_op_t op,
+    bds_handle_t handle, na_addr_t addr, bds_block_handle_t block_handle)
 {
     size_t size = HG_Bulk_handle_get_size(handle);
     size_t limit = bds_block_handle_get_size(block_handle);
@@ -3902,23 +3921,23 @@ HG_SEED_INLINE int hg_seed_transfer(hg_bulk_op_t op, bds_handle_t handle,
         size < limit ? size : limit, &block_handle->request);
 }
 
-HG_SEED_INLINE int bds_write(
+HG_SEED_INLINE hg_return_t bds_write(
     bds_handle_t handle, na_addr_t dest, bds_block_handle_t block_handle)
 {
     return hg_seed_transfer(HG_BULK_PUSH, handle, dest, block_handle);
 }
 
-HG_SEED_INLINE int bds_read(
+HG_SEED_INLINE hg_return_t bds_read(
     bds_handle_t handle, na_addr_t source, bds_block_handle_t block_handle)
 {
     return hg_seed_transfer(HG_BULK_PULL, handle, source, block_handle);
 }
 
 /* The transfer's result; HG_TIMEOUT: it goes on; HG_SUCCESS without one. */
-HG_SEED_INLINE int bds_wait(
+HG_SEED_INLINE hg_return_t bds_wait(
     bds_block_handle_t block_handle, unsigned int timeout)
 {
-    int ret = HG_SUCCESS;
+    hg_return_t ret = HG_SUCCESS;
 
     if (block_handle->request != HG_BULK_REQUEST_NULL)
         ret = HG_Bulk_wait(block_handle->request, timeout, HG_STATUS_IGNORE);
@@ -3928,9 +3947,10 @@ HG_SEED_INLINE int bds_wait(
 }
 
 /* A transfer that is under way ends with it. */
-HG_SEED_INLINE int bds_block_handle_free(bds_block_handle_t block_handle)
+HG_SEED_INLINE hg_return_t bds_block_handle_free(
+    bds_block_handle_t block_handle)
 {
-    int ret = HG_Bulk_block_handle_free(block_handle->block);
+    hg_return_t ret = HG_Bulk_block_handle_free(block_handle->block);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -3970,7 +3990,8 @@ HG_SEED_INLINE int bds_block_handle_free(bds_block_handle_t block_handle)
     typedef struct { \
         HG_GEN_DECLS(fields) \
     } name; \
-    HG_GEN_UNUSED static inline int fs_proc_##name(fs_proc_t proc, void *data) \
+    HG_GEN_UNUSED static inline hg_return_t fs_proc_##name( \
+        fs_proc_t proc, void *data) \
     { \
         name *hg_data = HG_CAST(name *, data); \
         hg_return_t hg_ret = HG_SUCCESS; \
@@ -3980,7 +4001,8 @@ HG_SEED_INLINE int bds_block_handle_free(bds_block_handle_t block_handle)
         HG_SEED_STEPS(fields) \
         return hg_ret; \
     } \
-    HG_GEN_UNUSED static inline int hg_proc_##name(fs_proc_t proc, void *data) \
+    HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
+        fs_proc_t proc, void *data) \
     { \
         return fs_proc_##name(proc, data); \
     }

@@ -89,6 +89,10 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #define HG_NA_PLUGIN_API 1
 #endif
 #ifndef NA_PLUGIN_ABI
+/* As hg.c: version 1, whatever the program is compiled with. */
+#undef HG_API_VERSION
+#undef HG_API_STRICT
+#undef HG_SEED_NAMES
 #include "hg.h"
 #endif
 

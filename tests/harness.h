@@ -105,7 +105,7 @@ void hg_test_add_role(struct hg_test_role *entry);
     hg_test_eq_mem(HG_TEST_HERE, #got, (got), (want), (size))
 /* Two return codes of hg.h, printed with their texts. */
 #define HG_CHECK_RET(got, want) \
-    hg_test_eq_ret(HG_TEST_HERE, #got, (got), (want))
+    hg_test_eq_ret(HG_TEST_HERE, #got, (int) (got), (int) (want))
 #define HG_CHECK_OK(got) HG_CHECK_RET(got, 0)
 
 void hg_test_at(const char *here);

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Return codes ====================================================== */
 
-/* NA and HG share the first 24 codes; they are equal in value. */
-typedef int na_return_t;
-typedef int hg_return_t;
-
-enum {
+/* NA and HG share the first 24 codes; they are equal in value. hg_return_t and
+ * na_return_t are int in version 1 and these enum types in version 2. */
+enum na_return {
+#if HG_API_VERSION == 2
+    /* Mercury's names for 3, 16 and 23. They come first so that a debugger
+     * prints them. */
+    NA_INTERRUPT = 3,
+    NA_OPNOTSUPPORTED = 16,
+    NA_HOSTFIREWALL = 23,
+#endif
     NA_SUCCESS = 0,
     NA_PERMISSION = 1,      /* the other side does not allow it */
     NA_NOENTRY = 2,         /* no such object, name or operation */
@@ -34,7 +39,12 @@ enum {
     NA_RETURN_MAX = 24
 };
 
-enum {
+enum hg_return {
+#if HG_API_VERSION == 2
+    HG_INTERRUPT = NA_INTERRUPT,
+    HG_OPNOTSUPPORTED = NA_OPNOTSUPPORTED,
+    HG_HOSTFIREWALL = NA_HOSTFIREWALL,
+#endif
     HG_SUCCESS = NA_SUCCESS,
     HG_PERMISSION = NA_PERMISSION,
     HG_NOENTRY = NA_NOENTRY,
@@ -65,6 +75,14 @@ enum {
     HG_OTHER_ERROR = 26,    /* for applications: none of the above */
     HG_RETURN_MAX = 27
 };
+
+#if HG_API_VERSION == 1
+typedef int na_return_t;
+typedef int hg_return_t;
+#else
+typedef enum na_return na_return_t;
+typedef enum hg_return hg_return_t;
+#endif
 
 /* A short text for a code, never NULL; "unknown error" for other numbers. */
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);

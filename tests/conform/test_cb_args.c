@@ -126,7 +126,8 @@ static hg_return_t args_twice(hg_handle_t handle)
     HG_CHECK_OK(HG_Free_input(handle, &in));
     if (!args_early)
         HG_CHECK_OK(HG_Release_input_buf(handle));
-    out.value = HG_Get_input(handle, &in); /* it is gone in either case */
+    out.value =
+        (int32_t) HG_Get_input(handle, &in); /* it is gone in either case */
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
 }

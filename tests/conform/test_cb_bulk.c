@@ -64,7 +64,7 @@ static void bulk_answer(struct bulk_job *job, hg_return_t ret)
 {
     bulk_moved_t out;
 
-    out.ret = ret;
+    out.ret = (int32_t) ret;
     out.sum = bulk_sum(job->memory, job->size);
     (void) HG_Respond(job->handle, NULL, NULL, &out);
     HG_CHECK_OK(HG_Destroy(job->handle));
@@ -169,7 +169,7 @@ static hg_return_t bulk_passed(const struct hg_cb_info *info)
         HG_CHECK_OK(HG_Get_output(info->info.forward.handle, &out));
         HG_CHECK_OK(HG_Free_output(info->info.forward.handle, &out));
     } else {
-        out.ret = info->ret;
+        out.ret = (int32_t) info->ret;
     }
     if (passing->to_third)
         HG_CHECK_OK(HG_Free_input(caller, &passing->third));
@@ -371,7 +371,7 @@ static hg_return_t bulk_pull(const struct cb_end *end,
     HG_CHECK_OK(cb_call(end, bulk_move_id, &in, &out));
     if (out.ret == HG_SUCCESS)
         HG_CHECK_EQ_U64(out.sum, bulk_want(&in));
-    return out.ret;
+    return (hg_return_t) out.ret;
 }
 
 /* ---- Shapes ---- */
@@ -561,7 +561,7 @@ static hg_return_t bulk_own_ended(const struct hg_cb_info *info)
 HG_TEST(cb_bulk_handles_live_as_long_as_their_references)
 {
     hg_size_t size = 1000;
-    struct bulk_own own = {0, -1, {NULL, NULL}};
+    struct bulk_own own = {0, HG_RETURN_MAX, {NULL, NULL}};
     struct cb_end end;
     hg_bulk_t from;
     hg_bulk_t to;
@@ -637,7 +637,7 @@ HG_TEST(cb_bulk_cancel_from_another_thread)
         end.hg_class, 1, NULL, &size, HG_BULK_READWRITE, &local));
     HG_CHECK(pthread_create(&thread, NULL, bulk_cancel_all, &cancels) == 0);
     for (i = 0; i < ROUNDS; i++) {
-        struct bulk_own own = {0, -1, {NULL, NULL}};
+        struct bulk_own own = {0, HG_RETURN_MAX, {NULL, NULL}};
         hg_op_id_t op_id = HG_OP_ID_NULL;
         unsigned turns = 0;
 
@@ -711,7 +711,7 @@ static hg_return_t bulk_ask_third(
     moved.size = size;
     if (out.ret == HG_SUCCESS)
         HG_CHECK_EQ_U64(out.sum, bulk_want(&moved));
-    return out.ret;
+    return (hg_return_t) out.ret;
 }
 
 /* We expose, a second process forwards the handle, a third one pulls. */
@@ -850,7 +850,7 @@ static const struct cb_end *bulk_starved;
 static int bulk_play(void *arg)
 {
     const struct cb_end *end = bulk_starved;
-    struct bulk_own own = {0, -1, {NULL, NULL}};
+    struct bulk_own own = {0, HG_RETURN_MAX, {NULL, NULL}};
     unsigned char bytes[256];
     hg_size_t sizes[20];
     hg_bulk_t bulk[3] = {NULL, NULL, NULL};
@@ -882,7 +882,7 @@ static int bulk_play(void *arg)
     for (i = 0; i < 3; i++)
         HG_CHECK_OK(HG_Bulk_free(bulk[i]));
     HG_CHECK_EQ_INT(own.ends, op_id != HG_OP_ID_NULL ? 1 : 0);
-    return ret;
+    return (int) ret;
 }
 
 HG_TEST_WHERE(cb_bulk_without_memory_fails_whole, hg_test_is_self)

@@ -81,7 +81,7 @@ static hg_return_t calls_code(hg_handle_t handle)
         HG_CHECK_OK(HG_Destroy(handle));
     else
         (void) calls_keep(handle);
-    return in.a;
+    return (hg_return_t) in.a;
 }
 
 /* What calls_act and the one-way calls saw; calls_seen tells it. */
@@ -751,7 +751,7 @@ HG_TEST(code_a_handler_returns_reaches_the_caller)
     cb_open(&end);
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         hg_return_t want = codes[i] == HG_INTR ? HG_OTHER_ERROR : codes[i];
-        two_t in = {codes[i], 0};
+        two_t in = {(int32_t) codes[i], 0};
 
         HG_CHECK_RET(cb_call(&end, calls_code_id, &in, NULL), want);
         in.b = 1;

@@ -33,7 +33,7 @@ static hg_return_t drain_quit(hg_handle_t handle)
 {
     cb_one_t out;
 
-    out.value = HG_Drain(HG_Get_info(handle)->hg_class, 0);
+    out.value = (int32_t) HG_Drain(HG_Get_info(handle)->hg_class, 0);
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
 }

@@ -26,7 +26,7 @@ static hg_return_t stub_nest(hg_handle_t call)
         HG_CHECK_OK(HG_Destroy(next));
     }
     /* The last one answers its caller, whose time was over meanwhile. */
-    value.value = ret;
+    value.value = (int32_t) ret;
     HG_CHECK_OK(HG_Respond(call, NULL, NULL, &value));
     return HG_Destroy(call);
 }
@@ -661,7 +661,7 @@ static int stub_try(void *arg)
         HG_CHECK_OK(HG_Context_destroy(context));
     }
     HG_CHECK_OK(HG_Finalize(hg_class));
-    return ret;
+    return (int) ret;
 }
 
 HG_TEST_WHERE(stub_memory_may_run_out, hg_test_is_self)

@@ -69,7 +69,7 @@ static hg_return_t watch_on_fail(hg_handle_t handle)
 
     HG_CHECK_OK(HG_Get_input(handle, &in));
     HG_CHECK_OK(HG_Free_input(handle, &in));
-    HG_CHECK_OK(HG_Respond_error(handle, in.code, NULL));
+    HG_CHECK_OK(HG_Respond_error(handle, (hg_return_t) in.code, NULL));
     return HG_Destroy(handle);
 }
 

@@ -230,7 +230,7 @@ int32_t stubs_store(uint64_t from, hg_memory_t data, uint64_t *sum)
     stubs_pulls++;
     *sum = stubs_sum(buffer, size);
     free(buffer);
-    return ret;
+    return (int32_t) ret;
 }
 
 /* Two halves, so that offsets count. */
@@ -247,7 +247,7 @@ int32_t stubs_fill(hg_memory_t data, uint8_t with)
     stubs_pushed = ret;
     stubs_pushes++;
     free(buffer);
-    return ret;
+    return (int32_t) ret;
 }
 
 int32_t stubs_copy(hg_memory_t from, hg_memory_t to)
@@ -258,7 +258,7 @@ int32_t stubs_copy(hg_memory_t from, hg_memory_t to)
     if (ret == HG_SUCCESS)
         ret = HG_Bulk_push(to.call, to.bulk, 0, buffer, from.size);
     free(buffer);
-    return ret;
+    return (int32_t) ret;
 }
 
 /* Until nobody waits any more; then memory is not moved either. */
