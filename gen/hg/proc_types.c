@@ -8,12 +8,14 @@
  *     float, double          the IEEE 754 bits as a uint32_t, a uint64_t
  *     hg_bool_t              one byte, 0 or 1
  *     raw, ignore            the bytes as they are; zeros
- *     hg_string_t            NULL:  | 0 |
- *                            else:  | 1 | length, uint64_t | bytes |
+ *     hg_string_t            NULL:  | 0, uint64_t |
+ *                            else:  | size, uint64_t | bytes | 0 | 0 |
  *
- * The length counts the bytes, which hold no NUL; none ends them. A decoder
- * compares it with what arrived before it allocates. Any other first byte
- * of a bool or a string is refused with HG_PROTOCOL_ERROR.
+ * The size of a string counts the NUL at its end, which is the only one. The
+ * two zeros stand where Mercury has is_const and is_owned: a string is as large
+ * as there. A decoder compares the size with what arrived before it allocates.
+ * Another value of a bool or of a zero, and a NUL elsewhere, are refused with
+ * HG_PROTOCOL_ERROR.
  *
  * Locking: none, see proc.h.
  */
@@ -198,82 +200,78 @@ hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size)
 
 /* ---- Strings ---- */
 
+#define HG_PROC_STRING_ZEROS 2 /* bytes behind a string */
+
 static hg_return_t hg_proc_string_encode(hg_proc_t proc, const char *str)
 {
-    size_t length = str != NULL ? strlen(str) : 0;
-    unsigned char *bytes;
+    size_t size = str != NULL ? strlen(str) + 1 : 0;
+    unsigned char *bytes =
+        hg_proc_step(proc, size > 0 ? 8 + size + HG_PROC_STRING_ZEROS : 8);
 
-    if (str == NULL) {
-        bytes = hg_proc_step(proc, 1);
-        if (bytes == NULL)
-            return proc->error;
-        bytes[0] = 0;
-        return HG_SUCCESS;
-    }
-    bytes = hg_proc_step(proc, 1 + 8 + length);
     if (bytes == NULL)
         return proc->error;
-    bytes[0] = 1;
-    hg_wire_store64(bytes + 1, length);
-    memcpy(bytes + 1 + 8, str, length);
+    hg_wire_store64(bytes, size);
+    if (size > 0) {
+        memcpy(bytes + 8, str, size);
+        memset(bytes + 8 + size, 0, HG_PROC_STRING_ZEROS);
+    }
     return HG_SUCCESS;
 }
 
-/* The `length` bytes of a string, checked and copied into *str. */
-static hg_return_t hg_proc_string_copy(
-    hg_proc_t proc, uint64_t length, char **str)
+/* HG_SUCCESS if a string of `size` bytes comes next. */
+static hg_return_t hg_proc_string_check(hg_proc_t proc, uint64_t size)
 {
-    const unsigned char *bytes;
-    char *copy;
+    const unsigned char *bytes = proc->room.data + proc->room.pos;
+    size_t left = proc->room.end - proc->room.pos;
 
-    if (length > proc->room.end - proc->room.pos) {
+    if (left < HG_PROC_STRING_ZEROS || size > left - HG_PROC_STRING_ZEROS) {
         HG_PROC_EXPLAIN(proc,
-            "a string claims %" PRIu64 " bytes, and %zu of %zu are left",
-            length, proc->room.end - proc->room.pos, proc->room.end);
+            "a string claims %" PRIu64 " bytes and %d behind them, and %zu of "
+            "%zu are left",
+            size, HG_PROC_STRING_ZEROS, left, proc->room.end);
         return hg_proc_fail(proc, HG_OVERFLOW);
     }
-    bytes = proc->room.data + proc->room.pos;
-    if (length > 0 && memchr(bytes, 0, (size_t) length) != NULL) {
-        HG_PROC_EXPLAIN(
-            proc, "a string of %" PRIu64 " bytes has a NUL inside", length);
+    if (memchr(bytes, 0, (size_t) size) != bytes + size - 1) {
+        HG_PROC_EXPLAIN(proc,
+            "a string of %" PRIu64 " bytes does not end with its first NUL",
+            size);
         return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
-    copy = (char *) hg_mem_alloc((size_t) length + 1);
-    if (copy == NULL) {
-        hg_log_error(
-            "proc", "no memory for a string of %" PRIu64 " bytes", length);
-        return hg_proc_fail(proc, HG_NOMEM);
+    if (bytes[size] != 0 || bytes[size + 1] != 0) {
+        HG_PROC_EXPLAIN(proc, "a string is followed by the bytes %u and %u",
+            bytes[size], bytes[size + 1]);
+        return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
     }
-    if (hg_proc_keep(proc, copy, hg_mem_free) != HG_SUCCESS)
-        return proc->error;
-    memcpy(copy, bytes, (size_t) length);
-    copy[length] = '\0';
-    proc->room.pos += (size_t) length;
-    *str = copy;
     return HG_SUCCESS;
 }
 
 /* *str becomes a string of its own, or NULL, as in every failure. */
 static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
 {
-    const unsigned char *bytes;
-    unsigned present;
+    const unsigned char *bytes = hg_proc_step(proc, 8);
+    uint64_t size;
+    char *copy;
 
     *str = NULL;
-    bytes = hg_proc_step(proc, 1);
     if (bytes == NULL)
         return proc->error;
-    present = bytes[0];
-    if (present == 0)
+    size = hg_wire_load64(bytes);
+    if (size == 0)
         return HG_SUCCESS;
-    if (present != 1) {
-        HG_PROC_EXPLAIN(proc, "a string begins with the byte %u", present);
-        return hg_proc_fail(proc, HG_PROTOCOL_ERROR);
-    }
-    bytes = hg_proc_step(proc, 8);
-    if (bytes == NULL)
+    if (hg_proc_string_check(proc, size) != HG_SUCCESS)
         return proc->error;
-    return hg_proc_string_copy(proc, hg_wire_load64(bytes), str);
+    copy = (char *) hg_mem_alloc((size_t) size);
+    if (copy == NULL) {
+        hg_log_error(
+            "proc", "no memory for a string of %" PRIu64 " bytes", size);
+        return hg_proc_fail(proc, HG_NOMEM);
+    }
+    if (hg_proc_keep(proc, copy, hg_mem_free) != HG_SUCCESS)
+        return proc->error;
+    memcpy(copy, proc->room.data + proc->room.pos, (size_t) size);
+    proc->room.pos += (size_t) size + HG_PROC_STRING_ZEROS;
+    *str = copy;
+    return HG_SUCCESS;
 }
 
 /* Two objects of different types, though alike: each is accessed as what it

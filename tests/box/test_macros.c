@@ -142,7 +142,7 @@ HG_TEST(macros_nest)
 
     /* A string of 3, a NULL, two stats without `here`, two bulks, a bool. */
     size = macros_encode(hg_proc_macros_pair_t, &pair, room, sizeof(room));
-    HG_CHECK_EQ_U64(size, (12 + 9 + 4) + (1 + 9 + 4) + 1);
+    HG_CHECK_EQ_U64(size, (14 + 9 + 4) + (8 + 9 + 4) + 1);
     memset(&got, 0, sizeof(got));
     got.to.stat.here = 77;
     macros_decode(hg_proc_macros_pair_t, &got, room, size);

@@ -55,7 +55,9 @@ static hg_return_t args_echo(hg_handle_t handle)
     HG_CHECK((area != NULL) == (extra != 0));
     out.extra = extra;
     HG_CHECK_OK(HG_Free_input(handle, &in));
+    size = 8 + in.want + 1 + 2 + 8 + 8 + 1;
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+    HG_CHECK_EQ_U64(HG_Get_output_payload_size(handle), size);
     free(out.text);
     return HG_Destroy(handle);
 }
@@ -166,8 +168,10 @@ static void args_try(
         area[i] = (unsigned char) (size + i);
     HG_CHECK_OK(cb_do(end, handle, &in, &out));
     HG_CHECK_EQ_U64(strlen(out.text), want);
-    HG_CHECK_EQ_U64(out.payload, size + 9 + 8);
-    HG_CHECK_EQ_U64(HG_Get_output_payload_size(handle), want + 9 + 8 + 8 + 1);
+    HG_CHECK_EQ_U64(out.payload, 8 + size + 1 + 2 + 8);
+    HG_CHECK_EQ_U64(HG_Get_input_payload_size(handle), out.payload);
+    HG_CHECK_EQ_U64(
+        HG_Get_output_payload_size(handle), 8 + want + 1 + 2 + 8 + 8 + 1);
     HG_CHECK_EQ_INT(out.area, (unsigned char) (size + ARGS_AREA - 1));
     /* To oneself everything fits. */
     if (end->peer != NULL && size > room)
@@ -223,6 +227,7 @@ HG_TEST(cb_args_header_may_be_all_there_is)
     HG_CHECK_OK(cb_do(&end, handle, NULL, NULL));
     HG_CHECK_OK(HG_Get_output_buf(handle, &buf, NULL));
     HG_CHECK_EQ_MEM(buf, want, ARGS_AREA);
+    HG_CHECK_EQ_U64(HG_Get_input_payload_size(handle), 0);
     HG_CHECK_EQ_U64(HG_Get_output_payload_size(handle), 0);
     HG_CHECK_OK(HG_Destroy(handle));
     cb_close(&end);
@@ -352,7 +357,7 @@ HG_TEST(cb_args_that_do_not_fit_may_be_forbidden)
     info.no_overflow = true;
     args_open_alone(&end, &info);
     most = (size_t) HG_Class_get_input_eager_size(end.hg_class) - ARGS_AREA -
-        9 - 8;
+        (8 + 1 + 2) - 8;
     handle = cb_new_handle(&end, args_id);
     in.text = args_text(most);
     HG_CHECK_OK(cb_do(&end, handle, &in, &out));

@@ -125,7 +125,7 @@ HG_TEST(proc_strings_come_back)
         hg_string_t got = NULL;
 
         bytes = proc_encode(hg_proc_hg_string_t, &text, &size);
-        HG_CHECK_EQ_U64(size, 9 + lengths[i]);
+        HG_CHECK_EQ_U64(size, 8 + lengths[i] + 1 + 2); /* as in Mercury */
         HG_CHECK_OK(proc_decode(hg_proc_hg_string_t, bytes, size, &got));
         HG_CHECK_EQ_STR(got, text);
         HG_CHECK_OK(
@@ -151,7 +151,7 @@ HG_TEST(proc_null_string_stays_null)
 
     hg_test_alloc_install();
     bytes = proc_encode(hg_proc_hg_string_t, &text, &size);
-    HG_CHECK_EQ_U64(size, 1);
+    HG_CHECK_EQ_U64(size, 8);
     HG_CHECK_OK(proc_decode(hg_proc_hg_string_t, bytes, size, &got));
     HG_CHECK(got == NULL);
     HG_CHECK_OK(proc_decode(hg_proc_hg_const_string_t, bytes, size, &constant));
@@ -173,19 +173,26 @@ struct proc_bad_string {
 };
 
 static const struct proc_bad_string proc_bad_strings[] = {
-    {"\2\0\0\0\0\0\0\0\0", 9, HG_PROTOCOL_ERROR, "begins with the byte 2"},
-    {"\x80", 1, HG_PROTOCOL_ERROR, "begins with the byte 128"},
-    {"\1\3\0\0\0\0\0\0\0a\0c", 12, HG_PROTOCOL_ERROR, "of 3 bytes has a NUL"},
-    {"\1\2\0\0\0\0\0\0\0a\0", 11, HG_PROTOCOL_ERROR, "of 2 bytes has a NUL"},
-    {"\1\4\0\0\0\0\0\0\0abc", 12, HG_OVERFLOW, "claims 4 bytes, and 3"},
-    {"\1\0\0\0\0\1\0\0\0abc", 12, HG_OVERFLOW, "claims 4294967296 bytes"},
-    {"\1\xff\xff\xff\xff\xff\xff\xff\xff"
+    {"\3\0\0\0\0\0\0\0ab\0\1\0", 13, HG_PROTOCOL_ERROR, "bytes 1 and 0"},
+    {"\3\0\0\0\0\0\0\0ab\0\0\1", 13, HG_PROTOCOL_ERROR, "bytes 0 and 1"},
+    {"\3\0\0\0\0\0\0\0ab\0\x80\xff", 13, HG_PROTOCOL_ERROR, "128 and 255"},
+    {"\3\0\0\0\0\0\0\0a\0c\0\0", 13, HG_PROTOCOL_ERROR, "of 3 bytes does not"},
+    {"\2\0\0\0\0\0\0\0\0\0\0\0", 12, HG_PROTOCOL_ERROR, "of 2 bytes does not"},
+    {"\4\0\0\0\0\0\0\0abcd\0\0", 14, HG_PROTOCOL_ERROR, "of 4 bytes does not"},
+    {"\1\0\0\0\0\0\0\0a\0\0", 11, HG_PROTOCOL_ERROR, "of 1 bytes does not"},
+    {"\4\0\0\0\0\0\0\0abc\0\0", 13, HG_OVERFLOW, "claims 4 bytes and 2 "},
+    {"\3\0\0\0\0\0\0\0ab\0\0", 12, HG_OVERFLOW, "claims 3 bytes and 2 "},
+    {"\1\0\0\0\0\0\0\0\0", 9, HG_OVERFLOW, "and 1 of 9 are left"},
+    {"\1\0\0\0\0\0\0\0", 8, HG_OVERFLOW, "and 0 of 8 are left"},
+    {"\0\0\0\0\1\0\0\0abc\0\0", 13, HG_OVERFLOW, "claims 4294967296 bytes"},
+    {"\xff\xff\xff\xff\xff\xff\xff\xff"
      "abc",
-        12, HG_OVERFLOW, "claims 18446744073709551615 bytes"},
-    {"\1\xf7\xff\xff\xff\xff\xff\xff\xff", 9, HG_OVERFLOW,
-        "claims 18446744073709551607 bytes"},
-    {"\1\3\0\0\0\0\0\0", 8, HG_OVERFLOW, "needs 8 bytes, and 7"},
-    {"", 0, HG_OVERFLOW, "needs 1 bytes, and 0"},
+        11, HG_OVERFLOW, "claims 18446744073709551615 bytes"},
+    {"\xf8\xff\xff\xff\xff\xff\xff\xff"
+     "ab",
+        10, HG_OVERFLOW, "claims 18446744073709551608 bytes"},
+    {"\3\0\0\0\0\0\0", 7, HG_OVERFLOW, "needs 8 bytes, and 7"},
+    {"", 0, HG_OVERFLOW, "needs 8 bytes, and 0"},
 };
 
 /* Refused with its cause, and before anything is allocated. */

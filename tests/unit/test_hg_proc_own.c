@@ -58,7 +58,7 @@ HG_TEST(proc_of_a_call_makes_room)
  * and belongs to nobody in the library when it succeeds. */
 HG_TEST(proc_of_a_call_unmakes_string_objects)
 {
-    unsigned char bytes[] = {1, 2, 0, 0, 0, 0, 0, 0, 0, 'h', 'g', 1};
+    unsigned char bytes[] = {3, 0, 0, 0, 0, 0, 0, 0, 'h', 'g', 0, 0, 0, 1};
     hg_string_object_t object;
     struct hg_proc proc;
     uint8_t tail = 0;
