@@ -21863,9 +21863,9 @@ HG_PRIVATE void hg_proc_init_decode(
 HG_PRIVATE void hg_proc_init_user(
     struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size);
 
-/* Check the bytes before anything is decoded, as their change would explain
- * whatever else goes wrong: HG_CHECKSUM_ERROR (logged) if their CRC64 is not
- * `crc`. */
+/* Check the bytes before anything is decoded, because a change of them explains
+ * whatever else goes wrong. A `crc` of 0 means that the sender computed none.
+ * HG_CHECKSUM_ERROR (logged): the CRC64 of the bytes is not `crc`. */
 HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc);
 
 /* Free what decoding made. Nothing follows. */
@@ -21909,10 +21909,9 @@ static inline void hg_proc_set_owner(
 
 /* `ret` is what the proc function returned, and is returned again unless
  * HG_SUCCESS (logged, unless a step was); next comes a failure that the
- * function kept silent about; else how many bytes were encoded, and their
- * CRC64. */
-HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
-    hg_return_t ret, size_t *size_p, uint64_t *crc_p);
+ * function kept silent about; else how many bytes were encoded. */
+HG_PRIVATE hg_return_t hg_proc_finish_encode(
+    const struct hg_proc *proc, hg_return_t ret, size_t *size_p);
 
 /* `ret` is what the proc function returned, and is returned again unless
  * HG_SUCCESS (logged, unless a step was); next comes a failure that the
@@ -21987,10 +21986,10 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 /*
  * proc: where encoded bytes go and decoded bytes come from.
  *
- * A CRC64 goes with all arguments. The Mercury design report updates it as
- * each proc runs; here it is computed when the proc has run, over the same
- * bytes, which lie in one piece: the value is the same, and the checksum
- * runs at its full speed instead of a few bytes at a time.
+ * The CRC64 of arguments is not computed here. The Mercury design report
+ * updates it as each proc runs. Here the caller computes it when the proc has
+ * run, over the same bytes, which lie in one piece: the value is the same, and
+ * the computation runs at its full speed.
  *
  * What a failure means: HG_OVERFLOW, a decoder wants more than arrived, or an
  * encoder more than the user's buffer holds; HG_MSGSIZE, arguments grow past
@@ -22118,8 +22117,8 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
     hg_proc_init(proc, HG_FREE, NULL, 0);
 }
 
-HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
-    hg_return_t ret, size_t *size_p, uint64_t *crc_p)
+HG_PRIVATE hg_return_t hg_proc_finish_encode(
+    const struct hg_proc *proc, hg_return_t ret, size_t *size_p)
 {
     assert(proc->room.op == HG_ENCODE);
     if (ret != HG_SUCCESS && proc->error == HG_SUCCESS)
@@ -22130,7 +22129,6 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
     if (proc->error != HG_SUCCESS)
         return proc->error;
     *size_p = proc->room.pos;
-    *crc_p = hg_crc64_update(0, proc->room.data, proc->room.pos);
     return HG_SUCCESS;
 }
 
@@ -22144,9 +22142,12 @@ static const char *hg_proc_doubt(const struct hg_proc *proc)
 
 HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc)
 {
-    uint64_t got = hg_crc64_update(0, proc->room.data, proc->room.end);
+    uint64_t got;
 
     assert(proc->room.op == HG_DECODE && proc->room.pos == 0);
+    if (crc == 0)
+        return HG_SUCCESS;
+    got = hg_crc64_update(0, proc->room.data, proc->room.end);
     if (got == crc)
         return HG_SUCCESS;
     HG_PROC_EXPLAIN(proc,
@@ -23761,9 +23762,10 @@ HG_PRIVATE struct hg_timer *hg_deadline_pop(
  * the sender and at the destination of an answer. `time` is what is left of
  * the call's deadline in milliseconds, 0: none. `types` is the sender's
  * fingerprint of the function's types, in a request and in a response that
- * refuses other types; 0: not known, as older peers send it. An option is a u16
- * kind, a u16 length and that many bytes; unknown kinds are skipped. A peer of
- * another major version shares bytes 0 to 31, so that it can be told so.
+ * refuses other types; 0: not known, as older peers send it. The CRC64 is 0 if
+ * the sender computed none; the receiver does not check it then. An option is a
+ * u16 kind, a u16 length and that many bytes; unknown kinds are skipped. A peer
+ * of another major version shares bytes 0 to 31, so that it can be told so.
  *
  * Decoding trusts nothing: sizes are compared with what arrived, and a message
  * may lie where its sender can still write, so that the header is copied before
@@ -23815,8 +23817,8 @@ struct hg_header {
     uint32_t time_left; /* ms; 0: no deadline */
     uint32_t types;     /* fingerprint of the sender's; 0: not known */
     uint64_t payload_size;
-    uint64_t args_crc;
-    const char *text; /* borrowed from the message; NULL: none */
+    uint64_t args_crc; /* 0: not computed */
+    const char *text;  /* borrowed from the message; NULL: none */
     size_t text_size;
     /* Set by decoding. */
     size_t size;                  /* of the header: where the payload starts */
@@ -27776,8 +27778,8 @@ struct hg_overflow {
 struct hg_args {
     const unsigned char *data;
     size_t size;
-    uint64_t crc;
-    bool raw; /* need not be decoded to the end */
+    uint64_t crc; /* 0: not computed */
+    bool raw;     /* need not be decoded to the end */
 };
 
 /* What became of a message. Its handle may have another call by now, of another
@@ -28096,6 +28098,11 @@ static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
  * has asked for it. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_open_area(
     struct hg_handle *handle, size_t size);
+
+/* The CRC64 that goes with arguments to the call's peer. 0: none, because the
+ * class computes none or the peer is this process. */
+HG_PRIVATE uint64_t hg_handle_crc(
+    const struct hg_handle *handle, const void *data, size_t size);
 
 /* Encode what is to be sent, the input at an origin and the output at a target,
  * into its buffer behind room for a header, and for the application's.
@@ -29072,8 +29079,8 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
     hg_handle_lend(handle, &proc, &owner);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
-    if (ret == HG_SUCCESS && args->raw)
-        ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
+    if (args->raw || handle->context->hg_class->options.no_checksum)
+        proc.room.pos = proc.room.end; /* the proc may leave some */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
     return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
 }
@@ -29114,6 +29121,14 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
+HG_PRIVATE uint64_t hg_handle_crc(
+    const struct hg_handle *handle, const void *data, size_t size)
+{
+    return handle->context->hg_class->options.no_checksum || handle->addr->self
+        ? 0
+        : hg_crc64_update(0, data, size);
+}
+
 /* Encoding went well: where everything is behind the header, and whether it may
  * be sent. */
 static hg_return_t hg_handle_end_encode(
@@ -29127,10 +29142,8 @@ static hg_return_t hg_handle_end_encode(
 
     assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
     args->data = buf->data + HG_HEADER_MIN;
-    if (area > 0) {
-        args->size += area;
-        args->crc = hg_crc64_update(0, args->data, args->size);
-    }
+    args->size += area;
+    args->crc = hg_handle_crc(handle, args->data, args->size);
     if (HG_LIKELY(!hg_class->no_overflow || args->size <= eager))
         return HG_SUCCESS;
     hg_log_error("rpc",
@@ -29174,7 +29187,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
-    ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
+    ret = hg_proc_finish_encode(&proc, ret, &args->size);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return hg_handle_end_encode(handle, buf, area);
     /* It may fit once that has left. */
@@ -32059,7 +32072,6 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
 /* #include "hg/serve.h" */
 
 /* #include "base/clock.h" */
-/* #include "base/crc64.h" */
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "hg/cancel.h" */
@@ -32809,7 +32821,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
         memmove(handle->out.data + HG_HEADER_MIN, extra, size);
     handle->out_args.data = handle->out.data + HG_HEADER_MIN;
     handle->out_args.size = size;
-    handle->out_args.crc = hg_crc64_update(0, handle->out_args.data, size);
+    handle->out_args.crc = hg_handle_crc(handle, handle->out_args.data, size);
     handle->out_args.raw = true;
     return hg_serve_finish(handle, HG_SUCCESS);
 }
@@ -35871,6 +35883,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     options.no_builtins = info->no_builtins;
     options.histograms = info->histograms;
     options.bulk_checksum = info->bulk_checksum;
+    options.no_checksum = info->checksum_level != HG_CHECKSUM_RPC_PAYLOAD;
     if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
             &hg_class) != HG_SUCCESS)
         return NULL;

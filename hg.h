@@ -1191,6 +1191,8 @@ struct hg_options {
     bool no_builtins;     /* HG_BUILTIN_PING and its like are not served */
     bool histograms;      /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum;   /* check transfers: HG_BUILTIN_BULK_CHECK */
+    bool no_checksum;     /* arguments travel without a CRC64, and a proc may
+                             leave some of them undecoded */
     unsigned int bulk_ms; /* how long HG_Bulk_pull and HG_Bulk_push may take;
                              30,000; HG_NO_DEADLINE: without a limit */
 };
@@ -1198,7 +1200,7 @@ struct hg_options {
 #define HG_OPTIONS_INITIALIZER \
     { \
         sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, \
-            false, 0 \
+            false, false, 0 \
     }
 
 /* For the next HG_Init. Copied; NULL restores the defaults. HG_BUSY while
@@ -1299,10 +1301,11 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
 /* Decode the input. HG_INVALID_ARG: no input proc; HG_CHECKSUM_ERROR: the bytes
- * changed on the way, or the proc left some undecoded; HG_OVERFLOW: it wanted
- * more than arrived. The last two are what happens when both sides do not
- * register the same types, and the log line says so. HG_NOENTRY: a bulk handle
- * of ours is in it, and was freed. Nothing stays allocated on failure. */
+ * changed on the way, or the proc left some undecoded, which the option
+ * no_checksum allows; HG_OVERFLOW: it wanted more than arrived. The last two
+ * are what happens when both sides do not register the same types, and the log
+ * line says so. HG_NOENTRY: a bulk handle of ours is in it, and was freed.
+ * Nothing stays allocated on failure. */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /* Release what decoding allocated. */
@@ -1496,7 +1499,6 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
  *                        come, and a peer that sends too much gets HG_AGAIN
  *     no_bulk_eager      bulk data never travels with a call
  *     no_loopback        a call to oneself is never sent
- *     checksum_level     a CRC64 goes with the arguments of every call
  *     thread_mode        every function is safe between threads
  *     ip_subnet, traffic_class, request_mem_device, NA_NO_RETRY
  *                        no transport has them; the host in the address string
@@ -1535,10 +1537,16 @@ struct na_init_info_4_0 {
     bool request_mem_device; /* no effect */
 };
 
+/* The checks that a class computes for the messages it sends. A receiver of any
+ * level checks what comes with a message, and takes a message without a CRC64.
+ * The level of the receiver decides about a proc that decodes only the front
+ * part of its arguments: HG_CHECKSUM_ERROR with RPC_PAYLOAD, HG_SUCCESS with
+ * the others. A call to oneself has no CRC64. The request model has
+ * RPC_PAYLOAD, or none with its option no_checksum. */
 typedef enum hg_checksum_level {
-    HG_CHECKSUM_NONE,
-    HG_CHECKSUM_RPC_HEADERS,
-    HG_CHECKSUM_RPC_PAYLOAD
+    HG_CHECKSUM_NONE,        /* the same as RPC_HEADERS */
+    HG_CHECKSUM_RPC_HEADERS, /* a CRC-32C of the header */
+    HG_CHECKSUM_RPC_PAYLOAD  /* also a CRC64 of the arguments */
 } hg_checksum_level_t;
 
 /* Options of a class, in Mercury's order. Start from HG_INIT_INFO_INITIALIZER;
@@ -1555,7 +1563,7 @@ struct hg_init_info {
                                    they have it as well: "URL;sm://" */
     const char *sm_info_string; /* the name of that endpoint; NULL: one that
                                    peers find by the other address */
-    hg_checksum_level_t checksum_level; /* no effect */
+    hg_checksum_level_t checksum_level; /* HG_CHECKSUM_NONE */
     uint8_t no_bulk_eager;              /* no effect */
     uint8_t no_loopback;                /* no effect */
     uint8_t stats;                      /* HG_Diag_dump_counters when it ends */

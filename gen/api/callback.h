@@ -129,7 +129,6 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
  *                        come, and a peer that sends too much gets HG_AGAIN
  *     no_bulk_eager      bulk data never travels with a call
  *     no_loopback        a call to oneself is never sent
- *     checksum_level     a CRC64 goes with the arguments of every call
  *     thread_mode        every function is safe between threads
  *     ip_subnet, traffic_class, request_mem_device, NA_NO_RETRY
  *                        no transport has them; the host in the address string
@@ -168,10 +167,16 @@ struct na_init_info_4_0 {
     bool request_mem_device; /* no effect */
 };
 
+/* The checks that a class computes for the messages it sends. A receiver of any
+ * level checks what comes with a message, and takes a message without a CRC64.
+ * The level of the receiver decides about a proc that decodes only the front
+ * part of its arguments: HG_CHECKSUM_ERROR with RPC_PAYLOAD, HG_SUCCESS with
+ * the others. A call to oneself has no CRC64. The request model has
+ * RPC_PAYLOAD, or none with its option no_checksum. */
 typedef enum hg_checksum_level {
-    HG_CHECKSUM_NONE,
-    HG_CHECKSUM_RPC_HEADERS,
-    HG_CHECKSUM_RPC_PAYLOAD
+    HG_CHECKSUM_NONE,        /* the same as RPC_HEADERS */
+    HG_CHECKSUM_RPC_HEADERS, /* a CRC-32C of the header */
+    HG_CHECKSUM_RPC_PAYLOAD  /* also a CRC64 of the arguments */
 } hg_checksum_level_t;
 
 /* Options of a class, in Mercury's order. Start from HG_INIT_INFO_INITIALIZER;
@@ -188,7 +193,7 @@ struct hg_init_info {
                                    they have it as well: "URL;sm://" */
     const char *sm_info_string; /* the name of that endpoint; NULL: one that
                                    peers find by the other address */
-    hg_checksum_level_t checksum_level; /* no effect */
+    hg_checksum_level_t checksum_level; /* HG_CHECKSUM_NONE */
     uint8_t no_bulk_eager;              /* no effect */
     uint8_t no_loopback;                /* no effect */
     uint8_t stats;                      /* HG_Diag_dump_counters when it ends */

@@ -123,6 +123,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     options.no_builtins = info->no_builtins;
     options.histograms = info->histograms;
     options.bulk_checksum = info->bulk_checksum;
+    options.no_checksum = info->checksum_level != HG_CHECKSUM_RPC_PAYLOAD;
     if (hg_class_create(sizeof(*endpoint), na_class, layer, &options,
             &hg_class) != HG_SUCCESS)
         return NULL;

@@ -944,8 +944,8 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
     hg_handle_lend(handle, &proc, &owner);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
-    if (ret == HG_SUCCESS && args->raw)
-        ret = hg_proc_ignore(&proc, hg_proc_get_size_left(&proc));
+    if (args->raw || handle->context->hg_class->options.no_checksum)
+        proc.room.pos = proc.room.end; /* the proc may leave some */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
     return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
 }
@@ -986,6 +986,14 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
     return ret;
 }
 
+HG_PRIVATE uint64_t hg_handle_crc(
+    const struct hg_handle *handle, const void *data, size_t size)
+{
+    return handle->context->hg_class->options.no_checksum || handle->addr->self
+        ? 0
+        : hg_crc64_update(0, data, size);
+}
+
 /* Encoding went well: where everything is behind the header, and whether it may
  * be sent. */
 static hg_return_t hg_handle_end_encode(
@@ -999,10 +1007,8 @@ static hg_return_t hg_handle_end_encode(
 
     assert(buf->capacity >= HG_HEADER_MIN + area + args->size);
     args->data = buf->data + HG_HEADER_MIN;
-    if (area > 0) {
-        args->size += area;
-        args->crc = hg_crc64_update(0, args->data, args->size);
-    }
+    args->size += area;
+    args->crc = hg_handle_crc(handle, args->data, args->size);
     if (HG_LIKELY(!hg_class->no_overflow || args->size <= eager))
         return HG_SUCCESS;
     hg_log_error("rpc",
@@ -1046,7 +1052,7 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     hg_proc_set_subject(&proc, handle->rpc.name, handle->addr->name);
     if (ret == HG_SUCCESS && proc_cb != NULL && data != NULL)
         ret = proc_cb(&proc, data);
-    ret = hg_proc_finish_encode(&proc, ret, &args->size, &args->crc);
+    ret = hg_proc_finish_encode(&proc, ret, &args->size);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return hg_handle_end_encode(handle, buf, area);
     /* It may fit once that has left. */

@@ -136,8 +136,8 @@ struct hg_overflow {
 struct hg_args {
     const unsigned char *data;
     size_t size;
-    uint64_t crc;
-    bool raw; /* need not be decoded to the end */
+    uint64_t crc; /* 0: not computed */
+    bool raw;     /* need not be decoded to the end */
 };
 
 /* What became of a message. Its handle may have another call by now, of another
@@ -456,6 +456,11 @@ static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
  * has asked for it. HG_NOMEM (logged). */
 HG_PRIVATE hg_return_t hg_handle_open_area(
     struct hg_handle *handle, size_t size);
+
+/* The CRC64 that goes with arguments to the call's peer. 0: none, because the
+ * class computes none or the peer is this process. */
+HG_PRIVATE uint64_t hg_handle_crc(
+    const struct hg_handle *handle, const void *data, size_t size);
 
 /* Encode what is to be sent, the input at an origin and the output at a target,
  * into its buffer behind room for a header, and for the application's.

@@ -20,9 +20,10 @@
  * the sender and at the destination of an answer. `time` is what is left of
  * the call's deadline in milliseconds, 0: none. `types` is the sender's
  * fingerprint of the function's types, in a request and in a response that
- * refuses other types; 0: not known, as older peers send it. An option is a u16
- * kind, a u16 length and that many bytes; unknown kinds are skipped. A peer of
- * another major version shares bytes 0 to 31, so that it can be told so.
+ * refuses other types; 0: not known, as older peers send it. The CRC64 is 0 if
+ * the sender computed none; the receiver does not check it then. An option is a
+ * u16 kind, a u16 length and that many bytes; unknown kinds are skipped. A peer
+ * of another major version shares bytes 0 to 31, so that it can be told so.
  *
  * Decoding trusts nothing: sizes are compared with what arrived, and a message
  * may lie where its sender can still write, so that the header is copied before
@@ -74,8 +75,8 @@ struct hg_header {
     uint32_t time_left; /* ms; 0: no deadline */
     uint32_t types;     /* fingerprint of the sender's; 0: not known */
     uint64_t payload_size;
-    uint64_t args_crc;
-    const char *text; /* borrowed from the message; NULL: none */
+    uint64_t args_crc; /* 0: not computed */
+    const char *text;  /* borrowed from the message; NULL: none */
     size_t text_size;
     /* Set by decoding. */
     size_t size;                  /* of the header: where the payload starts */

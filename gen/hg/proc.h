@@ -111,9 +111,9 @@ HG_PRIVATE void hg_proc_init_decode(
 HG_PRIVATE void hg_proc_init_user(
     struct hg_proc *proc, hg_proc_op_t op, void *data, size_t size);
 
-/* Check the bytes before anything is decoded, as their change would explain
- * whatever else goes wrong: HG_CHECKSUM_ERROR (logged) if their CRC64 is not
- * `crc`. */
+/* Check the bytes before anything is decoded, because a change of them explains
+ * whatever else goes wrong. A `crc` of 0 means that the sender computed none.
+ * HG_CHECKSUM_ERROR (logged): the CRC64 of the bytes is not `crc`. */
 HG_PRIVATE hg_return_t hg_proc_verify(const struct hg_proc *proc, uint64_t crc);
 
 /* Free what decoding made. Nothing follows. */
@@ -157,10 +157,9 @@ static inline void hg_proc_set_owner(
 
 /* `ret` is what the proc function returned, and is returned again unless
  * HG_SUCCESS (logged, unless a step was); next comes a failure that the
- * function kept silent about; else how many bytes were encoded, and their
- * CRC64. */
-HG_PRIVATE hg_return_t hg_proc_finish_encode(const struct hg_proc *proc,
-    hg_return_t ret, size_t *size_p, uint64_t *crc_p);
+ * function kept silent about; else how many bytes were encoded. */
+HG_PRIVATE hg_return_t hg_proc_finish_encode(
+    const struct hg_proc *proc, hg_return_t ret, size_t *size_p);
 
 /* `ret` is what the proc function returned, and is returned again unless
  * HG_SUCCESS (logged, unless a step was); next comes a failure that the

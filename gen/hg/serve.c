@@ -3,7 +3,6 @@
 #include "hg/serve.h"
 
 #include "base/clock.h"
-#include "base/crc64.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "hg/cancel.h"
@@ -753,7 +752,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
         memmove(handle->out.data + HG_HEADER_MIN, extra, size);
     handle->out_args.data = handle->out.data + HG_HEADER_MIN;
     handle->out_args.size = size;
-    handle->out_args.crc = hg_crc64_update(0, handle->out_args.data, size);
+    handle->out_args.crc = hg_handle_crc(handle, handle->out_args.data, size);
     handle->out_args.raw = true;
     return hg_serve_finish(handle, HG_SUCCESS);
 }

@@ -23,10 +23,19 @@ static hg_return_t calls_meet(hg_handle_t handle)
 }
 
 static hg_id_t calls_victim_id, calls_meet_id;
+static unsigned calls_victims; /* calls that were answered with an output */
+
+static hg_return_t calls_victim(hg_handle_t handle)
+{
+    hg_return_t ret = calls_echo(handle);
+
+    calls_victims += ret == HG_SUCCESS;
+    return ret;
+}
 
 static void calls_register(void)
 {
-    calls_victim_id = HG_Register("victim", blob_proc, blob_proc, calls_echo);
+    calls_victim_id = HG_Register("victim", blob_proc, blob_proc, calls_victim);
     calls_meet_id = HG_Register("meet", NULL, NULL, calls_meet);
     HG_CHECK(calls_victim_id != 0 && calls_meet_id != 0);
 }
@@ -125,6 +134,39 @@ static void calls_break_header(struct calls_server *server, unsigned type)
         CALLS_EXPECT(late, before, i - 2, type);
 }
 
+/* Arguments without a checksum are decoded with the same care as others, and
+ * right ones are executed. */
+static void calls_break_unchecked(struct calls_server *server)
+{
+    struct hg_counters before = calls_counters();
+    struct calls_message message = calls_message(REQUEST);
+    unsigned char bytes[10];
+    size_t size;
+    unsigned i;
+
+    message.no_checksum = true;
+    for (size = 0; size < sizeof(bytes); size++) { /* cut everywhere */
+        message.size = size;
+        calls_send_message(server, &message);
+    }
+    message.size = sizeof(bytes);
+    message.payload = bytes;
+    for (i = 0; i < 8; i++) { /* more bytes promised than there are */
+        memset(bytes, 0, sizeof(bytes));
+        bytes[i] = 0xff;
+        calls_send_message(server, &message);
+    }
+    memset(bytes, 0, sizeof(bytes)); /* fewer than there are */
+    calls_send_message(server, &message);
+    CALLS_EXPECT(errors_sent, before, sizeof(bytes) + i + 1, REQUEST);
+    message = calls_message(REQUEST);
+    message.no_checksum = true;
+    i = calls_victims;
+    calls_send_message(server, &message);
+    while (calls_victims == i)
+        calls_turn(NULL);
+}
+
 /* A request whose header is right and whose arguments are not. */
 static void calls_break_request(struct calls_server *server)
 {
@@ -215,6 +257,7 @@ static void calls_by_chance(struct calls_server *server, unsigned rounds)
                     description, (unsigned) (how / 2 % 16));
             }
             message.sequence = how / 64 % 8;
+            message.no_checksum = how / 512 % 2 == 0;
             size = calls_make(bytes, &message);
             if (how / 1024 % 4 != 0)
                 size = fuzz_mutate(bytes, size, 300, &stranger->random);
@@ -245,6 +288,7 @@ static void calls_attack(const char *string)
         calls_serve();
     }
     calls_break_request(&server);
+    calls_break_unchecked(&server);
     calls_break_description(&server);
     calls_serve();
     /* Right, and about nothing that there is. */
@@ -329,8 +373,9 @@ static hg_return_t calls_answer(struct calls_server *server, unsigned wrong)
     }
     if (wrong == 12)
         answer.code = 9999;
-    if (wrong == 13)
+    if (wrong == 13 || wrong == 16)
         answer.size = 9; /* the output is cut */
+    answer.no_checksum = wrong >= 16;
     size = calls_make(bytes, &answer);
     if (wrong == 0)
         bytes[40] ^= 1; /* the checksum of the header tells */
@@ -354,6 +399,7 @@ static void calls_answer_by_chance(struct calls_server *server, unsigned rounds)
         calls_start(server, &call);
         answer.sequence = call.sequence;
         for (i = 0; i < 4; i++) {
+            answer.no_checksum = i / 2 == 0;
             size = calls_make(bytes, &answer);
             size = fuzz_mutate(bytes, size, 300, &stranger->random);
             if (i % 2 == 0)
@@ -389,6 +435,8 @@ HG_TEST(answers_that_lie_end_the_call_with_an_error)
     HG_CHECK(calls_answer(&server, 13) != HG_SUCCESS);
     HG_CHECK_RET(calls_answer(&server, 14), HG_CHECKSUM_ERROR);
     HG_CHECK_RET(calls_answer(&server, 15), HG_SUCCESS); /* which is right */
+    HG_CHECK_RET(calls_answer(&server, 16), HG_OVERFLOW);
+    HG_CHECK_RET(calls_answer(&server, 17), HG_SUCCESS); /* right, unchecked */
     calls_answer_by_chance(&server, 100);
     /* What never ends by itself ends with its peer. */
     calls_start(&server, &call);

@@ -193,7 +193,8 @@ struct calls_message {
     uint64_t id;
     uint64_t sequence;
     const unsigned char *payload;
-    size_t size; /* of the payload */
+    size_t size;      /* of the payload */
+    bool no_checksum; /* of the payload */
 };
 
 /* A remainder, bit by bit, of the reflected polynomial given. */
@@ -234,9 +235,10 @@ static inline size_t calls_make(
     stranger_put(bytes + 16, 8, message->id);
     stranger_put(bytes + 24, 8, message->sequence);
     stranger_put(bytes + 56, 8, message->size);
-    stranger_put(bytes + 64, 8,
-        calls_crc(UINT64_C(0xc96c5795d7870f42), UINT64_MAX, message->payload,
-            message->size));
+    if (!message->no_checksum)
+        stranger_put(bytes + 64, 8,
+            calls_crc(UINT64_C(0xc96c5795d7870f42), UINT64_MAX,
+                message->payload, message->size));
     if (message->size > 0)
         memcpy(bytes + HEAD, message->payload, message->size);
     calls_sign(bytes, HEAD + message->size);

@@ -13,7 +13,7 @@
 
 /* The encoded bytes begin at buf->data + PROC_RESERVE. */
 static inline hg_return_t proc_encode_up_to(size_t limit, hg_proc_cb_t proc_cb,
-    const void *value, struct hg_buf *buf, size_t *size_p, uint64_t *crc_p)
+    const void *value, struct hg_buf *buf, size_t *size_p)
 {
     struct hg_proc proc;
     hg_return_t ret;
@@ -21,7 +21,7 @@ static inline hg_return_t proc_encode_up_to(size_t limit, hg_proc_cb_t proc_cb,
     ret = hg_proc_init_encode(&proc, buf, PROC_RESERVE, PROC_RESERVE + limit);
     if (ret == HG_SUCCESS)
         ret = proc_cb(&proc, (void *) (uintptr_t) value);
-    return hg_proc_finish_encode(&proc, ret, size_p, crc_p);
+    return hg_proc_finish_encode(&proc, ret, size_p);
 }
 
 /* A copy of exactly the encoded bytes, which the caller frees. */
@@ -30,14 +30,12 @@ static inline unsigned char *proc_encode(
 {
     struct hg_buf buf = {NULL, 0};
     unsigned char *bytes;
-    uint64_t crc = 0;
 
     *size_p = 0;
-    HG_CHECK_OK(proc_encode_up_to(1 << 24, proc_cb, value, &buf, size_p, &crc));
+    HG_CHECK_OK(proc_encode_up_to(1 << 24, proc_cb, value, &buf, size_p));
     bytes = (unsigned char *) malloc(*size_p > 0 ? *size_p : 1);
     HG_CHECK(bytes != NULL);
     memcpy(bytes, buf.data + PROC_RESERVE, *size_p);
-    HG_CHECK_EQ_U64(crc, hg_crc64_update(0, bytes, *size_p));
     hg_buf_fini(&buf);
     return bytes;
 }

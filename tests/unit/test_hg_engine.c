@@ -610,6 +610,52 @@ HG_TEST(forward_ends_with_the_error_of_a_damaged_answer)
     engine_end(&engine);
 }
 
+/* The sender decides whether a CRC64 goes with arguments; a receiver checks the
+ * one that is there, and takes arguments without one. */
+static void engine_try_checksum(bool from, bool to, uint8_t type)
+{
+    struct engine_trouble trouble = {LOOP_PASS, type, HG_HEADER_MIN + 50, 0};
+    bool checked = type == HG_HEADER_REQUEST ? from : to;
+    struct blob in = engine_new_blob(100, 1);
+    struct blob out = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_return_t ret;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    engine.a.hg_class->options.no_checksum = !from;
+    engine.b.hg_class->options.no_checksum = !to;
+    id = engine_register(&engine, "echo", engine_echo);
+    engine_echo_size(&engine, id, 100);
+    engine_echo_size(&engine, id, 100000);
+    loop_set_tap(engine_tap, &trouble);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(trouble.count, 1);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    ret = call.ret == HG_SUCCESS ? engine_output(&call, &out) : call.ret;
+    HG_CHECK_RET(ret, checked ? HG_CHECKSUM_ERROR : HG_SUCCESS);
+    if (ret == HG_SUCCESS) {
+        HG_CHECK_EQ_U64(out.size, in.size);
+        HG_CHECK_EQ_INT(out.bytes[42], in.bytes[42] ^ 0xff);
+        HG_CHECK_OK(hg_handle_release(blob_proc, &out));
+    }
+    engine_forget(&call);
+    free(in.bytes);
+    engine_end(&engine);
+}
+
+HG_TEST(checksum_is_the_choice_of_the_sender)
+{
+    unsigned i;
+
+    hg_test_expect_log("changed on the way");
+    for (i = 0; i < 8; i++)
+        engine_try_checksum((i & 1) != 0, (i & 2) != 0,
+            (i & 4) != 0 ? HG_HEADER_REQUEST : HG_HEADER_RESPONSE);
+}
+
 HG_TEST(serve_answers_a_damaged_request)
 {
     struct engine_trouble trouble = {LOOP_PASS, HG_HEADER_REQUEST, 0, 0};

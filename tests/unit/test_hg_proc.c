@@ -325,14 +325,13 @@ HG_TEST(proc_ignored_bytes_are_zeros_and_count)
     uint16_t pair[2] = {0x1111, 0x2222};
     uint16_t got[2] = {0, 0};
     struct hg_buf buf = {NULL, 0};
-    uint64_t crc = 0;
     size_t size = 0;
     unsigned char *bytes;
 
     /* Where a larger message left its bytes. */
     HG_CHECK_OK(hg_buf_reserve(&buf, 4096, 4096));
     memset(buf.data, 0xee, 4096);
-    HG_CHECK_OK(proc_encode_up_to(1 << 20, proc_gap, pair, &buf, &size, &crc));
+    HG_CHECK_OK(proc_encode_up_to(1 << 20, proc_gap, pair, &buf, &size));
     bytes = buf.data + PROC_RESERVE;
     HG_CHECK_EQ_U64(size, 1004);
     HG_CHECK_EQ_MEM(bytes + 2, zeros, 1000);
@@ -401,13 +400,11 @@ HG_TEST(proc_buffer_grows_geometrically)
     unsigned growths = 0;
     size_t last = 0;
     size_t size = 0;
-    uint64_t crc = 0;
 
     hg_test_alloc_install();
     for (proc_many_count = 0; proc_many_count < 20000;
          proc_many_count += 1 + proc_many_count / 8) {
-        HG_CHECK_OK(
-            proc_encode_up_to(1 << 20, proc_many, NULL, &buf, &size, &crc));
+        HG_CHECK_OK(proc_encode_up_to(1 << 20, proc_many, NULL, &buf, &size));
         HG_CHECK_EQ_U64(size, proc_many_count * (size_t) 4);
         HG_CHECK(buf.capacity >= PROC_RESERVE + size);
         HG_CHECK(buf.capacity <= 2 * (PROC_RESERVE + size) + 512);
@@ -427,7 +424,6 @@ HG_TEST(proc_growth_keeps_the_reserve)
     struct hg_buf buf = {NULL, 0};
     unsigned char header[PROC_RESERVE];
     struct hg_proc proc;
-    uint64_t crc = 0;
     size_t size = 0;
 
     memset(header, 0x5a, sizeof(header));
@@ -435,8 +431,7 @@ HG_TEST(proc_growth_keeps_the_reserve)
     HG_CHECK_EQ_U64(buf.capacity, 512);
     memcpy(buf.data, header, sizeof(header));
     proc_many_count = 10000;
-    HG_CHECK_OK(
-        hg_proc_finish_encode(&proc, proc_many(&proc, NULL), &size, &crc));
+    HG_CHECK_OK(hg_proc_finish_encode(&proc, proc_many(&proc, NULL), &size));
     HG_CHECK(buf.capacity > 40000);
     HG_CHECK_EQ_MEM(buf.data, header, sizeof(header));
     HG_CHECK_EQ_U64(size, 40000);
@@ -448,21 +443,18 @@ HG_TEST(proc_growth_keeps_the_reserve)
 HG_TEST(proc_limit_is_exact)
 {
     struct hg_buf buf = {NULL, 0};
-    uint64_t crc = 0;
     size_t size = 0;
     unsigned round;
 
     hg_test_expect_log("exceed the limit of 3999");
     for (round = 0; round < 2; round++) {
         proc_many_count = 1000;
-        HG_CHECK_OK(
-            proc_encode_up_to(4000, proc_many, NULL, &buf, &size, &crc));
+        HG_CHECK_OK(proc_encode_up_to(4000, proc_many, NULL, &buf, &size));
         HG_CHECK_EQ_U64(size, 4000);
         HG_CHECK(round > 0 || buf.capacity == PROC_RESERVE + 4000);
         size = 1;
         HG_CHECK_RET(
-            proc_encode_up_to(3999, proc_many, NULL, &buf, &size, &crc),
-            HG_MSGSIZE);
+            proc_encode_up_to(3999, proc_many, NULL, &buf, &size), HG_MSGSIZE);
         HG_CHECK_EQ_U64(size, 1);
         HG_CHECK_OK(hg_buf_reserve(&buf, 10000, 10000));
     }
@@ -491,14 +483,12 @@ HG_TEST(proc_buf_reserve_keeps_its_limit)
 HG_TEST(proc_nothing_is_encoded_and_decoded)
 {
     struct hg_buf buf = {NULL, 0};
-    uint64_t crc = 1;
     size_t size = 1;
 
     proc_many_count = 0;
-    HG_CHECK_OK(proc_encode_up_to(0, proc_many, NULL, &buf, &size, &crc));
+    HG_CHECK_OK(proc_encode_up_to(0, proc_many, NULL, &buf, &size));
     HG_CHECK(buf.capacity >= PROC_RESERVE);
     HG_CHECK_EQ_U64(size, 0);
-    HG_CHECK_EQ_U64(crc, 0);
     HG_CHECK_OK(proc_decode(proc_many, NULL, 0, NULL));
     hg_buf_fini(&buf);
 }
