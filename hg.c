@@ -9389,7 +9389,8 @@ HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
 /* #include "na/emul_xfer.h" */
 /* #include "na/rma.h" */
 
-#define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
+#define NA_EMUL_RECLAIM_MS 20u  /* between two requests while waiting */
+#define NA_EMUL_RECALL_MS 1000u /* until whoever takes no data is abandoned */
 
 /* ---- Life ---- */
 
@@ -9488,24 +9489,86 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *mem)
     return ret;
 }
 
-/* Wait, releasing the lock, for frames and copies to end; a line in the log
- * when it takes longer than a dead peer may. Perhaps nobody polls meanwhile,
- * so the transport is asked to look after its dead. */
-static void na_emul_await(
-    struct na_emul *emul, uint64_t *deadline, const char *what)
+/* Whether frames of the transfer are with the transport, and use memory `mem`
+ * or are of an operation of `context`. */
+static bool na_emul_holds(const struct na_emul_xfer *xfer,
+    const struct na_context *context, const struct na_mem_handle *mem)
 {
-    uint64_t soon = hg_clock_after_ms(NA_EMUL_RECLAIM_MS);
-    unsigned ms = emul->na_class->info->death_ms;
+    if (xfer->frames == 0)
+        return false;
+    return mem != NULL ? xfer->cursor.segments == mem->segments
+                       : xfer->op != NULL && xfer->op->context == context;
+}
+
+/* The address of a peer whose frames are with the transport and use memory
+ * `mem`, or are of an operation of `context`: the one after `skip` others, with
+ * a reference. NULL: there is none. The lock is held. */
+static struct na_addr *na_emul_find_holder(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem,
+    unsigned skip)
+{
+    size_t i;
+
+    for (i = 0; i < NA_EMUL_BUCKETS; i++) {
+        struct na_link *at;
+
+        for (at = emul->peers[i].next; at != &emul->peers[i]; at = at->next) {
+            struct na_emul_peer *peer =
+                HG_CONTAINER_OF(at, struct na_emul_peer, link);
+            struct na_link *link = peer->xfers.next;
+
+            while (link != &peer->xfers &&
+                !na_emul_holds(
+                    HG_CONTAINER_OF(link, struct na_emul_xfer, in_peer),
+                    context, mem))
+                link = link->next;
+            if (link != &peer->xfers && skip-- == 0) {
+                emul->na_class->core->addr_ref(peer->addr);
+                return peer->addr;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* End the connections to the peers that do not take the data of `mem`, or of
+ * operations of `context`. The lock is held, and released meanwhile. */
+static void na_emul_abandon(struct na_emul *emul,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    struct na_addr *addr;
+    unsigned i;
+
+    for (i = 0; (addr = na_emul_find_holder(emul, context, mem, i)) != NULL;
+         i++) {
+        hg_unlock(&emul->lock);
+        hg_log_warning("rma",
+            "%s takes no data, and its memory is withdrawn: the connection "
+            "ends",
+            addr->name != NULL ? addr->name : "a peer");
+        na_addr_abandon(addr);
+        emul->na_class->core->addr_unref(addr);
+        hg_lock(&emul->lock);
+    }
+}
+
+/* Wait, releasing the lock, for frames and copies of `mem`, or of operations of
+ * `context`, to end. Perhaps nobody polls meanwhile, so the transport is asked
+ * to free the frames of dead peers. A peer that does not take its frames in
+ * time loses its connection. */
+static void na_emul_await(struct na_emul *emul, uint64_t *deadline,
+    const struct na_context *context, const struct na_mem_handle *mem)
+{
+    bool news = na_emul_xfer_wait(emul, hg_clock_after_ms(NA_EMUL_RECLAIM_MS));
 
     if (*deadline == 0)
-        *deadline = hg_clock_now() + (2 * (uint64_t) ms + 1000) * HG_CLOCK_MS;
-    if (na_emul_xfer_wait(emul, soon))
-        return;
-    if (soon > *deadline) {
-        hg_log_error(
-            "rma", "%s waits for the transport to give memory back", what);
+        *deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
+    if (hg_clock_is_past(*deadline)) {
+        na_emul_abandon(emul, context, mem);
         *deadline = HG_CLOCK_NEVER;
     }
+    if (news)
+        return;
     hg_unlock(&emul->lock);
     na_class_ops(emul->na_class)->reclaim(emul->na_class);
     hg_lock(&emul->lock);
@@ -9535,7 +9598,7 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *mem)
     hg_lock(&emul->lock);
     reg = na_emul_take_reg(emul, mem);
     while (reg->pins > 0)
-        na_emul_await(emul, &deadline, "deregistering memory");
+        na_emul_await(emul, &deadline, NULL, mem);
     na_emul_leave(emul);
     mem->key = 0;
     hg_mem_free(reg);
@@ -9711,7 +9774,7 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context)
     hg_lock(&emul->lock);
     busy = na_emul_is_busy(emul, context, NULL, true);
     while (busy || emul->completing > 0) {
-        na_emul_await(emul, &deadline, "destroying a context");
+        na_emul_await(emul, &deadline, context, NULL);
         busy = na_emul_is_busy(emul, context, NULL, false);
     }
     na_emul_leave(emul);
@@ -9732,7 +9795,7 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
     hg_lock(&emul->lock);
     busy = na_emul_is_busy(emul, NULL, mem, true);
     while (busy) {
-        na_emul_await(emul, &deadline, "freeing memory");
+        na_emul_await(emul, &deadline, NULL, mem);
         busy = na_emul_is_busy(emul, NULL, mem, false);
     }
     na_emul_leave(emul);

@@ -741,7 +741,8 @@ NA_EXPORT na_return_t NA_Mem_register(
 /* Withdraw the memory. When the call returns no peer's operation reads or
  * writes it any more, and the application may unmap it; those under way and
  * later ones fail with NA_NOENTRY at the peer. The call waits for data that the
- * network already has, at most until the peer is dead (death_ms).
+ * network already has. A peer that does not take that data within 1 s loses its
+ * connection.
  *
  * Over sm a peer copies by itself, and the call waits for a piece under way. If
  * all threads of the peer sleep, it loses its connection after 1 s; if one
@@ -2889,7 +2890,8 @@ typedef struct hg_memory {
  *
  * The whole transfer may take `timeout` ms; with 0 it has no limit. Without
  * _timed the limit is the option bulk_ms. A client that stops making progress
- * in the middle holds the calling thread up for that long at most; split a
+ * in the middle holds the calling thread up for that long at most, and 1 s more
+ * if it does not read from the network: then it loses its connection. Split a
  * transfer that is allowed to take longer.
  *
  * Returns what HG_Bulk_transfer1 and HG_Bulk_wait return, but for HG_NOENTRY,

@@ -435,7 +435,8 @@ NA_EXPORT na_return_t NA_Mem_register(
 /* Withdraw the memory. When the call returns no peer's operation reads or
  * writes it any more, and the application may unmap it; those under way and
  * later ones fail with NA_NOENTRY at the peer. The call waits for data that the
- * network already has, at most until the peer is dead (death_ms).
+ * network already has. A peer that does not take that data within 1 s loses its
+ * connection.
  *
  * Over sm a peer copies by itself, and the call waits for a piece under way. If
  * all threads of the peer sleep, it loses its connection after 1 s; if one

@@ -120,7 +120,8 @@ typedef struct hg_memory {
  *
  * The whole transfer may take `timeout` ms; with 0 it has no limit. Without
  * _timed the limit is the option bulk_ms. A client that stops making progress
- * in the middle holds the calling thread up for that long at most; split a
+ * in the middle holds the calling thread up for that long at most, and 1 s more
+ * if it does not read from the network: then it loses its connection. Split a
  * transfer that is allowed to take longer.
  *
  * Returns what HG_Bulk_transfer1 and HG_Bulk_wait return, but for HG_NOENTRY,

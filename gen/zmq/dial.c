@@ -291,3 +291,18 @@ static void na_zmq_read_monitor(struct na_zmq_class *self)
         na_zmq_monitored(self, event, value, endpoint);
     }
 }
+
+/* Close the connection of an address if it is one that our listener accepted:
+ * libzmq closes only what it dialled. */
+static void na_zmq_shut_accepted(
+    struct na_zmq_class *self, const struct na_zmq_addr *addr)
+{
+    int fd = addr->fd;
+
+    if (self->protocol == NA_ZMQ_INPROC || addr->dialled)
+        return;
+    na_zmq_read_monitor(self);
+    if (fd >= 0 && self->fds[fd].owner == addr && self->fds[fd].live &&
+        na_zmq_is_accepted(self, fd))
+        (void) shutdown(fd, SHUT_RDWR);
+}

@@ -10,23 +10,15 @@
 /* Close a connection whose peer takes nothing. */
 static void na_zmq_kick(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    int fd = addr->fd;
-
     assert(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
         "%s has taken nothing for %" PRIu64 " ms: closing", addr->base.name,
         self->death / NA_ZMQ_MS);
     self->base.core->count(&self->base, "zmq_stalled", 1);
-    if (addr->dialled) {
+    if (addr->dialled)
         na_zmq_lose(self, addr, NA_DISCONNECT);
-        return;
-    }
-    /* Only the system can close an accepted connection. The descriptor is
-     * libzmq's: make sure that it still is this connection. */
-    na_zmq_read_monitor(self);
-    if (fd >= 0 && self->fds[fd].owner == addr && self->fds[fd].live &&
-        na_zmq_is_accepted(self, fd))
-        (void) shutdown(fd, SHUT_RDWR);
+    else
+        na_zmq_shut_accepted(self, addr);
 }
 
 /* Output that a stopped peer blocks starves libzmq's heartbeats, and on ipc

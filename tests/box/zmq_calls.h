@@ -127,18 +127,22 @@ static inline void calls_serve(void)
     }
 }
 
+static unsigned calls_death_ms; /* of the server; 0: the default */
+
 /* Listen on `string`, with a good client that has `patience` ms for each of
  * its calls, and a stranger who has proven itself. What else it may call is
  * registered by `more`. */
 static inline void calls_open(struct calls_server *server, const char *string,
     const struct hg_options *options, unsigned patience, void (*more)(void))
 {
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_addr_t self = NA_ADDR_NULL;
     char scheme[32], ms[16];
 
     memset(server, 0, sizeof(*server));
     HG_CHECK_OK(HG_Set_options(options));
-    server->na_class = NA_Initialize(string, NA_TRUE);
+    info.death_ms = calls_death_ms;
+    server->na_class = NA_Initialize_opt(string, NA_TRUE, &info);
     HG_CHECK(server->na_class != NULL);
     HG_CHECK_OK(HG_Init(server->na_class));
     (void) calls_register_good();
