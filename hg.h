@@ -3446,8 +3446,7 @@ typedef uint64_t hg_uint64_t;
 typedef uint64_t hg_ptr_t;
 
 #define HG_CORE_SM (1 << 0)
-#define HG_HAS_BOOST 1     /* MERCURY_GEN_PROC is here; it needs no library */
-#define HG_HAS_CHECKSUMS 1 /* so is hg_proc_checksum_get */
+#define HG_HAS_CHECKSUMS 1 /* hg_proc_checksum_get is here */
 #define HG_INLINE __inline__
 #define HG_PUBLIC HG_EXPORT
 #if defined(__GNUC__)

@@ -22,6 +22,14 @@
 #error "Mercury's headers and version 1 of hg.h are in one file"
 #endif
 
+/* Boost's preprocessor is installed, and mercury_macros.h includes it for the
+ * program. MERCURY_GEN_PROC needs no Boost. */
+#if !defined(HG_HAS_BOOST) && defined(__has_include)
+#if __has_include(<boost/preprocessor.hpp>)
+#define HG_HAS_BOOST 1
+#endif
+#endif
+
 /* What is seen in a program's own library alone. */
 #ifndef HG_PRIVATE
 #if defined(__GNUC__)

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mercury's name for hg.h: see mercury_config.h. */
+/* Mercury's name for hg.h, see mercury_config.h; and Boost's preprocessor, which
+ * programs take from this header. */
 #ifndef HG_COMPAT_MERCURY_MACROS_H
 #define HG_COMPAT_MERCURY_MACROS_H
 
 #include "mercury_proc.h"
+
+#ifdef HG_HAS_BOOST
+#include <boost/preprocessor.hpp>
+#endif
 
 #endif
