@@ -110,6 +110,7 @@ install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc, CMake's hg
 	    'includedir=$${prefix}/include' '' 'Name: hg' \
 	    'Description: remote procedure calls and their bulk data' \
 	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lhg' \
+	    '# What libhg.a needs with the shared libraries of its transports.' \
 	    'Libs.private: $(strip $(call na_libs,$(NA)) -pthread)' \
 	    'Cflags: -I$${includedir}' > $(LIB)/hg.pc
 	$(Q)install -d $(DEST)/include $(DEST)/lib/pkgconfig
@@ -127,20 +128,26 @@ install: lib ## into $(DESTDIR)$(PREFIX): libraries, hg.h, hg.pc, CMake's hg
 	    install -m 644 $(LIB)/$$file.cmake $(HG_CMAKE) || exit 1; \
 	done
 
-# hg under the names of Mercury: its headers, -lmercury, mercury.pc, and the
-# CMake package mercury.
+# hg under the names of Mercury: its headers, libraries, .pc files, and its CMake
+# package, in the same places. Each library is a link to libhg.
 COMPAT := $(notdir $(wildcard gen/compat/*.h))
-MERCURY_CMAKE = $(DEST)/lib/cmake/mercury
+MERCURY_LIBS  = mercury:2.4.1 na:6.0.0 mercury_util:4.1.0
+MERCURY_NAMES = $(foreach lib,$(MERCURY_LIBS),$(firstword $(subst :, ,$(lib))))
+MERCURY_CMAKE = $(DEST)/share/cmake/mercury
 
 install-mercury-compat: install ## what programs written for Mercury 2.x look for
 	$(Q)install -m 644 gen/compat/*.h $(DEST)/include
-	$(Q)ln -sf libhg.so $(DEST)/lib/libmercury.so
-	$(Q)ln -sf libhg.a $(DEST)/lib/libmercury.a
-	$(Q)sed 's,@PREFIX@,$(PREFIX),' gen/compat/mercury.pc.in \
-	    > $(DEST)/lib/pkgconfig/mercury.pc
+	$(Q)for lib in $(MERCURY_LIBS); do \
+	    name=$${lib%:*}; \
+	    ln -sf libhg.so $(DEST)/lib/lib$$name.so && \
+	    ln -sf libhg.a $(DEST)/lib/lib$$name.a && \
+	    sed -e 's,@PREFIX@,$(PREFIX),' -e "s,@NAME@,$$name," \
+	        -e "s,@VERSION@,$${lib#*:}," gen/compat/mercury.pc.in \
+	        > $(DEST)/lib/pkgconfig/$$name.pc || exit 1; \
+	done
 	$(Q)install -d $(MERCURY_CMAKE)
-	$(Q)sed 's,@LIBS@,$(call na_libs,$(NA)),' \
-	    gen/compat/mercury-config.cmake.in \
+	$(Q)sed -e 's,@LIBS@,$(strip $(call na_libs,$(NA))),' \
+	    -e 's,@SONAME@,$(SONAME),' gen/compat/mercury-config.cmake.in \
 	    > $(MERCURY_CMAKE)/mercury-config.cmake
 	$(Q)install -m 644 gen/compat/mercury-config-version.cmake.in \
 	    $(MERCURY_CMAKE)/mercury-config-version.cmake
@@ -149,8 +156,9 @@ uninstall: ## remove what install put there
 	$(Q)rm -f $(DEST)/include/hg.h $(DEST)/lib/libhg.a $(DEST)/lib/libhg.so \
 	    $(DEST)/lib/$(SONAME) $(DEST)/lib/libhg.so.$(VERSION) \
 	    $(DEST)/lib/pkgconfig/hg.pc $(COMPAT:%=$(DEST)/include/%) \
-	    $(DEST)/lib/libmercury.so $(DEST)/lib/libmercury.a \
-	    $(DEST)/lib/pkgconfig/mercury.pc
+	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.so) \
+	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.a) \
+	    $(MERCURY_NAMES:%=$(DEST)/lib/pkgconfig/%.pc)
 	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE)
 
 # ---- Tests ----

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mercury's name for hg.h, see mercury_config.h; and Boost's preprocessor, which
- * programs take from this header. */
+/* Mercury's name for hg.h: see mercury_config.h. Includes Boost's preprocessor,
+ * which programs get from this header. */
 #ifndef HG_COMPAT_MERCURY_MACROS_H
 #define HG_COMPAT_MERCURY_MACROS_H
 
