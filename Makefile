@@ -137,6 +137,8 @@ MERCURY_CMAKE = $(DEST)/share/cmake/mercury
 
 install-mercury-compat: install ## what programs written for Mercury 2.x look for
 	$(Q)install -m 644 gen/compat/*.h $(DEST)/include
+	$(Q)sed -e '' $(foreach na,$(NA),-e 's,^/\* $(na): \(.*\) \*/,#define \1,') \
+	    gen/compat/na_config.h > $(DEST)/include/na_config.h
 	$(Q)for lib in $(MERCURY_LIBS); do \
 	    name=$${lib%:*}; \
 	    ln -sf libhg.so $(DEST)/lib/lib$$name.so && \

@@ -3,6 +3,8 @@
 #ifndef HG_COMPAT_MERCURY_H
 #define HG_COMPAT_MERCURY_H
 
-#include "mercury_config.h"
+#include "mercury_core.h"
+#include "mercury_header.h"
+#include "mercury_types.h"
 
 #endif

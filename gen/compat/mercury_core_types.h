@@ -3,6 +3,6 @@
 #ifndef HG_COMPAT_MERCURY_CORE_TYPES_H
 #define HG_COMPAT_MERCURY_CORE_TYPES_H
 
-#include "mercury_config.h"
+#include "na_types.h"
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef HG_COMPAT_MERCURY_PROC_H
 #define HG_COMPAT_MERCURY_PROC_H
 
-#include "mercury_config.h"
+#include "mercury_types.h"
 
 #ifndef likely
 #define likely(x) __builtin_expect(!!(x), 1)

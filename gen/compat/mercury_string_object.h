@@ -3,6 +3,6 @@
 #ifndef HG_COMPAT_MERCURY_STRING_OBJECT_H
 #define HG_COMPAT_MERCURY_STRING_OBJECT_H
 
-#include "mercury_config.h"
+#include "mercury_types.h"
 
 #endif

@@ -3,6 +3,6 @@
 #ifndef HG_COMPAT_MERCURY_TYPES_H
 #define HG_COMPAT_MERCURY_TYPES_H
 
-#include "mercury_config.h"
+#include "mercury_core_types.h"
 
 #endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Mercury's pool of registered memory, which hg does not have. */
+#ifndef HG_COMPAT_MERCURY_MEM_POOL_H
+#define HG_COMPAT_MERCURY_MEM_POOL_H
+
+#include "mercury_util_config.h"
+
+typedef int (*hg_mem_pool_register_func_t)(const void *buf, size_t size,
+    unsigned long flags, void **handle, void *arg);
+typedef int (*hg_mem_pool_deregister_func_t)(void *handle, void *arg);
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hg_mem_pool *hg_mem_pool_create(size_t chunk_size, size_t chunk_count,
+    size_t block_count, hg_mem_pool_register_func_t register_func,
+    unsigned long flags, hg_mem_pool_deregister_func_t deregister_func,
+    void *arg)
+    HG_ATTR_MISSING("hg has no hg_mem_pool: allocate and register by yourself");
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
