@@ -188,7 +188,8 @@ COPIES  := $(addprefix $(BUILD)/tests/conform/, \
              test_na_rma test_na_target test_bulk)
 # What a class of several transports has a part in.
 MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
-             rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain)
+             rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \
+             cb_pass rpc_pass)
 CASES   := $(UNIT) $(STEPS) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \

@@ -24900,10 +24900,12 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
  * that shares the memory of the first one, and is of no more use once that one
  * was freed.
  *
- * A bound handle tells where its memory is, so that whoever gets it in the end
- * may move that: its description carries the owner's address, and is passed on
- * as it came. An owner that does not listen has no address for others; who got
- * the description from its owner knows it as the peer of that call.
+ * A peer's handle keeps its description, and is passed on as it came. The
+ * description of a bound handle has the owner's address, so that the process
+ * which gets it in the end can move the memory. An owner that does not listen
+ * has no address for others; a process that got the description from the owner
+ * knows it as the peer of that call. The owner's address of an unbound handle
+ * is told with each transfer.
  *
  * Locking: the layer's lock guards its list, ids, publication and binding;
  * counts are atomics, that of holds with the mark of withdrawal; an owner's
@@ -24965,7 +24967,7 @@ struct hg_bulk {
     char *owner; /* its address where the memory is; NULL: the caller's */
     _Atomic(struct na_addr *) addr; /* the owner's, of a bound one; NULL */
     uint64_t incarnation;           /* of the owner's layer */
-    unsigned char *bytes;           /* of a bound one: the description */
+    unsigned char *bytes;           /* its description, to be passed on */
     size_t bytes_size;
 };
 
@@ -25875,8 +25877,9 @@ HG_PRIVATE size_t hg_bulk_find_mem(
  * owner listens. `mems` is 1 where the transport takes all segments in one
  * memory handle. What comes behind is for later versions.
  *
- * A bound handle that came from a peer is passed on as it came, but for a flag
- * that says so: else who gets it might take us for its owner.
+ * A handle that came from a peer is passed on as it came. A bound one gets the
+ * flag PASSED, or its receiver could take us for the owner. Whoever gets an
+ * unbound one tells the owner's address with the transfer.
  *
  * Locking: none of its own.
  */
@@ -25894,8 +25897,8 @@ enum hg_bulk_wire_flags {
 /* Bytes that hg_bulk_serialize writes. */
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 
-/* HG_MSGSIZE: the buffer is too small; HG_OPNOTSUPPORT: the handle is a peer's
- * and not bound, or nobody could find its owner; HG_NOENTRY; all logged. */
+/* HG_MSGSIZE: the buffer is too small; HG_OPNOTSUPPORT: see hg_bulk_check_mute;
+ * HG_NOENTRY: the memory was withdrawn; all logged. */
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size);
 
@@ -25934,7 +25937,7 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
     size_t i;
 
     if (bulk->remote)
-        return bulk->bytes_size; /* 0: it cannot be passed on */
+        return bulk->bytes_size;
     size += strlen(hg_bulk_own_name(bulk)) + (hg_bulk_is_bound(bulk) ? 1 : 0);
     for (i = 0; i < bulk->mem_count; i++)
         size += HG_BULK_MEM_FIXED +
@@ -25943,22 +25946,13 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
     return size;
 }
 
-/* HG_OPNOTSUPPORT (logged): a peer's, of which nobody knows where it is. */
-static hg_return_t hg_bulk_check_passable(const struct hg_bulk *bulk)
-{
-    if (!bulk->remote || bulk->bytes != NULL)
-        return HG_SUCCESS;
-    hg_log_error(
-        "bulk", "a peer's bulk handle cannot be passed on, unless it is bound");
-    return HG_OPNOTSUPPORT;
-}
-
-/* What came from a peer, as it came. */
-static void hg_bulk_pass_on(const struct hg_bulk *bulk, void *buf)
+/* A peer's memory: its description as it came. */
+static void hg_bulk_pass_on(struct hg_bulk *bulk, void *buf)
 {
     assert(bulk->bytes != NULL && bulk->bytes_size > HG_BULK_FIXED);
     memcpy(buf, bulk->bytes, bulk->bytes_size);
-    ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
+    if (hg_bulk_is_bound(bulk))
+        ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
 }
 
 /* The memory handles of ours, which is published. */
@@ -26016,10 +26010,7 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size)
 {
     struct hg_wire wire = hg_wire_writer(buf, buf_size);
-    hg_return_t ret = hg_bulk_check_passable(bulk);
 
-    if (ret != HG_SUCCESS)
-        return ret;
     if (buf_size < hg_bulk_serialize_size(bulk)) {
         hg_log_error(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
@@ -26069,13 +26060,21 @@ static hg_return_t hg_bulk_read_mems(
     return total == bulk->size ? HG_SUCCESS : HG_PROTOCOL_ERROR;
 }
 
-/* What a bound handle tells besides; and all of it, to be passed on. */
+/* Read the last field of a bound handle. */
 static hg_return_t hg_bulk_read_bound(
-    struct hg_bulk *bulk, struct hg_wire *wire, const void *bytes, size_t size)
+    struct hg_bulk *bulk, struct hg_wire *wire)
 {
     bulk->context_id = hg_wire_get8(wire);
     if (wire->failed)
         return HG_PROTOCOL_ERROR;
+    atomic_store(&bulk->bound, true);
+    return HG_SUCCESS;
+}
+
+/* Keep the description, so that the handle can be passed on. */
+static hg_return_t hg_bulk_keep_bytes(
+    struct hg_bulk *bulk, const void *bytes, size_t size)
+{
     bulk->bytes = (unsigned char *) hg_mem_alloc(size);
     if (bulk->bytes == NULL) {
         hg_log_error("bulk", "no memory for a description of %zu bytes", size);
@@ -26083,7 +26082,6 @@ static hg_return_t hg_bulk_read_bound(
     }
     memcpy(bulk->bytes, bytes, size);
     bulk->bytes_size = size;
-    atomic_store(&bulk->bound, true);
     return HG_SUCCESS;
 }
 
@@ -26171,7 +26169,9 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
     if (ret == HG_SUCCESS)
         ret = hg_bulk_read_mems(bulk, wire, start->mems);
     if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
-        ret = hg_bulk_read_bound(bulk, wire, buf, buf_size);
+        ret = hg_bulk_read_bound(bulk, wire);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_keep_bytes(bulk, buf, buf_size - hg_wire_left(wire));
     return ret;
 }
 
@@ -26240,9 +26240,6 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return hg_proc_fail(proc, HG_FAULT);
     }
-    ret = hg_bulk_check_passable(bulk);
-    if (ret != HG_SUCCESS)
-        return hg_proc_fail(proc, ret);
     size = hg_bulk_serialize_size(bulk);
     if (size > UINT32_MAX) {
         hg_log_error("bulk", "a description of %zu bytes is too large", size);
@@ -26259,11 +26256,12 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
     return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
 }
 
-/* A bound handle that its owner sent, as far as can be told, is at the peer of
- * the call it came with: there is nothing to look up. */
+/* The peer of the call owns a bound handle that was not passed on: its address
+ * need not be looked up. */
 static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
 {
-    if (bulk->bytes == NULL || peer == NULL || peer->self ||
+    if (!bulk->remote || !hg_bulk_is_bound(bulk) || peer == NULL ||
+        peer->self ||
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
         peer->na_class != bulk->layer->na_class)
         return;

@@ -1039,10 +1039,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
 HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
 
-/* A handle as bytes, and back. HG_MSGSIZE: buf_size is too small;
- * HG_PROTOCOL_ERROR: not a serialized handle; HG_FAULT: the bulk layer is not
- * initialised; HG_INVALID_ARG: a NULL, or the handle is of a bulk layer that
- * has ended. */
+/* A handle as bytes, and back. A handle that came from a peer may be serialized
+ * or sent again. HG_MSGSIZE: buf_size is too small; HG_PROTOCOL_ERROR: not a
+ * serialized handle; HG_FAULT: the bulk layer is not initialised;
+ * HG_INVALID_ARG: a NULL, or the handle is of a bulk layer that has ended. */
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle);
@@ -1050,16 +1050,22 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size);
 
 /* Start moving `size` bytes between the origin's memory and local memory.
- * origin_addr is the origin's address on the RPC class, as HG_Handler_get_addr
- * gives it. If it is oneself the data is copied. The request is freed by
- * HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL. HG_OVERFLOW: past the
- * end of a handle; HG_PERMISSION: its flags forbid the direction; HG_NOENTRY:
- * the local memory was withdrawn, by freeing the handle that this one was
- * decoded from; HG_DISCONNECT: the origin is dead. What can be moved without
- * the peer, in this process or, over sm://, up to some 100 KiB, is moved in
- * this thread before the function returns. A transfer ends when its peer makes
- * progress or dies. Who does not want to wait so long frees the local
- * handle. */
+ *
+ * origin_addr is the address, on the RPC class, of the process that created the
+ * origin handle: that of the caller, as HG_Handler_get_addr gives it, or
+ * another one if the caller passed the handle on. With the address of another
+ * process the transfer ends with HG_NOENTRY. With the own address the data is
+ * copied, or, if the memory is a peer's, the result is HG_INVALID_ARG.
+ *
+ * HG_Bulk_wait frees the request; on failure it is HG_BULK_REQUEST_NULL.
+ * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
+ * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
+ * that this one was decoded from; HG_DISCONNECT: the origin is dead.
+ *
+ * Data that needs no action of the peer is moved in this thread before the
+ * function returns: data of this process and, over sm://, up to some 100 KiB.
+ * A transfer ends when its peer makes progress or dies. To end it earlier, free
+ * the local handle. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);
@@ -2065,10 +2071,11 @@ HG_EXPORT hg_return_t HG_Bulk_free(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 
 /* Put the address of the class, and the id of the context, into a local handle,
- * so that whoever gets it in the end can reach its memory: who got it may pass
- * it on. The address of a class that does not listen is of use only to who got
- * the handle from it, and while that is kept. HG_INVALID_ARG: it has one
- * already, is of a peer's memory, or of another class than the context. */
+ * so that HG_Bulk_bind_transfer needs no address, also in a process to which
+ * the handle was passed on. The address of a class that does not listen serves
+ * only the peer that got the handle from it, as long as that peer keeps it.
+ * HG_INVALID_ARG: the handle is bound, is of a peer's memory, or is of another
+ * class than the context. */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
 /* What HG_Bulk_bind put into a handle, here or where it came from; the address
@@ -2091,9 +2098,9 @@ HG_EXPORT hg_size_t HG_Bulk_get_size(hg_bulk_t handle);
 HG_EXPORT uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 
-/* A handle as bytes, and back. `flags` is ignored. HG_MSGSIZE: too little room;
- * HG_PROTOCOL_ERROR: not a serialized handle; what lies behind one is passed
- * over. HG_OPNOTSUPPORT, and a size of 0: a peer's handle that is not bound. */
+/* A handle as bytes, and back. `flags` is ignored. HG_MSGSIZE: buf_size is too
+ * small; HG_PROTOCOL_ERROR: not a serialized handle. Bytes behind a handle are
+ * ignored. A handle that came from a peer may be serialized or sent again. */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);
 HG_EXPORT hg_return_t HG_Bulk_serialize(
@@ -2105,6 +2112,10 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * memory; offsets are logical. The callback's `size` is that of the transfer,
  * its `ret` what became of it. *op_id (NULL allowed) is written before it can
  * run. A transfer holds references to both handles and to the address.
+ * `origin_addr` is the address of the process that created the origin handle;
+ * this process may have got the handle from another one. With the address of
+ * another process `ret` is HG_NOENTRY, with the own address for a peer's memory
+ * the function returns HG_INVALID_ARG.
  * HG_INVALID_ARG: past the end of a handle, objects of different classes, a
  * local handle of a peer's memory, or an origin handle with an address of its
  * own, which is for HG_Bulk_bind_transfer, and only such ones; HG_PERMISSION:

@@ -75,10 +75,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
 HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
 
-/* A handle as bytes, and back. HG_MSGSIZE: buf_size is too small;
- * HG_PROTOCOL_ERROR: not a serialized handle; HG_FAULT: the bulk layer is not
- * initialised; HG_INVALID_ARG: a NULL, or the handle is of a bulk layer that
- * has ended. */
+/* A handle as bytes, and back. A handle that came from a peer may be serialized
+ * or sent again. HG_MSGSIZE: buf_size is too small; HG_PROTOCOL_ERROR: not a
+ * serialized handle; HG_FAULT: the bulk layer is not initialised;
+ * HG_INVALID_ARG: a NULL, or the handle is of a bulk layer that has ended. */
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
     void *buf, size_t buf_size, hg_bulk_t handle);
@@ -86,16 +86,22 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size);
 
 /* Start moving `size` bytes between the origin's memory and local memory.
- * origin_addr is the origin's address on the RPC class, as HG_Handler_get_addr
- * gives it. If it is oneself the data is copied. The request is freed by
- * HG_Bulk_wait; on failure it is HG_BULK_REQUEST_NULL. HG_OVERFLOW: past the
- * end of a handle; HG_PERMISSION: its flags forbid the direction; HG_NOENTRY:
- * the local memory was withdrawn, by freeing the handle that this one was
- * decoded from; HG_DISCONNECT: the origin is dead. What can be moved without
- * the peer, in this process or, over sm://, up to some 100 KiB, is moved in
- * this thread before the function returns. A transfer ends when its peer makes
- * progress or dies. Who does not want to wait so long frees the local
- * handle. */
+ *
+ * origin_addr is the address, on the RPC class, of the process that created the
+ * origin handle: that of the caller, as HG_Handler_get_addr gives it, or
+ * another one if the caller passed the handle on. With the address of another
+ * process the transfer ends with HG_NOENTRY. With the own address the data is
+ * copied, or, if the memory is a peer's, the result is HG_INVALID_ARG.
+ *
+ * HG_Bulk_wait frees the request; on failure it is HG_BULK_REQUEST_NULL.
+ * HG_OVERFLOW: past the end of a handle; HG_PERMISSION: its flags forbid the
+ * direction; HG_NOENTRY: the local memory was withdrawn, by freeing the handle
+ * that this one was decoded from; HG_DISCONNECT: the origin is dead.
+ *
+ * Data that needs no action of the peer is moved in this thread before the
+ * function returns: data of this process and, over sm://, up to some 100 KiB.
+ * A transfer ends when its peer makes progress or dies. To end it earlier, free
+ * the local handle. */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     hg_bulk_t origin_handle, size_t origin_offset, hg_bulk_t local_handle,
     size_t local_offset, size_t size, hg_bulk_request_t *request);

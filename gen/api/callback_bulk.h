@@ -51,10 +51,11 @@ HG_EXPORT hg_return_t HG_Bulk_free(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 
 /* Put the address of the class, and the id of the context, into a local handle,
- * so that whoever gets it in the end can reach its memory: who got it may pass
- * it on. The address of a class that does not listen is of use only to who got
- * the handle from it, and while that is kept. HG_INVALID_ARG: it has one
- * already, is of a peer's memory, or of another class than the context. */
+ * so that HG_Bulk_bind_transfer needs no address, also in a process to which
+ * the handle was passed on. The address of a class that does not listen serves
+ * only the peer that got the handle from it, as long as that peer keeps it.
+ * HG_INVALID_ARG: the handle is bound, is of a peer's memory, or is of another
+ * class than the context. */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
 /* What HG_Bulk_bind put into a handle, here or where it came from; the address
@@ -77,9 +78,9 @@ HG_EXPORT hg_size_t HG_Bulk_get_size(hg_bulk_t handle);
 HG_EXPORT uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 
-/* A handle as bytes, and back. `flags` is ignored. HG_MSGSIZE: too little room;
- * HG_PROTOCOL_ERROR: not a serialized handle; what lies behind one is passed
- * over. HG_OPNOTSUPPORT, and a size of 0: a peer's handle that is not bound. */
+/* A handle as bytes, and back. `flags` is ignored. HG_MSGSIZE: buf_size is too
+ * small; HG_PROTOCOL_ERROR: not a serialized handle. Bytes behind a handle are
+ * ignored. A handle that came from a peer may be serialized or sent again. */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);
 HG_EXPORT hg_return_t HG_Bulk_serialize(
@@ -91,6 +92,10 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * memory; offsets are logical. The callback's `size` is that of the transfer,
  * its `ret` what became of it. *op_id (NULL allowed) is written before it can
  * run. A transfer holds references to both handles and to the address.
+ * `origin_addr` is the address of the process that created the origin handle;
+ * this process may have got the handle from another one. With the address of
+ * another process `ret` is HG_NOENTRY, with the own address for a peer's memory
+ * the function returns HG_INVALID_ARG.
  * HG_INVALID_ARG: past the end of a handle, objects of different classes, a
  * local handle of a peer's memory, or an origin handle with an address of its
  * own, which is for HG_Bulk_bind_transfer, and only such ones; HG_PERMISSION:

@@ -11,10 +11,12 @@
  * that shares the memory of the first one, and is of no more use once that one
  * was freed.
  *
- * A bound handle tells where its memory is, so that whoever gets it in the end
- * may move that: its description carries the owner's address, and is passed on
- * as it came. An owner that does not listen has no address for others; who got
- * the description from its owner knows it as the peer of that call.
+ * A peer's handle keeps its description, and is passed on as it came. The
+ * description of a bound handle has the owner's address, so that the process
+ * which gets it in the end can move the memory. An owner that does not listen
+ * has no address for others; a process that got the description from the owner
+ * knows it as the peer of that call. The owner's address of an unbound handle
+ * is told with each transfer.
  *
  * Locking: the layer's lock guards its list, ids, publication and binding;
  * counts are atomics, that of holds with the mark of withdrawal; an owner's
@@ -76,7 +78,7 @@ struct hg_bulk {
     char *owner; /* its address where the memory is; NULL: the caller's */
     _Atomic(struct na_addr *) addr; /* the owner's, of a bound one; NULL */
     uint64_t incarnation;           /* of the owner's layer */
-    unsigned char *bytes;           /* of a bound one: the description */
+    unsigned char *bytes;           /* its description, to be passed on */
     size_t bytes_size;
 };
 

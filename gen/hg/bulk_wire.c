@@ -22,7 +22,7 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
     size_t i;
 
     if (bulk->remote)
-        return bulk->bytes_size; /* 0: it cannot be passed on */
+        return bulk->bytes_size;
     size += strlen(hg_bulk_own_name(bulk)) + (hg_bulk_is_bound(bulk) ? 1 : 0);
     for (i = 0; i < bulk->mem_count; i++)
         size += HG_BULK_MEM_FIXED +
@@ -31,22 +31,13 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
     return size;
 }
 
-/* HG_OPNOTSUPPORT (logged): a peer's, of which nobody knows where it is. */
-static hg_return_t hg_bulk_check_passable(const struct hg_bulk *bulk)
-{
-    if (!bulk->remote || bulk->bytes != NULL)
-        return HG_SUCCESS;
-    hg_log_error(
-        "bulk", "a peer's bulk handle cannot be passed on, unless it is bound");
-    return HG_OPNOTSUPPORT;
-}
-
-/* What came from a peer, as it came. */
-static void hg_bulk_pass_on(const struct hg_bulk *bulk, void *buf)
+/* A peer's memory: its description as it came. */
+static void hg_bulk_pass_on(struct hg_bulk *bulk, void *buf)
 {
     assert(bulk->bytes != NULL && bulk->bytes_size > HG_BULK_FIXED);
     memcpy(buf, bulk->bytes, bulk->bytes_size);
-    ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
+    if (hg_bulk_is_bound(bulk))
+        ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
 }
 
 /* The memory handles of ours, which is published. */
@@ -104,10 +95,7 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size)
 {
     struct hg_wire wire = hg_wire_writer(buf, buf_size);
-    hg_return_t ret = hg_bulk_check_passable(bulk);
 
-    if (ret != HG_SUCCESS)
-        return ret;
     if (buf_size < hg_bulk_serialize_size(bulk)) {
         hg_log_error(
             "bulk", "%zu bytes are too few for the bulk handle", buf_size);
@@ -157,13 +145,21 @@ static hg_return_t hg_bulk_read_mems(
     return total == bulk->size ? HG_SUCCESS : HG_PROTOCOL_ERROR;
 }
 
-/* What a bound handle tells besides; and all of it, to be passed on. */
+/* Read the last field of a bound handle. */
 static hg_return_t hg_bulk_read_bound(
-    struct hg_bulk *bulk, struct hg_wire *wire, const void *bytes, size_t size)
+    struct hg_bulk *bulk, struct hg_wire *wire)
 {
     bulk->context_id = hg_wire_get8(wire);
     if (wire->failed)
         return HG_PROTOCOL_ERROR;
+    atomic_store(&bulk->bound, true);
+    return HG_SUCCESS;
+}
+
+/* Keep the description, so that the handle can be passed on. */
+static hg_return_t hg_bulk_keep_bytes(
+    struct hg_bulk *bulk, const void *bytes, size_t size)
+{
     bulk->bytes = (unsigned char *) hg_mem_alloc(size);
     if (bulk->bytes == NULL) {
         hg_log_error("bulk", "no memory for a description of %zu bytes", size);
@@ -171,7 +167,6 @@ static hg_return_t hg_bulk_read_bound(
     }
     memcpy(bulk->bytes, bytes, size);
     bulk->bytes_size = size;
-    atomic_store(&bulk->bound, true);
     return HG_SUCCESS;
 }
 
@@ -259,7 +254,9 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
     if (ret == HG_SUCCESS)
         ret = hg_bulk_read_mems(bulk, wire, start->mems);
     if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
-        ret = hg_bulk_read_bound(bulk, wire, buf, buf_size);
+        ret = hg_bulk_read_bound(bulk, wire);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_keep_bytes(bulk, buf, buf_size - hg_wire_left(wire));
     return ret;
 }
 
@@ -328,9 +325,6 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
         hg_log_error("bulk", "the bulk layer of a handle has ended");
         return hg_proc_fail(proc, HG_FAULT);
     }
-    ret = hg_bulk_check_passable(bulk);
-    if (ret != HG_SUCCESS)
-        return hg_proc_fail(proc, ret);
     size = hg_bulk_serialize_size(bulk);
     if (size > UINT32_MAX) {
         hg_log_error("bulk", "a description of %zu bytes is too large", size);
@@ -347,11 +341,12 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
     return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
 }
 
-/* A bound handle that its owner sent, as far as can be told, is at the peer of
- * the call it came with: there is nothing to look up. */
+/* The peer of the call owns a bound handle that was not passed on: its address
+ * need not be looked up. */
 static void hg_bulk_meet(struct hg_bulk *bulk, struct na_addr *peer)
 {
-    if (bulk->bytes == NULL || peer == NULL || peer->self ||
+    if (!bulk->remote || !hg_bulk_is_bound(bulk) || peer == NULL ||
+        peer->self ||
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
         peer->na_class != bulk->layer->na_class)
         return;

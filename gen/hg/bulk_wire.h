@@ -21,8 +21,9 @@
  * owner listens. `mems` is 1 where the transport takes all segments in one
  * memory handle. What comes behind is for later versions.
  *
- * A bound handle that came from a peer is passed on as it came, but for a flag
- * that says so: else who gets it might take us for its owner.
+ * A handle that came from a peer is passed on as it came. A bound one gets the
+ * flag PASSED, or its receiver could take us for the owner. Whoever gets an
+ * unbound one tells the owner's address with the transfer.
  *
  * Locking: none of its own.
  */
@@ -40,8 +41,8 @@ enum hg_bulk_wire_flags {
 /* Bytes that hg_bulk_serialize writes. */
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 
-/* HG_MSGSIZE: the buffer is too small; HG_OPNOTSUPPORT: the handle is a peer's
- * and not bound, or nobody could find its owner; HG_NOENTRY; all logged. */
+/* HG_MSGSIZE: the buffer is too small; HG_OPNOTSUPPORT: see hg_bulk_check_mute;
+ * HG_NOENTRY: the memory was withdrawn; all logged. */
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size);
 

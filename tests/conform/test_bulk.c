@@ -199,7 +199,7 @@ static hg_return_t bulk_keep(hg_handle_t handle)
     return HG_Handler_get_input(handle, &bulk_kept_in);
 }
 
-/* Hand the caller's own handle back, and look at its memory. */
+/* Look at the caller's memory, and at its handle's bytes. */
 static hg_return_t bulk_pass(hg_handle_t handle)
 {
     bulk_back_t in;
@@ -208,13 +208,11 @@ static hg_return_t bulk_pass(hg_handle_t handle)
     void *bytes;
     size_t size;
     unsigned count;
-    hg_return_t ret;
 
     HG_CHECK_OK(HG_Handler_get_input(handle, &in));
-    ret = HG_Bulk_handle_access(
+    out.ret = HG_Bulk_handle_access(
         in.bulk, 0, 1, HG_BULK_READ_ONLY, 1, &bytes, &size, &count);
-    out.ret = HG_Bulk_handle_serialize(scratch, sizeof(scratch), in.bulk);
-    HG_CHECK_RET(ret, out.ret);
+    HG_CHECK_OK(HG_Bulk_handle_serialize(scratch, sizeof(scratch), in.bulk));
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
     HG_CHECK_OK(HG_Handler_start_output(handle, &out));
     return HG_Handler_free(handle);
