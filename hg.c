@@ -268,6 +268,10 @@ HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
 HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
+/* Deliver a line whatever level and filter say. */
+HG_COLD HG_PRIVATE void hg_log_emit_line(int level, const char *subsys,
+    const char *format, ...) HG_PRINTF_LIKE(3, 4);
+
 /* Log, as an error without a rate limit, what the application did wrong in its
  * call of `function`. Returns HG_INVALID_ARG. */
 HG_COLD HG_PRIVATE hg_return_t hg_log_misuse(
@@ -298,6 +302,19 @@ HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg);
  * fork takes these before the log's own. */
 HG_PRIVATE void hg_log_atfork(
     void (*prepare)(void), void (*parent)(void), void (*child)(void));
+
+/* Size of a list of subsystems, with its terminator. */
+#define HG_LOG_FILTER_MAX 256
+
+/* The log's word for a level of Mercury's, in any case of the letters; NULL: no
+ * such level. NULL is "none". */
+HG_PRIVATE const char *hg_log_word_of(const char *name);
+
+/* Write the log's list for a list of Mercury's. A word that names everything
+ * replaces all others but those behind a ~; a subsystem that only Mercury has
+ * is left out. */
+HG_PRIVATE void hg_log_translate(
+    const char *subsys, char *list, size_t list_size);
 
 /* Set, or empty, the text that HG_Get_last_error_text gives this thread; it is
  * cut where it is too long. */
@@ -352,8 +369,6 @@ HG_PRIVATE void hg_log_drop_text(void);
 
 /* A whole line: prefix, text and newline. */
 #define HG_LOG_LINE_MAX 1000
-/* The filter's list, with its terminator. */
-#define HG_LOG_FILTER_MAX 256
 /* Size of the text of HG_Get_last_error_text, with its terminator. */
 #define HG_LOG_TEXT_MAX 512
 /* Call sites whose lines are counted apart; a power of two. */
@@ -508,8 +523,7 @@ static void hg_log_emit(int level, const char *subsys, unsigned count,
     hg_log_write(line, size + 1);
 }
 
-HG_PRINTF_LIKE(3, 4)
-static void hg_log_emit_line(
+HG_PRIVATE void hg_log_emit_line(
     int level, const char *subsys, const char *format, ...)
 {
     va_list args;
@@ -621,16 +635,96 @@ static void hg_log_filter_judge(const char *from, const char *list)
     }
 }
 
+/* ---- Mercury's words ---- */
+
+HG_PRIVATE const char *hg_log_word_of(const char *name)
+{
+    static const char *const words[][2] = {{"none", "none"}, {"fatal", "error"},
+        {"ftl", "error"}, {"error", "error"}, {"err", "error"},
+        {"warning", "warning"}, {"warn", "warning"}, {"min_debug", "info"},
+        {"trace", "info"}, {"info", "info"}, {"inf", "info"},
+        {"debug", "debug"}, {"dbg", "debug"}};
+    size_t i;
+
+    if (name == NULL)
+        return "none";
+    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(name, words[i][0]) == 0)
+            return words[i][1];
+    }
+    return NULL;
+}
+
+/* Whether the word of `size` bytes is in `list`, with a space behind each. */
+static bool hg_log_is_among(const char *list, const char *word, size_t size)
+{
+    while (*list != '\0') {
+        size_t length = strcspn(list, " ");
+
+        if (length == size && memcmp(list, word, size) == 0)
+            return true;
+        list += length + 1;
+    }
+    return false;
+}
+
+/* Append a word, with its ~, to a list, unless it does not fit. */
+static void hg_log_append(
+    char *list, size_t list_size, bool negated, const char *word, size_t size)
+{
+    size_t used = strlen(list);
+    int n = snprintf(list + used, list_size - used, "%s%s%.*s",
+        used > 0 ? "," : "", negated ? "~" : "", (int) size, word);
+
+    if (n < 0 || (size_t) n >= list_size - used)
+        list[used] = '\0';
+}
+
+HG_PRIVATE void hg_log_translate(
+    const char *subsys, char *list, size_t list_size)
+{
+    static const char all[] = "hg na hg_all na_all all hg_util util ";
+    static const char absent[] =
+        "poll poll_loop perf diag rpc_ref ip libfabric ucx event fatal ";
+    bool everything = false;
+    int pass;
+
+    list[0] = '\0';
+    for (pass = 0; pass < 2; pass++) {
+        const char *at = subsys;
+
+        while (*at != '\0') {
+            bool negated;
+            size_t size;
+
+            at += strspn(at, " ,");
+            negated = *at == '~';
+            at += negated ? 1 : 0;
+            size = strcspn(at, " ,");
+            if (pass == 0)
+                everything |= !negated && hg_log_is_among(all, at, size);
+            else if (size > 0 && (negated || !everything) &&
+                !hg_log_is_among(all, at, size) &&
+                !hg_log_is_among(absent, at, size))
+                hg_log_append(list, list_size, negated, at, size);
+            at += size;
+        }
+    }
+}
+
 /* Read the environment, once. Its mistakes are told at any level: who wrote
  * a level wants to see lines. */
 static void hg_log_read_environment(void)
 {
     const char *name = getenv("HG_LOG_LEVEL");
     const char *list = getenv("HG_LOG_SUBSYS");
+    char words[HG_LOG_FILTER_MAX];
     int level = HG_LOG_LEVEL_ERROR;
 
     if (name != NULL && name[0] != '\0') {
-        level = hg_log_level_of(name);
+        const char *word = hg_log_word_of(name);
+
+        level = word != NULL ? hg_log_level_of(word) : -1;
         if (level < 0) {
             level = HG_LOG_LEVEL_ERROR;
             hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
@@ -639,12 +733,15 @@ static void hg_log_read_environment(void)
                 name);
         }
     }
-    if (list != NULL && !hg_log_filter_set(list))
+    if (list != NULL && strlen(list) >= HG_LOG_FILTER_MAX) {
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
             "HG_LOG_SUBSYS: longer than %d characters; taking all",
             HG_LOG_FILTER_MAX - 1);
-    else if (list != NULL)
-        hg_log_filter_judge("HG_LOG_SUBSYS", list);
+    } else if (list != NULL) {
+        hg_log_translate(list, words, sizeof(words));
+        (void) hg_log_filter_set(words);
+        hg_log_filter_judge("HG_LOG_SUBSYS", words);
+    }
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 
@@ -885,10 +982,10 @@ HG_EXPORT void HG_Set_log_func(
 /*
  * log_mercury: the log's controls as Mercury has them.
  *
- * Mercury knows levels and subsystems by other words, one stream for each
- * level, and a function that prints as fprintf does. Words are translated;
- * streams and function become a sink of the log, which is set as soon as there
- * is one and taken back with the last.
+ * Mercury has one stream for each level, and a function that prints as fprintf
+ * does. Streams and function become a sink of the log, which is set with the
+ * first and removed with the last. The log itself translates Mercury's words
+ * for levels and subsystems, because the environment may hold them, too.
  *
  * Locking: the log's lock guards streams and function; it is not held while a
  * line is printed.
@@ -900,102 +997,21 @@ typedef int hg_log_mercury_func_t(FILE *stream, const char *format, ...);
 static hg_log_mercury_func_t *hg_log_mercury_func; /* guard: the log's lock */
 static FILE *hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG + 1]; /* likewise */
 
-/* ---- Levels ---- */
-
-/* The log's word for a level of Mercury's; NULL: there is none. */
-static const char *hg_log_mercury_level(const char *name)
-{
-    static const char *const words[][2] = {{"none", "none"}, {"fatal", "error"},
-        {"ftl", "error"}, {"error", "error"}, {"err", "error"},
-        {"warning", "warning"}, {"warn", "warning"}, {"min_debug", "info"},
-        {"trace", "info"}, {"info", "info"}, {"inf", "info"},
-        {"debug", "debug"}, {"dbg", "debug"}};
-    size_t i;
-
-    if (name == NULL)
-        return "none";
-    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcasecmp(name, words[i][0]) == 0)
-            return words[i][1];
-    }
-    return NULL;
-}
+/* ---- Levels and subsystems ---- */
 
 HG_EXPORT void HG_Set_log_level2(const char *level)
 {
-    const char *word = hg_log_mercury_level(level);
+    const char *word = hg_log_word_of(level);
 
-    /* What is unknown to both is told by the log. */
+    /* HG_Set_log_level logs a word that neither knows. */
     (void) HG_Set_log_level(word != NULL ? word : level);
-}
-
-/* ---- Subsystems ---- */
-
-/* Whether the word of `size` bytes is in `list`, a space behind each. */
-static bool hg_log_mercury_among(
-    const char *list, const char *word, size_t size)
-{
-    while (*list != '\0') {
-        size_t length = strcspn(list, " ");
-
-        if (length == size && memcmp(list, word, size) == 0)
-            return true;
-        list += length + 1;
-    }
-    return false;
-}
-
-/* Append a word, with its ~, to a list of `room` bytes, as far as it fits. */
-static void hg_log_mercury_append(
-    char *list, size_t room, bool negated, const char *word, size_t size)
-{
-    size_t used = strlen(list);
-    int n = snprintf(list + used, room - used, "%s%s%.*s", used > 0 ? "," : "",
-        negated ? "~" : "", (int) size, word);
-
-    if (n < 0 || (size_t) n >= room - used)
-        list[used] = '\0';
-}
-
-/* What the words of `subsys` are for the log: those that name all of it make
- * every other that is switched on superfluous. */
-static void hg_log_mercury_translate(
-    const char *subsys, char *list, size_t room)
-{
-    static const char all[] = "hg na hg_all na_all all hg_util util ";
-    static const char absent[] =
-        "poll poll_loop perf diag rpc_ref ip libfabric ucx event fatal ";
-    bool everything = false;
-    int pass;
-
-    list[0] = '\0';
-    for (pass = 0; pass < 2; pass++) {
-        const char *at = subsys;
-
-        while (*at != '\0') {
-            bool negated;
-            size_t size;
-
-            at += strspn(at, " ,");
-            negated = *at == '~';
-            at += negated ? 1 : 0;
-            size = strcspn(at, " ,");
-            if (pass == 0)
-                everything |= !negated && hg_log_mercury_among(all, at, size);
-            else if (size > 0 && (negated || !everything) &&
-                !hg_log_mercury_among(all, at, size) &&
-                !hg_log_mercury_among(absent, at, size))
-                hg_log_mercury_append(list, room, negated, at, size);
-            at += size;
-        }
-    }
 }
 
 HG_EXPORT void HG_Set_log_subsys2(const char *subsys)
 {
-    char list[256];
+    char list[HG_LOG_FILTER_MAX];
 
-    hg_log_mercury_translate(subsys != NULL ? subsys : "", list, sizeof(list));
+    hg_log_translate(subsys != NULL ? subsys : "", list, sizeof(list));
     (void) HG_Set_log_subsys(list);
 }
 
@@ -1044,7 +1060,7 @@ HG_EXPORT void HG_Set_log_func2(
 
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 {
-    const char *word = hg_log_mercury_level(level);
+    const char *word = hg_log_word_of(level);
 
     if (word == NULL || strcmp(word, "none") == 0) {
         hg_log_error("log", "HG_Set_log_stream: no level \"%s\" has a stream",

@@ -146,12 +146,13 @@ enum {
 #endif
 
 /* "none", "error", "warning", "info" or "debug"; overrides HG_LOG_LEVEL of
- * the environment. HG_INVALID_ARG for another word. */
+ * the environment, which also takes Mercury's words (HG_Set_log_level2).
+ * HG_INVALID_ARG for another word. */
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
 /* Choose the subsystems that log: a list like "rpc,bulk", or "~zmq" for all but
  * one; NULL or "" for all. Overrides HG_LOG_SUBSYS of the environment, which
- * takes the same lists. The subsystems are
+ * also takes Mercury's names (HG_Set_log_subsys2). The subsystems are
  *
  *     addr bulk checksum clock cls ctx lock log mem msg op proc rma rpc sm
  *     waker zmq ofi mpi

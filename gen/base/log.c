@@ -28,8 +28,6 @@
 
 /* A whole line: prefix, text and newline. */
 #define HG_LOG_LINE_MAX 1000
-/* The filter's list, with its terminator. */
-#define HG_LOG_FILTER_MAX 256
 /* Size of the text of HG_Get_last_error_text, with its terminator. */
 #define HG_LOG_TEXT_MAX 512
 /* Call sites whose lines are counted apart; a power of two. */
@@ -184,8 +182,7 @@ static void hg_log_emit(int level, const char *subsys, unsigned count,
     hg_log_write(line, size + 1);
 }
 
-HG_PRINTF_LIKE(3, 4)
-static void hg_log_emit_line(
+HG_PRIVATE void hg_log_emit_line(
     int level, const char *subsys, const char *format, ...)
 {
     va_list args;
@@ -297,16 +294,96 @@ static void hg_log_filter_judge(const char *from, const char *list)
     }
 }
 
+/* ---- Mercury's words ---- */
+
+HG_PRIVATE const char *hg_log_word_of(const char *name)
+{
+    static const char *const words[][2] = {{"none", "none"}, {"fatal", "error"},
+        {"ftl", "error"}, {"error", "error"}, {"err", "error"},
+        {"warning", "warning"}, {"warn", "warning"}, {"min_debug", "info"},
+        {"trace", "info"}, {"info", "info"}, {"inf", "info"},
+        {"debug", "debug"}, {"dbg", "debug"}};
+    size_t i;
+
+    if (name == NULL)
+        return "none";
+    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(name, words[i][0]) == 0)
+            return words[i][1];
+    }
+    return NULL;
+}
+
+/* Whether the word of `size` bytes is in `list`, with a space behind each. */
+static bool hg_log_is_among(const char *list, const char *word, size_t size)
+{
+    while (*list != '\0') {
+        size_t length = strcspn(list, " ");
+
+        if (length == size && memcmp(list, word, size) == 0)
+            return true;
+        list += length + 1;
+    }
+    return false;
+}
+
+/* Append a word, with its ~, to a list, unless it does not fit. */
+static void hg_log_append(
+    char *list, size_t list_size, bool negated, const char *word, size_t size)
+{
+    size_t used = strlen(list);
+    int n = snprintf(list + used, list_size - used, "%s%s%.*s",
+        used > 0 ? "," : "", negated ? "~" : "", (int) size, word);
+
+    if (n < 0 || (size_t) n >= list_size - used)
+        list[used] = '\0';
+}
+
+HG_PRIVATE void hg_log_translate(
+    const char *subsys, char *list, size_t list_size)
+{
+    static const char all[] = "hg na hg_all na_all all hg_util util ";
+    static const char absent[] =
+        "poll poll_loop perf diag rpc_ref ip libfabric ucx event fatal ";
+    bool everything = false;
+    int pass;
+
+    list[0] = '\0';
+    for (pass = 0; pass < 2; pass++) {
+        const char *at = subsys;
+
+        while (*at != '\0') {
+            bool negated;
+            size_t size;
+
+            at += strspn(at, " ,");
+            negated = *at == '~';
+            at += negated ? 1 : 0;
+            size = strcspn(at, " ,");
+            if (pass == 0)
+                everything |= !negated && hg_log_is_among(all, at, size);
+            else if (size > 0 && (negated || !everything) &&
+                !hg_log_is_among(all, at, size) &&
+                !hg_log_is_among(absent, at, size))
+                hg_log_append(list, list_size, negated, at, size);
+            at += size;
+        }
+    }
+}
+
 /* Read the environment, once. Its mistakes are told at any level: who wrote
  * a level wants to see lines. */
 static void hg_log_read_environment(void)
 {
     const char *name = getenv("HG_LOG_LEVEL");
     const char *list = getenv("HG_LOG_SUBSYS");
+    char words[HG_LOG_FILTER_MAX];
     int level = HG_LOG_LEVEL_ERROR;
 
     if (name != NULL && name[0] != '\0') {
-        level = hg_log_level_of(name);
+        const char *word = hg_log_word_of(name);
+
+        level = word != NULL ? hg_log_level_of(word) : -1;
         if (level < 0) {
             level = HG_LOG_LEVEL_ERROR;
             hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
@@ -315,12 +392,15 @@ static void hg_log_read_environment(void)
                 name);
         }
     }
-    if (list != NULL && !hg_log_filter_set(list))
+    if (list != NULL && strlen(list) >= HG_LOG_FILTER_MAX) {
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
             "HG_LOG_SUBSYS: longer than %d characters; taking all",
             HG_LOG_FILTER_MAX - 1);
-    else if (list != NULL)
-        hg_log_filter_judge("HG_LOG_SUBSYS", list);
+    } else if (list != NULL) {
+        hg_log_translate(list, words, sizeof(words));
+        (void) hg_log_filter_set(words);
+        hg_log_filter_judge("HG_LOG_SUBSYS", words);
+    }
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
 

@@ -36,6 +36,10 @@ HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
 HG_COLD HG_PRIVATE void hg_log_asked(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
+/* Deliver a line whatever level and filter say. */
+HG_COLD HG_PRIVATE void hg_log_emit_line(int level, const char *subsys,
+    const char *format, ...) HG_PRINTF_LIKE(3, 4);
+
 /* Log, as an error without a rate limit, what the application did wrong in its
  * call of `function`. Returns HG_INVALID_ARG. */
 HG_COLD HG_PRIVATE hg_return_t hg_log_misuse(
@@ -66,6 +70,19 @@ HG_PRIVATE void hg_log_set_func(hg_log_func_t *func, void *arg);
  * fork takes these before the log's own. */
 HG_PRIVATE void hg_log_atfork(
     void (*prepare)(void), void (*parent)(void), void (*child)(void));
+
+/* Size of a list of subsystems, with its terminator. */
+#define HG_LOG_FILTER_MAX 256
+
+/* The log's word for a level of Mercury's, in any case of the letters; NULL: no
+ * such level. NULL is "none". */
+HG_PRIVATE const char *hg_log_word_of(const char *name);
+
+/* Write the log's list for a list of Mercury's. A word that names everything
+ * replaces all others but those behind a ~; a subsystem that only Mercury has
+ * is left out. */
+HG_PRIVATE void hg_log_translate(
+    const char *subsys, char *list, size_t list_size);
 
 /* Set, or empty, the text that HG_Get_last_error_text gives this thread; it is
  * cut where it is too long. */

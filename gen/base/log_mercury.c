@@ -2,10 +2,10 @@
 /*
  * log_mercury: the log's controls as Mercury has them.
  *
- * Mercury knows levels and subsystems by other words, one stream for each
- * level, and a function that prints as fprintf does. Words are translated;
- * streams and function become a sink of the log, which is set as soon as there
- * is one and taken back with the last.
+ * Mercury has one stream for each level, and a function that prints as fprintf
+ * does. Streams and function become a sink of the log, which is set with the
+ * first and removed with the last. The log itself translates Mercury's words
+ * for levels and subsystems, because the environment may hold them, too.
  *
  * Locking: the log's lock guards streams and function; it is not held while a
  * line is printed.
@@ -17,102 +17,21 @@ typedef int hg_log_mercury_func_t(FILE *stream, const char *format, ...);
 static hg_log_mercury_func_t *hg_log_mercury_func; /* guard: the log's lock */
 static FILE *hg_log_mercury_streams[HG_LOG_LEVEL_DEBUG + 1]; /* likewise */
 
-/* ---- Levels ---- */
-
-/* The log's word for a level of Mercury's; NULL: there is none. */
-static const char *hg_log_mercury_level(const char *name)
-{
-    static const char *const words[][2] = {{"none", "none"}, {"fatal", "error"},
-        {"ftl", "error"}, {"error", "error"}, {"err", "error"},
-        {"warning", "warning"}, {"warn", "warning"}, {"min_debug", "info"},
-        {"trace", "info"}, {"info", "info"}, {"inf", "info"},
-        {"debug", "debug"}, {"dbg", "debug"}};
-    size_t i;
-
-    if (name == NULL)
-        return "none";
-    for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcasecmp(name, words[i][0]) == 0)
-            return words[i][1];
-    }
-    return NULL;
-}
+/* ---- Levels and subsystems ---- */
 
 HG_EXPORT void HG_Set_log_level2(const char *level)
 {
-    const char *word = hg_log_mercury_level(level);
+    const char *word = hg_log_word_of(level);
 
-    /* What is unknown to both is told by the log. */
+    /* HG_Set_log_level logs a word that neither knows. */
     (void) HG_Set_log_level(word != NULL ? word : level);
-}
-
-/* ---- Subsystems ---- */
-
-/* Whether the word of `size` bytes is in `list`, a space behind each. */
-static bool hg_log_mercury_among(
-    const char *list, const char *word, size_t size)
-{
-    while (*list != '\0') {
-        size_t length = strcspn(list, " ");
-
-        if (length == size && memcmp(list, word, size) == 0)
-            return true;
-        list += length + 1;
-    }
-    return false;
-}
-
-/* Append a word, with its ~, to a list of `room` bytes, as far as it fits. */
-static void hg_log_mercury_append(
-    char *list, size_t room, bool negated, const char *word, size_t size)
-{
-    size_t used = strlen(list);
-    int n = snprintf(list + used, room - used, "%s%s%.*s", used > 0 ? "," : "",
-        negated ? "~" : "", (int) size, word);
-
-    if (n < 0 || (size_t) n >= room - used)
-        list[used] = '\0';
-}
-
-/* What the words of `subsys` are for the log: those that name all of it make
- * every other that is switched on superfluous. */
-static void hg_log_mercury_translate(
-    const char *subsys, char *list, size_t room)
-{
-    static const char all[] = "hg na hg_all na_all all hg_util util ";
-    static const char absent[] =
-        "poll poll_loop perf diag rpc_ref ip libfabric ucx event fatal ";
-    bool everything = false;
-    int pass;
-
-    list[0] = '\0';
-    for (pass = 0; pass < 2; pass++) {
-        const char *at = subsys;
-
-        while (*at != '\0') {
-            bool negated;
-            size_t size;
-
-            at += strspn(at, " ,");
-            negated = *at == '~';
-            at += negated ? 1 : 0;
-            size = strcspn(at, " ,");
-            if (pass == 0)
-                everything |= !negated && hg_log_mercury_among(all, at, size);
-            else if (size > 0 && (negated || !everything) &&
-                !hg_log_mercury_among(all, at, size) &&
-                !hg_log_mercury_among(absent, at, size))
-                hg_log_mercury_append(list, room, negated, at, size);
-            at += size;
-        }
-    }
 }
 
 HG_EXPORT void HG_Set_log_subsys2(const char *subsys)
 {
-    char list[256];
+    char list[HG_LOG_FILTER_MAX];
 
-    hg_log_mercury_translate(subsys != NULL ? subsys : "", list, sizeof(list));
+    hg_log_translate(subsys != NULL ? subsys : "", list, sizeof(list));
     (void) HG_Set_log_subsys(list);
 }
 
@@ -161,7 +80,7 @@ HG_EXPORT void HG_Set_log_func2(
 
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 {
-    const char *word = hg_log_mercury_level(level);
+    const char *word = hg_log_word_of(level);
 
     if (word == NULL || strcmp(word, "none") == 0) {
         hg_log_error("log", "HG_Set_log_stream: no level \"%s\" has a stream",

@@ -543,6 +543,28 @@ HG_TEST(log_reads_the_environment)
     HG_CHECK_EQ_STR(err, "");
 }
 
+HG_TEST(log_takes_words_of_mercury_from_the_environment)
+{
+    static const char *const levels[] = {"dbg", "DEBUG", "Debug"};
+    static const char *const lists[] = {
+        "hg", "na,hg_all", "hg,~poll", "poll_loop,perf", "~diag", "all,bulk"};
+    char err[500];
+    size_t i;
+
+    for (i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        HG_CHECK_EQ_U64(log_run(levels[i], "", err, sizeof(err)), 3);
+        HG_CHECK_EQ_STR(err, "");
+    }
+    HG_CHECK_EQ_U64(log_run("fatal", "", err, sizeof(err)), 1);
+    HG_CHECK_EQ_STR(err, "");
+    for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        HG_CHECK_EQ_U64(log_run("debug", lists[i], err, sizeof(err)), 3);
+        HG_CHECK_EQ_STR(err, "");
+    }
+    HG_CHECK_EQ_U64(log_run("debug", "hg,~bulk", err, sizeof(err)), 2);
+    HG_CHECK_EQ_STR(err, "");
+}
+
 /* tests/lint sees to it that the list has each name that gen/ uses. */
 HG_TEST(log_knows_its_own_subsystems)
 {
