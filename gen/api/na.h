@@ -186,7 +186,13 @@ enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
 struct na_init_info {
     size_t size; /* sizeof(struct na_init_info) */
     /* Members with the names of Mercury 2.4. */
-    const char *ip_subnet;           /* no effect */
+    const char *ip_subnet;           /* zmq+tcp: "192.0.2.0/24", "192.0.2" or
+                                        "fd00::/64". Where the address string
+                                        names no host, the address in it is
+                                        used; where it names all, it is the
+                                        class's own address. No class is
+                                        opened if there is none. NULL, "":
+                                        loopback; the first other interface */
     const char *auth_key;            /* sm: who else may connect: "any-user",
                                         or user ids with commas between;
                                         NULL, "": only the same user. Both
@@ -195,7 +201,8 @@ struct na_init_info {
                                         64 KiB. sm has at most 32 KiB */
     size_t max_expected_size;        /* the same */
     uint8_t progress_mode;           /* NA_NO_BLOCK; none */
-    enum na_addr_format addr_format; /* of a host name; NA_ADDR_IPV4 */
+    enum na_addr_format addr_format; /* zmq+tcp: the family of a host name,
+                                        of no host, and of *; NA_ADDR_IPV4 */
     uint8_t max_contexts;            /* the application's; 256 with the
                                         library's own */
     uint8_t thread_mode;             /* no effect */

@@ -62,6 +62,7 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     const char *port;
     char *stop = NULL;
     unsigned long number = 0;
+    bool wants_v6;
     bool v6 = false;
     na_return_t ret;
 
@@ -82,10 +83,11 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     } else if (port[0] != '\0' && port[0] != ':') {
         return na_zmq_bad_name(self, rest, "not host:port");
     }
+    wants_v6 = self->base.info->addr_format == NA_ADDR_IPV6;
     if (name[0] == '\0' && rest[0] != '[')
-        memcpy(name, "127.0.0.1", sizeof("127.0.0.1"));
+        (void) snprintf(name, sizeof(name), wants_v6 ? "::1" : "127.0.0.1");
     if (strcmp(name, "*") == 0)
-        memcpy(name, "0.0.0.0", sizeof("0.0.0.0"));
+        (void) snprintf(name, sizeof(name), wants_v6 ? "::" : "0.0.0.0");
     ret = na_zmq_resolve(self, name, numeric, sizeof(numeric), &v6);
     if (ret != NA_SUCCESS)
         return ret;

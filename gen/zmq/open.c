@@ -6,24 +6,89 @@
  */
 #include "zmq/zmq.h"
 
-/* The first address of an interface that others can reach, for a listener on
- * all of them; loopback where there is none. */
-static void na_zmq_host_address(bool v6, char *host, size_t size)
+/* A range of addresses. */
+struct na_zmq_subnet {
+    int family;
+    unsigned bits; /* those that all its addresses begin with */
+    unsigned char bytes[sizeof(struct in6_addr)];
+};
+
+/* Read "192.0.2.0/24", "fd00::/64", or, as Mercury has it, "192.0.2": eight
+ * bits for each number, with zeros behind. False: not of that form. */
+static bool na_zmq_parse_subnet(const char *text, struct na_zmq_subnet *subnet)
+{
+    size_t size = strcspn(text, "/");
+    char host[INET6_ADDRSTRLEN + sizeof(".0.0.0")];
+    unsigned long bits;
+    unsigned numbers = 1;
+    char *end = NULL;
+    size_t i;
+
+    if (size >= INET6_ADDRSTRLEN)
+        return false;
+    memcpy(host, text, size);
+    host[size] = '\0';
+    subnet->family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET;
+    subnet->bits = 128;
+    if (subnet->family == AF_INET) {
+        for (i = 0; i < size; i++)
+            numbers += host[i] == '.';
+        subnet->bits = 8 * numbers;
+        for (; numbers < 4; numbers++, size += 2)
+            memcpy(host + size, ".0", sizeof(".0"));
+    }
+    if (inet_pton(subnet->family, host, subnet->bytes) != 1)
+        return false;
+    text = strchr(text, '/');
+    if (text == NULL)
+        return true;
+    bits = strtoul(text + 1, &end, 10);
+    if (text[1] < '0' || text[1] > '9' || *end != '\0' || bits < 1 ||
+        bits > (subnet->family == AF_INET ? 32 : 128))
+        return false;
+    subnet->bits = (unsigned) bits;
+    return true;
+}
+
+/* Whether an interface's address is in the range; NULL: is not loopback. */
+static bool na_zmq_is_within(
+    const struct ifaddrs *at, const struct na_zmq_subnet *subnet)
+{
+    unsigned char bytes[sizeof(struct in6_addr)];
+    size_t offset;
+    unsigned i;
+
+    if (subnet == NULL)
+        return (at->ifa_flags & IFF_LOOPBACK) == 0;
+    offset = subnet->family == AF_INET6
+        ? offsetof(struct sockaddr_in6, sin6_addr)
+        : offsetof(struct sockaddr_in, sin_addr);
+    memcpy(bytes, (const char *) at->ifa_addr + offset,
+        subnet->family == AF_INET6 ? 16 : 4);
+    for (i = 0; i < subnet->bits; i++) {
+        if (((bytes[i / 8] ^ subnet->bytes[i / 8]) >> (7 - i % 8) & 1) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The first address of an interface in the range, or which others can reach if
+ * that is NULL. False: there is none. */
+static bool na_zmq_host_address(
+    int family, const struct na_zmq_subnet *subnet, char *host, size_t size)
 {
     struct ifaddrs *all = NULL;
     const struct ifaddrs *at;
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    int family = v6 ? AF_INET6 : AF_INET;
+    bool v6 = family == AF_INET6;
     socklen_t length = v6 ? (socklen_t) sizeof(struct sockaddr_in6)
                           : (socklen_t) sizeof(struct sockaddr_in);
 
-    (void) snprintf(host, size, "%s", v6 ? "[::1]" : "127.0.0.1");
     if (getifaddrs(&all) != 0)
-        return;
+        return false;
     for (at = all; at != NULL; at = at->ifa_next) {
         if (at->ifa_addr == NULL || at->ifa_addr->sa_family != family ||
-            (at->ifa_flags & IFF_UP) == 0 ||
-            (at->ifa_flags & IFF_LOOPBACK) != 0)
+            (at->ifa_flags & IFF_UP) == 0 || !na_zmq_is_within(at, subnet))
             continue;
         if (getnameinfo(at->ifa_addr, length, numeric, sizeof(numeric), NULL, 0,
                 NI_NUMERICHOST) != 0)
@@ -32,6 +97,44 @@ static void na_zmq_host_address(bool v6, char *host, size_t size)
         break;
     }
     freeifaddrs(all);
+    return at != NULL;
+}
+
+/* With the option ip_subnet, `host` becomes an address in it, of the family
+ * given (0: any). NA_INVALID_ARG: malformed; NA_ADDRNOTAVAIL: there is none
+ * (both logged). */
+static na_return_t na_zmq_subnet_address(
+    const struct na_zmq_class *self, int family, char *host, size_t size)
+{
+    const char *text = self->base.info->ip_subnet;
+    struct na_zmq_subnet subnet;
+
+    if (text == NULL || text[0] == '\0')
+        return NA_SUCCESS;
+    if (!na_zmq_parse_subnet(text, &subnet)) {
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+            "ip_subnet \"%s\": not of the form \"192.0.2.0/24\"", text);
+        return NA_INVALID_ARG;
+    }
+    if ((family == 0 || family == subnet.family) &&
+        na_zmq_host_address(subnet.family, &subnet, host, size))
+        return NA_SUCCESS;
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+        "ip_subnet \"%s\": no interface has an address in it", text);
+    return NA_ADDRNOTAVAIL;
+}
+
+/* The address by which others reach a listener on all interfaces: in ip_subnet
+ * if there is that option; loopback if there is no other. */
+static na_return_t na_zmq_public_address(
+    const struct na_zmq_class *self, char *host, size_t size)
+{
+    int family = host[0] == '[' ? AF_INET6 : AF_INET;
+
+    (void) snprintf(
+        host, size, "%s", family == AF_INET6 ? "[::1]" : "127.0.0.1");
+    (void) na_zmq_host_address(family, NULL, host, size);
+    return na_zmq_subnet_address(self, family, host, size);
 }
 
 /* Bind to `endpoint`, and learn which one it became. */
@@ -52,14 +155,22 @@ static na_return_t na_zmq_open_tcp(
     struct na_zmq_class *self, const char *rest, char name[NA_MAX_ADDR_LEN])
 {
     char endpoint[NA_MAX_ADDR_LEN];
-    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 3];
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 3] = "";
+    char given[NA_MAX_ADDR_LEN];
     const char *port;
     unsigned number;
-    na_return_t ret;
+    na_return_t ret = NA_SUCCESS;
 
-    if (!self->base.listen && rest[0] == '\0')
+    if (rest[0] == '\0' || rest[0] == ':')
+        ret = na_zmq_subnet_address(self, 0, host, sizeof(host));
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (!self->base.listen && rest[0] == '\0' && host[0] == '\0')
         return NA_SUCCESS;
-    ret = na_zmq_parse_tcp(self, rest, host, sizeof(host), &number);
+    if (snprintf(given, sizeof(given), "%s%s", host, rest) >=
+        (int) sizeof(given))
+        return na_zmq_bad_name(self, rest, "too long");
+    ret = na_zmq_parse_tcp(self, given, host, sizeof(host), &number);
     if (ret != NA_SUCCESS)
         return ret == NA_HOSTUNREACH ? NA_ADDRNOTAVAIL : ret;
     if (!self->base.listen) {
@@ -67,11 +178,12 @@ static na_return_t na_zmq_open_tcp(
         return NA_SUCCESS;
     }
     (void) snprintf(endpoint, sizeof(endpoint), "tcp://%s:%u", host, number);
-    ret = na_zmq_bind(self, endpoint);
+    if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "[::]") == 0)
+        ret = na_zmq_public_address(self, host, sizeof(host));
+    if (ret == NA_SUCCESS)
+        ret = na_zmq_bind(self, endpoint);
     if (ret != NA_SUCCESS)
         return ret;
-    if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "[::]") == 0)
-        na_zmq_host_address(host[0] == '[', host, sizeof(host));
     port = strrchr(self->endpoint, ':');
     assert(port != NULL);
     (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+tcp://%s%s", host, port);

@@ -52,6 +52,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #define _GNU_SOURCE 1
 #endif
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>

@@ -74,11 +74,9 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
     }
 }
 
-HG_TEST(ipv6_works_where_the_host_has_it)
+/* Skip the case on a host without IPv6. */
+static void names_need_ipv6(void)
 {
-    struct conform_end server, client;
-    char name[NA_MAX_ADDR_LEN];
-    na_addr_t addr;
     int fd = socket(AF_INET6, SOCK_STREAM, 0);
     struct sockaddr_in6 {
         sa_family_t family;
@@ -90,12 +88,112 @@ HG_TEST(ipv6_works_where_the_host_has_it)
             sizeof(where)) != 0)
         hg_test_skip("no IPv6 loopback");
     (void) close(fd);
+}
+
+HG_TEST(ipv6_works_where_the_host_has_it)
+{
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+
+    names_need_ipv6();
     addr = names_open(&server, &client, "zmq+tcp://[::1]", 1000);
     ends_name(&server, server.self, name);
     HG_CHECK(strncmp(name, "zmq+tcp://[::1]:", 16) == 0);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
     conform_close(&server);
+}
+
+/* A listener with these options has this name, and is found by it. A client
+ * with the same options dials from there. */
+static void names_check(
+    const char *string, const struct na_init_info *info, const char *begin)
+{
+    struct conform_end server, client;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+
+    ends_open_info(&server, string, NA_TRUE, info);
+    ends_open_client(
+        &client, &server, strcmp(string, "zmq+tcp://") == 0 ? info : NULL);
+    ends_name(&server, server.self, name);
+    if (strncmp(name, begin, strlen(begin)) != 0)
+        hg_test_fail(HG_TEST_HERE, "%s is %s, not %s", string, name, begin);
+    addr = ends_lookup_both(&client, &server, name);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST(ip_subnet_chooses_the_interface)
+{
+    static const char *const strings[] = {
+        "zmq+tcp://", "zmq+tcp://:0", "zmq+tcp://*", "zmq+tcp://0.0.0.0"};
+    static const char *const subnets[] = {
+        "127.0.0.0/8", "127", "127.0.0", "127.0.0.1", "127/30", "126.0.0.0/7"};
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    size_t i, k;
+
+    for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        for (k = 0; k < sizeof(subnets) / sizeof(subnets[0]); k++) {
+            info.ip_subnet = subnets[k];
+            names_check(strings[i], &info, "zmq+tcp://127.0.0.1:");
+        }
+    }
+    /* A host that is named needs no choice. */
+    info.ip_subnet = "203.0.113.0/24";
+    names_check("zmq+tcp://127.0.0.1", &info, "zmq+tcp://127.0.0.1:");
+    info.ip_subnet = "";
+    names_check("zmq+tcp://", &info, "zmq+tcp://127.0.0.1:");
+}
+
+HG_TEST(ip_subnet_and_addr_format_choose_ipv6)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    names_need_ipv6();
+    info.ip_subnet = "::1/128";
+    names_check("zmq+tcp://", &info, "zmq+tcp://[::1]:");
+    names_check("zmq+tcp://[::]", &info, "zmq+tcp://[::1]:");
+    info.ip_subnet = "::/127";
+    names_check("zmq+tcp://:0", &info, "zmq+tcp://[::1]:");
+    info.ip_subnet = NULL;
+    info.addr_format = NA_ADDR_IPV6;
+    names_check("zmq+tcp://", &info, "zmq+tcp://[::1]:");
+    names_check("zmq+tcp://*", &info, "zmq+tcp://[");
+}
+
+HG_TEST(ip_subnet_without_an_interface_opens_no_class)
+{
+    static const char none[] = "no interface has an address in it";
+    static const char malformed[] = "not of the form \"192.0.2.0/24\"";
+    static const char *const absent[] = {
+        "203.0.113.0/24", "203.0.113.7", "2001:db8::/32", "::1/128"};
+    static const char *const bad[] = {"127.0.0.0/0", "127.0.0.0/33",
+        "127.0.0.0/", "127.0.0.0/8x", "127.0.0.0/-8", "127.0.0.0.0", "300.1",
+        "127..0", "::1/129", "somewhere",
+        "127.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0"};
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    size_t i;
+
+    hg_test_expect_log(none);
+    hg_test_expect_log(malformed);
+    for (i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+        info.ip_subnet = absent[i];
+        HG_CHECK(
+            NA_Initialize_opt("zmq+tcp://0.0.0.0", NA_TRUE, &info) == NULL);
+        if (i == 3)
+            break; /* IPv6 fits where no family is asked for */
+        HG_CHECK(NA_Initialize_opt("zmq+tcp://", NA_TRUE, &info) == NULL);
+        HG_CHECK(NA_Initialize_opt("zmq+tcp://", NA_FALSE, &info) == NULL);
+    }
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        info.ip_subnet = bad[i];
+        HG_CHECK(NA_Initialize_opt("zmq+tcp://", NA_TRUE, &info) == NULL);
+    }
+    HG_CHECK_EQ_INT(hg_test_log_count(none), 10);
+    HG_CHECK_EQ_INT(hg_test_log_count(malformed), 11);
 }
 
 HG_TEST(a_host_of_who_does_not_listen_is_where_it_dials_from)
