@@ -128,11 +128,19 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
  *                        no receives are posted: messages are taken as they
  *                        come, and a peer that sends too much gets HG_AGAIN
  *     no_bulk_eager      bulk data never travels with a call
- *     no_loopback        a call to oneself is never sent
+ *     no_loopback        a call to oneself succeeds, as in Mercury, but does
+ *                        not use the transport
  *     thread_mode        every function is safe between threads
- *     ip_subnet, traffic_class, request_mem_device, NA_NO_RETRY
- *                        no transport has them; the host in the address string
- *                        chooses the interface
+ *     ip_subnet, addr_format
+ *                        of transports other than zmq+tcp
+ *     traffic_class, request_mem_device, NA_NO_RETRY
+ *                        no transport has them; plugins may read them
+ *
+ * auth_key is an error where a transport does not honour it. Of Mercury's
+ * environment variables HG_LOG_LEVEL and HG_LOG_SUBSYS have an effect.
+ * NA_PLUGIN_PATH has none, because a transport is a source file that the
+ * program is built with; nor have those of Mercury's plugins and of the
+ * libraries below them (NA_OFI_..., FI_..., UCX_..., SLINGSHOT_...).
  */
 
 enum na_traffic_class {
@@ -155,7 +163,7 @@ enum {
 /* Options of the network layer as Mercury lays them out; struct na_init_info
  * says what the members mean. */
 struct na_init_info_4_0 {
-    const char *ip_subnet; /* no effect */
+    const char *ip_subnet;
     const char *auth_key;
     size_t max_unexpected_size;
     size_t max_expected_size;
@@ -193,12 +201,13 @@ struct hg_init_info {
                                    they have it as well: "URL;sm://" */
     const char *sm_info_string; /* the name of that endpoint; NULL: one that
                                    peers find by the other address */
-    hg_checksum_level_t checksum_level; /* HG_CHECKSUM_NONE */
-    uint8_t no_bulk_eager;              /* no effect */
-    uint8_t no_loopback;                /* no effect */
-    uint8_t stats;                      /* HG_Diag_dump_counters when it ends */
-    uint8_t no_multi_recv;              /* no effect */
-    uint8_t release_input_early;        /* HG_Get_input drops the message */
+    hg_checksum_level_t checksum_level;  /* HG_CHECKSUM_NONE */
+    uint8_t no_bulk_eager;               /* no effect */
+    uint8_t no_loopback;                 /* no effect */
+    uint8_t stats;                       /* write the counters of the class when
+                                           it ends, at any level of the log */
+    uint8_t no_multi_recv;               /* no effect */
+    uint8_t release_input_early;         /* HG_Get_input drops the message */
     enum na_traffic_class traffic_class; /* no effect */
     bool no_overflow; /* arguments that do not fit a message are HG_OVERFLOW */
     unsigned int multi_recv_op_max;         /* no effect */

@@ -147,6 +147,7 @@ static struct na_class *hg_endpoint_open_na(
     struct na_uri uri;
 
     hg_endpoint_set_na_info(&na_info, &info->na_init_info);
+    na_info.traffic_class = (int) info->traffic_class;
     if (info->auto_sm != 0 && string[0] != '\0' &&
         na_uri_parse(string, &uri) == NA_SUCCESS) {
         int size = snprintf(both, sizeof(both), "%s%s;sm://%s", string,
@@ -292,13 +293,44 @@ static bool hg_endpoint_is_used(
     return count > 0;
 }
 
+static void hg_endpoint_count(
+    struct hg_class *hg_class, struct hg_diag_counters *counters)
+{
+    struct hg_counters sum;
+
+    hg_context_sum(hg_class, &sum);
+    memset(counters, 0, sizeof(*counters));
+    counters->rpc_req_sent_count = sum.requests_sent;
+    counters->rpc_req_recv_count = sum.requests_received;
+    counters->rpc_resp_sent_count = sum.responses_sent;
+    counters->rpc_resp_recv_count = sum.responses_received;
+    counters->rpc_req_extra_count = sum.inputs_fetched;
+    counters->rpc_resp_extra_count = sum.outputs_fetched;
+    counters->rpc_req_recv_active_count = sum.unanswered;
+    counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
+}
+
+static void hg_endpoint_describe_counters(
+    struct hg_class *hg_class, char *text, size_t size)
+{
+    struct hg_diag_counters counters;
+
+    hg_endpoint_count(hg_class, &counters);
+    (void) snprintf(text, size,
+        "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
+        " sent, %" PRIu64 " received; transfers %" PRIu64,
+        counters.rpc_req_sent_count, counters.rpc_req_recv_count,
+        counters.rpc_resp_sent_count, counters.rpc_resp_recv_count,
+        counters.bulk_count);
+}
+
 hg_return_t HG_Finalize2(hg_class_t *hg_class)
 {
     struct hg_bulk_layer *layer;
     struct hg_endpoint *endpoint;
     struct na_class *na_class;
     bool own_na;
-    char why[HG_CONTEXT_TEXT_MAX + 64];
+    char text[HG_CONTEXT_TEXT_MAX + 64];
     hg_return_t ret;
 
     if (hg_class == NULL)
@@ -307,12 +339,14 @@ hg_return_t HG_Finalize2(hg_class_t *hg_class)
     if (ret != HG_SUCCESS)
         return ret;
     endpoint = hg_endpoint_of(hg_class);
-    if (hg_endpoint_is_used(endpoint, why, sizeof(why))) {
-        hg_log_error("cls", "HG_Finalize: %s", why);
+    if (hg_endpoint_is_used(endpoint, text, sizeof(text))) {
+        hg_log_error("cls", "HG_Finalize: %s", text);
         return HG_BUSY;
     }
-    if (endpoint->stats)
-        HG_Diag_dump_counters();
+    if (endpoint->stats) {
+        hg_endpoint_describe_counters(hg_class, text, sizeof(text));
+        hg_log_emit_line(HG_LOG_LEVEL_INFO, "cls", "%s", text);
+    }
     if (endpoint->data != NULL && endpoint->free_data != NULL)
         endpoint->free_data(endpoint->data);
     layer = hg_class->layer;
@@ -466,23 +500,6 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     return HG_SUCCESS;
 }
 
-static void hg_endpoint_count(
-    struct hg_class *hg_class, struct hg_diag_counters *counters)
-{
-    struct hg_counters sum;
-
-    hg_context_sum(hg_class, &sum);
-    memset(counters, 0, sizeof(*counters));
-    counters->rpc_req_sent_count = sum.requests_sent;
-    counters->rpc_req_recv_count = sum.requests_received;
-    counters->rpc_resp_sent_count = sum.responses_sent;
-    counters->rpc_resp_recv_count = sum.responses_received;
-    counters->rpc_req_extra_count = sum.inputs_fetched;
-    counters->rpc_resp_extra_count = sum.outputs_fetched;
-    counters->rpc_req_recv_active_count = sum.unanswered;
-    counters->bulk_count = atomic_load(&hg_class->layer->transfers_done);
-}
-
 hg_return_t HG_Class_get_counters(
     const hg_class_t *hg_class, struct hg_diag_counters *diag_counters)
 {
@@ -497,23 +514,18 @@ hg_return_t HG_Class_get_counters(
     return HG_SUCCESS;
 }
 
-static void hg_endpoint_tell_counters(struct hg_class *hg_class, void *arg)
+static void hg_endpoint_log_counters(struct hg_class *hg_class, void *arg)
 {
-    struct hg_diag_counters counters;
+    char text[HG_CONTEXT_TEXT_MAX + 64];
 
     (void) arg;
-    hg_endpoint_count(hg_class, &counters);
-    hg_log_asked(HG_LOG_LEVEL_INFO, "cls",
-        "requests %" PRIu64 " sent, %" PRIu64 " received; answers %" PRIu64
-        " sent, %" PRIu64 " received; transfers %" PRIu64,
-        counters.rpc_req_sent_count, counters.rpc_req_recv_count,
-        counters.rpc_resp_sent_count, counters.rpc_resp_recv_count,
-        counters.bulk_count);
+    hg_endpoint_describe_counters(hg_class, text, sizeof(text));
+    hg_log_asked(HG_LOG_LEVEL_INFO, "cls", "%s", text);
 }
 
 void HG_Diag_dump_counters(void)
 {
-    (void) hg_class_each(true, hg_endpoint_tell_counters, NULL);
+    (void) hg_class_each(true, hg_endpoint_log_counters, NULL);
 }
 
 /* ---- Contexts ---- */
