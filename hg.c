@@ -27874,6 +27874,9 @@ struct hg_handle {
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
+    /* Target: the application destroyed it unanswered, and may do so once more.
+     * Stays set in the pool. */
+    _Atomic bool abandoned;
     uint64_t number;     /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
@@ -28321,6 +28324,7 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
         return NULL;
     }
     assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
+    atomic_store_explicit(&handle->abandoned, false, memory_order_relaxed);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
 }
@@ -28413,7 +28417,8 @@ static HG_HOT bool hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
+    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX) &&
+        !handle->abandoned) {
         if (handle->number != 0)
             (void) hg_slots_remove(&context->sequences, handle->number);
         return false;
@@ -32127,6 +32132,11 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
  * that runs still. HG_INVALID_ARG (logged): it has none. */
 HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle);
 
+/* Whether hg_serve_drop ended a call unanswered by this handle, which has no
+ * reference of the application's: true once. Programs for Mercury, where such a
+ * call has two references, drop both. */
+HG_PRIVATE bool hg_serve_is_second_drop(struct hg_handle *handle);
+
 /* Log, as an error, how many handles the application did not answer, with the
  * function and the peer of the first one. */
 HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context);
@@ -32957,10 +32967,19 @@ HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle)
     }
     if (!rest)
         return HG_SUCCESS;
-    if (!hg_handle_is_given(handle) && !atomic_load(&handle->call.running))
-        hg_serve_abandon(handle);
+    if (!hg_handle_is_given(handle)) {
+        atomic_store(&handle->abandoned, true);
+        if (!atomic_load(&handle->call.running))
+            hg_serve_abandon(handle);
+    }
     hg_handle_unref(handle);
     return HG_SUCCESS;
+}
+
+HG_PRIVATE HG_NOINLINE bool hg_serve_is_second_drop(struct hg_handle *handle)
+{
+    return !na_class_is_forked(handle->context->hg_class->na_class) &&
+        atomic_exchange(&handle->abandoned, false);
 }
 
 /* The first handle that the application has; with a reference. */
@@ -34605,6 +34624,9 @@ hg_return_t HG_Destroy(hg_handle_t handle)
     hg_return_t ret;
 
     if (handle == NULL)
+        return HG_SUCCESS;
+    if (HG_UNLIKELY(!hg_handle_is_given(handle)) &&
+        hg_serve_is_second_drop(handle))
         return HG_SUCCESS;
     ret = hg_check_handle(handle, "HG_Destroy");
     return ret == HG_SUCCESS ? hg_serve_drop(handle) : ret;

@@ -96,6 +96,9 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 
     if (handle == NULL)
         return HG_SUCCESS;
+    if (HG_UNLIKELY(!hg_handle_is_given(handle)) &&
+        hg_serve_is_second_drop(handle))
+        return HG_SUCCESS;
     ret = hg_check_handle(handle, "HG_Destroy");
     return ret == HG_SUCCESS ? hg_serve_drop(handle) : ret;
 }

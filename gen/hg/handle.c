@@ -109,6 +109,7 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(
         return NULL;
     }
     assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
+    atomic_store_explicit(&handle->abandoned, false, memory_order_relaxed);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
 }
@@ -201,7 +202,8 @@ static HG_HOT bool hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
+    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX) &&
+        !handle->abandoned) {
         if (handle->number != 0)
             (void) hg_slots_remove(&context->sequences, handle->number);
         return false;

@@ -155,6 +155,9 @@ struct hg_handle {
     bool counted;   /* target: in its peer's share; who sends, and the last */
     bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
+    /* Target: the application destroyed it unanswered, and may do so once more.
+     * Stays set in the pool. */
+    _Atomic bool abandoned;
     uint64_t number;     /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;

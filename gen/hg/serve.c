@@ -811,10 +811,19 @@ HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle)
     }
     if (!rest)
         return HG_SUCCESS;
-    if (!hg_handle_is_given(handle) && !atomic_load(&handle->call.running))
-        hg_serve_abandon(handle);
+    if (!hg_handle_is_given(handle)) {
+        atomic_store(&handle->abandoned, true);
+        if (!atomic_load(&handle->call.running))
+            hg_serve_abandon(handle);
+    }
     hg_handle_unref(handle);
     return HG_SUCCESS;
+}
+
+HG_PRIVATE HG_NOINLINE bool hg_serve_is_second_drop(struct hg_handle *handle)
+{
+    return !na_class_is_forked(handle->context->hg_class->na_class) &&
+        atomic_exchange(&handle->abandoned, false);
 }
 
 /* The first handle that the application has; with a reference. */

@@ -69,6 +69,11 @@ HG_PRIVATE hg_return_t hg_serve_free(struct hg_handle *handle);
  * that runs still. HG_INVALID_ARG (logged): it has none. */
 HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle);
 
+/* Whether hg_serve_drop ended a call unanswered by this handle, which has no
+ * reference of the application's: true once. Programs for Mercury, where such a
+ * call has two references, drop both. */
+HG_PRIVATE bool hg_serve_is_second_drop(struct hg_handle *handle);
+
 /* Log, as an error, how many handles the application did not answer, with the
  * function and the peer of the first one. */
 HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context);

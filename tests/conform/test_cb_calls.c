@@ -47,7 +47,16 @@ static hg_return_t calls_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Let go of what is kept, with an answer if `a`; tell how many there were. */
+/* Two references, as in Mercury, of a call without an answer; and no third. */
+static void calls_destroy_twice(hg_handle_t handle)
+{
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_RET(HG_Destroy(handle), HG_INVALID_ARG);
+}
+
+/* Let go of what is kept, with an answer if `a`, by two HG_Destroy if `b`; tell
+ * how many there were. */
 static hg_return_t calls_release(hg_handle_t handle)
 {
     cb_one_t out = {calls_kept_count};
@@ -64,7 +73,10 @@ static hg_return_t calls_release(hg_handle_t handle)
             HG_CHECK_OK(HG_Free_input(kept, &value));
             HG_CHECK_OK(HG_Respond(kept, NULL, NULL, &value));
         }
-        HG_CHECK_OK(HG_Destroy(kept));
+        if (in.b != 0)
+            calls_destroy_twice(kept);
+        else
+            HG_CHECK_OK(HG_Destroy(kept));
     }
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
@@ -173,8 +185,7 @@ static hg_return_t calls_act(hg_handle_t handle)
     HG_CHECK_OK(HG_Free_input(handle, &in));
     switch (in.a) {
     case CALLS_DESTROY_TWICE:
-        HG_CHECK_OK(HG_Destroy(handle));
-        HG_CHECK_RET(HG_Destroy(handle), HG_INVALID_ARG);
+        calls_destroy_twice(handle);
         return HG_SUCCESS;
     case CALLS_TELL:
         HG_CHECK_OK(HG_Respond(handle, calls_told, &ten, &out));
@@ -778,21 +789,36 @@ HG_TEST(handle_destroyed_without_an_answer_is_canceled)
     cb_close(&end);
 }
 
-HG_TEST(second_destroy_at_the_target_is_harmless)
+/* In its function, and after that has returned. */
+HG_TEST(handle_without_an_answer_is_destroyed_twice_and_not_three_times)
 {
     struct cb_end end;
+    struct cb_call call;
     cb_one_t one = {1};
+    two_t twice = {0, 1};
+    cb_one_t count = {0};
     int i;
 
     hg_test_allow_log("destroyed more often");
+    hg_test_allow_log("the handle was destroyed");
     cb_open(&end);
     for (i = 0; i < 3; i++) {
         HG_CHECK_RET(calls_do_act(&end, CALLS_DESTROY_TWICE, 0), HG_CANCELED);
         HG_CHECK_OK(cb_call(&end, calls_inc_id, &one, &one));
     }
     HG_CHECK_EQ_INT(one.value, 4);
+    HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, calls_keep_id), &one));
+    while (count.value == 0)
+        HG_CHECK_OK(cb_call(&end, calls_release_id, &twice, &count));
+    HG_CHECK_RET(cb_wait(&end, &call), HG_CANCELED);
+    HG_CHECK_OK(HG_Destroy(call.handle));
+    /* A handle that was answered is destroyed once, also one that had two. */
+    for (i = 0; i < 20; i++)
+        HG_CHECK_OK(cb_call(&end, calls_inc_id, &one, &one));
     if (end.peer == NULL)
-        HG_CHECK_EQ_INT(hg_test_log_count("destroyed more often"), 3);
+        HG_CHECK_EQ_INT(hg_test_log_count("destroyed more often") +
+                hg_test_log_count("the handle was destroyed"),
+            4);
     cb_close(&end);
 }
 
