@@ -402,22 +402,20 @@ typedef uint64_t na_size_t;
 typedef uint64_t na_offset_t;
 typedef uint32_t na_tag_t;
 
-#define NA_TRUE HG_CAST(na_bool_t, 1)
-#define NA_FALSE HG_CAST(na_bool_t, 0)
+#define NA_TRUE 1
+#define NA_FALSE 0
 #define NA_ADDR_NULL HG_CAST(na_addr_t, HG_NULLPTR)
 #define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, HG_NULLPTR)
 #define NA_OP_ID_NULL HG_CAST(na_op_id_t, HG_NULLPTR)
 #define NA_OP_ID_IGNORE \
-    HG_CAST(na_op_id_t *, HG_NULLPTR)    /* where one is returned */
-#define NA_MAX_ADDR_LEN 256              /* with the terminating NUL */
-#define NA_MAX_IDLE_TIME (3600u * 1000u) /* an hour, in milliseconds */
+    HG_CAST(na_op_id_t *, HG_NULLPTR)  /* where one is returned */
+#define NA_MAX_ADDR_LEN 256            /* with the terminating NUL */
+#define NA_MAX_IDLE_TIME (3600 * 1000) /* an hour, in milliseconds */
 
 /* What a peer (and the local side of a transfer) may do to memory. */
-enum {
-    NA_MEM_READ_ONLY = 0x01,  /* it can only be the source of data */
-    NA_MEM_WRITE_ONLY = 0x02, /* it can only be the destination */
-    NA_MEM_READWRITE = 0x03
-};
+#define NA_MEM_READ_ONLY 0x01  /* it can only be the source of data */
+#define NA_MEM_WRITE_ONLY 0x02 /* it can only be the destination */
+#define NA_MEM_READWRITE 0x03
 
 struct na_segment {
     void *address;
@@ -483,7 +481,8 @@ enum na_addr_format {
 };
 
 /* progress_mode; NA_NO_BLOCK is another word for NA_WAIT_SPIN. */
-enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
+#define NA_NO_BLOCK 0x01
+#define NA_NO_RETRY 0x02
 
 /* Options of NA_Initialize_opt. Start from NA_INIT_INFO_INITIALIZER; 0 and
  * NULL choose the default everywhere. The strings are copied. A member that
@@ -844,8 +843,8 @@ typedef struct hg_bulk_request *hg_bulk_request_t;
 typedef struct hg_proc *hg_proc_t;
 typedef struct hg_checksum *hg_checksum_t;
 
-#define HG_TRUE HG_CAST(hg_bool_t, 1)
-#define HG_FALSE HG_CAST(hg_bool_t, 0)
+#define HG_TRUE 1
+#define HG_FALSE 0
 #define HG_HANDLE_NULL HG_CAST(hg_handle_t, HG_NULLPTR)
 #define HG_REQUEST_NULL HG_CAST(hg_request_t, HG_NULLPTR)
 #define HG_BULK_NULL HG_CAST(hg_bulk_t, HG_NULLPTR)
@@ -876,7 +875,7 @@ typedef struct hg_checksum *hg_checksum_t;
  * function returns HG_SUCCESS. */
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
-typedef enum hg_proc_op { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
+typedef enum { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
 
 /* A proc over `size` bytes at `buf` (borrowed until hg_proc_free). Encoding
  * past the end is HG_OVERFLOW. With HG_FREE, `buf` may be NULL. Who decodes
@@ -990,11 +989,9 @@ typedef struct hg_bulk_segment {
 } hg_bulk_segment_t;
 
 /* What a transfer may do to the memory, locally too. */
-enum {
-    HG_BULK_READ_ONLY = NA_MEM_READ_ONLY,   /* only the source */
-    HG_BULK_WRITE_ONLY = NA_MEM_WRITE_ONLY, /* only the destination */
-    HG_BULK_READWRITE = NA_MEM_READWRITE
-};
+#define HG_BULK_READ_ONLY NA_MEM_READ_ONLY   /* only the source */
+#define HG_BULK_WRITE_ONLY NA_MEM_WRITE_ONLY /* only the destination */
+#define HG_BULK_READWRITE NA_MEM_READWRITE
 
 /* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
  * HG_Init does it with its class. HG_EXIST: done already; HG_INVALID_ARG:
@@ -1441,7 +1438,11 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 typedef uint64_t hg_size_t;
 typedef struct hg_class hg_class_t;
 typedef struct hg_context hg_context_t;
+#if HG_API_VERSION == 2 && HG_API_STRICT
+typedef struct hg_addr *hg_addr_t; /* Mercury's tag, which programs declare */
+#else
 typedef na_addr_t hg_addr_t;
+#endif
 typedef struct hg_op_id *hg_op_id_t;
 
 #define HG_ADDR_NULL HG_CAST(hg_addr_t, HG_NULLPTR)
@@ -1468,7 +1469,7 @@ typedef enum hg_cb_type {
 } hg_cb_type_t;
 
 /* The two messages of a call. */
-typedef enum hg_op { HG_UNDEF, HG_INPUT, HG_OUTPUT } hg_op_t;
+typedef enum { HG_UNDEF, HG_INPUT, HG_OUTPUT } hg_op_t;
 
 struct hg_cb_info_lookup {
     hg_addr_t addr; /* a reference of the application's */
@@ -1539,11 +1540,9 @@ enum na_traffic_class {
 };
 
 /* For thread_mode. */
-enum {
-    NA_THREAD_MODE_SINGLE_CLS = 0x01,
-    NA_THREAD_MODE_SINGLE_CTX = 0x02,
-    NA_THREAD_MODE_SINGLE = 0x03
-};
+#define NA_THREAD_MODE_SINGLE_CLS 0x01
+#define NA_THREAD_MODE_SINGLE_CTX 0x02
+#define NA_THREAD_MODE_SINGLE 0x03
 
 /* Options of the network layer as Mercury lays them out; struct na_init_info
  * says what the members mean. */
@@ -2179,15 +2178,11 @@ HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
 
 /* What hg_proc_flush computes over the bytes: nothing, CRC-16/T10-DIF, CRC-32C,
  * CRC-64/XZ. */
-typedef enum hg_proc_hash {
-    HG_CRC16,
-    HG_CRC32,
-    HG_CRC64,
-    HG_NOHASH
-} hg_proc_hash_t;
+typedef enum { HG_CRC16, HG_CRC32, HG_CRC64, HG_NOHASH } hg_proc_hash_t;
 
 /* Flags of a proc; the library sets none. */
-enum { HG_PROC_SM = 1 << 0, HG_PROC_BULK_EAGER = 1 << 1 };
+#define HG_PROC_SM 0x01
+#define HG_PROC_BULK_EAGER 0x02
 
 /* A proc of one's own, without a buffer until hg_proc_reset, or over `buf_size`
  * bytes at `buf` (borrowed until then; NULL to free). An encoder that they are

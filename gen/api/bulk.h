@@ -18,11 +18,9 @@ typedef struct hg_bulk_segment {
 } hg_bulk_segment_t;
 
 /* What a transfer may do to the memory, locally too. */
-enum {
-    HG_BULK_READ_ONLY = NA_MEM_READ_ONLY,   /* only the source */
-    HG_BULK_WRITE_ONLY = NA_MEM_WRITE_ONLY, /* only the destination */
-    HG_BULK_READWRITE = NA_MEM_READWRITE
-};
+#define HG_BULK_READ_ONLY NA_MEM_READ_ONLY   /* only the source */
+#define HG_BULK_WRITE_ONLY NA_MEM_WRITE_ONLY /* only the destination */
+#define HG_BULK_READWRITE NA_MEM_READWRITE
 
 /* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
  * HG_Init does it with its class. HG_EXIST: done already; HG_INVALID_ARG:

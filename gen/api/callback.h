@@ -56,7 +56,11 @@
 typedef uint64_t hg_size_t;
 typedef struct hg_class hg_class_t;
 typedef struct hg_context hg_context_t;
+#if HG_API_VERSION == 2 && HG_API_STRICT
+typedef struct hg_addr *hg_addr_t; /* Mercury's tag, which programs declare */
+#else
 typedef na_addr_t hg_addr_t;
+#endif
 typedef struct hg_op_id *hg_op_id_t;
 
 #define HG_ADDR_NULL HG_CAST(hg_addr_t, HG_NULLPTR)
@@ -83,7 +87,7 @@ typedef enum hg_cb_type {
 } hg_cb_type_t;
 
 /* The two messages of a call. */
-typedef enum hg_op { HG_UNDEF, HG_INPUT, HG_OUTPUT } hg_op_t;
+typedef enum { HG_UNDEF, HG_INPUT, HG_OUTPUT } hg_op_t;
 
 struct hg_cb_info_lookup {
     hg_addr_t addr; /* a reference of the application's */
@@ -154,11 +158,9 @@ enum na_traffic_class {
 };
 
 /* For thread_mode. */
-enum {
-    NA_THREAD_MODE_SINGLE_CLS = 0x01,
-    NA_THREAD_MODE_SINGLE_CTX = 0x02,
-    NA_THREAD_MODE_SINGLE = 0x03
-};
+#define NA_THREAD_MODE_SINGLE_CLS 0x01
+#define NA_THREAD_MODE_SINGLE_CTX 0x02
+#define NA_THREAD_MODE_SINGLE 0x03
 
 /* Options of the network layer as Mercury lays them out; struct na_init_info
  * says what the members mean. */

@@ -11,15 +11,11 @@
 
 /* What hg_proc_flush computes over the bytes: nothing, CRC-16/T10-DIF, CRC-32C,
  * CRC-64/XZ. */
-typedef enum hg_proc_hash {
-    HG_CRC16,
-    HG_CRC32,
-    HG_CRC64,
-    HG_NOHASH
-} hg_proc_hash_t;
+typedef enum { HG_CRC16, HG_CRC32, HG_CRC64, HG_NOHASH } hg_proc_hash_t;
 
 /* Flags of a proc; the library sets none. */
-enum { HG_PROC_SM = 1 << 0, HG_PROC_BULK_EAGER = 1 << 1 };
+#define HG_PROC_SM 0x01
+#define HG_PROC_BULK_EAGER 0x02
 
 /* A proc of one's own, without a buffer until hg_proc_reset, or over `buf_size`
  * bytes at `buf` (borrowed until then; NULL to free). An encoder that they are

@@ -95,22 +95,20 @@ typedef uint64_t na_size_t;
 typedef uint64_t na_offset_t;
 typedef uint32_t na_tag_t;
 
-#define NA_TRUE HG_CAST(na_bool_t, 1)
-#define NA_FALSE HG_CAST(na_bool_t, 0)
+#define NA_TRUE 1
+#define NA_FALSE 0
 #define NA_ADDR_NULL HG_CAST(na_addr_t, HG_NULLPTR)
 #define NA_MEM_HANDLE_NULL HG_CAST(na_mem_handle_t, HG_NULLPTR)
 #define NA_OP_ID_NULL HG_CAST(na_op_id_t, HG_NULLPTR)
 #define NA_OP_ID_IGNORE \
-    HG_CAST(na_op_id_t *, HG_NULLPTR)    /* where one is returned */
-#define NA_MAX_ADDR_LEN 256              /* with the terminating NUL */
-#define NA_MAX_IDLE_TIME (3600u * 1000u) /* an hour, in milliseconds */
+    HG_CAST(na_op_id_t *, HG_NULLPTR)  /* where one is returned */
+#define NA_MAX_ADDR_LEN 256            /* with the terminating NUL */
+#define NA_MAX_IDLE_TIME (3600 * 1000) /* an hour, in milliseconds */
 
 /* What a peer (and the local side of a transfer) may do to memory. */
-enum {
-    NA_MEM_READ_ONLY = 0x01,  /* it can only be the source of data */
-    NA_MEM_WRITE_ONLY = 0x02, /* it can only be the destination */
-    NA_MEM_READWRITE = 0x03
-};
+#define NA_MEM_READ_ONLY 0x01  /* it can only be the source of data */
+#define NA_MEM_WRITE_ONLY 0x02 /* it can only be the destination */
+#define NA_MEM_READWRITE 0x03
 
 struct na_segment {
     void *address;
@@ -176,7 +174,8 @@ enum na_addr_format {
 };
 
 /* progress_mode; NA_NO_BLOCK is another word for NA_WAIT_SPIN. */
-enum { NA_NO_BLOCK = 0x01, NA_NO_RETRY = 0x02 };
+#define NA_NO_BLOCK 0x01
+#define NA_NO_RETRY 0x02
 
 /* Options of NA_Initialize_opt. Start from NA_INIT_INFO_INITIALIZER; 0 and
  * NULL choose the default everywhere. The strings are copied. A member that

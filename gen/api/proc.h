@@ -15,8 +15,8 @@ typedef struct hg_bulk_request *hg_bulk_request_t;
 typedef struct hg_proc *hg_proc_t;
 typedef struct hg_checksum *hg_checksum_t;
 
-#define HG_TRUE HG_CAST(hg_bool_t, 1)
-#define HG_FALSE HG_CAST(hg_bool_t, 0)
+#define HG_TRUE 1
+#define HG_FALSE 0
 #define HG_HANDLE_NULL HG_CAST(hg_handle_t, HG_NULLPTR)
 #define HG_REQUEST_NULL HG_CAST(hg_request_t, HG_NULLPTR)
 #define HG_BULK_NULL HG_CAST(hg_bulk_t, HG_NULLPTR)
@@ -47,7 +47,7 @@ typedef struct hg_checksum *hg_checksum_t;
  * function returns HG_SUCCESS. */
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
-typedef enum hg_proc_op { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
+typedef enum { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
 
 /* A proc over `size` bytes at `buf` (borrowed until hg_proc_free). Encoding
  * past the end is HG_OVERFLOW. With HG_FREE, `buf` may be NULL. Who decodes
