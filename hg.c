@@ -24733,6 +24733,11 @@ static inline uint64_t hg_share_total(
         hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
 }
 
+/* What a peer has in all contexts of the class. What was given back may be
+ * counted still. Not of the class's own address. */
+HG_PRIVATE uint64_t hg_share_peer(
+    const struct na_addr *addr, enum hg_share_kind kind);
+
 /* Count `amount` more for the peer, which keeps its address until it gives
  * that back. False: that is more than its share, and nothing was counted. */
 HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,
@@ -24776,15 +24781,16 @@ _Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
 
 /* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
-    struct na_addr *addr, enum hg_share_kind kind)
+    const struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
     return &na_addr_core_of(addr)->used[2 * kind];
 }
 
-/* What a peer has. Other contexts may take and give back between our two looks,
- * more than the limit if we are interrupted there: then we look again. */
-static uint64_t hg_share_peer(struct na_addr *addr, enum hg_share_kind kind)
+/* Other contexts may take and give back between our two looks, more than the
+ * limit if we are interrupted there: then we look again. */
+HG_PRIVATE uint64_t hg_share_peer(
+    const struct na_addr *addr, enum hg_share_kind kind)
 {
     const _Atomic uint64_t *of = hg_share_of(addr, kind);
     unsigned tries = HG_SHARE_TRIES;
@@ -29455,6 +29461,12 @@ static inline void hg_room_news(struct na_class *na_class)
         hg_room_tell(na_class);
 }
 
+/* Whether calls of ours to the peer are in flight, in any context. */
+static inline bool hg_room_is_asked(const struct na_addr *addr)
+{
+    return addr->self || atomic_load(&na_addr_core_of(addr)->asked) > 0;
+}
+
 /* A call of ours was taken out, or does not begin. The lock is held. */
 static inline void hg_room_give(struct hg_handle *handle)
 {
@@ -31293,6 +31305,8 @@ HG_PRIVATE void hg_forward_end_all(
     hg_list_init(&ended);
     hg_lock(&context->lock);
     link = context->origins.next;
+    if (addr != NULL && !hg_room_is_asked(addr))
+        link = &context->origins; /* no call to the peer is in flight */
     while (link != &context->origins) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
@@ -31794,19 +31808,28 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     hg_unlock(&context->lock);
 }
 
+/* The newest calls are looked at first, and no more of them once all were found
+ * that the peer's share counts as not answered: a peer that dies soon after its
+ * calls costs little, however many calls of others there are. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
     struct na_link *link;
+    uint64_t left;
 
     hg_lock(&context->lock);
-    for (link = context->targets.next; link != &context->targets;
-         link = link->next) {
+    left = hg_share_peer(addr, HG_SHARE_CALLS);
+    for (link = context->targets.prev; left > 0 && link != &context->targets;
+         link = link->prev) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        if (hg_cancel_is_there(handle) && handle->addr == addr &&
-            !handle->one_way)
+        if (handle->addr != addr || !hg_cancel_is_there(handle))
+            continue;
+        if (atomic_load(&handle->state) != HG_HANDLE_ANSWERED &&
+            !handle->shut_out)
+            left--;
+        if (!handle->one_way)
             hg_cancel_mark(handle);
     }
     hg_unlock(&context->lock);

@@ -162,19 +162,28 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     hg_unlock(&context->lock);
 }
 
+/* The newest calls are looked at first, and no more of them once all were found
+ * that the peer's share counts as not answered: a peer that dies soon after its
+ * calls costs little, however many calls of others there are. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
     struct na_link *link;
+    uint64_t left;
 
     hg_lock(&context->lock);
-    for (link = context->targets.next; link != &context->targets;
-         link = link->next) {
+    left = hg_share_peer(addr, HG_SHARE_CALLS);
+    for (link = context->targets.prev; left > 0 && link != &context->targets;
+         link = link->prev) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        if (hg_cancel_is_there(handle) && handle->addr == addr &&
-            !handle->one_way)
+        if (handle->addr != addr || !hg_cancel_is_there(handle))
+            continue;
+        if (atomic_load(&handle->state) != HG_HANDLE_ANSWERED &&
+            !handle->shut_out)
+            left--;
+        if (!handle->one_way)
             hg_cancel_mark(handle);
     }
     hg_unlock(&context->lock);

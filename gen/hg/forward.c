@@ -552,6 +552,8 @@ HG_PRIVATE void hg_forward_end_all(
     hg_list_init(&ended);
     hg_lock(&context->lock);
     link = context->origins.next;
+    if (addr != NULL && !hg_room_is_asked(addr))
+        link = &context->origins; /* no call to the peer is in flight */
     while (link != &context->origins) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);

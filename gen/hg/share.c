@@ -12,15 +12,16 @@ _Static_assert(2 * (int) HG_SHARE_KINDS <= NA_CORE_USES,
 
 /* Where an address counts what it took, and behind that what it gave back. */
 static _Atomic uint64_t *hg_share_of(
-    struct na_addr *addr, enum hg_share_kind kind)
+    const struct na_addr *addr, enum hg_share_kind kind)
 {
     assert(kind < HG_SHARE_KINDS);
     return &na_addr_core_of(addr)->used[2 * kind];
 }
 
-/* What a peer has. Other contexts may take and give back between our two looks,
- * more than the limit if we are interrupted there: then we look again. */
-static uint64_t hg_share_peer(struct na_addr *addr, enum hg_share_kind kind)
+/* Other contexts may take and give back between our two looks, more than the
+ * limit if we are interrupted there: then we look again. */
+HG_PRIVATE uint64_t hg_share_peer(
+    const struct na_addr *addr, enum hg_share_kind kind)
 {
     const _Atomic uint64_t *of = hg_share_of(addr, kind);
     unsigned tries = HG_SHARE_TRIES;

@@ -66,6 +66,11 @@ static inline uint64_t hg_share_total(
         hg_share_out(&share->own_taken[kind], &share->own_given[kind]);
 }
 
+/* What a peer has in all contexts of the class. What was given back may be
+ * counted still. Not of the class's own address. */
+HG_PRIVATE uint64_t hg_share_peer(
+    const struct na_addr *addr, enum hg_share_kind kind);
+
 /* Count `amount` more for the peer, which keeps its address until it gives
  * that back. False: that is more than its share, and nothing was counted. */
 HG_PRIVATE bool hg_share_take(struct hg_share *share, struct na_addr *addr,

@@ -518,9 +518,9 @@ HG_TEST(cancel_finds_its_call_without_a_search)
     ends_end(&engine);
 }
 
-/* A call arrives from a context of the peer. */
-static void ends_inject_call(struct engine *engine, hg_id_t id,
-    uint64_t sequence, uint8_t origin_context)
+/* A call arrives from a context of `source`. */
+static void ends_inject_call_of(struct engine *engine, struct na_addr *source,
+    hg_id_t id, uint64_t sequence, uint8_t origin_context)
 {
     unsigned char bytes[HG_HEADER_MIN];
     struct hg_header header;
@@ -531,8 +531,78 @@ static void ends_inject_call(struct engine *engine, hg_id_t id,
     header.sequence = sequence;
     header.origin_context = origin_context;
     hg_header_encode(&header, bytes);
-    loop_inject(engine->b.na_class, engine->b.peer, bytes, sizeof(bytes));
+    loop_inject(engine->b.na_class, source, bytes, sizeof(bytes));
     engine_settle(engine);
+}
+
+static void ends_inject_call(struct engine *engine, hg_id_t id,
+    uint64_t sequence, uint8_t origin_context)
+{
+    ends_inject_call_of(engine, engine->b.peer, id, sequence, origin_context);
+}
+
+/* A peer dies. Meanwhile calls to others are out of reach, and of the calls
+ * that arrived those before `last`, or all where that is NULL. */
+static void ends_bury_peer(
+    struct engine *engine, const struct na_addr *peer, struct hg_handle *last)
+{
+    struct na_link *link =
+        last != NULL ? &last->link : &engine->b.context->targets;
+    struct na_link *prev = link->prev;
+    struct na_link *origins = &engine->b.context->origins;
+    struct na_link *next = origins->next;
+
+    link->prev = NULL;
+    origins->next = NULL;
+    hg_forward_end_all(engine->b.context, peer, HG_DISCONNECT);
+    hg_cancel_peer(engine->b.context, peer);
+    origins->next = next;
+    link->prev = prev;
+    engine_settle(engine);
+}
+
+/* Of the calls that others made before, none is visited. */
+HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
+{
+    enum { CALLS = 20, THEIRS = 3 };
+    struct engine_call calls[CALLS];
+    struct engine_end other;
+    struct engine engine;
+    na_addr_t peer = NA_ADDR_NULL;
+    unsigned i;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    HG_CHECK_OK(
+        engine_open_end(&other, "loop://c", 4096, &engine.a.hg_class->options));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(engine.b.na_class, "loop://c", 1000, &peer));
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 10, 0, &calls[0]);
+    engine_settle(&engine);
+    ends_bury_peer(&engine, peer, NULL); /* it has no call */
+    for (i = 1; i < CALLS; i++) {
+        ends_start(&engine, id, 10, 0, &calls[i]);
+        engine_settle(&engine);
+        if (i % 5 == 0)
+            ends_inject_call_of(&engine, peer, id, i, 0);
+    }
+    HG_CHECK_EQ_INT(engine_kept_count, CALLS + THEIRS);
+    ends_bury_peer(&engine, peer, engine_kept[6]);
+    HG_CHECK_EQ_INT(ends_told, THEIRS);
+    for (i = 0; i < CALLS + THEIRS; i++)
+        HG_CHECK_EQ_INT(HG_Is_canceled(engine_kept[i]),
+            engine_kept[i]->addr == peer ? HG_TRUE : HG_FALSE);
+    while (i > 0)
+        HG_CHECK_OK(hg_serve_free(engine_kept[--i]));
+    for (i = 0; i < CALLS; i++)
+        HG_CHECK_OK(hg_forward_cancel(calls[i].handle));
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++)
+        engine_forget(&calls[i]);
+    HG_CHECK_OK(NA_Addr_free(engine.b.na_class, peer));
+    engine_close_end(&other);
+    ends_end(&engine);
 }
 
 /* Two contexts of a peer number their calls alike. */
