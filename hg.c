@@ -1170,7 +1170,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
 HG_EXPORT const char *HG_Error_to_string2(hg_return_t errnum)
 {
     if (errnum < 0 || errnum >= HG_RETURN_MAX)
-        return "unknown error";
+        return NULL;
     return hg_errors_names[errnum];
 }
 
@@ -21909,6 +21909,7 @@ struct hg_proc {
     size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
     hg_return_t error;    /* what the first failed step returned */
     bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
+    bool made_outside;    /* HG_FREE: the application allocated the strings */
     const char *function; /* for log lines: what is called; NULL */
     const char *peer;     /* and by or at whom; NULL */
     struct hg_proc_owner *owner; /* NULL: only the request model asks */
@@ -22136,6 +22137,7 @@ static void hg_proc_init(
     proc->room.op = op;
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
+    proc->made_outside = false;
     proc->function = NULL;
     proc->peer = NULL;
     proc->owner = NULL;
@@ -22779,6 +22781,13 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     return HG_SUCCESS;
 }
 
+static void hg_proc_string_free(hg_proc_t proc, char *str)
+{
+    if (proc->made_outside)
+        hg_mem_take(str);
+    hg_mem_free(str);
+}
+
 /* Two objects of different types, though alike: each is accessed as what it
  * is. */
 hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
@@ -22792,7 +22801,7 @@ hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
     case HG_DECODE: return hg_proc_string_decode(proc, str);
     case HG_FREE: break;
     }
-    hg_mem_free(*str);
+    hg_proc_string_free(proc, *str);
     *str = NULL;
     return HG_SUCCESS;
 }
@@ -22814,7 +22823,7 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
     case HG_FREE: break;
     }
     if (!proc->keeps_const)
-        hg_mem_free((char *) (uintptr_t) *str);
+        hg_proc_string_free(proc, (char *) (uintptr_t) *str);
     *str = NULL;
     return HG_SUCCESS;
 }
@@ -27883,7 +27892,7 @@ struct hg_handle {
     /* Target: the application destroyed it unanswered, and may do so once more.
      * Stays set in the pool. */
     _Atomic bool abandoned;
-    uint64_t number;     /* its place among sequences; 0: none; context lock */
+    uint64_t number; /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
     bool one_way;  /* nobody waits for an answer */
@@ -28166,10 +28175,10 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
 /* Release what decoding allocated. The second one tells the proc whose
- * arguments they were. */
+ * arguments they were; with `made_outside` the application allocated them. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
-HG_PRIVATE hg_return_t hg_handle_release_of(
-    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
+HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
+    hg_proc_cb_t proc_cb, void *data, bool made_outside);
 
 /* Bytes of the application's in front of the arguments in this direction. */
 static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)
@@ -29181,13 +29190,14 @@ HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
     return proc_cb(&proc, data);
 }
 
-HG_PRIVATE hg_return_t hg_handle_release_of(
-    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data)
+HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
+    hg_proc_cb_t proc_cb, void *data, bool made_outside)
 {
     struct hg_proc_owner owner;
     struct hg_proc proc;
 
     hg_proc_init_free(&proc);
+    proc.made_outside = made_outside;
     hg_handle_lend(handle, &proc, &owner);
     return proc_cb(&proc, data);
 }
@@ -34798,22 +34808,31 @@ static bool hg_call_take_decoded(struct hg_handle *handle)
     return false;
 }
 
-static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
-    void *data, const char *function)
+/* Free a struct of either side's. The side that decodes frees what it decoded;
+ * the side that encodes may free a struct of its own, as in Mercury. Both drop
+ * a reference. */
+static hg_return_t hg_call_release(
+    struct hg_handle *handle, bool input, void *data, const char *function)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_handle(handle, function);
+    hg_proc_cb_t proc;
+    bool decodes;
 
+    if (ret != HG_SUCCESS)
+        return ret;
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
+    proc = input ? handle->rpc.in_proc : handle->rpc.out_proc;
     if (proc == NULL) {
         hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
             hg_handle_function(handle));
         return HG_FAULT;
     }
-    if (!hg_call_take_decoded(handle))
+    decodes = handle->target == input;
+    if (decodes && !hg_call_take_decoded(handle))
         return hg_log_misuse(
             "rpc", function, "nothing is decoded, or it was freed");
-    ret = hg_handle_release_of(handle, proc, data);
+    ret = hg_handle_release_of(handle, proc, data, !decodes);
     (void) hg_serve_drop(handle);
     return ret;
 }
@@ -34830,11 +34849,7 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 
 hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret = hg_check_side(handle, true, "HG_Free_input");
-
-    return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.in_proc,
-                                   in_struct, "HG_Free_input")
-                             : ret;
+    return hg_call_release(handle, true, in_struct, "HG_Free_input");
 }
 
 hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
@@ -34849,11 +34864,7 @@ hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 
 hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
 {
-    hg_return_t ret = hg_check_side(handle, false, "HG_Free_output");
-
-    return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.out_proc,
-                                   out_struct, "HG_Free_output")
-                             : ret;
+    return hg_call_release(handle, false, out_struct, "HG_Free_output");
 }
 
 /* Size of the encoded arguments, without what is in front of them. */
@@ -35050,9 +35061,12 @@ hg_return_t HG_Forward2(
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (handle->addr == NULL || handle->rpc.id == 0)
-        return hg_log_misuse(
-            "rpc", "HG_Forward", "the handle has no address, or no function");
+    if (handle->addr == NULL)
+        return hg_log_misuse("rpc", "HG_Forward", "the handle has no address");
+    if (handle->rpc.id == 0) {
+        hg_log_error("rpc", "HG_Forward: the handle has no function");
+        return HG_FAULT;
+    }
     ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
     if (ret == HG_SUCCESS)
         ret = hg_forward_number(handle);
@@ -35444,8 +35458,9 @@ hg_return_t HG_Bulk_serialize(
         return ret;
     if (buf == NULL)
         return hg_log_misuse("bulk", "HG_Bulk_serialize", "buf is NULL");
-    return hg_bulk_serialize(
+    ret = hg_bulk_serialize(
         handle, buf, buf_size <= SIZE_MAX ? (size_t) buf_size : SIZE_MAX);
+    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
 }
 
 hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
@@ -35734,6 +35749,15 @@ static hg_return_t hg_peer_check(const hg_class_t *hg_class,
 
 /* ---- Lookups ---- */
 
+/* Mercury's code of a lookup. A string that the class cannot read is HG_NODEV
+ * if it names a protocol, else HG_INVALID_ARG. */
+static hg_return_t hg_peer_lookup_code(hg_return_t ret, const char *name)
+{
+    if (ret != HG_PROTONOSUPPORT && ret != HG_INVALID_ARG)
+        return ret;
+    return strchr(name, ':') != NULL ? HG_NODEV : HG_INVALID_ARG;
+}
+
 static void hg_peer_end_lookup(struct hg_peer_lookup *lookup)
 {
     uint32_t before = atomic_fetch_sub(&lookup->context->lookups, 1);
@@ -35774,8 +35798,10 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
     if (name == NULL)
         return hg_log_misuse("addr", "HG_Addr_lookup", "the name is NULL");
     if (callback == NULL) /* the transport knows the peer then: that is all */
-        return na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL,
-            name, NA_OP_ID_IGNORE);
+        return hg_peer_lookup_code(
+            na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL, name,
+                NA_OP_ID_IGNORE),
+            name);
     lookup = (struct hg_peer_lookup *) hg_mem_calloc(1, sizeof(*lookup));
     if (lookup == NULL) {
         hg_log_error("addr", "no memory for the lookup of '%s'", name);
@@ -35789,7 +35815,7 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
         lookup, name, NA_OP_ID_IGNORE);
     if (ret != HG_SUCCESS)
         hg_peer_end_lookup(lookup);
-    return ret;
+    return hg_peer_lookup_code(ret, name);
 }
 
 hg_return_t HG_Addr_lookup2(
@@ -35801,8 +35827,9 @@ hg_return_t HG_Addr_lookup2(
         return ret;
     if (name == NULL || addr_p == NULL)
         return hg_log_misuse("addr", "HG_Addr_lookup", "an argument is NULL");
-    return NA_Addr_lookup_wait(
+    ret = NA_Addr_lookup_wait(
         hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
+    return hg_peer_lookup_code(ret, name);
 }
 
 /* ---- References ---- */
@@ -35863,17 +35890,19 @@ hg_return_t HG_Addr_to_string(
     hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr)
 {
     hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_to_string");
-    hg_size_t room;
+    hg_size_t size;
 
     if (ret != HG_SUCCESS)
         return ret;
     if (buf_size_p == NULL)
         return hg_log_misuse("addr", "HG_Addr_to_string", "buf_size_p is NULL");
-    room = *buf_size_p;
+    size = *buf_size_p;
     *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
-    return buf != NULL ? na_addr_write(hg_class->na_class, buf, room, addr,
-                             "HG_Addr_to_string")
-                       : HG_SUCCESS;
+    if (buf == NULL)
+        return HG_SUCCESS;
+    ret =
+        na_addr_write(hg_class->na_class, buf, size, addr, "HG_Addr_to_string");
+    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
 }
 
 /* ==== gen/hg/endpoint.c ==== */
@@ -36505,8 +36534,6 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     void *data;
     hg_return_t ret;
 
-    if (context == NULL)
-        return HG_SUCCESS;
     ret = hg_check_context(context, "HG_Context_destroy");
     if (ret != HG_SUCCESS)
         return ret;

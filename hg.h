@@ -1423,7 +1423,7 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
  *
  * Wrong arguments, NULL first of all, are HG_INVALID_ARG; where no code is
  * returned, NULL, 0, false or -1. To free nothing is no mistake: a NULL class,
- * context, handle, address, bulk handle or proc is freed with HG_SUCCESS.
+ * handle, address, bulk handle or proc is freed with HG_SUCCESS.
  * Output arguments are set only on success. Whatever fails is told in one line
  * of the log.
  *
@@ -1679,7 +1679,7 @@ HG_EXPORT void HG_Set_log_func2(
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream);
 
 /* The name of a code, as Mercury gives it: "HG_TIMEOUT"; of 23, which is not
- * what it is there, "HG_DISCONNECT"; "unknown error" for other numbers. */
+ * what it is there, "HG_DISCONNECT"; NULL for other numbers. */
 HG_EXPORT const char *HG_Error_to_string2(
     hg_return_t errnum) HG_WARN_UNUSED_RESULT;
 
@@ -1864,8 +1864,10 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
 /* ---- Addresses ---- */
 
 /* Find a peer, as NA_Addr_lookup does; `name` is copied. HG_CB_LOOKUP brings a
- * reference to its address, or the code. A name that is none is told at once.
- * No operation id is given: *op_id_p stays as it is. */
+ * reference to its address, or the code. A wrong name is refused at once:
+ * HG_NODEV if it is an address that this class cannot read, HG_INVALID_ARG if
+ * it has no "protocol:" at all. No operation id is given: *op_id_p stays as it
+ * is. */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
 
@@ -1893,8 +1895,8 @@ HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
     hg_addr_t addr2) HG_WARN_UNUSED_RESULT;
 
 /* The address as a string with its NUL. *buf_size_p is the room in `buf`, then
- * what the string takes; with a NULL buf only that is told. HG_MSGSIZE: too
- * little room, and *buf_size_p says how much it takes. */
+ * what the string takes; with a NULL buf only that is told. HG_OVERFLOW: the
+ * buffer is too small; *buf_size_p says what the string takes. */
 HG_EXPORT hg_return_t HG_Addr_to_string(
     hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr);
 
@@ -1951,7 +1953,10 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * HG_Handler_get_input has them, HG_NOENTRY, too; the code of a failing proc.
  * Nothing stays allocated, and no reference taken, on failure.
  * HG_Free_input and HG_Free_output: HG_INVALID_ARG where every decoded struct
- * was freed already; references stay as they are. */
+ * was freed already; references stay as they are. The other side, which encodes
+ * (HG_Free_output where a call arrived), may free its own struct so: the proc
+ * frees its members with free(), and a reference is dropped, so that HG_Destroy
+ * is not called for that one. */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
@@ -1986,9 +1991,9 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * HG_NOENTRY if it does not know the function, HG_CANCELED, HG_TIMEOUT past its
  * deadline, HG_DISCONNECT, HG_HOSTUNREACH.
  * HG_BUSY: the handle's call is not over, or it was ended and its message has
- * yet to leave; HG_INVALID_ARG: it has no address or no function; HG_NOENTRY:
- * that was deregistered; HG_AGAIN: too many in flight; HG_OVERFLOW: too large,
- * with no_overflow; the code of a failing proc.
+ * yet to leave; HG_INVALID_ARG: it has no address; HG_FAULT: it has no
+ * function; HG_NOENTRY: that was deregistered; HG_AGAIN: too many in flight;
+ * HG_OVERFLOW: too large, with no_overflow; the code of a failing proc.
  * A call to oneself is run by a later HG_Trigger. */
 HG_EXPORT hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
@@ -2116,9 +2121,10 @@ HG_EXPORT hg_size_t HG_Bulk_get_size(hg_bulk_t handle);
 HG_EXPORT uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 
-/* A handle as bytes, and back. `flags` is ignored. HG_MSGSIZE: buf_size is too
- * small; HG_PROTOCOL_ERROR: not a serialized handle. Bytes behind a handle are
- * ignored. A handle that came from a peer may be serialized or sent again. */
+/* A handle as bytes, and back. `flags` is ignored. HG_OVERFLOW: buf_size is too
+ * small; HG_PROTOCOL_ERROR: not a serialized handle, or not all of one. Bytes
+ * behind a handle are ignored. A handle that came from a peer may be serialized
+ * or sent again. */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);
 HG_EXPORT hg_return_t HG_Bulk_serialize(

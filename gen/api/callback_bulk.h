@@ -78,9 +78,10 @@ HG_EXPORT hg_size_t HG_Bulk_get_size(hg_bulk_t handle);
 HG_EXPORT uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 
-/* A handle as bytes, and back. `flags` is ignored. HG_MSGSIZE: buf_size is too
- * small; HG_PROTOCOL_ERROR: not a serialized handle. Bytes behind a handle are
- * ignored. A handle that came from a peer may be serialized or sent again. */
+/* A handle as bytes, and back. `flags` is ignored. HG_OVERFLOW: buf_size is too
+ * small; HG_PROTOCOL_ERROR: not a serialized handle, or not all of one. Bytes
+ * behind a handle are ignored. A handle that came from a peer may be serialized
+ * or sent again. */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);
 HG_EXPORT hg_return_t HG_Bulk_serialize(

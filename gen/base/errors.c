@@ -84,7 +84,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret)
 HG_EXPORT const char *HG_Error_to_string2(hg_return_t errnum)
 {
     if (errnum < 0 || errnum >= HG_RETURN_MAX)
-        return "unknown error";
+        return NULL;
     return hg_errors_names[errnum];
 }
 

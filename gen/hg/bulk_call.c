@@ -312,8 +312,9 @@ hg_return_t HG_Bulk_serialize(
         return ret;
     if (buf == NULL)
         return hg_log_misuse("bulk", "HG_Bulk_serialize", "buf is NULL");
-    return hg_bulk_serialize(
+    ret = hg_bulk_serialize(
         handle, buf, buf_size <= SIZE_MAX ? (size_t) buf_size : SIZE_MAX);
+    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
 }
 
 hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,

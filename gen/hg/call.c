@@ -246,22 +246,31 @@ static bool hg_call_take_decoded(struct hg_handle *handle)
     return false;
 }
 
-static hg_return_t hg_call_release(struct hg_handle *handle, hg_proc_cb_t proc,
-    void *data, const char *function)
+/* Free a struct of either side's. The side that decodes frees what it decoded;
+ * the side that encodes may free a struct of its own, as in Mercury. Both drop
+ * a reference. */
+static hg_return_t hg_call_release(
+    struct hg_handle *handle, bool input, void *data, const char *function)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_check_handle(handle, function);
+    hg_proc_cb_t proc;
+    bool decodes;
 
+    if (ret != HG_SUCCESS)
+        return ret;
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
+    proc = input ? handle->rpc.in_proc : handle->rpc.out_proc;
     if (proc == NULL) {
         hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
             hg_handle_function(handle));
         return HG_FAULT;
     }
-    if (!hg_call_take_decoded(handle))
+    decodes = handle->target == input;
+    if (decodes && !hg_call_take_decoded(handle))
         return hg_log_misuse(
             "rpc", function, "nothing is decoded, or it was freed");
-    ret = hg_handle_release_of(handle, proc, data);
+    ret = hg_handle_release_of(handle, proc, data, !decodes);
     (void) hg_serve_drop(handle);
     return ret;
 }
@@ -278,11 +287,7 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 
 hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret = hg_check_side(handle, true, "HG_Free_input");
-
-    return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.in_proc,
-                                   in_struct, "HG_Free_input")
-                             : ret;
+    return hg_call_release(handle, true, in_struct, "HG_Free_input");
 }
 
 hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
@@ -297,11 +302,7 @@ hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
 
 hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
 {
-    hg_return_t ret = hg_check_side(handle, false, "HG_Free_output");
-
-    return ret == HG_SUCCESS ? hg_call_release(handle, handle->rpc.out_proc,
-                                   out_struct, "HG_Free_output")
-                             : ret;
+    return hg_call_release(handle, false, out_struct, "HG_Free_output");
 }
 
 /* Size of the encoded arguments, without what is in front of them. */
@@ -498,9 +499,12 @@ hg_return_t HG_Forward2(
 
     if (ret != HG_SUCCESS)
         return ret;
-    if (handle->addr == NULL || handle->rpc.id == 0)
-        return hg_log_misuse(
-            "rpc", "HG_Forward", "the handle has no address, or no function");
+    if (handle->addr == NULL)
+        return hg_log_misuse("rpc", "HG_Forward", "the handle has no address");
+    if (handle->rpc.id == 0) {
+        hg_log_error("rpc", "HG_Forward: the handle has no function");
+        return HG_FAULT;
+    }
     ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
     if (ret == HG_SUCCESS)
         ret = hg_forward_number(handle);

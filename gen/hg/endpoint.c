@@ -623,8 +623,6 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     void *data;
     hg_return_t ret;
 
-    if (context == NULL)
-        return HG_SUCCESS;
     ret = hg_check_context(context, "HG_Context_destroy");
     if (ret != HG_SUCCESS)
         return ret;

@@ -158,7 +158,7 @@ struct hg_handle {
     /* Target: the application destroyed it unanswered, and may do so once more.
      * Stays set in the pool. */
     _Atomic bool abandoned;
-    uint64_t number;     /* its place among sequences; 0: none; context lock */
+    uint64_t number; /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
     bool target;
     bool one_way;  /* nobody waits for an answer */
@@ -441,10 +441,10 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
 
 /* Release what decoding allocated. The second one tells the proc whose
- * arguments they were. */
+ * arguments they were; with `made_outside` the application allocated them. */
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data);
-HG_PRIVATE hg_return_t hg_handle_release_of(
-    struct hg_handle *handle, hg_proc_cb_t proc_cb, void *data);
+HG_PRIVATE hg_return_t hg_handle_release_of(struct hg_handle *handle,
+    hg_proc_cb_t proc_cb, void *data, bool made_outside);
 
 /* Bytes of the application's in front of the arguments in this direction. */
 static inline size_t hg_handle_area(const struct hg_handle *handle, bool output)

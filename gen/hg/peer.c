@@ -37,6 +37,15 @@ static hg_return_t hg_peer_check(const hg_class_t *hg_class,
 
 /* ---- Lookups ---- */
 
+/* Mercury's code of a lookup. A string that the class cannot read is HG_NODEV
+ * if it names a protocol, else HG_INVALID_ARG. */
+static hg_return_t hg_peer_lookup_code(hg_return_t ret, const char *name)
+{
+    if (ret != HG_PROTONOSUPPORT && ret != HG_INVALID_ARG)
+        return ret;
+    return strchr(name, ':') != NULL ? HG_NODEV : HG_INVALID_ARG;
+}
+
 static void hg_peer_end_lookup(struct hg_peer_lookup *lookup)
 {
     uint32_t before = atomic_fetch_sub(&lookup->context->lookups, 1);
@@ -77,8 +86,10 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
     if (name == NULL)
         return hg_log_misuse("addr", "HG_Addr_lookup", "the name is NULL");
     if (callback == NULL) /* the transport knows the peer then: that is all */
-        return na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL,
-            name, NA_OP_ID_IGNORE);
+        return hg_peer_lookup_code(
+            na_lookup_start(context->na_context, NA_LANE_DONE, NULL, NULL, name,
+                NA_OP_ID_IGNORE),
+            name);
     lookup = (struct hg_peer_lookup *) hg_mem_calloc(1, sizeof(*lookup));
     if (lookup == NULL) {
         hg_log_error("addr", "no memory for the lookup of '%s'", name);
@@ -92,7 +103,7 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
         lookup, name, NA_OP_ID_IGNORE);
     if (ret != HG_SUCCESS)
         hg_peer_end_lookup(lookup);
-    return ret;
+    return hg_peer_lookup_code(ret, name);
 }
 
 hg_return_t HG_Addr_lookup2(
@@ -104,8 +115,9 @@ hg_return_t HG_Addr_lookup2(
         return ret;
     if (name == NULL || addr_p == NULL)
         return hg_log_misuse("addr", "HG_Addr_lookup", "an argument is NULL");
-    return NA_Addr_lookup_wait(
+    ret = NA_Addr_lookup_wait(
         hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
+    return hg_peer_lookup_code(ret, name);
 }
 
 /* ---- References ---- */
@@ -166,15 +178,17 @@ hg_return_t HG_Addr_to_string(
     hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr)
 {
     hg_return_t ret = hg_peer_check(hg_class, addr, "HG_Addr_to_string");
-    hg_size_t room;
+    hg_size_t size;
 
     if (ret != HG_SUCCESS)
         return ret;
     if (buf_size_p == NULL)
         return hg_log_misuse("addr", "HG_Addr_to_string", "buf_size_p is NULL");
-    room = *buf_size_p;
+    size = *buf_size_p;
     *buf_size_p = NA_Addr_get_serialize_size(hg_class->na_class, addr);
-    return buf != NULL ? na_addr_write(hg_class->na_class, buf, room, addr,
-                             "HG_Addr_to_string")
-                       : HG_SUCCESS;
+    if (buf == NULL)
+        return HG_SUCCESS;
+    ret =
+        na_addr_write(hg_class->na_class, buf, size, addr, "HG_Addr_to_string");
+    return ret == HG_MSGSIZE ? HG_OVERFLOW : ret;
 }

@@ -73,6 +73,7 @@ static void hg_proc_init(
     proc->room.op = op;
     proc->error = HG_SUCCESS;
     proc->keeps_const = false;
+    proc->made_outside = false;
     proc->function = NULL;
     proc->peer = NULL;
     proc->owner = NULL;

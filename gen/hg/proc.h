@@ -78,6 +78,7 @@ struct hg_proc {
     size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
     hg_return_t error;    /* what the first failed step returned */
     bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
+    bool made_outside;    /* HG_FREE: the application allocated the strings */
     const char *function; /* for log lines: what is called; NULL */
     const char *peer;     /* and by or at whom; NULL */
     struct hg_proc_owner *owner; /* NULL: only the request model asks */

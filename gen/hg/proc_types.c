@@ -274,6 +274,13 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     return HG_SUCCESS;
 }
 
+static void hg_proc_string_free(hg_proc_t proc, char *str)
+{
+    if (proc->made_outside)
+        hg_mem_take(str);
+    hg_mem_free(str);
+}
+
 /* Two objects of different types, though alike: each is accessed as what it
  * is. */
 hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
@@ -287,7 +294,7 @@ hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data)
     case HG_DECODE: return hg_proc_string_decode(proc, str);
     case HG_FREE: break;
     }
-    hg_mem_free(*str);
+    hg_proc_string_free(proc, *str);
     *str = NULL;
     return HG_SUCCESS;
 }
@@ -309,7 +316,7 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
     case HG_FREE: break;
     }
     if (!proc->keeps_const)
-        hg_mem_free((char *) (uintptr_t) *str);
+        hg_proc_string_free(proc, (char *) (uintptr_t) *str);
     *str = NULL;
     return HG_SUCCESS;
 }

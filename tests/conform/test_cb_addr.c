@@ -335,8 +335,35 @@ HG_TEST(cb_addr_string_tells_its_size)
     size--;
     hg_test_expect_log("HG_Addr_to_string: ");
     HG_CHECK_RET(
-        HG_Addr_to_string(end.hg_class, name, &size, end.target), HG_MSGSIZE);
+        HG_Addr_to_string(end.hg_class, name, &size, end.target), HG_OVERFLOW);
     HG_CHECK_EQ_U64(size, strlen(want) + 1);
+    cb_close(&end);
+}
+
+/* Mercury's codes, from both functions. */
+HG_TEST(cb_addr_strings_nobody_can_read)
+{
+    static const char *const wrong[] = {
+        "carrier+pigeon://coop", "://", "none:x", "?://"};
+    static const char *const no_protocol[] = {"", "rubbish", "a\nb"};
+    hg_addr_t addr = HG_ADDR_NULL;
+    struct cb_end end;
+    size_t i;
+
+    hg_test_allow_log("");
+    cb_open(&end);
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        HG_CHECK_RET(HG_Addr_lookup2(end.hg_class, wrong[i], &addr), HG_NODEV);
+        HG_CHECK_RET(
+            HG_Addr_lookup1(end.context, addr_found, NULL, wrong[i], NULL),
+            HG_NODEV);
+        HG_CHECK_RET(
+            HG_Addr_lookup1(end.context, NULL, NULL, wrong[i], NULL), HG_NODEV);
+    }
+    for (i = 0; i < sizeof(no_protocol) / sizeof(no_protocol[0]); i++)
+        HG_CHECK_RET(HG_Addr_lookup2(end.hg_class, no_protocol[i], &addr),
+            HG_INVALID_ARG);
+    HG_CHECK(addr == HG_ADDR_NULL);
     cb_close(&end);
 }
 

@@ -16,6 +16,7 @@ MERCURY_GEN_PROC(args_out_t,
         (uint8_t) (area)))
 
 static hg_id_t args_id, args_raw_id, args_owned_id, args_twice_id;
+static hg_id_t args_given_id;
 
 static char *args_text(size_t size)
 {
@@ -134,8 +135,22 @@ static hg_return_t args_twice(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
+/* Answer with a struct of ours, and let the library free it with the reference
+ * that the call came with: nothing calls HG_Destroy. */
+static hg_return_t args_given(hg_handle_t handle)
+{
+    args_out_t out = {args_text(10), 7, 8, 9};
+
+    HG_CHECK_RET(HG_Free_output(handle, NULL), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+    HG_CHECK_OK(HG_Free_output(handle, &out));
+    return HG_SUCCESS;
+}
+
 static void cb_register(hg_class_t *hg_class)
 {
+    args_given_id = MERCURY_REGISTER(
+        hg_class, "args given", args_in_t, args_out_t, args_given);
     args_id =
         MERCURY_REGISTER(hg_class, "args", args_in_t, args_out_t, args_echo);
     args_raw_id = MERCURY_REGISTER(hg_class, "args raw", void, void, args_raw);
@@ -274,6 +289,31 @@ HG_TEST(cb_args_proc_knows_its_class_and_handle)
     HG_CHECK_OK(HG_Free_output(handle, &owned));
     HG_CHECK_EQ_INT(
         args_asked, 1u << HG_ENCODE | 1u << HG_DECODE | 1u << HG_FREE);
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+/* What the encoding side made is freed as in Mercury. */
+HG_TEST(cb_args_encoder_frees_its_own_struct)
+{
+    args_in_t in = {args_text(3), 0};
+    args_out_t out;
+    struct cb_end end;
+    struct cb_call call;
+    hg_handle_t handle;
+
+    if (!hg_test_crosses_processes())
+        hg_test_expect_log("HG_Free_output: the struct is NULL");
+    cb_open(&end);
+    handle = cb_new_handle(&end, args_given_id);
+    HG_CHECK_OK(cb_forward(&call, handle, &in));
+    HG_CHECK_OK(cb_wait(&end, &call));
+    HG_CHECK_OK(HG_Get_output(handle, &out));
+    HG_CHECK_EQ_STR(out.text, "aaaaaaaaaa");
+    HG_CHECK_OK(HG_Free_output(handle, &out));
+    HG_CHECK_OK(HG_Ref_incr(handle));
+    HG_CHECK_OK(HG_Free_input(handle, &in));
+    HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
     HG_CHECK_OK(HG_Destroy(handle));
     cb_close(&end);
 }

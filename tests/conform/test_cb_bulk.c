@@ -799,7 +799,7 @@ HG_TEST(cb_bulk_handle_comes_back_from_its_bytes)
     HG_CHECK_OK(HG_Bulk_access(again, 150, 1, 0, 1, &ptr[1], NULL, NULL));
     HG_CHECK(ptr[0] == ptr[1]); /* it is this process's */
     hg_test_expect_log("are too few");
-    HG_CHECK_RET(HG_Bulk_serialize(bytes, size - 1, 0, bulk), HG_MSGSIZE);
+    HG_CHECK_RET(HG_Bulk_serialize(bytes, size - 1, 0, bulk), HG_OVERFLOW);
     hg_test_expect_log("are no bulk handle");
     HG_CHECK_RET(HG_Bulk_deserialize(end.hg_class, &again, bytes + 1, size),
         HG_PROTOCOL_ERROR);

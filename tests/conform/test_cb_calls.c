@@ -184,9 +184,7 @@ static hg_return_t calls_act(hg_handle_t handle)
     HG_CHECK_OK(HG_Get_input(handle, &in));
     HG_CHECK_OK(HG_Free_input(handle, &in));
     switch (in.a) {
-    case CALLS_DESTROY_TWICE:
-        calls_destroy_twice(handle);
-        return HG_SUCCESS;
+    case CALLS_DESTROY_TWICE: calls_destroy_twice(handle); return HG_SUCCESS;
     case CALLS_TELL:
         HG_CHECK_OK(HG_Respond(handle, calls_told, &ten, &out));
         break;
@@ -535,7 +533,8 @@ HG_TEST(ref_get_is_1_after_a_failed_forward)
     hg_handle_t handle;
 
     hg_test_expect_log("bad in");
-    hg_test_expect_log("HG_Forward");
+    hg_test_expect_log("HG_Forward: the handle has no address");
+    hg_test_expect_log("HG_Forward: the handle has no function");
     cb_open(&end);
     handle = cb_new_handle(&end, calls_bad_in_id);
     HG_CHECK_RET(cb_forward(&call, handle, &in), HG_PROTONOSUPPORT);
@@ -544,6 +543,9 @@ HG_TEST(ref_get_is_1_after_a_failed_forward)
 
     HG_CHECK_OK(HG_Create(end.context, HG_ADDR_NULL, 0, &handle));
     HG_CHECK_RET(cb_forward(&call, handle, &in), HG_INVALID_ARG);
+    HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
+    HG_CHECK_OK(HG_Reset(handle, end.target, 0));
+    HG_CHECK_RET(cb_forward(&call, handle, &in), HG_FAULT);
     HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
     HG_CHECK_OK(HG_Reset(handle, end.target, calls_code_id));
     HG_CHECK_RET(cb_do(&end, handle, &in, NULL), HG_PERMISSION);

@@ -476,8 +476,8 @@ HG_TEST_WHERE(mux_refuses_what_is_no_list, hg_test_is_mux)
     HG_CHECK(NA_Initialize("self://;zmq+tcp://;zmq+ipc://;zmq+inproc://;sm://x",
                  NA_TRUE) == NULL);
     mux_start(&end, mux_both, HG_TRUE, NULL);
-    HG_CHECK_RET(HG_Addr_lookup2(end.hg_class, "carrier+pigeon://x", &addr),
-        HG_PROTONOSUPPORT);
+    HG_CHECK_RET(
+        HG_Addr_lookup2(end.hg_class, "carrier+pigeon://x", &addr), HG_NODEV);
     HG_CHECK_RET(HG_Addr_lookup2(end.hg_class, "zmq+tcp://127.0.0.1:1", &addr),
         HG_HOSTUNREACH);
     mux_end(&end);
