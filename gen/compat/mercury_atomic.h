@@ -22,9 +22,8 @@ typedef atomic_int_least64_t hg_atomic_int64_t;
 #define HG_ATOMIC_VAR_INIT(x) (x)
 #endif
 
-#define HG_ATOMIC_RMW(operation) \
-    HG_ATOMIC_STD(atomic_fetch_##operation##_explicit) \
-    (ptr, value, HG_ATOMIC_STD(memory_order_acq_rel))
+#define HG_ATOMIC_RMW(function) \
+    HG_ATOMIC_STD(function)(ptr, value, HG_ATOMIC_STD(memory_order_acq_rel))
 
 /* A load acquires, a store releases. incr and decr give the new value; or, xor
  * and and the old one; cas whether it swapped. */
@@ -50,28 +49,28 @@ typedef atomic_int_least64_t hg_atomic_int64_t;
         hg_atomic_int##bits##_t *ptr) \
     { \
         int##bits##_t value = 1; \
-        return HG_ATOMIC_RMW(add) + 1; \
+        return HG_ATOMIC_RMW(atomic_fetch_add_explicit) + 1; \
     } \
     static HG_UTIL_INLINE int##bits##_t hg_atomic_decr##bits( \
         hg_atomic_int##bits##_t *ptr) \
     { \
         int##bits##_t value = 1; \
-        return HG_ATOMIC_RMW(sub) - 1; \
+        return HG_ATOMIC_RMW(atomic_fetch_sub_explicit) - 1; \
     } \
     static HG_UTIL_INLINE int##bits##_t hg_atomic_or##bits( \
         hg_atomic_int##bits##_t *ptr, int##bits##_t value) \
     { \
-        return HG_ATOMIC_RMW(or); \
+        return HG_ATOMIC_RMW(atomic_fetch_or_explicit); \
     } \
     static HG_UTIL_INLINE int##bits##_t hg_atomic_xor##bits( \
         hg_atomic_int##bits##_t *ptr, int##bits##_t value) \
     { \
-        return HG_ATOMIC_RMW(xor); \
+        return HG_ATOMIC_RMW(atomic_fetch_xor_explicit); \
     } \
     static HG_UTIL_INLINE int##bits##_t hg_atomic_and##bits( \
         hg_atomic_int##bits##_t *ptr, int##bits##_t value) \
     { \
-        return HG_ATOMIC_RMW(and); \
+        return HG_ATOMIC_RMW(atomic_fetch_and_explicit); \
     } \
     static HG_UTIL_INLINE bool hg_atomic_cas##bits( \
         hg_atomic_int##bits##_t *ptr, int##bits##_t compare_value, \

@@ -17,10 +17,14 @@
 #endif
 
 #include "hg.h"
+#include "mercury_compiler_attributes.h"
 
 #if HG_API_VERSION != 2
 #error "Mercury's headers and version 1 of hg.h are in one file"
 #endif
+
+/* HG_Class_get_counters is here. */
+#define HG_HAS_DIAG
 
 /* Boost's preprocessor is installed, and mercury_macros.h includes it for the
  * program. MERCURY_GEN_PROC needs no Boost. */

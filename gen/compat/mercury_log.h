@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Log outlets of a program. They are apart from the library's log, which
- * HG_Set_log_level and the like govern: HG_Util_set_log_level and the functions
- * here govern these. HG_LOG_LEVEL and HG_LOG_SUBSYS of the environment choose
- * for both.
+ * Log outlets of a program. What is set here is set for the library's log, too:
+ * the level, the function and the streams. The subsystems are set for each by
+ * itself, by hg_log_set_subsys here and HG_Set_log_subsys there. HG_LOG_LEVEL
+ * and HG_LOG_SUBSYS of the environment are for both.
  *
  * An outlet that is listed by name writes what the level allows; one that is
  * not does as its parent; "~name" silences it. At first "hg_all" is listed,
@@ -12,6 +12,7 @@
 #ifndef HG_COMPAT_MERCURY_LOG_H
 #define HG_COMPAT_MERCURY_LOG_H
 
+#include "mercury_config.h"
 #include "mercury_dlog.h"
 #include "mercury_queue.h"
 #include "mercury_time.h"
@@ -243,6 +244,9 @@ static HG_UTIL_INLINE void hg_log_set_level(enum hg_log_level log_level)
 {
     hg_log_init();
     hg_log_all_g.level = log_level;
+    HG_Set_log_level(log_level == HG_LOG_LEVEL_NONE
+            ? "none"
+            : hg_log_level_to_string(log_level));
     hg_log_update_all();
 }
 
@@ -278,8 +282,7 @@ static HG_UTIL_INLINE void hg_log_set_subsys_level(
 {
     size_t used;
 
-    hg_log_init();
-    hg_log_all_g.level = log_level;
+    hg_log_set_level(log_level);
     used = strlen(hg_log_all_g.subsys);
     if (!hg_log_listed("", subsys) &&
         used + strlen(subsys) + 1 < sizeof(hg_log_all_g.subsys))
@@ -291,6 +294,7 @@ static HG_UTIL_INLINE void hg_log_set_subsys_level(
 static HG_UTIL_INLINE void hg_log_set_func(hg_log_func_t log_func)
 {
     hg_log_all_g.func = log_func;
+    HG_Set_log_func(log_func);
 }
 
 static HG_UTIL_INLINE hg_log_func_t hg_log_get_func(void)
@@ -309,6 +313,7 @@ static HG_UTIL_INLINE FILE *hg_log_stream(enum hg_log_level level)
 static HG_UTIL_INLINE void hg_log_set_stream_error(FILE *stream)
 {
     hg_log_all_g.streams[HG_LOG_LEVEL_ERROR] = stream;
+    HG_Set_log_stream("error", stream);
 }
 static HG_UTIL_INLINE FILE *hg_log_get_stream_error(void)
 {
@@ -317,6 +322,7 @@ static HG_UTIL_INLINE FILE *hg_log_get_stream_error(void)
 static HG_UTIL_INLINE void hg_log_set_stream_warning(FILE *stream)
 {
     hg_log_all_g.streams[HG_LOG_LEVEL_WARNING] = stream;
+    HG_Set_log_stream("warning", stream);
 }
 static HG_UTIL_INLINE FILE *hg_log_get_stream_warning(void)
 {
@@ -325,6 +331,7 @@ static HG_UTIL_INLINE FILE *hg_log_get_stream_warning(void)
 static HG_UTIL_INLINE void hg_log_set_stream_debug(FILE *stream)
 {
     hg_log_all_g.streams[HG_LOG_LEVEL_DEBUG] = stream;
+    HG_Set_log_stream("debug", stream);
 }
 static HG_UTIL_INLINE FILE *hg_log_get_stream_debug(void)
 {
@@ -370,6 +377,9 @@ static HG_UTIL_INLINE void hg_log_write(struct hg_log_outlet *outlet,
         outlet, log_level, module, file, line, func, no_return, format, ap);
     va_end(ap);
 }
+
+void hg_log_dump_counters(struct hg_log_outlet *outlet)
+    HG_ATTR_MISSING("hg has no hg_dlog");
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,8 @@
 #ifndef HG_COMPAT_MERCURY_MACROS_H
 #define HG_COMPAT_MERCURY_MACROS_H
 
-#include "mercury_proc.h"
+#include "mercury.h"
+#include "mercury_proc_bulk.h"
 
 #ifdef HG_HAS_BOOST
 #include <boost/preprocessor.hpp>

@@ -97,6 +97,7 @@ static NA_INLINE na_context_t *NA_Context_create_id(
 
 /* ---- Addresses ---- */
 
+/* Waits until the peer has answered: Mercury's only resolves the name. */
 static NA_INLINE na_return_t NA_Addr_lookup2(
     na_class_t *na_class, const char *name, na_addr_t **addr_p)
 {
@@ -132,10 +133,10 @@ static NA_INLINE na_return_t NA_Addr_to_string2(
     return ret;
 }
 
+/* With flags behind, as in Mercury 2.4, or without; they have no effect. */
 static NA_INLINE na_return_t NA_Addr_deserialize2(na_class_t *na_class,
-    na_addr_t **addr_p, const void *buf, size_t buf_size, uint64_t flags)
+    na_addr_t **addr_p, const void *buf, size_t buf_size, ...)
 {
-    (void) flags;
     return NA_Addr_deserialize(na_class, addr_p, buf, buf_size);
 }
 

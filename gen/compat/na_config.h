@@ -22,6 +22,7 @@
 #define NA_PLUGIN HG_ATTR_ABI_EXPORT
 #define NA_PLUGIN_VISIBILITY NA_PUBLIC
 
+#define NA_HAS_DIAG
 #ifdef __linux__
 #define NA_HAS_SM
 #define NA_SM_HAS_CMA

@@ -71,10 +71,6 @@ typedef void (*na_cb2_t)(const struct na_cb_info *callback_info);
 
 /* ---- Return codes ---- */
 
-#define NA_INTERRUPT NA_INTR
-#define NA_OPNOTSUPPORTED NA_OPNOTSUPPORT
-#define NA_HOSTFIREWALL NA_DISCONNECT
-
 #define NA_RETURN_VALUES \
     X(NA_SUCCESS) \
     X(NA_PERMISSION) \
