@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Log outlets of a program. What is set here is set for the library's log, too:
- * the level, the function and the streams. The subsystems are set for each by
- * itself, by hg_log_set_subsys here and HG_Set_log_subsys there. HG_LOG_LEVEL
- * and HG_LOG_SUBSYS of the environment are for both.
+ * Log outlets of a program. The functions here that set the level, the print
+ * function and the streams also set them for the library's log. Subsystems are
+ * separate: hg_log_set_subsys lists outlets, HG_Set_log_subsys subsystems of
+ * the library. Both logs read HG_LOG_LEVEL and HG_LOG_SUBSYS.
  *
- * An outlet that is listed by name writes what the level allows; one that is
- * not does as its parent; "~name" silences it. At first "hg_all" is listed,
- * the parent of those that HG_LOG_DECL_REGISTER makes, and the level is fatal.
+ * A listed outlet writes lines up to the level, an unlisted one behaves as its
+ * parent, and "~name" silences one. By default only "hg_all" is listed, which
+ * is the parent of the outlets that HG_LOG_DECL_REGISTER makes, and the level
+ * is fatal.
  */
 #ifndef HG_COMPAT_MERCURY_LOG_H
 #define HG_COMPAT_MERCURY_LOG_H

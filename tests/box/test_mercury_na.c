@@ -121,7 +121,7 @@ static void net_messages(struct net_end *client, struct net_end *server)
         ops[i] = NA_Op_create(client->na_class, NA_OP_SINGLE);
         HG_CHECK(ops[i] != NULL);
     }
-    strcpy(buf, "question");
+    memcpy(buf, "question", sizeof("question"));
     HG_CHECK_OK(NA_Msg_init_unexpected(client->na_class, buf, 64));
     HG_CHECK_EQ_U64(NA_Msg_get_unexpected_header_size(client->na_class), 0);
     HG_CHECK_OK(NA_Msg_recv_unexpected(server->na_class, server->context,
@@ -138,7 +138,7 @@ static void net_messages(struct net_end *client, struct net_end *server)
 
     HG_CHECK_OK(NA_Msg_recv_expected(client->na_class, client->context,
         net_done, client, answer, sizeof(answer), NULL, addr, 0, 8, ops[2]));
-    strcpy(request, "answer");
+    memcpy(request, "answer", sizeof("answer"));
     HG_CHECK_OK(NA_Msg_send_expected(server->na_class, server->context, NULL,
         NULL, request, 16, NULL, source, 0, 8, ops[3]));
     i = client->calls;

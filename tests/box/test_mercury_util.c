@@ -641,7 +641,7 @@ HG_TEST(util_libraries_are_loaded)
 HG_LOG_DECL_REGISTER(util_main);
 HG_LOG_SUBSYS_DECL_REGISTER(part, util_main);
 
-/* What is in the stream since the last look. */
+/* The text written to the stream since the previous call. */
 static const char *util_logged(FILE *stream)
 {
     static char text[4096];
