@@ -412,6 +412,72 @@ HG_TEST_WHERE(mux_calls_who_has_no_sm, hg_test_is_mux)
     mux_close(&end);
 }
 
+static hg_return_t mux_passed(const struct hg_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    atomic_store((_Atomic unsigned *) info->arg, 1);
+    return HG_SUCCESS;
+}
+
+/* Pull the owner's memory, while another thread makes progress there. */
+static void mux_pull(const struct cb_end *end, const struct cb_end *owner,
+    hg_bulk_t bulk, void *bytes)
+{
+    _Atomic unsigned pulled = 0;
+    _Atomic unsigned stop = 0;
+    struct cb_worker worker;
+    hg_size_t size = MUX_BYTES;
+    pthread_t thread;
+    hg_bulk_t local;
+
+    worker.context = owner->context;
+    worker.stop = &stop;
+    HG_CHECK(pthread_create(&thread, NULL, cb_work, &worker) == 0);
+    HG_CHECK_OK(HG_Bulk_create(
+        end->hg_class, 1, &bytes, &size, HG_BULK_WRITE_ONLY, &local));
+    HG_CHECK_OK(HG_Bulk_transfer(end->context, mux_passed, &pulled,
+        HG_BULK_PULL, end->target, bulk, 0, local, 0, size, HG_OP_ID_IGNORE));
+    cb_turn_until(end->context, &pulled);
+    HG_CHECK_OK(HG_Bulk_free(local));
+    atomic_store(&stop, 1);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* A class that has sm alone passes on what one that has TCP alone needs. */
+HG_TEST_WHERE(mux_handle_is_passed_on_with_all_parts, hg_test_is_mux)
+{
+    static const char *const strings[] = {mux_both, "sm://", mux_plain};
+    unsigned char *got = (unsigned char *) calloc(1, MUX_BYTES);
+    void *bytes = malloc(MUX_BYTES);
+    hg_size_t size = MUX_BYTES;
+    unsigned char wire[2048];
+    struct cb_end ends[3];
+    hg_bulk_t bulks[3];
+    int i;
+
+    HG_CHECK(got != NULL && bytes != NULL);
+    memset(bytes, 0x42, MUX_BYTES);
+    for (i = 0; i < 3; i++)
+        mux_start(&ends[i], strings[i], HG_TRUE, NULL);
+    HG_CHECK_OK(HG_Bulk_create(
+        ends[0].hg_class, 1, &bytes, &size, HG_BULK_READ_ONLY, &bulks[0]));
+    for (i = 0; i < 2; i++) {
+        size = HG_Bulk_get_serialize_size(bulks[i], 0);
+        HG_CHECK_OK(HG_Bulk_serialize(wire, sizeof(wire), 0, bulks[i]));
+        HG_CHECK_OK(HG_Bulk_deserialize(
+            ends[i + 1].hg_class, &bulks[i + 1], wire, size));
+    }
+    cb_find(&ends[2], &ends[0]);
+    mux_pull(&ends[2], &ends[0], bulks[2], got);
+    HG_CHECK_EQ_MEM(got, bytes, MUX_BYTES);
+    for (i = 2; i >= 0; i--) {
+        HG_CHECK_OK(HG_Bulk_free(bulks[i]));
+        mux_end(&ends[i]);
+    }
+    free(bytes);
+    free(got);
+}
+
 /* Options about who may connect must be honoured by every transport of the
  * list, or there is no class, and one line tells why. */
 HG_TEST_WHERE(mux_does_not_ignore_who_may_connect, hg_test_is_mux)
