@@ -332,8 +332,10 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
 
 #if !HG_API_STRICT
 /* Set the limits of a class, and what else struct hg_options has, in place of
- * what HG_Init was given. Copied; 0 chooses a default. Histograms are kept of
- * functions that are registered later. HG_API_STRICT hides both functions.
+ * what HG_Init was given. Start from HG_Class_get_options: no_checksum is true
+ * there unless checksum_level is RPC_PAYLOAD. Copied; 0 chooses a default.
+ * Histograms are kept of functions that are registered later. HG_API_STRICT
+ * hides both functions.
  * Returns HG_BUSY: the class has a context; HG_INVALID_ARG: a NULL, or
  * options->size is not sizeof(struct hg_options). */
 HG_EXPORT hg_return_t HG_Class_set_options(
