@@ -3403,7 +3403,13 @@ struct na_uri {
 
 /* Parse `string` (borrowed as long as uri->rest is used). NA_INVALID_ARG,
  * logged: not of that form, too long, or with control characters. */
-HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri);
+HG_PRIVATE na_return_t na_uri_read(
+    int level, const char *string, struct na_uri *uri);
+
+static inline na_return_t na_uri_parse(const char *string, struct na_uri *uri)
+{
+    return na_uri_read(HG_LOG_LEVEL_ERROR, string, uri);
+}
 
 #endif
 
@@ -3448,7 +3454,8 @@ static bool na_uri_printable(const char *string)
     return true;
 }
 
-HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri)
+HG_PRIVATE na_return_t na_uri_read(
+    int level, const char *string, struct na_uri *uri)
 {
     const char *mark;
     const char *plus;
@@ -3457,7 +3464,7 @@ HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri)
 
     memset(uri, 0, sizeof(*uri));
     if (!na_uri_printable(string)) {
-        hg_log_error("addr",
+        HG_LOG_AT(level, "addr",
             "address string with control characters, or of "
             "%d bytes and more",
             NA_MAX_ADDR_LEN);
@@ -3478,7 +3485,7 @@ HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri)
     return NA_SUCCESS;
 
 malformed:
-    hg_log_error("addr", "'%s' is not [plugin+]protocol://...", string);
+    HG_LOG_AT(level, "addr", "'%s' is not [plugin+]protocol://...", string);
     return NA_INVALID_ARG;
 }
 
@@ -4476,12 +4483,20 @@ HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self);
 HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name);
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
+HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
 /* A reference goes over to the application, which gives it back by
  * NA_Addr_free. */
 HG_PRIVATE void na_addr_give(struct na_addr *addr);
+
+/* The level of a line about a name that is refused: an error if the application
+ * gave it, a warning if a peer did. */
+static inline int na_addr_name_level(na_bool_t from_peer)
+{
+    return from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
+}
 
 /* Mark an address as dead; false when it is already. Its mourners are the
  * class's to tell. */
@@ -4611,6 +4626,18 @@ HG_PRIVATE void na_addr_ref(struct na_addr *addr)
     (void) before;
 }
 
+HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr)
+{
+    _Atomic uint32_t *refs = &na_addr_core_of(addr)->refs;
+    uint32_t before = atomic_load_explicit(refs, memory_order_relaxed);
+
+    while (before > 0) {
+        if (atomic_compare_exchange_weak(refs, &before, before + 1))
+            return NA_TRUE;
+    }
+    return NA_FALSE;
+}
+
 /* Unlink, tell the transport, free. */
 static void na_addr_destroy(struct na_addr *addr)
 {
@@ -4704,8 +4731,6 @@ HG_PRIVATE bool na_addr_same(
 {
     if (addr1 == addr2)
         return true;
-    if (addr1->self != addr2->self)
-        return false;
     return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
 }
 
@@ -6295,10 +6320,11 @@ HG_PRIVATE na_return_t na_msg_try_rpc(
     struct na_context *context, const struct na_msg *msg);
 
 /* Send it when that is possible: `callback` comes in the internal lane, perhaps
- * before this returns, and the payload must stay until then. On error nothing
- * was sent, and no callback comes. */
+ * before this returns, and the payload must stay until then. *op_id_p is set
+ * before that. On error nothing was sent, and no callback comes. */
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg);
+    const struct na_msg *msg, na_cb_t callback, void *arg,
+    _Atomic(na_op_id_t) *op_id_p);
 
 #endif
 
@@ -6432,13 +6458,17 @@ HG_PRIVATE na_return_t na_msg_try_rpc(
 }
 
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg)
+    const struct na_msg *msg, na_cb_t callback, void *arg,
+    _Atomic(na_op_id_t) *op_id_p)
 {
     struct na_op_core *op = na_op_get(context, NA_CB_SEND_UNEXPECTED,
         NA_LANE_INTERNAL, callback, arg, NA_OP_ID_IGNORE);
 
     assert(msg->plane == NA_MSG_RPC);
-    return op != NULL ? na_msg_start(op, msg) : NA_NOMEM;
+    if (op == NULL)
+        return NA_NOMEM;
+    atomic_store(op_id_p, na_op_public_id(op));
+    return na_msg_start(op, msg);
 }
 
 /* ---- The NA interface: sends ---- */
@@ -7046,7 +7076,8 @@ HG_PRIVATE const void *na_mux_wire_find(
  * An address is of one part, chosen when it is looked up: sm where the peer is
  * on this node and may be met, else the first one of the peer's transports that
  * this class has. What listens by sm and does not answer has half of lookup_ms
- * for it, and leaves the other half to the next one.
+ * for it, and leaves the other half to the next one. An address that is
+ * connected by its first use is of the first part that may reach the peer.
  *
  * Which peers are on this node shows itself: a part sm:// whose name is left to
  * the library listens under a name that follows from the class's first other
@@ -11510,7 +11541,7 @@ HG_PRIVATE const struct na_plugin *na_self_table(void);
 /* #include "base/log.h" */
 /* #include "base/map.h" */
 /* #include "base/mem.h" */
-/* #include "na/core.h" */
+/* #include "na/addr.h" */
 /* #include "na/emul.h" */
 /* #include "na/loop.h" */
 /* #include "na/rma.h" */
@@ -11579,22 +11610,20 @@ static void na_self_close(struct na_class *na_class, unsigned linger_ms)
     pthread_rwlock_destroy(&self->memory);
 }
 
-static na_return_t na_self_lookup(struct na_op *op)
+static na_return_t na_self_resolve(struct na_class *na_class, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
 {
-    struct na_class *na_class = op->context->na_class;
-    const char *rest = strstr(op->name, "://");
+    const char *rest = strstr(name, "://");
 
     if (rest == NULL || rest[3] == '\0' ||
-        strcmp(op->name, na_class->self_addr->name) == 0) {
+        strcmp(name, na_class->self_addr->name) == 0) {
         na_class->core->addr_ref(na_class->self_addr);
-        op->result_addr = na_class->self_addr;
-        na_class->core->complete(op, NA_SUCCESS);
+        *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    hg_log_error(
-        "addr", "%s is not this class: self reaches nobody else", op->name);
-    na_class->core->complete(op, NA_HOSTUNREACH);
-    return NA_SUCCESS;
+    HG_LOG_AT(na_addr_name_level(from_peer), "addr",
+        "%s is not this class: self reaches nobody else", name);
+    return NA_HOSTUNREACH;
 }
 
 /* Everything accepted has arrived, so terminating has nothing to wait for. */
@@ -11724,7 +11753,6 @@ static const struct na_plugin na_self_plugin = {
     .class_size = sizeof(struct na_self_class),
     .open = na_self_open,
     .close = na_self_close,
-    .addr_lookup = na_self_lookup,
     .addr_terminate = na_self_terminate,
     .msg_send = na_self_send,
     .frame_send = na_self_frame_send,
@@ -11739,6 +11767,7 @@ static const struct na_plugin na_self_plugin = {
     .poll_fd = na_self_poll_fd,
     .wait_begin = na_self_wait_begin,
     .cancel = na_self_cancel,
+    .addr_resolve = na_self_resolve,
 };
 
 HG_PRIVATE const struct na_plugin *na_self_table(void)
@@ -13435,9 +13464,9 @@ HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer);
 HG_PRIVATE void na_sm_policy_identify(
     const struct ucred *peer, char identity[NA_SM_IDENTITY]);
 
-/* What stands behind "sm://". NA_INVALID_ARG, logged. */
+/* What stands behind "sm://". NA_INVALID_ARG, logged at `level`. */
 HG_PRIVATE na_return_t na_sm_name_parse(
-    const char *rest, struct na_sm_name *name_p);
+    int level, const char *rest, struct na_sm_name *name_p);
 
 /* A fresh socket, or -1 with errno. */
 HG_PRIVATE int na_sm_socket(void);
@@ -13453,7 +13482,7 @@ HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
 /* Connect a fresh socket, without waiting. NA_BUSY: too many do, try again
- * later; NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS:
+ * later; NA_HOSTUNREACH: nobody listens; NA_ACCESS; errno tells why. Not
  * logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
 
@@ -13616,14 +13645,14 @@ HG_PRIVATE void na_sm_policy_identify(
 
 /* ---- Names ---- */
 
-static na_return_t na_sm_name_bad(const char *rest, const char *why)
+static na_return_t na_sm_name_bad(int level, const char *rest, const char *why)
 {
-    hg_log_error("sm", "sm://%s: %s", rest, why);
+    HG_LOG_AT(level, "sm", "sm://%s: %s", rest, why);
     return NA_INVALID_ARG;
 }
 
 HG_PRIVATE na_return_t na_sm_name_parse(
-    const char *rest, struct na_sm_name *name_p)
+    int level, const char *rest, struct na_sm_name *name_p)
 {
     struct na_sm_name name;
     size_t length = strlen(rest);
@@ -13634,7 +13663,7 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     name.is_path = rest[0] == '/';
     if (name.is_path) {
         if (length >= sizeof(name.where.sun_path))
-            return na_sm_name_bad(rest, "longer than a socket's path");
+            return na_sm_name_bad(level, rest, "longer than a socket's path");
         memcpy(name.where.sun_path, rest, length + 1);
         name.size =
             (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length + 1);
@@ -13642,14 +13671,14 @@ HG_PRIVATE na_return_t na_sm_name_parse(
         return NA_SUCCESS;
     }
     if (length == 0 || length > NA_SM_NAME_MAX)
-        return na_sm_name_bad(rest, "a name has 1 to 64 characters");
+        return na_sm_name_bad(level, rest, "a name has 1 to 64 characters");
     for (i = 0; i < length; i++) {
         char c = rest[i];
 
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                 (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
-            return na_sm_name_bad(
-                rest, "neither letters, digits, '.', '_', '-' nor /path");
+            return na_sm_name_bad(level, rest,
+                "neither letters, digits, '.', '_', '-' nor /path");
     }
     memcpy(name.where.sun_path + 1, NA_SM_PREFIX, sizeof(NA_SM_PREFIX) - 1);
     memcpy(name.where.sun_path + sizeof(NA_SM_PREFIX), rest, length);
@@ -13803,21 +13832,14 @@ HG_PRIVATE void na_sm_unlisten(
 
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 {
-    int error;
-
     NA_SM_STEP();
     if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
         NA_SM_STEP();
         return NA_SUCCESS;
     }
-    error = errno;
-    if (error == EAGAIN)
+    if (errno == EAGAIN)
         return NA_BUSY;
-    if (error != EACCES && error != EPERM)
-        return NA_HOSTUNREACH;
-    hg_log_error("sm", "sm://%s cannot be reached: %s", na_sm_name_text(name),
-        strerror(error));
-    return NA_ACCESS;
+    return errno == EACCES || errno == EPERM ? NA_ACCESS : NA_HOSTUNREACH;
 }
 
 /* ---- Packets ---- */
@@ -14025,19 +14047,20 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *                                           v
  *                                          dead
  *
- * An address that was looked up stands for a name and can be dialled again once
- * its connection was closed in order; one that was accepted stands for its
- * connection and is dead after it, and so is one that is given up, whatever its
- * state. From when it is dialled on the class holds a reference; an idle
- * address is its holders' alone, and whoever looks its name up meanwhile gets
- * another one. Dying: the connection is gone; what its ring still holds is
- * delivered, then the address is buried. A goodbye that the peer
- * does not answer, or follow by closing if it is its own and somebody waits for
- * that, within death_ms, since it is stopped or computes, ends the connection
- * all the same, unless it was stopped in the middle of copying to or from
- * memory of ours: then the goodbye is said to have ended, and the connection
- * stays until the copy does or the peer dies, so that who withdraws the memory
- * knows. Two classes that dial each other have two pairs.
+ * An address that was looked up stands for a name: its first use dials, and so
+ * does the first one after its connection was closed in order. One that was
+ * accepted stands for its connection and is dead after it, and so is one that
+ * is given up, whatever its state. From when it is dialled on the class holds a
+ * reference. An idle address is its holders' alone; the table of names finds
+ * it as long as there are any.
+ *
+ * Dying: the connection is gone; what its ring still holds is delivered, then
+ * the address is dead, or idle again. If the peer does not answer a BYE within
+ * death_ms (or, after a BYE of its own, does not close while somebody waits for
+ * that), the connection ends all the same. But if the peer was stopped in the
+ * middle of copying to or from memory of ours, only the wait ends; the
+ * connection stays until the copy ends or the peer dies, for whoever withdraws
+ * that memory. Two classes that dial each other have two pairs.
  *
  * Any thread may have an address dying at any time, also while it is dialled:
  * who finds its connection ended, or believes in the peer no more. The polling
@@ -14126,7 +14149,7 @@ struct na_sm_addr {
     uint64_t hash;
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
-    bool named;              /* it is in the table of names */
+    bool named;              /* it is in the table of names; class lock */
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
     bool drained;            /* dying: what its ring held is delivered */
@@ -14203,6 +14226,7 @@ struct na_sm_class {
     struct na_sm_arenas *arenas; /* memory for peers to map */
     struct na_sm_hints *hints;
     struct na_link live; /* of all classes of the process; see sm.c */
+    bool closed;         /* lock and tables are gone */
     _Atomic bool forked; /* this process is a child of the one it is of */
     _Atomic bool fork_told;
     pthread_mutex_t lock;
@@ -14313,8 +14337,8 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
 /* The slot addr_release. */
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
 
-/* The table of names; the class lock is held. An address leaves it when it is
- * idle again, or dead. NA_NOMEM, logged. */
+/* The table of names; the class lock is held. It has an address until that is
+ * dead or released. To find one gives a reference. NA_NOMEM, logged. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name);
 HG_PRIVATE na_return_t na_sm_peer_enter(
@@ -14408,6 +14432,7 @@ HG_PRIVATE na_return_t na_sm_peer_forked(struct na_sm_class *self);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+/* #include "na/addr.h" */
 
 HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
 {
@@ -14473,12 +14498,38 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     return NULL;
 }
 
+/* Out of the table of names. */
+static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_addr *first;
+    struct na_sm_addr **at = &first;
+
+    if (!addr->named)
+        return;
+    addr->named = false;
+    first = (struct na_sm_addr *) hg_map_remove(&self->names, addr->hash);
+    while (*at != addr)
+        at = &(*at)->next;
+    *at = addr->next;
+    addr->next = NULL;
+    /* A removal made room for this. */
+    if (first != NULL)
+        (void) hg_map_put(&self->names, addr->hash, first);
+}
+
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
 {
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
+    struct na_sm_class *self = na_sm_of(base->na_class);
+
     assert(addr->shared == NULL && addr->fd < 0);
     assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
+    if (addr->named && !self->closed) {
+        hg_lock(&self->lock);
+        na_sm_peer_forget(self, addr);
+        hg_unlock(&self->lock);
+    }
     if (addr->has_lock)
         pthread_mutex_destroy(&addr->lock);
 }
@@ -14490,7 +14541,8 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_addr *addr =
         (struct na_sm_addr *) hg_map_get(&self->names, hash);
 
-    while (addr != NULL && strcmp(addr->base.name, name) != 0)
+    while (addr != NULL &&
+        (strcmp(addr->base.name, name) != 0 || !na_addr_try_ref(&addr->base)))
         addr = addr->next;
     return addr;
 }
@@ -14510,25 +14562,6 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     }
     addr->named = true;
     return NA_SUCCESS;
-}
-
-/* Out of the table of names. */
-static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    struct na_sm_addr *first;
-    struct na_sm_addr **at = &first;
-
-    if (!addr->named)
-        return;
-    addr->named = false;
-    first = (struct na_sm_addr *) hg_map_remove(&self->names, addr->hash);
-    while (*at != addr)
-        at = &(*at)->next;
-    *at = addr->next;
-    addr->next = NULL;
-    /* A removal made room for this. */
-    if (first != NULL)
-        (void) hg_map_put(&self->names, addr->hash, first);
 }
 
 HG_PRIVATE na_return_t na_sm_peer_take_slot(
@@ -14571,9 +14604,6 @@ HG_PRIVATE void na_sm_peer_dial(
         self->base.core->addr_ref(&addr->base);
         hg_list_push(&self->addrs, &addr->link);
     }
-    /* Another may have the name by now. */
-    if (!addr->named && na_sm_peer_find(self, addr->base.name) == NULL)
-        (void) na_sm_peer_enter(self, addr);
     na_sm_peer_move(addr, NA_SM_DIALLING);
     addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
     addr->retry = 0;
@@ -14624,6 +14654,7 @@ HG_PRIVATE bool na_sm_peer_open(
     hg_list_remove(&addr->turn);
     if (addr->owes_bye)
         na_sm_peer_await_end(self, addr);
+    na_sm_peer_resume(self); /* transfers waited for the connection */
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
     self->base.core->count(&self->base, "sm_met", 1);
     na_sm_peer_unlock(self);
@@ -14771,9 +14802,11 @@ HG_PRIVATE void na_sm_peer_complete(
             HG_CONTAINER_OF(link, struct na_op, link), ret);
 }
 
-/* What a dead address says: to those who knew it, that it went. */
-static na_return_t na_sm_peer_epitaph(
-    struct na_sm_addr *addr, bool lookups, const char *name)
+/* Log why an address is dead; the code that what waits for it ends with.
+ * `asked`: the application wanted this peer, which else a peer may have
+ * named. */
+static na_return_t na_sm_peer_dead_code(
+    const struct na_sm_addr *addr, bool asked, const char *name)
 {
     if (addr->fate == NA_PROTOCOL_ERROR || addr->fate == NA_FAULT)
         return addr->fate;
@@ -14781,8 +14814,9 @@ static na_return_t na_sm_peer_epitaph(
         hg_log_info("sm", "lost the peer %s", name);
         return NA_DISCONNECT;
     }
-    if (lookups && addr->fate == NA_HOSTUNREACH)
-        hg_log_error("sm", "%s cannot be reached: %s", name,
+    if (addr->fate == NA_HOSTUNREACH || addr->fate == NA_ACCESS)
+        HG_LOG_AT(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "sm",
+            "%s cannot be reached: %s", name,
             addr->why == 0 ? "what listens there gives no answer"
                 : addr->why == ECONNREFUSED ? "nobody listens there"
                                             : strerror(addr->why));
@@ -14812,7 +14846,8 @@ HG_PRIVATE void na_sm_peer_bury(
     if (again) {
         na_sm_peer_dial(self, addr);
     } else {
-        na_sm_peer_forget(self, addr);
+        if (!lives)
+            na_sm_peer_forget(self, addr);
         hg_list_remove(&addr->link);
         na_sm_peer_take_ops(&lookups, &addr->lookups);
         na_sm_peer_take_ops(&sends, &addr->sends);
@@ -14820,7 +14855,8 @@ HG_PRIVATE void na_sm_peer_bury(
     na_sm_peer_unlock(self);
     na_sm_peer_complete(self, &closers, NA_SUCCESS);
     if (!lives) {
-        ret = na_sm_peer_epitaph(addr, !hg_list_is_empty(&lookups),
+        ret = na_sm_peer_dead_code(addr,
+            !hg_list_is_empty(&lookups) || !hg_list_is_empty(&sends),
             addr->base.name != NULL ? addr->base.name : "(unnamed)");
         na_sm_peer_complete(self, &lookups, addr->fate);
         na_sm_peer_complete(self, &sends, ret);
@@ -15864,7 +15900,7 @@ static na_return_t na_sm_flow_queue(
         break;
     case NA_SM_DYING:
         if (!addr->closing || !addr->dialled)
-            ret = NA_DISCONNECT;
+            ret = addr->reached ? NA_DISCONNECT : addr->fate;
         break;
     case NA_SM_DEAD: ret = NA_DISCONNECT; break;
     }
@@ -16438,10 +16474,26 @@ static void na_sm_rma_leave(
     self->base.core->wake(&self->base);
 }
 
-/* NA_AGAIN: as many pieces as can be are under way, or the peer is asked for
- * its permit; NA_OPNOTSUPPORT: it is not connected. Who ends a connection
- * changes its state, then waits for the bits: of it and us, who do the reverse,
- * one sees the other. */
+/* A transfer wants a peer that is not connected: dial it. NA_AGAIN: it is being
+ * dialled; NA_OPNOTSUPPORT: its connection is ending. */
+static na_return_t na_sm_rma_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    enum na_sm_state state;
+
+    hg_lock(&self->lock);
+    if (na_sm_peer_state(addr) == NA_SM_IDLE)
+        na_sm_peer_dial(self, addr);
+    state = na_sm_peer_state(addr);
+    na_sm_peer_unlock(self);
+    return state == NA_SM_DIALLING || state == NA_SM_READY ? NA_AGAIN
+                                                           : NA_OPNOTSUPPORT;
+}
+
+/* NA_AGAIN: as many pieces as can be are under way, or the peer is dialled, or
+ * asked for its permit; NA_OPNOTSUPPORT: its connection is ending. The thread
+ * that ends a connection changes its state and then looks at the bits; we do it
+ * in the reverse order, so one of the two sees the other. */
 static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_touch *touch)
 {
@@ -16460,7 +16512,7 @@ static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     touch->bit = 1u << i;
     if (!own && atomic_load(&addr->state) != NA_SM_READY) {
         na_sm_rma_leave(self, touch);
-        return NA_OPNOTSUPPORT;
+        return na_sm_rma_dial(self, addr);
     }
     if (!own && HG_UNLIKELY(atomic_load(&addr->permit) != NA_SM_PERMIT_HERE)) {
         na_sm_reach_permit(addr);
@@ -16865,7 +16917,10 @@ static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
     na_sm_op_of(op)->awaits = 0;
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_rma_find(self, &touch, op);
+    ret =
+        na_sm_mem_of(op->remote)->owner == atomic_load(&touch.addr->incarnation)
+        ? na_sm_rma_find(self, &touch, op)
+        : NA_OPNOTSUPPORT;
     if (ret == NA_SUCCESS && op->size > 0) {
         ret = na_sm_rma_map(self, &touch, op);
         if (ret == NA_OPNOTSUPPORT)
@@ -16883,10 +16938,12 @@ static bool na_sm_rma_is_direct(
 {
     const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
-
-    return self->rma_mode != NA_SM_RMA_COPY && mem->slot < NA_SM_SLOTS &&
-        mem->owner ==
+    uint64_t owner =
         atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
+
+    /* Of an address that was never connected nothing is known yet. */
+    return self->rma_mode != NA_SM_RMA_COPY && mem->slot < NA_SM_SLOTS &&
+        (mem->owner == owner || owner == 0);
 }
 
 /* The emulation moves the rest. */
@@ -16907,9 +16964,10 @@ static na_return_t na_sm_rma_hand_over(
 static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
-    bool asked = na_sm_peer_state(addr) == NA_SM_READY &&
-        (atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED ||
-            na_sm_reach_awaits(addr, na_sm_op_of(op)->awaits));
+    bool asked = na_sm_peer_state(addr) == NA_SM_DIALLING ||
+        (na_sm_peer_state(addr) == NA_SM_READY &&
+            (atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED ||
+                na_sm_reach_awaits(addr, na_sm_op_of(op)->awaits)));
 
     na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
     if (!asked)
@@ -17326,7 +17384,7 @@ static na_return_t na_sm_door_call(
     if (addr->fd < 0)
         return hg_log_no_fd("sm", "a connection");
     ret = na_sm_connect(&addr->where, addr->fd);
-    addr->why = ret == NA_HOSTUNREACH ? errno : 0;
+    addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
     no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
@@ -17366,28 +17424,6 @@ static na_return_t na_sm_door_dial(
         hg_unlock(&self->lock);
     }
     return ret;
-}
-
-/* It was found out to be ourselves. */
-static void na_sm_door_met_oneself(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    const struct na_core *core = self->base.core;
-    struct na_link lookups;
-    struct na_link *link;
-
-    hg_list_init(&lookups);
-    hg_lock(&self->lock);
-    na_sm_peer_take_ops(&lookups, &addr->lookups);
-    na_sm_peer_lose(self, addr, NA_HOSTUNREACH);
-    hg_unlock(&self->lock);
-    while ((link = hg_list_pop(&lookups)) != NULL) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        core->addr_ref(self->base.self_addr);
-        op->result_addr = self->base.self_addr;
-        core->complete(op, NA_SUCCESS);
-    }
 }
 
 static void na_sm_door_give_up(
@@ -17451,9 +17487,8 @@ static na_return_t na_sm_door_judge(const struct na_sm_class *self,
         !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
         return NA_PROTOCOL_ERROR;
     /* Another process that claims to be this one. */
-    if (packet->incarnation == self->base.incarnation && addr->pid != getpid())
-        return NA_PROTOCOL_ERROR;
-    return NA_SUCCESS;
+    return packet->incarnation != self->base.incarnation ? NA_SUCCESS
+                                                         : NA_PROTOCOL_ERROR;
 }
 
 HG_PRIVATE unsigned na_sm_door_answer(
@@ -17467,11 +17502,6 @@ HG_PRIVATE unsigned na_sm_door_answer(
         return 0;
     if (ret == NA_SUCCESS) {
         ret = na_sm_door_judge(self, addr, &packet);
-        if (ret == NA_SUCCESS && packet.incarnation == self->base.incarnation) {
-            na_sm_packet_close(&packet);
-            na_sm_door_met_oneself(self, addr);
-            return 1;
-        }
         if (ret == NA_SUCCESS) {
             ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
             if (ret == NA_PROTOCOL_ERROR)
@@ -17580,21 +17610,18 @@ part:
     return ret;
 }
 
-/* Judge a HELLO. NA_EXIST: it is our own. */
+/* Judge a HELLO. NA_HOSTUNREACH: it is our own, by a name that
+ * na_sm_is_own_name did not know as ours. */
 static na_return_t na_sm_door_greet(struct na_sm_class *self,
     struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
-    struct na_sm_packet welcome;
-
     if (hello->version != NA_SM_VERSION || hello->kind != NA_SM_HELLO ||
         !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
         hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
-    if (hello->incarnation != self->base.incarnation)
-        return na_sm_door_admit(self, guest, hello);
-    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    (void) na_sm_packet_send(guest->fd, &welcome, NA_SM_FDS_WELCOME);
-    return NA_EXIST;
+    return hello->incarnation != self->base.incarnation
+        ? na_sm_door_admit(self, guest, hello)
+        : NA_HOSTUNREACH;
 }
 
 /* A caller says no HELLO, or not with the memory that goes with it. */
@@ -17628,7 +17655,7 @@ HG_PRIVATE unsigned na_sm_door_guest(
         ret = na_sm_door_no_fd(EMFILE);
     if (ret == NA_PROTOCOL_ERROR)
         na_sm_door_nonsense(guest, &hello);
-    if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
+    if (ret != NA_SUCCESS && ret != NA_DISCONNECT)
         na_sm_door_refuse(self, guest->fd, ret);
     na_sm_door_drop(self, guest);
     return 1;
@@ -17959,6 +17986,7 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "base/mem.h" */
+/* #include "na/addr.h" */
 /* #include "na/sm_door.h" */
 /* #include "na/sm_flow.h" */
 /* #include "na/sm_mem.h" */
@@ -18178,7 +18206,7 @@ static na_return_t na_sm_open_listener(
         (void) snprintf(fresh, sizeof(fresh), "%016" PRIx64, hg_clock_random());
         host = fresh;
     }
-    ret = na_sm_name_parse(host, &self->where);
+    ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
     hg_lock(&self->lock);
@@ -18213,6 +18241,7 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
     na_sm_rma_fini(self);
+    self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
     pthread_mutex_destroy(&self->lock);
@@ -18299,81 +18328,130 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
 /* ---- Addresses ---- */
 
-/* Find, or begin to dial, the peer of a name. */
-static na_return_t na_sm_find(
-    struct na_op *op, const char *name, const struct na_sm_name *where)
+/* Whether a name is our own, by whatever path its file has. */
+static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
+    const struct na_sm_name *where)
 {
-    struct na_sm_class *self = na_sm_of(op->context->na_class);
-    const struct na_core *core = self->base.core;
-    struct na_sm_addr *addr;
-    struct na_sm_addr *fresh = NULL;
-    bool found = false;
-    na_return_t ret = NA_SUCCESS;
+    struct stat there;
 
-    hg_lock(&self->lock);
-    addr = na_sm_peer_find(self, name);
-    if (addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
-        na_sm_peer_has_ended(addr)) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        addr = NULL;
-    }
-    if (addr == NULL) {
-        fresh = na_sm_peer_new(self, name, NA_FALSE, where);
-        addr = fresh;
-        ret = addr != NULL ? na_sm_peer_enter(self, addr) : NA_NOMEM;
-    }
-    if (ret == NA_SUCCESS) {
-        found = na_sm_peer_state(addr) == NA_SM_READY;
-        if (found) {
-            core->addr_ref(&addr->base);
-            op->result_addr = &addr->base;
-        } else {
-            na_sm_op_push(&addr->lookups, op);
-            if (na_sm_peer_state(addr) == NA_SM_IDLE)
-                na_sm_peer_dial(self, addr);
-            else if (na_sm_peer_state(addr) == NA_SM_LEAVING)
-                na_sm_peer_await_end(self, addr);
-        }
-    }
-    na_sm_peer_unlock(self);
-    if (fresh != NULL) /* the class has its own, if that is dialled */
-        core->addr_unref(&fresh->base);
-    if (found) /* else it may have ended already */
-        core->complete(op, NA_SUCCESS);
-    return ret;
+    if (strcmp(name, self->base.self_addr->name) == 0)
+        return true;
+    return where->is_path && self->where.is_path && self->base.listen &&
+        stat(where->where.sun_path, &there) == 0 &&
+        there.st_ino == self->made.st_ino && there.st_dev == self->made.st_dev;
 }
 
-static na_return_t na_sm_lookup(struct na_op *op)
+/* The address of a name, with a reference: one that is known, or a new one;
+ * NULL: out of memory. With `ask` a connection is asked whether it has ended.
+ * The class lock is held; *stale_p is to be unreferenced without it. */
+static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
+    const struct na_sm_name *where, bool ask, struct na_sm_addr **stale_p)
 {
-    struct na_class *na_class = op->context->na_class;
+    struct na_sm_addr *addr = na_sm_peer_find(self, name);
+
+    if (ask && addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
+        na_sm_peer_has_ended(addr)) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        *stale_p = addr;
+        addr = NULL;
+    }
+    if (addr != NULL)
+        return addr;
+    addr = na_sm_peer_new(self, name, NA_FALSE, where);
+    if (addr == NULL || na_sm_peer_enter(self, addr) == NA_SUCCESS)
+        return addr;
+    *stale_p = addr;
+    return NULL;
+}
+
+/* Have a lookup wait until an address is connected. The class lock is held. */
+static void na_sm_join(
+    struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
+{
+    na_sm_op_push(&addr->lookups, op);
+    if (na_sm_peer_state(addr) == NA_SM_IDLE)
+        na_sm_peer_dial(self, addr);
+    else if (na_sm_peer_state(addr) == NA_SM_LEAVING)
+        na_sm_peer_await_end(self, addr);
+}
+
+/* Find the peer of a name. With `op`, a lookup that waits if the peer is not
+ * connected, *addr_p may be NULL. */
+static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
+    na_bool_t from_peer, struct na_op *op, struct na_addr **addr_p)
+{
     struct na_sm_class *self = na_sm_of(na_class);
-    const char *mark = strstr(op->name, "://");
+    const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
+    struct na_sm_addr *stale = NULL;
+    struct na_sm_addr *addr;
     struct na_sm_name where;
+    bool joins = false;
     na_return_t ret;
 
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     (void) snprintf(name, sizeof(name), "sm://%s", rest);
-    if (strcmp(name, na_class->self_addr->name) == 0) {
-        na_class->core->addr_ref(na_class->self_addr);
-        op->result_addr = na_class->self_addr;
-        na_class->core->complete(op, NA_SUCCESS);
+    ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (na_sm_is_own_name(self, name, &where)) {
+        na_addr_ref(na_class->self_addr);
+        *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    ret = na_sm_name_parse(rest, &where);
-    return ret == NA_SUCCESS ? na_sm_find(op, name, &where) : ret;
+    hg_lock(&self->lock);
+    addr = na_sm_find(self, name, &where, !from_peer, &stale);
+    if (addr != NULL)
+        joins = op != NULL && na_sm_peer_state(addr) != NA_SM_READY;
+    if (joins)
+        na_sm_join(self, addr, op);
+    na_sm_peer_unlock(self);
+    if (stale != NULL)
+        na_addr_unref(&stale->base);
+    if (joins) /* the class has its own reference */
+        na_addr_unref(&addr->base);
+    else if (addr != NULL)
+        *addr_p = &addr->base;
+    return addr != NULL ? NA_SUCCESS : NA_NOMEM;
 }
 
-/* The same process is the same peer, whichever connection stands for it. */
+static na_return_t na_sm_resolve(struct na_class *na_class, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
+{
+    return na_sm_seek(na_class, name, from_peer, NULL, addr_p);
+}
+
+static na_return_t na_sm_lookup(struct na_op *op)
+{
+    struct na_addr *addr = NULL;
+    na_return_t ret =
+        na_sm_seek(op->context->na_class, op->name, NA_FALSE, op, &addr);
+
+    if (addr == NULL) /* the lookup may have ended already */
+        return ret;
+    op->result_addr = addr;
+    op->context->na_class->core->complete(op, NA_SUCCESS);
+    return NA_SUCCESS;
+}
+
+/* The same process is the same peer, whichever connection stands for it. Before
+ * the first connection of an address only its name is known, which is no name
+ * of a peer that died. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
     uint64_t one = atomic_load(&na_sm_addr_of(base1)->incarnation);
     uint64_t two = atomic_load(&na_sm_addr_of(base2)->incarnation);
 
-    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+    if (one != 0 && two != 0)
+        return one == two ? NA_TRUE : NA_FALSE;
+    return base1->name != NULL && base2->name != NULL &&
+            strcmp(base1->name, base2->name) == 0 && !na_addr_is_dead(base1) &&
+            !na_addr_is_dead(base2)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 static const char *na_sm_addr_identity(const struct na_addr *addr)
@@ -18729,6 +18807,7 @@ static const struct na_plugin na_sm_plugin = {
     .mem_end_local = na_sm_rma_end_local,
     .rma_now = na_sm_rma_now,
     .addr_identity = na_sm_addr_identity,
+    .addr_resolve = na_sm_resolve,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)
@@ -18746,7 +18825,7 @@ HG_PRIVATE bool na_sm_is_there(
     bool there = false;
     int fd;
 
-    if (na_sm_name_parse(name, &where) != NA_SUCCESS)
+    if (na_sm_name_parse(HG_LOG_LEVEL_WARNING, name, &where) != NA_SUCCESS)
         return false;
     fd = na_sm_socket();
     if (fd < 0)
@@ -18766,7 +18845,7 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
     bool bound;
     int fd;
 
-    if (na_sm_name_parse(name, &where) != NA_SUCCESS)
+    if (na_sm_name_parse(HG_LOG_LEVEL_WARNING, name, &where) != NA_SUCCESS)
         return false;
     fd = na_sm_socket();
     if (fd < 0)
@@ -19007,6 +19086,13 @@ static bool na_plugins_has_rma_whole(const struct na_plugin *plugin)
         plugin->mem_deserialize != NULL;
 }
 
+static bool na_plugins_finds_peers(const struct na_plugin *plugin)
+{
+    return plugin->addr_lookup != NULL ||
+        (plugin->size > offsetof(struct na_plugin, addr_resolve) &&
+            plugin->addr_resolve != NULL);
+}
+
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
 {
     unsigned i;
@@ -19015,7 +19101,7 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
         plugin->size < offsetof(struct na_plugin, poll_fd) ||
         plugin->name == NULL || plugin->protocols == NULL ||
         plugin->open == NULL || plugin->close == NULL ||
-        plugin->addr_lookup == NULL || plugin->msg_send == NULL ||
+        !na_plugins_finds_peers(plugin) || plugin->msg_send == NULL ||
         plugin->poll == NULL || !na_plugins_has_rma_whole(plugin)) {
         hg_log_error("cls",
             "NA_Register_plugin: not a table of this version, "
@@ -19045,6 +19131,19 @@ static na_return_t na_plugins_context_create(struct na_context *context)
 static void na_plugins_context_ignore(struct na_context *context)
 {
     (void) context;
+}
+
+/* Nothing to connect: the address is found at once. */
+static na_return_t na_plugins_addr_lookup(struct na_op *op)
+{
+    struct na_class *na_class = op->context->na_class;
+    na_return_t ret = na_class_ops(na_class)->addr_resolve(
+        na_class, op->name, NA_FALSE, &op->result_addr);
+
+    if (ret != NA_SUCCESS && ret != NA_HOSTUNREACH)
+        return ret;
+    na_class->core->complete(op, ret);
+    return NA_SUCCESS;
 }
 
 static void na_plugins_addr_release(struct na_addr *addr)
@@ -19165,6 +19264,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->context_create = na_plugins_context_create;
     if (ops_p->context_destroy == NULL)
         ops_p->context_destroy = na_plugins_context_ignore;
+    if (ops_p->addr_lookup == NULL)
+        ops_p->addr_lookup = na_plugins_addr_lookup;
     if (ops_p->addr_release == NULL)
         ops_p->addr_release = na_plugins_addr_release;
     if (ops_p->addr_cmp == NULL)
@@ -19329,7 +19430,8 @@ HG_EXPORT void HG_Cleanup(void)
  * lookup: from an address string to an address, and the end of a connection.
  *
  * The string is checked to be of the class's transport; the rest is the
- * transport's. A blocking lookup drives a context of its own.
+ * transport's. A lookup connects; it may wait, in a context of its own. A name
+ * that is resolved is connected by the first use of its address.
  */
 #ifndef HG_GEN_NA_LOOKUP_H
 #define HG_GEN_NA_LOOKUP_H
@@ -19344,6 +19446,11 @@ HG_PRIVATE bool na_lookup_is_for(
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
+
+/* The address that a name stands for, with a reference, without connecting.
+ * With `from_peer` the name came from a peer: see addr_resolve in plugin.h. */
+HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
 #endif
 
@@ -19373,7 +19480,7 @@ HG_PRIVATE bool na_lookup_is_for(
 {
     struct na_uri uri;
 
-    return na_uri_parse(name, &uri) == NA_SUCCESS &&
+    return na_uri_read(HG_LOG_LEVEL_WARNING, name, &uri) == NA_SUCCESS &&
         strcmp(uri.protocol, na_class->protocol) == 0 &&
         na_plugins_named(na_class_ops(na_class), &uri);
 }
@@ -19394,6 +19501,24 @@ static const char *na_lookup_pick(const struct na_class *na_class,
     return name;
 }
 
+/* Whether a name is an address of the class's transport. */
+static na_return_t na_lookup_check(
+    const struct na_class *na_class, const char *name, na_bool_t from_peer)
+{
+    const struct na_plugin *ops = na_class_ops(na_class);
+    bool same = strcmp(ops->name, na_class->protocol) == 0;
+    int level = na_addr_name_level(from_peer);
+    struct na_uri uri;
+    na_return_t ret = na_uri_read(level, name, &uri);
+
+    if (ret != NA_SUCCESS || na_mux_is(na_class) ||
+        na_plugins_speaks(ops, &uri))
+        return ret;
+    HG_LOG_AT(level, "addr", "'%s': this class was opened for %s%s%s", name,
+        same ? "" : ops->name, same ? "" : "+", na_class->protocol);
+    return NA_PROTONOSUPPORT;
+}
+
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
@@ -19401,21 +19526,12 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     const struct na_plugin *ops = na_class_ops(context->na_class);
     char part[NA_MAX_ADDR_LEN];
     struct na_op_core *op;
-    struct na_uri uri;
     na_return_t ret;
 
     name = na_lookup_pick(context->na_class, name, part);
-    ret = na_uri_parse(name, &uri);
+    ret = na_lookup_check(context->na_class, name, NA_FALSE);
     if (ret != NA_SUCCESS)
         return ret;
-    if (!na_mux_is(context->na_class) && !na_plugins_speaks(ops, &uri)) {
-        bool same = strcmp(ops->name, context->na_class->protocol) == 0;
-
-        hg_log_error("addr", "'%s': this class was opened for %s%s%s", name,
-            same ? "" : ops->name, same ? "" : "+",
-            context->na_class->protocol);
-        return NA_PROTONOSUPPORT;
-    }
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
@@ -19491,20 +19607,16 @@ static na_return_t na_lookup_drive(struct na_context *context,
     return waiter->ret == NA_CANCELED ? why : waiter->ret;
 }
 
-NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
-    const char *name, unsigned int timeout_ms, na_addr_t *addr)
+/* Look a name up in a context of its own, and wait; *addr_p is given to the
+ * application. */
+static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
+    unsigned timeout_ms, struct na_addr **addr_p)
 {
     struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
     struct na_context *context = NULL;
     na_op_id_t op_id = NA_OP_ID_NULL;
-    na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
+    na_return_t ret;
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (name == NULL || addr == NULL) {
-        hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
-        return NA_INVALID_ARG;
-    }
     ret = na_context_create(na_class, true, &context);
     if (ret != NA_SUCCESS)
         return ret;
@@ -19519,8 +19631,43 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     }
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
-        *addr = waiter.addr;
+        *addr_p = waiter.addr;
     return ret;
+}
+
+HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
+{
+    const struct na_plugin *ops = na_class_ops(na_class);
+    char part[NA_MAX_ADDR_LEN];
+    na_return_t ret;
+
+    name = na_lookup_pick(na_class, name, part);
+    ret = na_lookup_check(na_class, name, from_peer);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (ops->addr_resolve != NULL)
+        return ops->addr_resolve(na_class, name, from_peer, addr_p);
+    ret = na_lookup_wait(na_class, name, na_class->info->lookup_ms, addr_p);
+    if (ret == NA_SUCCESS) { /* it is not the application's */
+        na_addr_ref(*addr_p);
+        (void) na_addr_take_back(na_class, *addr_p, "NA_Addr_lookup_wait");
+    }
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
+    const char *name, unsigned int timeout_ms, na_addr_t *addr)
+{
+    na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (name == NULL || addr == NULL) {
+        hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
+        return NA_INVALID_ARG;
+    }
+    return na_lookup_wait(na_class, name, timeout_ms, addr);
 }
 
 NA_EXPORT na_return_t NA_Addr_deserialize(
@@ -19716,6 +19863,11 @@ static inline struct na_context *na_mux_inner_context(
 HG_PRIVATE struct na_addr *na_mux_addr_above(
     struct na_mux_part *part, struct na_addr *inner, const char *name);
 
+/* The living address that was looked up under that name, with a reference, or
+ * NULL. */
+HG_PRIVATE struct na_addr *na_mux_addr_named(
+    struct na_mux_class *mux, const char *name);
+
 /* Slots of the same names. */
 HG_PRIVATE void na_mux_addr_release(struct na_addr *base);
 HG_PRIVATE na_bool_t na_mux_addr_cmp(
@@ -19741,19 +19893,6 @@ HG_PRIVATE void na_mux_addr_part_all(struct na_mux_class *mux);
 
 /* #include "na/addr.h" */
 
-/* One more reference, unless nobody has one. */
-static bool na_mux_addr_try_ref(struct na_addr *addr)
-{
-    _Atomic uint32_t *refs = &na_addr_core_of(addr)->refs;
-    uint32_t before = atomic_load_explicit(refs, memory_order_relaxed);
-
-    while (before > 0) {
-        if (atomic_compare_exchange_weak(refs, &before, before + 1))
-            return true;
-    }
-    return false;
-}
-
 /* The address that stands for one of a part, under that name or, without one,
  * as messages come from it; a new reference, or NULL. The lock is held. */
 static struct na_addr *na_mux_addr_find(
@@ -19763,17 +19902,37 @@ static struct na_addr *na_mux_addr_find(
     struct na_link *link;
 
     if (name == NULL)
-        return known != NULL && na_mux_addr_try_ref(known) ? known : NULL;
+        return known != NULL && na_addr_try_ref(known) ? known : NULL;
     for (link = mux->addrs.next; link != &mux->addrs; link = link->next) {
         struct na_mux_addr *addr =
             HG_CONTAINER_OF(link, struct na_mux_addr, link);
 
         if (addr->inner == inner && addr->base.name != NULL &&
-            strcmp(addr->base.name, name) == 0 &&
-            na_mux_addr_try_ref(&addr->base))
+            strcmp(addr->base.name, name) == 0 && na_addr_try_ref(&addr->base))
             return &addr->base;
     }
     return NULL;
+}
+
+HG_PRIVATE struct na_addr *na_mux_addr_named(
+    struct na_mux_class *mux, const char *name)
+{
+    struct na_addr *found = NULL;
+    struct na_link *link;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
+         link = link->next) {
+        struct na_mux_addr *addr =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        if (!addr->pinned && addr->base.name != NULL &&
+            strcmp(addr->base.name, name) == 0 &&
+            !na_addr_is_dead(&addr->base) && na_addr_try_ref(&addr->base))
+            found = &addr->base;
+    }
+    hg_unlock(&mux->lock);
+    return found;
 }
 
 /* A new one. Who called us is kept, as the transport keeps it, until it dies.
@@ -19873,7 +20032,7 @@ static struct na_mux_addr *na_mux_addr_untold(
             HG_CONTAINER_OF(link, struct na_mux_addr, link);
 
         if (addr->inner == inner && addr->told < news &&
-            na_mux_addr_try_ref(&addr->base))
+            na_addr_try_ref(&addr->base))
             found = addr;
     }
     if (found != NULL)
@@ -20000,6 +20159,11 @@ HG_PRIVATE bool na_mux_lookup_silent_name(
 /* Take a lookup back, which ends with NA_CANCELED then, or what its turn has
  * found. False: it is over, or no lookup. */
 HG_PRIVATE bool na_mux_lookup_cancel(struct na_op *op, uint64_t op_id);
+
+/* The slot addr_resolve: the address is of the first transport that may reach
+ * the peer, tried in the order in which a lookup tries to connect. */
+HG_PRIVATE na_return_t na_mux_lookup_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
 /* The slot addr_lookup; and a turn ended, of a part's operation. */
 HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op);
@@ -20138,6 +20302,68 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
         !na_mux_lookup_is_near(mux, name))
         *part_p = NA_MUX_PARTS;
     return true;
+}
+
+/* Whether a listener of another transport than sm may be at that address: on
+ * ipc its socket must be here. */
+static bool na_mux_lookup_may_be(const char *name)
+{
+    char place[NA_MAX_ADDR_LEN];
+
+    return strstr(name, "ipc://") == NULL || na_mux_lookup_place(name, place);
+}
+
+/* ---- Without a connection ---- */
+
+/* Resolve by the part of the first turn that may find the peer; NA_MUX_PARTS:
+ * there is none. */
+static unsigned na_mux_lookup_choose(const struct na_mux_class *mux,
+    const char *list, char name[NA_MAX_ADDR_LEN])
+{
+    unsigned fallback = NA_MUX_PARTS;
+    unsigned part = NA_MUX_PARTS;
+    char turn[NA_MAX_ADDR_LEN];
+    unsigned n;
+
+    for (n = 0; na_mux_lookup_turn(mux, list, n, &part, turn); n++) {
+        if (part == NA_MUX_PARTS)
+            continue;
+        memcpy(name, turn, sizeof(turn));
+        if (part == mux->sm || na_mux_lookup_may_be(turn))
+            return part;
+        fallback = part;
+    }
+    return fallback;
+}
+
+HG_PRIVATE na_return_t na_mux_lookup_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
+{
+    struct na_mux_class *mux = na_mux_of(na_class);
+    /* Peers name others again and again: do not knock each time. */
+    struct na_addr *addr = from_peer ? na_mux_addr_named(mux, name) : NULL;
+    char chosen[NA_MAX_ADDR_LEN];
+    struct na_addr *inner;
+    na_return_t ret;
+    unsigned part;
+
+    if (addr == NULL) {
+        part = na_mux_lookup_choose(mux, name, chosen);
+        if (part == NA_MUX_PARTS) {
+            HG_LOG_AT(na_addr_name_level(from_peer), "addr",
+                "'%s': this class was opened for %s", name,
+                na_class->self_addr->name);
+            return NA_PROTONOSUPPORT;
+        }
+        ret = na_lookup_resolve(
+            mux->parts[part].na_class, chosen, from_peer, &inner);
+        if (ret != NA_SUCCESS)
+            return ret;
+        addr = na_mux_addr_above(&mux->parts[part], inner, name);
+        na_addr_unref(inner);
+    }
+    *addr_p = addr;
+    return addr != NULL ? NA_SUCCESS : NA_NOMEM;
 }
 
 /* ---- A lookup's life ---- */
@@ -21222,6 +21448,7 @@ static const struct na_plugin na_mux_plugin = {
     .addr_identity = na_mux_addr_identity,
     .addr_abandon = na_mux_addr_abandon,
     .mem_release = na_mux_mem_release,
+    .addr_resolve = na_mux_lookup_resolve,
 };
 
 HG_PRIVATE const struct na_plugin *na_mux_table(void)
@@ -21375,6 +21602,7 @@ static const struct na_core na_class_core_table = {
     na_class_count,
     na_class_addr_parted,
     na_class_woke,
+    na_addr_try_ref,
 };
 
 HG_PRIVATE const char *na_class_counter_at(
@@ -24950,15 +25178,12 @@ HG_PRIVATE void hg_share_forget(struct na_class *na_class)
 /* #include "base/map.h" */
 /* #include "na/core.h" */
 
-struct hg_bulk_peer;
-
 /* Memory exposed on one NA class. */
 struct hg_bulk_layer {
     struct na_class *na_class;
     pthread_mutex_t lock;
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
-    struct na_link peers; /* owners' addresses, looked up once */
     struct na_link homes; /* of transfers that are checked */
     /* Ends the checks of those into or out of memory that was withdrawn. */
     void (*withdrawn)(struct hg_bulk_layer *layer, struct hg_bulk *bulk);
@@ -25111,15 +25336,6 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
 HG_PRIVATE size_t hg_bulk_find_mem(
     const struct hg_bulk *bulk, size_t offset, size_t *within_p);
 
-/* The address of an owner that was looked up before, with a reference; NULL:
- * it was not, or is dead. And remember one (a reference is taken), unless there
- * is no memory (logged): then it is looked up again. Those who died since are
- * forgotten. */
-HG_PRIVATE struct na_addr *hg_bulk_find_peer(
-    struct hg_bulk_layer *layer, const char *name);
-HG_PRIVATE void hg_bulk_add_peer(
-    struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
-
 /* The layer of the process: the request model's, for procs of no class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
@@ -25144,12 +25360,6 @@ HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 /* #include "na/context.h" */
 /* #include "na/mux.h" */
 /* #include "na/rma.h" */
-
-struct hg_bulk_peer {
-    struct na_link link;
-    struct na_addr *addr;
-    char name[];
-};
 
 static _Atomic(struct hg_bulk_layer *) hg_bulk_layer_current;
 
@@ -25185,7 +25395,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
-    hg_list_init(&layer->peers);
     hg_list_init(&layer->homes);
     hg_map_init(&layer->ids);
     *layer_p = layer;
@@ -25239,20 +25448,6 @@ static void hg_bulk_drop_addr(struct hg_bulk *bulk)
         na_addr_unref(addr);
 }
 
-/* Nobody else knows them any more. */
-static void hg_bulk_forget_peers(struct na_link *peers)
-{
-    struct na_link *link;
-
-    while ((link = hg_list_pop(peers)) != NULL) {
-        struct hg_bulk_peer *peer =
-            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
-
-        na_addr_unref(peer->addr);
-        hg_mem_free(peer);
-    }
-}
-
 HG_PRIVATE unsigned hg_bulk_describe_left(
     struct hg_bulk_layer *layer, char *first, size_t size)
 {
@@ -25291,7 +25486,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     if (left > 0)
         hg_log_warning("bulk", "%u bulk handle%s the layer, the first %s", left,
             left == 1 ? " outlives" : "s outlive", first);
-    hg_bulk_forget_peers(&layer->peers);
     hg_map_fini(&layer->ids);
     pthread_cond_destroy(&layer->released);
     pthread_mutex_destroy(&layer->lock);
@@ -25736,80 +25930,6 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
         }
     }
     hg_unlock(&layer->lock);
-}
-
-/* ---- Owners ---- */
-
-HG_PRIVATE struct na_addr *hg_bulk_find_peer(
-    struct hg_bulk_layer *layer, const char *name)
-{
-    struct na_addr *addr = NULL;
-    struct na_addr *stale = NULL;
-    struct na_link *link;
-
-    hg_lock(&layer->lock);
-    for (link = layer->peers.next; link != &layer->peers; link = link->next) {
-        struct hg_bulk_peer *peer =
-            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
-
-        if (strcmp(peer->name, name) != 0)
-            continue;
-        addr = peer->addr;
-        if (na_addr_is_dead(addr)) { /* to be looked up again */
-            hg_list_remove(&peer->link);
-            hg_mem_free(peer);
-            stale = addr;
-            addr = NULL;
-        } else {
-            na_addr_ref(addr);
-        }
-        break;
-    }
-    hg_unlock(&layer->lock);
-    if (stale != NULL)
-        na_addr_unref(stale);
-    return addr;
-}
-
-/* Take those that are dead off the list, to be forgotten. The lock is held. */
-static void hg_bulk_take_dead(struct hg_bulk_layer *layer, struct na_link *dead)
-{
-    struct na_link *link = layer->peers.next;
-
-    while (link != &layer->peers) {
-        struct hg_bulk_peer *peer =
-            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
-
-        link = link->next;
-        if (!na_addr_is_dead(peer->addr))
-            continue;
-        hg_list_remove(&peer->link);
-        hg_list_push(dead, &peer->link);
-    }
-}
-
-HG_PRIVATE void hg_bulk_add_peer(
-    struct hg_bulk_layer *layer, const char *name, struct na_addr *addr)
-{
-    struct na_link dead;
-    size_t size = strlen(name) + 1;
-    struct hg_bulk_peer *peer =
-        (struct hg_bulk_peer *) hg_mem_alloc(sizeof(*peer) + size);
-
-    if (peer == NULL) {
-        hg_log_error("bulk", "no memory for the peer %s", name);
-        return;
-    }
-    memcpy(peer->name, name, size);
-    hg_list_init(&peer->link);
-    na_addr_ref(addr);
-    peer->addr = addr;
-    hg_list_init(&dead);
-    hg_lock(&layer->lock);
-    hg_bulk_take_dead(layer, &dead);
-    hg_list_push(&layer->peers, &peer->link);
-    hg_unlock(&layer->lock);
-    hg_bulk_forget_peers(&dead);
 }
 
 /* ---- Access ---- */
@@ -26552,7 +26672,7 @@ struct hg_transfer_piece {
     size_t size;
 };
 
-/* An operation of the transport's: a piece, or the lookup before them. */
+/* An operation of the transport's: a piece. */
 struct hg_transfer_slot {
     struct hg_transfer *transfer;
     struct hg_transfer_slot *next; /* idle */
@@ -26886,62 +27006,26 @@ static struct na_addr *hg_transfer_peer(const struct hg_transfer_args *args)
     return addr != NULL || args->origin->owner != NULL ? addr : args->addr;
 }
 
-static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
+/* Find out whom to ask, and start pieces. The caller holds a count. */
+static hg_return_t hg_transfer_ask(struct hg_transfer *transfer)
 {
-    struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
-    struct hg_transfer *transfer = slot->transfer;
-
-    hg_transfer_end_slot(slot);
-    assert(transfer->owner == NULL);
-    if (info->ret == NA_SUCCESS) {
-        transfer->owner = info->info.lookup.addr;
-        hg_bulk_add_peer(transfer->args.local->layer,
-            transfer->args.origin->owner, transfer->owner);
-        hg_transfer_issue(transfer);
-    }
-    hg_transfer_drop_piece(transfer, info->ret);
-    return NA_SUCCESS;
-}
-
-/* The slot is the lookup's. */
-static void hg_transfer_look_up(struct hg_transfer *transfer)
-{
-    struct hg_transfer_slot *slot;
-    na_op_id_t op_id = NA_OP_ID_NULL;
-    unsigned turn;
+    const struct hg_transfer_args *args = &transfer->args;
+    struct na_addr *addr = hg_transfer_peer(args);
     hg_return_t ret;
 
-    hg_lock(&transfer->lock);
-    slot = hg_transfer_take_slot(transfer);
-    turn = slot->turn;
-    hg_unlock(&transfer->lock);
-    ret = na_lookup_start(transfer->home->context, NA_LANE_INTERNAL,
-        hg_transfer_looked_up, slot, transfer->args.origin->owner, &op_id);
-    if (ret == HG_SUCCESS) {
-        hg_transfer_note(slot, turn, op_id);
-    } else {
-        hg_transfer_end_slot(slot);
-        hg_transfer_drop_piece(transfer, ret);
-    }
-}
-
-/* Find out whom to ask, and start pieces. The caller holds a count. */
-static void hg_transfer_ask(struct hg_transfer *transfer)
-{
-    struct na_addr *addr = hg_transfer_peer(&transfer->args);
-
-    assert(transfer->owner == NULL && transfer->args.origin->remote);
+    assert(transfer->owner == NULL && args->origin->remote);
     if (addr != NULL) {
         na_addr_ref(addr);
-        transfer->owner = addr;
     } else {
-        transfer->owner = hg_bulk_find_peer(
-            transfer->args.local->layer, transfer->args.origin->owner);
+        ret = na_lookup_resolve(
+            args->local->layer->na_class, args->origin->owner, NA_TRUE, &addr);
+        if (ret != HG_SUCCESS)
+            return ret;
+        hg_bulk_set_addr(args->origin, addr);
     }
-    if (transfer->owner != NULL)
-        hg_transfer_issue(transfer);
-    else
-        hg_transfer_look_up(transfer);
+    transfer->owner = addr;
+    hg_transfer_issue(transfer);
+    return HG_SUCCESS;
 }
 
 /* ---- Memory of this process ---- */
@@ -27236,8 +27320,7 @@ HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
 
     assert(transfer->turns == 0); /* nothing was started */
     if (ret == HG_AGAIN) {
-        hg_transfer_ask(transfer);
-        ret = HG_SUCCESS;
+        ret = hg_transfer_ask(transfer);
     } else {
         hg_lock(&transfer->lock);
         transfer->walk.cut = transfer->args.size;
@@ -27950,6 +28033,7 @@ struct hg_handle {
     struct hg_call_part call;
     struct hg_cancel_part cancel;
     _Atomic uint32_t sends;   /* of its messages under way */
+    _Atomic(na_op_id_t) late; /* the last one that was queued, or NULL */
     _Atomic uint32_t senders; /* origin: threads that are in HG_Forward */
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
@@ -28133,6 +28217,9 @@ HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header);
 
+/* Take back a message that is queued. True: it does not leave. */
+HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle);
+
 /* A handle of no call, to send such a message to somebody's context; NULL: no
  * memory, or that one takes no messages (logged). */
 HG_PRIVATE struct hg_handle *hg_handle_get_carrier(
@@ -28237,6 +28324,7 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 /* #include "base/lock.h" */
 /* #include "base/log.h" */
 /* #include "na/addr.h" */
+/* #include "na/context.h" */
 /* #include "na/msg.h" */
 /* #include "na/progress.h" */
 /* #include "na/sink.h" */
@@ -28827,6 +28915,8 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
     struct hg_handle *handle = late->handle;
 
+    /* If another message is queued by now, that cannot be taken back. */
+    atomic_store(&handle->late, NA_OP_ID_NULL);
     /* With either a call of ours may be over, and the next one begin. */
     if (late->left != NULL)
         late->left(handle, late->sequence, info->ret);
@@ -28859,12 +28949,21 @@ static hg_return_t hg_handle_send_later(
     atomic_fetch_add(&context->sending, 1);
     atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
-    ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, late);
+    ret = na_msg_queue_rpc(
+        context->na_context, msg, hg_handle_sent, late, &handle->late);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     hg_mem_free(late);
     hg_handle_end_sending(handle);
     return ret;
+}
+
+HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle)
+{
+    na_op_id_t late = atomic_exchange(&handle->late, NA_OP_ID_NULL);
+
+    return late != NA_OP_ID_NULL &&
+        na_context_cancel(handle->context->na_context, late) == NA_SUCCESS;
 }
 
 HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
@@ -31245,13 +31344,13 @@ end_large:
 /* ---- Ending ---- */
 
 /* Tell the target that nobody waits any more for a call that was taken out,
- * and is ours still. */
+ * and is ours still; or take its message back, if that has not left. */
 static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
 
     assert(handle->state == HG_HANDLE_ENDED);
-    if (na_addr_is_dead(handle->addr))
+    if (hg_handle_withdraw(handle) || na_addr_is_dead(handle->addr))
         return;
     hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
     hg_handle_send_notice(handle, &header);
@@ -31338,6 +31437,7 @@ HG_PRIVATE void hg_forward_end_all(
         hg_lock(&context->lock);
         hg_list_push(&context->origins, link);
         hg_unlock(&context->lock);
+        (void) hg_handle_withdraw(handle);
         handle->text = hg_forward_words(ret);
         hg_forward_finish(handle, ret);
     }
@@ -35176,6 +35276,7 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 /* #include "hg/ticket.h" */
 /* #include "na/addr.h" */
 /* #include "na/live.h" */
+/* #include "na/lookup.h" */
 
 /* As many segments as need no memory to be told. */
 #define HG_BULK_CALL_FEW 16
@@ -35338,21 +35439,15 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     return hg_bulk_bind(handle, context->id);
 }
 
-/* The owner's address of a handle that was passed on, looked up now. */
+/* The owner's address of a handle that was passed on. */
 static struct na_addr *hg_bulk_call_look_up(struct hg_bulk *bulk)
 {
-    struct na_class *na_class = bulk->layer->na_class;
-    struct na_addr *addr = hg_bulk_find_peer(bulk->layer, bulk->owner);
+    struct na_addr *addr = NULL;
 
     assert(bulk->remote && bulk->owner != NULL);
-    if (addr == NULL) {
-        if (NA_Addr_lookup_wait(na_class, bulk->owner,
-                na_class->info->lookup_ms, &addr) != NA_SUCCESS)
-            return NULL;
-        na_addr_ref(addr);
-        (void) NA_Addr_free(na_class, addr); /* the application's */
-        hg_bulk_add_peer(bulk->layer, bulk->owner, addr);
-    }
+    if (na_lookup_resolve(bulk->layer->na_class, bulk->owner, NA_TRUE, &addr) !=
+        NA_SUCCESS)
+        return NULL;
     hg_bulk_set_addr(bulk, addr);
     na_addr_unref(addr);
     return atomic_load(&bulk->addr);
@@ -35821,15 +35916,19 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
 hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
 {
+    struct na_addr *addr = NULL;
     hg_return_t ret = hg_check_class(hg_class, "HG_Addr_lookup");
 
     if (ret != HG_SUCCESS)
         return ret;
     if (name == NULL || addr_p == NULL)
         return hg_log_misuse("addr", "HG_Addr_lookup", "an argument is NULL");
-    ret = NA_Addr_lookup_wait(
-        hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
-    return hg_peer_lookup_code(ret, name);
+    ret = na_lookup_resolve(hg_class->na_class, name, NA_FALSE, &addr);
+    if (ret != HG_SUCCESS)
+        return hg_peer_lookup_code(ret, name);
+    na_addr_give(addr);
+    *addr_p = addr;
+    return HG_SUCCESS;
 }
 
 /* ---- References ---- */

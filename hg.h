@@ -1873,7 +1873,11 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
 
-/* The same at once: waits for lookup_ms at most. */
+/* Resolve the name of a peer, without connecting and without progress: whether
+ * the peer is there is found out by the first call or transfer, which connects
+ * and ends with the code that HG_CB_LOOKUP would tell. A host's name may need a
+ * name server; HG_HOSTUNREACH: no such host. Other names are refused as by
+ * HG_Addr_lookup1. Until it is connected an address is compared by its name. */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
 
@@ -2104,9 +2108,9 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
 /* What HG_Bulk_bind put into a handle, here or where it came from; the address
- * is the handle's. That of a handle which was passed on is looked up now, which
- * takes lookup_ms at most, unless that was done before. HG_ADDR_NULL and 0:
- * nothing, or nobody is there. */
+ * is the handle's. That of a handle which was passed on is resolved now, as
+ * HG_Addr_lookup2 does, but no name server is asked. HG_ADDR_NULL and 0:
+ * nothing, or no address of this class's transport. */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 
@@ -4095,7 +4099,8 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
  *   - core->... functions are called without a lock that a slot takes: the
  *     core may call any slot from inside them.
  *
- * The required slots are open, close, addr_lookup, msg_send and poll.
+ * The required slots are open, close, msg_send, poll, and addr_lookup or
+ * addr_resolve.
  * Modelled on the requirements of the Nemesis Network Module API.
  */
 #if defined(HG_NA_PLUGIN_API)
@@ -4248,7 +4253,8 @@ struct na_plugin {
 
     /* ---- addr ---- */
     /* Start NA_CB_LOOKUP of op->name, the whole address string, whose protocol
-     * is one of the transport's. NA_INVALID_ARG for a malformed name. */
+     * is one of the transport's: connect to the peer. NA_INVALID_ARG for a
+     * malformed name. Default: addr_resolve, which finds it at once. */
     na_return_t (*addr_lookup)(struct na_op *op);
     /* The last reference is gone, and the object goes after this. Also called
      * for what is left once the class is closed. */
@@ -4364,6 +4370,16 @@ struct na_plugin {
     /* The handle goes after this, local or remote, deregistered if it was
      * registered. Default: nothing. */
     void (*mem_release)(struct na_mem_handle *mem);
+
+    /* ---- addr ---- */
+    /* The address of a peer by its address string, with a reference, without
+     * connecting: the first use of the address connects. Two calls with one
+     * name give one address, as long as that is referenced and alive.
+     * With `from_peer` the name came from a peer: this must not block, so no
+     * name server is asked, and log lines are warnings. Codes as of
+     * addr_lookup. Default: addr_lookup, which is waited for. */
+    na_return_t (*addr_resolve)(struct na_class *na_class, const char *name,
+        na_bool_t from_peer, struct na_addr **addr_p);
 };
 
 /* What the core offers a transport, reached through na_class->core. */
@@ -4418,6 +4434,9 @@ struct na_core {
     /* A peer that slept was woken, maybe on the processor of this thread: who
      * waits next gives that up first. */
     void (*woke)(struct na_class *na_class);
+    /* One more reference, unless the last one is gone already: then the address
+     * is about to be released. For a table that holds no references. */
+    na_bool_t (*addr_try_ref)(struct na_addr *addr);
 };
 
 /* Make a transport known under its name; a name registered again replaces

@@ -131,6 +131,8 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
  * waited before; and we do, should it not. */
 #define NA_ZMQ_GIVE_UP_MS 100
 #define NA_ZMQ_DIAL_MS 500
+/* libzmq closes the socket of a dial that we give up within this time. */
+#define NA_ZMQ_CLOSE_MS 100
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
 #define NA_ZMQ_OF(ptr, type, member) \
@@ -163,7 +165,7 @@ enum na_zmq_kind {
  * given up (addr_abandon) is, from any state, and dead then.
  */
 enum na_zmq_state {
-    NA_ZMQ_IDLE, /* no connection; the next use dials */
+    NA_ZMQ_IDLE, /* no connection, or none yet; the next use dials */
     NA_ZMQ_DIALLING,
     NA_ZMQ_ACCEPTED, /* WELCOME sent */
     NA_ZMQ_READY,
@@ -184,7 +186,8 @@ struct na_zmq_table {
 
 struct na_zmq_addr {
     struct na_addr base;
-    struct na_link link;  /* class->addrs; while on it, one reference */
+    struct na_link link;  /* class->addrs; while on it, one reference: from the
+                             first dial on, or when it was accepted */
     struct na_link dying; /* class->dying */
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
@@ -200,11 +203,13 @@ struct na_zmq_addr {
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
     uint64_t deadline; /* for the dial to end */
+    bool closed;       /* libzmq has closed the socket of the dial */
+    bool doubtful;     /* ... or that of an earlier one */
+    uint64_t redial;   /* when to dial again after such an event, or NEVER */
     uint64_t round;    /* of polling, in which it began to die */
     na_return_t fate;  /* what its lookups get */
     const char *why;   /* a dial failed, for the log; or NULL */
     struct na_link lookups;
-    struct na_link late; /* lookups that met it dying: they start anew */
     struct na_link sends;
     struct na_link closers;
     bool sent; /* since the last probe */
@@ -272,6 +277,7 @@ struct na_zmq_class {
     bool slept;            /* a thread may have, since the last round */
     uint64_t tick;         /* when time alone demands something */
     uint64_t timer;        /* what timer_fd is set to */
+    uint64_t hung_up;      /* when a dial was last given up under way, or 0 */
     uint64_t death;        /* of a silent connection, in ns */
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
@@ -309,9 +315,6 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
  * if that fails. The lock is held. */
 HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
-
-/* Continue a lookup whose endpoint is known; without the lock. */
-HG_PRIVATE na_return_t na_zmq_find_peer(struct na_op *op, const char *endpoint);
 
 #endif
 
@@ -721,7 +724,6 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     na_zmq_list_init(&addr->link);
     na_zmq_list_init(&addr->dying);
     na_zmq_list_init(&addr->lookups);
-    na_zmq_list_init(&addr->late);
     na_zmq_list_init(&addr->sends);
     na_zmq_list_init(&addr->closers);
     addr->fd = -1;
@@ -738,26 +740,52 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     return addr;
 }
 
-/* Takes no lock, so that references may be dropped anywhere. */
+/* The class gets a reference, unless it has one; the lock is held. */
+static void na_zmq_adopt(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    if (!na_zmq_list_empty(&addr->link))
+        return;
+    self->base.core->addr_ref(&addr->base);
+    na_zmq_list_push(&self->addrs, &addr->link);
+}
+
+/* Takes the lock only for an address that was never dialled. Where references
+ * are dropped under the lock, which libzmq does when it returns borrowed bytes,
+ * the address had a connection. */
 static void na_zmq_addr_release(struct na_addr *base)
 {
+    struct na_zmq_class *self = na_zmq_of(base->na_class);
     struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
     assert(atomic_load(&addr->flight) == 0);
-    base->na_class->core->free(addr->endpoint);
+    if (addr->state == NA_ZMQ_IDLE && addr->endpoint != NULL &&
+        self->socket != NULL) {
+        (void) pthread_mutex_lock(&self->lock);
+        na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
+        (void) pthread_mutex_unlock(&self->lock);
+    }
+    self->base.core->free(addr->endpoint);
     addr->endpoint = NULL;
 }
 
-/* The same process is the same peer, whichever connection stands for it. */
+/* The same process is the same peer, whichever connection stands for it. Before
+ * the first connection of an address only its name is known, which is no name
+ * of a peer that died. */
 static na_bool_t na_zmq_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
+    const struct na_core *core = base1->na_class->core;
     uint64_t one = atomic_load_explicit(
         &na_zmq_addr_of(base1)->incarnation, memory_order_relaxed);
     uint64_t two = atomic_load_explicit(
         &na_zmq_addr_of(base2)->incarnation, memory_order_relaxed);
 
-    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+    if (one != 0 && two != 0)
+        return one == two ? NA_TRUE : NA_FALSE;
+    return strcmp(base1->name, base2->name) == 0 &&
+            !core->addr_is_dead(base1) && !core->addr_is_dead(base2)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 /* A name for a peer that told none. */
@@ -838,6 +866,8 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
         if (addr->dialled) /* libzmq tells nothing of its own closing */
             self->fds[addr->fd].live = false;
     }
+    if (addr->dialled && addr->fd < 0 && !addr->closed)
+        self->hung_up = self->base.core->now_ns();
     addr->fd = -1;
     if (!addr->dialled)
         return;
@@ -1023,10 +1053,11 @@ static na_return_t na_zmq_unready(
 {
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
-    return addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
-            (addr->state == NA_ZMQ_DYING && addr->closing)
-        ? NA_AGAIN
-        : NA_DISCONNECT;
+    if (addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
+        (addr->state == NA_ZMQ_DYING && addr->closing))
+        return NA_AGAIN;
+    return addr->state != NA_ZMQ_DYING || addr->reached ? NA_DISCONNECT
+                                                        : addr->fate;
 }
 
 static na_return_t na_zmq_msg_send(
@@ -1222,6 +1253,37 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
+/* When a dial is given up, libzmq may tell so by an event that names nothing
+ * but the endpoint. The next dial does not take that for its own end. */
+static bool na_zmq_is_doubtful(const struct na_zmq_class *self)
+{
+    return self->hung_up != 0 &&
+        self->base.core->now_ns() - self->hung_up < NA_ZMQ_CLOSE_MS * NA_ZMQ_MS;
+}
+
+/* A dial under way failed, or an earlier one was closed: only after a while a
+ * new dial tells which. */
+static void na_zmq_closed(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    addr->closed = true;
+    if (!addr->doubtful) {
+        na_zmq_lose(self, addr, NA_HOSTUNREACH);
+        return;
+    }
+    addr->doubtful = false;
+    addr->redial = self->base.core->now_ns() + NA_ZMQ_CLOSE_MS * NA_ZMQ_MS;
+    if (addr->redial < self->tick)
+        self->tick = addr->redial;
+}
+
+/* Dial once more an address that is dialled. */
+static void na_zmq_redial(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
+    na_zmq_hang_up(self, addr);
+    na_zmq_dial(self, addr);
+}
+
 /* Connect and say hello. */
 HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
@@ -1230,6 +1292,7 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     size_t size = 16;
 
     assert(addr->endpoint != NULL && !addr->dialled && addr->fd < 0);
+    na_zmq_adopt(self, addr);
     addr->state = NA_ZMQ_DIALLING;
     if (self->protocol == NA_ZMQ_INPROC) {
         atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
@@ -1244,6 +1307,9 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
                 NA_ZMQ_MS;
     if (addr->deadline < self->tick)
         self->tick = addr->deadline;
+    addr->closed = false;
+    addr->doubtful = na_zmq_is_doubtful(self);
+    addr->redial = NA_ZMQ_NEVER;
     /* Fresh each time, and not to be guessed: whoever else came with this id
      * would be taken for the peer, or be fatal to libzmq. */
     na_zmq_put64(addr->id, core->random());
@@ -1460,7 +1526,7 @@ static void na_zmq_monitored(
         addr =
             na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
         if (addr != NULL && addr->fd < 0 && addr->state == NA_ZMQ_DIALLING)
-            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+            na_zmq_closed(self, addr);
         break;
     case ZMQ_EVENT_DISCONNECTED:
         if (na_zmq_fd_of(self, value) != NULL)
@@ -1620,9 +1686,13 @@ static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
 
         next = link->next;
         if (addr->state == NA_ZMQ_DIALLING && addr->fd < 0) {
-            if (addr->deadline <= now)
+            if (addr->redial <= now)
+                na_zmq_redial(self, addr);
+            else if (addr->deadline <= now)
                 na_zmq_lose(self, addr, NA_HOSTUNREACH);
-            else if (addr->deadline < tick)
+            if (addr->redial < tick)
+                tick = addr->redial;
+            if (addr->state == NA_ZMQ_DIALLING && addr->deadline < tick)
                 tick = addr->deadline;
         } else if (self->protocol == NA_ZMQ_IPC &&
             addr->state >= NA_ZMQ_READY && addr->state <= NA_ZMQ_LEAVING) {
@@ -1938,10 +2008,9 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     assert(!good || (addr->dialled && addr->endpoint != NULL));
     if (good)
         na_zmq_list_move(&lookups, &addr->lookups);
-    if (good && na_zmq_get64(body) == self->base.incarnation) {
-        result = self->base.self_addr; /* we have called ourselves */
-        na_zmq_lose(self, addr, NA_CANCELED);
-    } else if (good) {
+    if (good && na_zmq_get64(body) == self->base.incarnation)
+        result = self->base.self_addr; /* by another name: also connected */
+    if (good) {
         atomic_store(&addr->incarnation, na_zmq_get64(body));
         addr->state = NA_ZMQ_READY;
         addr->reached = true;
@@ -2170,10 +2239,9 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     const struct na_core *core = self->base.core;
     na_return_t ret = addr->reached ? NA_DISCONNECT : addr->fate;
     bool again;
-    struct na_link lookups, late, sends, closers;
+    struct na_link lookups, sends, closers;
 
     na_zmq_list_init(&lookups);
-    na_zmq_list_init(&late);
     na_zmq_list_init(&sends);
     na_zmq_list_init(&closers);
     na_zmq_lock(self);
@@ -2187,7 +2255,6 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (again) {
         addr->state = NA_ZMQ_IDLE;
         assert(addr->fd < 0 && !addr->dialled);
-        na_zmq_list_move(&addr->lookups, &addr->late);
         if (!na_zmq_list_empty(&addr->lookups) ||
             !na_zmq_list_empty(&addr->sends))
             na_zmq_dial(self, addr);
@@ -2197,7 +2264,6 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
             na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
         na_zmq_list_remove(&addr->link);
         na_zmq_list_move(&lookups, &addr->lookups);
-        na_zmq_list_move(&late, &addr->late);
         na_zmq_list_move(&sends, &addr->sends);
     }
     na_zmq_unlock(self);
@@ -2209,22 +2275,18 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (addr->reached)
         core->log(
             HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
-    else if (!na_zmq_list_empty(&lookups) && ret == NA_HOSTUNREACH) {
+    else if (ret == NA_HOSTUNREACH && addr->endpoint != NULL) {
+        /* An error if the application wanted this peer, which else a peer may
+         * have named. */
+        bool asked = !na_zmq_list_empty(&lookups) || !na_zmq_list_empty(&sends);
+
         assert(addr->why != NULL);
-        core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s cannot be reached: %s",
-            addr->base.name, addr->why);
+        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "zmq",
+            "%s cannot be reached: %s", addr->base.name, addr->why);
     }
     na_zmq_complete_all(self, &lookups, addr->fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     core->addr_dead(&addr->base, ret);
-    while (!na_zmq_list_empty(&late)) {
-        struct na_op *op =
-            NA_ZMQ_OF(na_zmq_list_pop(&late), struct na_op, link);
-        na_return_t found = na_zmq_find_peer(op, addr->endpoint);
-
-        if (found != NA_SUCCESS)
-            core->complete(op, found);
-    }
     core->addr_unref(&addr->base);
 }
 
@@ -2395,9 +2457,10 @@ static void na_zmq_addr_abandon(struct na_addr *base)
     struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
     na_zmq_lock(self);
-    if (addr->state == NA_ZMQ_IDLE)
+    if (addr->state == NA_ZMQ_IDLE) {
+        na_zmq_adopt(self, addr);
         na_zmq_die(self, addr, NA_DISCONNECT);
-    else
+    } else
         na_zmq_lose(self, addr, NA_DISCONNECT);
     na_zmq_shut_accepted(self, addr);
     addr->closing = false;
@@ -2438,18 +2501,21 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
  */
 /* #include "zmq/zmq.h" */
 
-static na_return_t na_zmq_bad_name(
-    const struct na_zmq_class *self, const char *rest, const char *why)
+/* `from_peer`, here and below: a peer gave the name. That is no error of this
+ * process, and must not block it: no name server is asked. */
+static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
+    na_bool_t from_peer, const char *rest, const char *why)
 {
-    self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s://%s: %s",
-        self->base.protocol, rest, why);
+    self->base.core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        "zmq", "%s://%s: %s", self->base.protocol, rest, why);
     return NA_INVALID_ARG;
 }
 
 /* A host name as a numeric address: of the family that was asked for, else
  * IPv4 before IPv6. Asks a name server if it must, and so may block. */
 static na_return_t na_zmq_resolve(const struct na_zmq_class *self,
-    const char *host, char *numeric, size_t numeric_size, bool *v6_p)
+    na_bool_t from_peer, const char *host, char *numeric, size_t numeric_size,
+    bool *v6_p)
 {
     int wanted =
         self->base.info->addr_format == NA_ADDR_IPV6 ? AF_INET6 : AF_INET;
@@ -2461,6 +2527,7 @@ static na_return_t na_zmq_resolve(const struct na_zmq_class *self,
 
     memset(&hints, 0, sizeof(hints));
     hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = from_peer ? AI_NUMERICHOST : 0;
     rc = getaddrinfo(host, NULL, &hints, &found);
     if (rc == 0) {
         best = found;
@@ -2477,6 +2544,9 @@ static na_return_t na_zmq_resolve(const struct na_zmq_class *self,
     }
     if (rc == 0)
         return NA_SUCCESS;
+    if (from_peer)
+        return na_zmq_bad_name(self, from_peer, host,
+            "a peer's address must have a number, not a name, as its host");
     self->base.core->log(
         HG_LOG_LEVEL_ERROR, "zmq", "host %s: %s", host, gai_strerror(rc));
     return NA_HOSTUNREACH;
@@ -2485,7 +2555,8 @@ static na_return_t na_zmq_resolve(const struct na_zmq_class *self,
 /* "host:port", "[v6]:port" or less, as "1.2.3.4" or "[::1]" and a port, 0
  * where none is given. */
 static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
-    const char *rest, char *host_p, size_t host_size, unsigned *port_p)
+    na_bool_t from_peer, const char *rest, char *host_p, size_t host_size,
+    unsigned *port_p)
 {
     char name[NA_MAX_ADDR_LEN];
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
@@ -2499,28 +2570,29 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     na_return_t ret;
 
     if (rest[0] == '[' && end == NULL)
-        return na_zmq_bad_name(self, rest, "no closing bracket");
+        return na_zmq_bad_name(self, from_peer, rest, "no closing bracket");
     if (end == NULL)
         end = rest + strlen(rest);
     port = rest[0] == '[' ? end + 1 : end;
     assert((size_t) (end - start) < sizeof(name)); /* as are all names */
     if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
-        return na_zmq_bad_name(self, rest, "not host:port");
+        return na_zmq_bad_name(self, from_peer, rest, "not host:port");
     memcpy(name, start, (size_t) (end - start));
     name[end - start] = '\0';
     if (port[0] == ':' && strcmp(port, ":*") != 0 && port[1] != '\0') {
         number = strtoul(port + 1, &stop, 10);
         if (port[1] < '0' || port[1] > '9' || *stop != '\0' || number > 65535)
-            return na_zmq_bad_name(self, rest, "no port from 0 to 65535");
+            return na_zmq_bad_name(
+                self, from_peer, rest, "no port from 0 to 65535");
     } else if (port[0] != '\0' && port[0] != ':') {
-        return na_zmq_bad_name(self, rest, "not host:port");
+        return na_zmq_bad_name(self, from_peer, rest, "not host:port");
     }
     wants_v6 = self->base.info->addr_format == NA_ADDR_IPV6;
     if (name[0] == '\0' && rest[0] != '[')
         (void) snprintf(name, sizeof(name), wants_v6 ? "::1" : "127.0.0.1");
     if (strcmp(name, "*") == 0)
         (void) snprintf(name, sizeof(name), wants_v6 ? "::" : "0.0.0.0");
-    ret = na_zmq_resolve(self, name, numeric, sizeof(numeric), &v6);
+    ret = na_zmq_resolve(self, from_peer, name, numeric, sizeof(numeric), &v6);
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(host_p, host_size, v6 ? "[%s]" : "%s", numeric);
@@ -2530,7 +2602,7 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
 
 /* The path of an ipc name, absolute. */
 static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
-    const char *rest, char *path_p, size_t path_size)
+    na_bool_t from_peer, const char *rest, char *path_p, size_t path_size)
 {
     size_t used = 0;
 
@@ -2542,14 +2614,15 @@ static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
     }
     assert(path_size >= sizeof(((struct sockaddr_un *) 0)->sun_path));
     if (used + strlen(rest) >= sizeof(((struct sockaddr_un *) 0)->sun_path))
-        return na_zmq_bad_name(self, rest, "longer than a socket's path");
+        return na_zmq_bad_name(
+            self, from_peer, rest, "longer than a socket's path");
     memcpy(path_p + used, rest, strlen(rest) + 1);
     return NA_SUCCESS;
 }
 
 /* What stands behind "://" as an endpoint of libzmq's to dial. */
 static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
-    const char *rest, char endpoint[NA_MAX_ADDR_LEN])
+    const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN])
 {
     char text[NA_MAX_ADDR_LEN];
     unsigned port = 0;
@@ -2557,22 +2630,24 @@ static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
     int n = 0;
 
     if (self->protocol == NA_ZMQ_TCP) {
-        ret = na_zmq_parse_tcp(self, rest, text, sizeof(text), &port);
+        ret =
+            na_zmq_parse_tcp(self, from_peer, rest, text, sizeof(text), &port);
         if (ret == NA_SUCCESS && port == 0)
-            return na_zmq_bad_name(self, rest, "no port to connect to");
+            return na_zmq_bad_name(
+                self, from_peer, rest, "no port to connect to");
         if (ret == NA_SUCCESS)
             n = snprintf(endpoint, NA_MAX_ADDR_LEN, "tcp://%s%s:%u",
                 self->source, text, port);
     } else if (rest[0] == '\0') {
-        return na_zmq_bad_name(self, rest, "no name to connect to");
+        return na_zmq_bad_name(self, from_peer, rest, "no name to connect to");
     } else if (self->protocol == NA_ZMQ_IPC) {
-        ret = na_zmq_parse_ipc(self, rest, text, sizeof(text));
+        ret = na_zmq_parse_ipc(self, from_peer, rest, text, sizeof(text));
         if (ret == NA_SUCCESS)
             n = snprintf(endpoint, NA_MAX_ADDR_LEN, "ipc://%s", text);
     } else
         n = snprintf(endpoint, NA_MAX_ADDR_LEN, "inproc://%s", rest);
     if (ret == NA_SUCCESS && n >= NA_MAX_ADDR_LEN)
-        return na_zmq_bad_name(self, rest, "too long");
+        return na_zmq_bad_name(self, from_peer, rest, "too long");
     return ret;
 }
 
@@ -2593,28 +2668,50 @@ static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
     assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
-    if (addr->state == NA_ZMQ_DYING || addr->state == NA_ZMQ_LEAVING) {
-        na_zmq_list_push(&addr->late, &op->link);
-        return;
-    }
     na_zmq_list_push(&addr->lookups, &op->link);
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
 }
 
-/* Find or dial the peer behind an endpoint. */
-HG_PRIVATE na_return_t na_zmq_find_peer(struct na_op *op, const char *endpoint)
+/* The address of an endpoint, with a reference. One whose last reference went,
+ * or whose connection ended so that it cannot be dialled again, leaves the
+ * table: NULL. The lock is held. */
+static struct na_zmq_addr *na_zmq_known(
+    struct na_zmq_class *self, const char *endpoint)
 {
-    struct na_zmq_class *self = na_zmq_of(op->context->na_class);
+    struct na_zmq_addr *addr =
+        na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+
+    if (addr == NULL)
+        return NULL;
+    if (addr->state == NA_ZMQ_LEAVING ||
+        (addr->state == NA_ZMQ_DYING && !addr->closing)) {
+        na_zmq_lose(self, addr, NA_DISCONNECT);
+        na_zmq_pump(self); /* what it sent is lost when we hang up */
+        na_zmq_hang_up(self, addr);
+    } else if (self->base.core->addr_try_ref(&addr->base)) {
+        return addr;
+    }
+    na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
+    return NULL;
+}
+
+/* Find the peer behind an endpoint. With `op`, a lookup that waits if the peer
+ * is not connected, *addr_p may be NULL. */
+static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
+    const char *endpoint, na_bool_t from_peer, struct na_op *op,
+    struct na_addr **addr_p)
+{
     const struct na_core *core = self->base.core;
     struct na_zmq_addr *fresh = NULL;
     struct na_zmq_addr *addr;
     char name[NA_MAX_ADDR_LEN + 8];
-    bool found;
+    bool joins;
 
     na_zmq_lock(self);
-    na_zmq_read_monitor(self); /* a peer known to be dead is no answer */
-    addr = na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+    if (!from_peer)
+        na_zmq_read_monitor(self); /* a peer known to be dead is no answer */
+    addr = na_zmq_known(self, endpoint);
     while (addr == NULL && fresh == NULL) {
         na_zmq_unlock(self);
         (void) snprintf(name, sizeof(name), "zmq+%s://%s", self->base.protocol,
@@ -2623,64 +2720,78 @@ HG_PRIVATE na_return_t na_zmq_find_peer(struct na_op *op, const char *endpoint)
         if (fresh == NULL)
             return NA_NOMEM;
         na_zmq_lock(self);
-        addr =
-            na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+        addr = na_zmq_known(self, endpoint);
     }
     if (addr == NULL) {
         addr = fresh;
         fresh = NULL;
         na_zmq_enter(self, addr, NA_ZMQ_BY_ENDPOINT);
-        na_zmq_list_push(&self->addrs, &addr->link);
     }
-    found = addr->state == NA_ZMQ_READY || addr->state == NA_ZMQ_CLOSING;
-    if (found) {
-        core->addr_ref(&addr->base);
-        op->result_addr = &addr->base;
-    } else
+    joins = op != NULL && addr->state != NA_ZMQ_READY &&
+        addr->state != NA_ZMQ_CLOSING;
+    if (joins)
         na_zmq_join(self, addr, op);
     na_zmq_unlock(self);
     if (fresh != NULL)
         core->addr_unref(&fresh->base);
-    if (found) /* else it may have ended already */
-        core->complete(op, NA_SUCCESS);
+    if (joins) /* the class has its own reference */
+        core->addr_unref(&addr->base);
+    else
+        *addr_p = &addr->base;
     return NA_SUCCESS;
 }
 
-static na_return_t na_zmq_addr_lookup(struct na_op *op)
+/* The same of an address string. */
+static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
+    na_bool_t from_peer, struct na_op *op, struct na_addr **addr_p)
 {
-    struct na_zmq_class *self = na_zmq_of(op->context->na_class);
     const struct na_core *core = self->base.core;
-    const char *mark = strstr(op->name, "://");
-    const char *rest = mark != NULL ? mark + 3 : "";
-    const char *scheme = op->name;
+    int level = from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
+    const char *mark = strstr(string, "://");
+    const char *scheme = string;
     char endpoint[NA_MAX_ADDR_LEN];
     na_return_t ret;
 
     if (strncmp(scheme, "zmq+", 4) == 0)
         scheme += 4;
     if (mark == NULL) {
-        core->log(HG_LOG_LEVEL_ERROR, "zmq", "'%s' lacks its \"://%s\"",
-            op->name, self->protocol == NA_ZMQ_TCP ? "host:port" : "name");
+        core->log(level, "zmq", "'%s' lacks its \"://%s\"", string,
+            self->protocol == NA_ZMQ_TCP ? "host:port" : "name");
         return NA_INVALID_ARG;
     }
     if (strncmp(scheme, self->base.protocol, (size_t) (mark - scheme)) != 0) {
-        core->log(HG_LOG_LEVEL_ERROR, "zmq",
-            "'%s': this class was opened for zmq+%s", op->name,
-            self->base.protocol);
+        core->log(level, "zmq", "'%s': this class was opened for zmq+%s",
+            string, self->base.protocol);
         return NA_PROTONOSUPPORT;
     }
     if (strcmp(scheme, self->base.self_addr->name + 4) == 0) {
         core->addr_ref(self->base.self_addr);
-        op->result_addr = self->base.self_addr;
-        core->complete(op, NA_SUCCESS);
+        *addr_p = self->base.self_addr;
         return NA_SUCCESS;
     }
-    ret = na_zmq_endpoint(self, rest, endpoint);
-    if (ret == NA_HOSTUNREACH) {
-        core->complete(op, ret);
-        return NA_SUCCESS;
-    }
-    return ret == NA_SUCCESS ? na_zmq_find_peer(op, endpoint) : ret;
+    ret = na_zmq_endpoint(self, mark + 3, from_peer, endpoint);
+    return ret == NA_SUCCESS
+        ? na_zmq_find_peer(self, endpoint, from_peer, op, addr_p)
+        : ret;
+}
+
+static na_return_t na_zmq_addr_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
+{
+    return na_zmq_seek(na_zmq_of(na_class), name, from_peer, NULL, addr_p);
+}
+
+static na_return_t na_zmq_addr_lookup(struct na_op *op)
+{
+    struct na_zmq_class *self = na_zmq_of(op->context->na_class);
+    struct na_addr *addr = NULL;
+    na_return_t ret = na_zmq_seek(self, op->name, NA_FALSE, op, &addr);
+
+    if (ret != NA_HOSTUNREACH && addr == NULL)
+        return ret; /* the lookup may have ended already */
+    op->result_addr = addr;
+    self->base.core->complete(op, ret);
+    return NA_SUCCESS;
 }
 
 /* ==== gen/zmq/open.c ==== */
@@ -2858,8 +2969,8 @@ static na_return_t na_zmq_open_tcp(
         return NA_SUCCESS;
     if (snprintf(given, sizeof(given), "%s%s", host, rest) >=
         (int) sizeof(given))
-        return na_zmq_bad_name(self, rest, "too long");
-    ret = na_zmq_parse_tcp(self, given, host, sizeof(host), &number);
+        return na_zmq_bad_name(self, NA_FALSE, rest, "too long");
+    ret = na_zmq_parse_tcp(self, NA_FALSE, given, host, sizeof(host), &number);
     if (ret != NA_SUCCESS)
         return ret == NA_HOSTUNREACH ? NA_ADDRNOTAVAIL : ret;
     if (!self->base.listen) {
@@ -2924,7 +3035,7 @@ static na_return_t na_zmq_open_ipc(
             (long) getpid(), self->base.core->random());
         rest = endpoint;
     }
-    ret = na_zmq_parse_ipc(self, rest, path, sizeof(path));
+    ret = na_zmq_parse_ipc(self, NA_FALSE, rest, path, sizeof(path));
     if (ret == NA_SUCCESS)
         ret = na_zmq_probe_path(self, path);
     if (ret != NA_SUCCESS)
@@ -2951,7 +3062,7 @@ static na_return_t na_zmq_open_inproc(
             self->base.core->random());
     else if (snprintf(endpoint, sizeof(endpoint), "inproc://%s", rest) >=
         (int) sizeof(endpoint))
-        return na_zmq_bad_name(self, rest, "too long");
+        return na_zmq_bad_name(self, NA_FALSE, rest, "too long");
     ret = na_zmq_bind(self, endpoint);
     if (ret == NA_SUCCESS)
         (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+%s", endpoint);
@@ -3099,6 +3210,8 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     if (self->socket != NULL) {
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);
+        self->socket = NULL; /* addresses released from here on are in no
+                                table */
     }
     if (self->protocol == NA_ZMQ_INPROC && self->context != NULL)
         na_zmq_inproc_leave(self);
@@ -3247,4 +3360,5 @@ const struct na_plugin hg_na_zmq_plugin = {
     .wait_end = na_zmq_wait_end,
     .cancel = na_zmq_cancel,
     .reclaim = na_zmq_reclaim,
+    .addr_resolve = na_zmq_addr_resolve,
 };

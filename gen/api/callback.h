@@ -491,7 +491,11 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
 
-/* The same at once: waits for lookup_ms at most. */
+/* Resolve the name of a peer, without connecting and without progress: whether
+ * the peer is there is found out by the first call or transfer, which connects
+ * and ends with the code that HG_CB_LOOKUP would tell. A host's name may need a
+ * name server; HG_HOSTUNREACH: no such host. Other names are refused as by
+ * HG_Addr_lookup1. Until it is connected an address is compared by its name. */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
 

@@ -59,9 +59,9 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
 /* What HG_Bulk_bind put into a handle, here or where it came from; the address
- * is the handle's. That of a handle which was passed on is looked up now, which
- * takes lookup_ms at most, unless that was done before. HG_ADDR_NULL and 0:
- * nothing, or nobody is there. */
+ * is the handle's. That of a handle which was passed on is resolved now, as
+ * HG_Addr_lookup2 does, but no name server is asked. HG_ADDR_NULL and 0:
+ * nothing, or no address of this class's transport. */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 

@@ -26,7 +26,8 @@
  *   - core->... functions are called without a lock that a slot takes: the
  *     core may call any slot from inside them.
  *
- * The required slots are open, close, addr_lookup, msg_send and poll.
+ * The required slots are open, close, msg_send, poll, and addr_lookup or
+ * addr_resolve.
  * Modelled on the requirements of the Nemesis Network Module API.
  */
 #if defined(HG_NA_PLUGIN_API)
@@ -179,7 +180,8 @@ struct na_plugin {
 
     /* ---- addr ---- */
     /* Start NA_CB_LOOKUP of op->name, the whole address string, whose protocol
-     * is one of the transport's. NA_INVALID_ARG for a malformed name. */
+     * is one of the transport's: connect to the peer. NA_INVALID_ARG for a
+     * malformed name. Default: addr_resolve, which finds it at once. */
     na_return_t (*addr_lookup)(struct na_op *op);
     /* The last reference is gone, and the object goes after this. Also called
      * for what is left once the class is closed. */
@@ -295,6 +297,16 @@ struct na_plugin {
     /* The handle goes after this, local or remote, deregistered if it was
      * registered. Default: nothing. */
     void (*mem_release)(struct na_mem_handle *mem);
+
+    /* ---- addr ---- */
+    /* The address of a peer by its address string, with a reference, without
+     * connecting: the first use of the address connects. Two calls with one
+     * name give one address, as long as that is referenced and alive.
+     * With `from_peer` the name came from a peer: this must not block, so no
+     * name server is asked, and log lines are warnings. Codes as of
+     * addr_lookup. Default: addr_lookup, which is waited for. */
+    na_return_t (*addr_resolve)(struct na_class *na_class, const char *name,
+        na_bool_t from_peer, struct na_addr **addr_p);
 };
 
 /* What the core offers a transport, reached through na_class->core. */
@@ -349,6 +361,9 @@ struct na_core {
     /* A peer that slept was woken, maybe on the processor of this thread: who
      * waits next gives that up first. */
     void (*woke)(struct na_class *na_class);
+    /* One more reference, unless the last one is gone already: then the address
+     * is about to be released. For a table that holds no references. */
+    na_bool_t (*addr_try_ref)(struct na_addr *addr);
 };
 
 /* Make a transport known under its name; a name registered again replaces

@@ -13,12 +13,6 @@
 #include "na/mux.h"
 #include "na/rma.h"
 
-struct hg_bulk_peer {
-    struct na_link link;
-    struct na_addr *addr;
-    char name[];
-};
-
 static _Atomic(struct hg_bulk_layer *) hg_bulk_layer_current;
 
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void)
@@ -53,7 +47,6 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     layer->na_class = na_class;
     layer->incarnation = hg_clock_random() | 1;
     hg_list_init(&layer->handles);
-    hg_list_init(&layer->peers);
     hg_list_init(&layer->homes);
     hg_map_init(&layer->ids);
     *layer_p = layer;
@@ -107,20 +100,6 @@ static void hg_bulk_drop_addr(struct hg_bulk *bulk)
         na_addr_unref(addr);
 }
 
-/* Nobody else knows them any more. */
-static void hg_bulk_forget_peers(struct na_link *peers)
-{
-    struct na_link *link;
-
-    while ((link = hg_list_pop(peers)) != NULL) {
-        struct hg_bulk_peer *peer =
-            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
-
-        na_addr_unref(peer->addr);
-        hg_mem_free(peer);
-    }
-}
-
 HG_PRIVATE unsigned hg_bulk_describe_left(
     struct hg_bulk_layer *layer, char *first, size_t size)
 {
@@ -159,7 +138,6 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
     if (left > 0)
         hg_log_warning("bulk", "%u bulk handle%s the layer, the first %s", left,
             left == 1 ? " outlives" : "s outlive", first);
-    hg_bulk_forget_peers(&layer->peers);
     hg_map_fini(&layer->ids);
     pthread_cond_destroy(&layer->released);
     pthread_mutex_destroy(&layer->lock);
@@ -604,80 +582,6 @@ HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk)
         }
     }
     hg_unlock(&layer->lock);
-}
-
-/* ---- Owners ---- */
-
-HG_PRIVATE struct na_addr *hg_bulk_find_peer(
-    struct hg_bulk_layer *layer, const char *name)
-{
-    struct na_addr *addr = NULL;
-    struct na_addr *stale = NULL;
-    struct na_link *link;
-
-    hg_lock(&layer->lock);
-    for (link = layer->peers.next; link != &layer->peers; link = link->next) {
-        struct hg_bulk_peer *peer =
-            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
-
-        if (strcmp(peer->name, name) != 0)
-            continue;
-        addr = peer->addr;
-        if (na_addr_is_dead(addr)) { /* to be looked up again */
-            hg_list_remove(&peer->link);
-            hg_mem_free(peer);
-            stale = addr;
-            addr = NULL;
-        } else {
-            na_addr_ref(addr);
-        }
-        break;
-    }
-    hg_unlock(&layer->lock);
-    if (stale != NULL)
-        na_addr_unref(stale);
-    return addr;
-}
-
-/* Take those that are dead off the list, to be forgotten. The lock is held. */
-static void hg_bulk_take_dead(struct hg_bulk_layer *layer, struct na_link *dead)
-{
-    struct na_link *link = layer->peers.next;
-
-    while (link != &layer->peers) {
-        struct hg_bulk_peer *peer =
-            HG_CONTAINER_OF(link, struct hg_bulk_peer, link);
-
-        link = link->next;
-        if (!na_addr_is_dead(peer->addr))
-            continue;
-        hg_list_remove(&peer->link);
-        hg_list_push(dead, &peer->link);
-    }
-}
-
-HG_PRIVATE void hg_bulk_add_peer(
-    struct hg_bulk_layer *layer, const char *name, struct na_addr *addr)
-{
-    struct na_link dead;
-    size_t size = strlen(name) + 1;
-    struct hg_bulk_peer *peer =
-        (struct hg_bulk_peer *) hg_mem_alloc(sizeof(*peer) + size);
-
-    if (peer == NULL) {
-        hg_log_error("bulk", "no memory for the peer %s", name);
-        return;
-    }
-    memcpy(peer->name, name, size);
-    hg_list_init(&peer->link);
-    na_addr_ref(addr);
-    peer->addr = addr;
-    hg_list_init(&dead);
-    hg_lock(&layer->lock);
-    hg_bulk_take_dead(layer, &dead);
-    hg_list_push(&layer->peers, &peer->link);
-    hg_unlock(&layer->lock);
-    hg_bulk_forget_peers(&dead);
 }
 
 /* ---- Access ---- */

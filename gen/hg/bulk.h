@@ -30,15 +30,12 @@
 #include "base/map.h"
 #include "na/core.h"
 
-struct hg_bulk_peer;
-
 /* Memory exposed on one NA class. */
 struct hg_bulk_layer {
     struct na_class *na_class;
     pthread_mutex_t lock;
     pthread_cond_t released; /* somebody let go of memory */
     struct na_link handles;
-    struct na_link peers; /* owners' addresses, looked up once */
     struct na_link homes; /* of transfers that are checked */
     /* Ends the checks of those into or out of memory that was withdrawn. */
     void (*withdrawn)(struct hg_bulk_layer *layer, struct hg_bulk *bulk);
@@ -190,15 +187,6 @@ HG_PRIVATE hg_return_t hg_bulk_access(struct hg_bulk *bulk, size_t offset,
  * end, and where in it. */
 HG_PRIVATE size_t hg_bulk_find_mem(
     const struct hg_bulk *bulk, size_t offset, size_t *within_p);
-
-/* The address of an owner that was looked up before, with a reference; NULL:
- * it was not, or is dead. And remember one (a reference is taken), unless there
- * is no memory (logged): then it is looked up again. Those who died since are
- * forgotten. */
-HG_PRIVATE struct na_addr *hg_bulk_find_peer(
-    struct hg_bulk_layer *layer, const char *name);
-HG_PRIVATE void hg_bulk_add_peer(
-    struct hg_bulk_layer *layer, const char *name, struct na_addr *addr);
 
 /* The layer of the process: the request model's, for procs of no class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);

@@ -30,6 +30,7 @@
 #include "hg/ticket.h"
 #include "na/addr.h"
 #include "na/live.h"
+#include "na/lookup.h"
 
 /* As many segments as need no memory to be told. */
 #define HG_BULK_CALL_FEW 16
@@ -192,21 +193,15 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     return hg_bulk_bind(handle, context->id);
 }
 
-/* The owner's address of a handle that was passed on, looked up now. */
+/* The owner's address of a handle that was passed on. */
 static struct na_addr *hg_bulk_call_look_up(struct hg_bulk *bulk)
 {
-    struct na_class *na_class = bulk->layer->na_class;
-    struct na_addr *addr = hg_bulk_find_peer(bulk->layer, bulk->owner);
+    struct na_addr *addr = NULL;
 
     assert(bulk->remote && bulk->owner != NULL);
-    if (addr == NULL) {
-        if (NA_Addr_lookup_wait(na_class, bulk->owner,
-                na_class->info->lookup_ms, &addr) != NA_SUCCESS)
-            return NULL;
-        na_addr_ref(addr);
-        (void) NA_Addr_free(na_class, addr); /* the application's */
-        hg_bulk_add_peer(bulk->layer, bulk->owner, addr);
-    }
+    if (na_lookup_resolve(bulk->layer->na_class, bulk->owner, NA_TRUE, &addr) !=
+        NA_SUCCESS)
+        return NULL;
     hg_bulk_set_addr(bulk, addr);
     na_addr_unref(addr);
     return atomic_load(&bulk->addr);

@@ -31,7 +31,7 @@ struct hg_transfer_piece {
     size_t size;
 };
 
-/* An operation of the transport's: a piece, or the lookup before them. */
+/* An operation of the transport's: a piece. */
 struct hg_transfer_slot {
     struct hg_transfer *transfer;
     struct hg_transfer_slot *next; /* idle */
@@ -365,62 +365,26 @@ static struct na_addr *hg_transfer_peer(const struct hg_transfer_args *args)
     return addr != NULL || args->origin->owner != NULL ? addr : args->addr;
 }
 
-static na_return_t hg_transfer_looked_up(const struct na_cb_info *info)
+/* Find out whom to ask, and start pieces. The caller holds a count. */
+static hg_return_t hg_transfer_ask(struct hg_transfer *transfer)
 {
-    struct hg_transfer_slot *slot = (struct hg_transfer_slot *) info->arg;
-    struct hg_transfer *transfer = slot->transfer;
-
-    hg_transfer_end_slot(slot);
-    assert(transfer->owner == NULL);
-    if (info->ret == NA_SUCCESS) {
-        transfer->owner = info->info.lookup.addr;
-        hg_bulk_add_peer(transfer->args.local->layer,
-            transfer->args.origin->owner, transfer->owner);
-        hg_transfer_issue(transfer);
-    }
-    hg_transfer_drop_piece(transfer, info->ret);
-    return NA_SUCCESS;
-}
-
-/* The slot is the lookup's. */
-static void hg_transfer_look_up(struct hg_transfer *transfer)
-{
-    struct hg_transfer_slot *slot;
-    na_op_id_t op_id = NA_OP_ID_NULL;
-    unsigned turn;
+    const struct hg_transfer_args *args = &transfer->args;
+    struct na_addr *addr = hg_transfer_peer(args);
     hg_return_t ret;
 
-    hg_lock(&transfer->lock);
-    slot = hg_transfer_take_slot(transfer);
-    turn = slot->turn;
-    hg_unlock(&transfer->lock);
-    ret = na_lookup_start(transfer->home->context, NA_LANE_INTERNAL,
-        hg_transfer_looked_up, slot, transfer->args.origin->owner, &op_id);
-    if (ret == HG_SUCCESS) {
-        hg_transfer_note(slot, turn, op_id);
-    } else {
-        hg_transfer_end_slot(slot);
-        hg_transfer_drop_piece(transfer, ret);
-    }
-}
-
-/* Find out whom to ask, and start pieces. The caller holds a count. */
-static void hg_transfer_ask(struct hg_transfer *transfer)
-{
-    struct na_addr *addr = hg_transfer_peer(&transfer->args);
-
-    assert(transfer->owner == NULL && transfer->args.origin->remote);
+    assert(transfer->owner == NULL && args->origin->remote);
     if (addr != NULL) {
         na_addr_ref(addr);
-        transfer->owner = addr;
     } else {
-        transfer->owner = hg_bulk_find_peer(
-            transfer->args.local->layer, transfer->args.origin->owner);
+        ret = na_lookup_resolve(
+            args->local->layer->na_class, args->origin->owner, NA_TRUE, &addr);
+        if (ret != HG_SUCCESS)
+            return ret;
+        hg_bulk_set_addr(args->origin, addr);
     }
-    if (transfer->owner != NULL)
-        hg_transfer_issue(transfer);
-    else
-        hg_transfer_look_up(transfer);
+    transfer->owner = addr;
+    hg_transfer_issue(transfer);
+    return HG_SUCCESS;
 }
 
 /* ---- Memory of this process ---- */
@@ -715,8 +679,7 @@ HG_PRIVATE void hg_transfer_begin(struct hg_transfer *transfer)
 
     assert(transfer->turns == 0); /* nothing was started */
     if (ret == HG_AGAIN) {
-        hg_transfer_ask(transfer);
-        ret = HG_SUCCESS;
+        ret = hg_transfer_ask(transfer);
     } else {
         hg_lock(&transfer->lock);
         transfer->walk.cut = transfer->args.size;

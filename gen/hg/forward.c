@@ -482,13 +482,13 @@ end_large:
 /* ---- Ending ---- */
 
 /* Tell the target that nobody waits any more for a call that was taken out,
- * and is ours still. */
+ * and is ours still; or take its message back, if that has not left. */
 static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
 
     assert(handle->state == HG_HANDLE_ENDED);
-    if (na_addr_is_dead(handle->addr))
+    if (hg_handle_withdraw(handle) || na_addr_is_dead(handle->addr))
         return;
     hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
     hg_handle_send_notice(handle, &header);
@@ -575,6 +575,7 @@ HG_PRIVATE void hg_forward_end_all(
         hg_lock(&context->lock);
         hg_list_push(&context->origins, link);
         hg_unlock(&context->lock);
+        (void) hg_handle_withdraw(handle);
         handle->text = hg_forward_words(ret);
         hg_forward_finish(handle, ret);
     }

@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "na/addr.h"
+#include "na/context.h"
 #include "na/msg.h"
 #include "na/progress.h"
 #include "na/sink.h"
@@ -597,6 +598,8 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
     struct hg_handle *handle = late->handle;
 
+    /* If another message is queued by now, that cannot be taken back. */
+    atomic_store(&handle->late, NA_OP_ID_NULL);
     /* With either a call of ours may be over, and the next one begin. */
     if (late->left != NULL)
         late->left(handle, late->sequence, info->ret);
@@ -629,12 +632,21 @@ static hg_return_t hg_handle_send_later(
     atomic_fetch_add(&context->sending, 1);
     atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
-    ret = na_msg_queue_rpc(context->na_context, msg, hg_handle_sent, late);
+    ret = na_msg_queue_rpc(
+        context->na_context, msg, hg_handle_sent, late, &handle->late);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     hg_mem_free(late);
     hg_handle_end_sending(handle);
     return ret;
+}
+
+HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle)
+{
+    na_op_id_t late = atomic_exchange(&handle->late, NA_OP_ID_NULL);
+
+    return late != NA_OP_ID_NULL &&
+        na_context_cancel(handle->context->na_context, late) == NA_SUCCESS;
 }
 
 HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,

@@ -216,6 +216,7 @@ struct hg_handle {
     struct hg_call_part call;
     struct hg_cancel_part cancel;
     _Atomic uint32_t sends;   /* of its messages under way */
+    _Atomic(na_op_id_t) late; /* the last one that was queued, or NULL */
     _Atomic uint32_t senders; /* origin: threads that are in HG_Forward */
     /* A message without arguments. A place of its own, so that an error is
      * told, and a fetch acknowledged, when there is no memory. */
@@ -398,6 +399,9 @@ HG_PRIVATE void hg_handle_tell_left(struct hg_handle *handle, hg_return_t ret);
  * is logged. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, const struct hg_header *header);
+
+/* Take back a message that is queued. True: it does not leave. */
+HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle);
 
 /* A handle of no call, to send such a message to somebody's context; NULL: no
  * memory, or that one takes no messages (logged). */

@@ -109,15 +109,19 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
 hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
 {
+    struct na_addr *addr = NULL;
     hg_return_t ret = hg_check_class(hg_class, "HG_Addr_lookup");
 
     if (ret != HG_SUCCESS)
         return ret;
     if (name == NULL || addr_p == NULL)
         return hg_log_misuse("addr", "HG_Addr_lookup", "an argument is NULL");
-    ret = NA_Addr_lookup_wait(
-        hg_class->na_class, name, hg_class->na_class->info->lookup_ms, addr_p);
-    return hg_peer_lookup_code(ret, name);
+    ret = na_lookup_resolve(hg_class->na_class, name, NA_FALSE, &addr);
+    if (ret != HG_SUCCESS)
+        return hg_peer_lookup_code(ret, name);
+    na_addr_give(addr);
+    *addr_p = addr;
+    return HG_SUCCESS;
 }
 
 /* ---- References ---- */

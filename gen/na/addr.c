@@ -74,6 +74,18 @@ HG_PRIVATE void na_addr_ref(struct na_addr *addr)
     (void) before;
 }
 
+HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr)
+{
+    _Atomic uint32_t *refs = &na_addr_core_of(addr)->refs;
+    uint32_t before = atomic_load_explicit(refs, memory_order_relaxed);
+
+    while (before > 0) {
+        if (atomic_compare_exchange_weak(refs, &before, before + 1))
+            return NA_TRUE;
+    }
+    return NA_FALSE;
+}
+
 /* Unlink, tell the transport, free. */
 static void na_addr_destroy(struct na_addr *addr)
 {
@@ -167,8 +179,6 @@ HG_PRIVATE bool na_addr_same(
 {
     if (addr1 == addr2)
         return true;
-    if (addr1->self != addr2->self)
-        return false;
     return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
 }
 

@@ -22,12 +22,20 @@ HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self);
 HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name);
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
+HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
 /* A reference goes over to the application, which gives it back by
  * NA_Addr_free. */
 HG_PRIVATE void na_addr_give(struct na_addr *addr);
+
+/* The level of a line about a name that is refused: an error if the application
+ * gave it, a warning if a peer did. */
+static inline int na_addr_name_level(na_bool_t from_peer)
+{
+    return from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
+}
 
 /* Mark an address as dead; false when it is already. Its mourners are the
  * class's to tell. */

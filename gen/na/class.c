@@ -130,6 +130,7 @@ static const struct na_core na_class_core_table = {
     na_class_count,
     na_class_addr_parted,
     na_class_woke,
+    na_addr_try_ref,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

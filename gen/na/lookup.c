@@ -20,7 +20,7 @@ HG_PRIVATE bool na_lookup_is_for(
 {
     struct na_uri uri;
 
-    return na_uri_parse(name, &uri) == NA_SUCCESS &&
+    return na_uri_read(HG_LOG_LEVEL_WARNING, name, &uri) == NA_SUCCESS &&
         strcmp(uri.protocol, na_class->protocol) == 0 &&
         na_plugins_named(na_class_ops(na_class), &uri);
 }
@@ -41,6 +41,24 @@ static const char *na_lookup_pick(const struct na_class *na_class,
     return name;
 }
 
+/* Whether a name is an address of the class's transport. */
+static na_return_t na_lookup_check(
+    const struct na_class *na_class, const char *name, na_bool_t from_peer)
+{
+    const struct na_plugin *ops = na_class_ops(na_class);
+    bool same = strcmp(ops->name, na_class->protocol) == 0;
+    int level = na_addr_name_level(from_peer);
+    struct na_uri uri;
+    na_return_t ret = na_uri_read(level, name, &uri);
+
+    if (ret != NA_SUCCESS || na_mux_is(na_class) ||
+        na_plugins_speaks(ops, &uri))
+        return ret;
+    HG_LOG_AT(level, "addr", "'%s': this class was opened for %s%s%s", name,
+        same ? "" : ops->name, same ? "" : "+", na_class->protocol);
+    return NA_PROTONOSUPPORT;
+}
+
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id)
@@ -48,21 +66,12 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     const struct na_plugin *ops = na_class_ops(context->na_class);
     char part[NA_MAX_ADDR_LEN];
     struct na_op_core *op;
-    struct na_uri uri;
     na_return_t ret;
 
     name = na_lookup_pick(context->na_class, name, part);
-    ret = na_uri_parse(name, &uri);
+    ret = na_lookup_check(context->na_class, name, NA_FALSE);
     if (ret != NA_SUCCESS)
         return ret;
-    if (!na_mux_is(context->na_class) && !na_plugins_speaks(ops, &uri)) {
-        bool same = strcmp(ops->name, context->na_class->protocol) == 0;
-
-        hg_log_error("addr", "'%s': this class was opened for %s%s%s", name,
-            same ? "" : ops->name, same ? "" : "+",
-            context->na_class->protocol);
-        return NA_PROTONOSUPPORT;
-    }
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
         return NA_NOMEM;
@@ -138,20 +147,16 @@ static na_return_t na_lookup_drive(struct na_context *context,
     return waiter->ret == NA_CANCELED ? why : waiter->ret;
 }
 
-NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
-    const char *name, unsigned int timeout_ms, na_addr_t *addr)
+/* Look a name up in a context of its own, and wait; *addr_p is given to the
+ * application. */
+static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
+    unsigned timeout_ms, struct na_addr **addr_p)
 {
     struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
     struct na_context *context = NULL;
     na_op_id_t op_id = NA_OP_ID_NULL;
-    na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
+    na_return_t ret;
 
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (name == NULL || addr == NULL) {
-        hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
-        return NA_INVALID_ARG;
-    }
     ret = na_context_create(na_class, true, &context);
     if (ret != NA_SUCCESS)
         return ret;
@@ -166,8 +171,43 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     }
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
-        *addr = waiter.addr;
+        *addr_p = waiter.addr;
     return ret;
+}
+
+HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
+{
+    const struct na_plugin *ops = na_class_ops(na_class);
+    char part[NA_MAX_ADDR_LEN];
+    na_return_t ret;
+
+    name = na_lookup_pick(na_class, name, part);
+    ret = na_lookup_check(na_class, name, from_peer);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (ops->addr_resolve != NULL)
+        return ops->addr_resolve(na_class, name, from_peer, addr_p);
+    ret = na_lookup_wait(na_class, name, na_class->info->lookup_ms, addr_p);
+    if (ret == NA_SUCCESS) { /* it is not the application's */
+        na_addr_ref(*addr_p);
+        (void) na_addr_take_back(na_class, *addr_p, "NA_Addr_lookup_wait");
+    }
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
+    const char *name, unsigned int timeout_ms, na_addr_t *addr)
+{
+    na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (name == NULL || addr == NULL) {
+        hg_log_error("addr", "NA_Addr_lookup_wait: an argument is NULL");
+        return NA_INVALID_ARG;
+    }
+    return na_lookup_wait(na_class, name, timeout_ms, addr);
 }
 
 NA_EXPORT na_return_t NA_Addr_deserialize(

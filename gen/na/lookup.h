@@ -3,7 +3,8 @@
  * lookup: from an address string to an address, and the end of a connection.
  *
  * The string is checked to be of the class's transport; the rest is the
- * transport's. A blocking lookup drives a context of its own.
+ * transport's. A lookup connects; it may wait, in a context of its own. A name
+ * that is resolved is connected by the first use of its address.
  */
 #ifndef HG_GEN_NA_LOOKUP_H
 #define HG_GEN_NA_LOOKUP_H
@@ -18,5 +19,10 @@ HG_PRIVATE bool na_lookup_is_for(
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
+
+/* The address that a name stands for, with a reference, without connecting.
+ * With `from_peer` the name came from a peer: see addr_resolve in plugin.h. */
+HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
 #endif

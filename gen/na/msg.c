@@ -124,13 +124,17 @@ HG_PRIVATE na_return_t na_msg_try_rpc(
 }
 
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg)
+    const struct na_msg *msg, na_cb_t callback, void *arg,
+    _Atomic(na_op_id_t) *op_id_p)
 {
     struct na_op_core *op = na_op_get(context, NA_CB_SEND_UNEXPECTED,
         NA_LANE_INTERNAL, callback, arg, NA_OP_ID_IGNORE);
 
     assert(msg->plane == NA_MSG_RPC);
-    return op != NULL ? na_msg_start(op, msg) : NA_NOMEM;
+    if (op == NULL)
+        return NA_NOMEM;
+    atomic_store(op_id_p, na_op_public_id(op));
+    return na_msg_start(op, msg);
 }
 
 /* ---- The NA interface: sends ---- */

@@ -41,9 +41,10 @@ HG_PRIVATE na_return_t na_msg_try_rpc(
     struct na_context *context, const struct na_msg *msg);
 
 /* Send it when that is possible: `callback` comes in the internal lane, perhaps
- * before this returns, and the payload must stay until then. On error nothing
- * was sent, and no callback comes. */
+ * before this returns, and the payload must stay until then. *op_id_p is set
+ * before that. On error nothing was sent, and no callback comes. */
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
-    const struct na_msg *msg, na_cb_t callback, void *arg);
+    const struct na_msg *msg, na_cb_t callback, void *arg,
+    _Atomic(na_op_id_t) *op_id_p);
 
 #endif

@@ -598,6 +598,7 @@ static const struct na_plugin na_mux_plugin = {
     .addr_identity = na_mux_addr_identity,
     .addr_abandon = na_mux_addr_abandon,
     .mem_release = na_mux_mem_release,
+    .addr_resolve = na_mux_lookup_resolve,
 };
 
 HG_PRIVATE const struct na_plugin *na_mux_table(void)

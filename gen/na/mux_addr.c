@@ -4,19 +4,6 @@
 
 #include "na/addr.h"
 
-/* One more reference, unless nobody has one. */
-static bool na_mux_addr_try_ref(struct na_addr *addr)
-{
-    _Atomic uint32_t *refs = &na_addr_core_of(addr)->refs;
-    uint32_t before = atomic_load_explicit(refs, memory_order_relaxed);
-
-    while (before > 0) {
-        if (atomic_compare_exchange_weak(refs, &before, before + 1))
-            return true;
-    }
-    return false;
-}
-
 /* The address that stands for one of a part, under that name or, without one,
  * as messages come from it; a new reference, or NULL. The lock is held. */
 static struct na_addr *na_mux_addr_find(
@@ -26,17 +13,37 @@ static struct na_addr *na_mux_addr_find(
     struct na_link *link;
 
     if (name == NULL)
-        return known != NULL && na_mux_addr_try_ref(known) ? known : NULL;
+        return known != NULL && na_addr_try_ref(known) ? known : NULL;
     for (link = mux->addrs.next; link != &mux->addrs; link = link->next) {
         struct na_mux_addr *addr =
             HG_CONTAINER_OF(link, struct na_mux_addr, link);
 
         if (addr->inner == inner && addr->base.name != NULL &&
-            strcmp(addr->base.name, name) == 0 &&
-            na_mux_addr_try_ref(&addr->base))
+            strcmp(addr->base.name, name) == 0 && na_addr_try_ref(&addr->base))
             return &addr->base;
     }
     return NULL;
+}
+
+HG_PRIVATE struct na_addr *na_mux_addr_named(
+    struct na_mux_class *mux, const char *name)
+{
+    struct na_addr *found = NULL;
+    struct na_link *link;
+
+    hg_lock(&mux->lock);
+    for (link = mux->addrs.next; link != &mux->addrs && found == NULL;
+         link = link->next) {
+        struct na_mux_addr *addr =
+            HG_CONTAINER_OF(link, struct na_mux_addr, link);
+
+        if (!addr->pinned && addr->base.name != NULL &&
+            strcmp(addr->base.name, name) == 0 &&
+            !na_addr_is_dead(&addr->base) && na_addr_try_ref(&addr->base))
+            found = &addr->base;
+    }
+    hg_unlock(&mux->lock);
+    return found;
 }
 
 /* A new one. Who called us is kept, as the transport keeps it, until it dies.
@@ -136,7 +143,7 @@ static struct na_mux_addr *na_mux_addr_untold(
             HG_CONTAINER_OF(link, struct na_mux_addr, link);
 
         if (addr->inner == inner && addr->told < news &&
-            na_mux_addr_try_ref(&addr->base))
+            na_addr_try_ref(&addr->base))
             found = addr;
     }
     if (found != NULL)

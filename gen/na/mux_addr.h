@@ -20,6 +20,11 @@
 HG_PRIVATE struct na_addr *na_mux_addr_above(
     struct na_mux_part *part, struct na_addr *inner, const char *name);
 
+/* The living address that was looked up under that name, with a reference, or
+ * NULL. */
+HG_PRIVATE struct na_addr *na_mux_addr_named(
+    struct na_mux_class *mux, const char *name);
+
 /* Slots of the same names. */
 HG_PRIVATE void na_mux_addr_release(struct na_addr *base);
 HG_PRIVATE na_bool_t na_mux_addr_cmp(

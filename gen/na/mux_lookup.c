@@ -126,6 +126,68 @@ static bool na_mux_lookup_turn(const struct na_mux_class *mux, const char *list,
     return true;
 }
 
+/* Whether a listener of another transport than sm may be at that address: on
+ * ipc its socket must be here. */
+static bool na_mux_lookup_may_be(const char *name)
+{
+    char place[NA_MAX_ADDR_LEN];
+
+    return strstr(name, "ipc://") == NULL || na_mux_lookup_place(name, place);
+}
+
+/* ---- Without a connection ---- */
+
+/* Resolve by the part of the first turn that may find the peer; NA_MUX_PARTS:
+ * there is none. */
+static unsigned na_mux_lookup_choose(const struct na_mux_class *mux,
+    const char *list, char name[NA_MAX_ADDR_LEN])
+{
+    unsigned fallback = NA_MUX_PARTS;
+    unsigned part = NA_MUX_PARTS;
+    char turn[NA_MAX_ADDR_LEN];
+    unsigned n;
+
+    for (n = 0; na_mux_lookup_turn(mux, list, n, &part, turn); n++) {
+        if (part == NA_MUX_PARTS)
+            continue;
+        memcpy(name, turn, sizeof(turn));
+        if (part == mux->sm || na_mux_lookup_may_be(turn))
+            return part;
+        fallback = part;
+    }
+    return fallback;
+}
+
+HG_PRIVATE na_return_t na_mux_lookup_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
+{
+    struct na_mux_class *mux = na_mux_of(na_class);
+    /* Peers name others again and again: do not knock each time. */
+    struct na_addr *addr = from_peer ? na_mux_addr_named(mux, name) : NULL;
+    char chosen[NA_MAX_ADDR_LEN];
+    struct na_addr *inner;
+    na_return_t ret;
+    unsigned part;
+
+    if (addr == NULL) {
+        part = na_mux_lookup_choose(mux, name, chosen);
+        if (part == NA_MUX_PARTS) {
+            HG_LOG_AT(na_addr_name_level(from_peer), "addr",
+                "'%s': this class was opened for %s", name,
+                na_class->self_addr->name);
+            return NA_PROTONOSUPPORT;
+        }
+        ret = na_lookup_resolve(
+            mux->parts[part].na_class, chosen, from_peer, &inner);
+        if (ret != NA_SUCCESS)
+            return ret;
+        addr = na_mux_addr_above(&mux->parts[part], inner, name);
+        na_addr_unref(inner);
+    }
+    *addr_p = addr;
+    return addr != NULL ? NA_SUCCESS : NA_NOMEM;
+}
+
 /* ---- A lookup's life ---- */
 
 /* A turn has begun. Whether it is under way: else it has ended meanwhile. */

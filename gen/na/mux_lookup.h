@@ -29,6 +29,11 @@ HG_PRIVATE bool na_mux_lookup_silent_name(
  * found. False: it is over, or no lookup. */
 HG_PRIVATE bool na_mux_lookup_cancel(struct na_op *op, uint64_t op_id);
 
+/* The slot addr_resolve: the address is of the first transport that may reach
+ * the peer, tried in the order in which a lookup tries to connect. */
+HG_PRIVATE na_return_t na_mux_lookup_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p);
+
 /* The slot addr_lookup; and a turn ended, of a part's operation. */
 HG_PRIVATE na_return_t na_mux_lookup_start(struct na_op *op);
 HG_PRIVATE void na_mux_lookup_ended(

@@ -153,6 +153,13 @@ static bool na_plugins_has_rma_whole(const struct na_plugin *plugin)
         plugin->mem_deserialize != NULL;
 }
 
+static bool na_plugins_finds_peers(const struct na_plugin *plugin)
+{
+    return plugin->addr_lookup != NULL ||
+        (plugin->size > offsetof(struct na_plugin, addr_resolve) &&
+            plugin->addr_resolve != NULL);
+}
+
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
 {
     unsigned i;
@@ -161,7 +168,7 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin)
         plugin->size < offsetof(struct na_plugin, poll_fd) ||
         plugin->name == NULL || plugin->protocols == NULL ||
         plugin->open == NULL || plugin->close == NULL ||
-        plugin->addr_lookup == NULL || plugin->msg_send == NULL ||
+        !na_plugins_finds_peers(plugin) || plugin->msg_send == NULL ||
         plugin->poll == NULL || !na_plugins_has_rma_whole(plugin)) {
         hg_log_error("cls",
             "NA_Register_plugin: not a table of this version, "
@@ -191,6 +198,19 @@ static na_return_t na_plugins_context_create(struct na_context *context)
 static void na_plugins_context_ignore(struct na_context *context)
 {
     (void) context;
+}
+
+/* Nothing to connect: the address is found at once. */
+static na_return_t na_plugins_addr_lookup(struct na_op *op)
+{
+    struct na_class *na_class = op->context->na_class;
+    na_return_t ret = na_class_ops(na_class)->addr_resolve(
+        na_class, op->name, NA_FALSE, &op->result_addr);
+
+    if (ret != NA_SUCCESS && ret != NA_HOSTUNREACH)
+        return ret;
+    na_class->core->complete(op, ret);
+    return NA_SUCCESS;
 }
 
 static void na_plugins_addr_release(struct na_addr *addr)
@@ -311,6 +331,8 @@ HG_PRIVATE void na_plugins_fill(
         ops_p->context_create = na_plugins_context_create;
     if (ops_p->context_destroy == NULL)
         ops_p->context_destroy = na_plugins_context_ignore;
+    if (ops_p->addr_lookup == NULL)
+        ops_p->addr_lookup = na_plugins_addr_lookup;
     if (ops_p->addr_release == NULL)
         ops_p->addr_release = na_plugins_addr_release;
     if (ops_p->addr_cmp == NULL)

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "na/core.h"
+#include "na/addr.h"
 #include "na/emul.h"
 #include "na/loop.h"
 #include "na/rma.h"
@@ -79,22 +79,20 @@ static void na_self_close(struct na_class *na_class, unsigned linger_ms)
     pthread_rwlock_destroy(&self->memory);
 }
 
-static na_return_t na_self_lookup(struct na_op *op)
+static na_return_t na_self_resolve(struct na_class *na_class, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
 {
-    struct na_class *na_class = op->context->na_class;
-    const char *rest = strstr(op->name, "://");
+    const char *rest = strstr(name, "://");
 
     if (rest == NULL || rest[3] == '\0' ||
-        strcmp(op->name, na_class->self_addr->name) == 0) {
+        strcmp(name, na_class->self_addr->name) == 0) {
         na_class->core->addr_ref(na_class->self_addr);
-        op->result_addr = na_class->self_addr;
-        na_class->core->complete(op, NA_SUCCESS);
+        *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    hg_log_error(
-        "addr", "%s is not this class: self reaches nobody else", op->name);
-    na_class->core->complete(op, NA_HOSTUNREACH);
-    return NA_SUCCESS;
+    HG_LOG_AT(na_addr_name_level(from_peer), "addr",
+        "%s is not this class: self reaches nobody else", name);
+    return NA_HOSTUNREACH;
 }
 
 /* Everything accepted has arrived, so terminating has nothing to wait for. */
@@ -224,7 +222,6 @@ static const struct na_plugin na_self_plugin = {
     .class_size = sizeof(struct na_self_class),
     .open = na_self_open,
     .close = na_self_close,
-    .addr_lookup = na_self_lookup,
     .addr_terminate = na_self_terminate,
     .msg_send = na_self_send,
     .frame_send = na_self_frame_send,
@@ -239,6 +236,7 @@ static const struct na_plugin na_self_plugin = {
     .poll_fd = na_self_poll_fd,
     .wait_begin = na_self_wait_begin,
     .cancel = na_self_cancel,
+    .addr_resolve = na_self_resolve,
 };
 
 HG_PRIVATE const struct na_plugin *na_self_table(void)

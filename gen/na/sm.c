@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "na/addr.h"
 #include "na/sm_door.h"
 #include "na/sm_flow.h"
 #include "na/sm_mem.h"
@@ -232,7 +233,7 @@ static na_return_t na_sm_open_listener(
         (void) snprintf(fresh, sizeof(fresh), "%016" PRIx64, hg_clock_random());
         host = fresh;
     }
-    ret = na_sm_name_parse(host, &self->where);
+    ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
     hg_lock(&self->lock);
@@ -267,6 +268,7 @@ static void na_sm_shut(struct na_sm_class *self)
     na_sm_page_unmap(self->public_page, NA_SM_PUBLIC_SIZE);
     na_sm_page_unmap(self->hints, NA_SM_HINTS_SIZE);
     na_sm_rma_fini(self);
+    self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
     pthread_mutex_destroy(&self->lock);
@@ -353,81 +355,130 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
 /* ---- Addresses ---- */
 
-/* Find, or begin to dial, the peer of a name. */
-static na_return_t na_sm_find(
-    struct na_op *op, const char *name, const struct na_sm_name *where)
+/* Whether a name is our own, by whatever path its file has. */
+static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
+    const struct na_sm_name *where)
 {
-    struct na_sm_class *self = na_sm_of(op->context->na_class);
-    const struct na_core *core = self->base.core;
-    struct na_sm_addr *addr;
-    struct na_sm_addr *fresh = NULL;
-    bool found = false;
-    na_return_t ret = NA_SUCCESS;
+    struct stat there;
 
-    hg_lock(&self->lock);
-    addr = na_sm_peer_find(self, name);
-    if (addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
-        na_sm_peer_has_ended(addr)) {
-        na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        addr = NULL;
-    }
-    if (addr == NULL) {
-        fresh = na_sm_peer_new(self, name, NA_FALSE, where);
-        addr = fresh;
-        ret = addr != NULL ? na_sm_peer_enter(self, addr) : NA_NOMEM;
-    }
-    if (ret == NA_SUCCESS) {
-        found = na_sm_peer_state(addr) == NA_SM_READY;
-        if (found) {
-            core->addr_ref(&addr->base);
-            op->result_addr = &addr->base;
-        } else {
-            na_sm_op_push(&addr->lookups, op);
-            if (na_sm_peer_state(addr) == NA_SM_IDLE)
-                na_sm_peer_dial(self, addr);
-            else if (na_sm_peer_state(addr) == NA_SM_LEAVING)
-                na_sm_peer_await_end(self, addr);
-        }
-    }
-    na_sm_peer_unlock(self);
-    if (fresh != NULL) /* the class has its own, if that is dialled */
-        core->addr_unref(&fresh->base);
-    if (found) /* else it may have ended already */
-        core->complete(op, NA_SUCCESS);
-    return ret;
+    if (strcmp(name, self->base.self_addr->name) == 0)
+        return true;
+    return where->is_path && self->where.is_path && self->base.listen &&
+        stat(where->where.sun_path, &there) == 0 &&
+        there.st_ino == self->made.st_ino && there.st_dev == self->made.st_dev;
 }
 
-static na_return_t na_sm_lookup(struct na_op *op)
+/* The address of a name, with a reference: one that is known, or a new one;
+ * NULL: out of memory. With `ask` a connection is asked whether it has ended.
+ * The class lock is held; *stale_p is to be unreferenced without it. */
+static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
+    const struct na_sm_name *where, bool ask, struct na_sm_addr **stale_p)
 {
-    struct na_class *na_class = op->context->na_class;
+    struct na_sm_addr *addr = na_sm_peer_find(self, name);
+
+    if (ask && addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
+        na_sm_peer_has_ended(addr)) {
+        na_sm_peer_lose(self, addr, NA_DISCONNECT);
+        *stale_p = addr;
+        addr = NULL;
+    }
+    if (addr != NULL)
+        return addr;
+    addr = na_sm_peer_new(self, name, NA_FALSE, where);
+    if (addr == NULL || na_sm_peer_enter(self, addr) == NA_SUCCESS)
+        return addr;
+    *stale_p = addr;
+    return NULL;
+}
+
+/* Have a lookup wait until an address is connected. The class lock is held. */
+static void na_sm_join(
+    struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
+{
+    na_sm_op_push(&addr->lookups, op);
+    if (na_sm_peer_state(addr) == NA_SM_IDLE)
+        na_sm_peer_dial(self, addr);
+    else if (na_sm_peer_state(addr) == NA_SM_LEAVING)
+        na_sm_peer_await_end(self, addr);
+}
+
+/* Find the peer of a name. With `op`, a lookup that waits if the peer is not
+ * connected, *addr_p may be NULL. */
+static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
+    na_bool_t from_peer, struct na_op *op, struct na_addr **addr_p)
+{
     struct na_sm_class *self = na_sm_of(na_class);
-    const char *mark = strstr(op->name, "://");
+    const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
+    struct na_sm_addr *stale = NULL;
+    struct na_sm_addr *addr;
     struct na_sm_name where;
+    bool joins = false;
     na_return_t ret;
 
     if (na_sm_is_forked(self))
         return na_sm_peer_forked(self);
     (void) snprintf(name, sizeof(name), "sm://%s", rest);
-    if (strcmp(name, na_class->self_addr->name) == 0) {
-        na_class->core->addr_ref(na_class->self_addr);
-        op->result_addr = na_class->self_addr;
-        na_class->core->complete(op, NA_SUCCESS);
+    ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (na_sm_is_own_name(self, name, &where)) {
+        na_addr_ref(na_class->self_addr);
+        *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    ret = na_sm_name_parse(rest, &where);
-    return ret == NA_SUCCESS ? na_sm_find(op, name, &where) : ret;
+    hg_lock(&self->lock);
+    addr = na_sm_find(self, name, &where, !from_peer, &stale);
+    if (addr != NULL)
+        joins = op != NULL && na_sm_peer_state(addr) != NA_SM_READY;
+    if (joins)
+        na_sm_join(self, addr, op);
+    na_sm_peer_unlock(self);
+    if (stale != NULL)
+        na_addr_unref(&stale->base);
+    if (joins) /* the class has its own reference */
+        na_addr_unref(&addr->base);
+    else if (addr != NULL)
+        *addr_p = &addr->base;
+    return addr != NULL ? NA_SUCCESS : NA_NOMEM;
 }
 
-/* The same process is the same peer, whichever connection stands for it. */
+static na_return_t na_sm_resolve(struct na_class *na_class, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
+{
+    return na_sm_seek(na_class, name, from_peer, NULL, addr_p);
+}
+
+static na_return_t na_sm_lookup(struct na_op *op)
+{
+    struct na_addr *addr = NULL;
+    na_return_t ret =
+        na_sm_seek(op->context->na_class, op->name, NA_FALSE, op, &addr);
+
+    if (addr == NULL) /* the lookup may have ended already */
+        return ret;
+    op->result_addr = addr;
+    op->context->na_class->core->complete(op, NA_SUCCESS);
+    return NA_SUCCESS;
+}
+
+/* The same process is the same peer, whichever connection stands for it. Before
+ * the first connection of an address only its name is known, which is no name
+ * of a peer that died. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
     uint64_t one = atomic_load(&na_sm_addr_of(base1)->incarnation);
     uint64_t two = atomic_load(&na_sm_addr_of(base2)->incarnation);
 
-    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+    if (one != 0 && two != 0)
+        return one == two ? NA_TRUE : NA_FALSE;
+    return base1->name != NULL && base2->name != NULL &&
+            strcmp(base1->name, base2->name) == 0 && !na_addr_is_dead(base1) &&
+            !na_addr_is_dead(base2)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 static const char *na_sm_addr_identity(const struct na_addr *addr)
@@ -783,6 +834,7 @@ static const struct na_plugin na_sm_plugin = {
     .mem_end_local = na_sm_rma_end_local,
     .rma_now = na_sm_rma_now,
     .addr_identity = na_sm_addr_identity,
+    .addr_resolve = na_sm_resolve,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)
@@ -800,7 +852,7 @@ HG_PRIVATE bool na_sm_is_there(
     bool there = false;
     int fd;
 
-    if (na_sm_name_parse(name, &where) != NA_SUCCESS)
+    if (na_sm_name_parse(HG_LOG_LEVEL_WARNING, name, &where) != NA_SUCCESS)
         return false;
     fd = na_sm_socket();
     if (fd < 0)
@@ -820,7 +872,7 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
     bool bound;
     int fd;
 
-    if (na_sm_name_parse(name, &where) != NA_SUCCESS)
+    if (na_sm_name_parse(HG_LOG_LEVEL_WARNING, name, &where) != NA_SUCCESS)
         return false;
     fd = na_sm_socket();
     if (fd < 0)

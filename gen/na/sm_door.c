@@ -168,7 +168,7 @@ static na_return_t na_sm_door_call(
     if (addr->fd < 0)
         return hg_log_no_fd("sm", "a connection");
     ret = na_sm_connect(&addr->where, addr->fd);
-    addr->why = ret == NA_HOSTUNREACH ? errno : 0;
+    addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
     no = na_sm_policy_refuses(&self->policy, addr->fd, &peer);
@@ -208,28 +208,6 @@ static na_return_t na_sm_door_dial(
         hg_unlock(&self->lock);
     }
     return ret;
-}
-
-/* It was found out to be ourselves. */
-static void na_sm_door_met_oneself(
-    struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    const struct na_core *core = self->base.core;
-    struct na_link lookups;
-    struct na_link *link;
-
-    hg_list_init(&lookups);
-    hg_lock(&self->lock);
-    na_sm_peer_take_ops(&lookups, &addr->lookups);
-    na_sm_peer_lose(self, addr, NA_HOSTUNREACH);
-    hg_unlock(&self->lock);
-    while ((link = hg_list_pop(&lookups)) != NULL) {
-        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        core->addr_ref(self->base.self_addr);
-        op->result_addr = self->base.self_addr;
-        core->complete(op, NA_SUCCESS);
-    }
 }
 
 static void na_sm_door_give_up(
@@ -293,9 +271,8 @@ static na_return_t na_sm_door_judge(const struct na_sm_class *self,
         !na_sm_door_is_whole(packet, NA_SM_FDS_WELCOME))
         return NA_PROTOCOL_ERROR;
     /* Another process that claims to be this one. */
-    if (packet->incarnation == self->base.incarnation && addr->pid != getpid())
-        return NA_PROTOCOL_ERROR;
-    return NA_SUCCESS;
+    return packet->incarnation != self->base.incarnation ? NA_SUCCESS
+                                                         : NA_PROTOCOL_ERROR;
 }
 
 HG_PRIVATE unsigned na_sm_door_answer(
@@ -309,11 +286,6 @@ HG_PRIVATE unsigned na_sm_door_answer(
         return 0;
     if (ret == NA_SUCCESS) {
         ret = na_sm_door_judge(self, addr, &packet);
-        if (ret == NA_SUCCESS && packet.incarnation == self->base.incarnation) {
-            na_sm_packet_close(&packet);
-            na_sm_door_met_oneself(self, addr);
-            return 1;
-        }
         if (ret == NA_SUCCESS) {
             ret = na_sm_door_map_pages(addr, &packet, NA_SM_FDS_WELCOME);
             if (ret == NA_PROTOCOL_ERROR)
@@ -422,21 +394,18 @@ part:
     return ret;
 }
 
-/* Judge a HELLO. NA_EXIST: it is our own. */
+/* Judge a HELLO. NA_HOSTUNREACH: it is our own, by a name that
+ * na_sm_is_own_name did not know as ours. */
 static na_return_t na_sm_door_greet(struct na_sm_class *self,
     struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
-    struct na_sm_packet welcome;
-
     if (hello->version != NA_SM_VERSION || hello->kind != NA_SM_HELLO ||
         !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
         hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
-    if (hello->incarnation != self->base.incarnation)
-        return na_sm_door_admit(self, guest, hello);
-    na_sm_door_packet(self, NA_SM_WELCOME, &welcome);
-    (void) na_sm_packet_send(guest->fd, &welcome, NA_SM_FDS_WELCOME);
-    return NA_EXIST;
+    return hello->incarnation != self->base.incarnation
+        ? na_sm_door_admit(self, guest, hello)
+        : NA_HOSTUNREACH;
 }
 
 /* A caller says no HELLO, or not with the memory that goes with it. */
@@ -470,7 +439,7 @@ HG_PRIVATE unsigned na_sm_door_guest(
         ret = na_sm_door_no_fd(EMFILE);
     if (ret == NA_PROTOCOL_ERROR)
         na_sm_door_nonsense(guest, &hello);
-    if (ret != NA_SUCCESS && ret != NA_DISCONNECT && ret != NA_EXIST)
+    if (ret != NA_SUCCESS && ret != NA_DISCONNECT)
         na_sm_door_refuse(self, guest->fd, ret);
     na_sm_door_drop(self, guest);
     return 1;

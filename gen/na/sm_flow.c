@@ -195,7 +195,7 @@ static na_return_t na_sm_flow_queue(
         break;
     case NA_SM_DYING:
         if (!addr->closing || !addr->dialled)
-            ret = NA_DISCONNECT;
+            ret = addr->reached ? NA_DISCONNECT : addr->fate;
         break;
     case NA_SM_DEAD: ret = NA_DISCONNECT; break;
     }

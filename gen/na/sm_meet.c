@@ -131,14 +131,14 @@ HG_PRIVATE void na_sm_policy_identify(
 
 /* ---- Names ---- */
 
-static na_return_t na_sm_name_bad(const char *rest, const char *why)
+static na_return_t na_sm_name_bad(int level, const char *rest, const char *why)
 {
-    hg_log_error("sm", "sm://%s: %s", rest, why);
+    HG_LOG_AT(level, "sm", "sm://%s: %s", rest, why);
     return NA_INVALID_ARG;
 }
 
 HG_PRIVATE na_return_t na_sm_name_parse(
-    const char *rest, struct na_sm_name *name_p)
+    int level, const char *rest, struct na_sm_name *name_p)
 {
     struct na_sm_name name;
     size_t length = strlen(rest);
@@ -149,7 +149,7 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     name.is_path = rest[0] == '/';
     if (name.is_path) {
         if (length >= sizeof(name.where.sun_path))
-            return na_sm_name_bad(rest, "longer than a socket's path");
+            return na_sm_name_bad(level, rest, "longer than a socket's path");
         memcpy(name.where.sun_path, rest, length + 1);
         name.size =
             (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length + 1);
@@ -157,14 +157,14 @@ HG_PRIVATE na_return_t na_sm_name_parse(
         return NA_SUCCESS;
     }
     if (length == 0 || length > NA_SM_NAME_MAX)
-        return na_sm_name_bad(rest, "a name has 1 to 64 characters");
+        return na_sm_name_bad(level, rest, "a name has 1 to 64 characters");
     for (i = 0; i < length; i++) {
         char c = rest[i];
 
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                 (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
-            return na_sm_name_bad(
-                rest, "neither letters, digits, '.', '_', '-' nor /path");
+            return na_sm_name_bad(level, rest,
+                "neither letters, digits, '.', '_', '-' nor /path");
     }
     memcpy(name.where.sun_path + 1, NA_SM_PREFIX, sizeof(NA_SM_PREFIX) - 1);
     memcpy(name.where.sun_path + sizeof(NA_SM_PREFIX), rest, length);
@@ -318,21 +318,14 @@ HG_PRIVATE void na_sm_unlisten(
 
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 {
-    int error;
-
     NA_SM_STEP();
     if (connect(fd, (const struct sockaddr *) &name->where, name->size) == 0) {
         NA_SM_STEP();
         return NA_SUCCESS;
     }
-    error = errno;
-    if (error == EAGAIN)
+    if (errno == EAGAIN)
         return NA_BUSY;
-    if (error != EACCES && error != EPERM)
-        return NA_HOSTUNREACH;
-    hg_log_error("sm", "sm://%s cannot be reached: %s", na_sm_name_text(name),
-        strerror(error));
-    return NA_ACCESS;
+    return errno == EACCES || errno == EPERM ? NA_ACCESS : NA_HOSTUNREACH;
 }
 
 /* ---- Packets ---- */

@@ -116,9 +116,9 @@ HG_PRIVATE bool na_sm_policy_is_own(const struct ucred *peer);
 HG_PRIVATE void na_sm_policy_identify(
     const struct ucred *peer, char identity[NA_SM_IDENTITY]);
 
-/* What stands behind "sm://". NA_INVALID_ARG, logged. */
+/* What stands behind "sm://". NA_INVALID_ARG, logged at `level`. */
 HG_PRIVATE na_return_t na_sm_name_parse(
-    const char *rest, struct na_sm_name *name_p);
+    int level, const char *rest, struct na_sm_name *name_p);
 
 /* A fresh socket, or -1 with errno. */
 HG_PRIVATE int na_sm_socket(void);
@@ -134,7 +134,7 @@ HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
 /* Connect a fresh socket, without waiting. NA_BUSY: too many do, try again
- * later; NA_HOSTUNREACH: nobody listens, and errno tells why; NA_ACCESS:
+ * later; NA_HOSTUNREACH: nobody listens; NA_ACCESS; errno tells why. Not
  * logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
 

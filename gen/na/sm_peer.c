@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "na/addr.h"
 
 HG_PRIVATE void na_sm_peer_close(struct na_sm_class *self, int *fd)
 {
@@ -74,12 +75,38 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     return NULL;
 }
 
+/* Out of the table of names. */
+static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_sm_addr *first;
+    struct na_sm_addr **at = &first;
+
+    if (!addr->named)
+        return;
+    addr->named = false;
+    first = (struct na_sm_addr *) hg_map_remove(&self->names, addr->hash);
+    while (*at != addr)
+        at = &(*at)->next;
+    *at = addr->next;
+    addr->next = NULL;
+    /* A removal made room for this. */
+    if (first != NULL)
+        (void) hg_map_put(&self->names, addr->hash, first);
+}
+
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
 {
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
+    struct na_sm_class *self = na_sm_of(base->na_class);
+
     assert(addr->shared == NULL && addr->fd < 0);
     assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
+    if (addr->named && !self->closed) {
+        hg_lock(&self->lock);
+        na_sm_peer_forget(self, addr);
+        hg_unlock(&self->lock);
+    }
     if (addr->has_lock)
         pthread_mutex_destroy(&addr->lock);
 }
@@ -91,7 +118,8 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_addr *addr =
         (struct na_sm_addr *) hg_map_get(&self->names, hash);
 
-    while (addr != NULL && strcmp(addr->base.name, name) != 0)
+    while (addr != NULL &&
+        (strcmp(addr->base.name, name) != 0 || !na_addr_try_ref(&addr->base)))
         addr = addr->next;
     return addr;
 }
@@ -111,25 +139,6 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     }
     addr->named = true;
     return NA_SUCCESS;
-}
-
-/* Out of the table of names. */
-static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
-{
-    struct na_sm_addr *first;
-    struct na_sm_addr **at = &first;
-
-    if (!addr->named)
-        return;
-    addr->named = false;
-    first = (struct na_sm_addr *) hg_map_remove(&self->names, addr->hash);
-    while (*at != addr)
-        at = &(*at)->next;
-    *at = addr->next;
-    addr->next = NULL;
-    /* A removal made room for this. */
-    if (first != NULL)
-        (void) hg_map_put(&self->names, addr->hash, first);
 }
 
 HG_PRIVATE na_return_t na_sm_peer_take_slot(
@@ -172,9 +181,6 @@ HG_PRIVATE void na_sm_peer_dial(
         self->base.core->addr_ref(&addr->base);
         hg_list_push(&self->addrs, &addr->link);
     }
-    /* Another may have the name by now. */
-    if (!addr->named && na_sm_peer_find(self, addr->base.name) == NULL)
-        (void) na_sm_peer_enter(self, addr);
     na_sm_peer_move(addr, NA_SM_DIALLING);
     addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
     addr->retry = 0;
@@ -225,6 +231,7 @@ HG_PRIVATE bool na_sm_peer_open(
     hg_list_remove(&addr->turn);
     if (addr->owes_bye)
         na_sm_peer_await_end(self, addr);
+    na_sm_peer_resume(self); /* transfers waited for the connection */
     na_sm_hint_set(self->hints, addr->slot); /* look there first */
     self->base.core->count(&self->base, "sm_met", 1);
     na_sm_peer_unlock(self);
@@ -372,9 +379,11 @@ HG_PRIVATE void na_sm_peer_complete(
             HG_CONTAINER_OF(link, struct na_op, link), ret);
 }
 
-/* What a dead address says: to those who knew it, that it went. */
-static na_return_t na_sm_peer_epitaph(
-    struct na_sm_addr *addr, bool lookups, const char *name)
+/* Log why an address is dead; the code that what waits for it ends with.
+ * `asked`: the application wanted this peer, which else a peer may have
+ * named. */
+static na_return_t na_sm_peer_dead_code(
+    const struct na_sm_addr *addr, bool asked, const char *name)
 {
     if (addr->fate == NA_PROTOCOL_ERROR || addr->fate == NA_FAULT)
         return addr->fate;
@@ -382,8 +391,9 @@ static na_return_t na_sm_peer_epitaph(
         hg_log_info("sm", "lost the peer %s", name);
         return NA_DISCONNECT;
     }
-    if (lookups && addr->fate == NA_HOSTUNREACH)
-        hg_log_error("sm", "%s cannot be reached: %s", name,
+    if (addr->fate == NA_HOSTUNREACH || addr->fate == NA_ACCESS)
+        HG_LOG_AT(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "sm",
+            "%s cannot be reached: %s", name,
             addr->why == 0 ? "what listens there gives no answer"
                 : addr->why == ECONNREFUSED ? "nobody listens there"
                                             : strerror(addr->why));
@@ -413,7 +423,8 @@ HG_PRIVATE void na_sm_peer_bury(
     if (again) {
         na_sm_peer_dial(self, addr);
     } else {
-        na_sm_peer_forget(self, addr);
+        if (!lives)
+            na_sm_peer_forget(self, addr);
         hg_list_remove(&addr->link);
         na_sm_peer_take_ops(&lookups, &addr->lookups);
         na_sm_peer_take_ops(&sends, &addr->sends);
@@ -421,7 +432,8 @@ HG_PRIVATE void na_sm_peer_bury(
     na_sm_peer_unlock(self);
     na_sm_peer_complete(self, &closers, NA_SUCCESS);
     if (!lives) {
-        ret = na_sm_peer_epitaph(addr, !hg_list_is_empty(&lookups),
+        ret = na_sm_peer_dead_code(addr,
+            !hg_list_is_empty(&lookups) || !hg_list_is_empty(&sends),
             addr->base.name != NULL ? addr->base.name : "(unnamed)");
         na_sm_peer_complete(self, &lookups, addr->fate);
         na_sm_peer_complete(self, &sends, ret);

@@ -10,19 +10,20 @@
  *                                           v
  *                                          dead
  *
- * An address that was looked up stands for a name and can be dialled again once
- * its connection was closed in order; one that was accepted stands for its
- * connection and is dead after it, and so is one that is given up, whatever its
- * state. From when it is dialled on the class holds a reference; an idle
- * address is its holders' alone, and whoever looks its name up meanwhile gets
- * another one. Dying: the connection is gone; what its ring still holds is
- * delivered, then the address is buried. A goodbye that the peer
- * does not answer, or follow by closing if it is its own and somebody waits for
- * that, within death_ms, since it is stopped or computes, ends the connection
- * all the same, unless it was stopped in the middle of copying to or from
- * memory of ours: then the goodbye is said to have ended, and the connection
- * stays until the copy does or the peer dies, so that who withdraws the memory
- * knows. Two classes that dial each other have two pairs.
+ * An address that was looked up stands for a name: its first use dials, and so
+ * does the first one after its connection was closed in order. One that was
+ * accepted stands for its connection and is dead after it, and so is one that
+ * is given up, whatever its state. From when it is dialled on the class holds a
+ * reference. An idle address is its holders' alone; the table of names finds
+ * it as long as there are any.
+ *
+ * Dying: the connection is gone; what its ring still holds is delivered, then
+ * the address is dead, or idle again. If the peer does not answer a BYE within
+ * death_ms (or, after a BYE of its own, does not close while somebody waits for
+ * that), the connection ends all the same. But if the peer was stopped in the
+ * middle of copying to or from memory of ours, only the wait ends; the
+ * connection stays until the copy ends or the peer dies, for whoever withdraws
+ * that memory. Two classes that dial each other have two pairs.
  *
  * Any thread may have an address dying at any time, also while it is dialled:
  * who finds its connection ended, or believes in the peer no more. The polling
@@ -111,7 +112,7 @@ struct na_sm_addr {
     uint64_t hash;
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
-    bool named;              /* it is in the table of names */
+    bool named;              /* it is in the table of names; class lock */
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
     bool drained;            /* dying: what its ring held is delivered */
@@ -188,6 +189,7 @@ struct na_sm_class {
     struct na_sm_arenas *arenas; /* memory for peers to map */
     struct na_sm_hints *hints;
     struct na_link live; /* of all classes of the process; see sm.c */
+    bool closed;         /* lock and tables are gone */
     _Atomic bool forked; /* this process is a child of the one it is of */
     _Atomic bool fork_told;
     pthread_mutex_t lock;
@@ -298,8 +300,8 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
 /* The slot addr_release. */
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
 
-/* The table of names; the class lock is held. An address leaves it when it is
- * idle again, or dead. NA_NOMEM, logged. */
+/* The table of names; the class lock is held. It has an address until that is
+ * dead or released. To find one gives a reference. NA_NOMEM, logged. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name);
 HG_PRIVATE na_return_t na_sm_peer_enter(

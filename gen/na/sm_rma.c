@@ -85,10 +85,26 @@ static void na_sm_rma_leave(
     self->base.core->wake(&self->base);
 }
 
-/* NA_AGAIN: as many pieces as can be are under way, or the peer is asked for
- * its permit; NA_OPNOTSUPPORT: it is not connected. Who ends a connection
- * changes its state, then waits for the bits: of it and us, who do the reverse,
- * one sees the other. */
+/* A transfer wants a peer that is not connected: dial it. NA_AGAIN: it is being
+ * dialled; NA_OPNOTSUPPORT: its connection is ending. */
+static na_return_t na_sm_rma_dial(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    enum na_sm_state state;
+
+    hg_lock(&self->lock);
+    if (na_sm_peer_state(addr) == NA_SM_IDLE)
+        na_sm_peer_dial(self, addr);
+    state = na_sm_peer_state(addr);
+    na_sm_peer_unlock(self);
+    return state == NA_SM_DIALLING || state == NA_SM_READY ? NA_AGAIN
+                                                           : NA_OPNOTSUPPORT;
+}
+
+/* NA_AGAIN: as many pieces as can be are under way, or the peer is dialled, or
+ * asked for its permit; NA_OPNOTSUPPORT: its connection is ending. The thread
+ * that ends a connection changes its state and then looks at the bits; we do it
+ * in the reverse order, so one of the two sees the other. */
 static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_touch *touch)
 {
@@ -107,7 +123,7 @@ static na_return_t na_sm_rma_pin(struct na_sm_class *self,
     touch->bit = 1u << i;
     if (!own && atomic_load(&addr->state) != NA_SM_READY) {
         na_sm_rma_leave(self, touch);
-        return NA_OPNOTSUPPORT;
+        return na_sm_rma_dial(self, addr);
     }
     if (!own && HG_UNLIKELY(atomic_load(&addr->permit) != NA_SM_PERMIT_HERE)) {
         na_sm_reach_permit(addr);
@@ -512,7 +528,10 @@ static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
     na_sm_op_of(op)->awaits = 0;
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_sm_rma_find(self, &touch, op);
+    ret =
+        na_sm_mem_of(op->remote)->owner == atomic_load(&touch.addr->incarnation)
+        ? na_sm_rma_find(self, &touch, op)
+        : NA_OPNOTSUPPORT;
     if (ret == NA_SUCCESS && op->size > 0) {
         ret = na_sm_rma_map(self, &touch, op);
         if (ret == NA_OPNOTSUPPORT)
@@ -530,10 +549,12 @@ static bool na_sm_rma_is_direct(
 {
     const struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
-
-    return self->rma_mode != NA_SM_RMA_COPY && mem->slot < NA_SM_SLOTS &&
-        mem->owner ==
+    uint64_t owner =
         atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
+
+    /* Of an address that was never connected nothing is known yet. */
+    return self->rma_mode != NA_SM_RMA_COPY && mem->slot < NA_SM_SLOTS &&
+        (mem->owner == owner || owner == 0);
 }
 
 /* The emulation moves the rest. */
@@ -554,9 +575,10 @@ static na_return_t na_sm_rma_hand_over(
 static void na_sm_rma_enlist(struct na_sm_class *self, struct na_op *op)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
-    bool asked = na_sm_peer_state(addr) == NA_SM_READY &&
-        (atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED ||
-            na_sm_reach_awaits(addr, na_sm_op_of(op)->awaits));
+    bool asked = na_sm_peer_state(addr) == NA_SM_DIALLING ||
+        (na_sm_peer_state(addr) == NA_SM_READY &&
+            (atomic_load(&addr->permit) == NA_SM_PERMIT_ASKED ||
+                na_sm_reach_awaits(addr, na_sm_op_of(op)->awaits)));
 
     na_sm_op_push(asked ? &self->unmet : &self->transfers, op);
     if (!asked)

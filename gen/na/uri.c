@@ -35,7 +35,8 @@ static bool na_uri_printable(const char *string)
     return true;
 }
 
-HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri)
+HG_PRIVATE na_return_t na_uri_read(
+    int level, const char *string, struct na_uri *uri)
 {
     const char *mark;
     const char *plus;
@@ -44,7 +45,7 @@ HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri)
 
     memset(uri, 0, sizeof(*uri));
     if (!na_uri_printable(string)) {
-        hg_log_error("addr",
+        HG_LOG_AT(level, "addr",
             "address string with control characters, or of "
             "%d bytes and more",
             NA_MAX_ADDR_LEN);
@@ -65,6 +66,6 @@ HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri)
     return NA_SUCCESS;
 
 malformed:
-    hg_log_error("addr", "'%s' is not [plugin+]protocol://...", string);
+    HG_LOG_AT(level, "addr", "'%s' is not [plugin+]protocol://...", string);
     return NA_INVALID_ARG;
 }

@@ -20,6 +20,12 @@ struct na_uri {
 
 /* Parse `string` (borrowed as long as uri->rest is used). NA_INVALID_ARG,
  * logged: not of that form, too long, or with control characters. */
-HG_PRIVATE na_return_t na_uri_parse(const char *string, struct na_uri *uri);
+HG_PRIVATE na_return_t na_uri_read(
+    int level, const char *string, struct na_uri *uri);
+
+static inline na_return_t na_uri_parse(const char *string, struct na_uri *uri)
+{
+    return na_uri_read(HG_LOG_LEVEL_ERROR, string, uri);
+}
 
 #endif

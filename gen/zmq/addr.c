@@ -22,7 +22,6 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     na_zmq_list_init(&addr->link);
     na_zmq_list_init(&addr->dying);
     na_zmq_list_init(&addr->lookups);
-    na_zmq_list_init(&addr->late);
     na_zmq_list_init(&addr->sends);
     na_zmq_list_init(&addr->closers);
     addr->fd = -1;
@@ -39,26 +38,52 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     return addr;
 }
 
-/* Takes no lock, so that references may be dropped anywhere. */
+/* The class gets a reference, unless it has one; the lock is held. */
+static void na_zmq_adopt(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    if (!na_zmq_list_empty(&addr->link))
+        return;
+    self->base.core->addr_ref(&addr->base);
+    na_zmq_list_push(&self->addrs, &addr->link);
+}
+
+/* Takes the lock only for an address that was never dialled. Where references
+ * are dropped under the lock, which libzmq does when it returns borrowed bytes,
+ * the address had a connection. */
 static void na_zmq_addr_release(struct na_addr *base)
 {
+    struct na_zmq_class *self = na_zmq_of(base->na_class);
     struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
     assert(atomic_load(&addr->flight) == 0);
-    base->na_class->core->free(addr->endpoint);
+    if (addr->state == NA_ZMQ_IDLE && addr->endpoint != NULL &&
+        self->socket != NULL) {
+        (void) pthread_mutex_lock(&self->lock);
+        na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
+        (void) pthread_mutex_unlock(&self->lock);
+    }
+    self->base.core->free(addr->endpoint);
     addr->endpoint = NULL;
 }
 
-/* The same process is the same peer, whichever connection stands for it. */
+/* The same process is the same peer, whichever connection stands for it. Before
+ * the first connection of an address only its name is known, which is no name
+ * of a peer that died. */
 static na_bool_t na_zmq_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
+    const struct na_core *core = base1->na_class->core;
     uint64_t one = atomic_load_explicit(
         &na_zmq_addr_of(base1)->incarnation, memory_order_relaxed);
     uint64_t two = atomic_load_explicit(
         &na_zmq_addr_of(base2)->incarnation, memory_order_relaxed);
 
-    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+    if (one != 0 && two != 0)
+        return one == two ? NA_TRUE : NA_FALSE;
+    return strcmp(base1->name, base2->name) == 0 &&
+            !core->addr_is_dead(base1) && !core->addr_is_dead(base2)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 /* A name for a peer that told none. */
@@ -139,6 +164,8 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
         if (addr->dialled) /* libzmq tells nothing of its own closing */
             self->fds[addr->fd].live = false;
     }
+    if (addr->dialled && addr->fd < 0 && !addr->closed)
+        self->hung_up = self->base.core->now_ns();
     addr->fd = -1;
     if (!addr->dialled)
         return;

@@ -37,10 +37,9 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     const struct na_core *core = self->base.core;
     na_return_t ret = addr->reached ? NA_DISCONNECT : addr->fate;
     bool again;
-    struct na_link lookups, late, sends, closers;
+    struct na_link lookups, sends, closers;
 
     na_zmq_list_init(&lookups);
-    na_zmq_list_init(&late);
     na_zmq_list_init(&sends);
     na_zmq_list_init(&closers);
     na_zmq_lock(self);
@@ -54,7 +53,6 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (again) {
         addr->state = NA_ZMQ_IDLE;
         assert(addr->fd < 0 && !addr->dialled);
-        na_zmq_list_move(&addr->lookups, &addr->late);
         if (!na_zmq_list_empty(&addr->lookups) ||
             !na_zmq_list_empty(&addr->sends))
             na_zmq_dial(self, addr);
@@ -64,7 +62,6 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
             na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
         na_zmq_list_remove(&addr->link);
         na_zmq_list_move(&lookups, &addr->lookups);
-        na_zmq_list_move(&late, &addr->late);
         na_zmq_list_move(&sends, &addr->sends);
     }
     na_zmq_unlock(self);
@@ -76,21 +73,17 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     if (addr->reached)
         core->log(
             HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
-    else if (!na_zmq_list_empty(&lookups) && ret == NA_HOSTUNREACH) {
+    else if (ret == NA_HOSTUNREACH && addr->endpoint != NULL) {
+        /* An error if the application wanted this peer, which else a peer may
+         * have named. */
+        bool asked = !na_zmq_list_empty(&lookups) || !na_zmq_list_empty(&sends);
+
         assert(addr->why != NULL);
-        core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s cannot be reached: %s",
-            addr->base.name, addr->why);
+        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "zmq",
+            "%s cannot be reached: %s", addr->base.name, addr->why);
     }
     na_zmq_complete_all(self, &lookups, addr->fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     core->addr_dead(&addr->base, ret);
-    while (!na_zmq_list_empty(&late)) {
-        struct na_op *op =
-            NA_ZMQ_OF(na_zmq_list_pop(&late), struct na_op, link);
-        na_return_t found = na_zmq_find_peer(op, addr->endpoint);
-
-        if (found != NA_SUCCESS)
-            core->complete(op, found);
-    }
     core->addr_unref(&addr->base);
 }

@@ -154,10 +154,9 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     assert(!good || (addr->dialled && addr->endpoint != NULL));
     if (good)
         na_zmq_list_move(&lookups, &addr->lookups);
-    if (good && na_zmq_get64(body) == self->base.incarnation) {
-        result = self->base.self_addr; /* we have called ourselves */
-        na_zmq_lose(self, addr, NA_CANCELED);
-    } else if (good) {
+    if (good && na_zmq_get64(body) == self->base.incarnation)
+        result = self->base.self_addr; /* by another name: also connected */
+    if (good) {
         atomic_store(&addr->incarnation, na_zmq_get64(body));
         addr->state = NA_ZMQ_READY;
         addr->reached = true;

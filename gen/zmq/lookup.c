@@ -11,28 +11,50 @@ static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
     assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
-    if (addr->state == NA_ZMQ_DYING || addr->state == NA_ZMQ_LEAVING) {
-        na_zmq_list_push(&addr->late, &op->link);
-        return;
-    }
     na_zmq_list_push(&addr->lookups, &op->link);
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
 }
 
-/* Find or dial the peer behind an endpoint. */
-HG_PRIVATE na_return_t na_zmq_find_peer(struct na_op *op, const char *endpoint)
+/* The address of an endpoint, with a reference. One whose last reference went,
+ * or whose connection ended so that it cannot be dialled again, leaves the
+ * table: NULL. The lock is held. */
+static struct na_zmq_addr *na_zmq_known(
+    struct na_zmq_class *self, const char *endpoint)
 {
-    struct na_zmq_class *self = na_zmq_of(op->context->na_class);
+    struct na_zmq_addr *addr =
+        na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+
+    if (addr == NULL)
+        return NULL;
+    if (addr->state == NA_ZMQ_LEAVING ||
+        (addr->state == NA_ZMQ_DYING && !addr->closing)) {
+        na_zmq_lose(self, addr, NA_DISCONNECT);
+        na_zmq_pump(self); /* what it sent is lost when we hang up */
+        na_zmq_hang_up(self, addr);
+    } else if (self->base.core->addr_try_ref(&addr->base)) {
+        return addr;
+    }
+    na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
+    return NULL;
+}
+
+/* Find the peer behind an endpoint. With `op`, a lookup that waits if the peer
+ * is not connected, *addr_p may be NULL. */
+static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
+    const char *endpoint, na_bool_t from_peer, struct na_op *op,
+    struct na_addr **addr_p)
+{
     const struct na_core *core = self->base.core;
     struct na_zmq_addr *fresh = NULL;
     struct na_zmq_addr *addr;
     char name[NA_MAX_ADDR_LEN + 8];
-    bool found;
+    bool joins;
 
     na_zmq_lock(self);
-    na_zmq_read_monitor(self); /* a peer known to be dead is no answer */
-    addr = na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+    if (!from_peer)
+        na_zmq_read_monitor(self); /* a peer known to be dead is no answer */
+    addr = na_zmq_known(self, endpoint);
     while (addr == NULL && fresh == NULL) {
         na_zmq_unlock(self);
         (void) snprintf(name, sizeof(name), "zmq+%s://%s", self->base.protocol,
@@ -41,62 +63,76 @@ HG_PRIVATE na_return_t na_zmq_find_peer(struct na_op *op, const char *endpoint)
         if (fresh == NULL)
             return NA_NOMEM;
         na_zmq_lock(self);
-        addr =
-            na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+        addr = na_zmq_known(self, endpoint);
     }
     if (addr == NULL) {
         addr = fresh;
         fresh = NULL;
         na_zmq_enter(self, addr, NA_ZMQ_BY_ENDPOINT);
-        na_zmq_list_push(&self->addrs, &addr->link);
     }
-    found = addr->state == NA_ZMQ_READY || addr->state == NA_ZMQ_CLOSING;
-    if (found) {
-        core->addr_ref(&addr->base);
-        op->result_addr = &addr->base;
-    } else
+    joins = op != NULL && addr->state != NA_ZMQ_READY &&
+        addr->state != NA_ZMQ_CLOSING;
+    if (joins)
         na_zmq_join(self, addr, op);
     na_zmq_unlock(self);
     if (fresh != NULL)
         core->addr_unref(&fresh->base);
-    if (found) /* else it may have ended already */
-        core->complete(op, NA_SUCCESS);
+    if (joins) /* the class has its own reference */
+        core->addr_unref(&addr->base);
+    else
+        *addr_p = &addr->base;
     return NA_SUCCESS;
 }
 
-static na_return_t na_zmq_addr_lookup(struct na_op *op)
+/* The same of an address string. */
+static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
+    na_bool_t from_peer, struct na_op *op, struct na_addr **addr_p)
 {
-    struct na_zmq_class *self = na_zmq_of(op->context->na_class);
     const struct na_core *core = self->base.core;
-    const char *mark = strstr(op->name, "://");
-    const char *rest = mark != NULL ? mark + 3 : "";
-    const char *scheme = op->name;
+    int level = from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
+    const char *mark = strstr(string, "://");
+    const char *scheme = string;
     char endpoint[NA_MAX_ADDR_LEN];
     na_return_t ret;
 
     if (strncmp(scheme, "zmq+", 4) == 0)
         scheme += 4;
     if (mark == NULL) {
-        core->log(HG_LOG_LEVEL_ERROR, "zmq", "'%s' lacks its \"://%s\"",
-            op->name, self->protocol == NA_ZMQ_TCP ? "host:port" : "name");
+        core->log(level, "zmq", "'%s' lacks its \"://%s\"", string,
+            self->protocol == NA_ZMQ_TCP ? "host:port" : "name");
         return NA_INVALID_ARG;
     }
     if (strncmp(scheme, self->base.protocol, (size_t) (mark - scheme)) != 0) {
-        core->log(HG_LOG_LEVEL_ERROR, "zmq",
-            "'%s': this class was opened for zmq+%s", op->name,
-            self->base.protocol);
+        core->log(level, "zmq", "'%s': this class was opened for zmq+%s",
+            string, self->base.protocol);
         return NA_PROTONOSUPPORT;
     }
     if (strcmp(scheme, self->base.self_addr->name + 4) == 0) {
         core->addr_ref(self->base.self_addr);
-        op->result_addr = self->base.self_addr;
-        core->complete(op, NA_SUCCESS);
+        *addr_p = self->base.self_addr;
         return NA_SUCCESS;
     }
-    ret = na_zmq_endpoint(self, rest, endpoint);
-    if (ret == NA_HOSTUNREACH) {
-        core->complete(op, ret);
-        return NA_SUCCESS;
-    }
-    return ret == NA_SUCCESS ? na_zmq_find_peer(op, endpoint) : ret;
+    ret = na_zmq_endpoint(self, mark + 3, from_peer, endpoint);
+    return ret == NA_SUCCESS
+        ? na_zmq_find_peer(self, endpoint, from_peer, op, addr_p)
+        : ret;
+}
+
+static na_return_t na_zmq_addr_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
+{
+    return na_zmq_seek(na_zmq_of(na_class), name, from_peer, NULL, addr_p);
+}
+
+static na_return_t na_zmq_addr_lookup(struct na_op *op)
+{
+    struct na_zmq_class *self = na_zmq_of(op->context->na_class);
+    struct na_addr *addr = NULL;
+    na_return_t ret = na_zmq_seek(self, op->name, NA_FALSE, op, &addr);
+
+    if (ret != NA_HOSTUNREACH && addr == NULL)
+        return ret; /* the lookup may have ended already */
+    op->result_addr = addr;
+    self->base.core->complete(op, ret);
+    return NA_SUCCESS;
 }

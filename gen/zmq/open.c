@@ -169,8 +169,8 @@ static na_return_t na_zmq_open_tcp(
         return NA_SUCCESS;
     if (snprintf(given, sizeof(given), "%s%s", host, rest) >=
         (int) sizeof(given))
-        return na_zmq_bad_name(self, rest, "too long");
-    ret = na_zmq_parse_tcp(self, given, host, sizeof(host), &number);
+        return na_zmq_bad_name(self, NA_FALSE, rest, "too long");
+    ret = na_zmq_parse_tcp(self, NA_FALSE, given, host, sizeof(host), &number);
     if (ret != NA_SUCCESS)
         return ret == NA_HOSTUNREACH ? NA_ADDRNOTAVAIL : ret;
     if (!self->base.listen) {
@@ -235,7 +235,7 @@ static na_return_t na_zmq_open_ipc(
             (long) getpid(), self->base.core->random());
         rest = endpoint;
     }
-    ret = na_zmq_parse_ipc(self, rest, path, sizeof(path));
+    ret = na_zmq_parse_ipc(self, NA_FALSE, rest, path, sizeof(path));
     if (ret == NA_SUCCESS)
         ret = na_zmq_probe_path(self, path);
     if (ret != NA_SUCCESS)
@@ -262,7 +262,7 @@ static na_return_t na_zmq_open_inproc(
             self->base.core->random());
     else if (snprintf(endpoint, sizeof(endpoint), "inproc://%s", rest) >=
         (int) sizeof(endpoint))
-        return na_zmq_bad_name(self, rest, "too long");
+        return na_zmq_bad_name(self, NA_FALSE, rest, "too long");
     ret = na_zmq_bind(self, endpoint);
     if (ret == NA_SUCCESS)
         (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+%s", endpoint);
@@ -410,6 +410,8 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     if (self->socket != NULL) {
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);
+        self->socket = NULL; /* addresses released from here on are in no
+                                table */
     }
     if (self->protocol == NA_ZMQ_INPROC && self->context != NULL)
         na_zmq_inproc_leave(self);
@@ -558,4 +560,5 @@ const struct na_plugin hg_na_zmq_plugin = {
     .wait_end = na_zmq_wait_end,
     .cancel = na_zmq_cancel,
     .reclaim = na_zmq_reclaim,
+    .addr_resolve = na_zmq_addr_resolve,
 };

@@ -161,9 +161,10 @@ static void na_zmq_addr_abandon(struct na_addr *base)
     struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
     na_zmq_lock(self);
-    if (addr->state == NA_ZMQ_IDLE)
+    if (addr->state == NA_ZMQ_IDLE) {
+        na_zmq_adopt(self, addr);
         na_zmq_die(self, addr, NA_DISCONNECT);
-    else
+    } else
         na_zmq_lose(self, addr, NA_DISCONNECT);
     na_zmq_shut_accepted(self, addr);
     addr->closing = false;

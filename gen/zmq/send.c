@@ -139,10 +139,11 @@ static na_return_t na_zmq_unready(
 {
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
-    return addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
-            (addr->state == NA_ZMQ_DYING && addr->closing)
-        ? NA_AGAIN
-        : NA_DISCONNECT;
+    if (addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
+        (addr->state == NA_ZMQ_DYING && addr->closing))
+        return NA_AGAIN;
+    return addr->state != NA_ZMQ_DYING || addr->reached ? NA_DISCONNECT
+                                                        : addr->fate;
 }
 
 static na_return_t na_zmq_msg_send(

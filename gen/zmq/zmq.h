@@ -120,6 +120,8 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
  * waited before; and we do, should it not. */
 #define NA_ZMQ_GIVE_UP_MS 100
 #define NA_ZMQ_DIAL_MS 500
+/* libzmq closes the socket of a dial that we give up within this time. */
+#define NA_ZMQ_CLOSE_MS 100
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
 #define NA_ZMQ_OF(ptr, type, member) \
@@ -152,7 +154,7 @@ enum na_zmq_kind {
  * given up (addr_abandon) is, from any state, and dead then.
  */
 enum na_zmq_state {
-    NA_ZMQ_IDLE, /* no connection; the next use dials */
+    NA_ZMQ_IDLE, /* no connection, or none yet; the next use dials */
     NA_ZMQ_DIALLING,
     NA_ZMQ_ACCEPTED, /* WELCOME sent */
     NA_ZMQ_READY,
@@ -173,7 +175,8 @@ struct na_zmq_table {
 
 struct na_zmq_addr {
     struct na_addr base;
-    struct na_link link;  /* class->addrs; while on it, one reference */
+    struct na_link link;  /* class->addrs; while on it, one reference: from the
+                             first dial on, or when it was accepted */
     struct na_link dying; /* class->dying */
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
@@ -189,11 +192,13 @@ struct na_zmq_addr {
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
     uint64_t deadline; /* for the dial to end */
+    bool closed;       /* libzmq has closed the socket of the dial */
+    bool doubtful;     /* ... or that of an earlier one */
+    uint64_t redial;   /* when to dial again after such an event, or NEVER */
     uint64_t round;    /* of polling, in which it began to die */
     na_return_t fate;  /* what its lookups get */
     const char *why;   /* a dial failed, for the log; or NULL */
     struct na_link lookups;
-    struct na_link late; /* lookups that met it dying: they start anew */
     struct na_link sends;
     struct na_link closers;
     bool sent; /* since the last probe */
@@ -261,6 +266,7 @@ struct na_zmq_class {
     bool slept;            /* a thread may have, since the last round */
     uint64_t tick;         /* when time alone demands something */
     uint64_t timer;        /* what timer_fd is set to */
+    uint64_t hung_up;      /* when a dial was last given up under way, or 0 */
     uint64_t death;        /* of a silent connection, in ns */
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
@@ -298,8 +304,5 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
  * if that fails. The lock is held. */
 HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
-
-/* Continue a lookup whose endpoint is known; without the lock. */
-HG_PRIVATE na_return_t na_zmq_find_peer(struct na_op *op, const char *endpoint);
 
 #endif

@@ -155,7 +155,6 @@ HG_TEST(cb_addr_lookup_of_nobody_fails)
         ret = addr_look_up(&end, string, &found);
         HG_CHECK(ret != HG_SUCCESS);
         HG_CHECK(found.addr == HG_ADDR_NULL);
-        HG_CHECK(HG_Addr_lookup2(end.hg_class, string, &addr) != HG_SUCCESS);
     }
     free(string);
     HG_CHECK(addr == HG_ADDR_NULL);

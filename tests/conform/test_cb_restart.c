@@ -107,8 +107,10 @@ HG_TEST_WHERE(
         HG_CHECK_EQ_INT(HG_Ref_get(handles[i]), 1);
     }
     restart_check(&end, HG_DISCONNECT);
-    HG_CHECK_RET(HG_Addr_lookup2(end.hg_class, name, &before), HG_HOSTUNREACH);
     before = end.target;
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
+    restart_check(&end, HG_HOSTUNREACH);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
 
     /* Whoever is there now is another; handles are pointed at it. */
     restart_spawn(&end, &name);

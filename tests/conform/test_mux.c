@@ -544,8 +544,9 @@ HG_TEST_WHERE(mux_refuses_what_is_no_list, hg_test_is_mux)
     mux_start(&end, mux_both, HG_TRUE, NULL);
     HG_CHECK_RET(
         HG_Addr_lookup2(end.hg_class, "carrier+pigeon://x", &addr), HG_NODEV);
-    HG_CHECK_RET(HG_Addr_lookup2(end.hg_class, "zmq+tcp://127.0.0.1:1", &addr),
-        HG_HOSTUNREACH);
+    HG_CHECK_RET(
+        NA_Addr_lookup_wait(end.na_class, "zmq+tcp://127.0.0.1:1", 5000, &addr),
+        NA_HOSTUNREACH);
     mux_end(&end);
 }
 

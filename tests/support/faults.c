@@ -441,10 +441,11 @@ static void trace_context_destroy(struct na_context *context)
         trace.inner->context_destroy(context);
 }
 
-static na_return_t trace_addr_lookup(struct na_op *op)
+static na_return_t trace_addr_resolve(struct na_class *na_class,
+    const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
-    trace_note("addr_lookup");
-    return trace.inner->addr_lookup(op);
+    trace_note("addr_resolve");
+    return trace.inner->addr_resolve(na_class, name, from_peer, addr_p);
 }
 
 static void trace_addr_release(struct na_addr *addr)
@@ -502,7 +503,7 @@ const struct na_plugin *hg_test_trace_wrap(
     trace.table.close = trace_close;
     trace.table.context_create = trace_context_create;
     trace.table.context_destroy = trace_context_destroy;
-    trace.table.addr_lookup = trace_addr_lookup;
+    trace.table.addr_resolve = trace_addr_resolve;
     trace.table.addr_release = trace_addr_release;
     trace.table.msg_send = trace_msg_send;
     if (inner->put != NULL) {

@@ -1634,7 +1634,7 @@ HG_TEST(slots_are_called_in_their_order)
     HG_CHECK_EQ_STR(hg_test_trace_take(), "open context_create ");
     HG_CHECK_OK(NA_Addr_lookup_wait(na_class, "self://", 1000, &addr));
     HG_CHECK_EQ_STR(
-        hg_test_trace_take(), "context_create addr_lookup context_destroy ");
+        hg_test_trace_take(), "context_create addr_resolve context_destroy ");
     HG_CHECK_OK(NA_Msg_send_unexpected(na_class, context, core_op_ended, &ended,
         "x", 1, addr, 1, NA_OP_ID_IGNORE));
     HG_CHECK_OK(NA_Trigger(context, 0, 1, &count));

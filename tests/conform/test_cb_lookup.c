@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * HG_Addr_lookup2 resolves a name and does not connect: the first use of the
+ * address does. Both ends are in this process and progress only when a case
+ * makes them. On every transport that reaches other processes.
+ */
+#include "cb.h"
+
+static hg_id_t lookup_inc_id;
+static hg_id_t lookup_note_id;
+
+/* The values of the calls that arrived, in order. */
+static int32_t lookup_noted[64];
+static unsigned lookup_noted_count;
+
+static hg_return_t lookup_note(hg_handle_t handle)
+{
+    cb_one_t value;
+
+    HG_CHECK_OK(HG_Get_input(handle, &value));
+    HG_CHECK_OK(HG_Free_input(handle, &value));
+    HG_CHECK(lookup_noted_count < 64);
+    lookup_noted[lookup_noted_count++] = value.value;
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
+    return HG_Destroy(handle);
+}
+
+static void cb_register(hg_class_t *hg_class)
+{
+    lookup_inc_id =
+        MERCURY_REGISTER(hg_class, "lookup inc", cb_one_t, cb_one_t, cb_inc);
+    lookup_note_id =
+        MERCURY_REGISTER(hg_class, "lookup note", cb_one_t, void, lookup_note);
+    HG_CHECK(lookup_inc_id != 0 && lookup_note_id != 0);
+}
+
+static void lookup_self_name(
+    const struct cb_end *end, char name[NA_MAX_ADDR_LEN])
+{
+    hg_size_t size = NA_MAX_ADDR_LEN;
+    hg_addr_t self;
+
+    HG_CHECK_OK(HG_Addr_self(end->hg_class, &self));
+    HG_CHECK_OK(HG_Addr_to_string(end->hg_class, name, &size, self));
+    HG_CHECK_OK(HG_Addr_free(end->hg_class, self));
+}
+
+/* Two ends; the first has resolved the second's name. */
+static void lookup_open(struct cb_end *end, struct cb_end *other)
+{
+    char name[NA_MAX_ADDR_LEN];
+
+    cb_start(end, 1);
+    cb_start(other, 1);
+    lookup_self_name(other, name);
+    HG_CHECK_OK(HG_Addr_lookup2(end->hg_class, name, &end->target));
+}
+
+static void lookup_close(struct cb_end *end, struct cb_end *other)
+{
+    HG_CHECK_OK(HG_Addr_free(end->hg_class, end->target));
+    cb_end(end);
+    cb_end(other);
+}
+
+/* The result of a call; both ends make progress. */
+static hg_return_t lookup_wait(const struct cb_end *end,
+    const struct cb_end *other, const struct cb_call *call)
+{
+    unsigned turns = 0;
+
+    while (atomic_load(&call->ends) == 0) {
+        HG_CHECK(turns++ < CB_PATIENCE);
+        (void) cb_turn(end->context, 1);
+        (void) cb_turn(other->context, 0);
+    }
+    return call->ret;
+}
+
+static void lookup_check(const struct cb_end *end, const struct cb_end *other)
+{
+    cb_one_t one = {5};
+    struct cb_call call;
+
+    HG_CHECK_OK(cb_forward(&call, cb_new_handle(end, lookup_inc_id), &one));
+    HG_CHECK_OK(lookup_wait(end, other, &call));
+    HG_CHECK_OK(HG_Get_output(call.handle, &one));
+    HG_CHECK_EQ_INT(one.value, 6);
+    HG_CHECK_OK(HG_Free_output(call.handle, &one));
+    HG_CHECK_OK(HG_Destroy(call.handle));
+}
+
+/* An address that nobody listens at any more. */
+static void lookup_dead_name(char name[NA_MAX_ADDR_LEN])
+{
+    struct cb_end gone;
+
+    cb_start(&gone, 1);
+    lookup_self_name(&gone, name);
+    cb_end(&gone);
+}
+
+HG_TEST_WHERE(lookup_of_each_other_needs_no_progress, hg_test_crosses_processes)
+{
+    struct cb_end ends[2];
+    char names[2][NA_MAX_ADDR_LEN];
+    char text[NA_MAX_ADDR_LEN];
+    hg_addr_t again;
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        cb_start(&ends[i], 1);
+        lookup_self_name(&ends[i], names[i]);
+    }
+    for (i = 0; i < 2; i++) {
+        struct cb_end *end = &ends[i];
+        hg_size_t size = sizeof(text);
+        hg_addr_t self;
+
+        HG_CHECK_OK(HG_Addr_lookup2(end->hg_class, names[1 - i], &end->target));
+        HG_CHECK_OK(HG_Addr_lookup2(end->hg_class, names[1 - i], &again));
+        HG_CHECK(again == end->target); /* not a connection for each */
+        HG_CHECK_OK(HG_Addr_free(end->hg_class, again));
+        HG_CHECK_OK(HG_Addr_to_string(end->hg_class, text, &size, end->target));
+        HG_CHECK_EQ_STR(text, names[1 - i]);
+        HG_CHECK_OK(HG_Addr_lookup2(end->hg_class, names[i], &self));
+        HG_CHECK(NA_Addr_is_self(end->na_class, self) == NA_TRUE);
+        HG_CHECK(!HG_Addr_cmp(end->hg_class, self, end->target));
+        HG_CHECK_OK(HG_Addr_free(end->hg_class, self));
+    }
+    lookup_check(&ends[0], &ends[1]);
+    lookup_check(&ends[1], &ends[0]);
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(HG_Addr_free(ends[i].hg_class, ends[i].target));
+    cb_end(&ends[0]);
+    cb_end(&ends[1]);
+}
+
+HG_TEST_WHERE(
+    lookup_of_nobody_is_found_out_by_the_call, hg_test_crosses_processes)
+{
+    char name[NA_MAX_ADDR_LEN];
+    cb_one_t one = {5};
+    struct cb_end end;
+    hg_addr_t again;
+    unsigned i;
+
+    lookup_dead_name(name);
+    cb_start(&end, 1);
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
+    hg_test_expect_log("cannot be reached: "); /* one line, with the cause */
+    for (i = 0; i < 2; i++)
+        HG_CHECK_RET(cb_call(&end, lookup_inc_id, &one, &one), HG_HOSTUNREACH);
+    HG_CHECK_EQ_INT(hg_test_log_count("cannot be reached: "), 1);
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &again));
+    HG_CHECK(again != end.target);
+    HG_CHECK(!HG_Addr_cmp(end.hg_class, again, end.target));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, again));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    cb_end(&end);
+}
+
+/* What a peer that does not progress is called meanwhile waits, in order. */
+HG_TEST_WHERE(lookup_first_calls_wait_in_order_and_can_be_canceled,
+    hg_test_crosses_processes)
+{
+    enum { COUNT = 16, CANCELED = 3 };
+    struct cb_call calls[COUNT];
+    struct cb_end end, other;
+    unsigned i;
+    int32_t want = 0;
+
+    lookup_open(&end, &other);
+    for (i = 0; i < COUNT; i++) {
+        cb_one_t value = {(int32_t) i};
+
+        HG_CHECK_OK(
+            cb_forward(&calls[i], cb_new_handle(&end, lookup_note_id), &value));
+    }
+    HG_CHECK_OK(HG_Cancel(calls[CANCELED].handle));
+    HG_CHECK_RET(cb_wait(&end, &calls[CANCELED]), HG_CANCELED);
+    for (i = 0; i < COUNT; i++) {
+        if (i != CANCELED)
+            HG_CHECK_OK(lookup_wait(&end, &other, &calls[i]));
+        HG_CHECK_OK(HG_Destroy(calls[i].handle));
+    }
+    for (i = 0; i < lookup_noted_count; i++, want++) {
+        want += want == CANCELED;
+        HG_CHECK_EQ_INT(lookup_noted[i], want);
+    }
+    HG_CHECK_EQ_INT(lookup_noted_count, COUNT - 1);
+    lookup_close(&end, &other);
+}
+
+/* References are given back before, while and after it connects. */
+HG_TEST_WHERE(
+    lookup_address_may_be_freed_at_any_time, hg_test_crosses_processes)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end, other;
+    struct cb_call call;
+    cb_one_t one = {5};
+    hg_addr_t first;
+
+    lookup_open(&end, &other);
+    lookup_self_name(&other, name);
+    first = end.target;
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target)); /* never used */
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &first));
+    HG_CHECK_OK(HG_Addr_dup(end.hg_class, first, &end.target));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, first));
+    HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, lookup_inc_id), &one));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    HG_CHECK_OK(lookup_wait(&end, &other, &call));
+    HG_CHECK_OK(HG_Destroy(call.handle));
+    /* The connection is there, and found again. */
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
+    lookup_check(&end, &other);
+    lookup_close(&end, &other);
+}
+
+HG_TEST_WHERE(
+    lookup_address_given_up_before_it_is_connected, hg_test_crosses_processes)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end, other;
+    struct cb_call call;
+    cb_one_t one = {5};
+    hg_addr_t again;
+    bool calls;
+
+    hg_test_allow_log("is gone");
+    lookup_open(&end, &other);
+    lookup_self_name(&other, name);
+    for (calls = false;; calls = true) {
+        if (calls)
+            HG_CHECK_OK(
+                cb_forward(&call, cb_new_handle(&end, lookup_inc_id), &one));
+        HG_CHECK_OK(HG_Addr_set_remove(end.hg_class, end.target));
+        if (!calls)
+            HG_CHECK_OK(
+                cb_forward(&call, cb_new_handle(&end, lookup_inc_id), &one));
+        HG_CHECK_RET(cb_wait(&end, &call), HG_DISCONNECT);
+        HG_CHECK_OK(HG_Destroy(call.handle));
+        HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &again));
+        HG_CHECK(again != end.target);
+        HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+        end.target = again;
+        if (calls)
+            break;
+    }
+    lookup_check(&end, &other);
+    lookup_close(&end, &other);
+}
+
+/* A class ends although a peer does not answer, or was never asked. */
+HG_TEST_WHERE(lookup_class_ends_while_it_connects, hg_test_crosses_processes)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end, other;
+    struct cb_call call;
+    cb_one_t one = {5};
+    hg_addr_t never;
+
+    hg_test_expect_log("released what was not freed: addresses 1");
+    lookup_open(&end, &other);
+    lookup_dead_name(name);
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &never));
+    HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, lookup_inc_id), &one));
+    HG_CHECK_OK(HG_Destroy(call.handle));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    cb_triggering++; /* destroying the context triggers */
+    HG_CHECK_OK(HG_Context_destroy(end.context));
+    cb_triggering--;
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_RET(call.ret, HG_CANCELED);
+    HG_CHECK_OK(HG_Finalize(end.hg_class));
+    HG_CHECK_OK(NA_Finalize(end.na_class)); /* `never` is released by it */
+    cb_end(&other);
+}
+
+/* ---- Memory ---- */
+
+struct lookup_moved {
+    _Atomic unsigned ends;
+    hg_return_t ret;
+};
+
+static hg_return_t lookup_moved(const struct hg_cb_info *info)
+{
+    struct lookup_moved *moved = (struct lookup_moved *) info->arg;
+
+    moved->ret = info->ret;
+    HG_CHECK_EQ_INT(atomic_fetch_add(&moved->ends, 1), 0);
+    return HG_SUCCESS;
+}
+
+/* A handle of `size` bytes of `owner`, as `end` would get it. */
+static hg_bulk_t lookup_pass(const struct cb_end *owner,
+    const struct cb_end *end, bool bound, hg_size_t size, hg_bulk_t *own_p)
+{
+    hg_bulk_t remote = HG_BULK_NULL;
+    unsigned char bytes[1024];
+    hg_uint32_t count;
+    hg_size_t length;
+    void *memory;
+
+    HG_CHECK_OK(HG_Bulk_create(
+        owner->hg_class, 1, NULL, &size, HG_BULK_READWRITE, own_p));
+    HG_CHECK_OK(HG_Bulk_access(
+        *own_p, 0, size, HG_BULK_READWRITE, 1, &memory, &length, &count));
+    memset(memory, 'm', (size_t) size);
+    if (bound)
+        HG_CHECK_OK(HG_Bulk_bind(*own_p, owner->context));
+    length = HG_Bulk_get_serialize_size(*own_p, 0);
+    HG_CHECK(length > 0 && length <= sizeof(bytes));
+    HG_CHECK_OK(HG_Bulk_serialize(bytes, length, 0, *own_p));
+    HG_CHECK_OK(HG_Bulk_deserialize(end->hg_class, &remote, bytes, length));
+    return remote;
+}
+
+/* Pull all of it into a new buffer, which is compared if that succeeds. Without
+ * an address from the one that the handle names. */
+static hg_return_t lookup_pull(const struct cb_end *end,
+    const struct cb_end *other, hg_addr_t addr, hg_bulk_t remote)
+{
+    struct lookup_moved moved = {0, HG_SUCCESS};
+    hg_size_t size = HG_Bulk_get_size(remote);
+    unsigned char *memory = (unsigned char *) calloc(1, (size_t) size);
+    void *buf = memory;
+    unsigned turns = 0;
+    hg_bulk_t local;
+    hg_size_t i;
+
+    HG_CHECK(memory != NULL);
+    HG_CHECK_OK(HG_Bulk_create(
+        end->hg_class, 1, &buf, &size, HG_BULK_READWRITE, &local));
+    if (addr != HG_ADDR_NULL)
+        HG_CHECK_OK(HG_Bulk_transfer(end->context, lookup_moved, &moved,
+            HG_BULK_PULL, addr, remote, 0, local, 0, size, HG_OP_ID_IGNORE));
+    else
+        HG_CHECK_OK(HG_Bulk_bind_transfer(end->context, lookup_moved, &moved,
+            HG_BULK_PULL, remote, 0, local, 0, size, HG_OP_ID_IGNORE));
+    while (atomic_load(&moved.ends) == 0) {
+        HG_CHECK(turns++ < CB_PATIENCE);
+        (void) cb_turn(end->context, 1);
+        if (other != NULL)
+            (void) cb_turn(other->context, 0);
+    }
+    HG_CHECK_OK(HG_Bulk_free(local));
+    for (i = 0; i < size && moved.ret == HG_SUCCESS; i++)
+        HG_CHECK_EQ_INT(memory[i], 'm');
+    free(memory);
+    return moved.ret;
+}
+
+HG_TEST_WHERE(lookup_first_use_may_be_a_transfer, hg_test_crosses_processes)
+{
+    static const hg_size_t sizes[] = {100, 3 << 20};
+    struct cb_end end, other;
+    hg_bulk_t own, remote;
+    unsigned way;
+
+    for (way = 0; way < 4;
+         way++) { /* the address: looked up, or the handle's */
+        lookup_open(&end, &other);
+        remote = lookup_pass(&other, &end, way >= 2, sizes[way % 2], &own);
+        HG_CHECK_OK(lookup_pull(
+            &end, &other, way < 2 ? end.target : HG_ADDR_NULL, remote));
+        HG_CHECK_OK(HG_Bulk_free(remote));
+        HG_CHECK_OK(HG_Bulk_free(own));
+        lookup_close(&end, &other);
+    }
+}
+
+/* Nobody's error but the owner's: no line at the default level. */
+HG_TEST_WHERE(
+    lookup_of_an_owner_that_is_gone_is_no_error, hg_test_crosses_processes)
+{
+    struct cb_end end, other;
+    hg_bulk_t own, remote;
+    hg_addr_t addr;
+
+    cb_start(&end, 1);
+    cb_start(&other, 1);
+    remote = lookup_pass(&other, &end, true, 100, &own);
+    HG_CHECK_OK(HG_Bulk_free(own));
+    cb_end(&other);
+    addr = HG_Bulk_get_addr(remote);
+    HG_CHECK(addr != HG_ADDR_NULL);
+    HG_CHECK_RET(lookup_pull(&end, NULL, HG_ADDR_NULL, remote), HG_HOSTUNREACH);
+    HG_CHECK_OK(HG_Bulk_free(remote));
+    cb_end(&end);
+}
