@@ -332,6 +332,42 @@ static NA_INLINE na_return_t NA_Mem_register2(na_class_t *na_class,
         : NA_OPNOTSUPPORTED;
 }
 
+/* The bytes of a handle begin with their number, 4 bytes, least significant
+ * first. As in Mercury, bytes behind a handle are ignored. */
+static NA_INLINE size_t NA_Mem_handle_get_serialize_size2(
+    na_class_t *na_class, na_mem_handle_t *mem_handle)
+{
+    size_t size = NA_Mem_handle_get_serialize_size(na_class, mem_handle);
+
+    return size > 0 ? size + 4 : 0;
+}
+
+static NA_INLINE na_return_t NA_Mem_handle_serialize2(na_class_t *na_class,
+    void *buf, size_t buf_size, na_mem_handle_t *mem_handle)
+{
+    size_t i, size = NA_Mem_handle_get_serialize_size(na_class, mem_handle);
+    unsigned char *bytes = (unsigned char *) buf;
+
+    if (buf_size < 4 || buf_size - 4 < size)
+        return NA_OVERFLOW;
+    for (i = 0; i < 4; i++)
+        bytes[i] = (unsigned char) (size >> 8 * i & 0xff);
+    return NA_Mem_handle_serialize(na_class, bytes + 4, size, mem_handle);
+}
+
+static NA_INLINE na_return_t NA_Mem_handle_deserialize2(na_class_t *na_class,
+    na_mem_handle_t **mem_handle_p, const void *buf, size_t buf_size)
+{
+    const unsigned char *bytes = (const unsigned char *) buf;
+    size_t i, size = 0;
+
+    for (i = 0; i < 4 && i < buf_size; i++)
+        size |= (size_t) bytes[i] << 8 * i;
+    if (buf_size < 4 || buf_size - 4 < size)
+        return NA_PROTOCOL_ERROR;
+    return NA_Mem_handle_deserialize(na_class, mem_handle_p, bytes + 4, size);
+}
+
 static NA_INLINE na_return_t NA_Put2(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg,
     na_mem_handle_t *local_mem_handle, na_offset_t local_offset,
@@ -406,6 +442,9 @@ unsigned int NA_Context_get_completion_count(const na_context_t *context)
 #define NA_Msg_send_expected NA_Msg_send_expected2
 #define NA_Msg_recv_expected NA_Msg_recv_expected2
 #define NA_Mem_handle_create_segments NA_Mem_handle_create_segments2
+#define NA_Mem_handle_get_serialize_size NA_Mem_handle_get_serialize_size2
+#define NA_Mem_handle_serialize NA_Mem_handle_serialize2
+#define NA_Mem_handle_deserialize NA_Mem_handle_deserialize2
 #define NA_Mem_register NA_Mem_register2
 #define NA_Put NA_Put2
 #define NA_Get NA_Get2

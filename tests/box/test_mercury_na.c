@@ -174,9 +174,17 @@ static void net_memory(struct net_end *client, struct net_end *server)
     HG_CHECK_OK(NA_Mem_register(server->na_class, owned, NA_MEM_TYPE_HOST, 0));
     size = NA_Mem_handle_get_serialize_size(server->na_class, owned);
     HG_CHECK(size <= sizeof(bytes));
+    HG_CHECK_RET(
+        NA_Mem_handle_serialize(server->na_class, bytes, size - 1, owned),
+        NA_OVERFLOW);
     HG_CHECK_OK(NA_Mem_handle_serialize(server->na_class, bytes, size, owned));
-    HG_CHECK_OK(
-        NA_Mem_handle_deserialize(client->na_class, &remote, bytes, size));
+    HG_CHECK_RET(
+        NA_Mem_handle_deserialize(client->na_class, &remote, bytes, size - 1),
+        NA_PROTOCOL_ERROR);
+    HG_CHECK_RET(NA_Mem_handle_deserialize(client->na_class, &remote, bytes, 3),
+        NA_PROTOCOL_ERROR);
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        client->na_class, &remote, bytes, sizeof(bytes)));
     HG_CHECK_OK(NA_Mem_handle_create(
         client->na_class, local, 8, NA_MEM_READWRITE, &mine));
     HG_CHECK_OK(NA_Mem_register(client->na_class, mine, NA_MEM_TYPE_HOST, 0));
