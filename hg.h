@@ -2596,8 +2596,10 @@ HG_EXPORT uint64_t HG_Histogram_percentile(
  * exists, whose other fields stay at home. Any number of fields.
  *
  * A field is one identifier: no array, no pointer; `x[3]` and `*p` do not
- * compile. A type is any single word `t` with a proc function hg_proc_t, so
- * not `int` or `unsigned int`, which are not of one size everywhere:
+ * compile. With HG_API_STRICT a field of an existing struct may be any part of
+ * it, such as `x[3]` or `y.z`. A type is any single word `t` with a proc
+ * function hg_proc_t, so not `int` or `unsigned int`, which are not of one size
+ * everywhere:
  *
  *     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
  *     float double hg_bool_t hg_string_t hg_const_string_t hg_bulk_t
@@ -2620,6 +2622,11 @@ HG_EXPORT uint64_t HG_Histogram_percentile(
     { enum { hg_fits = 1 / (sizeof(type) == HG_GEN_CHECK_NAME
 #define HG_GEN_CHECK_NAME(field) \
     sizeof(hg_data->field)) }; enum { hg_field_##field }; }
+/* With HG_API_STRICT a field of an existing struct may be any part of it, such
+ * as `a[0]` or `b.c`, and larger than its type, as in Mercury. */
+#define HG_GEN_PART(type) \
+    { enum { hg_fits = 1 / (sizeof(type) <= HG_GEN_PART_NAME
+#define HG_GEN_PART_NAME(field) sizeof(hg_data->field)) }; }
 /* clang-format on */
 
 /* Its step of the proc function. */
@@ -2722,6 +2729,11 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_CHECK_B(field) HG_GEN_CHECK field HG_GEN_CHECK_A
 #define HG_GEN_CHECK_A_END
 #define HG_GEN_CHECK_B_END
+#define HG_GEN_PARTS(fields) HG_GEN_END(HG_GEN_PART_A fields)
+#define HG_GEN_PART_A(field) HG_GEN_PART field HG_GEN_PART_B
+#define HG_GEN_PART_B(field) HG_GEN_PART field HG_GEN_PART_A
+#define HG_GEN_PART_A_END
+#define HG_GEN_PART_B_END
 #define HG_GEN_SIZES(fields) HG_GEN_END(HG_GEN_SIZE_A fields)
 #define HG_GEN_SIZE_A(field) HG_GEN_SIZE field HG_GEN_SIZE_B
 #define HG_GEN_SIZE_B(field) HG_GEN_SIZE field HG_GEN_SIZE_A
@@ -2743,13 +2755,13 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #endif
 
 /* hg_proc_raw refuses a NULL, with a log line, unless freeing. */
-#define HG_GEN_FUNCTION(name, fields, whole) \
+#define HG_GEN_FUNCTION_OF(name, fields, CHECKS, whole) \
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
         hg_proc_t proc, void *data) \
     { \
         name *hg_data = HG_CAST(name *, data); \
         hg_return_t hg_ret = HG_SUCCESS; \
-        HG_GEN_CHECKS(fields) \
+        CHECKS(fields) \
         if (hg_data == HG_NULLPTR) \
             return hg_proc_raw(proc, HG_NULLPTR, 1); \
         if (whole) \
@@ -2757,8 +2769,15 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
         HG_GEN_STEPS(fields) \
         return hg_ret; \
     }
+#define HG_GEN_FUNCTION(name, fields, whole) \
+    HG_GEN_FUNCTION_OF(name, fields, HG_GEN_CHECKS, whole)
 
+#if HG_API_STRICT
+#define MERCURY_GEN_STRUCT_PROC(name, fields) \
+    HG_GEN_FUNCTION_OF(name, fields, HG_GEN_PARTS, 0)
+#else
 #define MERCURY_GEN_STRUCT_PROC(name, fields) HG_GEN_FUNCTION(name, fields, 0)
+#endif
 
 #define MERCURY_GEN_PROC(name, fields) \
     typedef struct { \
