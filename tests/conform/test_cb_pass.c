@@ -432,7 +432,7 @@ HG_TEST_WHERE(cb_pass_bytes_stay_the_same, hg_test_crosses_processes)
     memset(bytes, 0xa5, sizeof(bytes));
     hg_test_expect_log("too few for the bulk handle");
     HG_CHECK_RET(
-        HG_Bulk_serialize(bytes[0], size - 1, 0, c.lent.bulk), HG_MSGSIZE);
+        HG_Bulk_serialize(bytes[0], size - 1, 0, c.lent.bulk), HG_OVERFLOW);
     HG_CHECK_OK(HG_Bulk_serialize(bytes[0], size, 0, c.lent.bulk));
     HG_CHECK_OK(HG_Bulk_deserialize(
         c.end.hg_class, &again, bytes[0], sizeof(bytes[0])));
