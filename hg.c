@@ -19670,6 +19670,26 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     return na_lookup_wait(na_class, name, timeout_ms, addr);
 }
 
+NA_EXPORT na_return_t NA_Addr_resolve(
+    na_class_t *na_class, const char *name, na_addr_t *addr)
+{
+    struct na_addr *found;
+    na_return_t ret = na_live_check(na_class, "NA_Addr_resolve");
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (name == NULL || addr == NULL) {
+        hg_log_error("addr", "NA_Addr_resolve: an argument is NULL");
+        return NA_INVALID_ARG;
+    }
+    ret = na_lookup_resolve(na_class, name, NA_FALSE, &found);
+    if (ret == NA_SUCCESS) {
+        na_addr_give(found);
+        *addr = found;
+    }
+    return ret;
+}
+
 NA_EXPORT na_return_t NA_Addr_deserialize(
     na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size)
 {

@@ -629,6 +629,14 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
+/* Resolve a name, without connecting: the first use of the address connects,
+ * and fails with the code that NA_Addr_lookup would give. Until then the
+ * address is compared by its name. A host's name may need a name server.
+ * Returns NA_SUCCESS with a reference in *addr; NA_HOSTUNREACH: no such host;
+ * NA_INVALID_ARG and NA_PROTONOSUPPORT as NA_Addr_lookup. */
+NA_EXPORT na_return_t NA_Addr_resolve(
+    na_class_t *na_class, const char *name, na_addr_t *addr);
+
 /* Drop a reference. Operations in flight keep theirs. NA_INVALID_ARG: the
  * application has none, as of what HG_Handler_get_addr gives. */
 NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr);

@@ -97,11 +97,10 @@ static NA_INLINE na_context_t *NA_Context_create_id(
 
 /* ---- Addresses ---- */
 
-/* Waits until the peer has answered: Mercury's only resolves the name. */
 static NA_INLINE na_return_t NA_Addr_lookup2(
     na_class_t *na_class, const char *name, na_addr_t **addr_p)
 {
-    return NA_Addr_lookup_wait(na_class, name, NA_MAX_IDLE_TIME, addr_p);
+    return NA_Addr_resolve(na_class, name, addr_p);
 }
 
 /* No effect: hg notices by itself that a peer is gone. */
@@ -137,7 +136,9 @@ static NA_INLINE na_return_t NA_Addr_to_string2(
 static NA_INLINE na_return_t NA_Addr_deserialize2(na_class_t *na_class,
     na_addr_t **addr_p, const void *buf, size_t buf_size, ...)
 {
-    return NA_Addr_deserialize(na_class, addr_p, buf, buf_size);
+    return memchr(buf, '\0', buf_size) != NULL
+        ? NA_Addr_resolve(na_class, (const char *) buf, addr_p)
+        : NA_PROTOCOL_ERROR;
 }
 
 /* ---- Operations ---- */

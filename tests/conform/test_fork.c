@@ -86,6 +86,7 @@ static void fork_try_addrs(struct fork_ends *ends)
                   cls, ends->context, fork_never, NULL, name, NA_OP_ID_IGNORE),
         NA_FAULT);
     fork_want(NA_Addr_lookup_wait(cls, name, 1000, &found), NA_FAULT);
+    fork_want(NA_Addr_resolve(cls, name, &found), NA_FAULT);
     fork_want(NA_Addr_self(cls, &found), NA_FAULT);
     fork_want(NA_Addr_dup(cls, addr, &found), NA_FAULT);
     fork_want(NA_Addr_is_self(cls, addr), NA_FALSE);

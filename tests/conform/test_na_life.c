@@ -362,6 +362,7 @@ HG_TEST(what_ended_cannot_be_used)
     LIFE_REFUSED(NA_Addr_free(end.na_class, end.self), class_line);
     LIFE_REFUSED(
         NA_Addr_lookup_wait(end.na_class, "self://", 1, &addr), class_line);
+    LIFE_REFUSED(NA_Addr_resolve(end.na_class, "self://", &addr), class_line);
     LIFE_REFUSED(
         NA_Mem_handle_create(end.na_class, buf, 1, 3, &mem), class_line);
     LIFE_REFUSED(NA_Msg_buf_free(end.na_class, buf), class_line);
@@ -598,6 +599,9 @@ HG_TEST(ones_own_string_is_oneself)
     HG_CHECK_OK(NA_Addr_lookup_wait(end.na_class, name, 5000, &addr));
     HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    HG_CHECK_OK(NA_Addr_resolve(end.na_class, name, &addr));
+    HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     /* Nobody wants to hear: nothing is queued, nothing leaks. */
     HG_CHECK_OK(NA_Addr_lookup(
         end.na_class, end.context, NULL, NULL, name, NA_OP_ID_IGNORE));
@@ -631,6 +635,10 @@ HG_TEST(bad_names_are_refused_at_once)
     hg_test_expect_log("NA_Addr_lookup_wait: an argument is NULL");
     HG_CHECK_RET(
         NA_Addr_lookup_wait(end.na_class, NULL, 9, &addr), NA_INVALID_ARG);
+    hg_test_expect_log("NA_Addr_resolve: an argument is NULL");
+    HG_CHECK_RET(NA_Addr_resolve(end.na_class, NULL, &addr), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Addr_resolve(end.na_class, "carrier+pigeon://coop", &addr),
+        NA_PROTONOSUPPORT);
     HG_CHECK(addr == NA_ADDR_NULL && call.ends == 0);
     conform_idle(&end);
     conform_close(&end);
