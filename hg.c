@@ -19448,7 +19448,8 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     na_op_id_t *op_id);
 
 /* The address that a name stands for, with a reference, without connecting.
- * With `from_peer` the name came from a peer: see addr_resolve in plugin.h. */
+ * With `from_peer` the name came from a peer: see addr_resolve in plugin.h;
+ * NA_NODEV if it is no address of the class's transport. */
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
@@ -19635,6 +19636,19 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     return ret;
 }
 
+/* For a transport that can only connect. */
+static na_return_t na_lookup_connect(
+    struct na_class *na_class, const char *name, struct na_addr **addr_p)
+{
+    na_return_t ret =
+        na_lookup_wait(na_class, name, na_class->info->lookup_ms, addr_p);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_addr_ref(*addr_p); /* it is not the application's */
+    return na_addr_take_back(na_class, *addr_p, "NA_Addr_lookup_wait");
+}
+
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
@@ -19644,16 +19658,14 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
 
     name = na_lookup_pick(na_class, name, part);
     ret = na_lookup_check(na_class, name, from_peer);
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (ops->addr_resolve != NULL)
-        return ops->addr_resolve(na_class, name, from_peer, addr_p);
-    ret = na_lookup_wait(na_class, name, na_class->info->lookup_ms, addr_p);
-    if (ret == NA_SUCCESS) { /* it is not the application's */
-        na_addr_ref(*addr_p);
-        (void) na_addr_take_back(na_class, *addr_p, "NA_Addr_lookup_wait");
-    }
-    return ret;
+    if (ret == NA_SUCCESS && ops->addr_resolve != NULL)
+        ret = ops->addr_resolve(na_class, name, from_peer, addr_p);
+    else if (ret == NA_SUCCESS)
+        ret = na_lookup_connect(na_class, name, addr_p);
+    /* A peer's name is no argument of the application's. */
+    return from_peer && (ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT)
+        ? NA_NODEV
+        : ret;
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
@@ -28951,7 +28963,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 /* Send when there is room, and tell `left` then. From here on the send has a
  * reference, and ends in hg_handle_sent, whoever lets go of the handle
  * meanwhile. */
-static hg_return_t hg_handle_send_later(
+static HG_NOINLINE hg_return_t hg_handle_send_later(
     struct hg_handle *handle, const struct na_msg *msg, hg_handle_left_t left)
 {
     struct hg_context *context = handle->context;

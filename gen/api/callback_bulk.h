@@ -102,7 +102,8 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * own, which is for HG_Bulk_bind_transfer, and only such ones; HG_PERMISSION:
  * flags forbid the direction; HG_NOENTRY: a handle of this process, which this
  * one was decoded from, was freed; HG_HOSTUNREACH: the handle was passed on and
- * its owner does not listen. */
+ * its owner does not listen. HG_NODEV in `ret`: the address that the handle
+ * names is of another transport, or needs a name server. */
 HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
     hg_size_t origin_offset, hg_bulk_t local_handle, hg_size_t local_offset,

@@ -614,7 +614,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
 /* Send when there is room, and tell `left` then. From here on the send has a
  * reference, and ends in hg_handle_sent, whoever lets go of the handle
  * meanwhile. */
-static hg_return_t hg_handle_send_later(
+static HG_NOINLINE hg_return_t hg_handle_send_later(
     struct hg_handle *handle, const struct na_msg *msg, hg_handle_left_t left)
 {
     struct hg_context *context = handle->context;

@@ -175,6 +175,19 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     return ret;
 }
 
+/* For a transport that can only connect. */
+static na_return_t na_lookup_connect(
+    struct na_class *na_class, const char *name, struct na_addr **addr_p)
+{
+    na_return_t ret =
+        na_lookup_wait(na_class, name, na_class->info->lookup_ms, addr_p);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_addr_ref(*addr_p); /* it is not the application's */
+    return na_addr_take_back(na_class, *addr_p, "NA_Addr_lookup_wait");
+}
+
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
@@ -184,16 +197,14 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
 
     name = na_lookup_pick(na_class, name, part);
     ret = na_lookup_check(na_class, name, from_peer);
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (ops->addr_resolve != NULL)
-        return ops->addr_resolve(na_class, name, from_peer, addr_p);
-    ret = na_lookup_wait(na_class, name, na_class->info->lookup_ms, addr_p);
-    if (ret == NA_SUCCESS) { /* it is not the application's */
-        na_addr_ref(*addr_p);
-        (void) na_addr_take_back(na_class, *addr_p, "NA_Addr_lookup_wait");
-    }
-    return ret;
+    if (ret == NA_SUCCESS && ops->addr_resolve != NULL)
+        ret = ops->addr_resolve(na_class, name, from_peer, addr_p);
+    else if (ret == NA_SUCCESS)
+        ret = na_lookup_connect(na_class, name, addr_p);
+    /* A peer's name is no argument of the application's. */
+    return from_peer && (ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT)
+        ? NA_NODEV
+        : ret;
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,

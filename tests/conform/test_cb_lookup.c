@@ -279,6 +279,48 @@ HG_TEST_WHERE(lookup_class_ends_while_it_connects, hg_test_crosses_processes)
     cb_end(&other);
 }
 
+struct lookup_crowd {
+    const struct cb_end *end;
+    const char *name;
+};
+
+static void *lookup_again_and_again(void *arg)
+{
+    const struct lookup_crowd *crowd = (const struct lookup_crowd *) arg;
+    unsigned i;
+
+    for (i = 0; i < 2000; i++) {
+        hg_addr_t addr;
+
+        HG_CHECK_OK(HG_Addr_lookup2(crowd->end->hg_class, crowd->name, &addr));
+        HG_CHECK_OK(HG_Addr_free(crowd->end->hg_class, addr));
+    }
+    return NULL;
+}
+
+/* One thread finds the address while another gives its last reference back. */
+HG_TEST_WHERE(lookup_by_many_threads_at_once, hg_test_crosses_processes)
+{
+    enum { COUNT = 4 };
+    struct cb_end end, other;
+    char name[NA_MAX_ADDR_LEN];
+    struct lookup_crowd crowd = {&end, name};
+    pthread_t threads[COUNT];
+    unsigned i;
+
+    lookup_open(&end, &other);
+    lookup_self_name(&other, name);
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK(pthread_create(
+                     &threads[i], NULL, lookup_again_and_again, &crowd) == 0);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK(pthread_join(threads[i], NULL) == 0);
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
+    lookup_check(&end, &other);
+    lookup_close(&end, &other);
+}
+
 /* ---- Memory ---- */
 
 struct lookup_moved {
