@@ -3423,7 +3423,16 @@ static inline na_return_t na_uri_parse(const char *string, struct na_uri *uri)
 
 /* #include "base/log.h" */
 
-/* Copy a scheme part: letters, digits, '-', '_', '.', 1 to 31 of them. */
+/* Whether libfabric's name of a layer over a provider stands there, as in
+ * "tcp;ofi_rxm". */
+static bool na_uri_is_layer(const char *from, size_t size)
+{
+    assert(size > 0);
+    return size > 5 && strncmp(from, ";ofi_", 5) == 0;
+}
+
+/* Copy a scheme part: letters, digits, '-', '_', '.', 1 to 31 of them, with
+ * the name of a layer. */
 static bool na_uri_take(const char *from, size_t size, char *to)
 {
     size_t i;
@@ -3434,7 +3443,8 @@ static bool na_uri_take(const char *from, size_t size, char *to)
         char c = from[i];
 
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
+                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
+                na_uri_is_layer(from + i, size - i)))
             return false;
         to[i] = c;
     }
@@ -3916,7 +3926,10 @@ struct na_addr_core {
     _Atomic int dead;       /* NA_SUCCESS while alive */
     /* What stands for it in a class of several; that one's lock. */
     struct na_addr *above;
-    char *name; /* guarded by the class lock until set, then constant */
+    /* As users see it: the class's prefix, and the transport's name of it, to
+     * which pub.name points. Guarded by the class lock until set, then
+     * constant. */
+    char *name;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
     _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
@@ -4015,6 +4028,7 @@ struct na_class_core {
     struct na_emul *emul;     /* NULL: the transport moves memory itself */
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
+    char prefix[4];           /* what users see before names: "na+", or "" */
     pthread_mutex_t lock;
     struct na_link addrs; /* guarded by lock */
     struct hg_map mems;   /* by public pointer; guarded by lock */
@@ -4559,6 +4573,26 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
 /* #include "base/mem.h" */
 /* #include "na/live.h" */
 
+/* A name of the transport's behind the class's prefix. NULL: no memory. */
+static char *na_addr_spell(const struct na_class_core *core, const char *name)
+{
+    size_t size = strlen(core->prefix) + strlen(name) + 1;
+    char *spelled = (char *) hg_mem_alloc(size);
+
+    if (spelled != NULL)
+        (void) snprintf(spelled, size, "%s%s", core->prefix, name);
+    return spelled;
+}
+
+/* Take the name that na_addr_spell made; NULL: none. */
+static void na_addr_take_name(
+    const struct na_class_core *core, struct na_addr_core *addr, char *name)
+{
+    assert(addr->name == NULL);
+    addr->name = name;
+    addr->pub.name = name != NULL ? name + strlen(core->prefix) : NULL;
+}
+
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
 {
@@ -4566,14 +4600,11 @@ HG_PRIVATE struct na_addr *na_addr_create(
     struct na_addr_core *addr = (struct na_addr_core *) na_core_alloc(
         offsetof(struct na_addr_core, pub), sizeof(struct na_addr),
         core->ops.addr_size);
+    char *spelled = name != NULL ? na_addr_spell(core, name) : NULL;
 
-    if (addr == NULL)
+    if (addr == NULL || (name != NULL && spelled == NULL))
         goto no_memory;
-    if (name != NULL) {
-        addr->name = hg_mem_strdup(name);
-        if (addr->name == NULL)
-            goto free_addr;
-    }
+    na_addr_take_name(core, addr, spelled);
     atomic_init(&addr->room, UINT64_MAX);
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
@@ -4581,16 +4612,15 @@ HG_PRIVATE struct na_addr *na_addr_create(
     hg_list_init(&addr->waiting);
     hg_list_init(&addr->grave);
     addr->pub.na_class = na_class;
-    addr->pub.name = addr->name;
     addr->pub.self = self;
     hg_lock(&core->lock);
     hg_list_push(&core->addrs, &addr->link);
     hg_unlock(&core->lock);
     return &addr->pub;
 
-free_addr:
-    hg_mem_free(addr);
 no_memory:
+    hg_mem_free(spelled);
+    hg_mem_free(addr);
     hg_log_error("addr", "no memory for the address %s",
         name != NULL ? name : "of a new peer");
     return NULL;
@@ -4600,7 +4630,7 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
-    char *copy = hg_mem_strdup(name);
+    char *copy = na_addr_spell(core, name);
 
     if (copy == NULL) {
         hg_log_error("addr", "no memory for the name %s", name);
@@ -4608,8 +4638,7 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
     }
     hg_lock(&core->lock);
     if (addr_core->name == NULL) {
-        addr_core->name = copy;
-        addr->name = copy;
+        na_addr_take_name(core, addr_core, copy);
         copy = NULL;
     }
     hg_unlock(&core->lock);
@@ -4698,7 +4727,7 @@ static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
 
     hg_lock(&core->lock);
     if (addr->name != NULL)
-        n = snprintf(buf, size, "%s", addr->name);
+        n = snprintf(buf, size, "%s", na_addr_core_of(addr)->name);
     else
         n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
             core->pub.protocol, (const void *) addr);
@@ -6941,12 +6970,15 @@ HG_PRIVATE const void *na_mux_wire_find(
 
 /* ---- Strings ---- */
 
-/* Whether a scheme and "://" stand there. */
+/* Whether a scheme and "://" stand there. That of libfabric's layers belongs to
+ * what is in front of it: "tcp;ofi_rxm://". */
 static bool na_mux_wire_begins(const char *string)
 {
     size_t i = 0;
     char c = string[0];
 
+    if (strncmp(string, "ofi_", 4) == 0)
+        return false;
     while ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
         (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '_' || c == '.')
         c = string[++i];
@@ -18256,10 +18288,6 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     struct na_sm_addr *addr;
     na_return_t ret;
 
-    if (!na_class->listen && host[0] != '\0') {
-        hg_log_error("sm", "sm://%s: only who listens has a name", host);
-        return NA_INVALID_ARG;
-    }
     ret = na_sm_prepare(self);
     if (ret != NA_SUCCESS)
         return ret;
@@ -18907,8 +18935,12 @@ HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i);
 /* NULL: nobody speaks that (logged). */
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
 
-/* Whether `uri` names the transport, or none. Mercury calls that of shared
- * memory "na": "na+sm://" is what its users write. */
+/* Mercury's name of a transport: that of shared memory is "na" there. */
+HG_PRIVATE const char *na_plugins_mercury_name(const char *name);
+
+/* Whether `uri` names the transport, or none. Mercury's names are understood:
+ * "na" is sm; "ucx", "bmi", "psm" and "psm2", which are not here, are served by
+ * libfabric, "ofi". */
 HG_PRIVATE bool na_plugins_named(
     const struct na_plugin *plugin, const struct na_uri *uri);
 
@@ -18988,25 +19020,41 @@ HG_PRIVATE const char *na_plugins_default(void)
 #endif
 }
 
+HG_PRIVATE const char *na_plugins_mercury_name(const char *name)
+{
+    return strcmp(name, "sm") == 0 ? "na" : name;
+}
+
+/* Whether a NULL-terminated list of names has that one. */
+static bool na_plugins_has(const char *const *names, const char *name)
+{
+    while (*names != NULL && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* The transport that serves what Mercury's transport of that name does. */
+static const char *na_plugins_alias(const char *name)
+{
+    static const char *const by_ofi[] = {"ucx", "bmi", "psm", "psm2", NULL};
+
+    if (strcmp(name, "na") == 0)
+        return "sm";
+    return na_plugins_has(by_ofi, name) ? "ofi" : name;
+}
+
 HG_PRIVATE bool na_plugins_named(
     const struct na_plugin *plugin, const struct na_uri *uri)
 {
     return uri->plugin[0] == '\0' || strcmp(uri->plugin, plugin->name) == 0 ||
-        (strcmp(uri->plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0);
+        strcmp(na_plugins_alias(uri->plugin), plugin->name) == 0;
 }
 
 HG_PRIVATE bool na_plugins_speaks(
     const struct na_plugin *plugin, const struct na_uri *uri)
 {
-    const char *const *protocol;
-
-    if (!na_plugins_named(plugin, uri))
-        return false;
-    for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
-        if (strcmp(uri->protocol, *protocol) == 0)
-            return true;
-    }
-    return false;
+    return na_plugins_named(plugin, uri) &&
+        na_plugins_has(plugin->protocols, uri->protocol);
 }
 
 /* Registered ones first, the latest in front. */
@@ -19042,23 +19090,60 @@ static void na_plugins_list(
     }
 }
 
+/* The file that has the transport of an address string; "": nobody knows. */
+static const char *na_plugins_file(const struct na_uri *uri)
+{
+    static const char *const ofi[] = {"cxi", "efa", "gni", "opx", "psm", "psm2",
+        "psm3", "shm", "sockets", "verbs", NULL};
+    static const char *const mpi[] = {"dynamic", "static", NULL};
+    static const char *const zmq[] = {"inproc", "ipc", "tcp", NULL};
+    const char *plugin = na_plugins_alias(uri->plugin);
+
+    if (strcmp(plugin, "ofi") == 0 || strstr(uri->protocol, ";ofi_") != NULL)
+        return "ofi";
+    if (strcmp(plugin, "mpi") == 0 || strcmp(plugin, "zmq") == 0)
+        return plugin;
+    if (plugin[0] != '\0')
+        return "";
+    if (na_plugins_has(ofi, uri->protocol))
+        return "ofi";
+    if (na_plugins_has(mpi, uri->protocol))
+        return "mpi";
+    return na_plugins_has(zmq, uri->protocol) ? "zmq" : "";
+}
+
+/* What to do about an address string that no transport here speaks. */
+static void na_plugins_advise(
+    const struct na_uri *uri, char *advice, size_t size)
+{
+    const char *file = na_plugins_file(uri);
+    bool there = HG_NA_ZMQ && strcmp(file, "zmq") == 0;
+
+    assert(file[0] == '\0' || strlen(file) == 3);
+    advice[0] = '\0';
+    if (!HG_ENABLE_SM && strcmp(uri->protocol, "sm") == 0)
+        (void) snprintf(advice, size, " (sm was left out of hg.c)");
+    else if (file[0] != '\0' && !there)
+        (void) snprintf(advice, size,
+            "; add hg_na_%s.c and compile hg.c with -DHG_NA_%c%c%c=1", file,
+            file[0] - 'a' + 'A', file[1] - 'a' + 'A', file[2] - 'a' + 'A');
+}
+
 /* Nobody speaks that: say what is spoken here. */
 static void na_plugins_tell_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
+    char advice[96];
     char names[256];
     unsigned i;
 
     names[0] = '\0';
     for (i = 0; (plugin = na_plugins_get(i)) != NULL; i++)
         na_plugins_list(plugin, names, sizeof(names));
+    na_plugins_advise(uri, advice, sizeof(advice));
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
-        uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names,
-        !HG_ENABLE_SM && strcmp(uri->protocol, "sm") == 0
-            ? " (sm was left out of hg.c)"
-            : HG_NA_ZMQ ? ""
-                        : " (hg.c was compiled without -DHG_NA_ZMQ=1)");
+        uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names, advice);
 }
 
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
@@ -19343,16 +19428,18 @@ static char *na_protocols_copy(char **at_p, const char *str)
     return copy;
 }
 
-/* NULL: out of memory, logged. */
+/* In Mercury's words. NULL: out of memory, logged. */
 static struct na_protocol_info *na_protocols_entry(
-    const char *transport, const char *protocol)
+    const struct na_plugin *plugin, const char *protocol)
 {
-    static const char device[] = "any";
+    const char *transport = na_plugins_mercury_name(plugin->name);
+    const char *device = strcmp(protocol, "sm") == 0 ? "shm" : "any";
     struct na_protocol_info *entry =
         (struct na_protocol_info *) hg_mem_alloc(sizeof(*entry) +
-            strlen(transport) + 1 + strlen(protocol) + 1 + sizeof(device));
+            strlen(transport) + 1 + strlen(protocol) + 1 + strlen(device) + 1);
     char *at;
 
+    assert(transport[0] != '\0' && protocol[0] != '\0');
     if (entry == NULL) {
         hg_log_error("cls", "no memory for a list of protocols");
         return NULL;
@@ -19394,7 +19481,7 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
             if (!na_protocols_wanted(
                     info_string != NULL ? &uri : NULL, plugin, *protocol))
                 continue;
-            *last = na_protocols_entry(plugin->name, *protocol);
+            *last = na_protocols_entry(plugin, *protocol);
             if (*last == NULL) {
                 HG_Free_na_protocol_info(first);
                 return HG_NOMEM;
@@ -19973,8 +20060,8 @@ static struct na_addr *na_mux_addr_new(
     struct na_mux_part *part, struct na_addr *inner, const char *name)
 {
     struct na_mux_class *mux = part->mux;
-    struct na_addr *base =
-        na_addr_create(&mux->base, name != NULL ? name : inner->name, NA_FALSE);
+    struct na_addr *base = na_addr_create(&mux->base,
+        name != NULL ? name : na_addr_core_of(inner)->name, NA_FALSE);
     struct na_mux_addr *addr;
 
     assert(!inner->self && na_mux_part_of(inner->na_class) == part);
@@ -21360,12 +21447,12 @@ static na_return_t na_mux_open_self(struct na_mux_class *mux)
     unsigned i;
 
     for (i = 0; i < mux->count; i++) {
-        const char *part = mux->parts[i].na_class->self_addr->name;
+        struct na_addr *part = mux->parts[i].na_class->self_addr;
 
         if (i > 0 && i == mux->sm && mux->sm_silent)
             continue;
         size += (size_t) snprintf(name + size, sizeof(name) - size, "%s%s",
-            size > 0 ? ";" : "", part);
+            size > 0 ? ";" : "", na_addr_core_of(part)->name);
     }
     if (size >= NA_MAX_ADDR_LEN) {
         hg_log_error("cls", "the addresses are too long for one string");
@@ -21978,6 +22065,8 @@ static struct na_class_core *na_class_open(const struct na_plugin *plugin,
 
     if (core == NULL)
         return NULL;
+    if (strcmp(uri->plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0)
+        memcpy(core->prefix, "na+", sizeof(core->prefix));
     ret = core->ops.open(&core->pub, uri->rest);
     if (ret == NA_SUCCESS)
         return core;
@@ -22002,6 +22091,7 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
         return NULL;
     if (na_mux_wire_is_list(info_string)) {
         uri.rest = info_string;
+        uri.plugin[0] = '\0'; /* each part has its own */
         plugin = na_mux_table();
     } else {
         plugin = na_plugins_find(&uri);
@@ -35880,9 +35970,10 @@ static hg_return_t hg_peer_check(const hg_class_t *hg_class,
  * if it names a protocol, else HG_INVALID_ARG. */
 static hg_return_t hg_peer_lookup_code(hg_return_t ret, const char *name)
 {
+    assert(name != NULL);
     if (ret != HG_PROTONOSUPPORT && ret != HG_INVALID_ARG)
         return ret;
-    return strchr(name, ':') != NULL ? HG_NODEV : HG_INVALID_ARG;
+    return strstr(name, "://") != NULL ? HG_NODEV : HG_INVALID_ARG;
 }
 
 static void hg_peer_end_lookup(struct hg_peer_lookup *lookup)
@@ -36068,6 +36159,7 @@ hg_return_t HG_Addr_to_string(
 /* #include "na/addr.h" */
 /* #include "na/context.h" */
 /* #include "na/live.h" */
+/* #include "na/plugins.h" */
 /* #include "na/progress.h" */
 /* #include "na/uri.h" */
 
@@ -36447,9 +36539,11 @@ hg_return_t HG_Class_get_options(
 
 const char *HG_Class_get_name(const hg_class_t *hg_class)
 {
-    return hg_endpoint_has(hg_class, "HG_Class_get_name")
+    const char *name = hg_endpoint_has(hg_class, "HG_Class_get_name")
         ? NA_Get_class_name(hg_class->na_class)
         : NULL;
+
+    return name != NULL ? na_plugins_mercury_name(name) : NULL;
 }
 
 const char *HG_Class_get_protocol(const hg_class_t *hg_class)

@@ -362,7 +362,9 @@ HG_EXPORT void HG_Set_log_func(
  *
  * NULL or "" names the default transport: "sm://" where there is one, else
  * "self://". Opening a class, "://" may be left out with all behind it: "sm",
- * "zmq+tcp". sm:// alone: the library picks a name. No port or port 0: the
+ * "zmq+tcp". sm:// alone: the library picks a name. A class opened as na+sm has
+ * addresses that begin with na+sm://, as in Mercury; lookups accept both. A
+ * class that does not listen ignores the name. No port or port 0: the
  * system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
  * interface. zmq+ipc://path is relative to the working directory, @name is one
  * of Linux's abstract names; without a path a listener makes
@@ -1640,9 +1642,10 @@ struct hg_init_info {
 /* One protocol that this program can speak; the strings are the list's. */
 struct na_protocol_info {
     struct na_protocol_info *next;
-    char *class_name; /* the transport's: "zmq" */
+    char *class_name; /* as HG_Class_get_name gives it: "na", "zmq" */
     char *protocol_name;
-    char *device_name; /* "any": no transport here tells devices apart */
+    char *device_name; /* "shm" of na+sm; else "any": no transport here tells
+                          devices apart */
 };
 
 /* The protocols there are, all or those that `info_string` names ("tcp",
@@ -1737,7 +1740,8 @@ HG_EXPORT hg_return_t HG_Class_get_options(
     const hg_class_t *hg_class, struct hg_options *options);
 #endif
 
-/* "sm", "zmq", ... and "sm", "tcp", ...; owned by the class. */
+/* "na", "zmq", ... and "sm", "tcp", ...; owned by the class. As in Mercury, the
+ * protocol sm is of the transport "na". */
 HG_EXPORT const char *HG_Class_get_name(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
 HG_EXPORT const char *HG_Class_get_protocol(
@@ -1876,8 +1880,7 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
 /* Find a peer, as NA_Addr_lookup does; `name` is copied. HG_CB_LOOKUP brings a
  * reference to its address, or the code. A wrong name is refused at once:
  * HG_NODEV if it is an address that this class cannot read, HG_INVALID_ARG if
- * it has no "protocol:" at all. No operation id is given: *op_id_p stays as it
- * is. */
+ * it has no "://". No operation id is given: *op_id_p stays as it is. */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
 

@@ -55,7 +55,9 @@
  *
  * NULL or "" names the default transport: "sm://" where there is one, else
  * "self://". Opening a class, "://" may be left out with all behind it: "sm",
- * "zmq+tcp". sm:// alone: the library picks a name. No port or port 0: the
+ * "zmq+tcp". sm:// alone: the library picks a name. A class opened as na+sm has
+ * addresses that begin with na+sm://, as in Mercury; lookups accept both. A
+ * class that does not listen ignores the name. No port or port 0: the
  * system picks one; no host: loopback; 0.0.0.0, * and [::] bind every
  * interface. zmq+ipc://path is relative to the working directory, @name is one
  * of Linux's abstract names; without a path a listener makes

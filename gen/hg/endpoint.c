@@ -26,6 +26,7 @@
 #include "na/addr.h"
 #include "na/context.h"
 #include "na/live.h"
+#include "na/plugins.h"
 #include "na/progress.h"
 #include "na/uri.h"
 
@@ -405,9 +406,11 @@ hg_return_t HG_Class_get_options(
 
 const char *HG_Class_get_name(const hg_class_t *hg_class)
 {
-    return hg_endpoint_has(hg_class, "HG_Class_get_name")
+    const char *name = hg_endpoint_has(hg_class, "HG_Class_get_name")
         ? NA_Get_class_name(hg_class->na_class)
         : NULL;
+
+    return name != NULL ? na_plugins_mercury_name(name) : NULL;
 }
 
 const char *HG_Class_get_protocol(const hg_class_t *hg_class)

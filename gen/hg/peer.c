@@ -41,9 +41,10 @@ static hg_return_t hg_peer_check(const hg_class_t *hg_class,
  * if it names a protocol, else HG_INVALID_ARG. */
 static hg_return_t hg_peer_lookup_code(hg_return_t ret, const char *name)
 {
+    assert(name != NULL);
     if (ret != HG_PROTONOSUPPORT && ret != HG_INVALID_ARG)
         return ret;
-    return strchr(name, ':') != NULL ? HG_NODEV : HG_INVALID_ARG;
+    return strstr(name, "://") != NULL ? HG_NODEV : HG_INVALID_ARG;
 }
 
 static void hg_peer_end_lookup(struct hg_peer_lookup *lookup)

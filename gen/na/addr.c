@@ -7,6 +7,26 @@
 #include "base/mem.h"
 #include "na/live.h"
 
+/* A name of the transport's behind the class's prefix. NULL: no memory. */
+static char *na_addr_spell(const struct na_class_core *core, const char *name)
+{
+    size_t size = strlen(core->prefix) + strlen(name) + 1;
+    char *spelled = (char *) hg_mem_alloc(size);
+
+    if (spelled != NULL)
+        (void) snprintf(spelled, size, "%s%s", core->prefix, name);
+    return spelled;
+}
+
+/* Take the name that na_addr_spell made; NULL: none. */
+static void na_addr_take_name(
+    const struct na_class_core *core, struct na_addr_core *addr, char *name)
+{
+    assert(addr->name == NULL);
+    addr->name = name;
+    addr->pub.name = name != NULL ? name + strlen(core->prefix) : NULL;
+}
+
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self)
 {
@@ -14,14 +34,11 @@ HG_PRIVATE struct na_addr *na_addr_create(
     struct na_addr_core *addr = (struct na_addr_core *) na_core_alloc(
         offsetof(struct na_addr_core, pub), sizeof(struct na_addr),
         core->ops.addr_size);
+    char *spelled = name != NULL ? na_addr_spell(core, name) : NULL;
 
-    if (addr == NULL)
+    if (addr == NULL || (name != NULL && spelled == NULL))
         goto no_memory;
-    if (name != NULL) {
-        addr->name = hg_mem_strdup(name);
-        if (addr->name == NULL)
-            goto free_addr;
-    }
+    na_addr_take_name(core, addr, spelled);
     atomic_init(&addr->room, UINT64_MAX);
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
@@ -29,16 +46,15 @@ HG_PRIVATE struct na_addr *na_addr_create(
     hg_list_init(&addr->waiting);
     hg_list_init(&addr->grave);
     addr->pub.na_class = na_class;
-    addr->pub.name = addr->name;
     addr->pub.self = self;
     hg_lock(&core->lock);
     hg_list_push(&core->addrs, &addr->link);
     hg_unlock(&core->lock);
     return &addr->pub;
 
-free_addr:
-    hg_mem_free(addr);
 no_memory:
+    hg_mem_free(spelled);
+    hg_mem_free(addr);
     hg_log_error("addr", "no memory for the address %s",
         name != NULL ? name : "of a new peer");
     return NULL;
@@ -48,7 +64,7 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
-    char *copy = hg_mem_strdup(name);
+    char *copy = na_addr_spell(core, name);
 
     if (copy == NULL) {
         hg_log_error("addr", "no memory for the name %s", name);
@@ -56,8 +72,7 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
     }
     hg_lock(&core->lock);
     if (addr_core->name == NULL) {
-        addr_core->name = copy;
-        addr->name = copy;
+        na_addr_take_name(core, addr_core, copy);
         copy = NULL;
     }
     hg_unlock(&core->lock);
@@ -146,7 +161,7 @@ static size_t na_addr_print(const struct na_addr *addr, char *buf, size_t size)
 
     hg_lock(&core->lock);
     if (addr->name != NULL)
-        n = snprintf(buf, size, "%s", addr->name);
+        n = snprintf(buf, size, "%s", na_addr_core_of(addr)->name);
     else
         n = snprintf(buf, size, "%s+%s://peer-%p", core->ops.name,
             core->pub.protocol, (const void *) addr);

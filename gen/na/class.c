@@ -474,6 +474,8 @@ static struct na_class_core *na_class_open(const struct na_plugin *plugin,
 
     if (core == NULL)
         return NULL;
+    if (strcmp(uri->plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0)
+        memcpy(core->prefix, "na+", sizeof(core->prefix));
     ret = core->ops.open(&core->pub, uri->rest);
     if (ret == NA_SUCCESS)
         return core;
@@ -498,6 +500,7 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
         return NULL;
     if (na_mux_wire_is_list(info_string)) {
         uri.rest = info_string;
+        uri.plugin[0] = '\0'; /* each part has its own */
         plugin = na_mux_table();
     } else {
         plugin = na_plugins_find(&uri);

@@ -62,7 +62,10 @@ struct na_addr_core {
     _Atomic int dead;       /* NA_SUCCESS while alive */
     /* What stands for it in a class of several; that one's lock. */
     struct na_addr *above;
-    char *name; /* guarded by the class lock until set, then constant */
+    /* As users see it: the class's prefix, and the transport's name of it, to
+     * which pub.name points. Guarded by the class lock until set, then
+     * constant. */
+    char *name;
     /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
     _Atomic uint64_t lingering;
     _Atomic uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
@@ -161,6 +164,7 @@ struct na_class_core {
     struct na_emul *emul;     /* NULL: the transport moves memory itself */
     unsigned layers;          /* that run on it; guarded by live's mutex */
     struct na_mux_part *part; /* of a class of several, which it is; NULL */
+    char prefix[4];           /* what users see before names: "na+", or "" */
     pthread_mutex_t lock;
     struct na_link addrs; /* guarded by lock */
     struct hg_map mems;   /* by public pointer; guarded by lock */

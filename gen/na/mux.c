@@ -478,12 +478,12 @@ static na_return_t na_mux_open_self(struct na_mux_class *mux)
     unsigned i;
 
     for (i = 0; i < mux->count; i++) {
-        const char *part = mux->parts[i].na_class->self_addr->name;
+        struct na_addr *part = mux->parts[i].na_class->self_addr;
 
         if (i > 0 && i == mux->sm && mux->sm_silent)
             continue;
         size += (size_t) snprintf(name + size, sizeof(name) - size, "%s%s",
-            size > 0 ? ";" : "", part);
+            size > 0 ? ";" : "", na_addr_core_of(part)->name);
     }
     if (size >= NA_MAX_ADDR_LEN) {
         hg_log_error("cls", "the addresses are too long for one string");

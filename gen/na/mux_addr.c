@@ -52,8 +52,8 @@ static struct na_addr *na_mux_addr_new(
     struct na_mux_part *part, struct na_addr *inner, const char *name)
 {
     struct na_mux_class *mux = part->mux;
-    struct na_addr *base =
-        na_addr_create(&mux->base, name != NULL ? name : inner->name, NA_FALSE);
+    struct na_addr *base = na_addr_create(&mux->base,
+        name != NULL ? name : na_addr_core_of(inner)->name, NA_FALSE);
     struct na_mux_addr *addr;
 
     assert(!inner->self && na_mux_part_of(inner->na_class) == part);

@@ -10,12 +10,15 @@
 
 /* ---- Strings ---- */
 
-/* Whether a scheme and "://" stand there. */
+/* Whether a scheme and "://" stand there. That of libfabric's layers belongs to
+ * what is in front of it: "tcp;ofi_rxm://". */
 static bool na_mux_wire_begins(const char *string)
 {
     size_t i = 0;
     char c = string[0];
 
+    if (strncmp(string, "ofi_", 4) == 0)
+        return false;
     while ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
         (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '_' || c == '.')
         c = string[++i];

@@ -55,25 +55,41 @@ HG_PRIVATE const char *na_plugins_default(void)
 #endif
 }
 
+HG_PRIVATE const char *na_plugins_mercury_name(const char *name)
+{
+    return strcmp(name, "sm") == 0 ? "na" : name;
+}
+
+/* Whether a NULL-terminated list of names has that one. */
+static bool na_plugins_has(const char *const *names, const char *name)
+{
+    while (*names != NULL && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* The transport that serves what Mercury's transport of that name does. */
+static const char *na_plugins_alias(const char *name)
+{
+    static const char *const by_ofi[] = {"ucx", "bmi", "psm", "psm2", NULL};
+
+    if (strcmp(name, "na") == 0)
+        return "sm";
+    return na_plugins_has(by_ofi, name) ? "ofi" : name;
+}
+
 HG_PRIVATE bool na_plugins_named(
     const struct na_plugin *plugin, const struct na_uri *uri)
 {
     return uri->plugin[0] == '\0' || strcmp(uri->plugin, plugin->name) == 0 ||
-        (strcmp(uri->plugin, "na") == 0 && strcmp(plugin->name, "sm") == 0);
+        strcmp(na_plugins_alias(uri->plugin), plugin->name) == 0;
 }
 
 HG_PRIVATE bool na_plugins_speaks(
     const struct na_plugin *plugin, const struct na_uri *uri)
 {
-    const char *const *protocol;
-
-    if (!na_plugins_named(plugin, uri))
-        return false;
-    for (protocol = plugin->protocols; *protocol != NULL; protocol++) {
-        if (strcmp(uri->protocol, *protocol) == 0)
-            return true;
-    }
-    return false;
+    return na_plugins_named(plugin, uri) &&
+        na_plugins_has(plugin->protocols, uri->protocol);
 }
 
 /* Registered ones first, the latest in front. */
@@ -109,23 +125,60 @@ static void na_plugins_list(
     }
 }
 
+/* The file that has the transport of an address string; "": nobody knows. */
+static const char *na_plugins_file(const struct na_uri *uri)
+{
+    static const char *const ofi[] = {"cxi", "efa", "gni", "opx", "psm", "psm2",
+        "psm3", "shm", "sockets", "verbs", NULL};
+    static const char *const mpi[] = {"dynamic", "static", NULL};
+    static const char *const zmq[] = {"inproc", "ipc", "tcp", NULL};
+    const char *plugin = na_plugins_alias(uri->plugin);
+
+    if (strcmp(plugin, "ofi") == 0 || strstr(uri->protocol, ";ofi_") != NULL)
+        return "ofi";
+    if (strcmp(plugin, "mpi") == 0 || strcmp(plugin, "zmq") == 0)
+        return plugin;
+    if (plugin[0] != '\0')
+        return "";
+    if (na_plugins_has(ofi, uri->protocol))
+        return "ofi";
+    if (na_plugins_has(mpi, uri->protocol))
+        return "mpi";
+    return na_plugins_has(zmq, uri->protocol) ? "zmq" : "";
+}
+
+/* What to do about an address string that no transport here speaks. */
+static void na_plugins_advise(
+    const struct na_uri *uri, char *advice, size_t size)
+{
+    const char *file = na_plugins_file(uri);
+    bool there = HG_NA_ZMQ && strcmp(file, "zmq") == 0;
+
+    assert(file[0] == '\0' || strlen(file) == 3);
+    advice[0] = '\0';
+    if (!HG_ENABLE_SM && strcmp(uri->protocol, "sm") == 0)
+        (void) snprintf(advice, size, " (sm was left out of hg.c)");
+    else if (file[0] != '\0' && !there)
+        (void) snprintf(advice, size,
+            "; add hg_na_%s.c and compile hg.c with -DHG_NA_%c%c%c=1", file,
+            file[0] - 'a' + 'A', file[1] - 'a' + 'A', file[2] - 'a' + 'A');
+}
+
 /* Nobody speaks that: say what is spoken here. */
 static void na_plugins_tell_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
+    char advice[96];
     char names[256];
     unsigned i;
 
     names[0] = '\0';
     for (i = 0; (plugin = na_plugins_get(i)) != NULL; i++)
         na_plugins_list(plugin, names, sizeof(names));
+    na_plugins_advise(uri, advice, sizeof(advice));
     hg_log_error("cls", "%s: no transport here speaks %s%s%s; here: %s%s",
         NA_Error_to_string(NA_PROTONOSUPPORT), uri->plugin,
-        uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names,
-        !HG_ENABLE_SM && strcmp(uri->protocol, "sm") == 0
-            ? " (sm was left out of hg.c)"
-            : HG_NA_ZMQ ? ""
-                        : " (hg.c was compiled without -DHG_NA_ZMQ=1)");
+        uri->plugin[0] != '\0' ? "+" : "", uri->protocol, names, advice);
 }
 
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)

@@ -27,8 +27,12 @@ HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i);
 /* NULL: nobody speaks that (logged). */
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
 
-/* Whether `uri` names the transport, or none. Mercury calls that of shared
- * memory "na": "na+sm://" is what its users write. */
+/* Mercury's name of a transport: that of shared memory is "na" there. */
+HG_PRIVATE const char *na_plugins_mercury_name(const char *name);
+
+/* Whether `uri` names the transport, or none. Mercury's names are understood:
+ * "na" is sm; "ucx", "bmi", "psm" and "psm2", which are not here, are served by
+ * libfabric, "ofi". */
 HG_PRIVATE bool na_plugins_named(
     const struct na_plugin *plugin, const struct na_uri *uri);
 

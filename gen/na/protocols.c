@@ -23,16 +23,18 @@ static char *na_protocols_copy(char **at_p, const char *str)
     return copy;
 }
 
-/* NULL: out of memory, logged. */
+/* In Mercury's words. NULL: out of memory, logged. */
 static struct na_protocol_info *na_protocols_entry(
-    const char *transport, const char *protocol)
+    const struct na_plugin *plugin, const char *protocol)
 {
-    static const char device[] = "any";
+    const char *transport = na_plugins_mercury_name(plugin->name);
+    const char *device = strcmp(protocol, "sm") == 0 ? "shm" : "any";
     struct na_protocol_info *entry =
         (struct na_protocol_info *) hg_mem_alloc(sizeof(*entry) +
-            strlen(transport) + 1 + strlen(protocol) + 1 + sizeof(device));
+            strlen(transport) + 1 + strlen(protocol) + 1 + strlen(device) + 1);
     char *at;
 
+    assert(transport[0] != '\0' && protocol[0] != '\0');
     if (entry == NULL) {
         hg_log_error("cls", "no memory for a list of protocols");
         return NULL;
@@ -74,7 +76,7 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
             if (!na_protocols_wanted(
                     info_string != NULL ? &uri : NULL, plugin, *protocol))
                 continue;
-            *last = na_protocols_entry(plugin->name, *protocol);
+            *last = na_protocols_entry(plugin, *protocol);
             if (*last == NULL) {
                 HG_Free_na_protocol_info(first);
                 return HG_NOMEM;

@@ -283,10 +283,6 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     struct na_sm_addr *addr;
     na_return_t ret;
 
-    if (!na_class->listen && host[0] != '\0') {
-        hg_log_error("sm", "sm://%s: only who listens has a name", host);
-        return NA_INVALID_ARG;
-    }
     ret = na_sm_prepare(self);
     if (ret != NA_SUCCESS)
         return ret;

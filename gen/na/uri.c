@@ -4,7 +4,16 @@
 
 #include "base/log.h"
 
-/* Copy a scheme part: letters, digits, '-', '_', '.', 1 to 31 of them. */
+/* Whether libfabric's name of a layer over a provider stands there, as in
+ * "tcp;ofi_rxm". */
+static bool na_uri_is_layer(const char *from, size_t size)
+{
+    assert(size > 0);
+    return size > 5 && strncmp(from, ";ofi_", 5) == 0;
+}
+
+/* Copy a scheme part: letters, digits, '-', '_', '.', 1 to 31 of them, with
+ * the name of a layer. */
 static bool na_uri_take(const char *from, size_t size, char *to)
 {
     size_t i;
@@ -15,7 +24,8 @@ static bool na_uri_take(const char *from, size_t size, char *to)
         char c = from[i];
 
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
+                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
+                na_uri_is_layer(from + i, size - i)))
             return false;
         to[i] = c;
     }

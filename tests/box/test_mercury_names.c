@@ -91,6 +91,42 @@ HG_TEST(mercury_protocols_are_those_asked_for)
     HG_Free_na_protocol_info(NULL);
 }
 
+/* The line says which file has the transport. */
+HG_TEST(mercury_protocols_that_are_not_here)
+{
+    static const char *const ofi[] = {"ofi+tcp", "ofi+tcp://127.0.0.1:1",
+        "ofi+verbs://", "ofi+sockets://127.0.0.1:0", "tcp;ofi_rxm://",
+        "ofi+tcp;ofi_rxm://127.0.0.1:0", "verbs;ofi_rxm://mlx5_0", "verbs://",
+        "cxi://", "psm3://", "ucx+all://", "bmi+tcp://", "psm2+psm2://"};
+    static const char *const mpi[] = {"mpi+static", "mpi+dynamic://", "static"};
+    const char *by_ofi = "; add hg_na_ofi.c and compile hg.c with "
+                         "-DHG_NA_OFI=1";
+    const char *by_mpi = "; add hg_na_mpi.c and compile hg.c with "
+                         "-DHG_NA_MPI=1";
+    size_t i;
+
+    hg_test_expect_log(by_ofi);
+    hg_test_expect_log(by_mpi);
+    for (i = 0; i < sizeof(ofi) / sizeof(ofi[0]); i++)
+        HG_CHECK(HG_Init(ofi[i], HG_TRUE) == NULL);
+    HG_CHECK_EQ_U64(hg_test_log_count(by_ofi), i);
+    for (i = 0; i < sizeof(mpi) / sizeof(mpi[0]); i++)
+        HG_CHECK(HG_Init(mpi[i], HG_TRUE) == NULL);
+    HG_CHECK_EQ_U64(hg_test_log_count(by_mpi), i);
+    hg_test_expect_log("no transport here speaks carrier+pigeon; here: ");
+    HG_CHECK(HG_Init("carrier+pigeon://", HG_TRUE) == NULL);
+}
+
+HG_TEST(mercury_protocols_of_shared_memory)
+{
+    struct na_protocol_info *list = NULL;
+
+    HG_CHECK_OK(HG_Get_na_protocol_info("na+sm", &list));
+    HG_CHECK(names_find(list, "na", "sm") == list && list->next == NULL);
+    HG_CHECK_EQ_STR(list->device_name, "shm");
+    HG_Free_na_protocol_info(list);
+}
+
 HG_TEST(mercury_protocols_refuse_what_is_no_string)
 {
     struct na_protocol_info *list = NULL;

@@ -343,8 +343,9 @@ HG_TEST(cb_addr_string_tells_its_size)
 HG_TEST(cb_addr_strings_nobody_can_read)
 {
     static const char *const wrong[] = {
-        "carrier+pigeon://coop", "://", "none:x", "?://"};
-    static const char *const no_protocol[] = {"", "rubbish", "a\nb"};
+        "carrier+pigeon://coop", "://", "none://x", "?://"};
+    static const char *const no_protocol[] = {
+        "", "rubbish", "a\nb", "na+sm:1-1"};
     hg_addr_t addr = HG_ADDR_NULL;
     struct cb_end end;
     size_t i;

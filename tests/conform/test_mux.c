@@ -578,6 +578,31 @@ HG_TEST_WHERE(auto_sm_is_such_a_class, hg_test_is_mux)
     mux_close(&end);
 }
 
+HG_TEST_WHERE(parts_keep_the_prefix_they_were_opened_with, hg_test_is_mux)
+{
+    char string[128], name[NA_MAX_ADDR_LEN];
+    na_addr_t self = NA_ADDR_NULL, found = NA_ADDR_NULL;
+    const char *part = string + strlen("zmq+tcp://127.0.0.1:0");
+    na_class_t *na_class;
+
+    (void) snprintf(string, sizeof(string),
+        "zmq+tcp://127.0.0.1:0;na+sm://hg-test-prefix-%ld", (long) getpid());
+    na_class = NA_Initialize(string, NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
+    HG_CHECK(strncmp(name, "zmq+tcp://", 10) == 0);
+    HG_CHECK_EQ_STR(strchr(name, ';'), part);
+    HG_CHECK_OK(NA_Addr_lookup_wait(na_class, name, 1000, &found));
+    HG_CHECK(NA_Addr_is_self(na_class, found));
+    HG_CHECK_OK(NA_Addr_free(na_class, found));
+    HG_CHECK_OK(NA_Addr_lookup_wait(na_class, part + 4, 1000, &found));
+    HG_CHECK(NA_Addr_is_self(na_class, found));
+    HG_CHECK_OK(NA_Addr_free(na_class, found));
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 HG_TEST_WHERE(auto_sm_without_another_transport_is_ignored, hg_test_is_mux)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -585,7 +610,7 @@ HG_TEST_WHERE(auto_sm_without_another_transport_is_ignored, hg_test_is_mux)
 
     info.auto_sm = HG_TRUE;
     mux_start(&end, "na+sm://", HG_TRUE, &info);
-    HG_CHECK_EQ_STR(HG_Class_get_name(end.hg_class), "sm");
+    HG_CHECK_EQ_STR(HG_Class_get_name(end.hg_class), "na");
     mux_end(&end);
     mux_start(&end, "", HG_TRUE, &info);
     mux_end(&end);
