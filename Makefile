@@ -281,6 +281,9 @@ examples: $(EXAMPLES) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/ex
 # This one includes sources of the demo.
 $(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])
 
+# These include the headers of Mercury's names.
+$(addprefix $(BUILD)/tests/box/test_mercury_,util na): $(wildcard gen/compat/*.h)
+
 # Knobs of demo: where the server listens, the file shipped, or its size.
 TRANSPORT = $(or $(if $(SM),sm://),$(if $(filter \
     zmq,$(FOUND)),zmq+tcp://127.0.0.1))

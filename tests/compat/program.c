@@ -10,6 +10,10 @@
 
 #include <stdlib.h>
 
+#if !defined(HG_HAS_DIAG) || (defined(__linux__) && !defined(NA_HAS_SM))
+#error "mercury.h does not tell what the library has"
+#endif
+
 static HG_INLINE hg_return_t hg_proc_double(hg_proc_t proc, void *data)
 {
     return hg_proc_raw(proc, data, sizeof(double));
