@@ -607,6 +607,64 @@ HG_TEST(addr_names_and_deaths_come_once)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* A peer sends what is expected of another one, before the receive is posted
+ * and after: only the other one's message is taken for it. */
+HG_TEST(expected_messages_of_other_peers_are_not_taken)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    na_context_t *context = NA_Context_create(na_class);
+    struct na_addr *good = na_addr_create(na_class, "self://good", NA_FALSE);
+    struct na_addr *other = na_addr_create(na_class, "self://other", NA_FALSE);
+    unsigned ended = 0;
+    na_tag_t tag;
+    char got[8];
+
+    HG_CHECK(context != NULL && good != NULL && other != NULL);
+    for (tag = 1; tag <= 2; tag++) {
+        if (tag == 1)
+            HG_CHECK_OK(na_msg_arrived(
+                na_class, other, NA_MSG_EXPECTED, 0, tag, "other", 6));
+        HG_CHECK_OK(NA_Msg_recv_expected(na_class, context, core_op_ended,
+            &ended, got, sizeof(got), good, tag, NA_OP_ID_IGNORE));
+        if (tag == 2)
+            HG_CHECK_OK(na_msg_arrived(
+                na_class, other, NA_MSG_EXPECTED, 0, tag, "other", 6));
+        HG_CHECK_RET(NA_Trigger(context, 0, 1, NULL), NA_TIMEOUT);
+        HG_CHECK_OK(
+            na_msg_arrived(na_class, good, NA_MSG_EXPECTED, 0, tag, "good", 5));
+        HG_CHECK_OK(NA_Trigger(context, 0, 1, NULL));
+        HG_CHECK_EQ_STR(got, "good");
+        HG_CHECK_OK(NA_Msg_recv_expected(na_class, context, core_op_ended,
+            &ended, got, sizeof(got), other, tag, NA_OP_ID_IGNORE));
+        HG_CHECK_OK(NA_Trigger(context, 0, 1, NULL));
+        HG_CHECK_EQ_STR(got, "other");
+    }
+    HG_CHECK_EQ_INT(ended, 4);
+    na_addr_unref(good);
+    na_addr_unref(other);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* Twice the limit is more than a number can be. */
+HG_TEST(messages_are_kept_within_the_largest_limits)
+{
+    static const size_t limits[] = {SIZE_MAX / 2 + 1, SIZE_MAX};
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    size_t i;
+
+    for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        info.max_queue_bytes = limits[i];
+        na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
+        HG_CHECK(na_class != NULL);
+        HG_CHECK_OK(na_msg_arrived(
+            na_class, na_class->self_addr, NA_MSG_UNEXPECTED, 0, 1, "x", 1));
+        HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
+        HG_CHECK_OK(NA_Finalize(na_class));
+    }
+}
+
 /* How many messages of one byte the class keeps for this peer now, up to a
  * number. */
 static unsigned core_fill(
@@ -801,6 +859,36 @@ HG_TEST(a_sink_hears_all_in_their_order)
     HG_CHECK_EQ_STR(sink.heard, "abc");
     na_msg_set_sink(sink.context, NA_SINK_ANY, NULL, NULL, NULL);
     HG_CHECK_OK(NA_Context_destroy(na_class, sink.context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* Calls wait for the context that their sender names. */
+HG_TEST(a_sink_hears_what_waited_for_its_number_only)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct core_sink sinks[2];
+    uint8_t i;
+
+    HG_CHECK(na_class != NULL);
+    memset(sinks, 0, sizeof(sinks));
+    for (i = 0; i < 2; i++) {
+        char call = (char) ('a' + i);
+
+        HG_CHECK_OK(na_msg_arrived(na_class, na_class->self_addr, NA_MSG_RPC,
+            (uint8_t) (7 + i), 1, &call, 1));
+    }
+    for (i = 0; i < 2; i++) {
+        sinks[i].context = NA_Context_create(na_class);
+        HG_CHECK(sinks[i].context != NULL);
+        HG_CHECK_OK(na_msg_set_sink(
+            sinks[i].context, 7 + i, core_hear, NULL, &sinks[i]));
+        HG_CHECK_EQ_STR(sinks[i].heard, i == 0 ? "a" : "b");
+    }
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_EQ_INT(sinks[i].count, 1);
+        HG_CHECK_OK(na_msg_set_sink(sinks[i].context, 7 + i, NULL, NULL, NULL));
+        HG_CHECK_OK(NA_Context_destroy(na_class, sinks[i].context));
+    }
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
