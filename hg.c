@@ -14184,7 +14184,6 @@ struct na_sm_addr {
     bool named;              /* it is in the table of names; class lock */
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
-    bool drained;            /* dying: what its ring held is delivered */
     bool has_lock;
     _Atomic int state; /* enum na_sm_state */
     na_return_t fate;  /* dying: what its lookups get */
@@ -14711,7 +14710,6 @@ HG_PRIVATE void na_sm_peer_lose(
         return;
     addr->closing = state == NA_SM_CLOSING || state == NA_SM_LEAVING;
     addr->fate = fate;
-    addr->drained = state == NA_SM_DIALLING || fate == NA_PROTOCOL_ERROR;
     na_sm_peer_move(addr, NA_SM_DYING);
     if (!addr->closing || !addr->dialled)
         na_sm_peer_forget(self, addr);
@@ -14741,8 +14739,6 @@ HG_PRIVATE void na_sm_peer_give_up(
         na_sm_peer_lose_idle(self, addr);
     else
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    if (state < NA_SM_DYING) /* what it sent might go on for ever */
-        addr->drained = true;
     addr->closing = false;
     na_sm_peer_forget(self, addr);
 }
@@ -14751,7 +14747,8 @@ HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
 {
     struct pollfd socket = {addr->fd, POLLRDHUP, 0};
 
-    return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
+    /* A descriptor of -1 has no events. */
+    return poll(&socket, 1, 0) > 0 &&
         (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
@@ -15502,7 +15499,8 @@ HG_PRIVATE bool na_sm_reach_awaits(struct na_sm_addr *addr, uint32_t id)
 {
     bool awaits;
 
-    if (id == 0 || id > NA_SM_ARENAS)
+    assert(id <= NA_SM_ARENAS); /* one that was asked for */
+    if (id == 0)
         return false;
     hg_lock(&addr->lock);
     awaits = addr->windows != NULL &&
@@ -16613,7 +16611,7 @@ static na_return_t na_sm_rma_find(
  * peer. */
 static bool na_sm_rma_lives(const struct na_sm_touch *touch)
 {
-    return touch->addr->fd < 0 || !na_sm_peer_has_ended(touch->addr);
+    return !na_sm_peer_has_ended(touch->addr);
 }
 
 /* The kernel will not, or the peer is not who it is taken for: from now on, by
@@ -16683,11 +16681,11 @@ static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
         return NA_OPNOTSUPPORT;
     moved = process_vm_writev(
         touch->addr->pid, local, local_count, remote, remote_count, 0);
-    if (moved <= 0)
-        return na_sm_rma_failed(touch, moved < 0 ? errno : EFAULT);
+    if (moved < 0)
+        return na_sm_rma_failed(touch, errno);
     if (!na_sm_rma_lives(touch))
         return NA_DISCONNECT;
-    assert((na_size_t) moved <= *size);
+    assert(moved > 0 && (na_size_t) moved <= *size);
     *size = (na_size_t) moved;
     return NA_SUCCESS;
 }
@@ -18683,8 +18681,7 @@ static unsigned na_sm_bury(struct na_sm_class *self)
         hg_unlock(&self->lock);
         if (addr == NULL)
             return n;
-        if (!addr->drained)
-            na_sm_flow_drain(self, addr);
+        na_sm_flow_drain(self, addr);
         na_sm_peer_bury(self, addr);
     }
 }

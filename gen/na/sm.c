@@ -678,8 +678,7 @@ static unsigned na_sm_bury(struct na_sm_class *self)
         hg_unlock(&self->lock);
         if (addr == NULL)
             return n;
-        if (!addr->drained)
-            na_sm_flow_drain(self, addr);
+        na_sm_flow_drain(self, addr);
         na_sm_peer_bury(self, addr);
     }
 }

@@ -256,7 +256,6 @@ HG_PRIVATE void na_sm_peer_lose(
         return;
     addr->closing = state == NA_SM_CLOSING || state == NA_SM_LEAVING;
     addr->fate = fate;
-    addr->drained = state == NA_SM_DIALLING || fate == NA_PROTOCOL_ERROR;
     na_sm_peer_move(addr, NA_SM_DYING);
     if (!addr->closing || !addr->dialled)
         na_sm_peer_forget(self, addr);
@@ -286,8 +285,6 @@ HG_PRIVATE void na_sm_peer_give_up(
         na_sm_peer_lose_idle(self, addr);
     else
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
-    if (state < NA_SM_DYING) /* what it sent might go on for ever */
-        addr->drained = true;
     addr->closing = false;
     na_sm_peer_forget(self, addr);
 }
@@ -296,7 +293,8 @@ HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr)
 {
     struct pollfd socket = {addr->fd, POLLRDHUP, 0};
 
-    return addr->fd >= 0 && poll(&socket, 1, 0) > 0 &&
+    /* A descriptor of -1 has no events. */
+    return poll(&socket, 1, 0) > 0 &&
         (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 

@@ -115,7 +115,6 @@ struct na_sm_addr {
     bool named;              /* it is in the table of names; class lock */
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
-    bool drained;            /* dying: what its ring held is delivered */
     bool has_lock;
     _Atomic int state; /* enum na_sm_state */
     na_return_t fate;  /* dying: what its lookups get */

@@ -192,7 +192,7 @@ static na_return_t na_sm_rma_find(
  * peer. */
 static bool na_sm_rma_lives(const struct na_sm_touch *touch)
 {
-    return touch->addr->fd < 0 || !na_sm_peer_has_ended(touch->addr);
+    return !na_sm_peer_has_ended(touch->addr);
 }
 
 /* The kernel will not, or the peer is not who it is taken for: from now on, by
@@ -262,11 +262,11 @@ static na_return_t na_sm_rma_write(const struct na_sm_touch *touch,
         return NA_OPNOTSUPPORT;
     moved = process_vm_writev(
         touch->addr->pid, local, local_count, remote, remote_count, 0);
-    if (moved <= 0)
-        return na_sm_rma_failed(touch, moved < 0 ? errno : EFAULT);
+    if (moved < 0)
+        return na_sm_rma_failed(touch, errno);
     if (!na_sm_rma_lives(touch))
         return NA_DISCONNECT;
-    assert((na_size_t) moved <= *size);
+    assert(moved > 0 && (na_size_t) moved <= *size);
     *size = (na_size_t) moved;
     return NA_SUCCESS;
 }

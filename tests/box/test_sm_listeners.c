@@ -6,6 +6,8 @@
  */
 #include "sm_packets.h"
 
+#include <sys/resource.h>
+
 /* Listen at "sm://hg-listener-..." without the library. */
 static int listeners_open(char name[64])
 {
@@ -52,6 +54,26 @@ static int listeners_accept(int listener, struct conform_end *caller,
     return fd;
 }
 
+/* How many descriptors the caller may open for an answer; -1: any number. */
+static int listeners_spare = -1;
+
+/* The result of a lookup, while the process may open so many descriptors. */
+static void listeners_wait(
+    struct conform_end *caller, struct conform_call *call)
+{
+    struct rlimit limit, low;
+    int next = dup(0);
+
+    HG_CHECK(next >= 0 && close(next) == 0);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    low = limit;
+    if (listeners_spare >= 0)
+        low.rlim_cur = (rlim_t) (next + listeners_spare);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    (void) conform_wait(caller, call);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
 /* Result of a lookup that is answered by `answer`, of that kind; NULL: the
  * listener closes the connection. */
 static na_return_t listeners_answer(struct conform_end *caller,
@@ -82,7 +104,7 @@ static na_return_t listeners_answer(struct conform_end *caller,
         fd = -1;
     }
     HG_CHECK(call.ends == 0);
-    (void) conform_wait(caller, &call);
+    listeners_wait(caller, &call);
     if (call.ret == NA_SUCCESS)
         HG_CHECK_OK(NA_Addr_free(caller->na_class, call.addr));
     while (count > 0)
@@ -161,6 +183,33 @@ HG_TEST(a_welcome_that_is_wrong_is_refused)
         HG_CHECK_OK(listeners_answer(&caller, &good, SM_WELCOME, 0));
         sm_settle(&caller, fds, maps);
         good.bell = SM_BELL_GOOD;
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(caller.na_class, "sm_met"), 2);
+    conform_close(&caller);
+}
+
+/* An answer whose memory the caller has no descriptors for. */
+HG_TEST(a_caller_without_descriptors_fails_with_again)
+{
+    struct sm_packet good = {.at = 0};
+    struct conform_end caller;
+    unsigned fds, maps;
+    unsigned bell;
+
+    hg_test_expect_log("the limit nofile is");
+    ends_open(&caller, "sm://", 1000);
+    fds = hg_test_fd_count();
+    maps = sm_maps();
+    for (bell = 0; bell < 2; bell++) {
+        good.bell = bell == 1 ? SM_BELL_GOOD : SM_BELL_NONE;
+        for (listeners_spare = 0; listeners_spare < 2; listeners_spare++) {
+            HG_CHECK_RET(
+                listeners_answer(&caller, &good, SM_WELCOME, 0), NA_AGAIN);
+            sm_settle(&caller, fds, maps);
+        }
+        listeners_spare = -1;
+        HG_CHECK_OK(listeners_answer(&caller, &good, SM_WELCOME, 0));
+        sm_settle(&caller, fds, maps);
     }
     HG_CHECK_EQ_U64(NA_Get_counter(caller.na_class, "sm_met"), 2);
     conform_close(&caller);

@@ -734,6 +734,48 @@ HG_TEST(sm_rma_slots_that_cannot_be)
         srma_tell(&lies[i]);
 }
 
+/* A get past what its owner tells of two segments. */
+HG_TEST(sm_rma_an_offset_past_the_size_that_is_told_is_refused)
+{
+    static unsigned char some[200];
+    static const struct na_segment little[2] = {{some, 100}, {some + 100, 100}};
+    struct srma_pair pair;
+    struct na_sm_slot *slot;
+    unsigned i;
+
+    srma_open(&pair);
+    HG_CHECK_OK(srma_move(&pair, false));
+    slot = srma_slot(&pair);
+    atomic_store(&slot->count, 2);
+    atomic_store(&slot->size, sizeof(some));
+    atomic_store(&slot->place, (uintptr_t) little);
+    for (i = 0; i < 2; i++) { /* the second one need not learn the segments */
+        pair.ends = 0;
+        HG_CHECK_OK(NA_Get(pair.user, pair.users, srma_ended, &pair, pair.local,
+            0, pair.remote, sizeof(some) + 1, 8, pair.addr, NA_OP_ID_IGNORE));
+        while (pair.ends == 0)
+            srma_turn(&pair);
+        HG_CHECK_RET(pair.ret, NA_OVERFLOW);
+    }
+    srma_close(&pair);
+}
+
+/* The kernel reads a part of what an owner says its segments are: frames carry
+ * the data. */
+HG_TEST(sm_rma_segments_that_cannot_be_read_whole_are_not_used)
+{
+    size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    unsigned char *pages = (unsigned char *) mmap(
+        NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    const struct srma_lie lie = {NA_AGAIN, 2, sizeof(void *), NA_MEM_READWRITE,
+        0, 0, 0, pages + page - sizeof(struct na_segment)};
+
+    HG_CHECK(pages != MAP_FAILED);
+    HG_CHECK(mprotect(pages + page, page, PROT_NONE) == 0);
+    srma_tell(&lie);
+    HG_CHECK(munmap(pages, 2 * page) == 0);
+}
+
 /* A read finds all of what was filled in, or nothing. */
 HG_TEST(sm_rma_slots_are_read_whole)
 {
