@@ -562,7 +562,8 @@ HG_EXPORT hg_return_t HG_Set_data(
     hg_handle_t handle, void *data, void (*free_callback)(void *));
 HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
-/* Which context of the target executes the calls; 0. Before HG_Forward. */
+/* Which context of the target executes the calls; 0. Before HG_Forward. A call
+ * to a context that does not exist waits at the target until it is created. */
 HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
 /* ---- Arguments ---- */
