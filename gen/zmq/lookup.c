@@ -84,7 +84,7 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
     return NA_SUCCESS;
 }
 
-/* The same of an address string. */
+/* Find the peer of an address string, as na_zmq_find_peer does. */
 static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
     na_bool_t from_peer, struct na_op *op, struct na_addr **addr_p)
 {

@@ -57,8 +57,8 @@ static hg_return_t names_moved(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* What an owner would send that calls itself some.host; the host's name is as
- * long as the number that it replaces. */
+/* A handle whose owner is at some.host, forged: the host's name is as long as
+ * the number that it replaces. */
 static hg_bulk_t names_forge(
     const struct names_end *owner, const struct names_end *end, hg_size_t size)
 {
@@ -126,8 +126,7 @@ static hg_return_t names_answer(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Who calls itself by a name that it does not know as its own is connected to
- * itself. */
+/* A class connects to itself if it does not know the name as its own. */
 HG_TEST(one_is_called_by_another_name_of_ones_own)
 {
     hg_return_t ret = HG_RETURN_MAX;

@@ -160,7 +160,7 @@ HG_TEST_WHERE(
     cb_end(&end);
 }
 
-/* What a peer that does not progress is called meanwhile waits, in order. */
+/* Calls to a peer that makes no progress wait, in order. */
 HG_TEST_WHERE(lookup_first_calls_wait_in_order_and_can_be_canceled,
     hg_test_crosses_processes)
 {
