@@ -524,7 +524,7 @@ static void stub_refused(stubs_other_set_call_t *call, hg_return_t ret)
 
 /* The target has other types: it does not execute the call, and the text names
  * both. */
-HG_TEST_WHERE(stub_with_other_types_is_refused, stub_reaches_others)
+HG_TEST_WHERE(stub_with_other_types_is_refused, hg_test_crosses_processes)
 {
     struct cb_end end;
     stubs_other_set_call_t call;
@@ -572,7 +572,7 @@ HG_TEST(stub_with_types_that_mean_the_same_is_served)
     hg_string_t same = NULL;
     char name[] = "you";
 
-    stub_only_calls = stub_reaches_others();
+    stub_only_calls = hg_test_crosses_processes();
     cb_open(&end);
     HG_CHECK(stubs_other_say_register(end.hg_class) != 0);
     HG_CHECK_OK(stubs_other_say_call(

@@ -425,7 +425,7 @@ HG_TEST_WHERE(
 
 /* The target has other types: it does not execute the call, and the text names
  * both. */
-HG_TEST_WHERE(stub_with_other_types_is_refused, stub_reaches_others)
+HG_TEST_WHERE(stub_with_other_types_is_refused, hg_test_crosses_processes)
 {
     struct rpc_end end;
     stubs_other_set_call_t call;
@@ -474,7 +474,7 @@ HG_TEST(stub_with_types_that_mean_the_same_is_served)
     uint64_t sum = 0;
     int32_t code = -1;
 
-    stub_only_calls = stub_reaches_others();
+    stub_only_calls = hg_test_crosses_processes();
     rpc_open(&end);
     HG_CHECK(stubs_other_say_register() != 0);
     HG_CHECK_OK(
