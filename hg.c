@@ -13708,9 +13708,10 @@ HG_PRIVATE na_return_t na_sm_name_parse(
         char c = rest[i];
 
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'))
+                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
+                c == ':'))
             return na_sm_name_bad(level, rest,
-                "neither letters, digits, '.', '_', '-' nor /path");
+                "neither letters, digits, '.', '_', '-', ':' nor /path");
     }
     memcpy(name.where.sun_path + 1, NA_SM_PREFIX, sizeof(NA_SM_PREFIX) - 1);
     memcpy(name.where.sun_path + sizeof(NA_SM_PREFIX), rest, length);

@@ -70,6 +70,16 @@ HG_TEST(names_of_mercury_are_understood)
     HG_CHECK(NA_Initialize("na+self", NA_FALSE) == NULL);
 }
 
+/* Programs for Mercury make one string of transport, host and port. */
+HG_TEST(a_name_may_have_a_port)
+{
+    char name[64];
+
+    (void) snprintf(
+        name, sizeof(name), "na+sm://hg-test-%ld:7000", (long) getpid());
+    names_meet(name, "na+sm://");
+}
+
 HG_TEST(a_name_without_a_listener_is_ignored)
 {
     char name[64], self[NA_MAX_ADDR_LEN];
@@ -95,7 +105,7 @@ static const char names_too_long[] =
 HG_TEST(bad_names_are_refused)
 {
     static const char *const bad[] = {
-        "sm://a b", "sm://a/b", "sm://a:b", names_too_long};
+        "sm://a b", "sm://a/b", "sm://a@b", names_too_long};
     char path[NA_MAX_ADDR_LEN];
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
