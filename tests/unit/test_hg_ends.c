@@ -605,6 +605,41 @@ HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
     ends_end(&engine);
 }
 
+/* The application may keep the handle of a call after its answer. Such a call
+ * is none of those that the peer waits for. */
+HG_TEST(cancel_of_a_dead_peer_passes_over_calls_with_an_answer)
+{
+    enum { CALLS = 6 };
+    struct engine_call calls[CALLS];
+    struct engine engine;
+    unsigned i;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    for (i = 0; i < CALLS; i++) {
+        ends_start(&engine, id, 10, 0, &calls[i]);
+        engine_settle(&engine);
+    }
+    HG_CHECK_EQ_INT(engine_kept_count, CALLS);
+    for (i = 2; i < CALLS; i++)
+        HG_CHECK_OK(hg_serve_respond(engine_kept[i], HG_SUCCESS, NULL));
+    engine_settle(&engine);
+    hg_cancel_peer(engine.b.context, engine.b.peer);
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++)
+        HG_CHECK_EQ_INT(
+            HG_Is_canceled(engine_kept[i]), i < 2 ? HG_TRUE : HG_FALSE);
+    for (i = 0; i < CALLS; i++)
+        HG_CHECK_OK(hg_serve_free(engine_kept[i]));
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(hg_forward_cancel(calls[i].handle));
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++)
+        engine_forget(&calls[i]);
+    ends_end(&engine);
+}
+
 /* Two contexts of a peer number their calls alike. */
 HG_TEST(cancel_tells_contexts_of_a_peer_apart)
 {

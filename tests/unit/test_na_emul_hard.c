@@ -898,6 +898,47 @@ static void emul_get_a_window(
         continue;
 }
 
+/* Only a peer that keeps frames of the memory, or of an operation of the
+ * context, may lose its connection when that is withdrawn or destroyed. */
+HG_TEST(emul_finds_the_peers_that_keep_frames)
+{
+    struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
+    struct na_emul *emul = pair->a.core.emul;
+    struct na_addr *holder;
+    struct emul_plain plain, other;
+    unsigned held = 0, turn;
+
+    emul_plain_make(&plain, pair, 50000);
+    emul_plain_make(&other, pair, 50000);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, true, 50000));
+    for (turn = 0; turn < 12; turn++) {
+        emul_turn(pair, turn % 4); /* nothing is released */
+        hg_lock(&emul->lock);
+        HG_CHECK(
+            na_emul_find_holder(emul, &pair->a.context2.pub, NULL, 0) == NULL);
+        HG_CHECK(
+            na_emul_find_holder(emul, NULL, other.local.handle, 0) == NULL);
+        holder = na_emul_find_holder(emul, &pair->a.context.pub, NULL, 0);
+        if (holder != NULL) {
+            held++;
+            HG_CHECK(holder == pair->a.peer);
+            HG_CHECK(na_emul_find_holder(emul, &pair->a.context.pub, NULL, 1) ==
+                NULL);
+            HG_CHECK(na_emul_find_holder(emul, NULL, plain.local.handle, 0) ==
+                holder);
+            na_addr_unref(holder);
+            na_addr_unref(holder);
+        }
+        hg_unlock(&emul->lock);
+    }
+    HG_CHECK(held > 0);
+    emul_settle(pair);
+    emul_check_end(&plain.call, NA_SUCCESS);
+    emul_plain_free(&plain);
+    emul_plain_free(&other);
+    emul_close(pair);
+}
+
 static void *emul_give_back_later(void *arg)
 {
     struct emul_pair *pair = (struct emul_pair *) arg;
