@@ -189,7 +189,7 @@ COPIES  := $(addprefix $(BUILD)/tests/conform/, \
 # What a class of several transports has a part in.
 MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
              rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \
-             cb_pass rpc_pass)
+             cb_pass cb_lookup rpc_pass)
 CASES   := $(UNIT) $(STEPS) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \

@@ -434,3 +434,54 @@ HG_TEST_WHERE(
     HG_CHECK_OK(HG_Bulk_free(remote));
     cb_end(&end);
 }
+
+/* A class that listens where another one did. */
+static void lookup_start_at(struct cb_end *end, const char *name)
+{
+    struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+
+    memset(end, 0, sizeof(*end));
+    na_info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
+    end->na_class = NA_Initialize_opt(name, NA_TRUE, &na_info);
+    HG_CHECK(end->na_class != NULL);
+    info.na_class = end->na_class;
+    end->hg_class = HG_Init_opt(NULL, HG_TRUE, &info);
+    HG_CHECK(end->hg_class != NULL);
+    end->context = end->contexts[0] = HG_Context_create(end->hg_class);
+    HG_CHECK(end->context != NULL);
+    end->count = 1;
+    cb_register(end->hg_class);
+}
+
+/* A handle of the earlier owner still has its address, which is dead. */
+HG_TEST_WHERE(
+    lookup_of_an_owner_that_was_started_anew, hg_test_crosses_processes)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end, other;
+    hg_bulk_t own, before, remote;
+    unsigned turns = 0;
+    hg_return_t ret;
+
+    cb_start(&end, 1);
+    cb_start(&other, 1);
+    lookup_self_name(&other, name);
+    before = lookup_pass(&other, &end, true, 100, &own);
+    HG_CHECK_OK(lookup_pull(&end, &other, HG_ADDR_NULL, before));
+    HG_CHECK_OK(HG_Bulk_free(own));
+    cb_end(&other);
+    do {
+        ret = lookup_pull(&end, NULL, HG_ADDR_NULL, before);
+        HG_CHECK(turns++ < CB_PATIENCE);
+    } while (ret == HG_NOENTRY); /* sm sees this before it sees the end */
+    HG_CHECK(ret == HG_DISCONNECT || ret == HG_HOSTUNREACH);
+    lookup_start_at(&other, name);
+    remote = lookup_pass(&other, &end, true, 100, &own);
+    HG_CHECK_OK(lookup_pull(&end, &other, HG_ADDR_NULL, remote));
+    HG_CHECK_OK(HG_Bulk_free(remote));
+    HG_CHECK_OK(HG_Bulk_free(before));
+    HG_CHECK_OK(HG_Bulk_free(own));
+    cb_end(&other);
+    cb_end(&end);
+}
