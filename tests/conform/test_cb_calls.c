@@ -123,6 +123,7 @@ enum {
     CALLS_DESTROY_TWICE,
     CALLS_TELL,
     CALLS_ANSWER_TWICE,
+    CALLS_ANSWER_AND_DESTROY_TWICE,
     CALLS_INPUT_TWICE,
     CALLS_NULLS,
     CALLS_BUFFERS,
@@ -193,6 +194,11 @@ static hg_return_t calls_act(hg_handle_t handle)
         out.value = 43;
         HG_CHECK_RET(HG_Respond(handle, NULL, NULL, &out), HG_EXIST);
         break;
+    case CALLS_ANSWER_AND_DESTROY_TWICE:
+        HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+        HG_CHECK_OK(HG_Destroy(handle));
+        HG_CHECK_RET(HG_Destroy(handle), HG_INVALID_ARG);
+        return HG_SUCCESS;
     case CALLS_INPUT_TWICE: {
         int32_t refs = HG_Ref_get(handle);
 
@@ -210,7 +216,7 @@ static hg_return_t calls_act(hg_handle_t handle)
     case CALLS_INFO: calls_look_at_info(handle); break;
     default: break; /* CALLS_DESTROY */
     }
-    if (in.a > CALLS_ANSWER_TWICE)
+    if (in.a > CALLS_ANSWER_AND_DESTROY_TWICE)
         HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
 }
@@ -821,6 +827,22 @@ HG_TEST(handle_without_an_answer_is_destroyed_twice_and_not_three_times)
         HG_CHECK_EQ_INT(hg_test_log_count("destroyed more often") +
                 hg_test_log_count("the handle was destroyed"),
             4);
+    cb_close(&end);
+}
+
+/* Handles are reused: an earlier call without an answer changes nothing. */
+HG_TEST(handle_with_an_answer_is_not_destroyed_twice)
+{
+    struct cb_end end;
+    int i;
+
+    hg_test_allow_log("destroyed more often");
+    hg_test_allow_log("the handle was destroyed");
+    cb_open(&end);
+    for (i = 0; i < 20; i++)
+        HG_CHECK_RET(calls_do_act(&end, CALLS_DESTROY, 0), HG_CANCELED);
+    for (i = 0; i < 40; i++)
+        HG_CHECK_OK(calls_do_act(&end, CALLS_ANSWER_AND_DESTROY_TWICE, 0));
     cb_close(&end);
 }
 
