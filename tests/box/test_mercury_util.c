@@ -376,6 +376,33 @@ HG_TEST(util_thread_pool_executes_all_before_it_ends)
     HG_CHECK_EQ_INT(hg_thread_pool_destroy(NULL), HG_UTIL_SUCCESS);
 }
 
+static HG_THREAD_RETURN_TYPE util_meet(void *barrier)
+{
+    (void) pthread_barrier_wait((pthread_barrier_t *) barrier);
+    return NULL;
+}
+
+/* Every thread has executed something and waits when the pool is destroyed. */
+HG_TEST(util_thread_pool_wakes_all_idle_threads_at_its_end)
+{
+    static struct hg_thread_work works[4];
+    pthread_barrier_t barrier;
+    hg_thread_pool_t *pool = NULL;
+    size_t i;
+
+    HG_CHECK(pthread_barrier_init(&barrier, NULL, 5) == 0);
+    HG_CHECK_EQ_INT(hg_thread_pool_init(4, &pool), HG_UTIL_SUCCESS);
+    for (i = 0; i < 4; i++) {
+        works[i].func = util_meet;
+        works[i].args = &barrier;
+        HG_CHECK_EQ_INT(hg_thread_pool_post(pool, &works[i]), HG_UTIL_SUCCESS);
+    }
+    (void) pthread_barrier_wait(&barrier);
+    HG_CHECK_EQ_INT(hg_time_sleep(hg_time_from_ms(50)), HG_UTIL_SUCCESS);
+    HG_CHECK_EQ_INT(hg_thread_pool_destroy(pool), HG_UTIL_SUCCESS);
+    HG_CHECK(pthread_barrier_destroy(&barrier) == 0);
+}
+
 /* ---- Queues between threads ---- */
 
 HG_TEST(util_atomic_queue_is_bounded)

@@ -196,6 +196,30 @@ HG_TEST(ip_subnet_without_an_interface_opens_no_class)
     HG_CHECK_EQ_INT(hg_test_log_count(malformed), 11);
 }
 
+/* An address that differs from the loopback's in one bit is another one. */
+HG_TEST(ip_subnet_is_compared_to_its_last_bit)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    char subnet[32];
+    unsigned bit;
+
+    hg_test_expect_log("no interface has an address in it");
+    for (bit = 0; bit < 32; bit++) {
+        uint32_t number = UINT32_C(0x7f000001) ^ UINT32_C(1) << bit;
+
+        snprintf(subnet, sizeof(subnet), "%u.%u.%u.%u/32", number >> 24,
+            number >> 16 & 255, number >> 8 & 255, number & 255);
+        info.ip_subnet = subnet;
+        HG_CHECK(NA_Initialize_opt("zmq+tcp://", NA_TRUE, &info) == NULL);
+    }
+    HG_CHECK_EQ_INT(hg_test_log_count("no interface has an address in it"), 32);
+    info.ip_subnet = "127.0.0.1/32";
+    na_class = NA_Initialize_opt("zmq+tcp://", NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 HG_TEST(a_host_of_who_does_not_listen_is_where_it_dials_from)
 {
     struct conform_end server, client;
