@@ -1899,7 +1899,8 @@ HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 /* The peer is said to be gone, before the library noticed (death_ms), or if it
  * lives: calls in flight to it end with HG_DISCONNECT, and so do later ones by
  * this address, which is to be freed; a lookup from now on connects anew. It
- * has no effect on one's own address. */
+ * has no effect on one's own address, nor on one that is being connected: its
+ * calls wait for that, and HG_Cancel ends them. */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
 /* A reference to the class's own address; another reference. */
@@ -4394,7 +4395,8 @@ struct na_plugin {
     const char *(*addr_identity)(const struct na_addr *addr);
 
     /* Nobody believes in this peer any more, which may live: end its connection
-     * as if it had died, soon, and have a lookup from now on make another.
+     * as if it had died, soon, and have a lookup from now on make another. One
+     * that is being made is left alone.
      * Default: core->addr_dead with NA_DISCONNECT. */
     void (*addr_abandon)(struct na_addr *addr);
 

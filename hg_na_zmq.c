@@ -131,8 +131,6 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
  * waited before; and we do, should it not. */
 #define NA_ZMQ_GIVE_UP_MS 100
 #define NA_ZMQ_DIAL_MS 500
-/* libzmq closes the socket of a dial that we give up within this time. */
-#define NA_ZMQ_CLOSE_MS 100
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
 #define NA_ZMQ_OF(ptr, type, member) \
@@ -203,9 +201,6 @@ struct na_zmq_addr {
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
     uint64_t deadline; /* for the dial to end */
-    bool closed;       /* libzmq has closed the socket of the dial */
-    bool doubtful;     /* ... or that of an earlier one */
-    uint64_t redial;   /* when to dial again after such an event, or NEVER */
     uint64_t round;    /* of polling, in which it began to die */
     na_return_t fate;  /* what its lookups get */
     const char *why;   /* a dial failed, for the log; or NULL */
@@ -277,7 +272,6 @@ struct na_zmq_class {
     bool slept;            /* a thread may have, since the last round */
     uint64_t tick;         /* when time alone demands something */
     uint64_t timer;        /* what timer_fd is set to */
-    uint64_t hung_up;      /* when a dial was last given up under way, or 0 */
     uint64_t death;        /* of a silent connection, in ns */
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
@@ -866,8 +860,6 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
         if (addr->dialled) /* libzmq tells nothing of its own closing */
             self->fds[addr->fd].live = false;
     }
-    if (addr->dialled && addr->fd < 0 && !addr->closed)
-        self->hung_up = self->base.core->now_ns();
     addr->fd = -1;
     if (!addr->dialled)
         return;
@@ -1253,37 +1245,6 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-/* When a dial is given up, libzmq may tell so by an event that names nothing
- * but the endpoint. The next dial does not take that for its own end. */
-static bool na_zmq_is_doubtful(const struct na_zmq_class *self)
-{
-    return self->hung_up != 0 &&
-        self->base.core->now_ns() - self->hung_up < NA_ZMQ_CLOSE_MS * NA_ZMQ_MS;
-}
-
-/* A dial under way failed, or an earlier one was closed: only after a while a
- * new dial tells which. */
-static void na_zmq_closed(struct na_zmq_class *self, struct na_zmq_addr *addr)
-{
-    addr->closed = true;
-    if (!addr->doubtful) {
-        na_zmq_lose(self, addr, NA_HOSTUNREACH);
-        return;
-    }
-    addr->doubtful = false;
-    addr->redial = self->base.core->now_ns() + NA_ZMQ_CLOSE_MS * NA_ZMQ_MS;
-    if (addr->redial < self->tick)
-        self->tick = addr->redial;
-}
-
-/* Dial once more an address that is dialled. */
-static void na_zmq_redial(struct na_zmq_class *self, struct na_zmq_addr *addr)
-{
-    na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
-    na_zmq_hang_up(self, addr);
-    na_zmq_dial(self, addr);
-}
-
 /* Connect and say hello. */
 HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
@@ -1307,9 +1268,6 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
                 NA_ZMQ_MS;
     if (addr->deadline < self->tick)
         self->tick = addr->deadline;
-    addr->closed = false;
-    addr->doubtful = na_zmq_is_doubtful(self);
-    addr->redial = NA_ZMQ_NEVER;
     /* Fresh each time, and not to be guessed: whoever else came with this id
      * would be taken for the peer, or be fatal to libzmq. */
     na_zmq_put64(addr->id, core->random());
@@ -1413,6 +1371,8 @@ static void na_zmq_connected(
         (void) zmq_disconnect(self->socket, endpoint);
         return;
     }
+    if (addr->fd >= 0) /* a dial that ran out of time, and did connect */
+        self->fds[addr->fd].owner = NULL;
     addr->fd = fd;
     record->owner = addr;
 }
@@ -1526,7 +1486,7 @@ static void na_zmq_monitored(
         addr =
             na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
         if (addr != NULL && addr->fd < 0 && addr->state == NA_ZMQ_DIALLING)
-            na_zmq_closed(self, addr);
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
         break;
     case ZMQ_EVENT_DISCONNECTED:
         if (na_zmq_fd_of(self, value) != NULL)
@@ -1686,12 +1646,8 @@ static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
 
         next = link->next;
         if (addr->state == NA_ZMQ_DIALLING && addr->fd < 0) {
-            if (addr->redial <= now)
-                na_zmq_redial(self, addr);
-            else if (addr->deadline <= now)
+            if (addr->deadline <= now)
                 na_zmq_lose(self, addr, NA_HOSTUNREACH);
-            if (addr->redial < tick)
-                tick = addr->redial;
             if (addr->state == NA_ZMQ_DIALLING && addr->deadline < tick)
                 tick = addr->deadline;
         } else if (self->protocol == NA_ZMQ_IPC &&
@@ -2450,20 +2406,24 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
-/* It is not to be dialled again: not even one without a connection. */
+/* End the connection, and do not dial again. A dial under way goes on: events
+ * of libzmq name nothing but the endpoint, so those of a dial that was given up
+ * could not be told from those of the next one. */
 static void na_zmq_addr_abandon(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
     struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
     na_zmq_lock(self);
-    if (addr->state == NA_ZMQ_IDLE) {
-        na_zmq_adopt(self, addr);
-        na_zmq_die(self, addr, NA_DISCONNECT);
-    } else
-        na_zmq_lose(self, addr, NA_DISCONNECT);
-    na_zmq_shut_accepted(self, addr);
-    addr->closing = false;
+    if (addr->state != NA_ZMQ_DIALLING) {
+        if (addr->state == NA_ZMQ_IDLE) {
+            na_zmq_adopt(self, addr);
+            na_zmq_die(self, addr, NA_DISCONNECT);
+        } else
+            na_zmq_lose(self, addr, NA_DISCONNECT);
+        na_zmq_shut_accepted(self, addr);
+        addr->closing = false;
+    }
     na_zmq_unlock(self);
 }
 

@@ -507,7 +507,8 @@ HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 /* The peer is said to be gone, before the library noticed (death_ms), or if it
  * lives: calls in flight to it end with HG_DISCONNECT, and so do later ones by
  * this address, which is to be freed; a lookup from now on connects anew. It
- * has no effect on one's own address. */
+ * has no effect on one's own address, nor on one that is being connected: its
+ * calls wait for that, and HG_Cancel ends them. */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
 /* A reference to the class's own address; another reference. */

@@ -289,7 +289,8 @@ struct na_plugin {
     const char *(*addr_identity)(const struct na_addr *addr);
 
     /* Nobody believes in this peer any more, which may live: end its connection
-     * as if it had died, soon, and have a lookup from now on make another.
+     * as if it had died, soon, and have a lookup from now on make another. One
+     * that is being made is left alone.
      * Default: core->addr_dead with NA_DISCONNECT. */
     void (*addr_abandon)(struct na_addr *addr);
 

@@ -497,7 +497,8 @@ static void na_sm_abandon(struct na_addr *base)
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
     hg_lock(&self->lock);
-    na_sm_peer_give_up(self, addr);
+    if (na_sm_peer_state(addr) != NA_SM_DIALLING)
+        na_sm_peer_give_up(self, addr);
     na_sm_peer_unlock(self);
 }
 

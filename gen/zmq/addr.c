@@ -164,8 +164,6 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
         if (addr->dialled) /* libzmq tells nothing of its own closing */
             self->fds[addr->fd].live = false;
     }
-    if (addr->dialled && addr->fd < 0 && !addr->closed)
-        self->hung_up = self->base.core->now_ns();
     addr->fd = -1;
     if (!addr->dialled)
         return;

@@ -11,37 +11,6 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-/* When a dial is given up, libzmq may tell so by an event that names nothing
- * but the endpoint. The next dial does not take that for its own end. */
-static bool na_zmq_is_doubtful(const struct na_zmq_class *self)
-{
-    return self->hung_up != 0 &&
-        self->base.core->now_ns() - self->hung_up < NA_ZMQ_CLOSE_MS * NA_ZMQ_MS;
-}
-
-/* A dial under way failed, or an earlier one was closed: only after a while a
- * new dial tells which. */
-static void na_zmq_closed(struct na_zmq_class *self, struct na_zmq_addr *addr)
-{
-    addr->closed = true;
-    if (!addr->doubtful) {
-        na_zmq_lose(self, addr, NA_HOSTUNREACH);
-        return;
-    }
-    addr->doubtful = false;
-    addr->redial = self->base.core->now_ns() + NA_ZMQ_CLOSE_MS * NA_ZMQ_MS;
-    if (addr->redial < self->tick)
-        self->tick = addr->redial;
-}
-
-/* Dial once more an address that is dialled. */
-static void na_zmq_redial(struct na_zmq_class *self, struct na_zmq_addr *addr)
-{
-    na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
-    na_zmq_hang_up(self, addr);
-    na_zmq_dial(self, addr);
-}
-
 /* Connect and say hello. */
 HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
@@ -65,9 +34,6 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
                 NA_ZMQ_MS;
     if (addr->deadline < self->tick)
         self->tick = addr->deadline;
-    addr->closed = false;
-    addr->doubtful = na_zmq_is_doubtful(self);
-    addr->redial = NA_ZMQ_NEVER;
     /* Fresh each time, and not to be guessed: whoever else came with this id
      * would be taken for the peer, or be fatal to libzmq. */
     na_zmq_put64(addr->id, core->random());
@@ -171,6 +137,8 @@ static void na_zmq_connected(
         (void) zmq_disconnect(self->socket, endpoint);
         return;
     }
+    if (addr->fd >= 0) /* a dial that ran out of time, and did connect */
+        self->fds[addr->fd].owner = NULL;
     addr->fd = fd;
     record->owner = addr;
 }
@@ -284,7 +252,7 @@ static void na_zmq_monitored(
         addr =
             na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
         if (addr != NULL && addr->fd < 0 && addr->state == NA_ZMQ_DIALLING)
-            na_zmq_closed(self, addr);
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
         break;
     case ZMQ_EVENT_DISCONNECTED:
         if (na_zmq_fd_of(self, value) != NULL)

@@ -154,20 +154,24 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
-/* It is not to be dialled again: not even one without a connection. */
+/* End the connection, and do not dial again. A dial under way goes on: events
+ * of libzmq name nothing but the endpoint, so those of a dial that was given up
+ * could not be told from those of the next one. */
 static void na_zmq_addr_abandon(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
     struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
     na_zmq_lock(self);
-    if (addr->state == NA_ZMQ_IDLE) {
-        na_zmq_adopt(self, addr);
-        na_zmq_die(self, addr, NA_DISCONNECT);
-    } else
-        na_zmq_lose(self, addr, NA_DISCONNECT);
-    na_zmq_shut_accepted(self, addr);
-    addr->closing = false;
+    if (addr->state != NA_ZMQ_DIALLING) {
+        if (addr->state == NA_ZMQ_IDLE) {
+            na_zmq_adopt(self, addr);
+            na_zmq_die(self, addr, NA_DISCONNECT);
+        } else
+            na_zmq_lose(self, addr, NA_DISCONNECT);
+        na_zmq_shut_accepted(self, addr);
+        addr->closing = false;
+    }
     na_zmq_unlock(self);
 }
 

@@ -96,12 +96,8 @@ static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
 
         next = link->next;
         if (addr->state == NA_ZMQ_DIALLING && addr->fd < 0) {
-            if (addr->redial <= now)
-                na_zmq_redial(self, addr);
-            else if (addr->deadline <= now)
+            if (addr->deadline <= now)
                 na_zmq_lose(self, addr, NA_HOSTUNREACH);
-            if (addr->redial < tick)
-                tick = addr->redial;
             if (addr->state == NA_ZMQ_DIALLING && addr->deadline < tick)
                 tick = addr->deadline;
         } else if (self->protocol == NA_ZMQ_IPC &&

@@ -120,8 +120,6 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
  * waited before; and we do, should it not. */
 #define NA_ZMQ_GIVE_UP_MS 100
 #define NA_ZMQ_DIAL_MS 500
-/* libzmq closes the socket of a dial that we give up within this time. */
-#define NA_ZMQ_CLOSE_MS 100
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
 #define NA_ZMQ_OF(ptr, type, member) \
@@ -192,9 +190,6 @@ struct na_zmq_addr {
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
     uint64_t deadline; /* for the dial to end */
-    bool closed;       /* libzmq has closed the socket of the dial */
-    bool doubtful;     /* ... or that of an earlier one */
-    uint64_t redial;   /* when to dial again after such an event, or NEVER */
     uint64_t round;    /* of polling, in which it began to die */
     na_return_t fate;  /* what its lookups get */
     const char *why;   /* a dial failed, for the log; or NULL */
@@ -266,7 +261,6 @@ struct na_zmq_class {
     bool slept;            /* a thread may have, since the last round */
     uint64_t tick;         /* when time alone demands something */
     uint64_t timer;        /* what timer_fd is set to */
-    uint64_t hung_up;      /* when a dial was last given up under way, or 0 */
     uint64_t death;        /* of a silent connection, in ns */
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
