@@ -1329,13 +1329,13 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 
     if (record->owner != NULL)
         na_zmq_lose(self, record->owner, NA_HOSTUNREACH);
-    if (record->claimer != NULL && record->claimer->state == NA_ZMQ_ACCEPTED)
+    if (record->claimer != NULL)
         na_zmq_lose(self, record->claimer, NA_HOSTUNREACH);
     for (link = self->addrs.next; record->contested && link != &self->addrs;
          link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
-        if (addr->fd == fd && addr->state == NA_ZMQ_ACCEPTED)
+        if (addr->fd == fd)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
     }
     record->live = false;
@@ -1728,6 +1728,7 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     struct na_zmq_in *in = na_zmq_envelope(self);
     zmq_msg_t extra;
     zmq_msg_t *last = &extra;
+    const unsigned char *p;
     int size;
 
     self->touched = true;
@@ -1757,16 +1758,13 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     }
     if (last == &extra)
         na_zmq_close_part(self, &extra);
-    if (in->count > 0) {
-        const unsigned char *p =
-            (const unsigned char *) zmq_msg_data(&in->parts[0]);
-
-        /* Only control messages are asked whence they came: it costs. */
-        if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
-            (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
-            in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
-            *control_p = true;
-        }
+    assert(in->count > 0); /* a frame follows that of the routing id */
+    p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
+    /* Only of control messages: the descriptor costs a call. */
+    if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
+        (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
+        in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
+        *control_p = true;
     }
     na_zmq_list_push(&self->inbox, &in->link);
     return true;
@@ -2080,7 +2078,7 @@ static const char *na_zmq_deliver(
     const unsigned char *p;
     size_t size;
 
-    if (in->count == 0 || zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER)
+    if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER)
         return "it is shorter than a header";
     p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
     size = zmq_msg_size(&in->parts[0]) - NA_ZMQ_HEADER;
@@ -2131,14 +2129,10 @@ static void na_zmq_refuse(
         "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
         "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
         "zmq_bad_bye_ack"};
-    const char *host = NULL;
+    const char *host = zmq_msg_gets(&in->parts[0], "Peer-Address");
+    size_t size = zmq_msg_size(&in->parts[0]);
     unsigned kind = 0;
-    size_t size = 0;
 
-    if (in->count > 0) {
-        size = zmq_msg_size(&in->parts[0]);
-        host = zmq_msg_gets(&in->parts[0], "Peer-Address");
-    }
     if (size >= 4)
         kind = ((const unsigned char *) zmq_msg_data(&in->parts[0]))[3];
     if (kind >= NA_ZMQ_KIND_MAX)
@@ -2541,7 +2535,7 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     name[end - start] = '\0';
     if (port[0] == ':' && strcmp(port, ":*") != 0 && port[1] != '\0') {
         number = strtoul(port + 1, &stop, 10);
-        if (port[1] < '0' || port[1] > '9' || *stop != '\0' || number > 65535)
+        if (port[1] < '0' || *stop != '\0' || number > 65535)
             return na_zmq_bad_name(
                 self, from_peer, rest, "no port from 0 to 65535");
     } else if (port[0] != '\0' && port[0] != ':') {

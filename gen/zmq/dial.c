@@ -95,13 +95,13 @@ static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 
     if (record->owner != NULL)
         na_zmq_lose(self, record->owner, NA_HOSTUNREACH);
-    if (record->claimer != NULL && record->claimer->state == NA_ZMQ_ACCEPTED)
+    if (record->claimer != NULL)
         na_zmq_lose(self, record->claimer, NA_HOSTUNREACH);
     for (link = self->addrs.next; record->contested && link != &self->addrs;
          link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
-        if (addr->fd == fd && addr->state == NA_ZMQ_ACCEPTED)
+        if (addr->fd == fd)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
     }
     record->live = false;

@@ -270,7 +270,7 @@ static const char *na_zmq_deliver(
     const unsigned char *p;
     size_t size;
 
-    if (in->count == 0 || zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER)
+    if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER)
         return "it is shorter than a header";
     p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
     size = zmq_msg_size(&in->parts[0]) - NA_ZMQ_HEADER;
@@ -321,14 +321,10 @@ static void na_zmq_refuse(
         "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
         "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
         "zmq_bad_bye_ack"};
-    const char *host = NULL;
+    const char *host = zmq_msg_gets(&in->parts[0], "Peer-Address");
+    size_t size = zmq_msg_size(&in->parts[0]);
     unsigned kind = 0;
-    size_t size = 0;
 
-    if (in->count > 0) {
-        size = zmq_msg_size(&in->parts[0]);
-        host = zmq_msg_gets(&in->parts[0], "Peer-Address");
-    }
     if (size >= 4)
         kind = ((const unsigned char *) zmq_msg_data(&in->parts[0]))[3];
     if (kind >= NA_ZMQ_KIND_MAX)

@@ -86,7 +86,7 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     name[end - start] = '\0';
     if (port[0] == ':' && strcmp(port, ":*") != 0 && port[1] != '\0') {
         number = strtoul(port + 1, &stop, 10);
-        if (port[1] < '0' || port[1] > '9' || *stop != '\0' || number > 65535)
+        if (port[1] < '0' || *stop != '\0' || number > 65535)
             return na_zmq_bad_name(
                 self, from_peer, rest, "no port from 0 to 65535");
     } else if (port[0] != '\0' && port[0] != ':') {

@@ -43,6 +43,7 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     struct na_zmq_in *in = na_zmq_envelope(self);
     zmq_msg_t extra;
     zmq_msg_t *last = &extra;
+    const unsigned char *p;
     int size;
 
     self->touched = true;
@@ -72,16 +73,13 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     }
     if (last == &extra)
         na_zmq_close_part(self, &extra);
-    if (in->count > 0) {
-        const unsigned char *p =
-            (const unsigned char *) zmq_msg_data(&in->parts[0]);
-
-        /* Only control messages are asked whence they came: it costs. */
-        if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
-            (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
-            in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
-            *control_p = true;
-        }
+    assert(in->count > 0); /* a frame follows that of the routing id */
+    p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
+    /* Only of control messages: the descriptor costs a call. */
+    if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
+        (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
+        in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
+        *control_p = true;
     }
     na_zmq_list_push(&self->inbox, &in->link);
     return true;

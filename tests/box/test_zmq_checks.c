@@ -253,6 +253,32 @@ HG_TEST(confirms_of_a_wrong_shape_are_refused)
     checks_close(&server, &stranger);
 }
 
+/* It has no connection that it could close. */
+HG_TEST(byes_before_the_proof_are_refused)
+{
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recv;
+    unsigned char bytes[64];
+
+    checks_open(&server, &stranger);
+    stranger_dial(&stranger, server.name + 4);
+    stranger_greet(&stranger);
+    stranger_send(&stranger, bytes, stranger_header(bytes, KIND_BYE), false);
+    checks_until_refused(&server, KIND_BYE, 1);
+    stranger_send(
+        &stranger, bytes, stranger_header(bytes, KIND_BYE_ACK), false);
+    checks_until_refused(&server, KIND_BYE_ACK, 1);
+    stranger_confirm(&stranger);
+    checks_receive(&server, &stranger, &recv);
+    conform_free_addr(&server.end, &recv);
+    /* The first answer is that of a BYE after the proof. */
+    stranger_send(&stranger, bytes, stranger_header(bytes, KIND_BYE), false);
+    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
+    HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
+    checks_close(&server, &stranger);
+}
+
 /* ---- Messages of a peer that is known ---- */
 
 HG_TEST(messages_past_the_limit_of_their_plane_are_refused)

@@ -245,6 +245,8 @@ HG_TEST(bad_names_are_refused)
     } bad[] = {
         {"zmq+tcp://127.0.0.1:65536", ":65536: no port"},
         {"zmq+tcp://127.0.0.1:12x", ":12x: no port"},
+        {"zmq+tcp://127.0.0.1:+12", ":+12: no port"},
+        {"zmq+tcp://127.0.0.1:x", ":x: no port"},
         {"zmq+tcp://[::1", "no closing bracket"},
         {"zmq+tcp://::1:80", "//::1:80: not host:port"},
         {"zmq+tcp://[::1]x", "[::1]x: not host:port"},
@@ -278,10 +280,17 @@ HG_TEST(bad_names_are_refused)
     hg_test_expect_log("ipc:///tmp/x': this class was opened for zmq+tcp");
     HG_CHECK_RET(
         ends_lookup(&end, "zmq+ipc:///tmp/x", &addr), NA_PROTONOSUPPORT);
+    hg_test_expect_log("'zmq+t://127.0.0.1:1': this class was opened");
+    HG_CHECK_RET(
+        ends_lookup(&end, "zmq+t://127.0.0.1:1", &addr), NA_PROTONOSUPPORT);
     hg_test_expect_log("'zmq+tcp' lacks its \"://host:port\"");
     HG_CHECK_RET(ends_lookup(&end, "zmq+tcp", &addr), NA_INVALID_ARG);
     hg_test_expect_log("self://, zmq+tcp://, zmq+ipc://, zmq+inproc://");
     HG_CHECK(NA_Initialize("zmq", NA_TRUE) == NULL);
+    conform_close(&end);
+    ends_open(&end, "zmq+ipc://", 1000);
+    hg_test_expect_log("no name to connect to");
+    HG_CHECK_RET(ends_lookup(&end, "zmq+ipc://", &addr), NA_INVALID_ARG);
     conform_close(&end);
 }
 
