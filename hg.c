@@ -12081,9 +12081,8 @@ static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
 {
     if (need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
-    if (!na_sm_out_look(out))
-        return NA_PROTOCOL_ERROR;
-    if (need <= out->size - (out->tail - out->head))
+    /* A head that cannot be is an error below. */
+    if (na_sm_out_look(out) && need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
     /* Either the consumer sees `starved` after it has published its head, or
      * we see that head now: see na_sm_in_publish. */
@@ -12551,7 +12550,7 @@ HG_PRIVATE na_return_t na_sm_page_map(
     struct stat stat;
     void *memory;
 
-    if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 || stat.st_size < 0 ||
+    if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 ||
         (uint64_t) stat.st_size != size)
         return NA_PROTOCOL_ERROR;
     memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),
@@ -13359,7 +13358,7 @@ HG_PRIVATE bool na_sm_bell_is_one(int fd)
 {
     int mode = fcntl(fd, F_GETFL);
 
-    return mode >= 0 && (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
+    return (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
 }
 
 HG_PRIVATE void na_sm_bell_ring(int bell)
@@ -13430,8 +13429,7 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
 enum na_sm_packet_kind {
-    NA_SM_BELL, /* one byte, whatever it is */
-    NA_SM_HELLO,
+    NA_SM_HELLO = 1,
     NA_SM_WELCOME,
     NA_SM_REFUSE,
     NA_SM_ASK, /* for an arena, whose id is in `slot`, or the permit */
@@ -13902,11 +13900,6 @@ static na_return_t na_sm_packet_decode(
     size_t length;
     size_t i;
 
-    if (size == 1) {
-        packet->version = NA_SM_VERSION;
-        packet->kind = NA_SM_BELL;
-        return NA_SUCCESS;
-    }
     if (size < 8 || hg_wire_load32(bytes) != NA_SM_MAGIC)
         return NA_PROTOCOL_ERROR;
     packet->version = hg_wire_load16(bytes + 4);
@@ -13977,29 +13970,21 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
-/* Take the descriptors of a message; those past NA_SM_FDS are closed. */
+/* Take the descriptors of a message. The kernel delivers all of them in one
+ * control message, drops those that do not fit, and adds no other control
+ * message because the socket has no option that asks for one. */
 static void na_sm_packet_take_fds(
     struct msghdr *message, struct na_sm_packet *packet)
 {
-    struct cmsghdr *header;
+    const struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    size_t size;
 
-    for (header = CMSG_FIRSTHDR(message); header != NULL;
-         header = CMSG_NXTHDR(message, header)) {
-        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        size_t i;
-
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (i = 0; i < count; i++) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
-            if (packet->fd_count < NA_SM_FDS)
-                packet->fds[packet->fd_count++] = fd;
-            else
-                (void) close(fd);
-        }
-    }
+    if (header == NULL)
+        return;
+    size = header->cmsg_len - CMSG_LEN(0);
+    assert(header->cmsg_type == SCM_RIGHTS && size <= sizeof(packet->fds));
+    memcpy(packet->fds, CMSG_DATA(header), size);
+    packet->fd_count = (unsigned) (size / sizeof(int));
 }
 
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
@@ -15538,14 +15523,15 @@ static const char *na_sm_reach_permitted(
     return asked ? NULL : "sm_arena_stray";
 }
 
-/* What came of an ASK; what to count, or NULL. */
+/* Takes the answer to an ASK. Returns the counter to raise, or NULL. */
 static const char *na_sm_reach_granted(
     struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     uint32_t id = packet->slot;
     struct na_sm_window *window;
 
-    if (id == 0 || id > NA_SM_ARENAS || addr->windows == NULL)
+    assert(id != 0);
+    if (id > NA_SM_ARENAS || addr->windows == NULL)
         return "sm_arena_stray";
     window = &addr->windows->window[id - 1];
     if (window->state != NA_SM_WINDOW_ASKED || packet->fd_count > 1)
@@ -17646,7 +17632,8 @@ part:
 static na_return_t na_sm_door_greet(struct na_sm_class *self,
     struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
-    if (hello->version != NA_SM_VERSION || hello->kind != NA_SM_HELLO ||
+    /* Of another version only the kind is decoded: ring_size is 0. */
+    if (hello->kind != NA_SM_HELLO ||
         !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
         hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;
@@ -18572,8 +18559,9 @@ static na_return_t na_sm_mem_alloc(
 
 /* ---- The wheel ---- */
 
-/* Take one thing from the socket of a peer that has answered: it rang, asks, or
- * is gone. The number of things done. */
+/* Take one thing from the socket of a peer that has answered: a packet, or the
+ * end. A byte that was sent to wake this process is neither. The number of
+ * things done. */
 static unsigned na_sm_hear_packet(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -18585,9 +18573,8 @@ static unsigned na_sm_hear_packet(
     NA_SM_STEP();
     if (ret == NA_OVERFLOW)
         (void) na_sm_packet_no_fd("the memory of a peer");
-    /* Of what came without its descriptor, for want of one, the rest. */
-    if ((ret == NA_SUCCESS || ret == NA_OVERFLOW) &&
-        packet.kind != NA_SM_BELL) {
+    /* With NA_OVERFLOW the packet lacks a descriptor; the rest is read. */
+    if (ret == NA_SUCCESS || ret == NA_OVERFLOW) {
         na_sm_reach_hear(self, addr, &packet);
         na_sm_packet_close(&packet);
         atomic_store(&self->rung, true); /* there may be more */

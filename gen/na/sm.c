@@ -568,8 +568,9 @@ static na_return_t na_sm_mem_alloc(
 
 /* ---- The wheel ---- */
 
-/* Take one thing from the socket of a peer that has answered: it rang, asks, or
- * is gone. The number of things done. */
+/* Take one thing from the socket of a peer that has answered: a packet, or the
+ * end. A byte that was sent to wake this process is neither. The number of
+ * things done. */
 static unsigned na_sm_hear_packet(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -581,9 +582,8 @@ static unsigned na_sm_hear_packet(
     NA_SM_STEP();
     if (ret == NA_OVERFLOW)
         (void) na_sm_packet_no_fd("the memory of a peer");
-    /* Of what came without its descriptor, for want of one, the rest. */
-    if ((ret == NA_SUCCESS || ret == NA_OVERFLOW) &&
-        packet.kind != NA_SM_BELL) {
+    /* With NA_OVERFLOW the packet lacks a descriptor; the rest is read. */
+    if (ret == NA_SUCCESS || ret == NA_OVERFLOW) {
         na_sm_reach_hear(self, addr, &packet);
         na_sm_packet_close(&packet);
         atomic_store(&self->rung, true); /* there may be more */

@@ -40,7 +40,7 @@ HG_PRIVATE bool na_sm_bell_is_one(int fd)
 {
     int mode = fcntl(fd, F_GETFL);
 
-    return mode >= 0 && (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
+    return (mode & O_NONBLOCK) != 0 && na_sm_bell_is_eventfd(fd);
 }
 
 HG_PRIVATE void na_sm_bell_ring(int bell)

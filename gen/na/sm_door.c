@@ -399,7 +399,8 @@ part:
 static na_return_t na_sm_door_greet(struct na_sm_class *self,
     struct na_sm_guest *guest, struct na_sm_packet *hello)
 {
-    if (hello->version != NA_SM_VERSION || hello->kind != NA_SM_HELLO ||
+    /* Of another version only the kind is decoded: ring_size is 0. */
+    if (hello->kind != NA_SM_HELLO ||
         !na_sm_door_is_whole(hello, NA_SM_FDS_HELLO) ||
         hello->ring_size != NA_SM_RING)
         return NA_PROTOCOL_ERROR;

@@ -356,11 +356,6 @@ static na_return_t na_sm_packet_decode(
     size_t length;
     size_t i;
 
-    if (size == 1) {
-        packet->version = NA_SM_VERSION;
-        packet->kind = NA_SM_BELL;
-        return NA_SUCCESS;
-    }
     if (size < 8 || hg_wire_load32(bytes) != NA_SM_MAGIC)
         return NA_PROTOCOL_ERROR;
     packet->version = hg_wire_load16(bytes + 4);
@@ -431,29 +426,21 @@ HG_PRIVATE na_return_t na_sm_packet_send(
     return sent == (ssize_t) part.iov_len ? NA_SUCCESS : NA_DISCONNECT;
 }
 
-/* Take the descriptors of a message; those past NA_SM_FDS are closed. */
+/* Take the descriptors of a message. The kernel delivers all of them in one
+ * control message, drops those that do not fit, and adds no other control
+ * message because the socket has no option that asks for one. */
 static void na_sm_packet_take_fds(
     struct msghdr *message, struct na_sm_packet *packet)
 {
-    struct cmsghdr *header;
+    const struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    size_t size;
 
-    for (header = CMSG_FIRSTHDR(message); header != NULL;
-         header = CMSG_NXTHDR(message, header)) {
-        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        size_t i;
-
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (i = 0; i < count; i++) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
-            if (packet->fd_count < NA_SM_FDS)
-                packet->fds[packet->fd_count++] = fd;
-            else
-                (void) close(fd);
-        }
-    }
+    if (header == NULL)
+        return;
+    size = header->cmsg_len - CMSG_LEN(0);
+    assert(header->cmsg_type == SCM_RIGHTS && size <= sizeof(packet->fds));
+    memcpy(packet->fds, CMSG_DATA(header), size);
+    packet->fd_count = (unsigned) (size / sizeof(int));
 }
 
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)

@@ -50,8 +50,7 @@
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 
 enum na_sm_packet_kind {
-    NA_SM_BELL, /* one byte, whatever it is */
-    NA_SM_HELLO,
+    NA_SM_HELLO = 1,
     NA_SM_WELCOME,
     NA_SM_REFUSE,
     NA_SM_ASK, /* for an arena, whose id is in `slot`, or the permit */

@@ -105,7 +105,7 @@ HG_PRIVATE na_return_t na_sm_page_map(
     struct stat stat;
     void *memory;
 
-    if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 || stat.st_size < 0 ||
+    if (!na_sm_page_is_safe(fd) || fstat(fd, &stat) != 0 ||
         (uint64_t) stat.st_size != size)
         return NA_PROTOCOL_ERROR;
     memory = mmap(NULL, size, PROT_READ | (read_only ? 0 : PROT_WRITE),

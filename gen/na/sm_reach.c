@@ -109,14 +109,15 @@ static const char *na_sm_reach_permitted(
     return asked ? NULL : "sm_arena_stray";
 }
 
-/* What came of an ASK; what to count, or NULL. */
+/* Takes the answer to an ASK. Returns the counter to raise, or NULL. */
 static const char *na_sm_reach_granted(
     struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     uint32_t id = packet->slot;
     struct na_sm_window *window;
 
-    if (id == 0 || id > NA_SM_ARENAS || addr->windows == NULL)
+    assert(id != 0);
+    if (id > NA_SM_ARENAS || addr->windows == NULL)
         return "sm_arena_stray";
     window = &addr->windows->window[id - 1];
     if (window->state != NA_SM_WINDOW_ASKED || packet->fd_count > 1)

@@ -73,9 +73,8 @@ static na_return_t na_sm_out_room(struct na_sm_out *out, uint64_t need)
 {
     if (need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
-    if (!na_sm_out_look(out))
-        return NA_PROTOCOL_ERROR;
-    if (need <= out->size - (out->tail - out->head))
+    /* A head that cannot be is an error below. */
+    if (na_sm_out_look(out) && need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
     /* Either the consumer sees `starved` after it has published its head, or
      * we see that head now: see na_sm_in_publish. */

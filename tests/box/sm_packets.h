@@ -35,12 +35,15 @@ struct sm_packet {
     enum sm_bell bell;
     unsigned after; /* descriptors after the bell */
     /* Of descriptor `only`, from 1, or of all: seals that are missing, or one
-     * too many; bytes more than it should have; huge pages. */
+     * too many; bytes more than it should have; huge pages; a descriptor that
+     * cannot write. */
     unsigned only;
     int missing;
     int seal;
     long grow;
     bool huge;
+    bool read_only;
+    uint64_t incarnation; /* 0: some other process */
 };
 
 /* Sizes of the two pages and of a pair, as they are now. */
@@ -70,7 +73,7 @@ static inline size_t sm_bytes(const struct sm_packet *packet,
 
     HG_CHECK(size >= 0 && size <= SM_PACKET_MAX);
     memset(bytes, 0, SM_PACKET_MAX);
-    sm_head(bytes, kind, 99);
+    sm_head(bytes, kind, packet->incarnation != 0 ? packet->incarnation : 99);
     if (length > 0)
         memcpy(bytes + SM_PACKET_HEAD, packet->name, length);
     bytes[32] = (unsigned char) length;
@@ -89,6 +92,18 @@ static inline int sm_memory(size_t size, int seals, bool huge)
     if (seals != 0)
         HG_CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0);
     return fd;
+}
+
+/* Replaces a descriptor by one of the same memory that cannot write. */
+static inline int sm_read_only(int fd)
+{
+    char path[64];
+    int other;
+
+    (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    other = open(path, O_RDONLY | O_CLOEXEC);
+    HG_CHECK(other >= 0 && close(fd) == 0);
+    return other;
 }
 
 static inline bool sm_has_huge_pages(void)
@@ -127,6 +142,8 @@ static inline unsigned sm_make_fds(
 
         fds[i] = sm_memory((size_t) ((long) sm_sizes[i % 3] + grow),
             bad ? seals & ~packet->missing : seals, bad && packet->huge);
+        if (bad && packet->read_only)
+            fds[i] = sm_read_only(fds[i]);
     }
     if (packet->bell != SM_BELL_NONE)
         fds[count++] = sm_bell(packet->bell);

@@ -147,6 +147,7 @@ HG_TEST(a_welcome_that_is_wrong_is_refused)
         {.grow = 4096, .only = 1},
         {.grow = 4096, .only = 2},
         {.seal = F_SEAL_WRITE, .only = 2}, /* it cannot be written */
+        {.read_only = true, .only = 2},
         {.bell = SM_BELL_BLOCKING},
         {.bell = SM_BELL_SOCKET},
         {.bell = SM_BELL_FILE},
@@ -185,6 +186,19 @@ HG_TEST(a_welcome_that_is_wrong_is_refused)
         good.bell = SM_BELL_GOOD;
     }
     HG_CHECK_EQ_U64(NA_Get_counter(caller.na_class, "sm_met"), 2);
+    conform_close(&caller);
+}
+
+/* A packet of another version may be shorter. */
+HG_TEST(a_welcome_of_another_version_is_named)
+{
+    static const struct sm_packet old = {.at = 4, .value = 1, .longer = -20};
+    struct conform_end caller;
+
+    hg_test_expect_log("speaks version 1, not 3");
+    ends_open(&caller, "sm://", 1000);
+    HG_CHECK_RET(
+        listeners_answer(&caller, &old, SM_WELCOME, 0), NA_PROTOCOL_ERROR);
     conform_close(&caller);
 }
 

@@ -425,6 +425,7 @@ static const struct sm_packet strangers_wrong[] = {
     {.grow = 4096, .only = 2},
     {.grow = -4096, .only = 3},
     {.seal = F_SEAL_WRITE, .only = 2}, /* it cannot be written */
+    {.read_only = true, .only = 2},
     {.seal = F_SEAL_WRITE, .only = 3},
     /* a bell that is none, or makes who rings it wait */
     {.bell = SM_BELL_BLOCKING},
@@ -440,7 +441,7 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
 {
     static const struct sm_packet longest = {.name = STRANGERS_LONG};
     static const struct sm_packet empty = {.longer = -SM_PACKET_HEAD};
-    struct sm_packet good = {.at = 0};
+    struct sm_packet good = {.at = 0}, own = {.at = 0};
     size_t count = sizeof(strangers_wrong) / sizeof(strangers_wrong[0]) -
         !sm_has_huge_pages();
     struct conform_end server;
@@ -466,6 +467,12 @@ HG_TEST(a_hello_that_is_wrong_is_refused)
         sm_settle(&server, fds, maps);
         HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "sm_met"), 1);
     }
+    /* It claims to be the server. */
+    memcpy(&own.incarnation, answer + 8, 8);
+    strangers_greet(&server, string, &own, answer, &got);
+    HG_CHECK_EQ_INT(answer[20], NA_HOSTUNREACH);
+    HG_CHECK(got == 34 && answer[6] == 3);
+    sm_settle(&server, fds, maps);
     /* A packet of no bytes looks like the end, and has descriptors. */
     strangers_greet(&server, string, &empty, answer, &got);
     HG_CHECK_EQ_INT(got, 0);

@@ -174,6 +174,73 @@ HG_TEST(sm_hostile_answer_comes_before_the_goodbye)
     sm_end_close(&victim);
 }
 
+/* A BYE while ours waits for a copy, twice, changes no state. */
+HG_TEST(sm_hostile_goodbye_crosses_ours)
+{
+    static const struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0, 0};
+    struct sm_end victim, hostile;
+    struct na_sm_addr *addr;
+    unsigned i;
+
+    hg_test_allow_log("wrote what cannot be into its ring");
+    sm_end_open(&victim);
+    sm_end_open(&hostile);
+    sm_end_meet(&hostile, &victim);
+    addr = sm_end_attacker(&victim, SM_END_CALLS);
+    atomic_store(&addr->touching, 1);
+    HG_CHECK_OK(NA_Addr_terminate(victim.na_class, victim.context, NULL, NULL,
+        &addr->base, NA_OP_ID_IGNORE));
+    for (i = 0; i < 2; i++) {
+        hostile_write(&hostile, &bye, "");
+        (void) na_sm_flow_visit(na_sm_of(victim.na_class), addr);
+        HG_CHECK_EQ_INT(na_sm_peer_state(addr), NA_SM_CLOSING);
+    }
+    atomic_store(&addr->touching, 0);
+    while (na_sm_of(victim.na_class)->pairs > 0 ||
+        na_sm_of(hostile.na_class)->pairs > 0) {
+        sm_end_turn(&victim);
+        sm_end_turn(&hostile);
+    }
+    sm_end_close(&hostile);
+    sm_end_close(&victim);
+}
+
+/* Words of a peer whose end was seen before them are not answered, and do not
+ * hide the messages behind them. */
+HG_TEST(sm_hostile_words_come_after_the_end)
+{
+    static const struct na_sm_record words[] = {
+        {0, NA_SM_BYE, 0, 0, 0, 0}, {0, NA_SM_BYE_ACK, 0, 0, 0, 0}};
+    struct sm_end victim, hostile;
+    struct na_sm_class *self;
+    struct na_sm_addr *addr;
+    size_t i;
+
+    sm_end_open(&victim);
+    sm_end_open(&hostile);
+    sm_end_meet(&hostile, &victim);
+    self = na_sm_of(victim.na_class);
+    addr = sm_end_attacker(&victim, SM_END_CALLS);
+    atomic_store(&addr->touching, 1); /* so that it stays */
+    hg_lock(&self->lock);
+    na_sm_peer_lose(self, addr, NA_DISCONNECT);
+    na_sm_peer_unlock(self);
+    for (i = 0; i < 2; i++) {
+        hostile_write(&hostile, &words[i], "");
+        (void) na_sm_flow_visit(self, addr);
+        HG_CHECK_EQ_INT(na_sm_peer_state(addr), NA_SM_DYING);
+        HG_CHECK(!addr->owes_ack && !atomic_load(&addr->waiting));
+        HG_CHECK(atomic_load(&addr->open));
+    }
+    atomic_store(&addr->touching, 0);
+    while (self->pairs > 0 || na_sm_of(hostile.na_class)->pairs > 0) {
+        sm_end_turn(&victim);
+        sm_end_turn(&hostile);
+    }
+    sm_end_close(&hostile);
+    sm_end_close(&victim);
+}
+
 /* A peer that says it has read what it cannot have read. */
 HG_TEST(sm_hostile_heads_break_their_own_connection)
 {
@@ -202,6 +269,49 @@ HG_TEST(sm_hostile_heads_break_their_own_connection)
             hostile_expect_broken(&victim, &side, broken++);
             sm_end_close(&hostile);
         }
+    }
+    sm_end_close(&victim);
+}
+
+/* The peer changes its head after our ring is full: a queued message, or a
+ * frame, finds it out. */
+HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
+{
+    static const char bytes[NA_SM_MSG_MAX] = {0};
+    struct sm_end victim, hostile, side;
+    struct na_sm_addr *addr;
+    unsigned way;
+    uint64_t broken = 0;
+    na_return_t ret;
+
+    hg_test_expect_log("wrote what cannot be into its ring");
+    hg_test_allow_log("");
+    sm_end_open(&victim);
+    for (way = 0; way < 2 * SM_END_WAYS; way++) {
+        bool frame = way >= SM_END_WAYS;
+
+        sm_end_open(&hostile);
+        side = sm_end_attack(&hostile, &victim, way % SM_END_WAYS);
+        addr = sm_end_attacker(&victim, way % SM_END_WAYS);
+        do
+            ret = frame ? na_sm_flow_frame_send(
+                              addr, bytes, 24, bytes, sizeof(bytes), NULL, NULL)
+                        : NA_Msg_send_unexpected(victim.na_class,
+                              victim.context, NULL, NULL, bytes, sizeof(bytes),
+                              &addr->base, 1, NA_OP_ID_IGNORE);
+        while (ret == NA_SUCCESS && !atomic_load(&addr->waiting));
+        HG_CHECK_RET(ret, frame ? NA_AGAIN : NA_SUCCESS);
+        atomic_store(&addr->out.control->head, 8);
+        if (frame)
+            HG_CHECK_RET(na_sm_flow_frame_send(
+                             addr, bytes, 24, bytes, sizeof(bytes), NULL, NULL),
+                NA_DISCONNECT);
+        else
+            (void) na_sm_flow_visit(na_sm_of(victim.na_class), addr);
+        HG_CHECK_EQ_U64(
+            NA_Get_counter(victim.na_class, "sm_broken"), broken + 1);
+        hostile_expect_broken(&victim, &side, broken++);
+        sm_end_close(&hostile);
     }
     sm_end_close(&victim);
 }
@@ -323,6 +433,106 @@ HG_TEST(sm_hostile_hints_delay_at_most)
         sm_end_turn(&victim);
     HG_CHECK_OK(NA_Addr_free(victim.na_class, source));
     sm_end_close(&good);
+    sm_end_close(&victim);
+}
+
+/* A listener sets the hint of a caller that it has not answered. */
+HG_TEST(sm_hostile_hints_come_before_the_answer)
+{
+    struct sm_end victim, hostile;
+    struct na_sm_class *self;
+    unsigned i;
+
+    sm_end_open(&victim);
+    sm_end_open(&hostile);
+    self = na_sm_of(victim.na_class);
+    HG_CHECK_OK(NA_Addr_lookup(victim.na_class, victim.context, sm_end_found,
+        &victim.peer, hostile.na_class->self_addr->name, NA_OP_ID_IGNORE));
+    while (self->pairs == 0)
+        sm_end_turn(&victim);
+    memset((void *) self->hints, 0xff, sizeof(*self->hints));
+    HG_CHECK(!na_sm_flow_has_work(self));
+    for (i = 0; i < 3; i++)
+        sm_end_turn(&victim);
+    while (victim.peer == NA_ADDR_NULL) {
+        sm_end_turn(&victim);
+        sm_end_turn(&hostile);
+    }
+    sm_end_close(&victim);
+    sm_end_close(&hostile);
+}
+
+/* A caller whose name is none of this transport is not known by it. */
+HG_TEST(sm_hostile_names_are_not_taken)
+{
+    struct sm_end victim, hostile;
+    char *name;
+
+    sm_end_open(&victim);
+    sm_end_open(&hostile);
+    name = (char *) (uintptr_t) hostile.na_class->self_addr->name;
+    memcpy(name, "tc", 2);
+    sm_end_meet(&hostile, &victim);
+    memcpy(name, "sm", 2);
+    HG_CHECK(strncmp(sm_end_attacker(&victim, SM_END_CALLS)->base.name,
+                 "sm://peer-", 10) == 0);
+    sm_end_close(&hostile);
+    sm_end_close(&victim);
+}
+
+/* Where a bell may come, none does. */
+HG_TEST(sm_hostile_packets_without_a_bell_have_none)
+{
+    struct na_sm_addr addr;
+    struct na_sm_packet packet;
+    void *pages, *hints;
+
+    memset(&addr, 0, sizeof(addr));
+    memset(&packet, 0, sizeof(packet));
+    addr.kin = true;
+    addr.peer_bell = -1;
+    packet.fd_count = NA_SM_FDS_WELCOME;
+    HG_CHECK(na_sm_page_make("hg-test", NA_SM_PUBLIC_SIZE, true, &pages,
+        &packet.fds[NA_SM_FD_PUBLIC]));
+    HG_CHECK(na_sm_page_make("hg-test", NA_SM_HINTS_SIZE, false, &hints,
+        &packet.fds[NA_SM_FD_HINTS]));
+    HG_CHECK_OK(na_sm_door_map_pages(&addr, &packet, NA_SM_FDS_WELCOME));
+    HG_CHECK_EQ_INT(addr.peer_bell, -1);
+    HG_CHECK_EQ_INT(packet.fd_count, NA_SM_FDS_WELCOME);
+    na_sm_packet_close(&packet);
+    na_sm_page_unmap(pages, NA_SM_PUBLIC_SIZE);
+    na_sm_page_unmap(hints, NA_SM_HINTS_SIZE);
+    na_sm_page_unmap(addr.peer_public, NA_SM_PUBLIC_SIZE);
+    na_sm_page_unmap(addr.peer_hints, NA_SM_HINTS_SIZE);
+}
+
+/* Hints of places where no peer is, and of a peer whose records are not read
+ * any more, keep nobody awake. */
+HG_TEST(sm_hostile_hints_name_nobody)
+{
+    static const struct na_sm_record bad = {0, NA_SM_FRAME, 0, 0, 0, 1};
+    struct sm_end victim, hostile;
+    struct na_sm_class *self;
+    struct na_sm_addr *addr;
+
+    hg_test_expect_log("wrote what cannot be into its ring");
+    sm_end_open(&victim);
+    sm_end_open(&hostile);
+    sm_end_meet(&hostile, &victim);
+    self = na_sm_of(victim.na_class);
+    addr = sm_end_attacker(&victim, SM_END_CALLS);
+    memset((void *) na_sm_addr_of(hostile.peer)->peer_hints, 0xff,
+        sizeof(struct na_sm_hints));
+    HG_CHECK(!na_sm_flow_has_work(self));
+    atomic_store(&addr->touching, 1); /* so that it stays */
+    hostile_write(&hostile, &bad, "");
+    HG_CHECK(na_sm_flow_has_work(self));
+    (void) na_sm_flow_visit(self, addr);
+    HG_CHECK_EQ_INT(na_sm_peer_state(addr), NA_SM_DYING);
+    HG_CHECK(!na_sm_flow_has_work(self));
+    atomic_store(&addr->touching, 0);
+    hostile_expect_broken(&victim, &hostile, 0);
+    sm_end_close(&hostile);
     sm_end_close(&victim);
 }
 

@@ -346,6 +346,63 @@ HG_TEST(sm_ring_refuses_records_that_cannot_be)
     }
 }
 
+/* The bad record is in the last 64 bytes of the ring; a valid one is at the
+ * beginning. */
+HG_TEST(sm_ring_refuses_records_that_cannot_be_at_its_end)
+{
+    static const struct na_sm_record empty = {0, NA_SM_MESSAGE, 0, 0, 0, 0};
+    static const struct {
+        struct na_sm_record record;
+        uint32_t tail; /* behind the head */
+    } bad[] = {
+        {{64, NA_SM_MESSAGE, 0, 0, 0, 0}, 160}, /* past the end */
+        {{32, NA_SM_SKIP, 0, 0, 0, 0}, 160},    /* not to the end */
+        {{48, NA_SM_SKIP, 0, 0, 0, 0}, 32},     /* past the tail */
+    };
+    const uint32_t head = RING_SIZE - 64;
+    struct ring_pair ring;
+    struct na_sm_record record;
+    const unsigned char *payload;
+    bool starved;
+    uint64_t n;
+    size_t i;
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ring_open(&ring, RING_SIZE);
+        for (n = 0; n < head / 16; n++)
+            HG_CHECK(
+                ring_put(&ring.out, n, 0) && ring_get(&ring.in, n, &starved));
+        na_sm_ring_write(ring.data, &empty);
+        na_sm_ring_write(ring.data + head, &bad[i].record);
+        atomic_store(&ring.control->tail, head + bad[i].tail);
+        HG_CHECK_RET(
+            na_sm_in_peek(&ring.in, &record, &payload), NA_PROTOCOL_ERROR);
+        ring_close(&ring);
+    }
+}
+
+/* A producer that always has one more to skip would keep the consumer. */
+HG_TEST(sm_ring_refuses_to_skip_twice)
+{
+    static const struct na_sm_record skips[] = {
+        {RING_SIZE - 32, NA_SM_SKIP, 0, 0, 0, 0},
+        {RING_SIZE - 16, NA_SM_SKIP, 0, 0, 0, 0}};
+    struct ring_pair ring;
+    struct na_sm_record record;
+    const unsigned char *payload;
+    bool starved;
+
+    ring_open(&ring, RING_SIZE);
+    HG_CHECK(ring_put(&ring.out, 0, 0));
+    na_sm_ring_write(ring.data + 16, &skips[0]);
+    atomic_store(&ring.control->tail, RING_SIZE);
+    HG_CHECK(ring_get(&ring.in, 0, &starved));
+    na_sm_ring_write(ring.data, &skips[1]);
+    atomic_store(&ring.control->tail, 2 * RING_SIZE);
+    HG_CHECK_RET(na_sm_in_peek(&ring.in, &record, &payload), NA_PROTOCOL_ERROR);
+    ring_close(&ring);
+}
+
 HG_TEST(sm_ring_survives_random_words)
 {
     struct ring_pair ring;
