@@ -276,6 +276,12 @@ HG_TEST(byes_before_the_proof_are_refused)
     stranger_send(&stranger, bytes, stranger_header(bytes, KIND_BYE), false);
     HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
+    /* Its address is gone, though it does not close the connection. */
+    besieged_serve(&server);
+    stranger_greet(&stranger);
+    stranger_confirm(&stranger);
+    checks_receive(&server, &stranger, &recv);
+    conform_free_addr(&server.end, &recv);
     checks_close(&server, &stranger);
 }
 

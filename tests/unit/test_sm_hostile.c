@@ -604,6 +604,32 @@ HG_TEST(sm_hostile_silence_has_an_end)
 
 /* ---- Too many ---- */
 
+/* Callers that say nothing hold a bounded number of descriptors. */
+HG_TEST(sm_hostile_silence_of_many_is_refused)
+{
+    struct sm_end victim;
+    struct na_sm_class *self;
+    struct na_sm_packet packet;
+    int fd = na_sm_socket();
+    na_return_t ret;
+
+    sm_end_open(&victim);
+    self = na_sm_of(victim.na_class);
+    self->guest_count = NA_SM_DOOR_GUESTS; /* as if they were there */
+    HG_CHECK_OK(na_sm_connect(&self->where, fd));
+    do {
+        sm_end_turn(&victim);
+        ret = na_sm_packet_recv(fd, &packet);
+    } while (ret == NA_AGAIN && hg_list_is_empty(&self->guests));
+    HG_CHECK_OK(ret);
+    HG_CHECK_EQ_INT(packet.kind, NA_SM_REFUSE);
+    HG_CHECK_EQ_INT(packet.reason, NA_AGAIN);
+    HG_CHECK(hg_list_is_empty(&self->guests));
+    self->guest_count = 0;
+    HG_CHECK(close(fd) == 0);
+    sm_end_close(&victim);
+}
+
 static na_return_t hostile_keep_ret(const struct na_cb_info *info)
 {
     *(na_return_t *) info->arg = info->ret;
