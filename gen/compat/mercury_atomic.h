@@ -6,7 +6,9 @@
 #include "mercury_util_config.h"
 
 #ifdef __cplusplus
+extern "C++" {
 #include <atomic>
+}
 typedef std::atomic<int32_t> hg_atomic_int32_t;
 typedef std::atomic<int64_t> hg_atomic_int64_t;
 #define HG_ATOMIC_STD(name) std::name

@@ -10,6 +10,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if HG_UTIL_DECLARE_POSIX
+int posix_memalign(void **mem_ptr, size_t alignment, size_t size);
+#endif
+
 #define HG_MEM_CACHE_LINE_SIZE 64
 #define HG_MEM_PAGE_SIZE 4096
 

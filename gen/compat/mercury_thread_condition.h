@@ -8,6 +8,10 @@
 
 typedef pthread_cond_t hg_thread_cond_t;
 
+#if HG_UTIL_DECLARE_POSIX
+int pthread_condattr_setclock(pthread_condattr_t *attr, int clock);
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -19,7 +23,7 @@ static HG_UTIL_INLINE int hg_thread_cond_init(hg_thread_cond_t *cond)
 
     if (pthread_condattr_init(&attr))
         return HG_UTIL_FAIL;
-    if (pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+    if (pthread_condattr_setclock(&attr, HG_TIME_MONOTONIC) == 0 &&
         pthread_cond_init(cond, &attr) == 0)
         ret = HG_UTIL_SUCCESS;
     (void) pthread_condattr_destroy(&attr);

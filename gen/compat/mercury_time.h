@@ -5,9 +5,22 @@
 
 #include "mercury_util_config.h"
 
+#include <sched.h> /* struct timespec, also with -std=c99 */
 #include <time.h>
 
 typedef struct timespec hg_time_t;
+
+#if HG_UTIL_DECLARE_POSIX
+int clock_gettime(int clock, struct timespec *now);
+int nanosleep(const struct timespec *time, struct timespec *left);
+struct tm *localtime_r(const time_t *time, struct tm *day);
+#endif
+
+#ifdef CLOCK_MONOTONIC
+#define HG_TIME_MONOTONIC CLOCK_MONOTONIC
+#else
+#define HG_TIME_MONOTONIC 1 /* Linux's number of it */
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,8 +28,8 @@ extern "C" {
 
 static HG_UTIL_INLINE int hg_time_get_current(hg_time_t *tv)
 {
-    return clock_gettime(CLOCK_MONOTONIC, tv) == 0 ? HG_UTIL_SUCCESS
-                                                   : HG_UTIL_FAIL;
+    return clock_gettime(HG_TIME_MONOTONIC, tv) == 0 ? HG_UTIL_SUCCESS
+                                                     : HG_UTIL_FAIL;
 }
 
 static HG_UTIL_INLINE int hg_time_get_current_ms(hg_time_t *tv)
