@@ -35,3 +35,7 @@
 #endif
 
 #endif
+/* Declares such a function whose arguments begin with a pointer. */
+#define HG_MISSING(name, text) \
+    int name(const void *first, ...) HG_ATTR_MISSING(text)
+

@@ -11,12 +11,18 @@ struct hg_dlog;
 extern "C" {
 #endif
 
-struct hg_dlog *hg_dlog_alloc(char *name, unsigned int lesize, int leloop)
-    HG_ATTR_MISSING("hg has no hg_dlog");
-void hg_dlog_mkcount32(struct hg_dlog *d, hg_atomic_int32_t **cptr,
-    const char *name, const char *descr) HG_ATTR_MISSING("hg has no hg_dlog");
-void hg_dlog_mkcount64(struct hg_dlog *d, hg_atomic_int64_t **cptr,
-    const char *name, const char *descr) HG_ATTR_MISSING("hg has no hg_dlog");
+HG_MISSING(hg_dlog_alloc, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_free, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_mkcount32, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_mkcount64, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_rmcount32, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_rmcount64, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_addlog, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_setlogstop, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_resetlog, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_dump, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_dump_counters, "hg has no hg_dlog");
+HG_MISSING(hg_dlog_dump_file, "hg has no hg_dlog");
 
 #ifdef __cplusplus
 }
