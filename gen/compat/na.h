@@ -33,6 +33,16 @@ static NA_INLINE void NA_Version_get(
         *patch = NA_VERSION_PATCH;
 }
 
+/* The name of the code; NULL out of range. */
+static NA_INLINE const char *NA_Error_to_string2(na_return_t errnum)
+{
+#define X(code) #code,
+    static const char *const names[] = {NA_RETURN_VALUES};
+#undef X
+
+    return (int) errnum >= 0 && errnum < NA_RETURN_MAX ? names[errnum] : NULL;
+}
+
 static NA_INLINE na_return_t NA_Get_protocol_info(
     const char *info_string, struct na_protocol_info **na_protocol_info_p)
 {
@@ -172,6 +182,14 @@ static NA_INLINE na_op_id_t *na_op_id2_set(
     return op_id;
 }
 
+/* hg.h counts lookups, but no receives of many messages. */
+static NA_INLINE na_cb_type_t na_cb_type_of(na_hg_cb_type_t type)
+{
+    int n = (int) type;
+
+    return (na_cb_type_t) (n < (int) NA_CB_SEND_EXPECTED ? n - 1 : n);
+}
+
 static NA_INLINE na_return_t na_op_id2_done(const na_hg_cb_info_t *hg_info)
 {
     na_op_id_t *op_id = (na_op_id_t *) hg_info->arg;
@@ -179,7 +197,7 @@ static NA_INLINE na_return_t na_op_id2_done(const na_hg_cb_info_t *hg_info)
 
     memset(&info, 0, sizeof(info));
     info.arg = op_id->arg;
-    info.type = hg_info->type;
+    info.type = na_cb_type_of(hg_info->type);
     info.ret = hg_info->ret;
     if (info.type == NA_CB_RECV_UNEXPECTED)
         info.info.recv_unexpected = hg_info->info.recv_unexpected;
@@ -432,6 +450,7 @@ unsigned int NA_Context_get_completion_count(const na_context_t *context)
 
 /* ---- Names that hg.h has with other arguments ---- */
 
+#define NA_Error_to_string NA_Error_to_string2
 #define NA_Addr_lookup NA_Addr_lookup2
 #define NA_Addr_to_string NA_Addr_to_string2
 #define NA_Addr_deserialize NA_Addr_deserialize2

@@ -14,6 +14,7 @@
 /* ---- hg.h's own, for na.h ---- */
 
 typedef na_op_id_t na_hg_op_id_t;
+typedef na_cb_type_t na_hg_cb_type_t;
 typedef struct na_cb_info na_hg_cb_info_t;
 typedef struct na_segment na_hg_segment_t;
 
@@ -43,6 +44,28 @@ struct na_segment2 {
 };
 #define na_segment na_segment2
 
+/* No callback has the type NA_CB_MULTI_RECV_UNEXPECTED. */
+#define NA_CB_TYPES \
+    X(NA_CB_SEND_UNEXPECTED) \
+    X(NA_CB_RECV_UNEXPECTED) \
+    X(NA_CB_MULTI_RECV_UNEXPECTED) \
+    X(NA_CB_SEND_EXPECTED) \
+    X(NA_CB_RECV_EXPECTED) \
+    X(NA_CB_PUT) \
+    X(NA_CB_GET) \
+    X(NA_CB_MAX)
+#define NA_CB_SEND_UNEXPECTED NA_CB2_SEND_UNEXPECTED
+#define NA_CB_RECV_UNEXPECTED NA_CB2_RECV_UNEXPECTED
+#define NA_CB_SEND_EXPECTED NA_CB2_SEND_EXPECTED
+#define NA_CB_RECV_EXPECTED NA_CB2_RECV_EXPECTED
+#define NA_CB_PUT NA_CB2_PUT
+#define NA_CB_GET NA_CB2_GET
+#define na_cb_type na_cb_type2
+#define na_cb_type_t na_cb_type2_t
+#define X(type) type,
+typedef enum na_cb_type { NA_CB_TYPES } na_cb_type_t;
+#undef X
+
 struct na_cb_info_multi_recv_unexpected {
     size_t actual_buf_size;
     na_addr_t *source;
@@ -64,10 +87,6 @@ struct na_cb_info2 {
 #define na_cb_info na_cb_info2
 typedef void (*na_cb2_t)(const struct na_cb_info *callback_info);
 #define na_cb_t na_cb2_t
-
-/* No callback has these types: there is no receive of many messages. */
-#define NA_CB_MULTI_RECV_UNEXPECTED HG_CAST(na_cb_type_t, 64)
-#define NA_CB_MAX HG_CAST(na_cb_type_t, 65)
 
 /* ---- Return codes ---- */
 

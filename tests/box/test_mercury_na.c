@@ -290,7 +290,10 @@ HG_TEST(mercury_na_tells_of_itself)
     NA_Free_protocol_info(list);
     NA_Set_log_level("error");
     NA_Cleanup();
-    HG_CHECK(NA_Error_to_string(NA_INTERRUPT) != NULL);
+    HG_CHECK_EQ_STR(NA_Error_to_string(NA_SUCCESS), "NA_SUCCESS");
+    HG_CHECK_EQ_STR(NA_Error_to_string(NA_HOSTFIREWALL), "NA_HOSTFIREWALL");
+    HG_CHECK(NA_Error_to_string(NA_RETURN_MAX) == NULL);
+    HG_CHECK(NA_Error_to_string((na_return_t) -1) == NULL);
     na_class = NA_Initialize_opt("self", false, &info);
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(NA_Finalize(na_class));
