@@ -147,6 +147,10 @@ install-mercury-compat: install ## what programs written for Mercury 2.x look fo
 	        -e "s,@VERSION@,$${lib#*:}," gen/compat/mercury.pc.in \
 	        > $(DEST)/lib/pkgconfig/$$name.pc || exit 1; \
 	done
+	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) -o $(LIB)/hg_info \
+	    examples/hg_info.c examples/info.c $(LIB_OBJS) $(call na_libs,$(NA))
+	$(Q)install -d $(DEST)/bin
+	$(Q)install -m 755 $(LIB)/hg_info $(DEST)/bin
 	$(Q)install -d $(MERCURY_CMAKE)
 	$(Q)sed -e 's,@LIBS@,$(strip $(call na_libs,$(NA))),' \
 	    -e 's,@SONAME@,$(SONAME),' gen/compat/mercury-config.cmake.in \
@@ -159,7 +163,7 @@ uninstall: ## remove what install put there
 	    $(DEST)/lib/$(SONAME) $(DEST)/lib/libhg.so.$(VERSION) \
 	    $(DEST)/lib/pkgconfig/hg.pc $(COMPAT:%=$(DEST)/include/%) \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.so) \
-	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.a) \
+	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.a) $(DEST)/bin/hg_info \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/pkgconfig/%.pc)
 	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE)
 

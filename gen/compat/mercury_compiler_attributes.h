@@ -10,7 +10,10 @@
 #define HG_ATTR_UNUSED __attribute__((unused))
 #define HG_ATTR_ALIGNED(declaration, bytes) \
     declaration __attribute__((aligned(bytes)))
-#define HG_ATTR_PACKED(declaration) declaration __attribute__((packed))
+#define HG_ATTR_PACKED_PUSH
+#define HG_ATTR_PACKED_POP __attribute__((packed))
+#define HG_ATTR_PACKED(declaration) \
+    HG_ATTR_PACKED_PUSH declaration HG_ATTR_PACKED_POP
 #define HG_ATTR_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #define HG_ATTR_CONSTRUCTOR __attribute__((constructor))
 #define HG_ATTR_CONSTRUCTOR_PRIORITY(n) __attribute__((constructor(n)))
@@ -34,8 +37,8 @@
 #define HG_ATTR_MISSING(text)
 #endif
 
-#endif
 /* Declares such a function whose arguments begin with a pointer. */
 #define HG_MISSING(name, text) \
     int name(const void *first, ...) HG_ATTR_MISSING(text)
 
+#endif

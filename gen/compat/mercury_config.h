@@ -23,8 +23,21 @@
 #error "Mercury's headers and version 1 of hg.h are in one file"
 #endif
 
+/* As in hg.h. Find modules read the version from the text of this file. */
+#undef HG_VERSION_MAJOR
+#undef HG_VERSION_MINOR
+#undef HG_VERSION_PATCH
+#define HG_VERSION_MAJOR 2
+#define HG_VERSION_MINOR 4
+#define HG_VERSION_PATCH 1
+
+#define HG_BUILD_SHARED_LIBS
+
 /* HG_Class_get_counters is here. */
 #define HG_HAS_DIAG
+
+/* Several threads may make progress on a context. */
+#define HG_HAS_MULTI_PROGRESS
 
 /* Boost's preprocessor is installed, and mercury_macros.h includes it for the
  * program. MERCURY_GEN_PROC needs no Boost. */
