@@ -19438,10 +19438,19 @@ static struct na_protocol_info *na_protocols_entry(
     return entry;
 }
 
+/* Whether a string is the name of a transport, without a protocol. */
+static bool na_protocols_is_name(
+    const struct na_uri *uri, const struct na_plugin *plugin)
+{
+    return uri->plugin[0] == '\0' &&
+        (strcmp(uri->protocol, plugin->name) == 0 ||
+            strcmp(uri->protocol, na_plugins_mercury_name(plugin->name)) == 0);
+}
+
 static bool na_protocols_wanted(const struct na_uri *uri,
     const struct na_plugin *plugin, const char *protocol)
 {
-    return uri == NULL ||
+    return uri == NULL || na_protocols_is_name(uri, plugin) ||
         (na_plugins_named(plugin, uri) && strcmp(uri->protocol, protocol) == 0);
 }
 
@@ -35075,20 +35084,20 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
     return hg_call_release(handle, false, out_struct, "HG_Free_output");
 }
 
-/* Size of the encoded arguments, without what is in front of them. */
+/* Size of the encoded arguments, with what is in front of them if a message
+ * holds both: as in Mercury, which programs compare it with. */
 static hg_size_t hg_call_payload_size(
-    const struct hg_handle *handle, const struct hg_args *args, bool output)
+    const struct hg_args *args, size_t area, size_t eager)
 {
-    size_t area = hg_handle_area(handle, output);
-
-    return args->size > area ? args->size - area : 0;
+    return args->size <= eager ? args->size : args->size - area;
 }
 
 hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
 {
     return handle != NULL &&
             hg_check_handle(handle, "HG_Get_input_payload_size") == HG_SUCCESS
-        ? hg_call_payload_size(handle, &handle->in_args, false)
+        ? hg_call_payload_size(&handle->in_args, hg_handle_area(handle, false),
+              hg_class_input_eager(handle->context->hg_class))
         : 0;
 }
 
@@ -35096,7 +35105,8 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
 {
     return handle != NULL &&
             hg_check_handle(handle, "HG_Get_output_payload_size") == HG_SUCCESS
-        ? hg_call_payload_size(handle, &handle->out_args, true)
+        ? hg_call_payload_size(&handle->out_args, hg_handle_area(handle, true),
+              hg_class_output_eager(handle->context->hg_class))
         : 0;
 }
 
@@ -36153,6 +36163,11 @@ hg_return_t HG_Addr_to_string(
 #define HG_ENDPOINT_VERSION(major, minor) \
     ((unsigned) (major) << 16 | (unsigned) (minor))
 
+/* Limits of a class by default, beyond those of the request model: programs
+ * written for Mercury, which has no such limits, keep many calls unanswered. */
+#define HG_ENDPOINT_UNANSWERED 65536u
+#define HG_ENDPOINT_IN_FLIGHT_BYTES ((size_t) 128 << 20)
+
 /* How long HG_Context_destroy lets handles come home. */
 #define HG_ENDPOINT_DRAIN_MS 5000
 
@@ -36160,6 +36175,7 @@ struct hg_endpoint {
     struct hg_class pub; /* first */
     bool own_na;         /* it closes the NA class */
     uint8_t max_contexts;
+    unsigned max_unanswered;   /* by default */
     _Atomic unsigned contexts; /* also those being created */
     bool stats;                /* tell the counters at the end */
     void *data;
@@ -36230,6 +36246,27 @@ static void hg_endpoint_read_info(struct hg_init_info *info,
     memcpy(info, from, size);
 }
 
+/* Calls to the class that may be unanswered, unless HG_Class_set_options says
+ * how many. A negative request_post_incr keeps to request_post_init, as in
+ * Mercury. */
+static unsigned hg_endpoint_unanswered(const struct hg_init_info *info)
+{
+    unsigned least =
+        info->request_post_incr < 0 ? 4096 : HG_ENDPOINT_UNANSWERED;
+
+    return info->request_post_init > least ? info->request_post_init : least;
+}
+
+/* Fill in the defaults that are not those of the request model. */
+static void hg_endpoint_fill_options(
+    const struct hg_endpoint *endpoint, struct hg_options *options)
+{
+    if (options->max_unanswered == 0)
+        options->max_unanswered = endpoint->max_unanswered;
+    if (options->max_in_flight_bytes == 0)
+        options->max_in_flight_bytes = HG_ENDPOINT_IN_FLIGHT_BYTES;
+}
+
 /* The class itself, on an NA class that is held and a layer. */
 static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_init_info *info)
@@ -36238,8 +36275,8 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     struct hg_class *hg_class = NULL;
     struct hg_endpoint *endpoint;
 
-    if (info->request_post_init > 4096)
-        options.max_unanswered = info->request_post_init;
+    options.max_unanswered = hg_endpoint_unanswered(info);
+    options.max_in_flight_bytes = HG_ENDPOINT_IN_FLIGHT_BYTES;
     options.no_builtins = info->no_builtins;
     options.histograms = info->histograms;
     options.bulk_checksum = info->bulk_checksum;
@@ -36253,6 +36290,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
     endpoint->max_contexts = info->na_init_info.max_contexts;
+    endpoint->max_unanswered = options.max_unanswered;
     endpoint->stats = info->stats != 0;
     return endpoint;
 }
@@ -36496,6 +36534,7 @@ static hg_return_t hg_endpoint_check_options(const hg_class_t *hg_class,
 hg_return_t HG_Class_set_options(
     hg_class_t *hg_class, const struct hg_options *options)
 {
+    struct hg_options mine;
     hg_return_t ret =
         hg_endpoint_check_options(hg_class, options, "HG_Class_set_options");
 
@@ -36505,7 +36544,9 @@ hg_return_t HG_Class_set_options(
         hg_log_error("cls", "HG_Class_set_options: the class has a context");
         return HG_BUSY;
     }
-    hg_class_set_options(hg_class, options);
+    mine = *options;
+    hg_endpoint_fill_options(hg_endpoint_of(hg_class), &mine);
+    hg_class_set_options(hg_class, &mine);
     hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
     return HG_SUCCESS;
 }

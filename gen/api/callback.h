@@ -127,8 +127,7 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
  * Some options of Mercury's are accepted without effect, because there is
  * nothing here that they could change:
  *
- *     request_post_incr, no_multi_recv, multi_recv_op_max,
- *     multi_recv_copy_threshold
+ *     no_multi_recv, multi_recv_op_max, multi_recv_copy_threshold
  *                        no receives are posted: messages are taken as they
  *                        come, and a peer that sends too much gets HG_AGAIN
  *     no_bulk_eager      bulk data never travels with a call
@@ -197,8 +196,10 @@ struct hg_init_info {
                                    and outlives the class; the address string is
                                    ignored then */
     uint32_t request_post_init; /* calls to a class that may be unanswered, at
-                                   least; 4,096 */
-    int32_t request_post_incr;  /* no effect */
+                                   least; 65,536, beyond which callers get
+                                   HG_AGAIN */
+    int32_t request_post_incr;  /* below 0 the default of request_post_init is
+                                   4,096 */
     uint8_t auto_sm;            /* reach peers on the same node by sm://, if
                                    they have it as well: "URL;sm://" */
     const char *sm_info_string; /* the name of that endpoint; NULL: one that
@@ -257,9 +258,10 @@ struct na_protocol_info {
 };
 
 /* The protocols there are, all or those that `info_string` names ("tcp",
- * "zmq+tcp"), in the order in which a string without a transport finds them.
- * A list without an entry is NULL. Freed with HG_Free_na_protocol_info, where
- * NULL is allowed. HG_INVALID_ARG: not of that form. */
+ * "zmq+tcp", or all of a transport: "zmq", "na"), in the order in which strings
+ * without a transport find them. A list without an entry is NULL. Freed with
+ * HG_Free_na_protocol_info, where NULL is allowed. HG_INVALID_ARG: not of that
+ * form. */
 HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     const char *info_string, struct na_protocol_info **na_protocol_info_p);
 HG_EXPORT void HG_Free_na_protocol_info(
@@ -334,9 +336,11 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
 #if !HG_API_STRICT
 /* Set the limits of a class, and what else struct hg_options has, in place of
  * what HG_Init was given. Start from HG_Class_get_options: no_checksum is true
- * there unless checksum_level is RPC_PAYLOAD. Copied; 0 chooses a default.
- * Histograms are kept of functions that are registered later. HG_API_STRICT
- * hides both functions.
+ * there unless checksum_level is RPC_PAYLOAD. Copied; 0 chooses a default:
+ * 128 MiB for max_in_flight_bytes, and what request_post_init says for
+ * max_unanswered. Histograms are kept of functions that are registered later.
+ * HG_API_STRICT hides both functions and the struct: a program that includes
+ * <mercury.h> calls them in a source file that includes only hg.h.
  * Returns HG_BUSY: the class has a context; HG_INVALID_ARG: a NULL, or
  * options->size is not sizeof(struct hg_options). */
 HG_EXPORT hg_return_t HG_Class_set_options(
@@ -569,7 +573,10 @@ HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
 /* ---- Arguments ---- */
 
-/* How many bytes the encoded arguments have; 0: none, or nothing has come. */
+/* How many bytes the encoded arguments have. The bytes that
+ * HG_Class_set_input_offset and HG_Class_set_output_offset reserve count, as in
+ * Mercury, unless the arguments were too large for the message. 0: nothing has
+ * come, or it was released. */
 HG_EXPORT hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
 HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 

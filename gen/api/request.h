@@ -74,7 +74,8 @@ struct hg_options {
                                     max_in_flight_bytes, HG_Forward returns
                                     HG_AGAIN */
     unsigned int max_unanswered; /* calls to us, arrived and not answered;
-                                    4,096; beyond it callers get HG_AGAIN */
+                                    4,096, callback model 65,536; beyond it
+                                    callers get HG_AGAIN */
     unsigned int output_hold_ms; /* how long a large output waits to be
                                     fetched, or a piece of a large input
                                     to come; 30,000 */
@@ -88,8 +89,9 @@ struct hg_options {
                                     be fetched; the same */
     size_t max_in_flight_bytes;  /* that calls of ours take, each 1.5 KiB, and
                                     more if its message is not small, without
-                                    arguments too large for one; 40 MiB; a call
-                                    alone may have more */
+                                    arguments too large for one; 40 MiB,
+                                    callback model 128 MiB; a call alone may
+                                    have more */
     bool no_builtins;     /* HG_BUILTIN_PING and its like are not served */
     bool histograms;      /* count how long calls take: HG_Get_histogram */
     bool bulk_checksum;   /* check transfers: HG_BUILTIN_BULK_CHECK */

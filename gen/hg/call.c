@@ -305,20 +305,20 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
     return hg_call_release(handle, false, out_struct, "HG_Free_output");
 }
 
-/* Size of the encoded arguments, without what is in front of them. */
+/* Size of the encoded arguments, with what is in front of them if a message
+ * holds both: as in Mercury, which programs compare it with. */
 static hg_size_t hg_call_payload_size(
-    const struct hg_handle *handle, const struct hg_args *args, bool output)
+    const struct hg_args *args, size_t area, size_t eager)
 {
-    size_t area = hg_handle_area(handle, output);
-
-    return args->size > area ? args->size - area : 0;
+    return args->size <= eager ? args->size : args->size - area;
 }
 
 hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
 {
     return handle != NULL &&
             hg_check_handle(handle, "HG_Get_input_payload_size") == HG_SUCCESS
-        ? hg_call_payload_size(handle, &handle->in_args, false)
+        ? hg_call_payload_size(&handle->in_args, hg_handle_area(handle, false),
+              hg_class_input_eager(handle->context->hg_class))
         : 0;
 }
 
@@ -326,7 +326,8 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
 {
     return handle != NULL &&
             hg_check_handle(handle, "HG_Get_output_payload_size") == HG_SUCCESS
-        ? hg_call_payload_size(handle, &handle->out_args, true)
+        ? hg_call_payload_size(&handle->out_args, hg_handle_area(handle, true),
+              hg_class_output_eager(handle->context->hg_class))
         : 0;
 }
 

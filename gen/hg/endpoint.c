@@ -34,6 +34,11 @@
 #define HG_ENDPOINT_VERSION(major, minor) \
     ((unsigned) (major) << 16 | (unsigned) (minor))
 
+/* Limits of a class by default, beyond those of the request model: programs
+ * written for Mercury, which has no such limits, keep many calls unanswered. */
+#define HG_ENDPOINT_UNANSWERED 65536u
+#define HG_ENDPOINT_IN_FLIGHT_BYTES ((size_t) 128 << 20)
+
 /* How long HG_Context_destroy lets handles come home. */
 #define HG_ENDPOINT_DRAIN_MS 5000
 
@@ -41,6 +46,7 @@ struct hg_endpoint {
     struct hg_class pub; /* first */
     bool own_na;         /* it closes the NA class */
     uint8_t max_contexts;
+    unsigned max_unanswered;   /* by default */
     _Atomic unsigned contexts; /* also those being created */
     bool stats;                /* tell the counters at the end */
     void *data;
@@ -111,6 +117,27 @@ static void hg_endpoint_read_info(struct hg_init_info *info,
     memcpy(info, from, size);
 }
 
+/* Calls to the class that may be unanswered, unless HG_Class_set_options says
+ * how many. A negative request_post_incr keeps to request_post_init, as in
+ * Mercury. */
+static unsigned hg_endpoint_unanswered(const struct hg_init_info *info)
+{
+    unsigned least =
+        info->request_post_incr < 0 ? 4096 : HG_ENDPOINT_UNANSWERED;
+
+    return info->request_post_init > least ? info->request_post_init : least;
+}
+
+/* Fill in the defaults that are not those of the request model. */
+static void hg_endpoint_fill_options(
+    const struct hg_endpoint *endpoint, struct hg_options *options)
+{
+    if (options->max_unanswered == 0)
+        options->max_unanswered = endpoint->max_unanswered;
+    if (options->max_in_flight_bytes == 0)
+        options->max_in_flight_bytes = HG_ENDPOINT_IN_FLIGHT_BYTES;
+}
+
 /* The class itself, on an NA class that is held and a layer. */
 static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_init_info *info)
@@ -119,8 +146,8 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     struct hg_class *hg_class = NULL;
     struct hg_endpoint *endpoint;
 
-    if (info->request_post_init > 4096)
-        options.max_unanswered = info->request_post_init;
+    options.max_unanswered = hg_endpoint_unanswered(info);
+    options.max_in_flight_bytes = HG_ENDPOINT_IN_FLIGHT_BYTES;
     options.no_builtins = info->no_builtins;
     options.histograms = info->histograms;
     options.bulk_checksum = info->bulk_checksum;
@@ -134,6 +161,7 @@ static struct hg_endpoint *hg_endpoint_make(struct na_class *na_class,
     hg_class->release_input_early = info->release_input_early != 0;
     endpoint->own_na = info->na_class == NULL;
     endpoint->max_contexts = info->na_init_info.max_contexts;
+    endpoint->max_unanswered = options.max_unanswered;
     endpoint->stats = info->stats != 0;
     return endpoint;
 }
@@ -377,6 +405,7 @@ static hg_return_t hg_endpoint_check_options(const hg_class_t *hg_class,
 hg_return_t HG_Class_set_options(
     hg_class_t *hg_class, const struct hg_options *options)
 {
+    struct hg_options mine;
     hg_return_t ret =
         hg_endpoint_check_options(hg_class, options, "HG_Class_set_options");
 
@@ -386,7 +415,9 @@ hg_return_t HG_Class_set_options(
         hg_log_error("cls", "HG_Class_set_options: the class has a context");
         return HG_BUSY;
     }
-    hg_class_set_options(hg_class, options);
+    mine = *options;
+    hg_endpoint_fill_options(hg_endpoint_of(hg_class), &mine);
+    hg_class_set_options(hg_class, &mine);
     hg_class->builtin = options->no_builtins ? NULL : hg_builtin_find;
     return HG_SUCCESS;
 }

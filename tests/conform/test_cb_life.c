@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 static hg_id_t life_inc_id, life_keep_id, life_where_id, life_one_id;
+static hg_id_t life_barrier_id;
 
 /* Handles that nobody answers until they are let go. */
 static hg_handle_t life_kept[64];
@@ -38,6 +39,29 @@ static hg_return_t life_where(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
+/* Calls that are all answered when the last one has come. */
+#define LIFE_BARRIER 28000
+
+static hg_return_t life_barrier(hg_handle_t handle)
+{
+    static hg_handle_t *kept;
+    static unsigned count;
+
+    if (kept == NULL)
+        kept = (hg_handle_t *) calloc(LIFE_BARRIER, sizeof(*kept));
+    HG_CHECK(kept != NULL && count < LIFE_BARRIER);
+    kept[count++] = handle;
+    if (count < LIFE_BARRIER)
+        return HG_SUCCESS;
+    while (count > 0) {
+        HG_CHECK_OK(HG_Respond(kept[--count], NULL, NULL, NULL));
+        HG_CHECK_OK(HG_Destroy(kept[count]));
+    }
+    free(kept);
+    kept = NULL;
+    return HG_SUCCESS;
+}
+
 static hg_return_t life_one(hg_handle_t handle)
 {
     return HG_Destroy(handle);
@@ -52,7 +76,8 @@ static void cb_register(hg_class_t *hg_class)
     life_where_id = MERCURY_REGISTER(c, "where", void, cb_one_t, life_where);
     life_one_id = MERCURY_REGISTER(c, "one", void, void, life_one);
     HG_CHECK_OK(HG_Registered_disable_response(c, life_one_id, HG_TRUE));
-    HG_CHECK(life_where_id != 0);
+    life_barrier_id = MERCURY_REGISTER(c, "barrier", void, void, life_barrier);
+    HG_CHECK(life_where_id != 0 && life_barrier_id != 0);
 }
 
 static hg_class_t *life_init(uint8_t listen)
@@ -397,7 +422,8 @@ HG_TEST(class_takes_the_limits_of_hg_options)
     HG_CHECK_OK(HG_Class_set_options(end.hg_class, &options));
     HG_CHECK_OK(HG_Class_get_options(end.hg_class, &had));
     HG_CHECK_EQ_U64(had.max_in_flight, 1);
-    HG_CHECK_EQ_U64(had.max_unanswered, 4096);
+    HG_CHECK_EQ_U64(had.max_unanswered, 65536);
+    HG_CHECK_EQ_U64(had.max_in_flight_bytes, (size_t) 128 << 20);
     options.size--;
     HG_CHECK_RET(HG_Class_set_options(end.hg_class, &options), HG_INVALID_ARG);
     HG_CHECK_RET(HG_Class_get_options(end.hg_class, &options), HG_INVALID_ARG);
@@ -446,6 +472,63 @@ static int life_log(FILE *stream, const char *format, ...)
             "%s", strstr(line, "requests "));
     }
     return size;
+}
+
+/* How many calls to a class may be unanswered by default. */
+static unsigned life_limit(uint32_t init, int32_t incr)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct hg_options had = HG_OPTIONS_INITIALIZER;
+    char *string = hg_test_listen_string();
+    unsigned limit;
+    hg_class_t *c;
+
+    info.request_post_init = init;
+    info.request_post_incr = incr;
+    c = HG_Init_opt2(string, HG_TRUE, HG_VERSION(2, 4), &info);
+    HG_CHECK(c != NULL);
+    HG_CHECK_OK(HG_Class_get_options(c, &had));
+    limit = had.max_unanswered;
+    had.max_unanswered = 0;
+    HG_CHECK_OK(HG_Class_set_options(c, &had));
+    HG_CHECK_OK(HG_Class_get_options(c, &had));
+    HG_CHECK_EQ_U64(had.max_unanswered, limit);
+    HG_CHECK_OK(HG_Finalize(c));
+    free(string);
+    return limit;
+}
+
+HG_TEST(request_post_init_and_incr_choose_how_many_calls_may_be_unanswered)
+{
+    HG_CHECK_EQ_U64(life_limit(0, 0), 65536);
+    HG_CHECK_EQ_U64(life_limit(512, 512), 65536);
+    HG_CHECK_EQ_U64(life_limit(100000, 0), 100000);
+    HG_CHECK_EQ_U64(life_limit(0, -1), 4096);
+    HG_CHECK_EQ_U64(life_limit(6000, -1), 6000);
+}
+
+/* More calls than the request model's limits allow, at either side. */
+HG_TEST(barrier_of_28000_calls)
+{
+    struct cb_call *calls =
+        (struct cb_call *) calloc(LIFE_BARRIER, sizeof(*calls));
+    struct cb_end end;
+    unsigned i;
+
+    HG_CHECK(calls != NULL);
+    cb_open(&end);
+    for (i = 0; i < LIFE_BARRIER; i++) {
+        HG_CHECK_OK(
+            cb_forward(&calls[i], cb_new_handle(&end, life_barrier_id), NULL));
+        if (i % 64 == 0)
+            (void) cb_turn(end.context, 0);
+    }
+    for (i = 0; i < LIFE_BARRIER; i++) {
+        HG_CHECK_OK(cb_wait(&end, &calls[i]));
+        HG_CHECK_OK(HG_Destroy(calls[i].handle));
+    }
+    free(calls);
+    cb_close(&end);
 }
 
 /* One line for each class. The option stats writes that of its class at the
