@@ -18450,9 +18450,9 @@ static na_return_t na_sm_lookup(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* The same process is the same peer, whichever connection stands for it. Before
- * the first connection of an address only its name is known, which is no name
- * of a peer that died. */
+/* The same process is the same peer, whichever connection stands for it. An
+ * address without a connection is compared by name; a dead one equals
+ * nothing. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -19111,8 +19111,10 @@ static void na_plugins_advise(
         (void) snprintf(advice, size, " (sm was left out of hg.c)");
     else if (file[0] != '\0' && !there)
         (void) snprintf(advice, size,
-            "; add hg_na_%s.c and compile hg.c with -DHG_NA_%c%c%c=1", file,
-            file[0] - 'a' + 'A', file[1] - 'a' + 'A', file[2] - 'a' + 'A');
+            "; if you have hg_na_%s.c, add it and compile hg.c with "
+            "-DHG_NA_%c%c%c=1",
+            file, file[0] - 'a' + 'A', file[1] - 'a' + 'A',
+            file[2] - 'a' + 'A');
 }
 
 /* Nobody speaks that: say what is spoken here. */

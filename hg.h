@@ -336,8 +336,8 @@ HG_EXPORT void HG_Set_log_func(
  * it then. A thread that is in a function of NA or HG, or in what that calls
  * (a callback, handler or proc), is not to leave it but by returning: not
  * canceled (pthread_cancel), which locks that it holds would outlive, nor by
- * pthread_exit or longjmp. Who cancels threads disables that around calls
- * (pthread_setcancelstate).
+ * pthread_exit or longjmp. A program that cancels threads disables that
+ * around calls (pthread_setcancelstate).
  *
  * Use after the end: classes, contexts and memory handles that are gone are
  * told from those that live, in every function that takes the class with them:
@@ -653,7 +653,8 @@ NA_EXPORT na_return_t NA_Addr_dup(
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
 
 /* Whether both are of the same peer: one process, by whatever name or
- * connection. Who listens where a peer died is another one. */
+ * connection. A process that listens where a peer died is another
+ * peer. */
 NA_EXPORT na_bool_t NA_Addr_cmp(
     na_class_t *na_class, na_addr_t addr1, na_addr_t addr2);
 
@@ -888,9 +889,9 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 typedef enum { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
 
 /* A proc over `size` bytes at `buf` (borrowed until hg_proc_free). Encoding
- * past the end is HG_OVERFLOW. With HG_FREE, `buf` may be NULL. Who decodes
- * with it zeroes the struct before, and frees it with HG_FREE whatever
- * decoding returned. HG_INVALID_ARG: a NULL, or no such operation. */
+ * past the end is HG_OVERFLOW. With HG_FREE, `buf` may be NULL. Before
+ * decoding, set the struct to zeros; after it, free the struct with HG_FREE,
+ * whatever decoding returned. HG_INVALID_ARG: a NULL, or no such operation. */
 HG_EXPORT hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc);
 /* Not detected are: a proc freed twice or used after that, and one that is not
@@ -1005,7 +1006,7 @@ typedef struct hg_bulk_segment {
 
 /* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
  * HG_Init does it with its class. HG_EXIST: done already; HG_INVALID_ARG:
- * NULL. Who called HG_Bulk_init calls HG_Bulk_finalize, after HG_Finalize.
+ * NULL. After HG_Bulk_init call HG_Bulk_finalize, after HG_Finalize.
  * HG_FAULT: not initialised; HG_BUSY: before HG_Finalize, or a thread is making
  * or freeing a handle. Handles left are freed by HG_Bulk_handle_free, also
  * later; nothing else can be done with them then but to look at their memory
@@ -1529,7 +1530,7 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
  *                        not use the transport
  *     thread_mode        every function is safe between threads
  *     ip_subnet, addr_format
- *                        of transports other than zmq+tcp
+ *                        of transports other than zmq+tcp, such as sm
  *     traffic_class, request_mem_device, NA_NO_RETRY
  *                        no transport has them; plugins may read them
  *
@@ -1883,8 +1884,8 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
 
 /* ---- Addresses ---- */
 
-/* Find a peer, as NA_Addr_lookup does; `name` is copied. HG_CB_LOOKUP brings a
- * reference to its address, or the code. A wrong name is refused at once:
+/* Find a peer, as NA_Addr_lookup does; `name` is copied. The callback gets a
+ * reference to the address, or an error code. A wrong name is refused at once:
  * HG_NODEV if it is an address that this class cannot read, HG_INVALID_ARG if
  * it has no "://". No operation id is given: *op_id_p stays as it is. */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
@@ -2531,10 +2532,10 @@ HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
 /* Which trace a call belongs to: it travels with the call, always, in a field
  * of its own. A call has a new one unless one was set on its handle before
  * HG_Forward (0: no more), which HG_Reset keeps; or unless it is made while a
- * function executes another, in its thread: then it has that one's. Who answers
- * later, or makes calls in callbacks, sets it. At the origin it is that of the
- * last call, 0 before the first; 0 also for HG_HANDLE_NULL. HG_INVALID_ARG: a
- * target's handle. */
+ * function executes another, in its thread: then it has that one's. A program
+ * that answers later, or makes calls in callbacks, sets it. At the origin it is
+ * that of the last call, 0 before the first; 0 also for HG_HANDLE_NULL.
+ * HG_INVALID_ARG: a target's handle. */
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
 
@@ -2825,7 +2826,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
     hg_gen_register( \
         hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
-/* Who only executes a function does not need its id. */
+/* A process that only executes a function does not need its id. */
 HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
     const char *name, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb)
@@ -4397,7 +4398,7 @@ struct na_plugin {
     na_return_t (*rma_now)(const struct na_op *op);
 
     /* ---- addr ---- */
-    /* Who the peer is, as the transport has proved it, not as the peer says:
+    /* The identity of the peer as the transport has proved it:
      * "uid:1000", the name of its key. Asked of addresses that messages come
      * from; "" where nothing was proved. The string stays, and stays as it is,
      * as long as the address. Default "". */

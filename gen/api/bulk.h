@@ -24,7 +24,7 @@ typedef struct hg_bulk_segment {
 
 /* Prepare bulk transfers on a class of their own, before HG_Init; otherwise
  * HG_Init does it with its class. HG_EXIST: done already; HG_INVALID_ARG:
- * NULL. Who called HG_Bulk_init calls HG_Bulk_finalize, after HG_Finalize.
+ * NULL. After HG_Bulk_init call HG_Bulk_finalize, after HG_Finalize.
  * HG_FAULT: not initialised; HG_BUSY: before HG_Finalize, or a thread is making
  * or freeing a handle. Handles left are freed by HG_Bulk_handle_free, also
  * later; nothing else can be done with them then but to look at their memory

@@ -135,7 +135,7 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
  *                        not use the transport
  *     thread_mode        every function is safe between threads
  *     ip_subnet, addr_format
- *                        of transports other than zmq+tcp
+ *                        of transports other than zmq+tcp, such as sm
  *     traffic_class, request_mem_device, NA_NO_RETRY
  *                        no transport has them; plugins may read them
  *
@@ -489,8 +489,8 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
 
 /* ---- Addresses ---- */
 
-/* Find a peer, as NA_Addr_lookup does; `name` is copied. HG_CB_LOOKUP brings a
- * reference to its address, or the code. A wrong name is refused at once:
+/* Find a peer, as NA_Addr_lookup does; `name` is copied. The callback gets a
+ * reference to the address, or an error code. A wrong name is refused at once:
  * HG_NODEV if it is an address that this class cannot read, HG_INVALID_ARG if
  * it has no "://". No operation id is given: *op_id_p stays as it is. */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,

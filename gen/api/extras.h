@@ -212,10 +212,10 @@ HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
 /* Which trace a call belongs to: it travels with the call, always, in a field
  * of its own. A call has a new one unless one was set on its handle before
  * HG_Forward (0: no more), which HG_Reset keeps; or unless it is made while a
- * function executes another, in its thread: then it has that one's. Who answers
- * later, or makes calls in callbacks, sets it. At the origin it is that of the
- * last call, 0 before the first; 0 also for HG_HANDLE_NULL. HG_INVALID_ARG: a
- * target's handle. */
+ * function executes another, in its thread: then it has that one's. A program
+ * that answers later, or makes calls in callbacks, sets it. At the origin it is
+ * that of the last call, 0 before the first; 0 also for HG_HANDLE_NULL.
+ * HG_INVALID_ARG: a target's handle. */
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
 

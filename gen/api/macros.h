@@ -213,7 +213,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
     hg_gen_register( \
         hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
-/* Who only executes a function does not need its id. */
+/* A process that only executes a function does not need its id. */
 HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
     const char *name, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb)

@@ -29,8 +29,8 @@
  * it then. A thread that is in a function of NA or HG, or in what that calls
  * (a callback, handler or proc), is not to leave it but by returning: not
  * canceled (pthread_cancel), which locks that it holds would outlive, nor by
- * pthread_exit or longjmp. Who cancels threads disables that around calls
- * (pthread_setcancelstate).
+ * pthread_exit or longjmp. A program that cancels threads disables that
+ * around calls (pthread_setcancelstate).
  *
  * Use after the end: classes, contexts and memory handles that are gone are
  * told from those that live, in every function that takes the class with them:
@@ -346,7 +346,8 @@ NA_EXPORT na_return_t NA_Addr_dup(
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
 
 /* Whether both are of the same peer: one process, by whatever name or
- * connection. Who listens where a peer died is another one. */
+ * connection. A process that listens where a peer died is another
+ * peer. */
 NA_EXPORT na_bool_t NA_Addr_cmp(
     na_class_t *na_class, na_addr_t addr1, na_addr_t addr2);
 

@@ -282,7 +282,7 @@ struct na_plugin {
     na_return_t (*rma_now)(const struct na_op *op);
 
     /* ---- addr ---- */
-    /* Who the peer is, as the transport has proved it, not as the peer says:
+    /* The identity of the peer as the transport has proved it:
      * "uid:1000", the name of its key. Asked of addresses that messages come
      * from; "" where nothing was proved. The string stays, and stays as it is,
      * as long as the address. Default "". */

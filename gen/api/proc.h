@@ -50,9 +50,9 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 typedef enum { HG_ENCODE, HG_DECODE, HG_FREE } hg_proc_op_t;
 
 /* A proc over `size` bytes at `buf` (borrowed until hg_proc_free). Encoding
- * past the end is HG_OVERFLOW. With HG_FREE, `buf` may be NULL. Who decodes
- * with it zeroes the struct before, and frees it with HG_FREE whatever
- * decoding returned. HG_INVALID_ARG: a NULL, or no such operation. */
+ * past the end is HG_OVERFLOW. With HG_FREE, `buf` may be NULL. Before
+ * decoding, set the struct to zeros; after it, free the struct with HG_FREE,
+ * whatever decoding returned. HG_INVALID_ARG: a NULL, or no such operation. */
 HG_EXPORT hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc);
 /* Not detected are: a proc freed twice or used after that, and one that is not

@@ -160,8 +160,10 @@ static void na_plugins_advise(
         (void) snprintf(advice, size, " (sm was left out of hg.c)");
     else if (file[0] != '\0' && !there)
         (void) snprintf(advice, size,
-            "; add hg_na_%s.c and compile hg.c with -DHG_NA_%c%c%c=1", file,
-            file[0] - 'a' + 'A', file[1] - 'a' + 'A', file[2] - 'a' + 'A');
+            "; if you have hg_na_%s.c, add it and compile hg.c with "
+            "-DHG_NA_%c%c%c=1",
+            file, file[0] - 'a' + 'A', file[1] - 'a' + 'A',
+            file[2] - 'a' + 'A');
 }
 
 /* Nobody speaks that: say what is spoken here. */
