@@ -762,9 +762,9 @@ static void na_zmq_addr_release(struct na_addr *base)
     addr->endpoint = NULL;
 }
 
-/* The same process is the same peer, whichever connection stands for it. An
- * address without a connection is compared by name; a dead one equals
- * nothing. */
+/* The same process is the same peer, whichever connection stands for it. Before
+ * the first connection of an address only its name is known, which is no name
+ * of a peer that died. */
 static na_bool_t na_zmq_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
