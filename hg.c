@@ -9468,8 +9468,10 @@ HG_PRIVATE uint64_t na_emul_due(struct na_emul *emul)
 /* #include "na/emul_xfer.h" */
 /* #include "na/rma.h" */
 
-#define NA_EMUL_RECLAIM_MS 20u  /* between two requests while waiting */
-#define NA_EMUL_RECALL_MS 1000u /* until whoever takes no data is abandoned */
+#define NA_EMUL_RECLAIM_MS 20u /* between two requests while waiting */
+
+/* How long a peer may take no data before its connection ends. */
+#define NA_EMUL_RECALL_MS 1000u
 
 /* ---- Life ---- */
 
@@ -9611,7 +9613,8 @@ static struct na_addr *na_emul_find_holder(struct na_emul *emul,
 }
 
 /* End the connections to the peers that do not take the data of `mem`, or of
- * operations of `context`. The lock is held, and released meanwhile. */
+ * operations of `context`. The lock is held, but released for each peer: a peer
+ * may be skipped if the frames of another one come back in that time. */
 static void na_emul_abandon(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
@@ -9621,10 +9624,11 @@ static void na_emul_abandon(struct na_emul *emul,
     for (i = 0; (addr = na_emul_find_holder(emul, context, mem, i)) != NULL;
          i++) {
         hg_unlock(&emul->lock);
-        hg_log_warning("rma",
-            "%s takes no data, and its memory is withdrawn: the connection "
-            "ends",
-            addr->name != NULL ? addr->name : "a peer");
+        if (!na_addr_is_dead(addr))
+            hg_log_warning("rma",
+                "%s does not read its data; closing the connection, because "
+                "the memory is being withdrawn",
+                addr->name != NULL ? addr->name : "a peer");
         na_addr_abandon(addr);
         emul->na_class->core->addr_unref(addr);
         hg_lock(&emul->lock);
@@ -9644,7 +9648,7 @@ static void na_emul_await(struct na_emul *emul, uint64_t *deadline,
         *deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
     if (hg_clock_is_past(*deadline)) {
         na_emul_abandon(emul, context, mem);
-        *deadline = HG_CLOCK_NEVER;
+        *deadline = hg_clock_after_ms(NA_EMUL_RECALL_MS);
     }
     if (news)
         return;

@@ -980,6 +980,91 @@ HG_TEST(emul_deregisters_only_when_frames_came_back)
     emul_close(pair);
 }
 
+/* Frames that a transport keeps until the connection ends. */
+struct emul_kept_frame {
+    struct na_addr *addr;
+    void (*release)(void *arg);
+    void *arg;
+};
+
+static struct emul_kept_frame emul_kept[16];
+static unsigned emul_kept_count;
+static unsigned emul_closed;
+
+/* Keep data; drop what has none. */
+static na_return_t emul_keep_frame(struct na_addr *addr, const void *header,
+    size_t header_size, const void *data, size_t size,
+    void (*release)(void *arg), void *arg)
+{
+    (void) header;
+    (void) header_size;
+    (void) data;
+    if (size == 0) {
+        release(arg);
+        return NA_SUCCESS;
+    }
+    HG_CHECK(emul_kept_count < sizeof(emul_kept) / sizeof(emul_kept[0]));
+    emul_kept[emul_kept_count].addr = addr;
+    emul_kept[emul_kept_count].release = release;
+    emul_kept[emul_kept_count++].arg = arg;
+    return NA_SUCCESS;
+}
+
+/* End the connection: its frames come back before this returns. */
+static void emul_close_addr(struct na_addr *addr)
+{
+    unsigned i;
+
+    emul_closed++;
+    for (i = 0; i < emul_kept_count; i++) {
+        if (emul_kept[i].addr != addr)
+            continue;
+        emul_kept[i].addr = NULL;
+        emul_kept[i].release(emul_kept[i].arg);
+    }
+}
+
+/* Two peers read nothing. The frames of the first one come back while its
+ * connection is ended; the second one is not forgotten. */
+HG_TEST(emul_deregisters_memory_that_two_peers_do_not_read)
+{
+    struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_COPY);
+    struct na_plugin *ops = &pair->b.core.ops;
+    struct emul_plain plain;
+    struct emul_call other;
+    struct na_addr *second;
+    unsigned i;
+
+    hg_test_expect_log("does not read its data");
+    emul_closed = emul_kept_count = 0;
+    second = na_addr_create(&pair->b.core.pub, "pipe://second", NA_FALSE);
+    HG_CHECK(second != NULL);
+    emul_plain_make(&plain, pair, 50000);
+    HG_CHECK_OK(emul_plain_start(&plain, pair, false, 50000));
+    HG_CHECK_OK(emul_start(&other, &pair->a, false, plain.local.handle, 0,
+        plain.remote, 0, 50000));
+    HG_CONTAINER_OF(pair->b.in.prev, struct emul_pipe_frame, link)->source =
+        second;
+    ops->frame_send = emul_keep_frame;
+    ops->addr_abandon = emul_close_addr;
+    while (emul_deliver(&pair->b))
+        continue;
+    while (emul_poll(&pair->b) > 0)
+        continue;
+    HG_CHECK_EQ_INT(emul_kept_count, 8); /* a window of each */
+    HG_CHECK_OK(NA_Mem_deregister(&pair->b.core.pub, plain.owned.handle));
+    HG_CHECK_EQ_INT(emul_closed, 2);
+    for (i = 0; i < emul_kept_count; i++)
+        HG_CHECK(emul_kept[i].addr == NULL);
+    ops->frame_send = emul_frame_send;
+    (void) na_emul_cancel(&other.op.pub, na_op_id_of(&other.op.pub));
+    (void) na_emul_cancel(&plain.call.op.pub, na_op_id_of(&plain.call.op.pub));
+    emul_settle(pair);
+    na_addr_unref(second);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
 /* Memory of the library's own is withdrawn while the transport holds frames of
  * it: nobody waits, it counts for the peer, and goes with the last of them, by
  * a poll or, at the latest, with the class. */
