@@ -29693,11 +29693,10 @@ static inline void hg_room_news(struct na_class *na_class)
         hg_room_tell(na_class);
 }
 
-/* Whether calls of ours to the peer are in flight, in any context. */
-static inline bool hg_room_is_asked(const struct na_addr *addr)
-{
-    return addr->self || atomic_load(&na_addr_core_of(addr)->asked) > 0;
-}
+/* Bytes of our calls to the peer in flight: to ourselves those of the context,
+ * to others those of all contexts. The lock is held. */
+HG_PRIVATE uint64_t hg_room_asked(
+    const struct hg_context *context, const struct na_addr *addr);
 
 /* A call of ours was taken out, or does not begin. The lock is held. */
 static inline void hg_room_give(struct hg_handle *handle)
@@ -29775,8 +29774,7 @@ static struct na_addr_core *hg_room_of(const struct na_addr *addr)
     return na_addr_core_of(addr);
 }
 
-/* What the peer has; the lock is held. */
-static uint64_t hg_room_asked(
+HG_PRIVATE uint64_t hg_room_asked(
     const struct hg_context *context, const struct na_addr *addr)
 {
     return addr->self ? context->asked_self
@@ -31526,30 +31524,35 @@ HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle)
     return hg_forward_give_up(handle, HG_CANCELED) ? HG_SUCCESS : HG_NOENTRY;
 }
 
+/* With an address, the newest calls are visited first, and the scan stops when
+ * all bytes that the peer has in flight were found. */
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret)
 {
-    /* What has not left goes by the next connection, if there is to be one. */
+    /* Unsent calls go by the next connection, if there is to be one. */
     bool next = addr != NULL && !na_addr_is_dead(addr);
+    uint64_t left = UINT64_MAX;
     struct na_link ended;
     struct na_link *link;
 
     hg_list_init(&ended);
     hg_lock(&context->lock);
-    link = context->origins.next;
-    if (addr != NULL && !hg_room_is_asked(addr))
-        link = &context->origins; /* no call to the peer is in flight */
-    while (link != &context->origins) {
+    if (addr != NULL)
+        left = hg_room_asked(context, addr);
+    link = context->origins.prev;
+    while (left > 0 && link != &context->origins) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        link = link->next;
+        link = link->prev;
+        if (addr != NULL && handle->addr != addr)
+            continue;
+        left -= handle->weight;
         if (handle->state == HG_HANDLE_SENT &&
-            (addr == NULL || handle->addr == addr) &&
             !(next && atomic_load(&handle->sends) > 0) &&
             hg_forward_take(handle)) {
             hg_list_remove(&handle->link);
-            hg_list_push(&ended, &handle->link);
+            hg_list_push(ended.next, &handle->link); /* oldest first */
         }
     }
     hg_unlock(&context->lock);

@@ -14,8 +14,7 @@ static struct na_addr_core *hg_room_of(const struct na_addr *addr)
     return na_addr_core_of(addr);
 }
 
-/* What the peer has; the lock is held. */
-static uint64_t hg_room_asked(
+HG_PRIVATE uint64_t hg_room_asked(
     const struct hg_context *context, const struct na_addr *addr)
 {
     return addr->self ? context->asked_self

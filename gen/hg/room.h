@@ -59,11 +59,10 @@ static inline void hg_room_news(struct na_class *na_class)
         hg_room_tell(na_class);
 }
 
-/* Whether calls of ours to the peer are in flight, in any context. */
-static inline bool hg_room_is_asked(const struct na_addr *addr)
-{
-    return addr->self || atomic_load(&na_addr_core_of(addr)->asked) > 0;
-}
+/* Bytes of our calls to the peer in flight: to ourselves those of the context,
+ * to others those of all contexts. The lock is held. */
+HG_PRIVATE uint64_t hg_room_asked(
+    const struct hg_context *context, const struct na_addr *addr);
 
 /* A call of ours was taken out, or does not begin. The lock is held. */
 static inline void hg_room_give(struct hg_handle *handle)

@@ -550,15 +550,32 @@ static void ends_bury_peer(
         last != NULL ? &last->link : &engine->b.context->targets;
     struct na_link *prev = link->prev;
     struct na_link *origins = &engine->b.context->origins;
+    struct na_link *newest = origins->prev;
+
+    link->prev = NULL;
+    origins->prev = NULL;
+    hg_forward_end_all(engine->b.context, peer, HG_DISCONNECT);
+    hg_cancel_peer(engine->b.context, peer);
+    origins->prev = newest;
+    link->prev = prev;
+    engine_settle(engine);
+}
+
+/* End the calls to `peer`. Meanwhile those that were forwarded before `last`,
+ * or all where that is NULL, are out of reach. */
+static void ends_end_calls(
+    struct engine *engine, const struct na_addr *peer, struct hg_handle *last)
+{
+    struct na_link *origins = &engine->a.context->origins;
+    struct na_link *link = last != NULL ? &last->link : origins;
+    struct na_link *prev = link->prev;
     struct na_link *next = origins->next;
 
     link->prev = NULL;
     origins->next = NULL;
-    hg_forward_end_all(engine->b.context, peer, HG_DISCONNECT);
-    hg_cancel_peer(engine->b.context, peer);
+    hg_forward_end_all(engine->a.context, peer, HG_DISCONNECT);
     origins->next = next;
     link->prev = prev;
-    engine_settle(engine);
 }
 
 /* Of the calls that others made before, none is visited. */
@@ -601,6 +618,53 @@ HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
     for (i = 0; i < CALLS; i++)
         engine_forget(&calls[i]);
     HG_CHECK_OK(NA_Addr_free(engine.b.na_class, peer));
+    engine_close_end(&other);
+    ends_end(&engine);
+}
+
+/* Of the calls that were forwarded to others before, none is visited. */
+HG_TEST(end_of_the_calls_to_a_dead_peer_visits_the_newest_calls_only)
+{
+    enum { CALLS = 20 };
+    struct engine_call calls[CALLS];
+    struct engine_end other;
+    struct engine engine;
+    struct na_addr *own;
+    na_addr_t peer = NA_ADDR_NULL;
+    unsigned i;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    own = engine.a.peer;
+    HG_CHECK_OK(
+        engine_open_end(&other, "loop://c", 4096, &engine.a.hg_class->options));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(engine.a.na_class, "loop://c", 1000, &peer));
+    id = engine_register(&engine, "keep", ends_keep);
+    for (i = 0; i < CALLS; i++) {
+        if (i == 5)
+            ends_end_calls(&engine, peer, NULL); /* there is none */
+        engine.a.peer = i >= 5 && i % 5 == 0 ? peer : own;
+        ends_start(&engine, id, i == 10 ? 3000 : 10, 0, &calls[i]);
+    }
+    engine.a.peer = own;
+    ends_end_calls(&engine, peer, calls[4].handle);
+    for (i = 0; i < 3; i++)
+        engine_turn(&other); /* it answers too late */
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++) {
+        bool ended = i >= 5 && i % 5 == 0;
+
+        HG_CHECK_EQ_INT(calls[i].ends, ended ? 1 : 0);
+        if (ended)
+            HG_CHECK_RET(calls[i].ret, HG_DISCONNECT);
+    }
+    while (engine_kept_count > 0)
+        HG_CHECK_OK(hg_serve_free(engine_kept[--engine_kept_count]));
+    engine_settle(&engine);
+    for (i = 0; i < CALLS; i++)
+        engine_forget(&calls[i]);
+    HG_CHECK_OK(NA_Addr_free(engine.a.na_class, peer));
     engine_close_end(&other);
     ends_end(&engine);
 }
