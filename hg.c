@@ -27129,7 +27129,8 @@ static struct na_addr *hg_transfer_peer(const struct hg_transfer_args *args)
     return addr != NULL || args->origin->owner != NULL ? addr : args->addr;
 }
 
-/* Find out whom to ask, and start pieces. The caller holds a count. */
+/* Resolve the owner's address and start the pieces. The caller holds a
+ * count. */
 static hg_return_t hg_transfer_ask(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
@@ -28096,7 +28097,7 @@ struct hg_handle {
     bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
     /* Target: the application destroyed it unanswered, and may do so once more.
-     * Stays set in the pool. */
+     * Stays set until the handle has another call. */
     _Atomic bool abandoned;
     uint64_t number; /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
@@ -28180,6 +28181,8 @@ struct hg_context {
     struct na_link pool; /* free handles */
     unsigned pool_count;
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
+    struct na_link abandoned; /* free handles that may be destroyed once more */
+    unsigned abandoned_count;
     struct na_link unsaid;  /* handles with a control message to send again */
     struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */
@@ -28459,6 +28462,10 @@ HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
 #define HG_HANDLE_BUF_SMALL ((size_t) 4 << 10)
 #define HG_HANDLE_POOL_BYTES ((size_t) 4 << 20)
 
+/* Handles kept out of the pool because the application may destroy them once
+ * more. */
+#define HG_HANDLE_ABANDONED_MAX 256
+
 /* The last handles of the pool, for calls that are to be refused when there is
  * no memory for them. What comes back fills it up again. */
 #define HG_HANDLE_RESERVE 8
@@ -28576,7 +28583,7 @@ static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
     size_t bytes = hg_handle_large_bytes(handle);
 
     return HG_LIKELY(bytes == 0) ||
-        (handle->in.capacity <= HG_HANDLE_BUF_MAX &&
+        (!handle->abandoned && handle->in.capacity <= HG_HANDLE_BUF_MAX &&
             handle->out.capacity <= HG_HANDLE_BUF_MAX &&
             atomic_load_explicit(
                 &handle->context->pool_bytes, memory_order_relaxed) +
@@ -28627,8 +28634,26 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
             offsetof(struct hg_handle, target)));
 }
 
-/* Back into the pool. False: that is full. The lock is held. */
-static HG_HOT bool hg_handle_put(struct hg_handle *handle)
+/* Keep a handle that may be destroyed once more, so that this does not destroy
+ * another call. The oldest one, which is free for other calls; NULL. The lock
+ * is held. */
+static HG_NOINLINE struct hg_handle *hg_handle_put_aside(
+    struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_list_push(&context->abandoned, &handle->link);
+    if (context->abandoned_count < HG_HANDLE_ABANDONED_MAX) {
+        context->abandoned_count++;
+        return NULL;
+    }
+    return HG_CONTAINER_OF(
+        hg_list_pop(&context->abandoned), struct hg_handle, link);
+}
+
+/* Back into the pool. The handle for which that is full, or NULL. The lock is
+ * held. */
+static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     size_t bytes;
@@ -28643,11 +28668,14 @@ static HG_HOT bool hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX) &&
-        !handle->abandoned) {
+    if (HG_UNLIKELY(handle->abandoned))
+        handle = hg_handle_put_aside(handle);
+    if (HG_UNLIKELY(handle == NULL))
+        return NULL;
+    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
         if (handle->number != 0)
             (void) hg_slots_remove(&context->sequences, handle->number);
-        return false;
+        return handle;
     }
     bytes = hg_handle_large_bytes(handle);
     /* Large buffers are used again first. */
@@ -28655,7 +28683,7 @@ static HG_HOT bool hg_handle_put(struct hg_handle *handle)
         bytes > 0 ? context->pool.next : &context->pool, &handle->link);
     hg_handle_count_large(context, bytes);
     context->pool_count++;
-    return true;
+    return NULL;
 }
 
 /* Whether the reference that is given back is the last one. */
@@ -28712,7 +28740,7 @@ static void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr = handle->addr;
-    bool kept;
+    struct hg_handle *excess;
 
     if (HG_UNLIKELY(!hg_handle_is_light(handle)))
         hg_handle_lighten(handle);
@@ -28720,11 +28748,11 @@ static void hg_handle_end(struct hg_handle *handle)
     hg_handle_leave_addr(addr);
     hg_lock(&context->lock);
     hg_handle_clear(handle);
-    kept = hg_handle_put(handle);
+    excess = hg_handle_put(handle);
     /* From here on context and class may be gone. */
     hg_unlock(&context->lock);
-    if (!kept)
-        hg_handle_delete(handle);
+    if (excess != NULL)
+        hg_handle_delete(excess);
 }
 
 HG_PRIVATE HG_HOT bool hg_handle_unref_locked(
@@ -28903,6 +28931,7 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
 {
     struct na_link *link;
 
+    hg_list_splice(&context->pool, &context->abandoned);
     while ((link = hg_list_pop(&context->pool)) != NULL)
         hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
     context->pool_count = 0;
@@ -32044,9 +32073,9 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     hg_unlock(&context->lock);
 }
 
-/* The newest calls are looked at first, and no more of them once all were found
- * that the peer's share counts as not answered: a peer that dies soon after its
- * calls costs little, however many calls of others there are. */
+/* The newest calls are visited first, and the scan stops when all calls of the
+ * peer were found that its share counts as not answered: a peer that dies soon
+ * after its calls costs little, however many calls of others there are. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
@@ -33227,7 +33256,7 @@ HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle)
     if (!rest)
         return HG_SUCCESS;
     if (!hg_handle_is_given(handle)) {
-        atomic_store(&handle->abandoned, true);
+        atomic_store(&handle->abandoned, !handle->one_way);
         if (!atomic_load(&handle->call.running))
             hg_serve_abandon(handle);
     }
@@ -34136,6 +34165,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (ret != HG_SUCCESS)
         goto destroy_lock;
     hg_list_init(&context->pool);
+    hg_list_init(&context->abandoned);
     hg_list_init(&context->unsaid);
     hg_list_init(&context->owed);
     hg_list_init(&context->origins);

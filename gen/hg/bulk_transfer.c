@@ -365,7 +365,8 @@ static struct na_addr *hg_transfer_peer(const struct hg_transfer_args *args)
     return addr != NULL || args->origin->owner != NULL ? addr : args->addr;
 }
 
-/* Find out whom to ask, and start pieces. The caller holds a count. */
+/* Resolve the owner's address and start the pieces. The caller holds a
+ * count. */
 static hg_return_t hg_transfer_ask(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;

@@ -162,9 +162,9 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     hg_unlock(&context->lock);
 }
 
-/* The newest calls are looked at first, and no more of them once all were found
- * that the peer's share counts as not answered: a peer that dies soon after its
- * calls costs little, however many calls of others there are. */
+/* The newest calls are visited first, and the scan stops when all calls of the
+ * peer were found that its share counts as not answered: a peer that dies soon
+ * after its calls costs little, however many calls of others there are. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {

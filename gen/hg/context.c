@@ -416,6 +416,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     if (ret != HG_SUCCESS)
         goto destroy_lock;
     hg_list_init(&context->pool);
+    hg_list_init(&context->abandoned);
     hg_list_init(&context->unsaid);
     hg_list_init(&context->owed);
     hg_list_init(&context->origins);

@@ -19,6 +19,10 @@
 #define HG_HANDLE_BUF_SMALL ((size_t) 4 << 10)
 #define HG_HANDLE_POOL_BYTES ((size_t) 4 << 20)
 
+/* Handles kept out of the pool because the application may destroy them once
+ * more. */
+#define HG_HANDLE_ABANDONED_MAX 256
+
 /* The last handles of the pool, for calls that are to be refused when there is
  * no memory for them. What comes back fills it up again. */
 #define HG_HANDLE_RESERVE 8
@@ -136,7 +140,7 @@ static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
     size_t bytes = hg_handle_large_bytes(handle);
 
     return HG_LIKELY(bytes == 0) ||
-        (handle->in.capacity <= HG_HANDLE_BUF_MAX &&
+        (!handle->abandoned && handle->in.capacity <= HG_HANDLE_BUF_MAX &&
             handle->out.capacity <= HG_HANDLE_BUF_MAX &&
             atomic_load_explicit(
                 &handle->context->pool_bytes, memory_order_relaxed) +
@@ -187,8 +191,26 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
             offsetof(struct hg_handle, target)));
 }
 
-/* Back into the pool. False: that is full. The lock is held. */
-static HG_HOT bool hg_handle_put(struct hg_handle *handle)
+/* Keep a handle that may be destroyed once more, so that this does not destroy
+ * another call. The oldest one, which is free for other calls; NULL. The lock
+ * is held. */
+static HG_NOINLINE struct hg_handle *hg_handle_put_aside(
+    struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+
+    hg_list_push(&context->abandoned, &handle->link);
+    if (context->abandoned_count < HG_HANDLE_ABANDONED_MAX) {
+        context->abandoned_count++;
+        return NULL;
+    }
+    return HG_CONTAINER_OF(
+        hg_list_pop(&context->abandoned), struct hg_handle, link);
+}
+
+/* Back into the pool. The handle for which that is full, or NULL. The lock is
+ * held. */
+static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     size_t bytes;
@@ -203,11 +225,14 @@ static HG_HOT bool hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX) &&
-        !handle->abandoned) {
+    if (HG_UNLIKELY(handle->abandoned))
+        handle = hg_handle_put_aside(handle);
+    if (HG_UNLIKELY(handle == NULL))
+        return NULL;
+    if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
         if (handle->number != 0)
             (void) hg_slots_remove(&context->sequences, handle->number);
-        return false;
+        return handle;
     }
     bytes = hg_handle_large_bytes(handle);
     /* Large buffers are used again first. */
@@ -215,7 +240,7 @@ static HG_HOT bool hg_handle_put(struct hg_handle *handle)
         bytes > 0 ? context->pool.next : &context->pool, &handle->link);
     hg_handle_count_large(context, bytes);
     context->pool_count++;
-    return true;
+    return NULL;
 }
 
 /* Whether the reference that is given back is the last one. */
@@ -272,7 +297,7 @@ static void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
     struct na_addr *addr = handle->addr;
-    bool kept;
+    struct hg_handle *excess;
 
     if (HG_UNLIKELY(!hg_handle_is_light(handle)))
         hg_handle_lighten(handle);
@@ -280,11 +305,11 @@ static void hg_handle_end(struct hg_handle *handle)
     hg_handle_leave_addr(addr);
     hg_lock(&context->lock);
     hg_handle_clear(handle);
-    kept = hg_handle_put(handle);
+    excess = hg_handle_put(handle);
     /* From here on context and class may be gone. */
     hg_unlock(&context->lock);
-    if (!kept)
-        hg_handle_delete(handle);
+    if (excess != NULL)
+        hg_handle_delete(excess);
 }
 
 HG_PRIVATE HG_HOT bool hg_handle_unref_locked(
@@ -463,6 +488,7 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
 {
     struct na_link *link;
 
+    hg_list_splice(&context->pool, &context->abandoned);
     while ((link = hg_list_pop(&context->pool)) != NULL)
         hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
     context->pool_count = 0;

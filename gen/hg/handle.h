@@ -156,7 +156,7 @@ struct hg_handle {
     bool in_flight; /* origin: counted as such; context lock */
     _Atomic bool issued; /* origin: a ticket names it; cleared under the lock */
     /* Target: the application destroyed it unanswered, and may do so once more.
-     * Stays set in the pool. */
+     * Stays set until the handle has another call. */
     _Atomic bool abandoned;
     uint64_t number; /* its place among sequences; 0: none; context lock */
     /* From here to `in` the pool's handles are all zeros. */
@@ -240,6 +240,8 @@ struct hg_context {
     struct na_link pool; /* free handles */
     unsigned pool_count;
     _Atomic size_t pool_bytes; /* of large buffers there; written under lock */
+    struct na_link abandoned; /* free handles that may be destroyed once more */
+    unsigned abandoned_count;
     struct na_link unsaid;  /* handles with a control message to send again */
     struct na_link owed;    /* refusals that cannot leave; owed.h */
     struct na_link origins; /* calls of ours */

@@ -812,7 +812,7 @@ HG_PRIVATE hg_return_t hg_serve_drop(struct hg_handle *handle)
     if (!rest)
         return HG_SUCCESS;
     if (!hg_handle_is_given(handle)) {
-        atomic_store(&handle->abandoned, true);
+        atomic_store(&handle->abandoned, !handle->one_way);
         if (!atomic_load(&handle->call.running))
             hg_serve_abandon(handle);
     }

@@ -121,15 +121,29 @@ static hg_return_t calls_told(const struct hg_cb_info *info)
 enum {
     CALLS_DESTROY,
     CALLS_DESTROY_TWICE,
+    CALLS_DESTROY_ONCE,
     CALLS_TELL,
     CALLS_ANSWER_TWICE,
     CALLS_ANSWER_AND_DESTROY_TWICE,
+    CALLS_DESTROY_AGAIN,
     CALLS_INPUT_TWICE,
     CALLS_NULLS,
     CALLS_BUFFERS,
     CALLS_INFO,
     CALLS_ORIGINS
 };
+
+/* Handles that calls_act destroyed once. */
+enum { CALLS_LATE = 40 };
+static hg_handle_t calls_late[CALLS_LATE];
+
+static void calls_destroy_again(void)
+{
+    int i;
+
+    for (i = 0; i < CALLS_LATE; i++)
+        HG_CHECK_OK(HG_Destroy(calls_late[i]));
+}
 
 static void calls_pass_nulls(hg_handle_t handle)
 {
@@ -186,6 +200,8 @@ static hg_return_t calls_act(hg_handle_t handle)
     HG_CHECK_OK(HG_Free_input(handle, &in));
     switch (in.a) {
     case CALLS_DESTROY_TWICE: calls_destroy_twice(handle); return HG_SUCCESS;
+    case CALLS_DESTROY_ONCE: calls_late[in.b] = handle; break;
+    case CALLS_DESTROY_AGAIN: calls_destroy_again(); break;
     case CALLS_TELL:
         HG_CHECK_OK(HG_Respond(handle, calls_told, &ten, &out));
         break;
@@ -827,6 +843,24 @@ HG_TEST(handle_without_an_answer_is_destroyed_twice_and_not_three_times)
         HG_CHECK_EQ_INT(hg_test_log_count("destroyed more often") +
                 hg_test_log_count("the handle was destroyed"),
             4);
+    cb_close(&end);
+}
+
+/* The handle serves no other call before that. */
+HG_TEST(handle_without_an_answer_is_destroyed_again_after_other_calls)
+{
+    struct cb_end end;
+    cb_one_t one = {1};
+    int i;
+
+    cb_open(&end);
+    for (i = 0; i < CALLS_LATE; i++) {
+        HG_CHECK_RET(calls_do_act(&end, CALLS_DESTROY_ONCE, i), HG_CANCELED);
+        HG_CHECK_OK(cb_call(&end, calls_inc_id, &one, &one));
+    }
+    HG_CHECK_OK(calls_do_act(&end, CALLS_DESTROY_AGAIN, 0));
+    HG_CHECK_OK(cb_call(&end, calls_inc_id, &one, &one));
+    HG_CHECK_EQ_INT(one.value, CALLS_LATE + 2);
     cb_close(&end);
 }
 
