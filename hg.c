@@ -25346,8 +25346,8 @@ struct hg_bulk {
     char *owner; /* its address where the memory is; NULL: the caller's */
     _Atomic(struct na_addr *) addr; /* the owner's, of a bound one; NULL */
     uint64_t incarnation;           /* of the owner's layer */
-    unsigned char *bytes;           /* its description, to be passed on */
     size_t bytes_size;
+    unsigned char bytes[]; /* its description, to be passed on */
 };
 
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
@@ -25427,9 +25427,10 @@ HG_PRIVATE struct na_addr *hg_bulk_addr(struct hg_bulk *bulk);
  * another handle of the same memory. */
 HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk);
 
-/* An empty handle with one reference, in the layer's list. NULL: out of memory
- * (logged). */
-HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer);
+/* An empty handle with one reference, in the layer's list, that can keep a
+ * description of `capacity` bytes. NULL: out of memory (logged). */
+HG_PRIVATE struct hg_bulk *hg_bulk_new(
+    struct hg_bulk_layer *layer, size_t capacity);
 
 /* HG_OPNOTSUPPORT (logged) where the layer is mute. */
 HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer);
@@ -25638,7 +25639,6 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_bulk_unref(bulk->original); /* which is no alias */
     }
     hg_mem_free(bulk->owner);
-    hg_mem_free(bulk->bytes);
     hg_mem_free(bulk);
 }
 
@@ -25683,9 +25683,12 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
+HG_PRIVATE struct hg_bulk *hg_bulk_new(
+    struct hg_bulk_layer *layer, size_t capacity)
 {
-    struct hg_bulk *bulk = (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk));
+    struct hg_bulk *bulk = capacity > SIZE_MAX - sizeof(*bulk)
+        ? NULL
+        : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + capacity);
 
     if (bulk == NULL) {
         hg_log_error("bulk", "no memory for a bulk handle");
@@ -25811,7 +25814,7 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     ret = hg_bulk_check_mute(layer);
     if (ret != HG_SUCCESS)
         return ret;
-    bulk = hg_bulk_new(layer);
+    bulk = hg_bulk_new(layer, 0);
     if (bulk == NULL)
         return HG_NOMEM;
     bulk->flags = flags;
@@ -25934,7 +25937,7 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 static hg_return_t hg_bulk_make_alias(struct hg_bulk_layer *layer,
     struct hg_bulk *original, struct hg_bulk **bulk_p)
 {
-    struct hg_bulk *bulk = hg_bulk_new(layer);
+    struct hg_bulk *bulk = hg_bulk_new(layer, 0);
 
     assert(original->original == NULL && !original->remote);
     if (bulk == NULL) {
@@ -26223,7 +26226,7 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
 /* A peer's memory: its description as it came. */
 static void hg_bulk_pass_on(struct hg_bulk *bulk, void *buf)
 {
-    assert(bulk->bytes != NULL && bulk->bytes_size > HG_BULK_FIXED);
+    assert(bulk->bytes_size > HG_BULK_FIXED);
     memcpy(buf, bulk->bytes, bulk->bytes_size);
     if (hg_bulk_is_bound(bulk))
         ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
@@ -26345,20 +26348,6 @@ static hg_return_t hg_bulk_read_bound(
     return HG_SUCCESS;
 }
 
-/* Keep the description, so that the handle can be passed on. */
-static hg_return_t hg_bulk_keep_bytes(
-    struct hg_bulk *bulk, const void *bytes, size_t size)
-{
-    bulk->bytes = (unsigned char *) hg_mem_alloc(size);
-    if (bulk->bytes == NULL) {
-        hg_log_error("bulk", "no memory for a description of %zu bytes", size);
-        return HG_NOMEM;
-    }
-    memcpy(bulk->bytes, bytes, size);
-    bulk->bytes_size = size;
-    return HG_SUCCESS;
-}
-
 /* The owner's address, a string without NUL on the wire. */
 static hg_return_t hg_bulk_read_owner(
     struct hg_bulk *bulk, struct hg_wire *wire, size_t size)
@@ -26444,9 +26433,11 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
         ret = hg_bulk_read_mems(bulk, wire, start->mems);
     if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
         ret = hg_bulk_read_bound(bulk, wire);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_keep_bytes(bulk, buf, buf_size - hg_wire_left(wire));
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    bulk->bytes_size = buf_size - hg_wire_left(wire);
+    memcpy(bulk->bytes, buf, bulk->bytes_size);
+    return HG_SUCCESS;
 }
 
 /* `ret`, and counted if the peer that sent the description is the cause. */
@@ -26474,7 +26465,7 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
         return hg_bulk_malformed(layer, buf_size, ret);
     if (start.incarnation == layer->incarnation)
         return hg_bulk_find_own(layer, start.id, bulk_p);
-    bulk = hg_bulk_new(layer);
+    bulk = hg_bulk_new(layer, buf_size);
     if (bulk == NULL)
         return HG_NOMEM;
     ret = hg_bulk_read_remote(bulk, &start, &wire, buf, buf_size);

@@ -167,7 +167,6 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_bulk_unref(bulk->original); /* which is no alias */
     }
     hg_mem_free(bulk->owner);
-    hg_mem_free(bulk->bytes);
     hg_mem_free(bulk);
 }
 
@@ -212,9 +211,12 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     return HG_SUCCESS;
 }
 
-HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer)
+HG_PRIVATE struct hg_bulk *hg_bulk_new(
+    struct hg_bulk_layer *layer, size_t capacity)
 {
-    struct hg_bulk *bulk = (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk));
+    struct hg_bulk *bulk = capacity > SIZE_MAX - sizeof(*bulk)
+        ? NULL
+        : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + capacity);
 
     if (bulk == NULL) {
         hg_log_error("bulk", "no memory for a bulk handle");
@@ -340,7 +342,7 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     ret = hg_bulk_check_mute(layer);
     if (ret != HG_SUCCESS)
         return ret;
-    bulk = hg_bulk_new(layer);
+    bulk = hg_bulk_new(layer, 0);
     if (bulk == NULL)
         return HG_NOMEM;
     bulk->flags = flags;
@@ -463,7 +465,7 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 static hg_return_t hg_bulk_make_alias(struct hg_bulk_layer *layer,
     struct hg_bulk *original, struct hg_bulk **bulk_p)
 {
-    struct hg_bulk *bulk = hg_bulk_new(layer);
+    struct hg_bulk *bulk = hg_bulk_new(layer, 0);
 
     assert(original->original == NULL && !original->remote);
     if (bulk == NULL) {

@@ -75,8 +75,8 @@ struct hg_bulk {
     char *owner; /* its address where the memory is; NULL: the caller's */
     _Atomic(struct na_addr *) addr; /* the owner's, of a bound one; NULL */
     uint64_t incarnation;           /* of the owner's layer */
-    unsigned char *bytes;           /* its description, to be passed on */
     size_t bytes_size;
+    unsigned char bytes[]; /* its description, to be passed on */
 };
 
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
@@ -156,9 +156,10 @@ HG_PRIVATE struct na_addr *hg_bulk_addr(struct hg_bulk *bulk);
  * another handle of the same memory. */
 HG_PRIVATE void hg_bulk_recognise(struct hg_bulk *bulk);
 
-/* An empty handle with one reference, in the layer's list. NULL: out of memory
- * (logged). */
-HG_PRIVATE struct hg_bulk *hg_bulk_new(struct hg_bulk_layer *layer);
+/* An empty handle with one reference, in the layer's list, that can keep a
+ * description of `capacity` bytes. NULL: out of memory (logged). */
+HG_PRIVATE struct hg_bulk *hg_bulk_new(
+    struct hg_bulk_layer *layer, size_t capacity);
 
 /* HG_OPNOTSUPPORT (logged) where the layer is mute. */
 HG_PRIVATE hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer);

@@ -34,7 +34,7 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
 /* A peer's memory: its description as it came. */
 static void hg_bulk_pass_on(struct hg_bulk *bulk, void *buf)
 {
-    assert(bulk->bytes != NULL && bulk->bytes_size > HG_BULK_FIXED);
+    assert(bulk->bytes_size > HG_BULK_FIXED);
     memcpy(buf, bulk->bytes, bulk->bytes_size);
     if (hg_bulk_is_bound(bulk))
         ((unsigned char *) buf)[HG_BULK_FLAGS_AT] |= HG_BULK_WIRE_PASSED;
@@ -156,20 +156,6 @@ static hg_return_t hg_bulk_read_bound(
     return HG_SUCCESS;
 }
 
-/* Keep the description, so that the handle can be passed on. */
-static hg_return_t hg_bulk_keep_bytes(
-    struct hg_bulk *bulk, const void *bytes, size_t size)
-{
-    bulk->bytes = (unsigned char *) hg_mem_alloc(size);
-    if (bulk->bytes == NULL) {
-        hg_log_error("bulk", "no memory for a description of %zu bytes", size);
-        return HG_NOMEM;
-    }
-    memcpy(bulk->bytes, bytes, size);
-    bulk->bytes_size = size;
-    return HG_SUCCESS;
-}
-
 /* The owner's address, a string without NUL on the wire. */
 static hg_return_t hg_bulk_read_owner(
     struct hg_bulk *bulk, struct hg_wire *wire, size_t size)
@@ -255,9 +241,11 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk *bulk,
         ret = hg_bulk_read_mems(bulk, wire, start->mems);
     if (ret == HG_SUCCESS && (start->flags & HG_BULK_WIRE_BOUND) != 0)
         ret = hg_bulk_read_bound(bulk, wire);
-    if (ret == HG_SUCCESS)
-        ret = hg_bulk_keep_bytes(bulk, buf, buf_size - hg_wire_left(wire));
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    bulk->bytes_size = buf_size - hg_wire_left(wire);
+    memcpy(bulk->bytes, buf, bulk->bytes_size);
+    return HG_SUCCESS;
 }
 
 /* `ret`, and counted if the peer that sent the description is the cause. */
@@ -285,7 +273,7 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
         return hg_bulk_malformed(layer, buf_size, ret);
     if (start.incarnation == layer->incarnation)
         return hg_bulk_find_own(layer, start.id, bulk_p);
-    bulk = hg_bulk_new(layer);
+    bulk = hg_bulk_new(layer, buf_size);
     if (bulk == NULL)
         return HG_NOMEM;
     ret = hg_bulk_read_remote(bulk, &start, &wire, buf, buf_size);
