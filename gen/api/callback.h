@@ -258,10 +258,10 @@ struct na_protocol_info {
 };
 
 /* The protocols there are, all or those that `info_string` names ("tcp",
- * "zmq+tcp", or all of a transport: "zmq", "na"), in the order in which strings
- * without a transport find them. A list without an entry is NULL. Freed with
- * HG_Free_na_protocol_info, where NULL is allowed. HG_INVALID_ARG: not of that
- * form. */
+ * "zmq+tcp"), in the order in which strings without a transport find them. The
+ * name of a transport alone ("zmq", "na") names none, as in Mercury. A list
+ * without an entry is NULL. Freed with HG_Free_na_protocol_info, where NULL is
+ * allowed. HG_INVALID_ARG: not of that form. */
 HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     const char *info_string, struct na_protocol_info **na_protocol_info_p);
 HG_EXPORT void HG_Free_na_protocol_info(

@@ -47,19 +47,10 @@ static struct na_protocol_info *na_protocols_entry(
     return entry;
 }
 
-/* Whether a string is the name of a transport, without a protocol. */
-static bool na_protocols_is_name(
-    const struct na_uri *uri, const struct na_plugin *plugin)
-{
-    return uri->plugin[0] == '\0' &&
-        (strcmp(uri->protocol, plugin->name) == 0 ||
-            strcmp(uri->protocol, na_plugins_mercury_name(plugin->name)) == 0);
-}
-
 static bool na_protocols_wanted(const struct na_uri *uri,
     const struct na_plugin *plugin, const char *protocol)
 {
-    return uri == NULL || na_protocols_is_name(uri, plugin) ||
+    return uri == NULL ||
         (na_plugins_named(plugin, uri) && strcmp(uri->protocol, protocol) == 0);
 }
 

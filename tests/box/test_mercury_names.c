@@ -86,23 +86,11 @@ HG_TEST(mercury_protocols_are_those_asked_for)
     HG_Free_na_protocol_info(list);
     HG_CHECK_OK(HG_Get_na_protocol_info("other+self", &list));
     HG_CHECK(list == NULL);
+    HG_CHECK_OK(HG_Get_na_protocol_info("na", &list));
+    HG_CHECK(list == NULL);
     HG_CHECK_OK(HG_Get_na_protocol_info("carrier-pigeon", &list));
     HG_CHECK(list == NULL);
     HG_Free_na_protocol_info(NULL);
-}
-
-HG_TEST(mercury_protocols_of_a_transport)
-{
-    struct na_protocol_info *list = NULL;
-    const struct na_protocol_info *entry;
-
-    HG_CHECK_OK(HG_Get_na_protocol_info("na", &list));
-    HG_CHECK(names_find(list, "na", "sm") == list && list->next == NULL);
-    HG_Free_na_protocol_info(list);
-    HG_CHECK_OK(HG_Get_na_protocol_info("zmq", &list));
-    for (entry = list; entry != NULL; entry = entry->next)
-        HG_CHECK_EQ_STR(entry->class_name, "zmq");
-    HG_Free_na_protocol_info(list);
 }
 
 /* The line says which file has the transport. */
