@@ -4526,7 +4526,16 @@ HG_PRIVATE na_return_t na_addr_check_alive(
  * NA_DISCONNECT. Oneself, and who is dead, stay as they are. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
 
-/* Whether two addresses of one class name the same peer. */
+/* The slot addr_cmp; both of one class. */
+HG_PRIVATE na_bool_t na_addr_is_proven(
+    const struct na_addr *addr1, const struct na_addr *addr2);
+
+/* Whether two addresses have the same name, and neither is dead. */
+HG_PRIVATE bool na_addr_is_named_alike(
+    const struct na_addr *addr1, const struct na_addr *addr2);
+
+/* Whether a message of the one is a message of the other. Names do not count:
+ * an address without a connection is the same as itself only. */
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);
 
@@ -4755,12 +4764,24 @@ HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
         na_class_ops(addr->na_class)->addr_abandon(addr);
 }
 
+HG_PRIVATE na_bool_t na_addr_is_proven(
+    const struct na_addr *addr1, const struct na_addr *addr2)
+{
+    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2);
+}
+
+HG_PRIVATE bool na_addr_is_named_alike(
+    const struct na_addr *addr1, const struct na_addr *addr2)
+{
+    return addr1->name != NULL && addr2->name != NULL &&
+        strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
+        !na_addr_is_dead(addr2);
+}
+
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
-    if (addr1 == addr2)
-        return true;
-    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
+    return addr1 == addr2 || na_addr_is_proven(addr1, addr2) != NA_FALSE;
 }
 
 HG_PRIVATE bool na_addr_is_from(
@@ -4891,7 +4912,14 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
     if (na_addr_check(na_class, addr1, "NA_Addr_cmp") != NA_SUCCESS ||
         na_addr_check(na_class, addr2, "NA_Addr_cmp") != NA_SUCCESS)
         return NA_FALSE;
-    return na_addr_same(addr1, addr2) ? NA_TRUE : NA_FALSE;
+    if (na_addr_same(addr1, addr2))
+        return NA_TRUE;
+    /* The name of an unknown peer is all there is, but a dead one's is not. */
+    return (!na_addr_is_proven(addr1, addr1) ||
+               !na_addr_is_proven(addr2, addr2)) &&
+            na_addr_is_named_alike(addr1, addr2)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
@@ -6277,10 +6305,10 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
     struct na_link *link;
     size_t i;
 
-    assert(na_addr_is_dead(addr)); /* no receive is posted after this */
     hg_list_init(&failed);
     hg_lock(&match->lock);
-    if (!hg_list_is_empty(&na_addr_core_of(addr)->waiting))
+    if (na_addr_is_dead(addr) &&
+        !hg_list_is_empty(&na_addr_core_of(addr)->waiting))
         na_match_bury(match, na_addr_core_of(addr));
     for (i = 0; i < match->buckets; i++) {
         struct na_link *head = &match->receives[i];
@@ -7107,8 +7135,8 @@ HG_PRIVATE const void *na_mux_wire_find(
  *
  * An address is of one part, chosen when it is looked up: sm where the peer is
  * on this node and may be met, else the first one of the peer's transports that
- * this class has. What listens by sm and does not answer has half of lookup_ms
- * for it, and leaves the other half to the next one. An address that is
+ * this class has. A lookup that connects tries the next one when the
+ * first does not answer within lookup_ms. An address that is
  * connected by its first use is of the first part that may reach the peer.
  *
  * Which peers are on this node shows itself: a part sm:// whose name is left to
@@ -14077,7 +14105,8 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  * it as long as there are any.
  *
  * Dying: the connection is gone; what its ring still holds is delivered, then
- * the address is dead, or idle again. If the peer does not answer a BYE within
+ * the address is dead, or idle again: so is one that could not be connected and
+ * never was. If the peer does not answer a BYE within
  * death_ms (or, after a BYE of its own, does not close while somebody waits for
  * that), the connection ends all the same. But if the peer was stopped in the
  * middle of copying to or from memory of ours, only the wait ends; the
@@ -14174,6 +14203,7 @@ struct na_sm_addr {
     bool named;              /* it is in the table of names; class lock */
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
+    bool failed;             /* dying because it could not be connected */
     bool has_lock;
     _Atomic int state; /* enum na_sm_state */
     na_return_t fate;  /* dying: what its lookups get */
@@ -14322,6 +14352,12 @@ static inline enum na_sm_state na_sm_peer_state(const struct na_sm_addr *addr)
 {
     return (enum na_sm_state) atomic_load_explicit(
         &addr->state, memory_order_relaxed);
+}
+
+/* Whether a dying address will be idle, not dead. The class lock is held. */
+static inline bool na_sm_peer_lives(const struct na_sm_addr *addr)
+{
+    return addr->dialled && (addr->closing || addr->failed);
 }
 
 /* An operation enters one of our lists, or leaves it; the class lock is
@@ -14699,9 +14735,10 @@ HG_PRIVATE void na_sm_peer_lose(
     if (state == NA_SM_IDLE || state >= NA_SM_DYING)
         return;
     addr->closing = state == NA_SM_CLOSING || state == NA_SM_LEAVING;
+    addr->failed = state == NA_SM_DIALLING && !addr->reached;
     addr->fate = fate;
     na_sm_peer_move(addr, NA_SM_DYING);
-    if (!addr->closing || !addr->dialled)
+    if (!na_sm_peer_lives(addr))
         na_sm_peer_forget(self, addr);
     na_sm_peer_mourn(self, addr);
 }
@@ -14730,6 +14767,7 @@ HG_PRIVATE void na_sm_peer_give_up(
     else
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
     addr->closing = false;
+    addr->failed = false;
     na_sm_peer_forget(self, addr);
 }
 
@@ -14842,25 +14880,68 @@ static na_return_t na_sm_peer_dead_code(
     return addr->fate;
 }
 
+/* Move the transfers that wait for an address to `to`; the class lock is held,
+ * and no transfer is under way. */
+static void na_sm_peer_take_transfers(
+    struct na_link *to, struct na_link *from, const struct na_sm_addr *addr)
+{
+    struct na_link *link, *next;
+
+    for (link = from->next; link != from; link = next) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        next = link->next;
+        if (op->addr != &addr->base)
+            continue;
+        hg_list_remove(link);
+        na_sm_op_of(op)->held = false;
+        hg_list_push(to, link);
+    }
+}
+
+/* End what waits for an address that is dead, or was not connected. */
+static void na_sm_peer_fail(struct na_sm_class *self, struct na_sm_addr *addr,
+    bool failed, struct na_link *lookups, struct na_link *sends)
+{
+    const struct na_core *core = self->base.core;
+    na_return_t fate = addr->fate;
+    na_return_t ret = na_sm_peer_dead_code(addr,
+        !hg_list_is_empty(lookups) || !hg_list_is_empty(sends),
+        addr->base.name != NULL ? addr->base.name : "(unnamed)");
+
+    na_sm_peer_complete(self, lookups, fate);
+    na_sm_peer_complete(self, sends, ret);
+    if (failed)
+        core->addr_unreached(&addr->base, ret);
+    else
+        core->addr_dead(&addr->base, ret);
+}
+
 HG_PRIVATE void na_sm_peer_bury(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    struct na_link lookups, sends, closers;
-    na_return_t ret;
-    bool lives, again;
+    struct na_link lookups, sends, closers, transfers;
+    bool lives, failed, again;
 
     hg_list_init(&lookups);
     hg_list_init(&sends);
+    hg_list_init(&transfers);
     hg_list_init(&closers);
     hg_lock(&self->lock);
     assert(na_sm_peer_state(addr) == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     na_sm_peer_take_ops(&closers, &addr->closers);
-    lives = addr->closing && addr->dialled;
-    again = lives &&
+    lives = na_sm_peer_lives(addr);
+    failed = lives && addr->failed;
+    again = lives && !failed &&
         (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends));
+    if (failed) { /* else the transfers would dial again, without end */
+        na_sm_peer_take_transfers(&transfers, &self->unmet, addr);
+        na_sm_peer_take_transfers(&transfers, &self->transfers, addr);
+        atomic_store(&addr->incarnation, 0);
+    }
     na_sm_peer_move(addr, lives ? NA_SM_IDLE : NA_SM_DEAD);
     if (again) {
         na_sm_peer_dial(self, addr);
@@ -14873,16 +14954,11 @@ HG_PRIVATE void na_sm_peer_bury(
     }
     na_sm_peer_unlock(self);
     na_sm_peer_complete(self, &closers, NA_SUCCESS);
-    if (!lives) {
-        ret = na_sm_peer_dead_code(addr,
-            !hg_list_is_empty(&lookups) || !hg_list_is_empty(&sends),
-            addr->base.name != NULL ? addr->base.name : "(unnamed)");
-        na_sm_peer_complete(self, &lookups, addr->fate);
-        na_sm_peer_complete(self, &sends, ret);
-        core->addr_dead(&addr->base, ret);
-    } else {
+    na_sm_peer_complete(self, &transfers, addr->fate);
+    if (failed || !lives)
+        na_sm_peer_fail(self, addr, failed, &lookups, &sends);
+    else
         core->addr_parted(&addr->base);
-    }
     if (!again)
         core->addr_unref(&addr->base);
 }
@@ -15920,8 +15996,8 @@ static na_return_t na_sm_flow_queue(
             ret = NA_DISCONNECT;
         break;
     case NA_SM_DYING:
-        if (!addr->closing || !addr->dialled)
-            ret = addr->reached ? NA_DISCONNECT : addr->fate;
+        if (!na_sm_peer_lives(addr))
+            ret = NA_DISCONNECT;
         break;
     case NA_SM_DEAD: ret = NA_DISCONNECT; break;
     }
@@ -18361,16 +18437,16 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
 
 /* The address of a name, with a reference: one that is known, or a new one;
  * NULL: out of memory. With `ask` a connection is asked whether it has ended.
- * The class lock is held; *stale_p is to be unreferenced without it. */
+ * The class lock is held; *unused_p is to be unreferenced without it. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
-    const struct na_sm_name *where, bool ask, struct na_sm_addr **stale_p)
+    const struct na_sm_name *where, bool ask, struct na_sm_addr **unused_p)
 {
     struct na_sm_addr *addr = na_sm_peer_find(self, name);
 
     if (ask && addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
         na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        *stale_p = addr;
+        na_addr_unref(&addr->base); /* the class has another reference */
         addr = NULL;
     }
     if (addr != NULL)
@@ -18378,7 +18454,7 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     addr = na_sm_peer_new(self, name, NA_FALSE, where);
     if (addr == NULL || na_sm_peer_enter(self, addr) == NA_SUCCESS)
         return addr;
-    *stale_p = addr;
+    *unused_p = addr;
     return NULL;
 }
 
@@ -18402,7 +18478,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
-    struct na_sm_addr *stale = NULL;
+    struct na_sm_addr *unused = NULL;
     struct na_sm_addr *addr;
     struct na_sm_name where;
     bool joins = false;
@@ -18420,14 +18496,14 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         return NA_SUCCESS;
     }
     hg_lock(&self->lock);
-    addr = na_sm_find(self, name, &where, !from_peer, &stale);
+    addr = na_sm_find(self, name, &where, !from_peer, &unused);
     if (addr != NULL)
         joins = op != NULL && na_sm_peer_state(addr) != NA_SM_READY;
     if (joins)
         na_sm_join(self, addr, op);
     na_sm_peer_unlock(self);
-    if (stale != NULL)
-        na_addr_unref(&stale->base);
+    if (unused != NULL)
+        na_addr_unref(&unused->base);
     if (joins) /* the class has its own reference */
         na_addr_unref(&addr->base);
     else if (addr != NULL)
@@ -18454,22 +18530,14 @@ static na_return_t na_sm_lookup(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* The same process is the same peer, whichever connection stands for it. Before
- * the first connection of an address only its name is known, which is no name
- * of a peer that died. */
+/* The same process is the same peer, whichever connection stands for it. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
     uint64_t one = atomic_load(&na_sm_addr_of(base1)->incarnation);
     uint64_t two = atomic_load(&na_sm_addr_of(base2)->incarnation);
 
-    if (one != 0 && two != 0)
-        return one == two ? NA_TRUE : NA_FALSE;
-    return base1->name != NULL && base2->name != NULL &&
-            strcmp(base1->name, base2->name) == 0 && !na_addr_is_dead(base1) &&
-            !na_addr_is_dead(base2)
-        ? NA_TRUE
-        : NA_FALSE;
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
 static const char *na_sm_addr_identity(const struct na_addr *addr)
@@ -19528,7 +19596,8 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 
 /* The address that a name stands for, with a reference, without connecting.
  * With `from_peer` the name came from a peer: see addr_resolve in plugin.h;
- * NA_NODEV if it is no address of the class's transport. */
+ * NA_NODEV if it is no address of the class's transport, NA_OPNOTSUPPORT if the
+ * transport can only connect. */
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
@@ -19705,9 +19774,8 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     if (ret == NA_SUCCESS) {
         ret = na_lookup_drive(context, &waiter, op_id, timeout_ms);
         if (ret == NA_TIMEOUT)
-            hg_log_error("addr",
-                "NA_Addr_lookup_wait: no answer of '%s' in %u ms", name,
-                timeout_ms);
+            hg_log_error(
+                "addr", "no answer of '%s' in %u ms", name, timeout_ms);
     }
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
@@ -19725,7 +19793,7 @@ static na_return_t na_lookup_connect(
     if (ret != NA_SUCCESS)
         return ret;
     na_addr_ref(*addr_p); /* it is not the application's */
-    return na_addr_take_back(na_class, *addr_p, "NA_Addr_lookup_wait");
+    return na_addr_take_back(na_class, *addr_p, "NA_Addr_resolve");
 }
 
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
@@ -19740,7 +19808,8 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     if (ret == NA_SUCCESS && ops->addr_resolve != NULL)
         ret = ops->addr_resolve(na_class, name, from_peer, addr_p);
     else if (ret == NA_SUCCESS)
-        ret = na_lookup_connect(na_class, name, addr_p);
+        ret = from_peer ? NA_OPNOTSUPPORT
+                        : na_lookup_connect(na_class, name, addr_p);
     /* A peer's name is no argument of the application's. */
     return from_peer && (ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT)
         ? NA_NODEV
@@ -19984,9 +20053,10 @@ HG_PRIVATE void na_mux_addr_release(struct na_addr *base);
 HG_PRIVATE na_bool_t na_mux_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2);
 
-/* core->addr_dead and core->addr_parted of a part. */
+/* core->addr_dead, addr_parted and addr_unreached of a part. */
 HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret);
 HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner);
+HG_PRIVATE void na_mux_addr_unreached(struct na_addr *inner, na_return_t ret);
 
 /* The class is closing: let go of those that it keeps, and part the others,
  * which outlive it, from what they stand for. */
@@ -20117,15 +20187,14 @@ HG_PRIVATE na_bool_t na_mux_addr_cmp(
 {
     const struct na_mux_addr *addr1 = na_mux_addr_of(base1);
     const struct na_mux_addr *addr2 = na_mux_addr_of(base2);
-    bool same;
 
     if (addr1->part == addr2->part)
-        same = na_addr_same(addr1->inner, addr2->inner);
-    else
-        same = base1->name != NULL && base2->name != NULL &&
-            strcmp(base1->name, base2->name) == 0 && !na_addr_is_dead(base1) &&
-            !na_addr_is_dead(base2);
-    return same ? NA_TRUE : NA_FALSE;
+        return na_addr_is_proven(addr1->inner, addr2->inner);
+    return na_addr_is_proven(addr1->inner, addr1->inner) &&
+            na_addr_is_proven(addr2->inner, addr2->inner) &&
+            na_addr_is_named_alike(base1, base2)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 /* The next address that stands for a part's and was not told this news; with a
@@ -20183,20 +20252,43 @@ HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
     na_addr_unref(inner);
 }
 
+/* A number that no address was told yet. */
+static uint64_t na_mux_addr_news(struct na_mux_class *mux)
+{
+    uint64_t news;
+
+    hg_lock(&mux->lock);
+    news = ++mux->partings;
+    hg_unlock(&mux->lock);
+    return news;
+}
+
 /* core->addr_parted of a part. */
 HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner)
 {
     struct na_mux_part *part = na_mux_part_of(inner->na_class);
     struct na_mux_class *mux = part->mux;
     struct na_mux_addr *addr;
-    uint64_t parting;
+    uint64_t parting = na_mux_addr_news(mux);
 
-    hg_lock(&mux->lock);
-    parting = ++mux->partings;
-    hg_unlock(&mux->lock);
     part->below->addr_parted(inner);
     while ((addr = na_mux_addr_untold(mux, inner, parting)) != NULL) {
         mux->base.core->addr_parted(&addr->base);
+        na_addr_unref(&addr->base);
+    }
+}
+
+/* core->addr_unreached of a part. */
+HG_PRIVATE void na_mux_addr_unreached(struct na_addr *inner, na_return_t ret)
+{
+    struct na_mux_part *part = na_mux_part_of(inner->na_class);
+    struct na_mux_class *mux = part->mux;
+    struct na_mux_addr *addr;
+    uint64_t news = na_mux_addr_news(mux);
+
+    part->below->addr_unreached(inner, ret);
+    while ((addr = na_mux_addr_untold(mux, inner, news)) != NULL) {
+        mux->base.core->addr_unreached(&addr->base, ret);
         na_addr_unref(&addr->base);
     }
 }
@@ -21312,6 +21404,7 @@ static na_return_t na_mux_adopt(
     part->core.msg_arrived = na_mux_arrived;
     part->core.addr_dead = na_mux_addr_dead;
     part->core.addr_parted = na_mux_addr_parted;
+    part->core.addr_unreached = na_mux_addr_unreached;
     part->core.woke = na_mux_woke;
     part->core.wake = na_mux_wake;
     na_class_core_of(inner)->part = part;
@@ -21353,8 +21446,6 @@ static na_return_t na_mux_open_part(
     }
     info.progress_thread = NA_FALSE; /* ours drives it */
     info.max_contexts = 0;
-    if (na_mux_is_sm(string)) /* the others are to have their turn in time */
-        info.lookup_ms = info.lookup_ms / 2 + info.lookup_ms % 2;
     inner = NA_Initialize_opt(string, mux->base.listen, &info);
     if (inner == NULL)
         return NA_NODEV; /* which it has logged */
@@ -21685,6 +21776,17 @@ static void na_class_addr_parted(struct na_addr *addr)
     na_sink_tell_dead(addr, NA_DISCONNECT);
 }
 
+/* core->addr_unreached. No call to the peer has left: each ends with its
+ * send. */
+static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+
+    na_match_addr_dead(addr, ret);
+    if (core->emul != NULL)
+        na_emul_addr_dead(addr, ret);
+}
+
 static void na_class_woke(struct na_class *na_class)
 {
     atomic_store_explicit(
@@ -21714,6 +21816,7 @@ static const struct na_core na_class_core_table = {
     na_class_addr_parted,
     na_class_woke,
     na_addr_try_ref,
+    na_class_addr_unreached,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

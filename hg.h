@@ -608,7 +608,9 @@ NA_EXPORT na_return_t NA_Context_destroy(
 
 /* An address whose peer was lost (NA_DISCONNECT) is dead for good, even if the
  * peer is back or was only cut off: it is freed, and the peer looked up
- * again. */
+ * again. An address that was never connected stays usable: each use connects
+ * anew. Until it is connected only NA_Addr_cmp compares it by its name; no
+ * message of another address is taken for one of its peer. */
 
 /* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
  * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
@@ -632,10 +634,10 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
 /* Resolve a name, without connecting: the first use of the address connects,
- * and fails with the code that NA_Addr_lookup would give. Until then the
- * address is compared by its name. A host's name may need a name server.
- * Returns NA_SUCCESS with a reference in *addr; NA_HOSTUNREACH: no such host;
- * NA_INVALID_ARG and NA_PROTONOSUPPORT as NA_Addr_lookup. */
+ * and fails with the code that NA_Addr_lookup would give. A host's name may
+ * need a name server. Returns NA_SUCCESS with a reference in *addr;
+ * NA_HOSTUNREACH: no such host; NA_INVALID_ARG and NA_PROTONOSUPPORT as
+ * NA_Addr_lookup. */
 NA_EXPORT na_return_t NA_Addr_resolve(
     na_class_t *na_class, const char *name, na_addr_t *addr);
 
@@ -1895,7 +1897,9 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * the peer is there is found out by the first call or transfer, which connects
  * and ends with the code that HG_CB_LOOKUP would tell. A host's name may need a
  * name server; HG_HOSTUNREACH: no such host. Other names are refused as by
- * HG_Addr_lookup1. Until it is connected an address is compared by its name. */
+ * HG_Addr_lookup1. Until it is connected an address is compared by its name.
+ * If it cannot be connected, the calls and transfers that wait for it fail, and
+ * the next use connects anew: the address works once the peer is there. */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
 
@@ -4303,7 +4307,10 @@ struct na_plugin {
     /* The last reference is gone, and the object goes after this. Also called
      * for what is left once the class is closed. */
     void (*addr_release)(struct na_addr *addr);
-    /* Default: names are equal. */
+    /* Whether connections prove that both are of the same peer: false, even of
+     * an address and itself, as long as its peer is unknown. Messages are
+     * matched by it; NA_Addr_cmp compares names of unknown peers. Default:
+     * names are equal. */
     na_bool_t (*addr_cmp)(
         const struct na_addr *addr1, const struct na_addr *addr2);
     /* Start NA_CB_TERMINATE of op->addr. */
@@ -4482,6 +4489,10 @@ struct na_core {
     /* One more reference, unless the last one is gone already: then the address
      * is about to be released. For a table that holds no references. */
     na_bool_t (*addr_try_ref)(struct na_addr *addr);
+    /* The address could not be connected and stays usable: ends receives and
+     * emulated transfers that wait for it with `ret`. Sends that the transport
+     * holds are its own to complete. */
+    void (*addr_unreached)(struct na_addr *addr, na_return_t ret);
 };
 
 /* Make a transport known under its name; a name registered again replaces

@@ -159,8 +159,10 @@ enum na_zmq_kind {
  *                                          v
  *                                         dead
  *
- * Dying: the connection is gone, messages that came by it may be unread. Who is
- * given up (addr_abandon) is, from any state, and dead then.
+ * Dying: the connection is gone, messages that came by it may be unread. An
+ * address that could not be connected and never was is idle afterwards. One
+ * that is given up (addr_abandon) is dying, from any state but dialling, and
+ * then dead.
  */
 enum na_zmq_state {
     NA_ZMQ_IDLE, /* no connection, or none yet; the next use dials */
@@ -190,6 +192,7 @@ struct na_zmq_addr {
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
     bool closing; /* dying because NA_Addr_terminate wanted it */
+    bool failed;  /* dying because it could not be connected */
     bool reached; /* it was ready once */
     bool dialled; /* zmq_connect was called, zmq_disconnect not yet */
     bool open;    /* messages are welcome; the polling thread's */
@@ -762,24 +765,16 @@ static void na_zmq_addr_release(struct na_addr *base)
     addr->endpoint = NULL;
 }
 
-/* The same process is the same peer, whichever connection stands for it. Before
- * the first connection of an address only its name is known, which is no name
- * of a peer that died. */
+/* The same process is the same peer, whichever connection stands for it. */
 static na_bool_t na_zmq_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
-    const struct na_core *core = base1->na_class->core;
     uint64_t one = atomic_load_explicit(
         &na_zmq_addr_of(base1)->incarnation, memory_order_relaxed);
     uint64_t two = atomic_load_explicit(
         &na_zmq_addr_of(base2)->incarnation, memory_order_relaxed);
 
-    if (one != 0 && two != 0)
-        return one == two ? NA_TRUE : NA_FALSE;
-    return strcmp(base1->name, base2->name) == 0 &&
-            !core->addr_is_dead(base1) && !core->addr_is_dead(base2)
-        ? NA_TRUE
-        : NA_FALSE;
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
 /* A name for a peer that told none. */
@@ -832,6 +827,7 @@ static void na_zmq_lose(
     if (addr->state == NA_ZMQ_DIALLING && fate == NA_HOSTUNREACH)
         addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
+    addr->failed = addr->state == NA_ZMQ_DIALLING && !addr->reached;
     na_zmq_die(self, addr, fate);
 }
 
@@ -1046,10 +1042,9 @@ static na_return_t na_zmq_unready(
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
     if (addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
-        (addr->state == NA_ZMQ_DYING && addr->closing))
+        (addr->state == NA_ZMQ_DYING && (addr->closing || addr->failed)))
         return NA_AGAIN;
-    return addr->state != NA_ZMQ_DYING || addr->reached ? NA_DISCONNECT
-                                                        : addr->fate;
+    return NA_DISCONNECT;
 }
 
 static na_return_t na_zmq_msg_send(
@@ -1485,7 +1480,7 @@ static void na_zmq_monitored(
     case ZMQ_EVENT_CLOSED:
         addr =
             na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
-        if (addr != NULL && addr->fd < 0 && addr->state == NA_ZMQ_DIALLING)
+        if (addr != NULL && addr->state == NA_ZMQ_DIALLING)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
         break;
     case ZMQ_EVENT_DISCONNECTED:
@@ -2183,12 +2178,31 @@ static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
     return NULL;
 }
 
-/* End a dead connection, and its address unless that can be used again. */
+/* Log why an address is dead, or was not connected. It is an error if the
+ * application wanted this peer: else a peer may have named it. */
+static void na_zmq_tell_why(
+    struct na_zmq_class *self, const struct na_zmq_addr *addr, bool asked)
+{
+    const struct na_core *core = self->base.core;
+
+    if (addr->reached) {
+        core->log(
+            HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
+    } else if (addr->fate == NA_HOSTUNREACH && addr->endpoint != NULL) {
+        assert(addr->why != NULL);
+        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "zmq",
+            "%s cannot be reached: %s", addr->base.name, addr->why);
+    }
+}
+
+/* End a dead connection. An address that was closed in order, or could not be
+ * connected, is idle afterwards, any other is dead. */
 static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    na_return_t ret = addr->reached ? NA_DISCONNECT : addr->fate;
-    bool again;
+    na_return_t fate = addr->fate;
+    na_return_t ret = addr->reached ? NA_DISCONNECT : fate;
+    bool closed, failed;
     struct na_link lookups, sends, closers;
 
     na_zmq_list_init(&lookups);
@@ -2200,43 +2214,38 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_zmq_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
     addr->open = false;
-    again = addr->closing && addr->endpoint != NULL;
+    closed = addr->closing && addr->endpoint != NULL;
+    failed = addr->failed;
+    addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_zmq_list_move(&closers, &addr->closers);
-    if (again) {
-        addr->state = NA_ZMQ_IDLE;
+    if (closed) {
         assert(addr->fd < 0 && !addr->dialled);
         if (!na_zmq_list_empty(&addr->lookups) ||
             !na_zmq_list_empty(&addr->sends))
             na_zmq_dial(self, addr);
     } else {
-        addr->state = NA_ZMQ_DEAD;
-        if (addr->endpoint != NULL)
+        if (!failed && addr->endpoint != NULL)
             na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
+        if (failed)
+            atomic_store(&addr->incarnation, 0);
         na_zmq_list_remove(&addr->link);
         na_zmq_list_move(&lookups, &addr->lookups);
         na_zmq_list_move(&sends, &addr->sends);
     }
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &closers, NA_SUCCESS, NULL);
-    if (again) {
+    if (closed) {
         core->addr_parted(&addr->base);
         return;
     }
-    if (addr->reached)
-        core->log(
-            HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
-    else if (ret == NA_HOSTUNREACH && addr->endpoint != NULL) {
-        /* An error if the application wanted this peer, which else a peer may
-         * have named. */
-        bool asked = !na_zmq_list_empty(&lookups) || !na_zmq_list_empty(&sends);
-
-        assert(addr->why != NULL);
-        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "zmq",
-            "%s cannot be reached: %s", addr->base.name, addr->why);
-    }
-    na_zmq_complete_all(self, &lookups, addr->fate, NULL);
+    na_zmq_tell_why(
+        self, addr, !na_zmq_list_empty(&lookups) || !na_zmq_list_empty(&sends));
+    na_zmq_complete_all(self, &lookups, fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
-    core->addr_dead(&addr->base, ret);
+    if (failed)
+        core->addr_unreached(&addr->base, ret);
+    else
+        core->addr_dead(&addr->base, ret);
     core->addr_unref(&addr->base);
 }
 
@@ -2417,6 +2426,7 @@ static void na_zmq_addr_abandon(struct na_addr *base)
             na_zmq_lose(self, addr, NA_DISCONNECT);
         na_zmq_shut_accepted(self, addr);
         addr->closing = false;
+        addr->failed = false;
     }
     na_zmq_unlock(self);
 }
@@ -2639,7 +2649,7 @@ static struct na_zmq_addr *na_zmq_known(
     if (addr == NULL)
         return NULL;
     if (addr->state == NA_ZMQ_LEAVING ||
-        (addr->state == NA_ZMQ_DYING && !addr->closing)) {
+        (addr->state == NA_ZMQ_DYING && !addr->closing && !addr->failed)) {
         na_zmq_lose(self, addr, NA_DISCONNECT);
         na_zmq_pump(self); /* what it sent is lost when we hang up */
         na_zmq_hang_up(self, addr);

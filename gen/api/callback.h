@@ -500,7 +500,9 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * the peer is there is found out by the first call or transfer, which connects
  * and ends with the code that HG_CB_LOOKUP would tell. A host's name may need a
  * name server; HG_HOSTUNREACH: no such host. Other names are refused as by
- * HG_Addr_lookup1. Until it is connected an address is compared by its name. */
+ * HG_Addr_lookup1. Until it is connected an address is compared by its name.
+ * If it cannot be connected, the calls and transfers that wait for it fail, and
+ * the next use connects anew: the address works once the peer is there. */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
 

@@ -301,7 +301,9 @@ NA_EXPORT na_return_t NA_Context_destroy(
 
 /* An address whose peer was lost (NA_DISCONNECT) is dead for good, even if the
  * peer is back or was only cut off: it is freed, and the peer looked up
- * again. */
+ * again. An address that was never connected stays usable: each use connects
+ * anew. Until it is connected only NA_Addr_cmp compares it by its name; no
+ * message of another address is taken for one of its peer. */
 
 /* Find a peer. NA_CB_LOOKUP completes with a reference to its address;
  * NA_HOSTUNREACH when it refuses, hangs up, or has stayed silent for a little
@@ -325,10 +327,10 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
 /* Resolve a name, without connecting: the first use of the address connects,
- * and fails with the code that NA_Addr_lookup would give. Until then the
- * address is compared by its name. A host's name may need a name server.
- * Returns NA_SUCCESS with a reference in *addr; NA_HOSTUNREACH: no such host;
- * NA_INVALID_ARG and NA_PROTONOSUPPORT as NA_Addr_lookup. */
+ * and fails with the code that NA_Addr_lookup would give. A host's name may
+ * need a name server. Returns NA_SUCCESS with a reference in *addr;
+ * NA_HOSTUNREACH: no such host; NA_INVALID_ARG and NA_PROTONOSUPPORT as
+ * NA_Addr_lookup. */
 NA_EXPORT na_return_t NA_Addr_resolve(
     na_class_t *na_class, const char *name, na_addr_t *addr);
 

@@ -186,7 +186,10 @@ struct na_plugin {
     /* The last reference is gone, and the object goes after this. Also called
      * for what is left once the class is closed. */
     void (*addr_release)(struct na_addr *addr);
-    /* Default: names are equal. */
+    /* Whether connections prove that both are of the same peer: false, even of
+     * an address and itself, as long as its peer is unknown. Messages are
+     * matched by it; NA_Addr_cmp compares names of unknown peers. Default:
+     * names are equal. */
     na_bool_t (*addr_cmp)(
         const struct na_addr *addr1, const struct na_addr *addr2);
     /* Start NA_CB_TERMINATE of op->addr. */
@@ -365,6 +368,10 @@ struct na_core {
     /* One more reference, unless the last one is gone already: then the address
      * is about to be released. For a table that holds no references. */
     na_bool_t (*addr_try_ref)(struct na_addr *addr);
+    /* The address could not be connected and stays usable: ends receives and
+     * emulated transfers that wait for it with `ret`. Sends that the transport
+     * holds are its own to complete. */
+    void (*addr_unreached)(struct na_addr *addr, na_return_t ret);
 };
 
 /* Make a transport known under its name; a name registered again replaces

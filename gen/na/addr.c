@@ -189,12 +189,24 @@ HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
         na_class_ops(addr->na_class)->addr_abandon(addr);
 }
 
+HG_PRIVATE na_bool_t na_addr_is_proven(
+    const struct na_addr *addr1, const struct na_addr *addr2)
+{
+    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2);
+}
+
+HG_PRIVATE bool na_addr_is_named_alike(
+    const struct na_addr *addr1, const struct na_addr *addr2)
+{
+    return addr1->name != NULL && addr2->name != NULL &&
+        strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
+        !na_addr_is_dead(addr2);
+}
+
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
-    if (addr1 == addr2)
-        return true;
-    return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
+    return addr1 == addr2 || na_addr_is_proven(addr1, addr2) != NA_FALSE;
 }
 
 HG_PRIVATE bool na_addr_is_from(
@@ -325,7 +337,14 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
     if (na_addr_check(na_class, addr1, "NA_Addr_cmp") != NA_SUCCESS ||
         na_addr_check(na_class, addr2, "NA_Addr_cmp") != NA_SUCCESS)
         return NA_FALSE;
-    return na_addr_same(addr1, addr2) ? NA_TRUE : NA_FALSE;
+    if (na_addr_same(addr1, addr2))
+        return NA_TRUE;
+    /* The name of an unknown peer is all there is, but a dead one's is not. */
+    return (!na_addr_is_proven(addr1, addr1) ||
+               !na_addr_is_proven(addr2, addr2)) &&
+            na_addr_is_named_alike(addr1, addr2)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,

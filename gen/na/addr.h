@@ -51,7 +51,16 @@ HG_PRIVATE na_return_t na_addr_check_alive(
  * NA_DISCONNECT. Oneself, and who is dead, stay as they are. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
 
-/* Whether two addresses of one class name the same peer. */
+/* The slot addr_cmp; both of one class. */
+HG_PRIVATE na_bool_t na_addr_is_proven(
+    const struct na_addr *addr1, const struct na_addr *addr2);
+
+/* Whether two addresses have the same name, and neither is dead. */
+HG_PRIVATE bool na_addr_is_named_alike(
+    const struct na_addr *addr1, const struct na_addr *addr2);
+
+/* Whether a message of the one is a message of the other. Names do not count:
+ * an address without a connection is the same as itself only. */
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);
 

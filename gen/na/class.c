@@ -102,6 +102,17 @@ static void na_class_addr_parted(struct na_addr *addr)
     na_sink_tell_dead(addr, NA_DISCONNECT);
 }
 
+/* core->addr_unreached. No call to the peer has left: each ends with its
+ * send. */
+static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class);
+
+    na_match_addr_dead(addr, ret);
+    if (core->emul != NULL)
+        na_emul_addr_dead(addr, ret);
+}
+
 static void na_class_woke(struct na_class *na_class)
 {
     atomic_store_explicit(
@@ -131,6 +142,7 @@ static const struct na_core na_class_core_table = {
     na_class_addr_parted,
     na_class_woke,
     na_addr_try_ref,
+    na_class_addr_unreached,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

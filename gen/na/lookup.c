@@ -165,9 +165,8 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     if (ret == NA_SUCCESS) {
         ret = na_lookup_drive(context, &waiter, op_id, timeout_ms);
         if (ret == NA_TIMEOUT)
-            hg_log_error("addr",
-                "NA_Addr_lookup_wait: no answer of '%s' in %u ms", name,
-                timeout_ms);
+            hg_log_error(
+                "addr", "no answer of '%s' in %u ms", name, timeout_ms);
     }
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
@@ -185,7 +184,7 @@ static na_return_t na_lookup_connect(
     if (ret != NA_SUCCESS)
         return ret;
     na_addr_ref(*addr_p); /* it is not the application's */
-    return na_addr_take_back(na_class, *addr_p, "NA_Addr_lookup_wait");
+    return na_addr_take_back(na_class, *addr_p, "NA_Addr_resolve");
 }
 
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
@@ -200,7 +199,8 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     if (ret == NA_SUCCESS && ops->addr_resolve != NULL)
         ret = ops->addr_resolve(na_class, name, from_peer, addr_p);
     else if (ret == NA_SUCCESS)
-        ret = na_lookup_connect(na_class, name, addr_p);
+        ret = from_peer ? NA_OPNOTSUPPORT
+                        : na_lookup_connect(na_class, name, addr_p);
     /* A peer's name is no argument of the application's. */
     return from_peer && (ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT)
         ? NA_NODEV

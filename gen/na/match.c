@@ -535,10 +535,10 @@ HG_PRIVATE void na_match_addr_dead(struct na_addr *addr, na_return_t ret)
     struct na_link *link;
     size_t i;
 
-    assert(na_addr_is_dead(addr)); /* no receive is posted after this */
     hg_list_init(&failed);
     hg_lock(&match->lock);
-    if (!hg_list_is_empty(&na_addr_core_of(addr)->waiting))
+    if (na_addr_is_dead(addr) &&
+        !hg_list_is_empty(&na_addr_core_of(addr)->waiting))
         na_match_bury(match, na_addr_core_of(addr));
     for (i = 0; i < match->buckets; i++) {
         struct na_link *head = &match->receives[i];

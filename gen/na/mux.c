@@ -351,6 +351,7 @@ static na_return_t na_mux_adopt(
     part->core.msg_arrived = na_mux_arrived;
     part->core.addr_dead = na_mux_addr_dead;
     part->core.addr_parted = na_mux_addr_parted;
+    part->core.addr_unreached = na_mux_addr_unreached;
     part->core.woke = na_mux_woke;
     part->core.wake = na_mux_wake;
     na_class_core_of(inner)->part = part;
@@ -392,8 +393,6 @@ static na_return_t na_mux_open_part(
     }
     info.progress_thread = NA_FALSE; /* ours drives it */
     info.max_contexts = 0;
-    if (na_mux_is_sm(string)) /* the others are to have their turn in time */
-        info.lookup_ms = info.lookup_ms / 2 + info.lookup_ms % 2;
     inner = NA_Initialize_opt(string, mux->base.listen, &info);
     if (inner == NULL)
         return NA_NODEV; /* which it has logged */

@@ -17,8 +17,8 @@
  *
  * An address is of one part, chosen when it is looked up: sm where the peer is
  * on this node and may be met, else the first one of the peer's transports that
- * this class has. What listens by sm and does not answer has half of lookup_ms
- * for it, and leaves the other half to the next one. An address that is
+ * this class has. A lookup that connects tries the next one when the
+ * first does not answer within lookup_ms. An address that is
  * connected by its first use is of the first part that may reach the peer.
  *
  * Which peers are on this node shows itself: a part sm:// whose name is left to

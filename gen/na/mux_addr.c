@@ -117,15 +117,14 @@ HG_PRIVATE na_bool_t na_mux_addr_cmp(
 {
     const struct na_mux_addr *addr1 = na_mux_addr_of(base1);
     const struct na_mux_addr *addr2 = na_mux_addr_of(base2);
-    bool same;
 
     if (addr1->part == addr2->part)
-        same = na_addr_same(addr1->inner, addr2->inner);
-    else
-        same = base1->name != NULL && base2->name != NULL &&
-            strcmp(base1->name, base2->name) == 0 && !na_addr_is_dead(base1) &&
-            !na_addr_is_dead(base2);
-    return same ? NA_TRUE : NA_FALSE;
+        return na_addr_is_proven(addr1->inner, addr2->inner);
+    return na_addr_is_proven(addr1->inner, addr1->inner) &&
+            na_addr_is_proven(addr2->inner, addr2->inner) &&
+            na_addr_is_named_alike(base1, base2)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 /* The next address that stands for a part's and was not told this news; with a
@@ -183,20 +182,43 @@ HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret)
     na_addr_unref(inner);
 }
 
+/* A number that no address was told yet. */
+static uint64_t na_mux_addr_news(struct na_mux_class *mux)
+{
+    uint64_t news;
+
+    hg_lock(&mux->lock);
+    news = ++mux->partings;
+    hg_unlock(&mux->lock);
+    return news;
+}
+
 /* core->addr_parted of a part. */
 HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner)
 {
     struct na_mux_part *part = na_mux_part_of(inner->na_class);
     struct na_mux_class *mux = part->mux;
     struct na_mux_addr *addr;
-    uint64_t parting;
+    uint64_t parting = na_mux_addr_news(mux);
 
-    hg_lock(&mux->lock);
-    parting = ++mux->partings;
-    hg_unlock(&mux->lock);
     part->below->addr_parted(inner);
     while ((addr = na_mux_addr_untold(mux, inner, parting)) != NULL) {
         mux->base.core->addr_parted(&addr->base);
+        na_addr_unref(&addr->base);
+    }
+}
+
+/* core->addr_unreached of a part. */
+HG_PRIVATE void na_mux_addr_unreached(struct na_addr *inner, na_return_t ret)
+{
+    struct na_mux_part *part = na_mux_part_of(inner->na_class);
+    struct na_mux_class *mux = part->mux;
+    struct na_mux_addr *addr;
+    uint64_t news = na_mux_addr_news(mux);
+
+    part->below->addr_unreached(inner, ret);
+    while ((addr = na_mux_addr_untold(mux, inner, news)) != NULL) {
+        mux->base.core->addr_unreached(&addr->base, ret);
         na_addr_unref(&addr->base);
     }
 }

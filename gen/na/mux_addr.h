@@ -30,9 +30,10 @@ HG_PRIVATE void na_mux_addr_release(struct na_addr *base);
 HG_PRIVATE na_bool_t na_mux_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2);
 
-/* core->addr_dead and core->addr_parted of a part. */
+/* core->addr_dead, addr_parted and addr_unreached of a part. */
 HG_PRIVATE void na_mux_addr_dead(struct na_addr *inner, na_return_t ret);
 HG_PRIVATE void na_mux_addr_parted(struct na_addr *inner);
+HG_PRIVATE void na_mux_addr_unreached(struct na_addr *inner, na_return_t ret);
 
 /* The class is closing: let go of those that it keeps, and part the others,
  * which outlive it, from what they stand for. */

@@ -366,16 +366,16 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
 
 /* The address of a name, with a reference: one that is known, or a new one;
  * NULL: out of memory. With `ask` a connection is asked whether it has ended.
- * The class lock is held; *stale_p is to be unreferenced without it. */
+ * The class lock is held; *unused_p is to be unreferenced without it. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
-    const struct na_sm_name *where, bool ask, struct na_sm_addr **stale_p)
+    const struct na_sm_name *where, bool ask, struct na_sm_addr **unused_p)
 {
     struct na_sm_addr *addr = na_sm_peer_find(self, name);
 
     if (ask && addr != NULL && na_sm_peer_state(addr) == NA_SM_READY &&
         na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        *stale_p = addr;
+        na_addr_unref(&addr->base); /* the class has another reference */
         addr = NULL;
     }
     if (addr != NULL)
@@ -383,7 +383,7 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     addr = na_sm_peer_new(self, name, NA_FALSE, where);
     if (addr == NULL || na_sm_peer_enter(self, addr) == NA_SUCCESS)
         return addr;
-    *stale_p = addr;
+    *unused_p = addr;
     return NULL;
 }
 
@@ -407,7 +407,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
-    struct na_sm_addr *stale = NULL;
+    struct na_sm_addr *unused = NULL;
     struct na_sm_addr *addr;
     struct na_sm_name where;
     bool joins = false;
@@ -425,14 +425,14 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         return NA_SUCCESS;
     }
     hg_lock(&self->lock);
-    addr = na_sm_find(self, name, &where, !from_peer, &stale);
+    addr = na_sm_find(self, name, &where, !from_peer, &unused);
     if (addr != NULL)
         joins = op != NULL && na_sm_peer_state(addr) != NA_SM_READY;
     if (joins)
         na_sm_join(self, addr, op);
     na_sm_peer_unlock(self);
-    if (stale != NULL)
-        na_addr_unref(&stale->base);
+    if (unused != NULL)
+        na_addr_unref(&unused->base);
     if (joins) /* the class has its own reference */
         na_addr_unref(&addr->base);
     else if (addr != NULL)
@@ -459,22 +459,14 @@ static na_return_t na_sm_lookup(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* The same process is the same peer, whichever connection stands for it. Before
- * the first connection of an address only its name is known, which is no name
- * of a peer that died. */
+/* The same process is the same peer, whichever connection stands for it. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
     uint64_t one = atomic_load(&na_sm_addr_of(base1)->incarnation);
     uint64_t two = atomic_load(&na_sm_addr_of(base2)->incarnation);
 
-    if (one != 0 && two != 0)
-        return one == two ? NA_TRUE : NA_FALSE;
-    return base1->name != NULL && base2->name != NULL &&
-            strcmp(base1->name, base2->name) == 0 && !na_addr_is_dead(base1) &&
-            !na_addr_is_dead(base2)
-        ? NA_TRUE
-        : NA_FALSE;
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
 static const char *na_sm_addr_identity(const struct na_addr *addr)

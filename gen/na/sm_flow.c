@@ -194,8 +194,8 @@ static na_return_t na_sm_flow_queue(
             ret = NA_DISCONNECT;
         break;
     case NA_SM_DYING:
-        if (!addr->closing || !addr->dialled)
-            ret = addr->reached ? NA_DISCONNECT : addr->fate;
+        if (!na_sm_peer_lives(addr))
+            ret = NA_DISCONNECT;
         break;
     case NA_SM_DEAD: ret = NA_DISCONNECT; break;
     }

@@ -255,9 +255,10 @@ HG_PRIVATE void na_sm_peer_lose(
     if (state == NA_SM_IDLE || state >= NA_SM_DYING)
         return;
     addr->closing = state == NA_SM_CLOSING || state == NA_SM_LEAVING;
+    addr->failed = state == NA_SM_DIALLING && !addr->reached;
     addr->fate = fate;
     na_sm_peer_move(addr, NA_SM_DYING);
-    if (!addr->closing || !addr->dialled)
+    if (!na_sm_peer_lives(addr))
         na_sm_peer_forget(self, addr);
     na_sm_peer_mourn(self, addr);
 }
@@ -286,6 +287,7 @@ HG_PRIVATE void na_sm_peer_give_up(
     else
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
     addr->closing = false;
+    addr->failed = false;
     na_sm_peer_forget(self, addr);
 }
 
@@ -398,25 +400,68 @@ static na_return_t na_sm_peer_dead_code(
     return addr->fate;
 }
 
+/* Move the transfers that wait for an address to `to`; the class lock is held,
+ * and no transfer is under way. */
+static void na_sm_peer_take_transfers(
+    struct na_link *to, struct na_link *from, const struct na_sm_addr *addr)
+{
+    struct na_link *link, *next;
+
+    for (link = from->next; link != from; link = next) {
+        struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        next = link->next;
+        if (op->addr != &addr->base)
+            continue;
+        hg_list_remove(link);
+        na_sm_op_of(op)->held = false;
+        hg_list_push(to, link);
+    }
+}
+
+/* End what waits for an address that is dead, or was not connected. */
+static void na_sm_peer_fail(struct na_sm_class *self, struct na_sm_addr *addr,
+    bool failed, struct na_link *lookups, struct na_link *sends)
+{
+    const struct na_core *core = self->base.core;
+    na_return_t fate = addr->fate;
+    na_return_t ret = na_sm_peer_dead_code(addr,
+        !hg_list_is_empty(lookups) || !hg_list_is_empty(sends),
+        addr->base.name != NULL ? addr->base.name : "(unnamed)");
+
+    na_sm_peer_complete(self, lookups, fate);
+    na_sm_peer_complete(self, sends, ret);
+    if (failed)
+        core->addr_unreached(&addr->base, ret);
+    else
+        core->addr_dead(&addr->base, ret);
+}
+
 HG_PRIVATE void na_sm_peer_bury(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    struct na_link lookups, sends, closers;
-    na_return_t ret;
-    bool lives, again;
+    struct na_link lookups, sends, closers, transfers;
+    bool lives, failed, again;
 
     hg_list_init(&lookups);
     hg_list_init(&sends);
+    hg_list_init(&transfers);
     hg_list_init(&closers);
     hg_lock(&self->lock);
     assert(na_sm_peer_state(addr) == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     na_sm_peer_take_ops(&closers, &addr->closers);
-    lives = addr->closing && addr->dialled;
-    again = lives &&
+    lives = na_sm_peer_lives(addr);
+    failed = lives && addr->failed;
+    again = lives && !failed &&
         (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends));
+    if (failed) { /* else the transfers would dial again, without end */
+        na_sm_peer_take_transfers(&transfers, &self->unmet, addr);
+        na_sm_peer_take_transfers(&transfers, &self->transfers, addr);
+        atomic_store(&addr->incarnation, 0);
+    }
     na_sm_peer_move(addr, lives ? NA_SM_IDLE : NA_SM_DEAD);
     if (again) {
         na_sm_peer_dial(self, addr);
@@ -429,16 +474,11 @@ HG_PRIVATE void na_sm_peer_bury(
     }
     na_sm_peer_unlock(self);
     na_sm_peer_complete(self, &closers, NA_SUCCESS);
-    if (!lives) {
-        ret = na_sm_peer_dead_code(addr,
-            !hg_list_is_empty(&lookups) || !hg_list_is_empty(&sends),
-            addr->base.name != NULL ? addr->base.name : "(unnamed)");
-        na_sm_peer_complete(self, &lookups, addr->fate);
-        na_sm_peer_complete(self, &sends, ret);
-        core->addr_dead(&addr->base, ret);
-    } else {
+    na_sm_peer_complete(self, &transfers, addr->fate);
+    if (failed || !lives)
+        na_sm_peer_fail(self, addr, failed, &lookups, &sends);
+    else
         core->addr_parted(&addr->base);
-    }
     if (!again)
         core->addr_unref(&addr->base);
 }

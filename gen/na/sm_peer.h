@@ -18,7 +18,8 @@
  * it as long as there are any.
  *
  * Dying: the connection is gone; what its ring still holds is delivered, then
- * the address is dead, or idle again. If the peer does not answer a BYE within
+ * the address is dead, or idle again: so is one that could not be connected and
+ * never was. If the peer does not answer a BYE within
  * death_ms (or, after a BYE of its own, does not close while somebody waits for
  * that), the connection ends all the same. But if the peer was stopped in the
  * middle of copying to or from memory of ours, only the wait ends; the
@@ -115,6 +116,7 @@ struct na_sm_addr {
     bool named;              /* it is in the table of names; class lock */
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
+    bool failed;             /* dying because it could not be connected */
     bool has_lock;
     _Atomic int state; /* enum na_sm_state */
     na_return_t fate;  /* dying: what its lookups get */
@@ -263,6 +265,12 @@ static inline enum na_sm_state na_sm_peer_state(const struct na_sm_addr *addr)
 {
     return (enum na_sm_state) atomic_load_explicit(
         &addr->state, memory_order_relaxed);
+}
+
+/* Whether a dying address will be idle, not dead. The class lock is held. */
+static inline bool na_sm_peer_lives(const struct na_sm_addr *addr)
+{
+    return addr->dialled && (addr->closing || addr->failed);
 }
 
 /* An operation enters one of our lists, or leaves it; the class lock is

@@ -66,24 +66,16 @@ static void na_zmq_addr_release(struct na_addr *base)
     addr->endpoint = NULL;
 }
 
-/* The same process is the same peer, whichever connection stands for it. Before
- * the first connection of an address only its name is known, which is no name
- * of a peer that died. */
+/* The same process is the same peer, whichever connection stands for it. */
 static na_bool_t na_zmq_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
-    const struct na_core *core = base1->na_class->core;
     uint64_t one = atomic_load_explicit(
         &na_zmq_addr_of(base1)->incarnation, memory_order_relaxed);
     uint64_t two = atomic_load_explicit(
         &na_zmq_addr_of(base2)->incarnation, memory_order_relaxed);
 
-    if (one != 0 && two != 0)
-        return one == two ? NA_TRUE : NA_FALSE;
-    return strcmp(base1->name, base2->name) == 0 &&
-            !core->addr_is_dead(base1) && !core->addr_is_dead(base2)
-        ? NA_TRUE
-        : NA_FALSE;
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
 /* A name for a peer that told none. */
@@ -136,6 +128,7 @@ static void na_zmq_lose(
     if (addr->state == NA_ZMQ_DIALLING && fate == NA_HOSTUNREACH)
         addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
+    addr->failed = addr->state == NA_ZMQ_DIALLING && !addr->reached;
     na_zmq_die(self, addr, fate);
 }
 

@@ -31,12 +31,31 @@ static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
     return NULL;
 }
 
-/* End a dead connection, and its address unless that can be used again. */
+/* Log why an address is dead, or was not connected. It is an error if the
+ * application wanted this peer: else a peer may have named it. */
+static void na_zmq_tell_why(
+    struct na_zmq_class *self, const struct na_zmq_addr *addr, bool asked)
+{
+    const struct na_core *core = self->base.core;
+
+    if (addr->reached) {
+        core->log(
+            HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
+    } else if (addr->fate == NA_HOSTUNREACH && addr->endpoint != NULL) {
+        assert(addr->why != NULL);
+        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "zmq",
+            "%s cannot be reached: %s", addr->base.name, addr->why);
+    }
+}
+
+/* End a dead connection. An address that was closed in order, or could not be
+ * connected, is idle afterwards, any other is dead. */
 static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
-    na_return_t ret = addr->reached ? NA_DISCONNECT : addr->fate;
-    bool again;
+    na_return_t fate = addr->fate;
+    na_return_t ret = addr->reached ? NA_DISCONNECT : fate;
+    bool closed, failed;
     struct na_link lookups, sends, closers;
 
     na_zmq_list_init(&lookups);
@@ -48,42 +67,37 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_zmq_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
     addr->open = false;
-    again = addr->closing && addr->endpoint != NULL;
+    closed = addr->closing && addr->endpoint != NULL;
+    failed = addr->failed;
+    addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_zmq_list_move(&closers, &addr->closers);
-    if (again) {
-        addr->state = NA_ZMQ_IDLE;
+    if (closed) {
         assert(addr->fd < 0 && !addr->dialled);
         if (!na_zmq_list_empty(&addr->lookups) ||
             !na_zmq_list_empty(&addr->sends))
             na_zmq_dial(self, addr);
     } else {
-        addr->state = NA_ZMQ_DEAD;
-        if (addr->endpoint != NULL)
+        if (!failed && addr->endpoint != NULL)
             na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
+        if (failed)
+            atomic_store(&addr->incarnation, 0);
         na_zmq_list_remove(&addr->link);
         na_zmq_list_move(&lookups, &addr->lookups);
         na_zmq_list_move(&sends, &addr->sends);
     }
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &closers, NA_SUCCESS, NULL);
-    if (again) {
+    if (closed) {
         core->addr_parted(&addr->base);
         return;
     }
-    if (addr->reached)
-        core->log(
-            HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
-    else if (ret == NA_HOSTUNREACH && addr->endpoint != NULL) {
-        /* An error if the application wanted this peer, which else a peer may
-         * have named. */
-        bool asked = !na_zmq_list_empty(&lookups) || !na_zmq_list_empty(&sends);
-
-        assert(addr->why != NULL);
-        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "zmq",
-            "%s cannot be reached: %s", addr->base.name, addr->why);
-    }
-    na_zmq_complete_all(self, &lookups, addr->fate, NULL);
+    na_zmq_tell_why(
+        self, addr, !na_zmq_list_empty(&lookups) || !na_zmq_list_empty(&sends));
+    na_zmq_complete_all(self, &lookups, fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
-    core->addr_dead(&addr->base, ret);
+    if (failed)
+        core->addr_unreached(&addr->base, ret);
+    else
+        core->addr_dead(&addr->base, ret);
     core->addr_unref(&addr->base);
 }

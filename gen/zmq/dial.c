@@ -251,7 +251,7 @@ static void na_zmq_monitored(
     case ZMQ_EVENT_CLOSED:
         addr =
             na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
-        if (addr != NULL && addr->fd < 0 && addr->state == NA_ZMQ_DIALLING)
+        if (addr != NULL && addr->state == NA_ZMQ_DIALLING)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
         break;
     case ZMQ_EVENT_DISCONNECTED:

@@ -28,7 +28,7 @@ static struct na_zmq_addr *na_zmq_known(
     if (addr == NULL)
         return NULL;
     if (addr->state == NA_ZMQ_LEAVING ||
-        (addr->state == NA_ZMQ_DYING && !addr->closing)) {
+        (addr->state == NA_ZMQ_DYING && !addr->closing && !addr->failed)) {
         na_zmq_lose(self, addr, NA_DISCONNECT);
         na_zmq_pump(self); /* what it sent is lost when we hang up */
         na_zmq_hang_up(self, addr);

@@ -171,6 +171,7 @@ static void na_zmq_addr_abandon(struct na_addr *base)
             na_zmq_lose(self, addr, NA_DISCONNECT);
         na_zmq_shut_accepted(self, addr);
         addr->closing = false;
+        addr->failed = false;
     }
     na_zmq_unlock(self);
 }

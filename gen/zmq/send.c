@@ -140,10 +140,9 @@ static na_return_t na_zmq_unready(
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
     if (addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
-        (addr->state == NA_ZMQ_DYING && addr->closing))
+        (addr->state == NA_ZMQ_DYING && (addr->closing || addr->failed)))
         return NA_AGAIN;
-    return addr->state != NA_ZMQ_DYING || addr->reached ? NA_DISCONNECT
-                                                        : addr->fate;
+    return NA_DISCONNECT;
 }
 
 static na_return_t na_zmq_msg_send(

@@ -148,8 +148,10 @@ enum na_zmq_kind {
  *                                          v
  *                                         dead
  *
- * Dying: the connection is gone, messages that came by it may be unread. Who is
- * given up (addr_abandon) is, from any state, and dead then.
+ * Dying: the connection is gone, messages that came by it may be unread. An
+ * address that could not be connected and never was is idle afterwards. One
+ * that is given up (addr_abandon) is dying, from any state but dialling, and
+ * then dead.
  */
 enum na_zmq_state {
     NA_ZMQ_IDLE, /* no connection, or none yet; the next use dials */
@@ -179,6 +181,7 @@ struct na_zmq_addr {
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
     bool closing; /* dying because NA_Addr_terminate wanted it */
+    bool failed;  /* dying because it could not be connected */
     bool reached; /* it was ready once */
     bool dialled; /* zmq_connect was called, zmq_disconnect not yet */
     bool open;    /* messages are welcome; the polling thread's */

@@ -116,6 +116,45 @@ HG_TEST(hellos_with_wrong_names_are_refused)
     checks_close(&server, &stranger);
 }
 
+/* A peer may claim any name in its HELLO. Its messages are not those of an
+ * address of that name that has no connection. */
+HG_TEST(a_message_of_a_peer_with_a_false_name_is_not_received)
+{
+    struct besieged server;
+    struct stranger stranger;
+    struct conform_call recv, falsely;
+    unsigned char bytes[64];
+    char text[NA_MAX_ADDR_LEN], got[64];
+    static const char name[] = "zmq+tcp://127.0.0.1:1";
+    na_addr_t addr;
+    size_t size;
+
+    checks_open(&server, &stranger);
+    HG_CHECK_OK(NA_Addr_resolve(server.end.na_class, name, &addr));
+    HG_CHECK_OK(ends_post(&server.end, &falsely, got, sizeof(got), addr, 7));
+    stranger_dial(&stranger, server.name + 4);
+    checks_hello(&stranger, name, sizeof(name) - 1);
+    HG_CHECK_EQ_U64(stranger_hear(&stranger, bytes, sizeof(bytes)), 36);
+    memcpy(stranger.nonce, bytes + 28, 8);
+    stranger_confirm(&stranger);
+    size = stranger_header(bytes, KIND_MESSAGE);
+    bytes[4] = NA_MSG_EXPECTED;
+    bytes[8] = 7; /* the tag */
+    stranger_send(&stranger, bytes, size, false);
+    checks_receive(&server, &stranger, &recv); /* it comes after that */
+    HG_CHECK_EQ_INT(falsely.ends, 0);
+    /* The application is told that the names are equal. */
+    ends_name(&server.end, recv.addr, text);
+    HG_CHECK_EQ_STR(text, name);
+    HG_CHECK(NA_Addr_cmp(server.end.na_class, recv.addr, addr));
+    HG_CHECK(NA_Addr_cmp(server.end.na_class, addr, addr));
+    HG_CHECK_OK(NA_Cancel(server.end.na_class, server.end.context, falsely.id));
+    HG_CHECK_RET(conform_wait(&server.end, &falsely), NA_CANCELED);
+    conform_free_addr(&server.end, &recv);
+    HG_CHECK_OK(NA_Addr_free(server.end.na_class, addr));
+    checks_close(&server, &stranger);
+}
+
 /* libzmq lets a peer have a routing id of up to 255 bytes. */
 HG_TEST(peers_with_long_routing_ids_are_refused)
 {

@@ -109,24 +109,34 @@ static struct loop_class *loop_find(const char *name)
     return loop;
 }
 
-static na_return_t loop_lookup(struct na_op *op)
+static na_return_t loop_resolve(struct na_class *na_class, const char *name,
+    na_bool_t from_peer, struct na_addr **addr_p)
 {
-    struct loop_class *loop = loop_of(op->context->na_class);
-    na_addr_t addr = NULL;
-    na_return_t ret = NA_HOSTUNREACH;
+    struct loop_class *loop = loop_of(na_class);
+    na_addr_t addr;
     bool found;
 
+    (void) from_peer;
     pthread_mutex_lock(&loop_lock);
-    found = loop_find(op->name) != NULL;
+    found = loop_find(name) != NULL;
     pthread_mutex_unlock(&loop_lock);
-    if (found) {
-        addr = loop_peer(loop, op->name);
-        ret = addr != NULL ? NA_SUCCESS : NA_NOMEM;
-    }
-    if (addr != NULL)
-        loop->base.core->addr_ref(addr);
-    op->result_addr = addr;
-    loop->base.core->complete(op, ret);
+    if (!found)
+        return NA_HOSTUNREACH;
+    addr = loop_peer(loop, name);
+    if (addr == NULL)
+        return NA_NOMEM;
+    loop->base.core->addr_ref(addr);
+    *addr_p = addr;
+    return NA_SUCCESS;
+}
+
+static na_return_t loop_lookup(struct na_op *op)
+{
+    struct na_class *na_class = op->context->na_class;
+    na_return_t ret =
+        loop_resolve(na_class, op->name, NA_FALSE, &op->result_addr);
+
+    na_class->core->complete(op, ret);
     return NA_SUCCESS;
 }
 
@@ -403,6 +413,7 @@ static const struct na_plugin loop_plugin = {
     .open = loop_open,
     .close = loop_close,
     .addr_lookup = loop_lookup,
+    .addr_resolve = loop_resolve,
     .msg_send = loop_send,
     .frame_send = loop_frame_send,
     .poll = loop_poll,
