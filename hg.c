@@ -14201,6 +14201,7 @@ struct na_sm_addr {
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
     bool named;              /* it is in the table of names; class lock */
+    bool from_peer;          /* only peers have given this name; class lock */
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
     bool failed;             /* dying because it could not be connected */
@@ -14859,24 +14860,28 @@ HG_PRIVATE void na_sm_peer_complete(
             HG_CONTAINER_OF(link, struct na_op, link), ret);
 }
 
-/* Log why an address is dead; the code that what waits for it ends with.
- * `asked`: the application wanted this peer, which else a peer may have
- * named. */
+/* Log why an address is dead; the code that what waits for it ends with. That
+ * it cannot be reached is an error if the application gave the address. */
 static na_return_t na_sm_peer_dead_code(
-    const struct na_sm_addr *addr, bool asked, const char *name)
+    struct na_sm_class *self, const struct na_sm_addr *addr, bool from_peer)
 {
+    const char *name = addr->base.name != NULL ? addr->base.name : "(unnamed)";
+
     if (addr->fate == NA_PROTOCOL_ERROR || addr->fate == NA_FAULT)
         return addr->fate;
     if (addr->reached) {
         hg_log_info("sm", "lost the peer %s", name);
         return NA_DISCONNECT;
     }
-    if (addr->fate == NA_HOSTUNREACH || addr->fate == NA_ACCESS)
-        HG_LOG_AT(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "sm",
-            "%s cannot be reached: %s", name,
-            addr->why == 0 ? "what listens there gives no answer"
-                : addr->why == ECONNREFUSED ? "nobody listens there"
-                                            : strerror(addr->why));
+    if (addr->fate != NA_HOSTUNREACH && addr->fate != NA_ACCESS)
+        return addr->fate;
+    if (from_peer)
+        self->base.core->count(&self->base, "bad_names", 1);
+    HG_LOG_AT(na_addr_name_level(from_peer), "sm", "%s cannot be reached: %s",
+        name,
+        addr->why == 0                  ? "what listens there gives no answer"
+            : addr->why == ECONNREFUSED ? "nobody listens there"
+                                        : strerror(addr->why));
     return addr->fate;
 }
 
@@ -14901,13 +14906,11 @@ static void na_sm_peer_take_transfers(
 
 /* End what waits for an address that is dead, or was not connected. */
 static void na_sm_peer_fail(struct na_sm_class *self, struct na_sm_addr *addr,
-    bool failed, struct na_link *lookups, struct na_link *sends)
+    bool failed, bool from_peer, struct na_link *lookups, struct na_link *sends)
 {
     const struct na_core *core = self->base.core;
     na_return_t fate = addr->fate;
-    na_return_t ret = na_sm_peer_dead_code(addr,
-        !hg_list_is_empty(lookups) || !hg_list_is_empty(sends),
-        addr->base.name != NULL ? addr->base.name : "(unnamed)");
+    na_return_t ret = na_sm_peer_dead_code(self, addr, from_peer);
 
     na_sm_peer_complete(self, lookups, fate);
     na_sm_peer_complete(self, sends, ret);
@@ -14922,7 +14925,7 @@ HG_PRIVATE void na_sm_peer_bury(
 {
     const struct na_core *core = self->base.core;
     struct na_link lookups, sends, closers, transfers;
-    bool lives, failed, again;
+    bool lives, failed, from_peer, again;
 
     hg_list_init(&lookups);
     hg_list_init(&sends);
@@ -14935,6 +14938,7 @@ HG_PRIVATE void na_sm_peer_bury(
     na_sm_peer_take_ops(&closers, &addr->closers);
     lives = na_sm_peer_lives(addr);
     failed = lives && addr->failed;
+    from_peer = addr->from_peer;
     again = lives && !failed &&
         (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends));
     if (failed) { /* else the transfers would dial again, without end */
@@ -14956,7 +14960,7 @@ HG_PRIVATE void na_sm_peer_bury(
     na_sm_peer_complete(self, &closers, NA_SUCCESS);
     na_sm_peer_complete(self, &transfers, addr->fate);
     if (failed || !lives)
-        na_sm_peer_fail(self, addr, failed, &lookups, &sends);
+        na_sm_peer_fail(self, addr, failed, from_peer, &lookups, &sends);
     else
         core->addr_parted(&addr->base);
     if (!again)
@@ -18452,7 +18456,10 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     if (addr != NULL)
         return addr;
     addr = na_sm_peer_new(self, name, NA_FALSE, where);
-    if (addr == NULL || na_sm_peer_enter(self, addr) == NA_SUCCESS)
+    if (addr == NULL)
+        return NULL;
+    addr->from_peer = true;
+    if (na_sm_peer_enter(self, addr) == NA_SUCCESS)
         return addr;
     *unused_p = addr;
     return NULL;
@@ -18497,6 +18504,8 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     }
     hg_lock(&self->lock);
     addr = na_sm_find(self, name, &where, !from_peer, &unused);
+    if (addr != NULL && !from_peer)
+        addr->from_peer = false;
     if (addr != NULL)
         joins = op != NULL && na_sm_peer_state(addr) != NA_SM_READY;
     if (joins)
@@ -18911,7 +18920,7 @@ HG_PRIVATE bool na_sm_is_there(
     bool there = false;
     int fd;
 
-    if (na_sm_name_parse(HG_LOG_LEVEL_WARNING, name, &where) != NA_SUCCESS)
+    if (na_sm_name_parse(HG_LOG_LEVEL_DEBUG, name, &where) != NA_SUCCESS)
         return false;
     fd = na_sm_socket();
     if (fd < 0)
@@ -19597,7 +19606,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 /* The address that a name stands for, with a reference, without connecting.
  * With `from_peer` the name came from a peer: see addr_resolve in plugin.h;
  * NA_NODEV if it is no address of the class's transport, NA_OPNOTSUPPORT if the
- * transport can only connect. */
+ * transport can only connect. Failures are counted as "bad_names". */
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
@@ -19629,7 +19638,7 @@ HG_PRIVATE bool na_lookup_is_for(
 {
     struct na_uri uri;
 
-    return na_uri_read(HG_LOG_LEVEL_WARNING, name, &uri) == NA_SUCCESS &&
+    return na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
         strcmp(uri.protocol, na_class->protocol) == 0 &&
         na_plugins_named(na_class_ops(na_class), &uri);
 }
@@ -19810,10 +19819,12 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     else if (ret == NA_SUCCESS)
         ret = from_peer ? NA_OPNOTSUPPORT
                         : na_lookup_connect(na_class, name, addr_p);
+    if (!from_peer || ret == NA_SUCCESS || ret == NA_NOMEM)
+        return ret;
+    if (na_class_core_of(na_class)->part == NULL) /* else its list counts it */
+        na_class->core->count(na_class, "bad_names", 1);
     /* A peer's name is no argument of the application's. */
-    return from_peer && (ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT)
-        ? NA_NODEV
-        : ret;
+    return ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT ? NA_NODEV : ret;
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
@@ -21372,6 +21383,14 @@ static void na_mux_woke(struct na_class *inner)
     na_class->core->woke(na_class);
 }
 
+/* core->count of a part: NA_Get_counter and hg_tool read ours. */
+static void na_mux_count(struct na_class *inner, const char *name, uint64_t n)
+{
+    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
+
+    na_class->core->count(na_class, name, n);
+}
+
 /* A class of the list was opened: it is a part from now on. */
 static na_return_t na_mux_adopt(
     struct na_mux_class *mux, struct na_class *inner)
@@ -21407,6 +21426,7 @@ static na_return_t na_mux_adopt(
     part->core.addr_unreached = na_mux_addr_unreached;
     part->core.woke = na_mux_woke;
     part->core.wake = na_mux_wake;
+    part->core.count = na_mux_count;
     na_class_core_of(inner)->part = part;
     inner->core = &part->core;
     if (strcmp(part->tag, "sm") == 0)

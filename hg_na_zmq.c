@@ -191,11 +191,12 @@ struct na_zmq_addr {
     struct na_link dying; /* class->dying */
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
-    bool closing; /* dying because NA_Addr_terminate wanted it */
-    bool failed;  /* dying because it could not be connected */
-    bool reached; /* it was ready once */
-    bool dialled; /* zmq_connect was called, zmq_disconnect not yet */
-    bool open;    /* messages are welcome; the polling thread's */
+    bool from_peer; /* only peers have given this address */
+    bool closing;   /* dying because NA_Addr_terminate wanted it */
+    bool failed;    /* dying because it could not be connected */
+    bool reached;   /* it was ready once */
+    bool dialled;   /* zmq_connect was called, zmq_disconnect not yet */
+    bool open;      /* messages are welcome; the polling thread's */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
     char *endpoint; /* dialled; NULL: an accepted connection's */
@@ -1274,9 +1275,11 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
         zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
             addr->id_size) != 0 ||
         zmq_connect(self->socket, addr->endpoint) != 0) {
-        (void) na_zmq_failed(self, "cannot connect to", addr->endpoint);
+        int error = errno;
+
         addr->id_size = 0;
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
+        addr->why = zmq_strerror(error);
         return;
     }
     addr->dialled = true;
@@ -2178,10 +2181,10 @@ static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
     return NULL;
 }
 
-/* Log why an address is dead, or was not connected. It is an error if the
- * application wanted this peer: else a peer may have named it. */
+/* Log why an address is dead, or was not connected. The latter is an error if
+ * the application gave the address. */
 static void na_zmq_tell_why(
-    struct na_zmq_class *self, const struct na_zmq_addr *addr, bool asked)
+    struct na_zmq_class *self, const struct na_zmq_addr *addr, bool from_peer)
 {
     const struct na_core *core = self->base.core;
 
@@ -2190,7 +2193,9 @@ static void na_zmq_tell_why(
             HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
     } else if (addr->fate == NA_HOSTUNREACH && addr->endpoint != NULL) {
         assert(addr->why != NULL);
-        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "zmq",
+        if (from_peer)
+            core->count(&self->base, "bad_names", 1);
+        core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "zmq",
             "%s cannot be reached: %s", addr->base.name, addr->why);
     }
 }
@@ -2202,7 +2207,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     const struct na_core *core = self->base.core;
     na_return_t fate = addr->fate;
     na_return_t ret = addr->reached ? NA_DISCONNECT : fate;
-    bool closed, failed;
+    bool closed, failed, from_peer;
     struct na_link lookups, sends, closers;
 
     na_zmq_list_init(&lookups);
@@ -2216,6 +2221,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->open = false;
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
+    from_peer = addr->from_peer;
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_zmq_list_move(&closers, &addr->closers);
     if (closed) {
@@ -2238,8 +2244,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_tell_why(
-        self, addr, !na_zmq_list_empty(&lookups) || !na_zmq_list_empty(&sends));
+    na_zmq_tell_why(self, addr, from_peer);
     na_zmq_complete_all(self, &lookups, fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     if (failed)
@@ -2689,8 +2694,11 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
     if (addr == NULL) {
         addr = fresh;
         fresh = NULL;
+        addr->from_peer = true;
         na_zmq_enter(self, addr, NA_ZMQ_BY_ENDPOINT);
     }
+    if (!from_peer)
+        addr->from_peer = false;
     joins = op != NULL && addr->state != NA_ZMQ_READY &&
         addr->state != NA_ZMQ_CLOSING;
     if (joins)

@@ -20,7 +20,7 @@ HG_PRIVATE bool na_lookup_is_for(
 {
     struct na_uri uri;
 
-    return na_uri_read(HG_LOG_LEVEL_WARNING, name, &uri) == NA_SUCCESS &&
+    return na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
         strcmp(uri.protocol, na_class->protocol) == 0 &&
         na_plugins_named(na_class_ops(na_class), &uri);
 }
@@ -201,10 +201,12 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     else if (ret == NA_SUCCESS)
         ret = from_peer ? NA_OPNOTSUPPORT
                         : na_lookup_connect(na_class, name, addr_p);
+    if (!from_peer || ret == NA_SUCCESS || ret == NA_NOMEM)
+        return ret;
+    if (na_class_core_of(na_class)->part == NULL) /* else its list counts it */
+        na_class->core->count(na_class, "bad_names", 1);
     /* A peer's name is no argument of the application's. */
-    return from_peer && (ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT)
-        ? NA_NODEV
-        : ret;
+    return ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT ? NA_NODEV : ret;
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,

@@ -23,7 +23,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 /* The address that a name stands for, with a reference, without connecting.
  * With `from_peer` the name came from a peer: see addr_resolve in plugin.h;
  * NA_NODEV if it is no address of the class's transport, NA_OPNOTSUPPORT if the
- * transport can only connect. */
+ * transport can only connect. Failures are counted as "bad_names". */
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 

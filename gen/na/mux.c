@@ -319,6 +319,14 @@ static void na_mux_woke(struct na_class *inner)
     na_class->core->woke(na_class);
 }
 
+/* core->count of a part: NA_Get_counter and hg_tool read ours. */
+static void na_mux_count(struct na_class *inner, const char *name, uint64_t n)
+{
+    struct na_class *na_class = &na_mux_part_of(inner)->mux->base;
+
+    na_class->core->count(na_class, name, n);
+}
+
 /* A class of the list was opened: it is a part from now on. */
 static na_return_t na_mux_adopt(
     struct na_mux_class *mux, struct na_class *inner)
@@ -354,6 +362,7 @@ static na_return_t na_mux_adopt(
     part->core.addr_unreached = na_mux_addr_unreached;
     part->core.woke = na_mux_woke;
     part->core.wake = na_mux_wake;
+    part->core.count = na_mux_count;
     na_class_core_of(inner)->part = part;
     inner->core = &part->core;
     if (strcmp(part->tag, "sm") == 0)

@@ -381,7 +381,10 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     if (addr != NULL)
         return addr;
     addr = na_sm_peer_new(self, name, NA_FALSE, where);
-    if (addr == NULL || na_sm_peer_enter(self, addr) == NA_SUCCESS)
+    if (addr == NULL)
+        return NULL;
+    addr->from_peer = true;
+    if (na_sm_peer_enter(self, addr) == NA_SUCCESS)
         return addr;
     *unused_p = addr;
     return NULL;
@@ -426,6 +429,8 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     }
     hg_lock(&self->lock);
     addr = na_sm_find(self, name, &where, !from_peer, &unused);
+    if (addr != NULL && !from_peer)
+        addr->from_peer = false;
     if (addr != NULL)
         joins = op != NULL && na_sm_peer_state(addr) != NA_SM_READY;
     if (joins)
@@ -840,7 +845,7 @@ HG_PRIVATE bool na_sm_is_there(
     bool there = false;
     int fd;
 
-    if (na_sm_name_parse(HG_LOG_LEVEL_WARNING, name, &where) != NA_SUCCESS)
+    if (na_sm_name_parse(HG_LOG_LEVEL_DEBUG, name, &where) != NA_SUCCESS)
         return false;
     fd = na_sm_socket();
     if (fd < 0)

@@ -379,24 +379,28 @@ HG_PRIVATE void na_sm_peer_complete(
             HG_CONTAINER_OF(link, struct na_op, link), ret);
 }
 
-/* Log why an address is dead; the code that what waits for it ends with.
- * `asked`: the application wanted this peer, which else a peer may have
- * named. */
+/* Log why an address is dead; the code that what waits for it ends with. That
+ * it cannot be reached is an error if the application gave the address. */
 static na_return_t na_sm_peer_dead_code(
-    const struct na_sm_addr *addr, bool asked, const char *name)
+    struct na_sm_class *self, const struct na_sm_addr *addr, bool from_peer)
 {
+    const char *name = addr->base.name != NULL ? addr->base.name : "(unnamed)";
+
     if (addr->fate == NA_PROTOCOL_ERROR || addr->fate == NA_FAULT)
         return addr->fate;
     if (addr->reached) {
         hg_log_info("sm", "lost the peer %s", name);
         return NA_DISCONNECT;
     }
-    if (addr->fate == NA_HOSTUNREACH || addr->fate == NA_ACCESS)
-        HG_LOG_AT(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "sm",
-            "%s cannot be reached: %s", name,
-            addr->why == 0 ? "what listens there gives no answer"
-                : addr->why == ECONNREFUSED ? "nobody listens there"
-                                            : strerror(addr->why));
+    if (addr->fate != NA_HOSTUNREACH && addr->fate != NA_ACCESS)
+        return addr->fate;
+    if (from_peer)
+        self->base.core->count(&self->base, "bad_names", 1);
+    HG_LOG_AT(na_addr_name_level(from_peer), "sm", "%s cannot be reached: %s",
+        name,
+        addr->why == 0                  ? "what listens there gives no answer"
+            : addr->why == ECONNREFUSED ? "nobody listens there"
+                                        : strerror(addr->why));
     return addr->fate;
 }
 
@@ -421,13 +425,11 @@ static void na_sm_peer_take_transfers(
 
 /* End what waits for an address that is dead, or was not connected. */
 static void na_sm_peer_fail(struct na_sm_class *self, struct na_sm_addr *addr,
-    bool failed, struct na_link *lookups, struct na_link *sends)
+    bool failed, bool from_peer, struct na_link *lookups, struct na_link *sends)
 {
     const struct na_core *core = self->base.core;
     na_return_t fate = addr->fate;
-    na_return_t ret = na_sm_peer_dead_code(addr,
-        !hg_list_is_empty(lookups) || !hg_list_is_empty(sends),
-        addr->base.name != NULL ? addr->base.name : "(unnamed)");
+    na_return_t ret = na_sm_peer_dead_code(self, addr, from_peer);
 
     na_sm_peer_complete(self, lookups, fate);
     na_sm_peer_complete(self, sends, ret);
@@ -442,7 +444,7 @@ HG_PRIVATE void na_sm_peer_bury(
 {
     const struct na_core *core = self->base.core;
     struct na_link lookups, sends, closers, transfers;
-    bool lives, failed, again;
+    bool lives, failed, from_peer, again;
 
     hg_list_init(&lookups);
     hg_list_init(&sends);
@@ -455,6 +457,7 @@ HG_PRIVATE void na_sm_peer_bury(
     na_sm_peer_take_ops(&closers, &addr->closers);
     lives = na_sm_peer_lives(addr);
     failed = lives && addr->failed;
+    from_peer = addr->from_peer;
     again = lives && !failed &&
         (!hg_list_is_empty(&addr->lookups) || !hg_list_is_empty(&addr->sends));
     if (failed) { /* else the transfers would dial again, without end */
@@ -476,7 +479,7 @@ HG_PRIVATE void na_sm_peer_bury(
     na_sm_peer_complete(self, &closers, NA_SUCCESS);
     na_sm_peer_complete(self, &transfers, addr->fate);
     if (failed || !lives)
-        na_sm_peer_fail(self, addr, failed, &lookups, &sends);
+        na_sm_peer_fail(self, addr, failed, from_peer, &lookups, &sends);
     else
         core->addr_parted(&addr->base);
     if (!again)

@@ -114,6 +114,7 @@ struct na_sm_addr {
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
     bool named;              /* it is in the table of names; class lock */
+    bool from_peer;          /* only peers have given this name; class lock */
     bool reached;            /* it was ready once */
     bool closing;            /* dying because of a BYE */
     bool failed;             /* dying because it could not be connected */

@@ -31,10 +31,10 @@ static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
     return NULL;
 }
 
-/* Log why an address is dead, or was not connected. It is an error if the
- * application wanted this peer: else a peer may have named it. */
+/* Log why an address is dead, or was not connected. The latter is an error if
+ * the application gave the address. */
 static void na_zmq_tell_why(
-    struct na_zmq_class *self, const struct na_zmq_addr *addr, bool asked)
+    struct na_zmq_class *self, const struct na_zmq_addr *addr, bool from_peer)
 {
     const struct na_core *core = self->base.core;
 
@@ -43,7 +43,9 @@ static void na_zmq_tell_why(
             HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
     } else if (addr->fate == NA_HOSTUNREACH && addr->endpoint != NULL) {
         assert(addr->why != NULL);
-        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "zmq",
+        if (from_peer)
+            core->count(&self->base, "bad_names", 1);
+        core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "zmq",
             "%s cannot be reached: %s", addr->base.name, addr->why);
     }
 }
@@ -55,7 +57,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     const struct na_core *core = self->base.core;
     na_return_t fate = addr->fate;
     na_return_t ret = addr->reached ? NA_DISCONNECT : fate;
-    bool closed, failed;
+    bool closed, failed, from_peer;
     struct na_link lookups, sends, closers;
 
     na_zmq_list_init(&lookups);
@@ -69,6 +71,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->open = false;
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
+    from_peer = addr->from_peer;
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_zmq_list_move(&closers, &addr->closers);
     if (closed) {
@@ -91,8 +94,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_tell_why(
-        self, addr, !na_zmq_list_empty(&lookups) || !na_zmq_list_empty(&sends));
+    na_zmq_tell_why(self, addr, from_peer);
     na_zmq_complete_all(self, &lookups, fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     if (failed)

@@ -45,9 +45,11 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
         zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
             addr->id_size) != 0 ||
         zmq_connect(self->socket, addr->endpoint) != 0) {
-        (void) na_zmq_failed(self, "cannot connect to", addr->endpoint);
+        int error = errno;
+
         addr->id_size = 0;
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
+        addr->why = zmq_strerror(error);
         return;
     }
     addr->dialled = true;

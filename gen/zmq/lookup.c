@@ -68,8 +68,11 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
     if (addr == NULL) {
         addr = fresh;
         fresh = NULL;
+        addr->from_peer = true;
         na_zmq_enter(self, addr, NA_ZMQ_BY_ENDPOINT);
     }
+    if (!from_peer)
+        addr->from_peer = false;
     joins = op != NULL && addr->state != NA_ZMQ_READY &&
         addr->state != NA_ZMQ_CLOSING;
     if (joins)

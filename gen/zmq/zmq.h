@@ -180,11 +180,12 @@ struct na_zmq_addr {
     struct na_link dying; /* class->dying */
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
-    bool closing; /* dying because NA_Addr_terminate wanted it */
-    bool failed;  /* dying because it could not be connected */
-    bool reached; /* it was ready once */
-    bool dialled; /* zmq_connect was called, zmq_disconnect not yet */
-    bool open;    /* messages are welcome; the polling thread's */
+    bool from_peer; /* only peers have given this address */
+    bool closing;   /* dying because NA_Addr_terminate wanted it */
+    bool failed;    /* dying because it could not be connected */
+    bool reached;   /* it was ready once */
+    bool dialled;   /* zmq_connect was called, zmq_disconnect not yet */
+    bool open;      /* messages are welcome; the polling thread's */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
     char *endpoint; /* dialled; NULL: an accepted connection's */

@@ -4,6 +4,7 @@
  * address does. Both ends are in this process and progress only when a case
  * makes them. On every transport that reaches other processes.
  */
+#define HG_NA_PLUGIN_API 1 /* for the counters */
 #include "cb.h"
 
 static hg_id_t lookup_inc_id;
@@ -458,6 +459,126 @@ HG_TEST_WHERE(
     HG_CHECK(addr != HG_ADDR_NULL);
     HG_CHECK_RET(lookup_pull(&end, NULL, HG_ADDR_NULL, remote), HG_HOSTUNREACH);
     HG_CHECK_OK(HG_Bulk_free(remote));
+    cb_end(&end);
+}
+
+/* A handle of memory of `owner` that claims the owner's address is `name`. */
+static hg_bulk_t lookup_forge(
+    const struct cb_end *owner, const struct cb_end *end, const char *name)
+{
+    enum { START = 44, LENGTH_AT = 6 }; /* see "A bulk handle", gen/README.md */
+    unsigned char bytes[2048], forged[4096];
+    hg_size_t size = 100;
+    hg_size_t length, old, fresh = strlen(name);
+    hg_bulk_t own, remote;
+
+    HG_CHECK_OK(HG_Bulk_create(
+        owner->hg_class, 1, NULL, &size, HG_BULK_READWRITE, &own));
+    HG_CHECK_OK(HG_Bulk_bind(own, owner->context));
+    length = HG_Bulk_get_serialize_size(own, 0);
+    HG_CHECK(length <= sizeof(bytes) && fresh < NA_MAX_ADDR_LEN);
+    HG_CHECK_OK(HG_Bulk_serialize(bytes, length, 0, own));
+    HG_CHECK_OK(HG_Bulk_free(own));
+    old = bytes[LENGTH_AT] | (hg_size_t) bytes[LENGTH_AT + 1] << 8;
+    memcpy(forged, bytes, START);
+    forged[LENGTH_AT] = (unsigned char) fresh;
+    forged[LENGTH_AT + 1] = (unsigned char) (fresh >> 8);
+    memcpy(forged + START, name, (size_t) fresh);
+    memcpy(forged + START + fresh, bytes + START + old,
+        (size_t) (length - START - old));
+    HG_CHECK_OK(HG_Bulk_deserialize(
+        end->hg_class, &remote, forged, length - old + fresh));
+    return remote;
+}
+
+static bool lookup_has_peers(void)
+{
+    return !hg_test_is_self();
+}
+
+/* Each bad address from a peer gives a warning and is counted. An error line
+ * would fail the case. */
+HG_TEST_WHERE(lookup_of_bad_names_of_peers_is_counted, lookup_has_peers)
+{
+    static const struct {
+        const char *transport; /* "": each */
+        const char *rest;      /* behind the transport's name */
+        const char *line;
+        hg_return_t ret;
+    } names[] = {
+        {"", "x://nobody", "this class was opened for", HG_NODEV},
+        {"", "/x", "is not [plugin+]protocol://", HG_NODEV},
+        {"", "://\t", "with control characters", HG_NODEV},
+        {"sm", "://", "a name has 1 to 64 characters", HG_NODEV},
+        {"sm", "://no/path", "neither letters, digits", HG_NODEV},
+        {"sm", "://nobody-at-all", "nobody listens there", HG_HOSTUNREACH},
+        {"zmq+tcp", "://some.host:7", "must have a number", HG_NODEV},
+        {"zmq+tcp", "://127.0.0.1", "no port to connect to", HG_NODEV},
+        {"zmq+tcp", "://127.0.0.1:65536", "no port from 0", HG_NODEV},
+        {"zmq+tcp", "://127.0.0.1:1", "cannot be reached", HG_HOSTUNREACH},
+        {"zmq+ipc", "://", "no name to connect to", HG_NODEV},
+        {"zmq+ipc", "://@", "cannot be reached: Invalid", HG_HOSTUNREACH},
+        {"zmq+ipc", ":///none", "cannot be reached: No such", HG_HOSTUNREACH},
+        {"zmq+inproc", "://", "no name to connect to", HG_NODEV},
+        {"zmq+inproc", "://none", "nobody listens there", HG_HOSTUNREACH},
+    };
+    const char *transport = hg_test_transport();
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end, other;
+    uint64_t count = 0;
+    hg_bulk_t remote;
+    unsigned i, turn;
+
+    HG_Set_log_level("debug"); /* at which no line is left out */
+    cb_start(&end, 1);
+    cb_start(&other, 1);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "bad_names"), 0);
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *mine = names[i].transport;
+
+        if (mine[0] != '\0' && strcmp(mine, transport) != 0)
+            continue;
+        hg_test_expect_log(names[i].line);
+        (void) snprintf(name, sizeof(name), "%s%s", transport, names[i].rest);
+        remote = lookup_forge(&other, &end, name);
+        for (turn = 0; turn < 2; turn++) {
+            unsigned lines = hg_test_log_count(names[i].line);
+
+            HG_CHECK_RET(
+                lookup_pull(&end, NULL, HG_ADDR_NULL, remote), names[i].ret);
+            HG_CHECK(hg_test_log_count(names[i].line) > lines);
+            HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "bad_names"), ++count);
+        }
+        HG_CHECK_OK(HG_Bulk_free(remote));
+    }
+    cb_end(&other);
+    cb_end(&end);
+}
+
+/* A peer gave an address that cannot be reached: no error line. That the
+ * application cannot reach it is one, and not counted. */
+HG_TEST_WHERE(lookup_of_a_bad_name_by_both, lookup_has_peers)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end, other;
+    hg_bulk_t remote;
+    na_addr_t none;
+
+    HG_Set_log_level("error");
+    hg_test_expect_log("cannot be reached");
+    cb_start(&end, 1);
+    cb_start(&other, 1);
+    lookup_dead_name(name);
+    remote = lookup_forge(&other, &end, name);
+    HG_CHECK_RET(lookup_pull(&end, NULL, HG_ADDR_NULL, remote), HG_HOSTUNREACH);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "bad_names"), 1);
+    HG_CHECK_EQ_INT(hg_test_log_count("cannot be reached"), 0);
+    HG_CHECK_RET(
+        NA_Addr_lookup_wait(end.na_class, name, 5000, &none), NA_HOSTUNREACH);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "bad_names"), 1);
+    HG_CHECK_EQ_INT(hg_test_log_count("cannot be reached"), 1);
+    HG_CHECK_OK(HG_Bulk_free(remote));
+    cb_end(&other);
     cb_end(&end);
 }
 
