@@ -263,8 +263,8 @@ $(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 
 # ---- Examples ----
 
-SHIPS        := hello array write stub pool demo_server demo_client hg_tool \
-                hg_info loop
+SHIPS        := hello array write stub pool cluster demo_server demo_client \
+                hg_tool hg_info loop
 # An event loop is the system's: this one is Linux's.
 EXAMPLES     := $(patsubst %,$(BUILD)/examples/%,$(if $(SM),$(SHIPS), \
     $(filter-out loop,$(SHIPS))))

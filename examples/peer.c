@@ -69,6 +69,14 @@ hg_return_t peer_listen(struct peer *peer, const char *address)
     return ret;
 }
 
+hg_return_t peer_join(struct peer *peer, const char *address)
+{
+    memset(peer, 0, sizeof(*peer));
+    if (peer_scheme_length(address) == 0)
+        return HG_INVALID_ARG;
+    return peer_start(peer, address, NA_FALSE);
+}
+
 hg_return_t peer_connect(struct peer *peer, const char *address)
 {
     size_t length = peer_scheme_length(address);

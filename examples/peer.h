@@ -30,6 +30,10 @@ hg_return_t peer_listen(struct peer *peer, const char *address);
 /* Start the RPC layer as a client of the server at `address`. */
 hg_return_t peer_connect(struct peer *peer, const char *address);
 
+/* Start the RPC layer as a client. `address` is what the server listens on, or
+ * a list of transports; the server is yet to be looked up. */
+hg_return_t peer_join(struct peer *peer, const char *address);
+
 /* End both; for a peer that was zeroed and never started, nothing. */
 void peer_close(struct peer *peer);
 
