@@ -45,10 +45,13 @@ endif
 # Tests run on every transport whose file and library are here.
 FOUND := $(strip $(foreach na,$(HERE), \
     $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na))))
+# Libfabric's, but for the native tcp.
+PROVIDERS  := ofi+rxm ofi+shm ofi+rxd ofi+sockets
 # The transport between the processes of one node is compiled in on Linux.
 SM         := $(filter Linux,$(shell uname -s))
 TRANSPORTS := self self-emul $(if $(SM),sm) \
-    $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc)
+    $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc) \
+    $(if $(filter ofi,$(FOUND)),ofi+tcp $(PROVIDERS))
 
 .DELETE_ON_ERROR:
 .PHONY: all lib check check-run check-full asan ubsan tsan valgrind coverage \
@@ -197,6 +200,7 @@ MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
 CASES   := $(UNIT) $(STEPS) $(BOX) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
+           $(if $(and $(SM),$(filter ofi,$(FOUND))),$(MUXED:%=%@mux-ofi)) \
            $(if $(SM),$(COPIES:%=%@sm-copy) \
                $(BUILD)/tests/conform/test_bulk@sm-map)
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
@@ -347,21 +351,24 @@ BY_ZMQ := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux \
     $(addprefix $(BUILD)/tsan/tests/box/,$(notdir $(filter \
         %/test_zmq_%,$(BOX))) test_paper test_demo_serve)
 # What check runs; check-full runs all of everything. What is above NA meets
-# the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, and on self-emul as on
-# self, but for bulk; the steps of sm are about its peers, not about memory.
+# the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, on self-emul as on
+# self, but for bulk, and on other providers of libfabric as on ofi+tcp; the
+# steps of sm are about its peers, not about memory.
 ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
     $(addprefix $(BUILD)/tests/conform/test_,bulk fork rpc_calls cb_calls), \
     $(CONFORM))
 CHECK_CASES := $(filter-out \
-    $(foreach t,self-emul zmq+ipc zmq+inproc,$(ABOVE:%=%@$t)),$(CASES))
-# With ASan what is above NA runs on sm, and on self and zmq+tcp where it is
-# about what ends or lacks: a peer, a class, room, memory; on self-emul only what
+    $(foreach t,self-emul zmq+ipc zmq+inproc $(PROVIDERS), \
+        $(ABOVE:%=%@$t)),$(CASES))
+# With ASan what is above NA runs on sm, and on self, zmq+tcp and ofi+tcp where
+# it is about what ends or lacks: a peer, a class, room, memory; on self-emul only what
 # moves memory does.
 ENDINGS     := $(addprefix $(BUILD)/tests/conform/test_,cb_drain cb_ends \
     cb_restart cb_watch rpc_drain rpc_ends rpc_memory rpc_peer rpc_restart \
     rpc_room)
-ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc \
-    $(foreach t,self zmq+tcp, \
+ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
+    $(addprefix %@,$(PROVIDERS)) \
+    $(foreach t,self zmq+tcp ofi+tcp, \
         $(patsubst %,%@$t,$(filter-out $(ENDINGS),$(ABOVE)))) \
     $(patsubst %,%@self-emul,$(filter-out $(COPIES),$(CONFORM))), \
     $(CHECK_CASES))

@@ -292,6 +292,20 @@ uint64_t hg_test_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
+/* Names of transports that are no schemes: make and shells read them, too. */
+static const char *test_scheme(const char *transport)
+{
+    static const char *const names[][2] = {{"mux", "zmq+tcp"},
+        {"mux-ofi", "ofi+tcp"}, {"ofi+rxm", "ofi+tcp;ofi_rxm"},
+        {"ofi+rxd", "ofi+udp;ofi_rxd"}};
+    size_t i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!strcmp(transport, names[i][0]))
+            return names[i][1];
+    return transport;
+}
+
 const char *hg_test_transport(void)
 {
     const char *transport = getenv("HG_TEST_TRANSPORT");
@@ -306,14 +320,28 @@ const char *hg_test_transport(void)
             HG_CHECK(setenv("HG_SM_RMA", transport + 3, 1) == 0);
         return "sm";
     }
-    return hg_test_is_mux() ? "zmq+tcp" : transport;
+    return test_scheme(transport);
 }
 
 bool hg_test_is_mux(void)
 {
     const char *transport = getenv("HG_TEST_TRANSPORT");
 
-    return transport != NULL && !strcmp(transport, "mux");
+    return transport != NULL && !strncmp(transport, "mux", 3);
+}
+
+bool hg_test_is_ofi(void)
+{
+    return !strncmp(hg_test_transport(), "ofi+", 4);
+}
+
+bool hg_test_crosses_hosts(void)
+{
+    const char *transport = hg_test_transport();
+
+    return strstr(transport, "tcp") != NULL ||
+        strstr(transport, "udp") != NULL ||
+        strstr(transport, "sockets") != NULL;
 }
 
 bool hg_test_emulated(void)
@@ -368,7 +396,7 @@ char *hg_test_listen_string(void)
     if (length >= 3 && !strcmp(transport + length - 3, "ipc"))
         n = asprintf(&string, "%s://%s/%ld-%u", transport, hg_test_dir(),
             (long) getpid(), atomic_fetch_add(&serial, 1));
-    else if (length >= 3 && !strcmp(transport + length - 3, "tcp"))
+    else if (hg_test_crosses_hosts())
         n = asprintf(&string, "%s://127.0.0.1:0%s", transport,
             hg_test_is_mux() ? ";sm://" : "");
     else if (!strcmp(transport, "self"))

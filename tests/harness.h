@@ -155,17 +155,21 @@ uint64_t hg_test_random(uint64_t *state);
 /* The scheme that a conformance or black-box test runs on, such as "self" or
  * "zmq+tcp": HG_TEST_TRANSPORT, else "self". The transports called "sm-copy"
  * and "sm-map" are "sm" with HG_SM_RMA=copy and map. "mux" is "zmq+tcp", with
- * sm in the same class, by which that reaches the processes of a test. */
+ * sm in the same class, by which that reaches the processes of a test; "mux-ofi"
+ * is "ofi+tcp" with sm. "ofi+rxm" and "ofi+rxd" are "ofi+tcp;ofi_rxm" and
+ * "ofi+udp;ofi_rxd". */
 const char *hg_test_transport(void);
 bool hg_test_is_mux(void);
+bool hg_test_is_ofi(void);
 
 /* Whether remote memory is to be emulated (force_rma_emulation): the transport
  * called "self-emul" is "self" with that option. */
 bool hg_test_emulated(void);
 
-/* For HG_TEST_WHERE: whether the transport reaches other processes, and
- * whether it is the one inside the library. */
+/* For HG_TEST_WHERE: whether the transport reaches other processes, and other
+ * hosts over IP, and whether it is the one inside the library. */
 bool hg_test_crosses_processes(void);
+bool hg_test_crosses_hosts(void);
 bool hg_test_is_self(void);
 
 /* Whether the transport holds a sender back whose message finds no room,

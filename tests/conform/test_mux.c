@@ -2,7 +2,8 @@
 /*
  * Classes of several transports: which of them carries what, told by counters;
  * peers that have fewer; and auto_sm. What any class must do they do as the
- * transport "mux" of the other programs; this one has cases for it alone.
+ * transports "mux" and "mux-ofi" of the other programs; this one has cases for
+ * them alone.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -19,8 +20,8 @@
 MERCURY_GEN_PROC(mux_move_t, ((hg_bulk_t) (bulk)))
 MERCURY_GEN_PROC(mux_who_t, ((hg_string_t) (name)))
 MERCURY_GEN_PROC(mux_carried_t,
-    ((uint64_t) (sent_sm))((uint64_t) (moved_sm))((uint64_t) (sent_tcp))(
-        (uint64_t) (moved_tcp)))
+    ((uint64_t) (sent_sm))((uint64_t) (moved_sm))((uint64_t) (sent_net))(
+        (uint64_t) (moved_net)))
 
 static hg_id_t mux_inc_id, mux_move_id, mux_who_id, mux_carried_id;
 static na_class_t *mux_class; /* the target's, which tells what it carried */
@@ -99,14 +100,23 @@ static hg_return_t mux_who(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
+/* A counter of the part that is not sm. */
+static uint64_t mux_counter(na_class_t *na_class, const char *what)
+{
+    char name[64];
+
+    (void) snprintf(name, sizeof(name), "%s%s", what, hg_test_transport());
+    return NA_Get_counter(na_class, name);
+}
+
 static mux_carried_t mux_count(na_class_t *na_class)
 {
     mux_carried_t carried;
 
     carried.sent_sm = NA_Get_counter(na_class, "mux_sent_sm");
     carried.moved_sm = NA_Get_counter(na_class, "mux_moved_sm");
-    carried.sent_tcp = NA_Get_counter(na_class, "mux_sent_zmq+tcp");
-    carried.moved_tcp = NA_Get_counter(na_class, "mux_moved_zmq+tcp");
+    carried.sent_net = mux_counter(na_class, "mux_sent_");
+    carried.moved_net = mux_counter(na_class, "mux_moved_");
     return carried;
 }
 
@@ -251,18 +261,37 @@ static void mux_check_carried(struct cb_end *end, bool sm)
     mux_carried_t there, here;
 
     HG_CHECK_OK(cb_call(end, mux_carried_id, NULL, &there));
-    HG_CHECK((there.sent_sm > 0) == sm && (there.sent_tcp > 0) == !sm);
+    HG_CHECK((there.sent_sm > 0) == sm && (there.sent_net > 0) == !sm);
     HG_CHECK_EQ_U64(there.moved_sm, sm ? 2 * MUX_BYTES : 0);
-    HG_CHECK_EQ_U64(there.moved_tcp, sm ? 0 : 2 * MUX_BYTES);
+    HG_CHECK_EQ_U64(there.moved_net, sm ? 0 : 2 * MUX_BYTES);
     if (end->na_class == NULL)
         return;
     here = mux_count(end->na_class);
-    HG_CHECK((here.sent_sm > 0) == sm && (here.sent_tcp > 0) == !sm);
-    HG_CHECK_EQ_U64(here.moved_sm + here.moved_tcp, 0); /* the target moves */
+    HG_CHECK((here.sent_sm > 0) == sm && (here.sent_net > 0) == !sm);
+    HG_CHECK_EQ_U64(here.moved_sm + here.moved_net, 0); /* the target moves */
 }
 
-static const char mux_both[] = "zmq+tcp://127.0.0.1:0;sm://";
-static const char mux_plain[] = "zmq+tcp://127.0.0.1:0";
+/* The transport that is not sm, with `rest` behind its scheme. The last four
+ * strings stay valid. For the main thread. */
+static const char *mux_net(const char *rest)
+{
+    static char strings[4][256];
+    static unsigned next;
+    char *string = strings[next++ % 4];
+
+    (void) snprintf(
+        string, sizeof(strings[0]), "%s%s", hg_test_transport(), rest);
+    return string;
+}
+
+#define MUX_BOTH mux_net("://127.0.0.1:0;sm://")
+#define MUX_PLAIN mux_net("://127.0.0.1:0")
+
+/* With ZeroMQ there are parts that meet at a path, and in a process. */
+static bool mux_is_zmq(void)
+{
+    return hg_test_is_mux() && !hg_test_is_ofi();
+}
 
 /* ---- One node ---- */
 
@@ -272,10 +301,10 @@ HG_TEST_WHERE(mux_goes_by_sm_on_one_node, hg_test_is_mux)
     struct cb_end end;
     hg_addr_t again;
 
-    mux_start(&end, mux_both, HG_TRUE, NULL);
-    mux_find(&end, mux_both, "", "", name);
+    mux_start(&end, MUX_BOTH, HG_TRUE, NULL);
+    mux_find(&end, MUX_BOTH, "", "", name);
     /* What a peer is told is the address of the network. */
-    HG_CHECK(strncmp(name, "zmq+tcp://127.0.0.1:", 20) == 0);
+    HG_CHECK(strstr(name, mux_net("://127.0.0.1:")) == name);
     HG_CHECK(strchr(name, ';') == NULL);
     mux_use(&end);
     mux_check_carried(&end, true);
@@ -285,7 +314,8 @@ HG_TEST_WHERE(mux_goes_by_sm_on_one_node, hg_test_is_mux)
     HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &again));
     HG_CHECK(HG_Addr_cmp(end.hg_class, again, end.target));
     HG_CHECK_OK(HG_Addr_free(end.hg_class, again));
-    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name + 4, &again));
+    HG_CHECK_OK(HG_Addr_lookup2(
+        end.hg_class, hg_test_is_ofi() ? name : name + 4, &again));
     HG_CHECK(HG_Addr_cmp(end.hg_class, again, end.target));
     HG_CHECK_OK(HG_Addr_free(end.hg_class, again));
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &again));
@@ -295,7 +325,7 @@ HG_TEST_WHERE(mux_goes_by_sm_on_one_node, hg_test_is_mux)
 }
 
 /* Who listens at a file is known by that. */
-HG_TEST_WHERE(mux_at_a_path_goes_by_sm, hg_test_is_mux)
+HG_TEST_WHERE(mux_at_a_path_goes_by_sm, mux_is_zmq)
 {
     char string[NA_MAX_ADDR_LEN], name[NA_MAX_ADDR_LEN];
     struct cb_end end;
@@ -314,8 +344,8 @@ HG_TEST_WHERE(mux_that_does_not_listen_goes_by_sm, hg_test_is_mux)
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;
 
-    mux_start(&end, "zmq+tcp://;sm://", HG_FALSE, NULL);
-    mux_find(&end, mux_both, "", "", name);
+    mux_start(&end, mux_net("://;sm://"), HG_FALSE, NULL);
+    mux_find(&end, MUX_BOTH, "", "", name);
     mux_use(&end);
     mux_check_carried(&end, true);
     mux_close(&end);
@@ -329,7 +359,7 @@ HG_TEST_WHERE(mux_finds_itself, hg_test_is_mux)
     hg_addr_t self;
     cb_one_t one = {1};
 
-    mux_start(&end, mux_both, HG_TRUE, NULL);
+    mux_start(&end, MUX_BOTH, HG_TRUE, NULL);
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &self));
     HG_CHECK_OK(HG_Addr_to_string(end.hg_class, name, &size, self));
     HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
@@ -350,7 +380,7 @@ HG_TEST_ROLE(stranger)
     HG_CHECK_EQ_INT(argc, 1);
     HG_CHECK(setgroups(0, NULL) == 0 && setgid(MUX_NOBODY) == 0);
     HG_CHECK(setuid(MUX_NOBODY) == 0);
-    mux_start(&end, "zmq+tcp://;sm://", HG_FALSE, NULL);
+    mux_start(&end, mux_net("://;sm://"), HG_FALSE, NULL);
     HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, argv[0], &end.target));
     mux_use(&end);
     mux_check_carried(&end, false);
@@ -359,8 +389,6 @@ HG_TEST_ROLE(stranger)
 
 HG_TEST_WHERE(mux_of_another_user_goes_by_the_network, hg_test_is_mux)
 {
-    static const char *const strings[] = {
-        mux_both, "zmq+tcp://127.0.0.1:0;sm://hg-test-mux-%ld"};
     struct hg_test_peer *listener, *stranger;
     char string[128];
     char *name;
@@ -369,10 +397,10 @@ HG_TEST_WHERE(mux_of_another_user_goes_by_the_network, hg_test_is_mux)
     if (geteuid() != 0)
         hg_test_skip("only root can be another user");
     for (i = 0; i < 2; i++) { /* with a name that it does not know, or does */
-        (void) snprintf(string, sizeof(string), "%s", strings[i]);
+        (void) snprintf(string, sizeof(string), "%s", MUX_BOTH);
         if (i > 0)
-            (void) snprintf(
-                string, sizeof(string), strings[1], (long) getpid());
+            (void) snprintf(string, sizeof(string), "%shg-test-mux-%ld",
+                MUX_BOTH, (long) getpid());
         listener = hg_test_spawn("listener", string, "", "", (char *) NULL);
         name = hg_test_hear(listener);
         stranger = hg_test_spawn("stranger", name, (char *) NULL);
@@ -387,12 +415,12 @@ HG_TEST_WHERE(mux_is_called_by_who_has_no_sm, hg_test_is_mux)
     char name[NA_MAX_ADDR_LEN];
     struct cb_end end;
 
-    mux_start(&end, mux_plain, HG_TRUE, NULL);
+    mux_start(&end, MUX_PLAIN, HG_TRUE, NULL);
     end.na_class = NULL; /* which has no such counters */
-    mux_find(&end, mux_both, "", "", name);
+    mux_find(&end, MUX_BOTH, "", "", name);
     mux_use(&end);
     mux_check_carried(&end, false);
-    mux_check_seen(&end, "zmq+tcp://");
+    mux_check_seen(&end, mux_net("://"));
     end.na_class = mux_class;
     mux_close(&end);
 }
@@ -403,12 +431,12 @@ HG_TEST_WHERE(mux_calls_who_has_no_sm, hg_test_is_mux)
     mux_carried_t carried;
     struct cb_end end;
 
-    mux_start(&end, mux_both, HG_TRUE, NULL);
-    mux_find(&end, mux_plain, "", "", name);
+    mux_start(&end, MUX_BOTH, HG_TRUE, NULL);
+    mux_find(&end, MUX_PLAIN, "", "", name);
     mux_use(&end);
     carried = mux_count(end.na_class);
-    HG_CHECK(carried.sent_sm == 0 && carried.sent_tcp > 0);
-    mux_check_seen(&end, "zmq+tcp://");
+    HG_CHECK(carried.sent_sm == 0 && carried.sent_net > 0);
+    mux_check_seen(&end, mux_net("://"));
     mux_close(&end);
 }
 
@@ -446,7 +474,7 @@ static void mux_pull(const struct cb_end *end, const struct cb_end *owner,
 /* A class that has sm alone passes on what one that has TCP alone needs. */
 HG_TEST_WHERE(mux_handle_is_passed_on_with_all_parts, hg_test_is_mux)
 {
-    static const char *const strings[] = {mux_both, "sm://", mux_plain};
+    const char *const strings[] = {MUX_BOTH, "sm://", MUX_PLAIN};
     unsigned char *got = (unsigned char *) calloc(1, MUX_BYTES);
     void *bytes = malloc(MUX_BYTES);
     hg_size_t size = MUX_BYTES;
@@ -482,11 +510,14 @@ HG_TEST_WHERE(mux_handle_is_passed_on_with_all_parts, hg_test_is_mux)
  * list, or there is no class, and one line tells why. */
 HG_TEST_WHERE(mux_does_not_ignore_who_may_connect, hg_test_is_mux)
 {
-    static const char *const strings[] = {
-        "zmq+tcp://;sm://", "sm://;zmq+tcp://", "sm://;self://"};
+    char reversed[64];
+    const char *const strings[] = {
+        mux_net("://;sm://"), reversed, "sm://;self://"};
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     unsigned i;
 
+    (void) snprintf(
+        reversed, sizeof(reversed), "sm://;%s://", hg_test_transport());
     hg_test_expect_log("cannot honour");
     for (i = 0; i < 6; i++) {
         info.auth_key = i % 2 == 0 ? "any-user" : NULL;
@@ -498,7 +529,7 @@ HG_TEST_WHERE(mux_does_not_ignore_who_may_connect, hg_test_is_mux)
 
 /* ---- Several networks ---- */
 
-HG_TEST_WHERE(mux_listens_on_all_of_them, hg_test_is_mux)
+HG_TEST_WHERE(mux_listens_on_all_of_them, mux_is_zmq)
 {
     static const char *const schemes[] = {
         "zmq+tcp://", "zmq+ipc://", "sm://", "zmq+ipc://;zmq+tcp://"};
@@ -527,7 +558,7 @@ HG_TEST_WHERE(mux_listens_on_all_of_them, hg_test_is_mux)
     hg_test_stop(listener);
 }
 
-HG_TEST_WHERE(mux_refuses_what_is_no_list, hg_test_is_mux)
+HG_TEST_WHERE(mux_refuses_what_is_no_list, mux_is_zmq)
 {
     struct cb_end end;
     hg_addr_t addr;
@@ -541,7 +572,7 @@ HG_TEST_WHERE(mux_refuses_what_is_no_list, hg_test_is_mux)
     HG_CHECK(NA_Initialize("zmq+tcp://;nosuch://", NA_FALSE) == NULL);
     HG_CHECK(NA_Initialize("self://;zmq+tcp://;zmq+ipc://;zmq+inproc://;sm://x",
                  NA_TRUE) == NULL);
-    mux_start(&end, mux_both, HG_TRUE, NULL);
+    mux_start(&end, MUX_BOTH, HG_TRUE, NULL);
     HG_CHECK_RET(
         HG_Addr_lookup2(end.hg_class, "carrier+pigeon://x", &addr), HG_NODEV);
     HG_CHECK_RET(
@@ -559,10 +590,11 @@ HG_TEST_WHERE(auto_sm_is_such_a_class, hg_test_is_mux)
     struct cb_end end;
 
     info.auto_sm = HG_TRUE;
-    mux_start(&end, "zmq+tcp", HG_FALSE, &info);
-    HG_CHECK_EQ_STR(HG_Class_get_name(end.hg_class), "zmq");
+    mux_start(&end, hg_test_transport(), HG_FALSE, &info);
+    HG_CHECK_EQ_STR(
+        HG_Class_get_name(end.hg_class), hg_test_is_ofi() ? "ofi" : "zmq");
     HG_CHECK_EQ_STR(HG_Class_get_protocol(end.hg_class), "tcp");
-    mux_find(&end, mux_plain, "auto", "", name);
+    mux_find(&end, MUX_PLAIN, "auto", "", name);
     HG_CHECK(strchr(name, ';') == NULL);
     mux_use(&end);
     mux_check_seen(&end, "sm://");
@@ -570,8 +602,8 @@ HG_TEST_WHERE(auto_sm_is_such_a_class, hg_test_is_mux)
 
     /* With a name of its own it is a part of the address. */
     (void) snprintf(sm, sizeof(sm), "hg-test-mux-%ld", (long) getpid());
-    mux_start(&end, "zmq+tcp", HG_FALSE, &info);
-    mux_find(&end, mux_plain, "auto", sm, name);
+    mux_start(&end, hg_test_transport(), HG_FALSE, &info);
+    mux_find(&end, MUX_PLAIN, "auto", sm, name);
     HG_CHECK(strstr(name, ";sm://hg-test-mux-") != NULL);
     mux_use(&end);
     mux_check_seen(&end, "sm://");
@@ -582,16 +614,16 @@ HG_TEST_WHERE(parts_keep_the_prefix_they_were_opened_with, hg_test_is_mux)
 {
     char string[128], name[NA_MAX_ADDR_LEN];
     na_addr_t self = NA_ADDR_NULL, found = NA_ADDR_NULL;
-    const char *part = string + strlen("zmq+tcp://127.0.0.1:0");
+    const char *part = string + strlen(MUX_PLAIN);
     na_class_t *na_class;
 
-    (void) snprintf(string, sizeof(string),
-        "zmq+tcp://127.0.0.1:0;na+sm://hg-test-prefix-%ld", (long) getpid());
+    (void) snprintf(string, sizeof(string), "%s;na+sm://hg-test-prefix-%ld",
+        MUX_PLAIN, (long) getpid());
     na_class = NA_Initialize(string, NA_TRUE);
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(NA_Addr_self(na_class, &self));
     HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
-    HG_CHECK(strncmp(name, "zmq+tcp://", 10) == 0);
+    HG_CHECK(strstr(name, mux_net("://")) == name);
     HG_CHECK_EQ_STR(strchr(name, ';'), part);
     HG_CHECK_OK(NA_Addr_lookup_wait(na_class, name, 1000, &found));
     HG_CHECK(NA_Addr_is_self(na_class, found));
