@@ -5,6 +5,367 @@
  * Copyright the hg contributors.
  */
 
+/* ==== gen/plug/plug.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/plug/plug.h"
+#endif
+/*
+ * What the transports that are files of their own begin with: the system's
+ * headers and hg.h, with the plugin interface.
+ *
+ * The files of gen/plug are pasted into each of them. Several of these may be
+ * in one translation unit: include guards keep one copy.
+ *
+ * Must not know: anything of hg but hg.h, nor any library.
+ */
+#ifndef HG_GEN_PLUG_PLUG_H
+#define HG_GEN_PLUG_PLUG_H
+
+#if defined(_FEATURES_H) && \
+    (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
+#error "hg_na_*.c comes after a system header that was included without \
+_GNU_SOURCE: compile it by itself (in CMake: SKIP_UNITY_BUILD_INCLUSION), or \
+define _GNU_SOURCE for all files"
+#include <stopped-by-the-error-above>
+#elif defined(HG_H) && !defined(NA_PLUGIN_ABI)
+#error "hg_na_*.c comes after hg.h: compile it by itself (in CMake: \
+SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
+#include <stopped-by-the-error-above>
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#ifndef HG_NA_PLUGIN_API
+#define HG_NA_PLUGIN_API 1
+#endif
+#ifndef NA_PLUGIN_ABI
+/* As hg.c: version 1, whatever the program is compiled with. */
+#undef HG_API_VERSION
+#undef HG_API_STRICT
+#undef HG_SEED_NAMES
+#include "hg.h"
+#endif
+
+#endif
+
+/* ==== gen/plug/bytes.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/plug/bytes.h"
+#endif
+/*
+ * Little-endian numbers in bytes, for the transports in files of their own.
+ */
+#ifndef HG_GEN_PLUG_BYTES_H
+#define HG_GEN_PLUG_BYTES_H
+
+/* #include "plug/plug.h" */
+
+static inline void na_plug_put32(unsigned char *p, uint32_t value)
+{
+    unsigned i;
+
+    for (i = 0; i < 4; i++)
+        p[i] = (unsigned char) (value >> 8 * i);
+}
+
+static inline uint32_t na_plug_get32(const unsigned char *p)
+{
+    return (uint32_t) p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 |
+        (uint32_t) p[3] << 24;
+}
+
+static inline void na_plug_put64(unsigned char *p, uint64_t value)
+{
+    na_plug_put32(p, (uint32_t) value);
+    na_plug_put32(p + 4, (uint32_t) (value >> 32));
+}
+
+static inline uint64_t na_plug_get64(const unsigned char *p)
+{
+    return na_plug_get32(p) | (uint64_t) na_plug_get32(p + 4) << 32;
+}
+
+#endif
+
+/* ==== gen/plug/list.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/plug/list.h"
+#endif
+/*
+ * Rings of links. A link that is on no ring points at itself.
+ */
+#ifndef HG_GEN_PLUG_LIST_H
+#define HG_GEN_PLUG_LIST_H
+
+/* #include "plug/plug.h" */
+
+static inline void na_plug_list_init(struct na_link *head)
+{
+    head->prev = head;
+    head->next = head;
+}
+
+static inline bool na_plug_list_empty(const struct na_link *head)
+{
+    return head->next == head;
+}
+
+static inline void na_plug_list_push(struct na_link *head, struct na_link *link)
+{
+    link->prev = head->prev;
+    link->next = head;
+    head->prev->next = link;
+    head->prev = link;
+}
+
+static inline void na_plug_list_remove(struct na_link *link)
+{
+    assert(link->prev->next == link && link->next->prev == link);
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    na_plug_list_init(link);
+}
+
+static inline struct na_link *na_plug_list_pop(struct na_link *head)
+{
+    struct na_link *first = head->next;
+
+    if (first == head)
+        return NULL;
+    na_plug_list_remove(first);
+    return first;
+}
+
+static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
+{
+    struct na_link *link;
+
+    while ((link = na_plug_list_pop(from)) != NULL)
+        na_plug_list_push(to, link);
+}
+
+#endif
+
+/* ==== gen/plug/net.h ==== */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifdef HG_LINES
+#line 1 "gen/plug/net.h"
+#endif
+/*
+ * Hosts, ports, interfaces and subnets, as address strings and options name
+ * them.
+ *
+ * `subsys` is the subsystem of the log lines. With `from_peer` a peer gave the
+ * name: that is a warning, no error of this process, and must not block it, so
+ * no name server is asked.
+ */
+#ifndef HG_GEN_PLUG_NET_H
+#define HG_GEN_PLUG_NET_H
+
+/* #include "plug/plug.h" */
+
+/* A range of addresses. */
+struct na_plug_subnet {
+    int family;
+    unsigned bits; /* those that all its addresses begin with */
+    unsigned char bytes[sizeof(struct in6_addr)];
+};
+
+/* Log what is wrong with `rest`, what stands behind "://". NA_INVALID_ARG. */
+static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
+    const char *subsys, na_bool_t from_peer, const char *rest, const char *why)
+{
+    na_class->core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        subsys, "%s://%s: %s", na_class->protocol, rest, why);
+    return NA_INVALID_ARG;
+}
+
+/* A host as a numeric address: of `family` if it has one, else of any. May
+ * block. NA_INVALID_ARG, NA_HOSTUNREACH. */
+static inline na_return_t na_plug_resolve(const struct na_class *na_class,
+    const char *subsys, na_bool_t from_peer, const char *host, int family,
+    struct sockaddr_storage *address)
+{
+    struct addrinfo hints;
+    struct addrinfo *found = NULL;
+    const struct addrinfo *at;
+    const struct addrinfo *best;
+    int rc;
+
+    memset(&hints, 0, sizeof(hints));
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = from_peer ? AI_NUMERICHOST : 0;
+    rc = getaddrinfo(host, NULL, &hints, &found);
+    if (rc == 0) {
+        best = found;
+        for (at = found; at != NULL; at = at->ai_next) {
+            if (at->ai_family == family) {
+                best = at;
+                break;
+            }
+        }
+        memset(address, 0, sizeof(*address));
+        memcpy(address, best->ai_addr, best->ai_addrlen);
+        freeaddrinfo(found);
+        return NA_SUCCESS;
+    }
+    if (from_peer)
+        return na_plug_bad_name(na_class, subsys, from_peer, host,
+            "a peer's address must have a number, not a name, as its host");
+    na_class->core->log(
+        HG_LOG_LEVEL_ERROR, subsys, "host %s: %s", host, gai_strerror(rc));
+    return NA_HOSTUNREACH;
+}
+
+/* The numeric host of an address, without its port; false: not one of the
+ * internet's. */
+static inline bool na_plug_numeric(
+    const struct sockaddr *address, char *host, size_t size)
+{
+    socklen_t length = address->sa_family == AF_INET6
+        ? (socklen_t) sizeof(struct sockaddr_in6)
+        : (socklen_t) sizeof(struct sockaddr_in);
+
+    return (address->sa_family == AF_INET || address->sa_family == AF_INET6) &&
+        getnameinfo(address, length, host, (socklen_t) size, NULL, 0,
+            NI_NUMERICHOST) == 0;
+}
+
+/* Take "host:port", "[v6]:port" or less apart: `host` is "" and *port_p 0
+ * where none is given. NA_INVALID_ARG: not of that form. */
+static inline na_return_t na_plug_split(const struct na_class *na_class,
+    const char *subsys, na_bool_t from_peer, const char *rest,
+    char host[NA_MAX_ADDR_LEN], unsigned *port_p)
+{
+    const char *start = rest[0] == '[' ? rest + 1 : rest;
+    const char *end = rest[0] == '[' ? strchr(rest, ']') : strrchr(rest, ':');
+    const char *port;
+    char *stop = NULL;
+    unsigned long number = 0;
+
+    if (rest[0] == '[' && end == NULL)
+        return na_plug_bad_name(
+            na_class, subsys, from_peer, rest, "no closing bracket");
+    if (end == NULL)
+        end = rest + strlen(rest);
+    port = rest[0] == '[' ? end + 1 : end;
+    assert((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as are all names */
+    if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
+        return na_plug_bad_name(
+            na_class, subsys, from_peer, rest, "not host:port");
+    memcpy(host, start, (size_t) (end - start));
+    host[end - start] = '\0';
+    if (port[0] == ':' && strcmp(port, ":*") != 0 && port[1] != '\0') {
+        number = strtoul(port + 1, &stop, 10);
+        if (port[1] < '0' || *stop != '\0' || number > 65535)
+            return na_plug_bad_name(
+                na_class, subsys, from_peer, rest, "no port from 0 to 65535");
+    } else if (port[0] != '\0' && port[0] != ':') {
+        return na_plug_bad_name(
+            na_class, subsys, from_peer, rest, "not host:port");
+    }
+    *port_p = (unsigned) number;
+    return NA_SUCCESS;
+}
+
+/* Read "192.0.2.0/24", "fd00::/64", or, as Mercury has it, "192.0.2": eight
+ * bits for each number, with zeros behind. False: not of that form. */
+static inline bool na_plug_parse_subnet(
+    const char *text, struct na_plug_subnet *subnet)
+{
+    size_t size = strcspn(text, "/");
+    char host[INET6_ADDRSTRLEN + sizeof(".0.0.0")];
+    unsigned long bits;
+    unsigned numbers = 1;
+    char *end = NULL;
+    size_t i;
+
+    if (size >= INET6_ADDRSTRLEN)
+        return false;
+    memcpy(host, text, size);
+    host[size] = '\0';
+    subnet->family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET;
+    subnet->bits = 128;
+    if (subnet->family == AF_INET) {
+        for (i = 0; i < size; i++)
+            numbers += host[i] == '.';
+        subnet->bits = 8 * numbers;
+        for (; numbers < 4; numbers++, size += 2)
+            memcpy(host + size, ".0", sizeof(".0"));
+    }
+    if (inet_pton(subnet->family, host, subnet->bytes) != 1)
+        return false;
+    text = strchr(text, '/');
+    if (text == NULL)
+        return true;
+    bits = strtoul(text + 1, &end, 10);
+    if (text[1] < '0' || text[1] > '9' || *end != '\0' || bits < 1 ||
+        bits > (subnet->family == AF_INET ? 32 : 128))
+        return false;
+    subnet->bits = (unsigned) bits;
+    return true;
+}
+
+/* The option ip_subnet; *given_p is false if there is none.
+ * NA_INVALID_ARG: malformed. */
+static inline na_return_t na_plug_subnet_option(const struct na_class *na_class,
+    const char *subsys, struct na_plug_subnet *subnet, bool *given_p)
+{
+    const char *text = na_class->info->ip_subnet;
+
+    *given_p = text != NULL && text[0] != '\0';
+    if (!*given_p || na_plug_parse_subnet(text, subnet))
+        return NA_SUCCESS;
+    na_class->core->log(HG_LOG_LEVEL_ERROR, subsys,
+        "ip_subnet \"%s\": not of the form \"192.0.2.0/24\"", text);
+    return NA_INVALID_ARG;
+}
+
+/* Whether an address of the subnet's family is in it. */
+static inline bool na_plug_is_within(
+    const struct sockaddr *address, const struct na_plug_subnet *subnet)
+{
+    unsigned char bytes[sizeof(struct in6_addr)];
+    size_t offset = subnet->family == AF_INET6
+        ? offsetof(struct sockaddr_in6, sin6_addr)
+        : offsetof(struct sockaddr_in, sin_addr);
+    unsigned i;
+
+    assert(address->sa_family == subnet->family);
+    memcpy(bytes, (const char *) address + offset,
+        subnet->family == AF_INET6 ? 16 : 4);
+    for (i = 0; i < subnet->bits; i++) {
+        if (((bytes[i / 8] ^ subnet->bytes[i / 8]) >> (7 - i % 8) & 1) != 0)
+            return false;
+    }
+    return true;
+}
+
+#endif
+
 /* ==== gen/zmq/zmq.h ==== */
 /* SPDX-License-Identifier: BSD-3-Clause */
 #ifdef HG_LINES
@@ -47,55 +408,16 @@
 #ifndef HG_GEN_ZMQ_CLASS_H
 #define HG_GEN_ZMQ_CLASS_H
 
-#if defined(_FEATURES_H) && \
-    (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
-#error "hg_na_zmq.c comes after a system header that was included without \
-_GNU_SOURCE: compile it by itself (in CMake: SKIP_UNITY_BUILD_INCLUSION), or \
-define _GNU_SOURCE for all files"
-#include <stopped-by-the-error-above>
-#elif defined(HG_H) && !defined(NA_PLUGIN_ABI)
-#error "hg_na_zmq.c comes after hg.h: compile it by itself (in CMake: \
-SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
-#include <stopped-by-the-error-above>
-#endif
+/* #include "plug/bytes.h" */
+/* #include "plug/list.h" */
+/* #include "plug/net.h" */
+/* #include "plug/plug.h" */
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1
-#endif
-
-#include <arpa/inet.h>
-#include <assert.h>
-#include <errno.h>
-#include <ifaddrs.h>
-#include <inttypes.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <zmq.h>
-
-#ifndef HG_NA_PLUGIN_API
-#define HG_NA_PLUGIN_API 1
-#endif
-#ifndef NA_PLUGIN_ABI
-/* As hg.c: version 1, whatever the program is compiled with. */
-#undef HG_API_VERSION
-#undef HG_API_STRICT
-#undef HG_SEED_NAMES
-#include "hg.h"
-#endif
 
 #ifndef HG_ENABLE_EPOLL
 #ifdef __linux__
@@ -322,60 +644,11 @@ HG_PRIVATE void na_zmq_dial(
 #line 1 "gen/zmq/table.c"
 #endif
 /*
- * Rings of links, and tables of addresses by routing id and by endpoint.
+ * Tables of addresses by routing id and by endpoint.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
 /* #include "zmq/zmq.h" */
-
-/* ---- Lists ---- */
-
-static void na_zmq_list_init(struct na_link *head)
-{
-    head->prev = head;
-    head->next = head;
-}
-
-static bool na_zmq_list_empty(const struct na_link *head)
-{
-    return head->next == head;
-}
-
-static void na_zmq_list_push(struct na_link *head, struct na_link *link)
-{
-    link->prev = head->prev;
-    link->next = head;
-    head->prev->next = link;
-    head->prev = link;
-}
-
-static void na_zmq_list_remove(struct na_link *link)
-{
-    assert(link->prev->next == link && link->next->prev == link);
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
-    na_zmq_list_init(link);
-}
-
-static struct na_link *na_zmq_list_pop(struct na_link *head)
-{
-    struct na_link *first = head->next;
-
-    if (first == head)
-        return NULL;
-    na_zmq_list_remove(first);
-    return first;
-}
-
-static void na_zmq_list_move(struct na_link *to, struct na_link *from)
-{
-    struct na_link *link;
-
-    while ((link = na_zmq_list_pop(from)) != NULL)
-        na_zmq_list_push(to, link);
-}
-
-/* ---- Tables ---- */
 
 static size_t na_zmq_hash(const void *key, size_t size)
 {
@@ -493,33 +766,6 @@ static void na_zmq_remove(
  */
 /* #include "zmq/zmq.h" */
 
-/* ---- Bytes ---- */
-
-static void na_zmq_put32(unsigned char *p, uint32_t value)
-{
-    unsigned i;
-
-    for (i = 0; i < 4; i++)
-        p[i] = (unsigned char) (value >> 8 * i);
-}
-
-static uint32_t na_zmq_get32(const unsigned char *p)
-{
-    return (uint32_t) p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 |
-        (uint32_t) p[3] << 24;
-}
-
-static void na_zmq_put64(unsigned char *p, uint64_t value)
-{
-    na_zmq_put32(p, (uint32_t) value);
-    na_zmq_put32(p + 4, (uint32_t) (value >> 32));
-}
-
-static uint64_t na_zmq_get64(const unsigned char *p)
-{
-    return na_zmq_get32(p) | (uint64_t) na_zmq_get32(p + 4) << 32;
-}
-
 /*
  * The header, whose first four bytes stay as they are in every version:
  *
@@ -540,7 +786,7 @@ static void na_zmq_put_header(
         return;
     p[4] = msg->plane;
     p[5] = msg->target;
-    na_zmq_put32(p + 8, msg->tag);
+    na_plug_put32(p + 8, msg->tag);
 }
 
 /* ---- Errors ---- */
@@ -614,7 +860,7 @@ static void na_zmq_fork_child(void)
 {
     na_zmq_inproc.context = NULL;
     na_zmq_inproc.users = 0;
-    na_zmq_list_init(&na_zmq_inproc.classes);
+    na_plug_list_init(&na_zmq_inproc.classes);
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
 }
 
@@ -662,9 +908,9 @@ static void *na_zmq_inproc_join(struct na_zmq_class *self)
 /* From now on others can find the class. */
 static void na_zmq_inproc_enter(struct na_zmq_class *self)
 {
-    assert(self->protocol == NA_ZMQ_INPROC && na_zmq_list_empty(&self->live));
+    assert(self->protocol == NA_ZMQ_INPROC && na_plug_list_empty(&self->live));
     (void) pthread_mutex_lock(&na_zmq_inproc.lock);
-    na_zmq_list_push(&na_zmq_inproc.classes, &self->live);
+    na_plug_list_push(&na_zmq_inproc.classes, &self->live);
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
 }
 
@@ -675,7 +921,7 @@ static void na_zmq_inproc_leave(struct na_zmq_class *self)
     void *last = NULL;
 
     (void) pthread_mutex_lock(&na_zmq_inproc.lock);
-    na_zmq_list_remove(&self->live);
+    na_plug_list_remove(&self->live);
     atomic_fetch_add(&na_zmq_inproc.epoch, 1);
     for (link = na_zmq_inproc.classes.next; link != &na_zmq_inproc.classes;
          link = link->next) {
@@ -719,11 +965,11 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     if (base == NULL)
         return NULL;
     addr = na_zmq_addr_of(base);
-    na_zmq_list_init(&addr->link);
-    na_zmq_list_init(&addr->dying);
-    na_zmq_list_init(&addr->lookups);
-    na_zmq_list_init(&addr->sends);
-    na_zmq_list_init(&addr->closers);
+    na_plug_list_init(&addr->link);
+    na_plug_list_init(&addr->dying);
+    na_plug_list_init(&addr->lookups);
+    na_plug_list_init(&addr->sends);
+    na_plug_list_init(&addr->closers);
     addr->fd = -1;
     if (endpoint != NULL) {
         size_t size = strlen(endpoint) + 1;
@@ -741,10 +987,10 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
 /* The class gets a reference, unless it has one; the lock is held. */
 static void na_zmq_adopt(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    if (!na_zmq_list_empty(&addr->link))
+    if (!na_plug_list_empty(&addr->link))
         return;
     self->base.core->addr_ref(&addr->base);
-    na_zmq_list_push(&self->addrs, &addr->link);
+    na_plug_list_push(&self->addrs, &addr->link);
 }
 
 /* Takes the lock only for an address that was never dialled. Where references
@@ -812,11 +1058,11 @@ static const char *na_zmq_why(
 static void na_zmq_die(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
 {
-    assert(na_zmq_list_empty(&addr->dying));
+    assert(na_plug_list_empty(&addr->dying));
     addr->state = NA_ZMQ_DYING;
     addr->fate = fate;
     addr->round = self->round;
-    na_zmq_list_push(&self->dying, &addr->dying);
+    na_plug_list_push(&self->dying, &addr->dying);
 }
 
 /* The connection is gone, or is no good. */
@@ -878,8 +1124,8 @@ static void na_zmq_lock(struct na_zmq_class *self)
 
 static bool na_zmq_has_work(struct na_zmq_class *self)
 {
-    return !na_zmq_list_empty(&self->inbox) || atomic_load(&self->relieved) ||
-        !na_zmq_list_empty(&self->dying) ||
+    return !na_plug_list_empty(&self->inbox) || atomic_load(&self->relieved) ||
+        !na_plug_list_empty(&self->dying) ||
         (self->touched && na_zmq_readable(self));
 }
 
@@ -1000,7 +1246,7 @@ static na_return_t na_zmq_gather(
 /* An envelope with no parts; the lock is held. */
 static struct na_zmq_in *na_zmq_envelope(struct na_zmq_class *self)
 {
-    struct na_link *link = na_zmq_list_pop(&self->spare);
+    struct na_link *link = na_plug_list_pop(&self->spare);
     struct na_zmq_in *in;
 
     if (link != NULL) {
@@ -1011,7 +1257,7 @@ static struct na_zmq_in *na_zmq_envelope(struct na_zmq_class *self)
         if (in == NULL)
             return NULL;
     }
-    na_zmq_list_init(&in->link);
+    na_plug_list_init(&in->link);
     in->addr = NULL;
     in->fd = -1;
     in->count = 0;
@@ -1032,7 +1278,7 @@ static na_return_t na_zmq_loop(
     for (in->count = 0; in->count < count; in->count++)
         in->parts[in->count] = parts[in->count];
     atomic_fetch_add(&self->parts, count);
-    na_zmq_list_push(&self->inbox, &in->link);
+    na_plug_list_push(&self->inbox, &in->link);
     return NA_SUCCESS;
 }
 
@@ -1067,7 +1313,7 @@ static na_return_t na_zmq_msg_send(
     else
         ret = na_zmq_unready(self, addr);
     if (ret == NA_AGAIN && op != NULL) {
-        na_zmq_list_push(&addr->sends, &op->link);
+        na_plug_list_push(&addr->sends, &op->link);
         queued = true;
     }
     na_zmq_unlock(self);
@@ -1266,8 +1512,8 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
         self->tick = addr->deadline;
     /* Fresh each time, and not to be guessed: whoever else came with this id
      * would be taken for the peer, or be fatal to libzmq. */
-    na_zmq_put64(addr->id, core->random());
-    na_zmq_put64(addr->id + 8, core->random());
+    na_plug_put64(addr->id, core->random());
+    na_plug_put64(addr->id + 8, core->random());
     addr->id[0] |= 1; /* ids that begin with 0 are libzmq's */
     addr->id_size = NA_ZMQ_ID;
     addr->nonce = core->random();
@@ -1285,8 +1531,8 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->dialled = true;
     self->touched = true;
     na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
-    na_zmq_put64(body, self->base.incarnation);
-    na_zmq_put64(body + 8, addr->nonce);
+    na_plug_put64(body, self->base.incarnation);
+    na_plug_put64(body + 8, addr->nonce);
     if (self->base.listen) {
         size_t name_size = strlen(self->base.self_addr->name);
 
@@ -1605,7 +1851,7 @@ static void na_zmq_close_silent(struct na_zmq_class *self)
     uint64_t check = NA_ZMQ_NEVER;
     size_t fd;
 
-    if ((self->drained != self->round || !na_zmq_list_empty(&self->inbox)) &&
+    if ((self->drained != self->round || !na_plug_list_empty(&self->inbox)) &&
         self->round < self->hello_round + NA_ZMQ_BATCH)
         return;
     na_zmq_read_monitor(self);
@@ -1734,7 +1980,7 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
         return false;
     size = na_zmq_receive_part(self, &extra);
     if (size < 0) {
-        na_zmq_list_push(&self->spare, &in->link);
+        na_plug_list_push(&self->spare, &in->link);
         self->spare_count++;
         if (errno == EAGAIN) {
             self->drained = self->round;
@@ -1764,7 +2010,7 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
         in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
         *control_p = true;
     }
-    na_zmq_list_push(&self->inbox, &in->link);
+    na_plug_list_push(&self->inbox, &in->link);
     return true;
 }
 
@@ -1777,7 +2023,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
     unsigned limit =
-        na_zmq_list_empty(&self->dying) ? self->batch : NA_ZMQ_BATCH;
+        na_plug_list_empty(&self->dying) ? self->batch : NA_ZMQ_BATCH;
     bool control = false;
     unsigned n = 0;
 
@@ -1789,7 +2035,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
         self->batch = n > 0 ? n : 1;
     else if (2 * n <= NA_ZMQ_BATCH)
         self->batch = 2 * n;
-    if (control || !na_zmq_list_empty(&self->dying) ||
+    if (control || !na_plug_list_empty(&self->dying) ||
         (n == 0 && self->slept) || now - self->monitor_read > NA_ZMQ_MS) {
         self->monitor_read = now;
         na_zmq_read_monitor(self);
@@ -1821,7 +2067,7 @@ static void na_zmq_complete_all(const struct na_zmq_class *self,
 {
     struct na_link *link;
 
-    while ((link = na_zmq_list_pop(ops)) != NULL) {
+    while ((link = na_plug_list_pop(ops)) != NULL) {
         struct na_op *op = NA_ZMQ_OF(link, struct na_op, link);
 
         if (result != NULL) {
@@ -1879,12 +2125,12 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         return NULL; /* the dialler will wait, and give up */
     addr->fd = in->fd;
     addr->nonce = self->base.core->random();
-    atomic_store(&addr->incarnation, na_zmq_get64(body));
+    atomic_store(&addr->incarnation, na_plug_get64(body));
     memcpy(addr->id, in->id, in->id_size);
     addr->id_size = in->id_size;
-    na_zmq_put64(answer, self->base.incarnation);
-    na_zmq_put64(answer + 8, na_zmq_get64(body + 8));
-    na_zmq_put64(answer + 16, addr->nonce);
+    na_plug_put64(answer, self->base.incarnation);
+    na_plug_put64(answer + 8, na_plug_get64(body + 8));
+    na_plug_put64(answer + 16, addr->nonce);
     na_zmq_lock(self);
     fresh = na_zmq_find(self, NA_ZMQ_BY_ID, in->id, in->id_size) == NULL;
     if (self->protocol != NA_ZMQ_INPROC) {
@@ -1900,7 +2146,7 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
             record->accepted = 0;
         }
         na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
-        na_zmq_list_push(&self->addrs, &addr->link);
+        na_plug_list_push(&self->addrs, &addr->link);
         if (na_zmq_control(self, addr, NA_ZMQ_WELCOME, answer,
                 sizeof(answer)) != NA_SUCCESS)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
@@ -1918,7 +2164,7 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
 static void na_zmq_flush(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_link *sent)
 {
-    while (addr->state == NA_ZMQ_READY && !na_zmq_list_empty(&addr->sends)) {
+    while (addr->state == NA_ZMQ_READY && !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_ZMQ_OF(addr->sends.next, struct na_op, link);
         zmq_msg_t part;
 
@@ -1927,10 +2173,10 @@ static void na_zmq_flush(
             na_zmq_lose(self, addr, NA_DISCONNECT);
             return; /* they fail with the connection */
         }
-        na_zmq_list_remove(&op->link);
-        na_zmq_list_push(sent, &op->link);
+        na_plug_list_remove(&op->link);
+        na_plug_list_push(sent, &op->link);
     }
-    if (addr->state == NA_ZMQ_READY && !na_zmq_list_empty(&addr->closers)) {
+    if (addr->state == NA_ZMQ_READY && !na_plug_list_empty(&addr->closers)) {
         addr->state = NA_ZMQ_CLOSING;
         (void) na_zmq_control(self, addr, NA_ZMQ_BYE, NULL, 0);
     }
@@ -1951,23 +2197,23 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
         return NA_ZMQ_NO_HELLO;
     if (in->count != 1 || size != 24)
         return NA_ZMQ_WRONG_SIZE;
-    na_zmq_list_init(&lookups);
-    na_zmq_list_init(&sent);
+    na_plug_list_init(&lookups);
+    na_plug_list_init(&sent);
     result = &addr->base;
     na_zmq_lock(self);
-    good =
-        addr->state == NA_ZMQ_DIALLING && na_zmq_get64(body + 8) == addr->nonce;
+    good = addr->state == NA_ZMQ_DIALLING &&
+        na_plug_get64(body + 8) == addr->nonce;
     assert(!good || (addr->dialled && addr->endpoint != NULL));
     if (good)
-        na_zmq_list_move(&lookups, &addr->lookups);
-    if (good && na_zmq_get64(body) == self->base.incarnation)
+        na_plug_list_move(&lookups, &addr->lookups);
+    if (good && na_plug_get64(body) == self->base.incarnation)
         result = self->base.self_addr; /* by another name: also connected */
     if (good) {
-        atomic_store(&addr->incarnation, na_zmq_get64(body));
+        atomic_store(&addr->incarnation, na_plug_get64(body));
         addr->state = NA_ZMQ_READY;
         addr->reached = true;
         addr->open = true;
-        na_zmq_put64(nonce, na_zmq_get64(body + 16));
+        na_plug_put64(nonce, na_plug_get64(body + 16));
         (void) na_zmq_control(self, addr, NA_ZMQ_CONFIRM, nonce, sizeof(nonce));
         na_zmq_flush(self, addr, &sent);
     }
@@ -1989,7 +2235,7 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
     if (in->count != 1 || size != 8)
         return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
-    good = addr->state == NA_ZMQ_ACCEPTED && na_zmq_get64(body) == addr->nonce;
+    good = addr->state == NA_ZMQ_ACCEPTED && na_plug_get64(body) == addr->nonce;
     assert(!good || (!addr->dialled && !addr->reached));
     if (good && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
@@ -2105,7 +2351,7 @@ static const char *na_zmq_deliver(
                                             : self->base.max_unexpected_size))
             return NA_ZMQ_WRONG_SIZE;
         (void) core->msg_arrived(&self->base, &addr->base, p[4], p[5],
-            na_zmq_get32(p + 8), p + NA_ZMQ_HEADER, size);
+            na_plug_get32(p + 8), p + NA_ZMQ_HEADER, size);
         return NULL;
     }
     if (p[3] == NA_ZMQ_FRAME && in->count <= 2) {
@@ -2210,33 +2456,33 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     bool closed, failed, from_peer;
     struct na_link lookups, sends, closers;
 
-    na_zmq_list_init(&lookups);
-    na_zmq_list_init(&sends);
-    na_zmq_list_init(&closers);
+    na_plug_list_init(&lookups);
+    na_plug_list_init(&sends);
+    na_plug_list_init(&closers);
     na_zmq_lock(self);
-    assert(addr->state == NA_ZMQ_DYING && !na_zmq_list_empty(&addr->dying));
+    assert(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);
-    na_zmq_list_remove(&addr->dying);
+    na_plug_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
     addr->open = false;
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
-    na_zmq_list_move(&closers, &addr->closers);
+    na_plug_list_move(&closers, &addr->closers);
     if (closed) {
         assert(addr->fd < 0 && !addr->dialled);
-        if (!na_zmq_list_empty(&addr->lookups) ||
-            !na_zmq_list_empty(&addr->sends))
+        if (!na_plug_list_empty(&addr->lookups) ||
+            !na_plug_list_empty(&addr->sends))
             na_zmq_dial(self, addr);
     } else {
         if (!failed && addr->endpoint != NULL)
             na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
         if (failed)
             atomic_store(&addr->incarnation, 0);
-        na_zmq_list_remove(&addr->link);
-        na_zmq_list_move(&lookups, &addr->lookups);
-        na_zmq_list_move(&sends, &addr->sends);
+        na_plug_list_remove(&addr->link);
+        na_plug_list_move(&lookups, &addr->lookups);
+        na_plug_list_move(&sends, &addr->sends);
     }
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &closers, NA_SUCCESS, NULL);
@@ -2274,18 +2520,18 @@ static unsigned na_zmq_poll(struct na_context *context)
     struct na_zmq_addr *dead;
     unsigned n = 0;
 
-    na_zmq_list_init(&batch);
+    na_plug_list_init(&batch);
     atomic_store(&self->relieved, false); /* the core offers it after this */
     na_zmq_lock(self);
-    while ((link = na_zmq_list_pop(&self->spent)) != NULL) {
+    while ((link = na_plug_list_pop(&self->spent)) != NULL) {
         if (self->spare_count < NA_ZMQ_KEEP) {
-            na_zmq_list_push(&self->spare, link);
+            na_plug_list_push(&self->spare, link);
             self->spare_count++;
         } else
             self->base.core->free(NA_ZMQ_OF(link, struct na_zmq_in, link));
     }
     na_zmq_pump(self);
-    na_zmq_list_move(&batch, &self->inbox);
+    na_plug_list_move(&batch, &self->inbox);
     for (link = batch.next; link != &batch; link = link->next) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
 
@@ -2293,14 +2539,14 @@ static unsigned na_zmq_poll(struct na_context *context)
             in->addr = na_zmq_find(self, NA_ZMQ_BY_ID, in->id, in->id_size);
     }
     na_zmq_unlock(self);
-    while ((link = na_zmq_list_pop(&batch)) != NULL) {
+    while ((link = na_plug_list_pop(&batch)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
         const char *wrong = na_zmq_deliver(self, in);
 
         if (wrong != NULL)
             na_zmq_refuse(self, in, wrong);
         na_zmq_close_parts(self, in);
-        na_zmq_list_push(&self->spent, &in->link);
+        na_plug_list_push(&self->spent, &in->link);
         n++;
     }
     for (;;) {
@@ -2404,9 +2650,9 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     bool found;
 
     na_zmq_lock(self);
-    found = core->op_id(op) == op_id && !na_zmq_list_empty(&op->link);
+    found = core->op_id(op) == op_id && !na_plug_list_empty(&op->link);
     if (found)
-        na_zmq_list_remove(&op->link);
+        na_plug_list_remove(&op->link);
     na_zmq_unlock(self);
     if (!found)
         return NA_NOENTRY;
@@ -2443,16 +2689,16 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
     struct na_link sent;
     bool closed;
 
-    na_zmq_list_init(&sent);
+    na_plug_list_init(&sent);
     na_zmq_lock(self);
     closed = addr->base.self || addr->state == NA_ZMQ_IDLE ||
         addr->state == NA_ZMQ_DEAD;
     if (!closed) {
-        na_zmq_list_push(&addr->closers, &op->link);
+        na_plug_list_push(&addr->closers, &op->link);
         na_zmq_flush(self, addr, &sent);
     }
     na_zmq_unlock(self);
-    assert(na_zmq_list_empty(&sent)); /* ready: nothing waits */
+    assert(na_plug_list_empty(&sent)); /* ready: nothing waits */
     if (closed)
         self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;
@@ -2470,55 +2716,11 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
  */
 /* #include "zmq/zmq.h" */
 
-/* `from_peer`, here and below: a peer gave the name. That is no error of this
- * process, and must not block it: no name server is asked. */
+/* `from_peer`, here and below: as in plug/net.h. */
 static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, const char *why)
 {
-    self->base.core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
-        "zmq", "%s://%s: %s", self->base.protocol, rest, why);
-    return NA_INVALID_ARG;
-}
-
-/* A host name as a numeric address: of the family that was asked for, else
- * IPv4 before IPv6. Asks a name server if it must, and so may block. */
-static na_return_t na_zmq_resolve(const struct na_zmq_class *self,
-    na_bool_t from_peer, const char *host, char *numeric, size_t numeric_size,
-    bool *v6_p)
-{
-    int wanted =
-        self->base.info->addr_format == NA_ADDR_IPV6 ? AF_INET6 : AF_INET;
-    struct addrinfo hints;
-    struct addrinfo *found = NULL;
-    const struct addrinfo *at;
-    const struct addrinfo *best;
-    int rc;
-
-    memset(&hints, 0, sizeof(hints));
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = from_peer ? AI_NUMERICHOST : 0;
-    rc = getaddrinfo(host, NULL, &hints, &found);
-    if (rc == 0) {
-        best = found;
-        for (at = found; at != NULL; at = at->ai_next) {
-            if (at->ai_family == wanted) {
-                best = at;
-                break;
-            }
-        }
-        *v6_p = best->ai_family == AF_INET6;
-        rc = getnameinfo(best->ai_addr, best->ai_addrlen, numeric,
-            (socklen_t) numeric_size, NULL, 0, NI_NUMERICHOST);
-        freeaddrinfo(found);
-    }
-    if (rc == 0)
-        return NA_SUCCESS;
-    if (from_peer)
-        return na_zmq_bad_name(self, from_peer, host,
-            "a peer's address must have a number, not a name, as its host");
-    self->base.core->log(
-        HG_LOG_LEVEL_ERROR, "zmq", "host %s: %s", host, gai_strerror(rc));
-    return NA_HOSTUNREACH;
+    return na_plug_bad_name(&self->base, "zmq", from_peer, rest, why);
 }
 
 /* "host:port", "[v6]:port" or less, as "1.2.3.4" or "[::1]" and a port, 0
@@ -2527,45 +2729,31 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, char *host_p, size_t host_size,
     unsigned *port_p)
 {
+    bool wants_v6 = self->base.info->addr_format == NA_ADDR_IPV6;
     char name[NA_MAX_ADDR_LEN];
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    const char *start = rest[0] == '[' ? rest + 1 : rest;
-    const char *end = rest[0] == '[' ? strchr(rest, ']') : strrchr(rest, ':');
-    const char *port;
-    char *stop = NULL;
-    unsigned long number = 0;
-    bool wants_v6;
-    bool v6 = false;
-    na_return_t ret;
+    struct sockaddr_storage address;
+    unsigned port;
+    na_return_t ret =
+        na_plug_split(&self->base, "zmq", from_peer, rest, name, &port);
 
-    if (rest[0] == '[' && end == NULL)
-        return na_zmq_bad_name(self, from_peer, rest, "no closing bracket");
-    if (end == NULL)
-        end = rest + strlen(rest);
-    port = rest[0] == '[' ? end + 1 : end;
-    assert((size_t) (end - start) < sizeof(name)); /* as are all names */
-    if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
-        return na_zmq_bad_name(self, from_peer, rest, "not host:port");
-    memcpy(name, start, (size_t) (end - start));
-    name[end - start] = '\0';
-    if (port[0] == ':' && strcmp(port, ":*") != 0 && port[1] != '\0') {
-        number = strtoul(port + 1, &stop, 10);
-        if (port[1] < '0' || *stop != '\0' || number > 65535)
-            return na_zmq_bad_name(
-                self, from_peer, rest, "no port from 0 to 65535");
-    } else if (port[0] != '\0' && port[0] != ':') {
-        return na_zmq_bad_name(self, from_peer, rest, "not host:port");
-    }
-    wants_v6 = self->base.info->addr_format == NA_ADDR_IPV6;
+    if (ret != NA_SUCCESS)
+        return ret;
     if (name[0] == '\0' && rest[0] != '[')
         (void) snprintf(name, sizeof(name), wants_v6 ? "::1" : "127.0.0.1");
     if (strcmp(name, "*") == 0)
         (void) snprintf(name, sizeof(name), wants_v6 ? "::" : "0.0.0.0");
-    ret = na_zmq_resolve(self, from_peer, name, numeric, sizeof(numeric), &v6);
+    ret = na_plug_resolve(&self->base, "zmq", from_peer, name,
+        wants_v6 ? AF_INET6 : AF_INET, &address);
     if (ret != NA_SUCCESS)
         return ret;
-    (void) snprintf(host_p, host_size, v6 ? "[%s]" : "%s", numeric);
-    *port_p = (unsigned) number;
+    if (!na_plug_numeric(
+            (const struct sockaddr *) &address, numeric, sizeof(numeric)))
+        return na_zmq_bad_name(
+            self, from_peer, rest, "the host has no address of the internet");
+    (void) snprintf(host_p, host_size,
+        address.ss_family == AF_INET6 ? "[%s]" : "%s", numeric);
+    *port_p = port;
     return NA_SUCCESS;
 }
 
@@ -2637,7 +2825,7 @@ static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
     assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
-    na_zmq_list_push(&addr->lookups, &op->link);
+    na_plug_list_push(&addr->lookups, &op->link);
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
 }
@@ -2778,94 +2966,28 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
  */
 /* #include "zmq/zmq.h" */
 
-/* A range of addresses. */
-struct na_zmq_subnet {
-    int family;
-    unsigned bits; /* those that all its addresses begin with */
-    unsigned char bytes[sizeof(struct in6_addr)];
-};
-
-/* Read "192.0.2.0/24", "fd00::/64", or, as Mercury has it, "192.0.2": eight
- * bits for each number, with zeros behind. False: not of that form. */
-static bool na_zmq_parse_subnet(const char *text, struct na_zmq_subnet *subnet)
-{
-    size_t size = strcspn(text, "/");
-    char host[INET6_ADDRSTRLEN + sizeof(".0.0.0")];
-    unsigned long bits;
-    unsigned numbers = 1;
-    char *end = NULL;
-    size_t i;
-
-    if (size >= INET6_ADDRSTRLEN)
-        return false;
-    memcpy(host, text, size);
-    host[size] = '\0';
-    subnet->family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET;
-    subnet->bits = 128;
-    if (subnet->family == AF_INET) {
-        for (i = 0; i < size; i++)
-            numbers += host[i] == '.';
-        subnet->bits = 8 * numbers;
-        for (; numbers < 4; numbers++, size += 2)
-            memcpy(host + size, ".0", sizeof(".0"));
-    }
-    if (inet_pton(subnet->family, host, subnet->bytes) != 1)
-        return false;
-    text = strchr(text, '/');
-    if (text == NULL)
-        return true;
-    bits = strtoul(text + 1, &end, 10);
-    if (text[1] < '0' || text[1] > '9' || *end != '\0' || bits < 1 ||
-        bits > (subnet->family == AF_INET ? 32 : 128))
-        return false;
-    subnet->bits = (unsigned) bits;
-    return true;
-}
-
-/* Whether an interface's address is in the range; NULL: is not loopback. */
-static bool na_zmq_is_within(
-    const struct ifaddrs *at, const struct na_zmq_subnet *subnet)
-{
-    unsigned char bytes[sizeof(struct in6_addr)];
-    size_t offset;
-    unsigned i;
-
-    if (subnet == NULL)
-        return (at->ifa_flags & IFF_LOOPBACK) == 0;
-    offset = subnet->family == AF_INET6
-        ? offsetof(struct sockaddr_in6, sin6_addr)
-        : offsetof(struct sockaddr_in, sin_addr);
-    memcpy(bytes, (const char *) at->ifa_addr + offset,
-        subnet->family == AF_INET6 ? 16 : 4);
-    for (i = 0; i < subnet->bits; i++) {
-        if (((bytes[i / 8] ^ subnet->bytes[i / 8]) >> (7 - i % 8) & 1) != 0)
-            return false;
-    }
-    return true;
-}
-
 /* The first address of an interface in the range, or which others can reach if
  * that is NULL. False: there is none. */
 static bool na_zmq_host_address(
-    int family, const struct na_zmq_subnet *subnet, char *host, size_t size)
+    int family, const struct na_plug_subnet *subnet, char *host, size_t size)
 {
     struct ifaddrs *all = NULL;
     const struct ifaddrs *at;
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    bool v6 = family == AF_INET6;
-    socklen_t length = v6 ? (socklen_t) sizeof(struct sockaddr_in6)
-                          : (socklen_t) sizeof(struct sockaddr_in);
 
     if (getifaddrs(&all) != 0)
         return false;
     for (at = all; at != NULL; at = at->ifa_next) {
         if (at->ifa_addr == NULL || at->ifa_addr->sa_family != family ||
-            (at->ifa_flags & IFF_UP) == 0 || !na_zmq_is_within(at, subnet))
+            (at->ifa_flags & IFF_UP) == 0)
             continue;
-        if (getnameinfo(at->ifa_addr, length, numeric, sizeof(numeric), NULL, 0,
-                NI_NUMERICHOST) != 0)
+        if (subnet != NULL ? !na_plug_is_within(at->ifa_addr, subnet)
+                           : (at->ifa_flags & IFF_LOOPBACK) != 0)
             continue;
-        (void) snprintf(host, size, v6 ? "[%s]" : "%s", numeric);
+        if (!na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
+            continue;
+        (void) snprintf(
+            host, size, family == AF_INET6 ? "[%s]" : "%s", numeric);
         break;
     }
     freeifaddrs(all);
@@ -2878,21 +3000,19 @@ static bool na_zmq_host_address(
 static na_return_t na_zmq_subnet_address(
     const struct na_zmq_class *self, int family, char *host, size_t size)
 {
-    const char *text = self->base.info->ip_subnet;
-    struct na_zmq_subnet subnet;
+    struct na_plug_subnet subnet;
+    bool given;
+    na_return_t ret =
+        na_plug_subnet_option(&self->base, "zmq", &subnet, &given);
 
-    if (text == NULL || text[0] == '\0')
-        return NA_SUCCESS;
-    if (!na_zmq_parse_subnet(text, &subnet)) {
-        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
-            "ip_subnet \"%s\": not of the form \"192.0.2.0/24\"", text);
-        return NA_INVALID_ARG;
-    }
+    if (ret != NA_SUCCESS || !given)
+        return ret;
     if ((family == 0 || family == subnet.family) &&
         na_zmq_host_address(subnet.family, &subnet, host, size))
         return NA_SUCCESS;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
-        "ip_subnet \"%s\": no interface has an address in it", text);
+        "ip_subnet \"%s\": no interface has an address in it",
+        self->base.info->ip_subnet);
     return NA_ADDRNOTAVAIL;
 }
 
@@ -3170,9 +3290,9 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
         (void) zmq_socket_monitor(self->socket, NULL, 0);
         (void) zmq_close(self->monitor);
     }
-    na_zmq_list_move(&self->spare, &self->inbox);
-    na_zmq_list_move(&self->spare, &self->spent);
-    while ((link = na_zmq_list_pop(&self->spare)) != NULL) {
+    na_plug_list_move(&self->spare, &self->inbox);
+    na_plug_list_move(&self->spare, &self->spent);
+    while ((link = na_plug_list_pop(&self->spare)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
 
         na_zmq_close_parts(self, in);
@@ -3218,12 +3338,12 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
-        assert(na_zmq_list_empty(&addr->sends));
+        assert(na_plug_list_empty(&addr->sends));
         if (!addr->reached)
             na_zmq_hang_up(self, addr); /* nobody is there to linger for */
     }
     na_zmq_shut(self, linger_ms);
-    while ((link = na_zmq_list_pop(&self->addrs)) != NULL) {
+    while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
         addr->state = NA_ZMQ_DEAD;
@@ -3234,12 +3354,12 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
 /* Lists, tables and lock, so that shut can be called. */
 static na_return_t na_zmq_prepare(struct na_zmq_class *self)
 {
-    na_zmq_list_init(&self->addrs);
-    na_zmq_list_init(&self->dying);
-    na_zmq_list_init(&self->inbox);
-    na_zmq_list_init(&self->spent);
-    na_zmq_list_init(&self->spare);
-    na_zmq_list_init(&self->live);
+    na_plug_list_init(&self->addrs);
+    na_plug_list_init(&self->dying);
+    na_plug_list_init(&self->inbox);
+    na_plug_list_init(&self->spent);
+    na_plug_list_init(&self->spare);
+    na_plug_list_init(&self->live);
     self->batch = 1;
     self->tick = NA_ZMQ_NEVER;
     self->hello_check = NA_ZMQ_NEVER;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Pastes the files of gen/manifest into hg.h, hg.c (target=c) or hg_na_zmq.c:
+# Pastes the files of gen/manifest into hg.h, hg.c (target=c) or, as zmq and ofi
+# are, hg_na_zmq.c, each with the files of kind plug:
 #     LC_ALL=C awk -f gen/amalgamate.awk -v target=h gen/manifest > hg.h
 # Only quoted includes change: they become comments, except the first "hg.h".
 # Stops at an include of what is not listed above, a system header in extern
@@ -27,6 +28,11 @@ function defined_name(line, file) {
     return line
 }
 
+# Whether files of that kind are pasted into hg_na_*.c.
+function apart(kind) {
+    return kind ~ /^(plug|zmq|ofi)$/
+}
+
 # One quoted include of a file: checks it, gives the line to paste for it.
 function included(line, at, kind,    name, quoted) {
     split(line, quoted, "\"")
@@ -35,19 +41,21 @@ function included(line, at, kind,    name, quoted) {
         return line
     if (name != "hg.h" && !(name in place))
         stop(at ": \"" name "\" is not listed in the manifest")
-    if (name != "hg.h" && place[name] != kind " above")
+    if (name != "hg.h" && place[name] != kind " above" &&
+        (place[name] != "plug above" || !apart(kind)))
         stop(at ": upward include of \"" name "\"")
     return "/* #include \"" name "\" */"
 }
 
 # Reads one file; pastes it when it belongs to the target.
-function take(kind, file,    path, room, n, line, name, got, at) {
+function take(kind, file,    path, room, pasted, n, line, name, got, at) {
     path = dir file
     room = substr(file, 1, length(file) - 2)
-    if (kind == target) print "\n/* ==== gen/" file " ==== */"
+    pasted = kind == target || (kind == "plug" && apart(target))
+    if (pasted) print "\n/* ==== gen/" file " ==== */"
     for (n = 1; (got = (getline line < path)) > 0; n++) {
         name = defined_name(line, file)
-        at = (kind == "zmq") SUBSEP name    # names of its own
+        at = apart(kind) SUBSEP name    # names of their own
         if (name != "" && at in owner && owner[at] != room)
             stop(path ":" n ": " name " is defined in " owner[at] " too")
         owner[at] = room
@@ -55,7 +63,7 @@ function take(kind, file,    path, room, n, line, name, got, at) {
             line = included(line, path ":" n, kind)
         else if (kind == "h" && parts > 1 && line ~ /^#[ \t]*include/)
             stop(path ":" n ": only the first part includes system headers")
-        if (kind != target) continue
+        if (!pasted) continue
         print line (n > 1 ? "" : "\n#ifdef HG_LINES\n#line 1 \"gen/" file \
             "\"\n#endif")    # which is line 1
     }
@@ -67,13 +75,13 @@ function take(kind, file,    path, room, n, line, name, got, at) {
 BEGIN {
     dir = manifest = ARGV[1]
     sub(/[^\/]*$/, "", dir)
-    if (target !~ /^(h|c|zmq)$/ || (getline version < (dir "VERSION")) <= 0)
-        stop("want -v target=h, c or zmq, the manifest, VERSION beside it")
+    if (target !~ /^(h|c|zmq|ofi)$/ || (getline version < (dir "VERSION")) <= 0)
+        stop("want -v target=h, c, zmq or ofi, the manifest, VERSION beside it")
     while ((getline < manifest) > 0 && ++at) {
         sub(/#.*/, "")
         if (NF == 0) continue
-        if ($0 !~ /^(h|c|zmq) +[a-z0-9_\/]+\.[ch] *$/ || $2 in place)
-            stop(manifest ":" at ": want `h`, `c` or `zmq` and a file, once")
+        if ($0 !~ /^(h|c|plug|zmq|ofi) +[a-z0-9_\/]+\.[ch] *$/ || $2 in place)
+            stop(manifest ":" at ": want a kind, such as `h`, and a file, once")
         kinds[++count] = $1
         place[files[count] = $2] = "below"
     }

@@ -19,11 +19,11 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     if (base == NULL)
         return NULL;
     addr = na_zmq_addr_of(base);
-    na_zmq_list_init(&addr->link);
-    na_zmq_list_init(&addr->dying);
-    na_zmq_list_init(&addr->lookups);
-    na_zmq_list_init(&addr->sends);
-    na_zmq_list_init(&addr->closers);
+    na_plug_list_init(&addr->link);
+    na_plug_list_init(&addr->dying);
+    na_plug_list_init(&addr->lookups);
+    na_plug_list_init(&addr->sends);
+    na_plug_list_init(&addr->closers);
     addr->fd = -1;
     if (endpoint != NULL) {
         size_t size = strlen(endpoint) + 1;
@@ -41,10 +41,10 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
 /* The class gets a reference, unless it has one; the lock is held. */
 static void na_zmq_adopt(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    if (!na_zmq_list_empty(&addr->link))
+    if (!na_plug_list_empty(&addr->link))
         return;
     self->base.core->addr_ref(&addr->base);
-    na_zmq_list_push(&self->addrs, &addr->link);
+    na_plug_list_push(&self->addrs, &addr->link);
 }
 
 /* Takes the lock only for an address that was never dialled. Where references
@@ -112,11 +112,11 @@ static const char *na_zmq_why(
 static void na_zmq_die(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t fate)
 {
-    assert(na_zmq_list_empty(&addr->dying));
+    assert(na_plug_list_empty(&addr->dying));
     addr->state = NA_ZMQ_DYING;
     addr->fate = fate;
     addr->round = self->round;
-    na_zmq_list_push(&self->dying, &addr->dying);
+    na_plug_list_push(&self->dying, &addr->dying);
 }
 
 /* The connection is gone, or is no good. */
@@ -178,8 +178,8 @@ static void na_zmq_lock(struct na_zmq_class *self)
 
 static bool na_zmq_has_work(struct na_zmq_class *self)
 {
-    return !na_zmq_list_empty(&self->inbox) || atomic_load(&self->relieved) ||
-        !na_zmq_list_empty(&self->dying) ||
+    return !na_plug_list_empty(&self->inbox) || atomic_load(&self->relieved) ||
+        !na_plug_list_empty(&self->dying) ||
         (self->touched && na_zmq_readable(self));
 }
 

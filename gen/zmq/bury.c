@@ -60,33 +60,33 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     bool closed, failed, from_peer;
     struct na_link lookups, sends, closers;
 
-    na_zmq_list_init(&lookups);
-    na_zmq_list_init(&sends);
-    na_zmq_list_init(&closers);
+    na_plug_list_init(&lookups);
+    na_plug_list_init(&sends);
+    na_plug_list_init(&closers);
     na_zmq_lock(self);
-    assert(addr->state == NA_ZMQ_DYING && !na_zmq_list_empty(&addr->dying));
+    assert(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);
-    na_zmq_list_remove(&addr->dying);
+    na_plug_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
     addr->open = false;
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
-    na_zmq_list_move(&closers, &addr->closers);
+    na_plug_list_move(&closers, &addr->closers);
     if (closed) {
         assert(addr->fd < 0 && !addr->dialled);
-        if (!na_zmq_list_empty(&addr->lookups) ||
-            !na_zmq_list_empty(&addr->sends))
+        if (!na_plug_list_empty(&addr->lookups) ||
+            !na_plug_list_empty(&addr->sends))
             na_zmq_dial(self, addr);
     } else {
         if (!failed && addr->endpoint != NULL)
             na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
         if (failed)
             atomic_store(&addr->incarnation, 0);
-        na_zmq_list_remove(&addr->link);
-        na_zmq_list_move(&lookups, &addr->lookups);
-        na_zmq_list_move(&sends, &addr->sends);
+        na_plug_list_remove(&addr->link);
+        na_plug_list_move(&lookups, &addr->lookups);
+        na_plug_list_move(&sends, &addr->sends);
     }
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &closers, NA_SUCCESS, NULL);

@@ -36,8 +36,8 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
         self->tick = addr->deadline;
     /* Fresh each time, and not to be guessed: whoever else came with this id
      * would be taken for the peer, or be fatal to libzmq. */
-    na_zmq_put64(addr->id, core->random());
-    na_zmq_put64(addr->id + 8, core->random());
+    na_plug_put64(addr->id, core->random());
+    na_plug_put64(addr->id + 8, core->random());
     addr->id[0] |= 1; /* ids that begin with 0 are libzmq's */
     addr->id_size = NA_ZMQ_ID;
     addr->nonce = core->random();
@@ -55,8 +55,8 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->dialled = true;
     self->touched = true;
     na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
-    na_zmq_put64(body, self->base.incarnation);
-    na_zmq_put64(body + 8, addr->nonce);
+    na_plug_put64(body, self->base.incarnation);
+    na_plug_put64(body + 8, addr->nonce);
     if (self->base.listen) {
         size_t name_size = strlen(self->base.self_addr->name);
 

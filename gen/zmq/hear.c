@@ -15,7 +15,7 @@ static void na_zmq_complete_all(const struct na_zmq_class *self,
 {
     struct na_link *link;
 
-    while ((link = na_zmq_list_pop(ops)) != NULL) {
+    while ((link = na_plug_list_pop(ops)) != NULL) {
         struct na_op *op = NA_ZMQ_OF(link, struct na_op, link);
 
         if (result != NULL) {
@@ -73,12 +73,12 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         return NULL; /* the dialler will wait, and give up */
     addr->fd = in->fd;
     addr->nonce = self->base.core->random();
-    atomic_store(&addr->incarnation, na_zmq_get64(body));
+    atomic_store(&addr->incarnation, na_plug_get64(body));
     memcpy(addr->id, in->id, in->id_size);
     addr->id_size = in->id_size;
-    na_zmq_put64(answer, self->base.incarnation);
-    na_zmq_put64(answer + 8, na_zmq_get64(body + 8));
-    na_zmq_put64(answer + 16, addr->nonce);
+    na_plug_put64(answer, self->base.incarnation);
+    na_plug_put64(answer + 8, na_plug_get64(body + 8));
+    na_plug_put64(answer + 16, addr->nonce);
     na_zmq_lock(self);
     fresh = na_zmq_find(self, NA_ZMQ_BY_ID, in->id, in->id_size) == NULL;
     if (self->protocol != NA_ZMQ_INPROC) {
@@ -94,7 +94,7 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
             record->accepted = 0;
         }
         na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
-        na_zmq_list_push(&self->addrs, &addr->link);
+        na_plug_list_push(&self->addrs, &addr->link);
         if (na_zmq_control(self, addr, NA_ZMQ_WELCOME, answer,
                 sizeof(answer)) != NA_SUCCESS)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
@@ -112,7 +112,7 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
 static void na_zmq_flush(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_link *sent)
 {
-    while (addr->state == NA_ZMQ_READY && !na_zmq_list_empty(&addr->sends)) {
+    while (addr->state == NA_ZMQ_READY && !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_ZMQ_OF(addr->sends.next, struct na_op, link);
         zmq_msg_t part;
 
@@ -121,10 +121,10 @@ static void na_zmq_flush(
             na_zmq_lose(self, addr, NA_DISCONNECT);
             return; /* they fail with the connection */
         }
-        na_zmq_list_remove(&op->link);
-        na_zmq_list_push(sent, &op->link);
+        na_plug_list_remove(&op->link);
+        na_plug_list_push(sent, &op->link);
     }
-    if (addr->state == NA_ZMQ_READY && !na_zmq_list_empty(&addr->closers)) {
+    if (addr->state == NA_ZMQ_READY && !na_plug_list_empty(&addr->closers)) {
         addr->state = NA_ZMQ_CLOSING;
         (void) na_zmq_control(self, addr, NA_ZMQ_BYE, NULL, 0);
     }
@@ -145,23 +145,23 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
         return NA_ZMQ_NO_HELLO;
     if (in->count != 1 || size != 24)
         return NA_ZMQ_WRONG_SIZE;
-    na_zmq_list_init(&lookups);
-    na_zmq_list_init(&sent);
+    na_plug_list_init(&lookups);
+    na_plug_list_init(&sent);
     result = &addr->base;
     na_zmq_lock(self);
-    good =
-        addr->state == NA_ZMQ_DIALLING && na_zmq_get64(body + 8) == addr->nonce;
+    good = addr->state == NA_ZMQ_DIALLING &&
+        na_plug_get64(body + 8) == addr->nonce;
     assert(!good || (addr->dialled && addr->endpoint != NULL));
     if (good)
-        na_zmq_list_move(&lookups, &addr->lookups);
-    if (good && na_zmq_get64(body) == self->base.incarnation)
+        na_plug_list_move(&lookups, &addr->lookups);
+    if (good && na_plug_get64(body) == self->base.incarnation)
         result = self->base.self_addr; /* by another name: also connected */
     if (good) {
-        atomic_store(&addr->incarnation, na_zmq_get64(body));
+        atomic_store(&addr->incarnation, na_plug_get64(body));
         addr->state = NA_ZMQ_READY;
         addr->reached = true;
         addr->open = true;
-        na_zmq_put64(nonce, na_zmq_get64(body + 16));
+        na_plug_put64(nonce, na_plug_get64(body + 16));
         (void) na_zmq_control(self, addr, NA_ZMQ_CONFIRM, nonce, sizeof(nonce));
         na_zmq_flush(self, addr, &sent);
     }
@@ -183,7 +183,7 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
     if (in->count != 1 || size != 8)
         return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
-    good = addr->state == NA_ZMQ_ACCEPTED && na_zmq_get64(body) == addr->nonce;
+    good = addr->state == NA_ZMQ_ACCEPTED && na_plug_get64(body) == addr->nonce;
     assert(!good || (!addr->dialled && !addr->reached));
     if (good && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
@@ -299,7 +299,7 @@ static const char *na_zmq_deliver(
                                             : self->base.max_unexpected_size))
             return NA_ZMQ_WRONG_SIZE;
         (void) core->msg_arrived(&self->base, &addr->base, p[4], p[5],
-            na_zmq_get32(p + 8), p + NA_ZMQ_HEADER, size);
+            na_plug_get32(p + 8), p + NA_ZMQ_HEADER, size);
         return NULL;
     }
     if (p[3] == NA_ZMQ_FRAME && in->count <= 2) {

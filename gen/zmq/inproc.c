@@ -35,7 +35,7 @@ static void na_zmq_fork_child(void)
 {
     na_zmq_inproc.context = NULL;
     na_zmq_inproc.users = 0;
-    na_zmq_list_init(&na_zmq_inproc.classes);
+    na_plug_list_init(&na_zmq_inproc.classes);
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
 }
 
@@ -83,9 +83,9 @@ static void *na_zmq_inproc_join(struct na_zmq_class *self)
 /* From now on others can find the class. */
 static void na_zmq_inproc_enter(struct na_zmq_class *self)
 {
-    assert(self->protocol == NA_ZMQ_INPROC && na_zmq_list_empty(&self->live));
+    assert(self->protocol == NA_ZMQ_INPROC && na_plug_list_empty(&self->live));
     (void) pthread_mutex_lock(&na_zmq_inproc.lock);
-    na_zmq_list_push(&na_zmq_inproc.classes, &self->live);
+    na_plug_list_push(&na_zmq_inproc.classes, &self->live);
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
 }
 
@@ -96,7 +96,7 @@ static void na_zmq_inproc_leave(struct na_zmq_class *self)
     void *last = NULL;
 
     (void) pthread_mutex_lock(&na_zmq_inproc.lock);
-    na_zmq_list_remove(&self->live);
+    na_plug_list_remove(&self->live);
     atomic_fetch_add(&na_zmq_inproc.epoch, 1);
     for (link = na_zmq_inproc.classes.next; link != &na_zmq_inproc.classes;
          link = link->next) {

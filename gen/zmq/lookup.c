@@ -11,7 +11,7 @@ static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
     assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
-    na_zmq_list_push(&addr->lookups, &op->link);
+    na_plug_list_push(&addr->lookups, &op->link);
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
 }

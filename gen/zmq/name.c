@@ -6,55 +6,11 @@
  */
 #include "zmq/zmq.h"
 
-/* `from_peer`, here and below: a peer gave the name. That is no error of this
- * process, and must not block it: no name server is asked. */
+/* `from_peer`, here and below: as in plug/net.h. */
 static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, const char *why)
 {
-    self->base.core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
-        "zmq", "%s://%s: %s", self->base.protocol, rest, why);
-    return NA_INVALID_ARG;
-}
-
-/* A host name as a numeric address: of the family that was asked for, else
- * IPv4 before IPv6. Asks a name server if it must, and so may block. */
-static na_return_t na_zmq_resolve(const struct na_zmq_class *self,
-    na_bool_t from_peer, const char *host, char *numeric, size_t numeric_size,
-    bool *v6_p)
-{
-    int wanted =
-        self->base.info->addr_format == NA_ADDR_IPV6 ? AF_INET6 : AF_INET;
-    struct addrinfo hints;
-    struct addrinfo *found = NULL;
-    const struct addrinfo *at;
-    const struct addrinfo *best;
-    int rc;
-
-    memset(&hints, 0, sizeof(hints));
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = from_peer ? AI_NUMERICHOST : 0;
-    rc = getaddrinfo(host, NULL, &hints, &found);
-    if (rc == 0) {
-        best = found;
-        for (at = found; at != NULL; at = at->ai_next) {
-            if (at->ai_family == wanted) {
-                best = at;
-                break;
-            }
-        }
-        *v6_p = best->ai_family == AF_INET6;
-        rc = getnameinfo(best->ai_addr, best->ai_addrlen, numeric,
-            (socklen_t) numeric_size, NULL, 0, NI_NUMERICHOST);
-        freeaddrinfo(found);
-    }
-    if (rc == 0)
-        return NA_SUCCESS;
-    if (from_peer)
-        return na_zmq_bad_name(self, from_peer, host,
-            "a peer's address must have a number, not a name, as its host");
-    self->base.core->log(
-        HG_LOG_LEVEL_ERROR, "zmq", "host %s: %s", host, gai_strerror(rc));
-    return NA_HOSTUNREACH;
+    return na_plug_bad_name(&self->base, "zmq", from_peer, rest, why);
 }
 
 /* "host:port", "[v6]:port" or less, as "1.2.3.4" or "[::1]" and a port, 0
@@ -63,45 +19,31 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, char *host_p, size_t host_size,
     unsigned *port_p)
 {
+    bool wants_v6 = self->base.info->addr_format == NA_ADDR_IPV6;
     char name[NA_MAX_ADDR_LEN];
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    const char *start = rest[0] == '[' ? rest + 1 : rest;
-    const char *end = rest[0] == '[' ? strchr(rest, ']') : strrchr(rest, ':');
-    const char *port;
-    char *stop = NULL;
-    unsigned long number = 0;
-    bool wants_v6;
-    bool v6 = false;
-    na_return_t ret;
+    struct sockaddr_storage address;
+    unsigned port;
+    na_return_t ret =
+        na_plug_split(&self->base, "zmq", from_peer, rest, name, &port);
 
-    if (rest[0] == '[' && end == NULL)
-        return na_zmq_bad_name(self, from_peer, rest, "no closing bracket");
-    if (end == NULL)
-        end = rest + strlen(rest);
-    port = rest[0] == '[' ? end + 1 : end;
-    assert((size_t) (end - start) < sizeof(name)); /* as are all names */
-    if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
-        return na_zmq_bad_name(self, from_peer, rest, "not host:port");
-    memcpy(name, start, (size_t) (end - start));
-    name[end - start] = '\0';
-    if (port[0] == ':' && strcmp(port, ":*") != 0 && port[1] != '\0') {
-        number = strtoul(port + 1, &stop, 10);
-        if (port[1] < '0' || *stop != '\0' || number > 65535)
-            return na_zmq_bad_name(
-                self, from_peer, rest, "no port from 0 to 65535");
-    } else if (port[0] != '\0' && port[0] != ':') {
-        return na_zmq_bad_name(self, from_peer, rest, "not host:port");
-    }
-    wants_v6 = self->base.info->addr_format == NA_ADDR_IPV6;
+    if (ret != NA_SUCCESS)
+        return ret;
     if (name[0] == '\0' && rest[0] != '[')
         (void) snprintf(name, sizeof(name), wants_v6 ? "::1" : "127.0.0.1");
     if (strcmp(name, "*") == 0)
         (void) snprintf(name, sizeof(name), wants_v6 ? "::" : "0.0.0.0");
-    ret = na_zmq_resolve(self, from_peer, name, numeric, sizeof(numeric), &v6);
+    ret = na_plug_resolve(&self->base, "zmq", from_peer, name,
+        wants_v6 ? AF_INET6 : AF_INET, &address);
     if (ret != NA_SUCCESS)
         return ret;
-    (void) snprintf(host_p, host_size, v6 ? "[%s]" : "%s", numeric);
-    *port_p = (unsigned) number;
+    if (!na_plug_numeric(
+            (const struct sockaddr *) &address, numeric, sizeof(numeric)))
+        return na_zmq_bad_name(
+            self, from_peer, rest, "the host has no address of the internet");
+    (void) snprintf(host_p, host_size,
+        address.ss_family == AF_INET6 ? "[%s]" : "%s", numeric);
+    *port_p = port;
     return NA_SUCCESS;
 }
 

@@ -6,94 +6,28 @@
  */
 #include "zmq/zmq.h"
 
-/* A range of addresses. */
-struct na_zmq_subnet {
-    int family;
-    unsigned bits; /* those that all its addresses begin with */
-    unsigned char bytes[sizeof(struct in6_addr)];
-};
-
-/* Read "192.0.2.0/24", "fd00::/64", or, as Mercury has it, "192.0.2": eight
- * bits for each number, with zeros behind. False: not of that form. */
-static bool na_zmq_parse_subnet(const char *text, struct na_zmq_subnet *subnet)
-{
-    size_t size = strcspn(text, "/");
-    char host[INET6_ADDRSTRLEN + sizeof(".0.0.0")];
-    unsigned long bits;
-    unsigned numbers = 1;
-    char *end = NULL;
-    size_t i;
-
-    if (size >= INET6_ADDRSTRLEN)
-        return false;
-    memcpy(host, text, size);
-    host[size] = '\0';
-    subnet->family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET;
-    subnet->bits = 128;
-    if (subnet->family == AF_INET) {
-        for (i = 0; i < size; i++)
-            numbers += host[i] == '.';
-        subnet->bits = 8 * numbers;
-        for (; numbers < 4; numbers++, size += 2)
-            memcpy(host + size, ".0", sizeof(".0"));
-    }
-    if (inet_pton(subnet->family, host, subnet->bytes) != 1)
-        return false;
-    text = strchr(text, '/');
-    if (text == NULL)
-        return true;
-    bits = strtoul(text + 1, &end, 10);
-    if (text[1] < '0' || text[1] > '9' || *end != '\0' || bits < 1 ||
-        bits > (subnet->family == AF_INET ? 32 : 128))
-        return false;
-    subnet->bits = (unsigned) bits;
-    return true;
-}
-
-/* Whether an interface's address is in the range; NULL: is not loopback. */
-static bool na_zmq_is_within(
-    const struct ifaddrs *at, const struct na_zmq_subnet *subnet)
-{
-    unsigned char bytes[sizeof(struct in6_addr)];
-    size_t offset;
-    unsigned i;
-
-    if (subnet == NULL)
-        return (at->ifa_flags & IFF_LOOPBACK) == 0;
-    offset = subnet->family == AF_INET6
-        ? offsetof(struct sockaddr_in6, sin6_addr)
-        : offsetof(struct sockaddr_in, sin_addr);
-    memcpy(bytes, (const char *) at->ifa_addr + offset,
-        subnet->family == AF_INET6 ? 16 : 4);
-    for (i = 0; i < subnet->bits; i++) {
-        if (((bytes[i / 8] ^ subnet->bytes[i / 8]) >> (7 - i % 8) & 1) != 0)
-            return false;
-    }
-    return true;
-}
-
 /* The first address of an interface in the range, or which others can reach if
  * that is NULL. False: there is none. */
 static bool na_zmq_host_address(
-    int family, const struct na_zmq_subnet *subnet, char *host, size_t size)
+    int family, const struct na_plug_subnet *subnet, char *host, size_t size)
 {
     struct ifaddrs *all = NULL;
     const struct ifaddrs *at;
     char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    bool v6 = family == AF_INET6;
-    socklen_t length = v6 ? (socklen_t) sizeof(struct sockaddr_in6)
-                          : (socklen_t) sizeof(struct sockaddr_in);
 
     if (getifaddrs(&all) != 0)
         return false;
     for (at = all; at != NULL; at = at->ifa_next) {
         if (at->ifa_addr == NULL || at->ifa_addr->sa_family != family ||
-            (at->ifa_flags & IFF_UP) == 0 || !na_zmq_is_within(at, subnet))
+            (at->ifa_flags & IFF_UP) == 0)
             continue;
-        if (getnameinfo(at->ifa_addr, length, numeric, sizeof(numeric), NULL, 0,
-                NI_NUMERICHOST) != 0)
+        if (subnet != NULL ? !na_plug_is_within(at->ifa_addr, subnet)
+                           : (at->ifa_flags & IFF_LOOPBACK) != 0)
             continue;
-        (void) snprintf(host, size, v6 ? "[%s]" : "%s", numeric);
+        if (!na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
+            continue;
+        (void) snprintf(
+            host, size, family == AF_INET6 ? "[%s]" : "%s", numeric);
         break;
     }
     freeifaddrs(all);
@@ -106,21 +40,19 @@ static bool na_zmq_host_address(
 static na_return_t na_zmq_subnet_address(
     const struct na_zmq_class *self, int family, char *host, size_t size)
 {
-    const char *text = self->base.info->ip_subnet;
-    struct na_zmq_subnet subnet;
+    struct na_plug_subnet subnet;
+    bool given;
+    na_return_t ret =
+        na_plug_subnet_option(&self->base, "zmq", &subnet, &given);
 
-    if (text == NULL || text[0] == '\0')
-        return NA_SUCCESS;
-    if (!na_zmq_parse_subnet(text, &subnet)) {
-        self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
-            "ip_subnet \"%s\": not of the form \"192.0.2.0/24\"", text);
-        return NA_INVALID_ARG;
-    }
+    if (ret != NA_SUCCESS || !given)
+        return ret;
     if ((family == 0 || family == subnet.family) &&
         na_zmq_host_address(subnet.family, &subnet, host, size))
         return NA_SUCCESS;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
-        "ip_subnet \"%s\": no interface has an address in it", text);
+        "ip_subnet \"%s\": no interface has an address in it",
+        self->base.info->ip_subnet);
     return NA_ADDRNOTAVAIL;
 }
 
@@ -398,9 +330,9 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
         (void) zmq_socket_monitor(self->socket, NULL, 0);
         (void) zmq_close(self->monitor);
     }
-    na_zmq_list_move(&self->spare, &self->inbox);
-    na_zmq_list_move(&self->spare, &self->spent);
-    while ((link = na_zmq_list_pop(&self->spare)) != NULL) {
+    na_plug_list_move(&self->spare, &self->inbox);
+    na_plug_list_move(&self->spare, &self->spent);
+    while ((link = na_plug_list_pop(&self->spare)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
 
         na_zmq_close_parts(self, in);
@@ -446,12 +378,12 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
-        assert(na_zmq_list_empty(&addr->sends));
+        assert(na_plug_list_empty(&addr->sends));
         if (!addr->reached)
             na_zmq_hang_up(self, addr); /* nobody is there to linger for */
     }
     na_zmq_shut(self, linger_ms);
-    while ((link = na_zmq_list_pop(&self->addrs)) != NULL) {
+    while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
         addr->state = NA_ZMQ_DEAD;
@@ -462,12 +394,12 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
 /* Lists, tables and lock, so that shut can be called. */
 static na_return_t na_zmq_prepare(struct na_zmq_class *self)
 {
-    na_zmq_list_init(&self->addrs);
-    na_zmq_list_init(&self->dying);
-    na_zmq_list_init(&self->inbox);
-    na_zmq_list_init(&self->spent);
-    na_zmq_list_init(&self->spare);
-    na_zmq_list_init(&self->live);
+    na_plug_list_init(&self->addrs);
+    na_plug_list_init(&self->dying);
+    na_plug_list_init(&self->inbox);
+    na_plug_list_init(&self->spent);
+    na_plug_list_init(&self->spare);
+    na_plug_list_init(&self->live);
     self->batch = 1;
     self->tick = NA_ZMQ_NEVER;
     self->hello_check = NA_ZMQ_NEVER;

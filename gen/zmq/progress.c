@@ -14,18 +14,18 @@ static unsigned na_zmq_poll(struct na_context *context)
     struct na_zmq_addr *dead;
     unsigned n = 0;
 
-    na_zmq_list_init(&batch);
+    na_plug_list_init(&batch);
     atomic_store(&self->relieved, false); /* the core offers it after this */
     na_zmq_lock(self);
-    while ((link = na_zmq_list_pop(&self->spent)) != NULL) {
+    while ((link = na_plug_list_pop(&self->spent)) != NULL) {
         if (self->spare_count < NA_ZMQ_KEEP) {
-            na_zmq_list_push(&self->spare, link);
+            na_plug_list_push(&self->spare, link);
             self->spare_count++;
         } else
             self->base.core->free(NA_ZMQ_OF(link, struct na_zmq_in, link));
     }
     na_zmq_pump(self);
-    na_zmq_list_move(&batch, &self->inbox);
+    na_plug_list_move(&batch, &self->inbox);
     for (link = batch.next; link != &batch; link = link->next) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
 
@@ -33,14 +33,14 @@ static unsigned na_zmq_poll(struct na_context *context)
             in->addr = na_zmq_find(self, NA_ZMQ_BY_ID, in->id, in->id_size);
     }
     na_zmq_unlock(self);
-    while ((link = na_zmq_list_pop(&batch)) != NULL) {
+    while ((link = na_plug_list_pop(&batch)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
         const char *wrong = na_zmq_deliver(self, in);
 
         if (wrong != NULL)
             na_zmq_refuse(self, in, wrong);
         na_zmq_close_parts(self, in);
-        na_zmq_list_push(&self->spent, &in->link);
+        na_plug_list_push(&self->spent, &in->link);
         n++;
     }
     for (;;) {
@@ -144,9 +144,9 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     bool found;
 
     na_zmq_lock(self);
-    found = core->op_id(op) == op_id && !na_zmq_list_empty(&op->link);
+    found = core->op_id(op) == op_id && !na_plug_list_empty(&op->link);
     if (found)
-        na_zmq_list_remove(&op->link);
+        na_plug_list_remove(&op->link);
     na_zmq_unlock(self);
     if (!found)
         return NA_NOENTRY;
@@ -183,16 +183,16 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
     struct na_link sent;
     bool closed;
 
-    na_zmq_list_init(&sent);
+    na_plug_list_init(&sent);
     na_zmq_lock(self);
     closed = addr->base.self || addr->state == NA_ZMQ_IDLE ||
         addr->state == NA_ZMQ_DEAD;
     if (!closed) {
-        na_zmq_list_push(&addr->closers, &op->link);
+        na_plug_list_push(&addr->closers, &op->link);
         na_zmq_flush(self, addr, &sent);
     }
     na_zmq_unlock(self);
-    assert(na_zmq_list_empty(&sent)); /* ready: nothing waits */
+    assert(na_plug_list_empty(&sent)); /* ready: nothing waits */
     if (closed)
         self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;

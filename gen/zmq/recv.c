@@ -51,7 +51,7 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
         return false;
     size = na_zmq_receive_part(self, &extra);
     if (size < 0) {
-        na_zmq_list_push(&self->spare, &in->link);
+        na_plug_list_push(&self->spare, &in->link);
         self->spare_count++;
         if (errno == EAGAIN) {
             self->drained = self->round;
@@ -81,7 +81,7 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
         in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
         *control_p = true;
     }
-    na_zmq_list_push(&self->inbox, &in->link);
+    na_plug_list_push(&self->inbox, &in->link);
     return true;
 }
 
@@ -94,7 +94,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
     unsigned limit =
-        na_zmq_list_empty(&self->dying) ? self->batch : NA_ZMQ_BATCH;
+        na_plug_list_empty(&self->dying) ? self->batch : NA_ZMQ_BATCH;
     bool control = false;
     unsigned n = 0;
 
@@ -106,7 +106,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
         self->batch = n > 0 ? n : 1;
     else if (2 * n <= NA_ZMQ_BATCH)
         self->batch = 2 * n;
-    if (control || !na_zmq_list_empty(&self->dying) ||
+    if (control || !na_plug_list_empty(&self->dying) ||
         (n == 0 && self->slept) || now - self->monitor_read > NA_ZMQ_MS) {
         self->monitor_read = now;
         na_zmq_read_monitor(self);

@@ -97,7 +97,7 @@ static na_return_t na_zmq_gather(
 /* An envelope with no parts; the lock is held. */
 static struct na_zmq_in *na_zmq_envelope(struct na_zmq_class *self)
 {
-    struct na_link *link = na_zmq_list_pop(&self->spare);
+    struct na_link *link = na_plug_list_pop(&self->spare);
     struct na_zmq_in *in;
 
     if (link != NULL) {
@@ -108,7 +108,7 @@ static struct na_zmq_in *na_zmq_envelope(struct na_zmq_class *self)
         if (in == NULL)
             return NULL;
     }
-    na_zmq_list_init(&in->link);
+    na_plug_list_init(&in->link);
     in->addr = NULL;
     in->fd = -1;
     in->count = 0;
@@ -129,7 +129,7 @@ static na_return_t na_zmq_loop(
     for (in->count = 0; in->count < count; in->count++)
         in->parts[in->count] = parts[in->count];
     atomic_fetch_add(&self->parts, count);
-    na_zmq_list_push(&self->inbox, &in->link);
+    na_plug_list_push(&self->inbox, &in->link);
     return NA_SUCCESS;
 }
 
@@ -164,7 +164,7 @@ static na_return_t na_zmq_msg_send(
     else
         ret = na_zmq_unready(self, addr);
     if (ret == NA_AGAIN && op != NULL) {
-        na_zmq_list_push(&addr->sends, &op->link);
+        na_plug_list_push(&addr->sends, &op->link);
         queued = true;
     }
     na_zmq_unlock(self);

@@ -1,59 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings of links, and tables of addresses by routing id and by endpoint.
+ * Tables of addresses by routing id and by endpoint.
  *
  * A room of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
-
-/* ---- Lists ---- */
-
-static void na_zmq_list_init(struct na_link *head)
-{
-    head->prev = head;
-    head->next = head;
-}
-
-static bool na_zmq_list_empty(const struct na_link *head)
-{
-    return head->next == head;
-}
-
-static void na_zmq_list_push(struct na_link *head, struct na_link *link)
-{
-    link->prev = head->prev;
-    link->next = head;
-    head->prev->next = link;
-    head->prev = link;
-}
-
-static void na_zmq_list_remove(struct na_link *link)
-{
-    assert(link->prev->next == link && link->next->prev == link);
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
-    na_zmq_list_init(link);
-}
-
-static struct na_link *na_zmq_list_pop(struct na_link *head)
-{
-    struct na_link *first = head->next;
-
-    if (first == head)
-        return NULL;
-    na_zmq_list_remove(first);
-    return first;
-}
-
-static void na_zmq_list_move(struct na_link *to, struct na_link *from)
-{
-    struct na_link *link;
-
-    while ((link = na_zmq_list_pop(from)) != NULL)
-        na_zmq_list_push(to, link);
-}
-
-/* ---- Tables ---- */
 
 static size_t na_zmq_hash(const void *key, size_t size)
 {

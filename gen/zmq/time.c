@@ -57,7 +57,7 @@ static void na_zmq_close_silent(struct na_zmq_class *self)
     uint64_t check = NA_ZMQ_NEVER;
     size_t fd;
 
-    if ((self->drained != self->round || !na_zmq_list_empty(&self->inbox)) &&
+    if ((self->drained != self->round || !na_plug_list_empty(&self->inbox)) &&
         self->round < self->hello_round + NA_ZMQ_BATCH)
         return;
     na_zmq_read_monitor(self);

@@ -6,33 +6,6 @@
  */
 #include "zmq/zmq.h"
 
-/* ---- Bytes ---- */
-
-static void na_zmq_put32(unsigned char *p, uint32_t value)
-{
-    unsigned i;
-
-    for (i = 0; i < 4; i++)
-        p[i] = (unsigned char) (value >> 8 * i);
-}
-
-static uint32_t na_zmq_get32(const unsigned char *p)
-{
-    return (uint32_t) p[0] | (uint32_t) p[1] << 8 | (uint32_t) p[2] << 16 |
-        (uint32_t) p[3] << 24;
-}
-
-static void na_zmq_put64(unsigned char *p, uint64_t value)
-{
-    na_zmq_put32(p, (uint32_t) value);
-    na_zmq_put32(p + 4, (uint32_t) (value >> 32));
-}
-
-static uint64_t na_zmq_get64(const unsigned char *p)
-{
-    return na_zmq_get32(p) | (uint64_t) na_zmq_get32(p + 4) << 32;
-}
-
 /*
  * The header, whose first four bytes stay as they are in every version:
  *
@@ -53,7 +26,7 @@ static void na_zmq_put_header(
         return;
     p[4] = msg->plane;
     p[5] = msg->target;
-    na_zmq_put32(p + 8, msg->tag);
+    na_plug_put32(p + 8, msg->tag);
 }
 
 /* ---- Errors ---- */

@@ -36,55 +36,16 @@
 #ifndef HG_GEN_ZMQ_CLASS_H
 #define HG_GEN_ZMQ_CLASS_H
 
-#if defined(_FEATURES_H) && \
-    (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
-#error "hg_na_zmq.c comes after a system header that was included without \
-_GNU_SOURCE: compile it by itself (in CMake: SKIP_UNITY_BUILD_INCLUSION), or \
-define _GNU_SOURCE for all files"
-#include <stopped-by-the-error-above>
-#elif defined(HG_H) && !defined(NA_PLUGIN_ABI)
-#error "hg_na_zmq.c comes after hg.h: compile it by itself (in CMake: \
-SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
-#include <stopped-by-the-error-above>
-#endif
+#include "plug/bytes.h"
+#include "plug/list.h"
+#include "plug/net.h"
+#include "plug/plug.h"
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1
-#endif
-
-#include <arpa/inet.h>
-#include <assert.h>
-#include <errno.h>
-#include <ifaddrs.h>
-#include <inttypes.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <zmq.h>
-
-#ifndef HG_NA_PLUGIN_API
-#define HG_NA_PLUGIN_API 1
-#endif
-#ifndef NA_PLUGIN_ABI
-/* As hg.c: version 1, whatever the program is compiled with. */
-#undef HG_API_VERSION
-#undef HG_API_STRICT
-#undef HG_SEED_NAMES
-#include "hg.h"
-#endif
 
 #ifndef HG_ENABLE_EPOLL
 #ifdef __linux__
