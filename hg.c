@@ -10939,9 +10939,15 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
 
 /* #include "na/core.h" */
 
+enum na_context_use {
+    NA_CONTEXT_USER,  /* the application's */
+    NA_CONTEXT_LAYER, /* the RPC engine's, or of a class of several */
+    NA_CONTEXT_HELPER /* a blocking lookup's, or the progress thread's */
+};
+
 /* NA_NOMEM, logged; NA_AGAIN, logged: out of descriptors, or ids. */
-HG_PRIVATE na_return_t na_context_create(
-    struct na_class *na_class, bool own, struct na_context **context_p);
+HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
+    enum na_context_use use, struct na_context **context_p);
 
 /* How long destruction polls for operations that were asked to end. */
 #define NA_CONTEXT_DRAIN_MS 2000
@@ -11029,8 +11035,8 @@ static void na_context_remove(struct na_context_core *context)
     hg_unlock(&core->context_lock);
 }
 
-HG_PRIVATE na_return_t na_context_create(
-    struct na_class *na_class, bool own, struct na_context **context_p)
+HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
+    enum na_context_use use, struct na_context **context_p)
 {
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_context_core *context = (struct na_context_core *) na_core_alloc(
@@ -11042,11 +11048,12 @@ HG_PRIVATE na_return_t na_context_create(
         hg_log_error("ctx", "no memory for a context");
         return NA_NOMEM;
     }
-    context->own = own;
+    context->own = use != NA_CONTEXT_USER;
     context->epoll_fd = -1;
     context->timer_fd = -1;
     context->timer_set = HG_CLOCK_NEVER;
     context->pub.na_class = na_class;
+    context->pub.helper = use == NA_CONTEXT_HELPER;
     hg_list_init(&context->recv_unexpected);
     ret = na_queue_init(&context->queue);
     if (ret != NA_SUCCESS)
@@ -11212,7 +11219,7 @@ NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)
     struct na_context *context = NULL;
 
     if (na_live_check(na_class, "NA_Context_create") != NA_SUCCESS ||
-        na_context_create(na_class, false, &context) != NA_SUCCESS)
+        na_context_create(na_class, NA_CONTEXT_USER, &context) != NA_SUCCESS)
         return NULL;
     return context;
 }
@@ -19775,7 +19782,7 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     na_op_id_t op_id = NA_OP_ID_NULL;
     na_return_t ret;
 
-    ret = na_context_create(na_class, true, &context);
+    ret = na_context_create(na_class, NA_CONTEXT_HELPER, &context);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_lookup_start(
@@ -21364,8 +21371,9 @@ static na_return_t na_mux_context_create(struct na_context *base)
     unsigned i;
 
     for (i = 0; i < mux->count && ret == NA_SUCCESS; i++)
-        ret =
-            na_context_create(mux->parts[i].na_class, true, &context->inner[i]);
+        ret = na_context_create(mux->parts[i].na_class,
+            base->helper ? NA_CONTEXT_HELPER : NA_CONTEXT_LAYER,
+            &context->inner[i]);
     if (ret == NA_SUCCESS)
         na_mux_join(mux, context);
     else
@@ -22114,7 +22122,8 @@ static na_return_t na_class_start_thread(struct na_class_core *core)
 
     if (!core->info.progress_thread)
         return NA_SUCCESS;
-    ret = na_context_create(&core->pub, true, &core->thread_context);
+    ret =
+        na_context_create(&core->pub, NA_CONTEXT_HELPER, &core->thread_context);
     if (ret != NA_SUCCESS)
         return ret;
     /* Signals are for the application's threads. */
@@ -34228,7 +34237,7 @@ static hg_return_t hg_context_open_na(struct hg_context *context)
     struct na_class *bulk_class = context->hg_class->layer->na_class;
     hg_return_t ret;
 
-    ret = na_context_create(na_class, true, &context->na_context);
+    ret = na_context_create(na_class, NA_CONTEXT_LAYER, &context->na_context);
     if (ret != HG_SUCCESS)
         return ret;
     context->queue = &na_context_core_of(context->na_context)->queue;
@@ -34236,7 +34245,8 @@ static hg_return_t hg_context_open_na(struct hg_context *context)
     context->transfers.context = context->na_context;
     if (bulk_class == na_class)
         return HG_SUCCESS;
-    ret = na_context_create(bulk_class, true, &context->transfers.context);
+    ret = na_context_create(
+        bulk_class, NA_CONTEXT_LAYER, &context->transfers.context);
     if (ret != HG_SUCCESS)
         (void) na_context_destroy(context->na_context, 0);
     return ret;

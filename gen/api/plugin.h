@@ -63,7 +63,9 @@ struct na_class {
 
 struct na_context {
     struct na_class *na_class;
-    uint8_t id; /* of the context in its class; 0 is the first */
+    uint8_t id;       /* of the context in its class; 0 is the first */
+    na_bool_t helper; /* it serves one lookup, or the progress thread: it can
+                         share what another context has */
 };
 
 /* A peer. `name` is its address string, NULL while unknown. */

@@ -374,7 +374,7 @@ static hg_return_t hg_context_open_na(struct hg_context *context)
     struct na_class *bulk_class = context->hg_class->layer->na_class;
     hg_return_t ret;
 
-    ret = na_context_create(na_class, true, &context->na_context);
+    ret = na_context_create(na_class, NA_CONTEXT_LAYER, &context->na_context);
     if (ret != HG_SUCCESS)
         return ret;
     context->queue = &na_context_core_of(context->na_context)->queue;
@@ -382,7 +382,8 @@ static hg_return_t hg_context_open_na(struct hg_context *context)
     context->transfers.context = context->na_context;
     if (bulk_class == na_class)
         return HG_SUCCESS;
-    ret = na_context_create(bulk_class, true, &context->transfers.context);
+    ret = na_context_create(
+        bulk_class, NA_CONTEXT_LAYER, &context->transfers.context);
     if (ret != HG_SUCCESS)
         (void) na_context_destroy(context->na_context, 0);
     return ret;

@@ -420,7 +420,8 @@ static na_return_t na_class_start_thread(struct na_class_core *core)
 
     if (!core->info.progress_thread)
         return NA_SUCCESS;
-    ret = na_context_create(&core->pub, true, &core->thread_context);
+    ret =
+        na_context_create(&core->pub, NA_CONTEXT_HELPER, &core->thread_context);
     if (ret != NA_SUCCESS)
         return ret;
     /* Signals are for the application's threads. */

@@ -54,8 +54,8 @@ static void na_context_remove(struct na_context_core *context)
     hg_unlock(&core->context_lock);
 }
 
-HG_PRIVATE na_return_t na_context_create(
-    struct na_class *na_class, bool own, struct na_context **context_p)
+HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
+    enum na_context_use use, struct na_context **context_p)
 {
     struct na_class_core *core = na_class_core_of(na_class);
     struct na_context_core *context = (struct na_context_core *) na_core_alloc(
@@ -67,11 +67,12 @@ HG_PRIVATE na_return_t na_context_create(
         hg_log_error("ctx", "no memory for a context");
         return NA_NOMEM;
     }
-    context->own = own;
+    context->own = use != NA_CONTEXT_USER;
     context->epoll_fd = -1;
     context->timer_fd = -1;
     context->timer_set = HG_CLOCK_NEVER;
     context->pub.na_class = na_class;
+    context->pub.helper = use == NA_CONTEXT_HELPER;
     hg_list_init(&context->recv_unexpected);
     ret = na_queue_init(&context->queue);
     if (ret != NA_SUCCESS)
@@ -237,7 +238,7 @@ NA_EXPORT na_context_t *NA_Context_create(na_class_t *na_class)
     struct na_context *context = NULL;
 
     if (na_live_check(na_class, "NA_Context_create") != NA_SUCCESS ||
-        na_context_create(na_class, false, &context) != NA_SUCCESS)
+        na_context_create(na_class, NA_CONTEXT_USER, &context) != NA_SUCCESS)
         return NULL;
     return context;
 }

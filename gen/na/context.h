@@ -14,9 +14,15 @@
 
 #include "na/core.h"
 
+enum na_context_use {
+    NA_CONTEXT_USER,  /* the application's */
+    NA_CONTEXT_LAYER, /* the RPC engine's, or of a class of several */
+    NA_CONTEXT_HELPER /* a blocking lookup's, or the progress thread's */
+};
+
 /* NA_NOMEM, logged; NA_AGAIN, logged: out of descriptors, or ids. */
-HG_PRIVATE na_return_t na_context_create(
-    struct na_class *na_class, bool own, struct na_context **context_p);
+HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
+    enum na_context_use use, struct na_context **context_p);
 
 /* How long destruction polls for operations that were asked to end. */
 #define NA_CONTEXT_DRAIN_MS 2000

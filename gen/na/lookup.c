@@ -157,7 +157,7 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     na_op_id_t op_id = NA_OP_ID_NULL;
     na_return_t ret;
 
-    ret = na_context_create(na_class, true, &context);
+    ret = na_context_create(na_class, NA_CONTEXT_HELPER, &context);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_lookup_start(

@@ -300,8 +300,9 @@ static na_return_t na_mux_context_create(struct na_context *base)
     unsigned i;
 
     for (i = 0; i < mux->count && ret == NA_SUCCESS; i++)
-        ret =
-            na_context_create(mux->parts[i].na_class, true, &context->inner[i]);
+        ret = na_context_create(mux->parts[i].na_class,
+            base->helper ? NA_CONTEXT_HELPER : NA_CONTEXT_LAYER,
+            &context->inner[i]);
     if (ret == NA_SUCCESS)
         na_mux_join(mux, context);
     else

@@ -428,7 +428,7 @@ static void trace_close(struct na_class *na_class, unsigned linger_ms)
 
 static na_return_t trace_context_create(struct na_context *context)
 {
-    trace_note("context_create");
+    trace_note(context->helper ? "helper_create" : "context_create");
     return trace.inner->context_create != NULL
         ? trace.inner->context_create(context)
         : NA_SUCCESS;

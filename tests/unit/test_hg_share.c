@@ -126,7 +126,7 @@ HG_TEST(share_of_a_peer_of_many_contexts_comes_back)
     /* One of them ends without what it took: the other gives back, as it is
      * not forgotten, and what it took is nobody else's. */
     hg_share_leave(&users[1].share);
-    HG_CHECK_OK(na_context_create(na_class, true, &context));
+    HG_CHECK_OK(na_context_create(na_class, NA_CONTEXT_LAYER, &context));
     HG_CHECK_OK(
         na_msg_set_sink(context, NA_SINK_ANY, share_take_in, NULL, &users[0]));
     hg_share_forget(na_class);

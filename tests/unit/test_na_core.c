@@ -1493,7 +1493,8 @@ HG_TEST(who_could_not_poll_is_woken_by_who_is_alone)
     other.na_class = NA_Initialize_opt("alone+self://", NA_TRUE, &info);
     HG_CHECK(other.na_class != NULL);
     other.context = NA_Context_create(other.na_class);
-    HG_CHECK_OK(na_context_create(other.na_class, true, &core_slow));
+    HG_CHECK_OK(
+        na_context_create(other.na_class, NA_CONTEXT_LAYER, &core_slow));
     core_late = &other;
     HG_CHECK_RET(na_progress_alone(core_slow, NA_LANES_ALL, 0), NA_TIMEOUT);
     while (atomic_load(&core_polled) == 0)
@@ -1725,7 +1726,7 @@ HG_TEST(slots_are_called_in_their_order)
     HG_CHECK_EQ_STR(hg_test_trace_take(), "open context_create ");
     HG_CHECK_OK(NA_Addr_lookup_wait(na_class, "self://", 1000, &addr));
     HG_CHECK_EQ_STR(
-        hg_test_trace_take(), "context_create addr_resolve context_destroy ");
+        hg_test_trace_take(), "helper_create addr_resolve context_destroy ");
     HG_CHECK_OK(NA_Msg_send_unexpected(na_class, context, core_op_ended, &ended,
         "x", 1, addr, 1, NA_OP_ID_IGNORE));
     HG_CHECK_OK(NA_Trigger(context, 0, 1, &count));
