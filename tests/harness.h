@@ -155,9 +155,9 @@ uint64_t hg_test_random(uint64_t *state);
 /* The scheme that a conformance or black-box test runs on, such as "self" or
  * "zmq+tcp": HG_TEST_TRANSPORT, else "self". The transports called "sm-copy"
  * and "sm-map" are "sm" with HG_SM_RMA=copy and map. "mux" is "zmq+tcp", with
- * sm in the same class, by which that reaches the processes of a test; "mux-ofi"
- * is "ofi+tcp" with sm. "ofi+rxm" and "ofi+rxd" are "ofi+tcp;ofi_rxm" and
- * "ofi+udp;ofi_rxd". */
+ * sm in the same class, by which that reaches the processes of a test, and
+ * "mux-ofi" is "ofi+tcp" with sm. "ofi+rxm" and "ofi+rxd" are "ofi+tcp;ofi_rxm"
+ * and "ofi+udp;ofi_rxd". */
 const char *hg_test_transport(void);
 bool hg_test_is_mux(void);
 bool hg_test_is_ofi(void);

@@ -376,7 +376,7 @@ HG_TEST_WHERE(hosts_without_a_cable_end_their_transfers, hg_test_crosses_hosts)
     HG_CHECK_RET(
         HG_Wait(request, HOSTS_DEATH_MS / 4, HG_STATUS_IGNORE), HG_TIMEOUT);
     line = hg_test_hear(end.peer); /* the first round is over */
-    HG_CHECK_EQ_INT(atoi(line), HG_SUCCESS);
+    HG_CHECK_OK(strtol(line, NULL, 10));
     free(line);
     HOSTS_THERE_DO(&end, "ip link set there down");
     cut = hosts_now_ms();
