@@ -177,6 +177,7 @@ uninstall: ## remove what install put there
 # tests/step/test_*.c     as these, in a program whose hg.c has the steps of sm
 # tests/box/test_*.c      link the library and see hg.h only
 # tests/conform/test_*.c  the same, run once for each transport
+# tests/ofi/hook*.c       a decorator around libfabric that makes it demand more
 # tests/support/*.c       what several of them share, linked where it is used
 #
 # A flavour (asan, tsan, ...) is a folder under $(BUILD) with other CFLAGS.
@@ -188,6 +189,9 @@ UNIT    := $(BUILD)/tests/units
 STEPS   := $(if $(SM),$(BUILD)/tests/steps)
 WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
            $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
+# Tests of the decorator around libfabric, where that is installed.
+OFI     := $(shell pkg-config --exists $(ofi_PKG) 2>/dev/null && \
+               echo $(BUILD)/tests/ofi/test_hook)
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
 CONFORM := $(call names,conform)
 # What remote memory is to them, when the kernel will not copy it.
@@ -197,7 +201,7 @@ COPIES  := $(addprefix $(BUILD)/tests/conform/, \
 MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
              rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \
              cb_pass cb_lookup rpc_pass)
-CASES   := $(UNIT) $(STEPS) $(BOX) \
+CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
            $(if $(and $(SM),$(filter ofi,$(FOUND))),$(MUXED:%=%@mux-ofi)) \
@@ -258,6 +262,18 @@ $(UNIT): $(BUILD)/units.c $(INSIDE) hg.c $(TEST_LIB)
 $(BUILD)/tests/steps: $(BUILD)/steps.c $(STEPPED) hg.c $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_INSIDE) -o $@ $< $(TEST_LIB)
+
+HOOK_OBJS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/ofi/hook*.c))
+HOOK_FLAGS := -Wl,--wrap=fi_getinfo,--wrap=fi_fabric
+
+$(HOOK_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_QUICKLY) $(call na_cflags,ofi) -c -o $@ $<
+
+$(OFI): $(BUILD)/%: %.c $(OBJS) $(HOOK_OBJS) $(TEST_LIB)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_QUICKLY) $(call na_cflags,ofi) -o $@ $< $(HOOK_OBJS) \
+	    $(HOOK_FLAGS) $(TEST_LIB) $(OBJS) $(call na_libs,$(FOUND) ofi)
 
 # tests/faulty.c is what tests/selftest has the runner judge.
 $(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
@@ -324,7 +340,7 @@ bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
 
 programs: checked $(STEPS) $(EXAMPLES)
-checked: $(UNIT) $(BOX) $(CONFORM)
+checked: $(UNIT) $(BOX) $(OFI) $(CONFORM)
 
 # Where the compiler knows it: a fifth less to do for each process.
 STATIC_UBSAN = $(shell echo 'int main(void) { return 0; }' | $(CC) -x c - \

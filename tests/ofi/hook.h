@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hook: a decorator around libfabric that makes a local provider demand what
+ * providers of network hardware demand, and checks that the caller complies.
+ *
+ * A test program is linked with -Wl,--wrap=fi_getinfo,--wrap=fi_fabric and
+ * these files. All other calls of libfabric go through tables in the objects,
+ * and the hook hands out objects and tables of its own.
+ *
+ * The environment variable HG_TEST_OFI chooses, as words separated by commas.
+ * Without it, libfabric is not touched. Whatever the words: operations use
+ * addresses that are in the address vector, stay within the reported limits,
+ * and have ended before their memory region or address goes; objects are
+ * closed before their domain. A caller that breaks one of these rules, or one
+ * of those below, is ended by abort, with the line "ofi-hook: violation: ...".
+ *
+ *     plain       nothing else
+ *     local       FI_MR_LOCAL: each buffer has the descriptor of a region that
+ *                 covers it, with the access that the operation needs
+ *     provkey     FI_MR_PROV_KEY: requested keys are ignored; keys are random
+ *     rawkey      FI_MR_RAW, too: keys have 24 bytes and must be mapped
+ *     virt        FI_MR_VIRT_ADDR: needs provkey or rawkey
+ *     offset      not FI_MR_VIRT_ADDR, where the provider can do without it
+ *     allocated   FI_MR_ALLOCATED: memory without pages is refused
+ *     endpoint    FI_MR_ENDPOINT: a region is bound and enabled before its use
+ *     context     FI_CONTEXT2: each operation has a context of its own, which
+ *                 nobody writes to until it ends
+ *     inject=N    limits, reported and checked: of injected bytes,
+ *     iov=N       of pieces of local and of remote memory,
+ *     msg=N       of the bytes of a message or transfer,
+ *     mriov=N     of pieces of a memory region
+ *     again=N     one of N posting calls, at random, gives -FI_EAGAIN
+ *     cqagain=N   one of N reads of completions gives -FI_EAGAIN
+ *     order       completions come out of order, except that receives keep
+ *                 theirs where FI_ORDER_SAS is asked for; FI_MULTI_RECV comes
+ *                 as a completion of its own
+ *     nowait      completion queues have no wait object
+ *     manual      progress is reported as FI_PROGRESS_MANUAL
+ *     nodc        FI_DELIVERY_COMPLETE is not offered
+ *     authkey     authorization keys of 16 bytes are taken; who has another key
+ *                 is not reached: messages get lost or end with an error
+ *     fault=KIND:N or fault=KIND:N:ERRNO
+ *                 the Nth call of a kind fails, with ENOMEM if not said. Kinds
+ *                 are the calls getinfo, fabric, domain, av, cq, ep, bind,
+ *                 enable, getname, setopt, getwait, insert, mr, mrenable,
+ *                 mapraw and recv, or any for all of them; send and rma end
+ *                 with an error in the completion queue
+ *
+ * The hook knows the calls that a transport of messages and RMA makes. Tagged
+ * messages, counters, remote CQ data, selective completion and blocking reads
+ * of completion queues are not among them.
+ */
+#ifndef HG_TESTS_OFI_HOOK_H
+#define HG_TESTS_OFI_HOOK_H
+
+#include <stdint.h>
+
+/* Use these words from the next fi_getinfo on, instead of HG_TEST_OFI. Faults
+ * and counts start anew. No object of the hook may be open. */
+void hg_test_ofi_configure(const char *words);
+
+/* How often something happened in this process. What is counted:
+ *     inject send recv read write     operations that the provider took
+ *     desc            buffers whose descriptor was checked
+ *     again cqagain   calls that gave -FI_EAGAIN
+ *     shuffled        completions that overtook another
+ *     split           FI_MULTI_RECV completions made of one with a message
+ *     keys mapped unmapped translated
+ *     enabled         regions enabled after they were bound
+ *     nowait nodc     requests for these that were refused
+ *     deaf            operations to a peer with another authorization key
+ *     fault           calls that failed as configured */
+uint64_t hg_test_ofi_count(const char *name);
+
+#endif
