@@ -273,6 +273,85 @@ HG_TEST(reach_asks_again_after_not_now)
     sm_end_close(&owner);
 }
 
+/* Become a user for whom the kernel limits the descriptors under way, which no
+ * other test is. */
+static void reach_drop(void)
+{
+    enum { USER = 64123 };
+
+    if (geteuid() == 0) {
+        HG_CHECK(setresuid(USER, USER, USER) == 0);
+        HG_CHECK(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0); /* for LSan */
+    }
+}
+
+/* Send descriptors that nobody receives until the kernel takes no more. */
+static void reach_fill(int fd)
+{
+    struct na_sm_packet packet;
+    na_return_t ret = NA_SUCCESS;
+    unsigned i;
+
+    memset(&packet, 0, sizeof(packet));
+    packet.kind = NA_SM_GRANT;
+    for (i = 0; i < NA_SM_FDS; i++)
+        packet.fds[i] = STDERR_FILENO;
+    for (i = 0; i < 1000 && ret == NA_SUCCESS; i++)
+        ret = na_sm_packet_send(fd, &packet, NA_SM_FDS);
+    if (ret == NA_SUCCESS || errno != ETOOMANYREFS)
+        hg_test_skip("the kernel does not limit descriptors under way");
+    HG_CHECK_RET(ret, NA_AGAIN);
+}
+
+/* The owner cannot send the arena's descriptor, because as many as may be are
+ * under way to peers that do not receive them. It says so, and grants the
+ * arena when it is asked again. */
+HG_TEST(reach_is_granted_when_descriptors_may_be_sent)
+{
+    struct sm_end owner, user;
+    struct na_mem_block block;
+    const struct na_sm_window *window;
+    struct rlimit limit, low;
+    unsigned char *at = NULL;
+    unsigned turn;
+    int ends[2];
+
+    reach_drop();
+    sm_end_open(&owner);
+    sm_end_open(&user);
+    sm_end_meet(&user, &owner);
+    HG_CHECK_OK(na_rma_alloc(owner.na_class, 100, NA_MEM_READWRITE, &block));
+    HG_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    low = limit;
+    low.rlim_cur = 64;
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    reach_fill(ends[0]);
+    HG_CHECK_EQ_INT(reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
+    window = &na_sm_addr_of(user.peer)->windows->window[0];
+    for (turn = 1; turn < 3; turn++) {
+        HG_CHECK_EQ_INT(window->state, NA_SM_WINDOW_ASKED);
+        while (window->state == NA_SM_WINDOW_ASKED) {
+            sm_end_turn(&user);
+            sm_end_turn(&owner);
+        }
+        HG_CHECK_EQ_INT(window->state, NA_SM_WINDOW_UNKNOWN);
+        HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_refused"), turn);
+        HG_CHECK_EQ_INT(
+            reach_try(&user, 1, 0, 100, true, &at), NA_SM_REACH_ASKED);
+    }
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), 0);
+    HG_CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    HG_CHECK_EQ_INT(
+        reach_until(&user, &owner, 1, 0, 100, true, &at), NA_SM_REACH_HERE);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_refused"), 2);
+    HG_CHECK_EQ_U64(reach_count(&owner, "sm_arena_granted"), 1);
+    na_rma_free(&block);
+    sm_end_close(&user);
+    sm_end_close(&owner);
+}
+
 /* ---- Transfers ---- */
 
 struct reach_op {
