@@ -993,9 +993,10 @@ static void na_zmq_adopt(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_push(&self->addrs, &addr->link);
 }
 
-/* Takes the lock only for an address that was never dialled. Where references
- * are dropped under the lock, which libzmq does when it returns borrowed bytes,
- * the address had a connection. */
+/* Takes the lock only for an idle address, which was never connected: the class
+ * has a reference to a connected one until it is dead. This is why libzmq may
+ * return borrowed bytes, and with them a reference, under the lock: bytes are
+ * lent only to connected addresses. */
 static void na_zmq_addr_release(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
