@@ -32189,7 +32189,8 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
 
 /* The newest calls are visited first, and the scan stops when all calls of the
  * peer were found that its share counts as not answered: a peer that dies soon
- * after its calls costs little, however many calls of others there are. */
+ * after its calls costs little, however many calls of others there are. A call is
+ * answered or dropped before its share is given back, so that none is missed. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
@@ -32667,7 +32668,8 @@ static void hg_serve_send_code(
     if (handle->one_way && !handle->owed)
         return;
     if (hg_serve_is_unwanted(handle)) {
-        hg_handle_discount(handle);
+        if (!handle->one_way) /* else it may be yet to be executed */
+            hg_handle_discount(handle);
         return;
     }
     handle->owed = false;

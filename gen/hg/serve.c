@@ -109,7 +109,8 @@ static void hg_serve_send_code(
     if (handle->one_way && !handle->owed)
         return;
     if (hg_serve_is_unwanted(handle)) {
-        hg_handle_discount(handle);
+        if (!handle->one_way) /* else it may be yet to be executed */
+            hg_handle_discount(handle);
         return;
     }
     handle->owed = false;

@@ -704,6 +704,54 @@ HG_TEST(cancel_of_a_dead_peer_passes_over_calls_with_an_answer)
     ends_end(&engine);
 }
 
+/* A large call one way is canceled when its input has just been fetched, and
+ * its peer dies before that call is dropped. The older call of the peer is
+ * canceled, too. */
+HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
+{
+    struct blob in = engine_new_blob(100000, 4);
+    struct engine_call calls[2];
+    struct hg_context *context;
+    struct hg_handle *large;
+    struct engine engine;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    ends_start(&engine, id, 10, 0, &calls[0]);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(engine_kept_count, 1);
+    memset(&calls[1], 0, sizeof(calls[1]));
+    HG_CHECK_OK(hg_forward_create(
+        engine.a.context, engine.a.peer, id, &calls[1].handle));
+    calls[1].handle->one_way = true;
+    HG_CHECK_OK(
+        hg_forward_start(calls[1].handle, &in, engine_ended, &calls[1]));
+    context = engine.b.context;
+    do {
+        (void) hg_context_progress(engine.a.context, 1u << NA_LANE_CALL, 0);
+        (void) hg_context_progress(context, 1u << NA_LANE_CALL, 0);
+        large = HG_CONTAINER_OF(context->targets.prev, struct hg_handle, link);
+        if (large->state == HG_HANDLE_FETCHING) /* hg_cancel_mark, too late */
+            atomic_store(&large->unwanted, true);
+    } while (!na_queue_has(context->queue, 1u << NA_LANE_CALL));
+    HG_CHECK_EQ_INT(large->state, HG_HANDLE_QUEUED);
+    HG_CHECK_EQ_U64(hg_share_peer(engine.b.peer, HG_SHARE_CALLS), 2);
+    hg_cancel_peer(context, engine.b.peer);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(ends_executed, 1);
+    HG_CHECK_EQ_INT(ends_told, 1);
+    HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_TRUE);
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    HG_CHECK_OK(hg_forward_cancel(calls[0].handle));
+    (void) hg_forward_cancel(calls[1].handle);
+    engine_settle(&engine);
+    engine_forget(&calls[0]);
+    engine_forget(&calls[1]);
+    free(in.bytes);
+    ends_end(&engine);
+}
+
 /* Two contexts of a peer number their calls alike. */
 HG_TEST(cancel_tells_contexts_of_a_peer_apart)
 {
