@@ -449,19 +449,27 @@ HG_TEST(cancel_of_somebody_else_is_none)
     ends_end(&engine);
 }
 
-/* A notice arrives; the `fail`th allocation that it causes fails, 0: none. */
-static void ends_inject_cancel(struct engine *engine, struct na_addr *source,
-    uint64_t sequence, uint8_t origin_context, uint64_t fail)
+/* A message of `source` arrives at `b`. */
+static void ends_inject(struct engine *engine, struct na_addr *source,
+    uint8_t type, hg_id_t id, uint64_t sequence, uint8_t origin_context)
 {
     unsigned char bytes[HG_HEADER_MIN];
     struct hg_header header;
 
     memset(&header, 0, sizeof(header));
-    header.type = HG_HEADER_CANCEL;
+    header.type = type;
+    header.rpc_id = id;
     header.sequence = sequence;
     header.origin_context = origin_context;
     hg_header_encode(&header, bytes);
     loop_inject(engine->b.na_class, source, bytes, sizeof(bytes));
+}
+
+/* A notice arrives; the `fail`th allocation that it causes fails, 0: none. */
+static void ends_inject_cancel(struct engine *engine, struct na_addr *source,
+    uint64_t sequence, uint8_t origin_context, uint64_t fail)
+{
+    ends_inject(engine, source, HG_HEADER_CANCEL, 0, sequence, origin_context);
     hg_test_alloc_fail_at(fail);
     engine_settle(engine);
     HG_CHECK(fail == 0 || hg_test_alloc_failed());
@@ -519,26 +527,12 @@ HG_TEST(cancel_finds_its_call_without_a_search)
 }
 
 /* A call arrives from a context of `source`. */
-static void ends_inject_call_of(struct engine *engine, struct na_addr *source,
+static void ends_inject_call(struct engine *engine, struct na_addr *source,
     hg_id_t id, uint64_t sequence, uint8_t origin_context)
 {
-    unsigned char bytes[HG_HEADER_MIN];
-    struct hg_header header;
-
-    memset(&header, 0, sizeof(header));
-    header.type = HG_HEADER_REQUEST;
-    header.rpc_id = id;
-    header.sequence = sequence;
-    header.origin_context = origin_context;
-    hg_header_encode(&header, bytes);
-    loop_inject(engine->b.na_class, source, bytes, sizeof(bytes));
+    ends_inject(
+        engine, source, HG_HEADER_REQUEST, id, sequence, origin_context);
     engine_settle(engine);
-}
-
-static void ends_inject_call(struct engine *engine, hg_id_t id,
-    uint64_t sequence, uint8_t origin_context)
-{
-    ends_inject_call_of(engine, engine->b.peer, id, sequence, origin_context);
 }
 
 /* A peer dies. Meanwhile calls to others are out of reach, and of the calls
@@ -602,7 +596,7 @@ HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
         ends_start(&engine, id, 10, 0, &calls[i]);
         engine_settle(&engine);
         if (i % 5 == 0)
-            ends_inject_call_of(&engine, peer, id, i, 0);
+            ends_inject_call(&engine, peer, id, i, 0);
     }
     HG_CHECK_EQ_INT(engine_kept_count, CALLS + THEIRS);
     ends_bury_peer(&engine, peer, engine_kept[6]);
@@ -766,7 +760,7 @@ HG_TEST(cancel_tells_contexts_of_a_peer_apart)
     ends_start(&engine, id, 10, 0, &call);
     engine_settle(&engine);
     sequence = call.handle->sequence;
-    ends_inject_call(&engine, id, sequence, 1);
+    ends_inject_call(&engine, engine.b.peer, id, sequence, 1);
     HG_CHECK_EQ_INT(engine_kept_count, 2);
     for (i = 0; i < 2; i++) {
         HG_CHECK(HG_Is_canceled(engine_kept[i]) == HG_FALSE);
@@ -796,7 +790,7 @@ HG_TEST(cancel_finds_a_call_whose_number_was_used_before)
     ends_start(&engine, id, 10, 0, &call);
     engine_settle(&engine);
     sequence = call.handle->sequence;
-    ends_inject_call(&engine, id, sequence, 0);
+    ends_inject_call(&engine, engine.b.peer, id, sequence, 0);
     HG_CHECK_EQ_INT(engine_kept_count, 2);
     ends_inject_cancel(&engine, engine.b.peer, UINT64_MAX, 0, 0);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
