@@ -106,16 +106,6 @@ static void bulk_exchange(
     HG_CHECK_EQ_U64(at, memory->size);
 }
 
-static uint64_t bulk_sum(const unsigned char *bytes, size_t size)
-{
-    uint64_t sum = 14695981039346656037u;
-    size_t i;
-
-    for (i = 0; i < size; i++)
-        sum = (sum ^ bytes[i]) * 1099511628211u;
-    return sum;
-}
-
 /* ---- Handlers ---- */
 
 static hg_return_t bulk_transfer(
@@ -152,7 +142,7 @@ static hg_return_t bulk_move(hg_handle_t handle)
     out.ret = bulk_transfer(HG_Handler_get_addr(handle), &in, local);
     HG_CHECK_OK(HG_Bulk_handle_free(local));
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
-    out.sum = bulk_sum(memory.bytes, memory.total);
+    out.sum = blob_sum(memory.bytes, memory.total);
     free(memory.bytes);
     HG_CHECK_OK(HG_Handler_start_output(handle, &out));
     return HG_Handler_free(handle);
@@ -182,7 +172,7 @@ static hg_return_t bulk_count(hg_handle_t handle)
     out.ret = bulk_transfer(HG_Handler_get_addr(handle), &move, local);
     HG_CHECK_OK(HG_Bulk_handle_access(
         local, 0, size, HG_BULK_READ_ONLY, 1, &bytes, &size, &count));
-    out.sum = bulk_sum((const unsigned char *) bytes, size);
+    out.sum = blob_sum((const unsigned char *) bytes, size);
     HG_CHECK_OK(HG_Bulk_handle_free(local));
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
     HG_CHECK_OK(HG_Handler_start_output(handle, &out));
@@ -259,7 +249,7 @@ static hg_return_t bulk_huge(hg_handle_t handle)
     HG_CHECK_OK(
         HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READWRITE, &local));
     out.ret = bulk_transfer(HG_Handler_get_addr(handle), &move, local);
-    out.sum = bulk_sum(base + BULK_HUGE - BULK_WINDOW, BULK_WINDOW);
+    out.sum = blob_sum(base + BULK_HUGE - BULK_WINDOW, BULK_WINDOW);
     HG_CHECK_OK(HG_Bulk_handle_free(local));
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
     HG_CHECK(munmap(base, BULK_HUGE) == 0);
@@ -327,9 +317,9 @@ static void bulk_try_shape(const struct rpc_end *end, uint64_t *state)
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
     if (in.push) {
         HG_CHECK_EQ_MEM(mine.bytes, want.bytes, want.total);
-        HG_CHECK_EQ_U64(out.sum, bulk_sum(theirs.bytes, theirs.total));
+        HG_CHECK_EQ_U64(out.sum, blob_sum(theirs.bytes, theirs.total));
     } else {
-        HG_CHECK_EQ_U64(out.sum, bulk_sum(want.bytes, want.total));
+        HG_CHECK_EQ_U64(out.sum, blob_sum(want.bytes, want.total));
     }
     free(flat);
     free(want.bytes);
@@ -410,7 +400,7 @@ HG_TEST_SECONDS(bulk_moves_65536_segments, 60)
         segments, COUNT, HG_BULK_READ_ONLY, &in.bulk));
     HG_CHECK_OK(rpc_call(&end, bulk_count_id, &in, &out));
     HG_CHECK_OK(out.ret);
-    HG_CHECK_EQ_U64(out.sum, bulk_sum(flat, (size_t) COUNT * PIECE));
+    HG_CHECK_EQ_U64(out.sum, blob_sum(flat, (size_t) COUNT * PIECE));
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
     rpc_close(&end);
     free(segments);
@@ -446,7 +436,7 @@ HG_TEST_SECONDS(bulk_moves_5_gib, 120)
     HG_CHECK_OK(ret);
     HG_CHECK_OK(HG_Request_free(request));
     HG_CHECK_OK(out.ret);
-    HG_CHECK_EQ_U64(out.sum, bulk_sum(last, BULK_WINDOW));
+    HG_CHECK_EQ_U64(out.sum, blob_sum(last, BULK_WINDOW));
 
     /* Beyond 2^32, into other memory, from where it is different. */
     HG_CHECK(
@@ -462,7 +452,7 @@ HG_TEST_SECONDS(bulk_moves_5_gib, 120)
     HG_CHECK_OK(rpc_call(&end, bulk_move_id, &move, &out));
     HG_CHECK_OK(out.ret);
     bulk_copy(&theirs, 0, base + ((size_t) 4 << 30), theirs.size, true);
-    HG_CHECK_EQ_U64(out.sum, bulk_sum(theirs.bytes, theirs.total));
+    HG_CHECK_EQ_U64(out.sum, blob_sum(theirs.bytes, theirs.total));
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
     rpc_close(&end);
     HG_CHECK(munmap(base, BULK_HUGE) == 0);

@@ -33,21 +33,6 @@ MERCURY_GEN_PROC(
 
 static hg_id_t bulk_move_id, bulk_third_id, bulk_lend_id, bulk_end_id;
 
-static unsigned char bulk_byte(size_t i)
-{
-    return (unsigned char) (i * 131 >> i % 5);
-}
-
-static uint64_t bulk_sum(const unsigned char *bytes, size_t size)
-{
-    uint64_t sum = 14695981039346656037u;
-    size_t i;
-
-    for (i = 0; i < size; i++)
-        sum = (sum ^ bytes[i]) * 1099511628211u;
-    return sum;
-}
-
 /* ---- The target ---- */
 
 struct bulk_job {
@@ -65,7 +50,7 @@ static void bulk_answer(struct bulk_job *job, hg_return_t ret)
     bulk_moved_t out;
 
     out.ret = (int32_t) ret;
-    out.sum = bulk_sum(job->memory, job->size);
+    out.sum = blob_sum(job->memory, job->size);
     (void) HG_Respond(job->handle, NULL, NULL, &out);
     HG_CHECK_OK(HG_Destroy(job->handle));
     free(job->memory);
@@ -328,7 +313,7 @@ static void bulk_make(struct bulk_memory *memory, const struct cb_end *end,
         memory->sizes[i] = size;
         memory->ptrs[i] = size > 0 ? memory->bytes + i * (size + 1) : NULL;
         for (k = 0; k < size; k++)
-            memory->bytes[i * (size + 1) + k] = bulk_byte(at++);
+            memory->bytes[i * (size + 1) + k] = blob_byte(at++);
     }
     HG_CHECK_OK(HG_Bulk_create(end->hg_class, count, memory->ptrs,
         memory->sizes, flags, &memory->bulk));
@@ -353,8 +338,8 @@ static uint64_t bulk_want(const bulk_move_t *in)
 
     HG_CHECK(bytes != NULL);
     for (i = 0; i < in->size; i++)
-        bytes[in->local_offset + i] = bulk_byte((size_t) in->origin_offset + i);
-    sum = bulk_sum(bytes, size);
+        bytes[in->local_offset + i] = blob_byte((size_t) in->origin_offset + i);
+    sum = blob_sum(bytes, size);
     free(bytes);
     return sum;
 }
@@ -456,7 +441,7 @@ HG_TEST(cb_bulk_push_writes_between_the_gaps)
         size_t logical = i / 101 * 100 + i % 101;
         int want = i % 101 == 100             ? 0
             : logical >= 50 && logical < 1550 ? 0x5a
-                                              : bulk_byte(logical);
+                                              : blob_byte(logical);
 
         HG_CHECK_EQ_INT(memory.bytes[i], want);
     }
@@ -534,7 +519,7 @@ HG_TEST(cb_bulk_last_free_gives_the_local_memory_back)
     want = (unsigned char *) malloc(BULK_LONG);
     HG_CHECK(want != NULL);
     memset(want, 0xee, BULK_LONG);
-    HG_CHECK_EQ_U64(out.sum, bulk_sum(want, BULK_LONG));
+    HG_CHECK_EQ_U64(out.sum, blob_sum(want, BULK_LONG));
     free(want);
     bulk_free(&memory);
     cb_close(&end);

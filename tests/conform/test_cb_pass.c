@@ -25,21 +25,6 @@ MERCURY_GEN_PROC(pass_moved_t,
 
 static hg_id_t pass_lend_id, pass_free_id, pass_move_id;
 
-static unsigned char pass_byte(size_t i)
-{
-    return (unsigned char) (i * 131 >> i % 5);
-}
-
-static uint64_t pass_sum(const unsigned char *bytes, size_t size)
-{
-    uint64_t sum = 14695981039346656037u;
-    size_t i;
-
-    for (i = 0; i < size; i++)
-        sum = (sum ^ bytes[i]) * 1099511628211u;
-    return sum;
-}
-
 /* ---- The owner ---- */
 
 static hg_bulk_t pass_lent = HG_BULK_NULL;
@@ -66,7 +51,7 @@ static hg_return_t pass_lend(hg_handle_t handle)
         pass_lent, 0, in.count * in.size, 0, 1024, ptrs, sizes, &count));
     for (i = 0; i < count; i++)
         for (k = 0; k < sizes[i]; k++)
-            ((unsigned char *) ptrs[i])[k] = pass_byte(at++);
+            ((unsigned char *) ptrs[i])[k] = blob_byte(at++);
     out.bulk = pass_lent;
     HG_CHECK_OK(HG_Free_input(handle, &in));
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
@@ -109,7 +94,7 @@ static hg_return_t pass_ended(const struct hg_cb_info *info)
     pass_moved_t out;
 
     out.ret = (int32_t) info->ret;
-    out.sum = pass_sum(job->memory, (size_t) job->in.size);
+    out.sum = blob_sum(job->memory, (size_t) job->in.size);
     out.whole = HG_Bulk_get_size(origin);
     out.segments = HG_Bulk_get_segment_count(origin);
     out.flags = HG_Bulk_get_flags(origin);
@@ -306,11 +291,11 @@ static void pass_pull(
 
     HG_CHECK(want != NULL);
     for (i = 0; i < size; i++)
-        want[i] = pass_byte(offset + i);
+        want[i] = blob_byte(offset + i);
     HG_CHECK_OK(
         pass_ask(c, c->lent.bulk, c->owner, via, false, &out, offset, size));
     HG_CHECK_OK(out.ret);
-    HG_CHECK_EQ_U64(out.sum, pass_sum(want, size));
+    HG_CHECK_EQ_U64(out.sum, blob_sum(want, size));
     HG_CHECK_EQ_U64(out.whole, c->shape.count * c->shape.size);
     HG_CHECK_EQ_U64(out.segments, c->shape.count);
     HG_CHECK_EQ_INT(out.flags, c->shape.flags);
@@ -390,7 +375,7 @@ HG_TEST_WHERE(cb_pass_third_process_pushes, hg_test_crosses_processes)
     HG_CHECK_OK(out.ret);
     pass_look(&c, bytes);
     for (i = 0; i < PASS_SIZE; i++)
-        HG_CHECK_EQ_INT(bytes[i], i >= 5000 && i < 15000 ? 0x5a : pass_byte(i));
+        HG_CHECK_EQ_INT(bytes[i], i >= 5000 && i < 15000 ? 0x5a : blob_byte(i));
     pass_return(&c);
     pass_close(&c);
     free(bytes);

@@ -14,6 +14,22 @@ struct blob {
     unsigned char *bytes;
 };
 
+/* Bytes that differ from their neighbours, and a hash of such. */
+static inline unsigned char blob_byte(size_t i)
+{
+    return (unsigned char) (i * 131 >> i % 5);
+}
+
+static inline uint64_t blob_sum(const unsigned char *bytes, size_t size)
+{
+    uint64_t sum = 14695981039346656037u;
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        sum = (sum ^ bytes[i]) * 1099511628211u;
+    return sum;
+}
+
 static inline hg_return_t blob_proc(hg_proc_t proc, void *data)
 {
     struct blob *blob = (struct blob *) data;
