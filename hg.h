@@ -1001,7 +1001,7 @@ typedef struct hg_bulk_segment {
     size_t size;
 } hg_bulk_segment_t;
 
-/* What a transfer may do to the memory, locally too. */
+/* How transfers may use the memory, those of this process too. */
 #define HG_BULK_READ_ONLY NA_MEM_READ_ONLY   /* only the source */
 #define HG_BULK_WRITE_ONLY NA_MEM_WRITE_ONLY /* only the destination */
 #define HG_BULK_READWRITE NA_MEM_READWRITE
@@ -1923,9 +1923,9 @@ HG_EXPORT hg_return_t HG_Addr_dup(
 HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
     hg_addr_t addr2) HG_WARN_UNUSED_RESULT;
 
-/* The address as a string with its NUL. *buf_size_p is the room in `buf`, then
- * what the string takes; with a NULL buf only that is told. HG_OVERFLOW: the
- * buffer is too small; *buf_size_p says what the string takes. */
+/* Write the address as a string with its NUL. *buf_size_p is the size of `buf`,
+ * and is set to that of the string; with a NULL buf nothing else happens.
+ * HG_OVERFLOW: the buffer is too small; *buf_size_p is set. */
 HG_EXPORT hg_return_t HG_Addr_to_string(
     hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr);
 
@@ -2122,8 +2122,8 @@ HG_EXPORT hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
 /* Drop a reference. The last one of the application's withdraws the memory, as
  * HG_Bulk_handle_free does: nothing touches it any more, and transfers that it
  * is the local side of end with HG_CANCELED. A handle that was decoded has one
- * reference, which HG_Free_input drops. One more. HG_INVALID_ARG: dropped as
- * often as taken already, as far as that can be told. */
+ * reference, which HG_Free_input drops. HG_INVALID_ARG: there is no reference
+ * left; this is not always noticed. HG_Bulk_ref_incr adds a reference. */
 HG_EXPORT hg_return_t HG_Bulk_free(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 
@@ -2135,10 +2135,11 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * class than the context. */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
-/* What HG_Bulk_bind put into a handle, here or where it came from; the address
- * is the handle's. That of a handle which was passed on is resolved now, as
- * HG_Addr_lookup2 does, but no name server is asked. HG_ADDR_NULL and 0:
- * nothing, or no address of this class's transport. */
+/* The address and the context that HG_Bulk_bind put into a handle, here or in
+ * the process that it came from. The address is borrowed from the handle. The
+ * address of a handle that was passed on is resolved now, as HG_Addr_lookup2
+ * does, but no name server is asked. HG_ADDR_NULL and 0: the handle is not
+ * bound, or the address is of another transport. */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 
@@ -2174,12 +2175,13 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * this process may have got the handle from another one. With the address of
  * another process `ret` is HG_NOENTRY, with the own address for a peer's memory
  * the function returns HG_INVALID_ARG.
- * HG_INVALID_ARG: past the end of a handle, objects of different classes, a
- * local handle of a peer's memory, or an origin handle with an address of its
- * own, which is for HG_Bulk_bind_transfer, and only such ones; HG_PERMISSION:
- * flags forbid the direction; HG_NOENTRY: a handle of this process, which this
- * one was decoded from, was freed; HG_HOSTUNREACH: the handle was passed on and
- * its owner does not listen. HG_NODEV in `ret`: the address that the handle
+ * HG_INVALID_ARG: past the end of a handle, objects of different classes, or a
+ * local handle of a peer's memory. An origin handle with an address of its own
+ * must be passed to HG_Bulk_bind_transfer, and any other must not: else
+ * HG_INVALID_ARG. HG_PERMISSION: flags forbid the direction; HG_NOENTRY: a
+ * handle of this process, which this one was decoded from, was freed;
+ * HG_HOSTUNREACH: the handle was passed on and its owner does not listen.
+ * HG_NODEV in `ret`: the address that the handle
  * names is of another transport, or needs a name server. */
 HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
@@ -2217,8 +2219,8 @@ HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
  * HG_OVERFLOW.
  */
 
-/* What hg_proc_flush computes over the bytes: nothing, CRC-16/T10-DIF, CRC-32C,
- * CRC-64/XZ. */
+/* The checksum that hg_proc_flush computes over the bytes: CRC-16/T10-DIF,
+ * CRC-32C, CRC-64/XZ or none. */
 typedef enum { HG_CRC16, HG_CRC32, HG_CRC64, HG_NOHASH } hg_proc_hash_t;
 
 /* Flags of a proc; the library sets none. */

@@ -17,7 +17,7 @@ typedef struct hg_bulk_segment {
     size_t size;
 } hg_bulk_segment_t;
 
-/* What a transfer may do to the memory, locally too. */
+/* How transfers may use the memory, those of this process too. */
 #define HG_BULK_READ_ONLY NA_MEM_READ_ONLY   /* only the source */
 #define HG_BULK_WRITE_ONLY NA_MEM_WRITE_ONLY /* only the destination */
 #define HG_BULK_READWRITE NA_MEM_READWRITE

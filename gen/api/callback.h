@@ -526,9 +526,9 @@ HG_EXPORT hg_return_t HG_Addr_dup(
 HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
     hg_addr_t addr2) HG_WARN_UNUSED_RESULT;
 
-/* The address as a string with its NUL. *buf_size_p is the room in `buf`, then
- * what the string takes; with a NULL buf only that is told. HG_OVERFLOW: the
- * buffer is too small; *buf_size_p says what the string takes. */
+/* Write the address as a string with its NUL. *buf_size_p is the size of `buf`,
+ * and is set to that of the string; with a NULL buf nothing else happens.
+ * HG_OVERFLOW: the buffer is too small; *buf_size_p is set. */
 HG_EXPORT hg_return_t HG_Addr_to_string(
     hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr);
 

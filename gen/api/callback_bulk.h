@@ -45,8 +45,8 @@ HG_EXPORT hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
 /* Drop a reference. The last one of the application's withdraws the memory, as
  * HG_Bulk_handle_free does: nothing touches it any more, and transfers that it
  * is the local side of end with HG_CANCELED. A handle that was decoded has one
- * reference, which HG_Free_input drops. One more. HG_INVALID_ARG: dropped as
- * often as taken already, as far as that can be told. */
+ * reference, which HG_Free_input drops. HG_INVALID_ARG: there is no reference
+ * left; this is not always noticed. HG_Bulk_ref_incr adds a reference. */
 HG_EXPORT hg_return_t HG_Bulk_free(hg_bulk_t handle);
 HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 
@@ -58,10 +58,11 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * class than the context. */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
-/* What HG_Bulk_bind put into a handle, here or where it came from; the address
- * is the handle's. That of a handle which was passed on is resolved now, as
- * HG_Addr_lookup2 does, but no name server is asked. HG_ADDR_NULL and 0:
- * nothing, or no address of this class's transport. */
+/* The address and the context that HG_Bulk_bind put into a handle, here or in
+ * the process that it came from. The address is borrowed from the handle. The
+ * address of a handle that was passed on is resolved now, as HG_Addr_lookup2
+ * does, but no name server is asked. HG_ADDR_NULL and 0: the handle is not
+ * bound, or the address is of another transport. */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 HG_EXPORT uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 
@@ -97,12 +98,13 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * this process may have got the handle from another one. With the address of
  * another process `ret` is HG_NOENTRY, with the own address for a peer's memory
  * the function returns HG_INVALID_ARG.
- * HG_INVALID_ARG: past the end of a handle, objects of different classes, a
- * local handle of a peer's memory, or an origin handle with an address of its
- * own, which is for HG_Bulk_bind_transfer, and only such ones; HG_PERMISSION:
- * flags forbid the direction; HG_NOENTRY: a handle of this process, which this
- * one was decoded from, was freed; HG_HOSTUNREACH: the handle was passed on and
- * its owner does not listen. HG_NODEV in `ret`: the address that the handle
+ * HG_INVALID_ARG: past the end of a handle, objects of different classes, or a
+ * local handle of a peer's memory. An origin handle with an address of its own
+ * must be passed to HG_Bulk_bind_transfer, and any other must not: else
+ * HG_INVALID_ARG. HG_PERMISSION: flags forbid the direction; HG_NOENTRY: a
+ * handle of this process, which this one was decoded from, was freed;
+ * HG_HOSTUNREACH: the handle was passed on and its owner does not listen.
+ * HG_NODEV in `ret`: the address that the handle
  * names is of another transport, or needs a name server. */
 HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,

@@ -9,8 +9,8 @@
  * HG_OVERFLOW.
  */
 
-/* What hg_proc_flush computes over the bytes: nothing, CRC-16/T10-DIF, CRC-32C,
- * CRC-64/XZ. */
+/* The checksum that hg_proc_flush computes over the bytes: CRC-16/T10-DIF,
+ * CRC-32C, CRC-64/XZ or none. */
 typedef enum { HG_CRC16, HG_CRC32, HG_CRC64, HG_NOHASH } hg_proc_hash_t;
 
 /* Flags of a proc; the library sets none. */
