@@ -49,6 +49,8 @@ FOUND := $(strip $(foreach na,$(HERE), \
 PROVIDERS  := ofi+rxm ofi+shm ofi+rxd ofi+sockets
 # The transport between the processes of one node is compiled in on Linux.
 SM         := $(filter Linux,$(shell uname -s))
+# ... and ofi+tcp with the decorator of tests/ofi.
+HOOKED     := $(if $(filter ofi,$(FOUND)),ofi-hard ofi-cxi ofi-raw)
 TRANSPORTS := self self-emul $(if $(SM),sm) \
     $(if $(filter zmq,$(FOUND)),zmq+tcp zmq+ipc zmq+inproc) \
     $(if $(filter ofi,$(FOUND)),ofi+tcp $(PROVIDERS))
@@ -202,7 +204,7 @@ MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
              rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \
              cb_pass cb_lookup rpc_pass)
 CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
-           $(foreach t,$(TRANSPORTS),$(CONFORM:%=%@$t)) \
+           $(foreach t,$(TRANSPORTS) $(HOOKED),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
            $(if $(and $(SM),$(filter ofi,$(FOUND))),$(MUXED:%=%@mux-ofi)) \
            $(if $(SM),$(COPIES:%=%@sm-copy) \
@@ -263,8 +265,13 @@ $(BUILD)/tests/steps: $(BUILD)/steps.c $(STEPPED) hg.c $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_INSIDE) -o $@ $< $(TEST_LIB)
 
+# The decorator does nothing unless a transport's name asks for it.
 HOOK_OBJS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/ofi/hook*.c))
 HOOK_FLAGS := -Wl,--wrap=fi_getinfo,--wrap=fi_fabric
+ifneq ($(HOOKED),)
+$(CONFORM): HOOK := $(HOOK_OBJS) $(HOOK_FLAGS)
+$(CONFORM): $(HOOK_OBJS)
+endif
 
 $(HOOK_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
@@ -278,7 +285,7 @@ $(OFI): $(BUILD)/%: %.c $(OBJS) $(HOOK_OBJS) $(TEST_LIB)
 # tests/faulty.c is what tests/selftest has the runner judge.
 $(BOX) $(CONFORM) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(TEST_QUICKLY) -o $@ $< $(TEST_LIB) $(OBJS) \
+	$(Q)$(CC) $(TEST_QUICKLY) -o $@ $< $(HOOK) $(TEST_LIB) $(OBJS) \
 	    $(call na_libs,$(FOUND))
 
 # ---- Examples ----
@@ -369,21 +376,26 @@ BY_ZMQ := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux \
 # What check runs; check-full runs all of everything. What is above NA meets
 # the same rooms on zmq+ipc and zmq+inproc as on zmq+tcp, on self-emul as on
 # self, but for bulk, and on other providers of libfabric as on ofi+tcp; the
-# steps of sm are about its peers, not about memory.
+# steps of sm are about its peers, not about memory. A provider that demands more
+# is about messages and memory.
 ABOVE       := $(filter-out $(BUILD)/tests/conform/test_na_% \
     $(addprefix $(BUILD)/tests/conform/test_,bulk fork rpc_calls cb_calls), \
     $(CONFORM))
+DEMANDED    := $(COPIES) $(addprefix $(BUILD)/tests/conform/test_,na_msg \
+    rpc_calls)
 CHECK_CASES := $(filter-out \
     $(foreach t,self-emul zmq+ipc zmq+inproc $(PROVIDERS), \
-        $(ABOVE:%=%@$t)),$(CASES))
+        $(ABOVE:%=%@$t)) \
+    $(foreach t,$(HOOKED),$(patsubst %,%@$t,$(filter-out $(DEMANDED), \
+        $(CONFORM)))),$(CASES))
 # With ASan what is above NA runs on sm, and on self, zmq+tcp and ofi+tcp where
-# it is about what ends or lacks: a peer, a class, room, memory; on self-emul only what
-# moves memory does.
+# it is about what ends or lacks: a peer, a class, room, memory; on self-emul
+# only what moves memory does.
 ENDINGS     := $(addprefix $(BUILD)/tests/conform/test_,cb_drain cb_ends \
     cb_restart cb_watch rpc_drain rpc_ends rpc_memory rpc_peer rpc_restart \
     rpc_room)
 ASAN_CASES  := $(filter-out $(STEPS) %@zmq+ipc %@zmq+inproc %@mux-ofi \
-    $(addprefix %@,$(PROVIDERS)) \
+    $(addprefix %@,$(PROVIDERS) $(filter-out ofi-hard,$(HOOKED))) \
     $(foreach t,self zmq+tcp ofi+tcp, \
         $(patsubst %,%@$t,$(filter-out $(ENDINGS),$(ABOVE)))) \
     $(patsubst %,%@self-emul,$(filter-out $(COPIES),$(CONFORM))), \

@@ -292,17 +292,45 @@ uint64_t hg_test_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Names of transports that are no schemes: make and shells read them, too. */
+/* Names of transports that are no schemes: make and shells read them, too. The
+ * words are for tests/ofi/hook.h. */
+static const struct {
+    const char *name, *scheme, *words;
+} test_names[] = {
+    {"mux", "zmq+tcp", NULL},
+    {"mux-ofi", "ofi+tcp", NULL},
+    {"ofi+rxm", "ofi+tcp;ofi_rxm", NULL},
+    {"ofi+rxd", "ofi+udp;ofi_rxd", NULL},
+    /* What providers of hardware demand, and more. */
+    {"ofi-hard", "ofi+tcp",
+        "local,provkey,virt,endpoint,inject=0,iov=1,msg=65536,order,again=20"},
+    {"ofi-cxi", "ofi+tcp",
+        "provkey,endpoint,allocated,inject=192,iov=1,mriov=1,manual,order,"
+        "authkey"},
+    {"ofi-raw", "ofi+tcp",
+        "local,rawkey,virt,allocated,context,mriov=1,cqagain=4,nowait,nodc"},
+};
+
+/* A variable that the library or the hook reads. setenv takes a lock, which a
+ * child of fork may find taken. */
+static void test_setenv(const char *name, const char *value)
+{
+    const char *now = getenv(name);
+
+    if (now == NULL || strcmp(now, value) != 0)
+        HG_CHECK(setenv(name, value, 1) == 0);
+}
+
 static const char *test_scheme(const char *transport)
 {
-    static const char *const names[][2] = {{"mux", "zmq+tcp"},
-        {"mux-ofi", "ofi+tcp"}, {"ofi+rxm", "ofi+tcp;ofi_rxm"},
-        {"ofi+rxd", "ofi+udp;ofi_rxd"}};
     size_t i;
 
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (!strcmp(transport, names[i][0]))
-            return names[i][1];
+    for (i = 0; i < sizeof(test_names) / sizeof(test_names[0]); i++)
+        if (!strcmp(transport, test_names[i].name)) {
+            if (test_names[i].words != NULL)
+                test_setenv("HG_TEST_OFI", test_names[i].words);
+            return test_names[i].scheme;
+        }
     return transport;
 }
 
@@ -313,11 +341,7 @@ const char *hg_test_transport(void)
     if (transport == NULL || *transport == '\0' || hg_test_emulated())
         return "self";
     if (!strncmp(transport, "sm-", 3)) {
-        const char *mode = getenv("HG_SM_RMA");
-
-        /* setenv takes a lock, which a child of fork may find taken. */
-        if (mode == NULL || strcmp(mode, transport + 3) != 0)
-            HG_CHECK(setenv("HG_SM_RMA", transport + 3, 1) == 0);
+        test_setenv("HG_SM_RMA", transport + 3);
         return "sm";
     }
     return test_scheme(transport);
@@ -786,6 +810,7 @@ int main(int argc, char **argv)
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGTERM, test_on_term);
+    (void) hg_test_transport(); /* sets its variables */
     HG_Set_log_func(test_log_sink, NULL);
     if (getenv("HG_LOG_LEVEL") == NULL) /* leaks are warnings */
         HG_CHECK_OK(HG_Set_log_level("warning"));

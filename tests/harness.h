@@ -157,7 +157,8 @@ uint64_t hg_test_random(uint64_t *state);
  * and "sm-map" are "sm" with HG_SM_RMA=copy and map. "mux" is "zmq+tcp", with
  * sm in the same class, by which that reaches the processes of a test, and
  * "mux-ofi" is "ofi+tcp" with sm. "ofi+rxm" and "ofi+rxd" are "ofi+tcp;ofi_rxm"
- * and "ofi+udp;ofi_rxd". */
+ * and "ofi+udp;ofi_rxd". "ofi-hard", "ofi-cxi" and "ofi-raw" are "ofi+tcp" with
+ * a provider that demands more (tests/ofi/hook.h). */
 const char *hg_test_transport(void);
 bool hg_test_is_mux(void);
 bool hg_test_is_ofi(void);
