@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #define HOOK_NAMES 32
 
@@ -21,6 +22,8 @@ static struct {
 static uint64_t hook_faults; /* calls of the kind that is to fail */
 static uint64_t hook_state;  /* of the random numbers */
 static bool hook_started;
+static unsigned hook_open; /* fabrics */
+static pid_t hook_process; /* that the hook was started in, not a child */
 
 void hook_violation(const char *format, ...)
 {
@@ -70,6 +73,13 @@ uint64_t hg_test_ofi_count(const char *name)
             count = hook_counts[i].count;
     pthread_mutex_unlock(&hook_lock);
     return count;
+}
+
+void hook_opened(unsigned *children, int n)
+{
+    pthread_mutex_lock(&hook_lock);
+    *children += (unsigned) n;
+    pthread_mutex_unlock(&hook_lock);
 }
 
 uint64_t hook_random(void)
@@ -218,8 +228,17 @@ void hg_test_ofi_configure(const char *words)
         hg_test_fail("ofi-hook", "virt without provkey or rawkey");
 }
 
+static void hook_at_exit(void)
+{
+    if (hook_open != 0 && getpid() == hook_process)
+        hook_violation("%u fabrics were not closed", hook_open);
+}
+
 static void hook_configure_once(void)
 {
+    hook_process = getpid();
+    if (atexit(hook_at_exit) != 0)
+        hg_test_fail("ofi-hook", "atexit");
     if (!hook_started)
         hg_test_ofi_configure(getenv("HG_TEST_OFI"));
 }
@@ -246,9 +265,11 @@ static int hook_domain_close(struct fid *fid)
         hook_violation(
             "a domain is closed before %u objects in it", domain->open);
     ret = fi_close(&domain->real->fid);
-    if (ret == 0)
-        free(domain);
-    return ret;
+    if (ret != 0)
+        return ret;
+    hook_opened(&domain->fabric->open, -1);
+    free(domain);
+    return 0;
 }
 
 static int hook_domain_control(struct fid *fid, int command, void *arg)
@@ -309,6 +330,8 @@ static int hook_domain_open(struct fid_fabric *fabric, struct fi_info *info,
         memcpy(domain->auth, info->domain_attr->auth_key, HOOK_AUTH);
     else if (info->ep_attr->auth_key_size == HOOK_AUTH)
         memcpy(domain->auth, info->ep_attr->auth_key, HOOK_AUTH);
+    domain->fabric = (struct hook_fabric *) fabric;
+    hook_opened(&domain->fabric->open, 1);
     *domain_p = &domain->fid;
     return 0;
 }
@@ -318,11 +341,16 @@ static int hook_domain_open(struct fid_fabric *fabric, struct fi_info *info,
 static int hook_fabric_close(struct fid *fid)
 {
     struct hook_fabric *fabric = (struct hook_fabric *) fid;
-    int ret = fi_close(&fabric->real->fid);
+    int ret;
 
-    if (ret == 0)
-        free(fabric);
-    return ret;
+    if (fabric->open != 0)
+        hook_violation("a fabric is closed before %u domains", fabric->open);
+    ret = fi_close(&fabric->real->fid);
+    if (ret != 0)
+        return ret;
+    hook_opened(&hook_open, -1);
+    free(fabric);
+    return 0;
 }
 
 static int hook_fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr,
@@ -395,6 +423,7 @@ int __wrap_fi_fabric(
     fabric->fid.fid.ops = &hook_fabric_fid_ops;
     fabric->fid.ops = &hook_fabric_ops;
     fabric->fid.api_version = fabric->real->api_version;
+    hook_opened(&hook_open, 1);
     *fabric_p = &fabric->fid;
     return 0;
 }

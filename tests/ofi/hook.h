@@ -10,8 +10,8 @@
  * The environment variable HG_TEST_OFI chooses, as words separated by commas.
  * Without it, libfabric is not touched. Whatever the words: operations use
  * addresses that are in the address vector, stay within the reported limits,
- * and have ended before their memory region or address goes; objects are
- * closed before their domain. A caller that breaks one of these rules, or one
+ * and have ended before their memory region or address goes; each object is
+ * closed before what it was opened in, and before the process exits. A caller that breaks one of these rules, or one
  * of those below, is ended by abort, with the line "ofi-hook: violation: ...".
  *
  *     plain       nothing else

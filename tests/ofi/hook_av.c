@@ -196,9 +196,7 @@ static int hook_av_close(struct fid *fid)
         av->peers = peer->next;
         free(peer);
     }
-    pthread_mutex_lock(&hook_lock);
-    av->domain->open--;
-    pthread_mutex_unlock(&hook_lock);
+    hook_opened(&av->domain->open, -1);
     free(av);
     return 0;
 }
@@ -237,9 +235,7 @@ int hook_av_open(struct fid_domain *domain, struct fi_av_attr *attr,
     av->fid.fid.ops = &hook_av_fid_ops;
     av->fid.ops = &hook_av_ops;
     av->domain = ours;
-    pthread_mutex_lock(&hook_lock);
-    ours->open++;
-    pthread_mutex_unlock(&hook_lock);
+    hook_opened(&ours->open, 1);
     *av_p = &av->fid;
     return 0;
 }

@@ -276,8 +276,8 @@ static int hook_cq_close(struct fid *fid)
         return ret;
     pthread_mutex_lock(&hook_lock);
     hook_op_forget(cq);
-    cq->domain->open--;
     pthread_mutex_unlock(&hook_lock);
+    hook_opened(&cq->domain->open, -1);
     pthread_mutex_destroy(&cq->lock);
     free(cq->entries);
     free(cq);
@@ -381,9 +381,7 @@ int hook_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
     cq->format_size = hook_cq_format_size(attr->format);
     cq->waits = attr->wait_obj != FI_WAIT_NONE;
     pthread_mutex_init(&cq->lock, NULL);
-    pthread_mutex_lock(&hook_lock);
-    ours->open++;
-    pthread_mutex_unlock(&hook_lock);
+    hook_opened(&ours->open, 1);
     *cq_p = &cq->fid;
     return 0;
 }

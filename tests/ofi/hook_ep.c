@@ -607,8 +607,8 @@ static int hook_ep_close(struct fid *fid)
         for (op = hook_ops[i]; op != NULL; op = op->next)
             if (op->ep == ep)
                 hook_op_release(op);
-    ep->domain->open--;
     pthread_mutex_unlock(&hook_lock);
+    hook_opened(&ep->domain->open, -1);
     free(ep);
     return 0;
 }
@@ -679,9 +679,7 @@ int hook_ep_open(struct fid_domain *domain, struct fi_info *info,
     ep->fid.rma = &hook_ep_rma_ops;
     ep->domain = ours;
     hook_ep_set_limits(ep, info);
-    pthread_mutex_lock(&hook_lock);
-    ours->open++;
-    pthread_mutex_unlock(&hook_lock);
+    hook_opened(&ours->open, 1);
     *ep_p = &ep->fid;
     return 0;
 }

@@ -43,6 +43,7 @@ struct hook_words {
 struct hook_fabric {
     struct fid_fabric fid;
     struct fid_fabric *real;
+    unsigned open; /* domains */
 };
 
 /* A raw key that was mapped. */
@@ -54,6 +55,7 @@ struct hook_mapping {
 struct hook_domain {
     struct fid_domain fid;
     struct fid_domain *real;
+    struct hook_fabric *fabric;
     struct hook_mr *mrs;
     struct hook_mapping *mappings;
     unsigned open; /* endpoints, queues, vectors */
@@ -144,6 +146,9 @@ extern struct hook_words hook_words;
 __attribute__((noreturn, format(printf, 1, 2))) void hook_violation(
     const char *format, ...);
 void *hook_alloc(size_t size);
+
+/* An object was opened (1) or closed (-1): counts it for its parent, too. */
+void hook_opened(unsigned *children, int n);
 
 /* With hook_lock held. */
 void hook_count(const char *name);

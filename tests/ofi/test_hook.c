@@ -393,6 +393,16 @@ static void hook_close_domain_first(void)
     (void) fi_close(&hook_a.domain->fid);
 }
 
+static void hook_close_fabric_first(void)
+{
+    (void) fi_close(&hook_a.fabric->fid);
+}
+
+static void hook_exit_before_closing(void)
+{
+    exit(0);
+}
+
 static void hook_close_busy_region(void)
 {
     hook_receive(&hook_a, &hook_contexts[0]);
@@ -481,6 +491,8 @@ HG_TEST(hook_notices_who_breaks_a_rule)
         {"rawkey", hook_read_by_raw_key, "a key that is not mapped"},
         {"rawkey", hook_close_mapped, "before a raw key is unmapped"},
         {"plain", hook_close_domain_first, "a domain is closed before"},
+        {"plain", hook_close_fabric_first, "a fabric is closed before 1"},
+        {"plain", hook_exit_before_closing, "2 fabrics were not closed"},
         {"local", hook_close_busy_region, "closed with 1 operations in fl"},
         {"plain", hook_send_to_removed, "not in the vector"},
         {"plain", hook_remove_busy, "removed with 1 operations in flight"},
