@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses: made, found by their token, given up.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+/* A new address, idle; NULL: out of memory. No lock is held. */
+static struct na_ofi_addr *na_ofi_addr_new(
+    struct na_ofi_class *self, const char *name, na_bool_t is_self)
+{
+    struct na_addr *base =
+        self->base.core->addr_create(&self->base, name, is_self);
+    struct na_ofi_addr *addr;
+
+    if (base == NULL)
+        return NULL;
+    addr = na_ofi_addr_of(base);
+    na_plug_list_init(&addr->link);
+    na_plug_list_init(&addr->named);
+    na_plug_list_init(&addr->due);
+    na_plug_list_init(&addr->lookups);
+    na_plug_list_init(&addr->sends);
+    addr->at = FI_ADDR_UNSPEC;
+    return addr;
+}
+
+/* ---- Tokens ---- */
+
+#define NA_OFI_SLOT_BITS 24
+
+/* Have a peer that puts addr->token into its messages known by it. The class's
+ * lock is held, as below. */
+static na_return_t na_ofi_slot_take(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    uint32_t i = 0;
+
+    while (i < self->slot_count && self->slots[i].addr != NULL)
+        i++;
+    if (i == self->slot_count) {
+        uint32_t count = i > 0 ? 2 * i : 16;
+        struct na_ofi_slot *slots;
+
+        if (count > (uint32_t) 1 << NA_OFI_SLOT_BITS)
+            return NA_AGAIN;
+        slots = (struct na_ofi_slot *) core->realloc(
+            self->slots, count * sizeof(*slots));
+        if (slots == NULL)
+            return NA_NOMEM;
+        memset(slots + i, 0, (count - i) * sizeof(*slots));
+        self->slots = slots;
+        self->slot_count = count;
+    }
+    addr->slot = i;
+    do
+        addr->token = core->random() << NA_OFI_SLOT_BITS | i;
+    while (addr->token == 0);
+    self->slots[i].addr = addr;
+    self->slots[i].token = addr->token;
+    return NA_SUCCESS;
+}
+
+static void na_ofi_slot_free(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    if (addr->token == 0)
+        return;
+    assert(self->slots[addr->slot].addr == addr);
+    self->slots[addr->slot].addr = NULL;
+    addr->token = 0;
+}
+
+/* Who was given that token; NULL: nobody who is there. */
+static struct na_ofi_addr *na_ofi_slot_find(
+    const struct na_ofi_class *self, uint64_t token)
+{
+    uint32_t i = (uint32_t) token & (((uint32_t) 1 << NA_OFI_SLOT_BITS) - 1);
+
+    if (i >= self->slot_count || self->slots[i].token != token)
+        return NULL;
+    return self->slots[i].addr;
+}
+
+/* ---- The address vector ---- */
+
+/* Enter the address of an endpoint into the address vector. */
+static na_return_t na_ofi_insert(
+    struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
+{
+    int n = fi_av_insert(self->av, raw, 1, at_p, 0, NULL);
+
+    if (n == 1)
+        return NA_SUCCESS;
+    *at_p = FI_ADDR_UNSPEC;
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+        "cannot enter a peer's address: %s",
+        n < 0 ? fi_strerror(-n) : "the provider refuses it");
+    return NA_HOSTUNREACH;
+}
+
+/* Learn where a peer's endpoints are; those known stay. */
+static na_return_t na_ofi_learn(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
+{
+    unsigned i;
+
+    if (addr->at == FI_ADDR_UNSPEC) {
+        na_return_t ret = na_ofi_insert(self, intro->ends + 1, &addr->at);
+
+        if (ret != NA_SUCCESS)
+            return ret;
+    }
+    for (i = 1; i < intro->count; i++) {
+        const unsigned char *end = intro->ends + i * (1 + intro->raw_size);
+        struct na_ofi_far *far = atomic_load(&addr->far);
+
+        while (far != NULL && far->id != end[0])
+            far = far->next;
+        if (far != NULL || end[0] == 0)
+            continue;
+        far = (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
+        if (far == NULL)
+            break; /* its first endpoint will do */
+        far->id = end[0];
+        far->next = atomic_load(&addr->far);
+        if (na_ofi_insert(self, end + 1, &far->at) != NA_SUCCESS) {
+            self->base.core->free(far);
+            break;
+        }
+        atomic_store(&addr->far, far);
+    }
+    return NA_SUCCESS;
+}
+
+static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
+{
+    const struct na_ofi_far *far =
+        id == 0 ? NULL : atomic_load_explicit(&addr->far, memory_order_acquire);
+
+    while (far != NULL && far->id != id)
+        far = far->next;
+    return far != NULL ? far->at : addr->at;
+}
+
+/* ---- The end ---- */
+
+static void na_ofi_complete_all(const struct na_ofi_class *self,
+    struct na_link *ops, na_return_t ret, struct na_addr *result)
+{
+    struct na_link *link;
+
+    while ((link = na_plug_list_pop(ops)) != NULL) {
+        struct na_op *op = NA_OFI_OF(link, struct na_op, link);
+
+        if (result != NULL) {
+            self->base.core->addr_ref(result);
+            op->result_addr = result;
+        }
+        self->base.core->complete(op, ret);
+    }
+}
+
+/* Something is to be sent to an address; the class's lock is held. */
+static void na_ofi_push_due(struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    if (na_plug_list_empty(&addr->due))
+        na_plug_list_push(&self->due, &addr->due);
+    if (!atomic_exchange(&self->hurry, true))
+        (void) pthread_cond_signal(&self->alarm);
+}
+
+static void na_ofi_hurry(struct na_ofi_class *self)
+{
+    if (atomic_load(&self->hurry))
+        return;
+    na_ofi_lock(&self->lock);
+    atomic_store(&self->hurry, true);
+    (void) pthread_cond_signal(&self->alarm);
+    na_ofi_unlock(&self->lock);
+}
+
+/* One that was never reached stays usable. */
+static void na_ofi_lost(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t fate)
+{
+    const struct na_core *core = self->base.core;
+    na_return_t ret;
+    bool failed;
+    bool asked;
+    bool adopted;
+    struct na_link lookups;
+    struct na_link sends;
+
+    na_plug_list_init(&lookups);
+    na_plug_list_init(&sends);
+    na_ofi_lock(&self->lock);
+    if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
+        (atomic_load(&addr->state) == NA_OFI_IDLE && fate != NA_DISCONNECT)) {
+        na_ofi_unlock(&self->lock);
+        return;
+    }
+    adopted = atomic_load(&addr->state) != NA_OFI_IDLE;
+    failed = atomic_load(&addr->state) == NA_OFI_ASKED && !addr->reached;
+    atomic_store(&addr->open, false);
+    atomic_store(&addr->state, failed ? NA_OFI_IDLE : NA_OFI_DEAD);
+    na_ofi_slot_free(self, addr);
+    na_plug_list_remove(&addr->link);
+    na_plug_list_remove(&addr->due);
+    addr->hello = false;
+    if (!failed)
+        na_plug_list_remove(&addr->named);
+    na_plug_list_move(&lookups, &addr->lookups);
+    na_plug_list_move(&sends, &addr->sends);
+    na_ofi_unlock(&self->lock);
+    asked = !na_plug_list_empty(&lookups) || !na_plug_list_empty(&sends);
+    if (addr->reached)
+        core->log(
+            HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
+    else if (failed)
+        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
+            "%s cannot be reached: %s", addr->base.name,
+            fate == NA_PROTOCOL_ERROR
+                ? "it speaks another version of this transport's protocol"
+                : "no answer, or refused");
+    ret = addr->reached ? NA_DISCONNECT : fate;
+    na_ofi_complete_all(self, &lookups, fate, NULL);
+    na_ofi_complete_all(self, &sends, ret, NULL);
+    if (failed)
+        core->addr_unreached(&addr->base, ret);
+    else
+        core->addr_dead(&addr->base, ret);
+    if (!adopted)
+        return;
+    if (failed) {
+        core->addr_unref(&addr->base);
+        return;
+    }
+    na_ofi_lock(&self->lock);
+    addr->deadline = self->turn + 1;
+    na_plug_list_push(&self->dead, &addr->link);
+    na_ofi_unlock(&self->lock);
+}
+
+/* Take the endpoints of a peer out of the address vector. */
+static void na_ofi_forget(struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    struct na_ofi_far *far = atomic_load(&addr->far);
+
+    if (addr->at != FI_ADDR_UNSPEC)
+        (void) fi_av_remove(self->av, &addr->at, 1, 0);
+    addr->at = FI_ADDR_UNSPEC;
+    for (; far != NULL; far = far->next) {
+        if (far->at != FI_ADDR_UNSPEC)
+            (void) fi_av_remove(self->av, &far->at, 1, 0);
+        far->at = FI_ADDR_UNSPEC;
+    }
+}
+
+/* The class's own address. Messages, puts and gets to it go through the
+ * provider, as to any other. NULL: logged. */
+static struct na_ofi_addr *na_ofi_addr_self(
+    struct na_ofi_class *self, const char *name)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_new(self, name, NA_TRUE);
+    na_return_t ret;
+
+    if (addr == NULL)
+        return NULL;
+    na_ofi_lock(&self->lock);
+    ret = na_ofi_insert(self, self->ends[0]->raw, &addr->at);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_slot_take(self, addr);
+    atomic_store(&addr->theirs, addr->token);
+    atomic_store(&addr->incarnation, self->base.incarnation);
+    atomic_store(&addr->state, NA_OFI_READY);
+    atomic_store(&addr->open, ret == NA_SUCCESS);
+    na_ofi_unlock(&self->lock);
+    if (ret == NA_SUCCESS)
+        return addr;
+    self->base.core->addr_unref(&addr->base);
+    return NULL;
+}
+
+/* The slot: the last reference is gone. */
+static void na_ofi_addr_release(struct na_addr *base)
+{
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_addr *addr = na_ofi_addr_of(base);
+    struct na_ofi_far *far = atomic_load(&addr->far);
+
+    if (self->av != NULL) {
+        na_ofi_lock(&self->lock);
+        na_plug_list_remove(&addr->named);
+        na_ofi_forget(self, addr);
+        na_ofi_unlock(&self->lock);
+    }
+    while (far != NULL) {
+        struct na_ofi_far *next = far->next;
+
+        self->base.core->free(far);
+        far = next;
+    }
+}
+
+/* The slot: nobody believes in this peer any more. */
+static void na_ofi_addr_abandon(struct na_addr *base)
+{
+    struct na_ofi_addr *addr = na_ofi_addr_of(base);
+
+    if (atomic_load(&addr->state) != NA_OFI_ASKED)
+        na_ofi_lost(na_ofi_of(base->na_class), addr, NA_DISCONNECT);
+}
+
+/* The slot: the same process is the same peer, by whatever name. */
+static na_bool_t na_ofi_addr_cmp(
+    const struct na_addr *base1, const struct na_addr *base2)
+{
+    uint64_t one = atomic_load_explicit(
+        &na_ofi_addr_of(base1)->incarnation, memory_order_relaxed);
+    uint64_t two = atomic_load_explicit(
+        &na_ofi_addr_of(base2)->incarnation, memory_order_relaxed);
+
+    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+}
+
+/* The class closes: no address has a connection any more. */
+static void na_ofi_addrs_drop(struct na_ofi_class *self)
+{
+    struct na_link *link;
+
+    na_plug_list_move(&self->addrs, &self->dead);
+    while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
+        struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
+
+        assert(na_plug_list_empty(&addr->sends));
+        atomic_store(&addr->state, NA_OFI_DEAD);
+        na_plug_list_remove(&addr->due);
+        self->base.core->addr_unref(&addr->base);
+    }
+    self->base.core->free(self->slots);
+    self->slots = NULL;
+    self->slot_count = 0;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The clock: a thread that does what time demands.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ *
+ * In each turn it sends keep-alives, gives up who is silent, and polls the
+ * endpoints that nobody has polled since the last one. While something waits
+ * because the provider could not take it (-FI_EAGAIN), it tries again each
+ * millisecond, so that contexts may sleep meanwhile.
+ */
+#include "ofi/ofi.h"
+
+#define NA_OFI_TURN_MIN (2 * NA_OFI_MS)
+#define NA_OFI_TURN_MAX (625 * NA_OFI_MS)
+
+/* What is to be done about an address in this turn: NA_SUCCESS, or how it ends.
+ * The class's lock is held. */
+static na_return_t na_ofi_judge(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    uint64_t often = self->death_turns / 4;
+
+    switch (atomic_load(&addr->state)) {
+    case NA_OFI_ASKED:
+        if (self->turn > addr->deadline)
+            return addr->reached ? NA_DISCONNECT : NA_HOSTUNREACH;
+        often = self->lookup_turns / 4;
+        break;
+    case NA_OFI_ACCEPTED:
+        if (self->turn > addr->deadline)
+            return NA_DISCONNECT;
+        break;
+    case NA_OFI_READY:
+        if (self->turn > atomic_load(&addr->heard) + addr->patience)
+            return NA_DISCONNECT;
+        break;
+    default: return NA_SUCCESS;
+    }
+    if (!addr->accepted && !addr->hello && self->turn > addr->asked + often) {
+        addr->hello = true;
+        na_ofi_push_due(self, addr);
+    }
+    return NA_SUCCESS;
+}
+
+/* Take those who died some time ago out of the address vector, when no thread
+ * uses their places there any more: a provider that has connections (tcp) then
+ * ends puts and gets that are in flight. The class's lock is held, and is not
+ * meanwhile, as below. */
+static void na_ofi_clear(struct na_ofi_class *self)
+{
+    while (!na_plug_list_empty(&self->dead)) {
+        struct na_ofi_addr *addr =
+            NA_OFI_OF(self->dead.next, struct na_ofi_addr, link);
+
+        if (self->turn <= addr->deadline)
+            return;
+        na_plug_list_remove(&addr->link);
+        na_ofi_forget(self, addr);
+        na_ofi_unlock(&self->lock);
+        self->base.core->addr_unref(&addr->base);
+        na_ofi_lock(&self->lock);
+    }
+}
+
+/* One turn. */
+static void na_ofi_turn(struct na_ofi_class *self)
+{
+    struct na_link *link;
+    struct na_link *next;
+
+    self->turn++;
+    na_ofi_clear(self);
+    for (link = self->addrs.next; link != &self->addrs; link = next) {
+        struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
+        na_return_t fate = na_ofi_judge(self, addr);
+
+        next = link->next;
+        if (fate == NA_SUCCESS)
+            continue;
+        self->base.core->addr_ref(&addr->base);
+        na_ofi_unlock(&self->lock);
+        na_ofi_lost(self, addr, fate);
+        self->base.core->addr_unref(&addr->base);
+        na_ofi_lock(&self->lock);
+        next = self->addrs.next; /* the list may be another one */
+    }
+}
+
+/* Poll the endpoints that nobody has polled, or all if something is due. */
+static void na_ofi_poll_idle(struct na_ofi_class *self, bool all)
+{
+    unsigned id;
+
+    na_ofi_lock(&self->clock_lock);
+    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+        struct na_ofi_end *end = self->ends[id];
+
+        if (end == NULL || (atomic_exchange(&end->polled, false) && !all) ||
+            pthread_mutex_trylock(&end->poll_lock) != 0)
+            continue;
+        while (na_ofi_poll_end(end) > 0)
+            continue;
+        (void) na_ofi_rma_flush(end);
+        na_ofi_unlock(&end->poll_lock);
+    }
+    na_ofi_unlock(&self->clock_lock);
+}
+
+/* Whether something still waits that did not go at once; no lock is held. */
+static bool na_ofi_is_due(struct na_ofi_class *self)
+{
+    bool due;
+    unsigned id;
+
+    na_ofi_lock(&self->clock_lock);
+    na_ofi_lock(&self->lock);
+    due = !na_plug_list_empty(&self->due);
+    na_ofi_unlock(&self->lock);
+    for (id = 0; id < NA_OFI_CONTEXTS && !due; id++) {
+        struct na_ofi_end *end = self->ends[id];
+
+        if (end == NULL)
+            continue;
+        na_ofi_lock(&end->lock);
+        due = !na_plug_list_empty(&end->due);
+        na_ofi_unlock(&end->lock);
+    }
+    na_ofi_unlock(&self->clock_lock);
+    return due;
+}
+
+static struct timespec na_ofi_time(uint64_t ns)
+{
+    struct timespec when;
+
+    when.tv_sec = (time_t) (ns / 1000000000u);
+    when.tv_nsec = (long) (ns % 1000000000u);
+    return when;
+}
+
+static void *na_ofi_clock(void *arg)
+{
+    struct na_ofi_class *self = (struct na_ofi_class *) arg;
+    const struct na_core *core = self->base.core;
+    uint64_t next = core->now_ns() + self->period;
+
+    na_ofi_lock(&self->lock);
+    while (!self->stopping) {
+        bool hurry = atomic_load(&self->hurry);
+        uint64_t now = core->now_ns();
+        uint64_t until = hurry && now + NA_OFI_MS < next ? now + NA_OFI_MS : next;
+        struct timespec when = na_ofi_time(until);
+        bool turn;
+
+        if (now < until)
+            (void) pthread_cond_timedwait(&self->alarm, &self->lock, &when);
+        if (self->stopping)
+            break;
+        turn = core->now_ns() >= next;
+        if (turn) {
+            na_ofi_turn(self);
+            next = core->now_ns() + self->period;
+        }
+        na_ofi_unlock(&self->lock);
+        hurry = atomic_load(&self->hurry);
+        (void) na_ofi_flush(self);
+        if (turn || hurry)
+            na_ofi_poll_idle(self, hurry);
+        if (hurry) {
+            atomic_store(&self->hurry, false);
+            if (na_ofi_is_due(self))
+                atomic_store(&self->hurry, true);
+        }
+        na_ofi_lock(&self->lock);
+    }
+    na_ofi_unlock(&self->lock);
+    return NULL;
+}
+
+static na_return_t na_ofi_clock_start(struct na_ofi_class *self)
+{
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    (void) sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&self->clock, NULL, na_ofi_clock, self);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0)
+        return na_ofi_failed(self, "cannot start", "a thread", -rc);
+    self->ticking = true;
+    return NA_SUCCESS;
+}
+
+static void na_ofi_clock_stop(struct na_ofi_class *self)
+{
+    if (!self->ticking)
+        return;
+    na_ofi_lock(&self->lock);
+    self->stopping = true;
+    (void) pthread_cond_signal(&self->alarm);
+    na_ofi_unlock(&self->lock);
+    (void) pthread_join(self->clock, NULL);
+    self->ticking = false;
+}
+
+/* Lists and locks, and how long turns are. False: the system has none left. */
+static bool na_ofi_prepare(struct na_ofi_class *self)
+{
+    const struct na_init_info *info = self->base.info;
+    uint64_t death = info->death_ms * NA_OFI_MS;
+    uint64_t lookup = info->lookup_ms * NA_OFI_MS;
+    pthread_condattr_t attr;
+
+    na_plug_list_init(&self->addrs);
+    na_plug_list_init(&self->named);
+    na_plug_list_init(&self->due);
+    na_plug_list_init(&self->dead);
+    self->period = (death < lookup ? death : lookup) / 8;
+    if (self->period > NA_OFI_TURN_MAX)
+        self->period = NA_OFI_TURN_MAX;
+    if (self->period < NA_OFI_TURN_MIN)
+        self->period = NA_OFI_TURN_MIN;
+    self->death_turns = death / self->period + 1;
+    self->lookup_turns = lookup / self->period + 1;
+    if (pthread_mutex_init(&self->lock, NULL) != 0)
+        return false;
+    if (pthread_mutex_init(&self->clock_lock, NULL) != 0)
+        goto lock;
+    if (pthread_condattr_init(&attr) != 0)
+        goto clock_lock;
+    if (pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+        pthread_cond_init(&self->alarm, &attr) == 0) {
+        (void) pthread_condattr_destroy(&attr);
+        return true;
+    }
+    (void) pthread_condattr_destroy(&attr);
+clock_lock:
+    (void) pthread_mutex_destroy(&self->clock_lock);
+lock:
+    (void) pthread_mutex_destroy(&self->lock);
+    return false;
+}
+
+/* The last thing that closing does. Addresses may be released later. */
+static void na_ofi_unprepare(struct na_ofi_class *self)
+{
+    (void) pthread_cond_destroy(&self->alarm);
+    (void) pthread_mutex_destroy(&self->clock_lock);
+    (void) pthread_mutex_destroy(&self->lock);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Errors of libfabric as codes.
+ *
+ * A module of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+/* The code of a positive error number, of the system's or of libfabric's own,
+ * FI_... */
+static na_return_t na_ofi_code(int error)
+{
+    switch (error) {
+    case 0: return NA_SUCCESS;
+    case FI_ENOMEM: return NA_NOMEM;
+    case FI_EAGAIN:
+    case FI_EMFILE:
+    case ENFILE: return NA_AGAIN;
+    case FI_EACCES:
+    case FI_EPERM: return NA_ACCESS;
+    case FI_ENOKEY:
+    case FI_EKEYREJECTED: return NA_PERMISSION;
+    case FI_EADDRINUSE: return NA_ADDRINUSE;
+    case FI_EADDRNOTAVAIL: return NA_ADDRNOTAVAIL;
+    case FI_ENODEV: return NA_NODEV;
+    case FI_EINVAL: return NA_INVALID_ARG;
+    case FI_EMSGSIZE:
+    case FI_ETRUNC: return NA_MSGSIZE;
+    case FI_ENOSYS:
+    case FI_EOPNOTSUPP: return NA_OPNOTSUPPORT;
+    case FI_ECONNREFUSED:
+    case FI_EHOSTUNREACH:
+    case FI_EHOSTDOWN:
+    case FI_ENETUNREACH:
+    case FI_ETIMEDOUT: return NA_HOSTUNREACH;
+    case FI_ECONNRESET:
+    case FI_ECONNABORTED:
+    case FI_ENOTCONN:
+    case FI_ESHUTDOWN:
+    case EPIPE: return NA_DISCONNECT;
+    case FI_ECANCELED: return NA_CANCELED;
+    default: return NA_IO_ERROR;
+    }
+}
+
+/* Log why a function of libfabric's failed with `rc`, which is negative; the
+ * code for it. */
+static na_return_t na_ofi_failed(const struct na_ofi_class *self,
+    const char *what, const char *which, int rc)
+{
+    assert(rc < 0);
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi", "%s %s: %s", what, which,
+        fi_strerror(-rc));
+    return na_ofi_code(-rc);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The handshake, keep-alives, farewells.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+/* Peers that said HELLO, and nothing yet with the token they were given. Each
+ * may be a forgery that names somebody else's address. */
+#define NA_OFI_UNPROVEN 1024u
+
+static ssize_t na_ofi_say(struct na_ofi_class *self, struct na_ofi_addr *addr,
+    enum na_ofi_kind kind)
+{
+    struct na_ofi_end *end = self->ends[addr->home];
+    unsigned char body[NA_OFI_SMALL - NA_OFI_HEADER];
+    struct na_ofi_header header;
+    struct na_segment segment;
+
+    if (end == NULL)
+        end = self->ends[0];
+    memset(&header, 0, sizeof(header));
+    header.kind = kind;
+    header.source = end->id;
+    header.token = atomic_load(&addr->theirs);
+    segment.address = body;
+    segment.size = 0;
+    if (kind != NA_OFI_BYE)
+        segment.size = na_ofi_put_intro(self, addr->token, body,
+            sizeof(body) < self->message_size - NA_OFI_HEADER
+                ? sizeof(body)
+                : self->message_size - NA_OFI_HEADER);
+    atomic_store(&addr->told, atomic_load(&self->end_count));
+    addr->asked = self->turn;
+    return na_ofi_post(end, addr, na_ofi_target(addr, addr->context), &header,
+        &segment, 1, (size_t) segment.size);
+}
+
+static void na_ofi_tell_ends(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, const struct na_ofi_end *end)
+{
+    na_ofi_lock(&self->lock);
+    if (atomic_load(&addr->state) == NA_OFI_READY && !addr->base.self) {
+        addr->home = end->id;
+        addr->hello = na_ofi_say(self, addr,
+                          addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO) != 0;
+        if (addr->hello)
+            na_ofi_push_due(self, addr);
+    }
+    atomic_store(&addr->told, atomic_load(&self->end_count));
+    na_ofi_unlock(&self->lock);
+}
+
+/* ---- Asking ---- */
+
+/* Say HELLO to an idle address by the endpoint `home`; the lock is held. */
+static na_return_t na_ofi_ask(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+{
+    na_return_t ret;
+
+    if (addr->at == FI_ADDR_UNSPEC) {
+        ret = na_ofi_insert(self, addr->raw, &addr->at);
+        if (ret != NA_SUCCESS)
+            return ret;
+    }
+    ret = na_ofi_slot_take(self, addr);
+    if (ret != NA_SUCCESS)
+        return ret;
+    addr->home = home;
+    addr->deadline = self->turn + self->lookup_turns;
+    addr->hello = true;
+    atomic_store(&addr->state, NA_OFI_ASKED);
+    self->base.core->addr_ref(&addr->base);
+    na_plug_list_push(&self->addrs, &addr->link);
+    na_ofi_push_due(self, addr);
+    return NA_SUCCESS;
+}
+
+static na_return_t na_ofi_want_locked(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+{
+    na_return_t ret;
+
+    switch (atomic_load(&addr->state)) {
+    case NA_OFI_READY: return NA_SUCCESS;
+    case NA_OFI_ASKED: return NA_AGAIN;
+    case NA_OFI_IDLE:
+        ret = na_ofi_ask(self, addr, home);
+        return ret == NA_SUCCESS ? NA_AGAIN : ret;
+    default: return NA_DISCONNECT;
+    }
+}
+
+static na_return_t na_ofi_want(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+{
+    na_return_t ret;
+
+    if (atomic_load_explicit(&addr->state, memory_order_acquire) ==
+        NA_OFI_READY)
+        return NA_SUCCESS;
+    na_ofi_lock(&self->lock);
+    ret = na_ofi_want_locked(self, addr, home);
+    na_ofi_unlock(&self->lock);
+    return ret;
+}
+
+/* ---- Hearing ---- */
+
+/* These functions return NULL, or what is wrong with the message. They are
+ * called by the thread that polls the endpoint, with no other lock held. */
+
+/* Answer a HELLO: with WELCOME, from the endpoint it came to. */
+static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
+    struct na_ofi_addr *addr, uint8_t source)
+{
+    na_ofi_lock(&self->lock);
+    if (atomic_load(&addr->state) != NA_OFI_DEAD) {
+        addr->home = end->id;
+        atomic_store(&addr->context, source);
+        addr->hello = na_ofi_say(self, addr, NA_OFI_WELCOME) != 0;
+        if (addr->hello)
+            na_ofi_push_due(self, addr);
+    }
+    na_ofi_unlock(&self->lock);
+}
+
+/* A peer that said this HELLO before and has not heard the answer yet; NULL:
+ * there is none. *count_p: those that may be told nothing yet. The lock is
+ * held. */
+static struct na_ofi_addr *na_ofi_find_unproven(struct na_ofi_class *self,
+    const struct na_ofi_intro *intro, unsigned *count_p)
+{
+    struct na_link *link;
+
+    *count_p = 0;
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
+
+        if (atomic_load(&addr->state) != NA_OFI_ACCEPTED)
+            continue;
+        (*count_p)++;
+        if (atomic_load(&addr->theirs) == intro->token &&
+            atomic_load(&addr->incarnation) == intro->incarnation)
+            return addr;
+    }
+    return NULL;
+}
+
+/* A new peer that looks us up; NULL: it cannot be one, which was logged. */
+static struct na_ofi_addr *na_ofi_accept(
+    struct na_ofi_class *self, const struct na_ofi_intro *intro)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct na_ofi_addr *addr;
+    uint64_t death = (uint64_t) intro->death_ms * NA_OFI_MS;
+    na_return_t ret;
+
+    na_ofi_name_of(self, intro->ends + 1, intro->raw_size, name);
+    addr = na_ofi_addr_new(self, name, NA_FALSE);
+    if (addr == NULL)
+        return NULL;
+    addr->accepted = true;
+    addr->reached = true;
+    atomic_store(&addr->theirs, intro->token);
+    atomic_store(&addr->incarnation, intro->incarnation);
+    na_ofi_lock(&self->lock);
+    ret = na_ofi_learn(self, addr, intro);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_slot_take(self, addr);
+    if (ret == NA_SUCCESS) {
+        addr->deadline = self->turn + self->lookup_turns;
+        addr->patience = death / self->period + 1;
+        if (addr->patience < self->death_turns)
+            addr->patience = self->death_turns;
+        atomic_store(&addr->heard, self->turn);
+        atomic_store(&addr->state, NA_OFI_ACCEPTED);
+        self->base.core->addr_ref(&addr->base);
+        na_plug_list_push(&self->addrs, &addr->link);
+    } else
+        atomic_store(&addr->state, NA_OFI_DEAD);
+    na_ofi_unlock(&self->lock);
+    if (ret == NA_SUCCESS)
+        return addr;
+    self->base.core->addr_unref(&addr->base);
+    return NULL;
+}
+
+/* A HELLO: of a stranger, or a keep-alive of `addr`. */
+static const char *na_ofi_hear_hello(struct na_ofi_end *end,
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const struct na_ofi_intro *intro)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_addr *peer = NULL;
+    unsigned count;
+
+    na_ofi_lock(&self->lock);
+    if (addr != NULL && addr->accepted &&
+        atomic_load(&addr->incarnation) == intro->incarnation &&
+        atomic_load(&addr->theirs) == intro->token) {
+        (void) na_ofi_learn(self, addr, intro);
+        peer = addr;
+    } else
+        peer = na_ofi_find_unproven(self, intro, &count);
+    if (peer != NULL)
+        self->base.core->addr_ref(&peer->base);
+    na_ofi_unlock(&self->lock);
+    if (peer == NULL && count >= NA_OFI_UNPROVEN)
+        return "too many others have not finished the handshake";
+    if (peer == NULL)
+        peer = na_ofi_accept(self, intro);
+    if (peer != NULL) {
+        na_ofi_answer(self, end, peer, header->source);
+        self->base.core->addr_unref(&peer->base);
+    }
+    return NULL;
+}
+
+/* A WELCOME: the answer to our HELLO, the first one or a keep-alive; or what an
+ * acceptor tells of new endpoints, which looks the same. */
+static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
+{
+    struct na_addr *result;
+    struct na_link lookups;
+    bool other = false;
+
+    if (addr == NULL || addr->accepted)
+        return "it does not answer a HELLO of ours";
+    result = &addr->base;
+    na_plug_list_init(&lookups);
+    na_ofi_lock(&self->lock);
+    if (atomic_load(&addr->state) == NA_OFI_ASKED) {
+        atomic_store(&addr->theirs, intro->token);
+        atomic_store(&addr->incarnation, intro->incarnation);
+        atomic_store(&addr->state, NA_OFI_READY);
+        addr->reached = true;
+        addr->patience = self->death_turns;
+        na_plug_list_move(&lookups, &addr->lookups);
+        na_ofi_push_due(self, addr); /* its sends, and to open it */
+        if (intro->incarnation == self->base.incarnation)
+            result = self->base.self_addr; /* by another name */
+    } else if (atomic_load(&addr->state) == NA_OFI_READY)
+        other = atomic_load(&addr->incarnation) != intro->incarnation;
+    if (atomic_load(&addr->state) == NA_OFI_READY && !other)
+        (void) na_ofi_learn(self, addr, intro);
+    na_ofi_unlock(&self->lock);
+    if (other)
+        na_ofi_lost(self, addr, NA_DISCONNECT); /* it was restarted */
+    na_ofi_complete_all(self, &lookups, NA_SUCCESS, result);
+    (void) na_ofi_flush(self);
+    return NULL;
+}
+
+/* A HELLO of another version: tell ours, by a WELCOME. */
+static void na_ofi_refuse_version(struct na_ofi_end *end,
+    const struct na_ofi_header *header, const struct na_ofi_intro *intro)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_addr *addr = na_ofi_addr_new(self, NULL, NA_FALSE);
+
+    if (addr == NULL)
+        return;
+    na_ofi_lock(&self->lock);
+    atomic_store(&addr->state, NA_OFI_DEAD);
+    atomic_store(&addr->theirs, intro->token);
+    atomic_store(&addr->context, header->source);
+    addr->home = end->id;
+    if (na_ofi_learn(self, addr, intro) == NA_SUCCESS)
+        (void) na_ofi_say(self, addr, NA_OFI_WELCOME);
+    na_ofi_unlock(&self->lock);
+    self->base.core->addr_unref(&addr->base);
+}
+
+/* ---- The farewell ---- */
+
+/* Tell every peer that this class closes, and wait until that has left, at
+ * most so long. No context is left, and the clock has stopped. */
+static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)
+{
+    const struct na_core *core = self->base.core;
+    uint64_t end_at = core->now_ns() + linger_ms * NA_OFI_MS;
+    struct na_link *link;
+
+    na_ofi_lock(&self->lock);
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
+
+        atomic_store(&addr->open, false);
+        if (atomic_load(&addr->theirs) != 0)
+            (void) na_ofi_say(self, addr, NA_OFI_BYE);
+    }
+    na_ofi_unlock(&self->lock);
+    while (na_ofi_is_sending(self->ends[0]) && core->now_ns() < end_at) {
+        if (na_ofi_poll_end(self->ends[0]) == 0)
+            (void) sched_yield();
+    }
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lookups: from an address string to an address, and to one that is ready.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+/* The address of that name, with a reference, or NULL. The class's lock is
+ * held. */
+static struct na_ofi_addr *na_ofi_known(
+    struct na_ofi_class *self, const char *name)
+{
+    struct na_link *link;
+
+    for (link = self->named.next; link != &self->named; link = link->next) {
+        struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, named);
+
+        if (strcmp(addr->base.name, name) == 0 &&
+            self->base.core->addr_try_ref(&addr->base))
+            return addr;
+    }
+    return NULL;
+}
+
+/* The slot: find an address, or make an idle one. */
+static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
+    const char *string, na_bool_t from_peer, struct na_addr **addr_p)
+{
+    struct na_ofi_class *self = na_ofi_of(na_class);
+    const struct na_core *core = self->base.core;
+    const char *mark = strstr(string, "://");
+    unsigned char raw[NA_OFI_RAW_MAX];
+    char name[NA_MAX_ADDR_LEN];
+    struct na_ofi_addr *fresh;
+    struct na_ofi_addr *addr;
+    size_t size = 0;
+    na_return_t ret;
+
+    if (mark == NULL)
+        return na_ofi_bad_name(self, from_peer, string, "no \"://\" in it");
+    memset(raw, 0, sizeof(raw));
+    ret = na_ofi_raw_of(self, mark + 3, from_peer, raw, &size);
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_ofi_name_of(self, raw, size, name);
+    if (strcmp(name, self->base.self_addr->name) == 0) {
+        core->addr_ref(self->base.self_addr);
+        *addr_p = self->base.self_addr;
+        return NA_SUCCESS;
+    }
+    fresh = na_ofi_addr_new(self, name, NA_FALSE);
+    if (fresh == NULL)
+        return NA_NOMEM;
+    memcpy(fresh->raw, raw, sizeof(raw));
+    fresh->raw_size = size;
+    na_ofi_lock(&self->lock);
+    addr = na_ofi_known(self, name);
+    if (addr == NULL) {
+        addr = fresh;
+        fresh = NULL;
+        na_plug_list_push(&self->named, &addr->named);
+    }
+    na_ofi_unlock(&self->lock);
+    if (fresh != NULL)
+        core->addr_unref(&fresh->base);
+    *addr_p = &addr->base;
+    return NA_SUCCESS;
+}
+
+/* The slot: resolve, then meet the peer. */
+static na_return_t na_ofi_addr_lookup(struct na_op *op)
+{
+    struct na_ofi_class *self = na_ofi_of(op->context->na_class);
+    const struct na_core *core = self->base.core;
+    struct na_addr *base = NULL;
+    struct na_ofi_addr *addr;
+    na_return_t ret =
+        na_ofi_addr_resolve(&self->base, op->name, NA_FALSE, &base);
+
+    if (ret == NA_HOSTUNREACH) {
+        core->complete(op, ret);
+        return NA_SUCCESS;
+    }
+    if (ret != NA_SUCCESS)
+        return ret;
+    addr = na_ofi_addr_of(base);
+    na_ofi_lock(&self->lock);
+    ret = na_ofi_want_locked(self, addr, na_ofi_end_of(op->context)->id);
+    if (ret == NA_AGAIN)
+        na_plug_list_push(&addr->lookups, &op->link);
+    na_ofi_unlock(&self->lock);
+    if (ret == NA_SUCCESS) {
+        op->result_addr = base;
+        core->complete(op, NA_SUCCESS);
+        return NA_SUCCESS;
+    }
+    core->addr_unref(base); /* while it is asked, the class has its own */
+    if (ret != NA_AGAIN)
+        core->complete(op, ret);
+    return NA_SUCCESS;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory: registered with the provider, described to peers.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ *
+ * Each segment that is not empty has a registration of its own. A handle as
+ * bytes for a peer; `endpoint` is the only one of ours that reaches the memory,
+ * or NA_OFI_ANY:
+ *
+ *     0    1    2        3      4         5         6   8      12   16
+ *     +----+----+--------+------+---------+---------+---+------+----+-------
+ *     | h  | O  |version |flags |endpoint |raw size | 0 |count | 0  |segments
+ *     +----+----+--------+------+---------+---------+---+------+----+-------
+ *
+ * A segment, where keys are numbers (raw size 0), and where they are not:
+ *
+ *     0     8     16   24        0     8     16         24         + raw size
+ *     +-----+-----+----+         +-----+-----+----------+---------+
+ *     |base |size |key |         |base |size |key's base|raw key  |
+ *     +-----+-----+----+         +-----+-----+----------+---------+
+ *
+ * `base` is what the provider of the one who puts or gets adds an offset to:
+ * the address of the segment with FI_MR_VIRT_ADDR, else 0.
+ *
+ * Memory for puts and gets of ours is registered, where the provider wants
+ * that, by the first of them, apart from what peers reach: so what peers reach
+ * can be withdrawn at any time.
+ */
+#include "ofi/ofi.h"
+
+#define NA_OFI_HANDLE 16  /* bytes in front of the segments */
+#define NA_OFI_SEGMENT 24 /* bytes of a segment, without a raw key */
+#define NA_OFI_RAW_KEY 64 /* bytes of a raw key, at most */
+#define NA_OFI_KEYS 16    /* random keys tried for a registration */
+
+static bool na_ofi_mr_mode(const struct na_ofi_class *self, int bit)
+{
+    return (self->info->domain_attr->mr_mode & bit) != 0;
+}
+
+/* ---- Registrations ---- */
+
+/* Bytes of a raw key; 0: keys are numbers. */
+static size_t na_ofi_raw_size(const struct na_ofi_class *self)
+{
+    return na_ofi_mr_mode(self, FI_MR_RAW)
+        ? self->info->domain_attr->mr_key_size
+        : 0;
+}
+
+static int na_ofi_raw_get(const struct na_ofi_class *self, struct fid_mr *mr,
+    uint64_t *base_p, unsigned char key[NA_OFI_RAW_KEY])
+{
+    size_t size = na_ofi_raw_size(self);
+
+    if (size > NA_OFI_RAW_KEY)
+        return -FI_ETOOSMALL;
+    memset(key, 0, NA_OFI_RAW_KEY);
+    return fi_mr_raw_attr(mr, base_p, key, &size, 0);
+}
+
+/* A random key that the provider can take; some take short ones only. */
+static uint64_t na_ofi_random_key(const struct na_ofi_class *self)
+{
+    size_t size = self->info->domain_attr->mr_key_size;
+    uint64_t key = self->base.core->random();
+
+    return size > 0 && size < sizeof(key)
+        ? key & ((UINT64_C(1) << 8 * size) - 1)
+        : key;
+}
+
+/* What else it takes until the memory can be used: by `ep`, where the provider
+ * wants to know by which endpoint. */
+static int na_ofi_mr_finish(
+    const struct na_ofi_class *self, struct fid_ep *ep, struct fid_mr *mr)
+{
+    unsigned char key[NA_OFI_RAW_KEY];
+    uint64_t base;
+    int rc = 0;
+
+    if (na_ofi_mr_mode(self, FI_MR_ENDPOINT)) {
+        rc = fi_mr_bind(mr, &ep->fid, 0);
+        if (rc == 0)
+            rc = fi_mr_enable(mr);
+    }
+    if (rc == 0 && na_ofi_mr_mode(self, FI_MR_RAW))
+        rc = na_ofi_raw_get(self, mr, &base, key);
+    else if (rc == 0 && fi_mr_key(mr) == FI_KEY_NOTAVAIL)
+        rc = -FI_ENOKEY;
+    return rc;
+}
+
+/* Register memory for `access`, which is bits of libfabric. */
+static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
+    void *memory, size_t size, uint64_t access, struct fid_mr **mr_p)
+{
+    struct iovec iov = {memory, size};
+    struct fi_mr_attr attr;
+    struct fid_mr *mr = NULL;
+    unsigned tries = NA_OFI_KEYS;
+    int rc;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.mr_iov = &iov;
+    attr.iov_count = 1;
+    attr.access = access;
+    attr.auth_key_size = self->info->domain_attr->auth_key_size;
+    attr.auth_key = self->info->domain_attr->auth_key;
+    do {
+        attr.requested_key = na_ofi_random_key(self);
+        rc = fi_mr_regattr(self->domain, &attr, 0, &mr);
+    } while (rc == -FI_ENOKEY && --tries > 0);
+    if (rc != 0)
+        return na_ofi_failed(self, "fi_mr_regattr", "of memory", rc);
+    rc = na_ofi_mr_finish(self, ep, mr);
+    if (rc != 0) {
+        (void) fi_close(&mr->fid);
+        return na_ofi_failed(self, "fi_mr_regattr", "of memory, its key", rc);
+    }
+    *mr_p = mr;
+    return NA_SUCCESS;
+}
+
+/* Close the first `count` of a set, and free it. NULL is allowed. */
+static void na_ofi_mrs_close(
+    struct na_ofi_class *self, struct fid_mr **mrs, na_size_t count)
+{
+    na_size_t i;
+
+    for (i = 0; mrs != NULL && i < count; i++) {
+        int rc = mrs[i] != NULL ? fi_close(&mrs[i]->fid) : 0;
+
+        if (rc != 0)
+            (void) na_ofi_failed(self, "fi_close", "of memory", rc);
+    }
+    self->base.core->free(mrs);
+}
+
+/* Register each segment of a handle. */
+static na_return_t na_ofi_mrs_open(
+    const struct na_ofi_mem *mem, uint64_t access, struct fid_mr ***mrs_p)
+{
+    struct na_ofi_class *self = na_ofi_of(mem->base.na_class);
+    na_size_t count = mem->base.segment_count;
+    struct fid_mr **mrs = (struct fid_mr **) self->base.core->alloc(
+        (size_t) count * sizeof(struct fid_mr *));
+    na_size_t i;
+
+    if (mrs == NULL) {
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
+            "no memory to register %" PRIu64 " segments", count);
+        return NA_NOMEM;
+    }
+    for (i = 0; i < count; i++) {
+        const struct na_segment *segment = &mem->base.segments[i];
+        na_return_t ret = NA_SUCCESS;
+
+        mrs[i] = NULL;
+        if (segment->size > 0)
+            ret = na_ofi_mr_open(self, self->ends[0]->ep, segment->address,
+                (size_t) segment->size, access, &mrs[i]);
+        if (ret != NA_SUCCESS) {
+            na_ofi_mrs_close(self, mrs, i);
+            return ret;
+        }
+    }
+    *mrs_p = mrs;
+    return NA_SUCCESS;
+}
+
+/* The slot. */
+static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
+{
+    struct na_ofi_mem *mem = na_ofi_mem_of(base);
+    uint64_t access = 0;
+
+    assert(mem->mrs == NULL);
+    if ((base->flags & NA_MEM_READ_ONLY) != 0)
+        access |= FI_REMOTE_READ;
+    if ((base->flags & NA_MEM_WRITE_ONLY) != 0)
+        access |= FI_REMOTE_WRITE;
+    return na_ofi_mrs_open(mem, access, &mem->mrs);
+}
+
+/* The slot. From here on the provider refuses the key. One that moves memory by
+ * software (tcp, sockets) does not tell of a transfer that it has begun to
+ * serve, and goes on with it. */
+static void na_ofi_mem_deregister(struct na_mem_handle *base)
+{
+    struct na_ofi_mem *mem = na_ofi_mem_of(base);
+
+    na_ofi_mrs_close(na_ofi_of(base->na_class), mem->mrs, base->segment_count);
+    mem->mrs = NULL;
+}
+
+/* Make memory of ours ready for puts and gets, from any thread. */
+static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
+{
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_mem *mem = na_ofi_mem_of(base);
+    struct fid_mr **none = NULL;
+    struct fid_mr **mrs;
+    uint64_t access = 0;
+    na_return_t ret;
+
+    if (!na_ofi_mr_mode(self, FI_MR_LOCAL) || atomic_load(&mem->local) != NULL)
+        return NA_SUCCESS;
+    if ((base->flags & NA_MEM_READ_ONLY) != 0)
+        access |= FI_WRITE; /* the source of a put */
+    if ((base->flags & NA_MEM_WRITE_ONLY) != 0)
+        access |= FI_READ;
+    ret = na_ofi_mrs_open(mem, access, &mrs);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (!atomic_compare_exchange_strong(&mem->local, &none, mrs))
+        na_ofi_mrs_close(
+            self, mrs, base->segment_count); /* another was first */
+    return NA_SUCCESS;
+}
+
+/* What the provider is told of a segment of ours. */
+static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
+{
+    struct fid_mr **mrs =
+        atomic_load_explicit(&mem->local, memory_order_acquire);
+
+    return mrs != NULL && mrs[segment] != NULL ? fi_mr_desc(mrs[segment])
+                                               : NULL;
+}
+
+/* ---- Descriptions ---- */
+
+/* The slot. */
+static na_size_t na_ofi_mem_serialize_size(const struct na_mem_handle *base)
+{
+    const struct na_ofi_class *self = na_ofi_of(base->na_class);
+    na_size_t size = NA_OFI_HANDLE;
+    na_size_t i;
+
+    for (i = 0; i < base->segment_count; i++)
+        if (base->segments[i].size > 0)
+            size += NA_OFI_SEGMENT + na_ofi_raw_size(self);
+    return size;
+}
+
+/* The slot. */
+static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
+{
+    const struct na_ofi_class *self = na_ofi_of(base->na_class);
+    const struct na_ofi_mem *mem = na_ofi_mem_of(base);
+    unsigned char *bytes = (unsigned char *) buf;
+    unsigned char *p = bytes + NA_OFI_HANDLE;
+    uint32_t count = 0;
+    na_size_t i;
+
+    for (i = 0; i < base->segment_count; i++) {
+        const struct na_segment *segment = &base->segments[i];
+        unsigned char key[NA_OFI_RAW_KEY];
+        uint64_t key_base;
+
+        if (segment->size == 0)
+            continue;
+        na_plug_put64(p,
+            na_ofi_mr_mode(self, FI_MR_VIRT_ADDR)
+                ? (uint64_t) (uintptr_t) segment->address
+                : 0);
+        na_plug_put64(p + 8, segment->size);
+        if (na_ofi_mr_mode(self, FI_MR_RAW)) {
+            int rc = na_ofi_raw_get(self, mem->mrs[i], &key_base, key);
+
+            assert(rc == 0); /* as when it was registered */
+            (void) rc;
+            na_plug_put64(p + 16, key_base);
+            memcpy(p + 24, key, na_ofi_raw_size(self));
+        } else {
+            na_plug_put64(p + 16, fi_mr_key(mem->mrs[i]));
+        }
+        p += NA_OFI_SEGMENT + na_ofi_raw_size(self);
+        count++;
+    }
+    memset(bytes, 0, NA_OFI_HANDLE);
+    bytes[0] = 'h';
+    bytes[1] = 'O';
+    bytes[2] = NA_OFI_VERSION;
+    bytes[3] = (unsigned char) base->flags;
+    bytes[4] = na_ofi_mr_mode(self, FI_MR_ENDPOINT) ? 0 : NA_OFI_ANY;
+    bytes[5] = (unsigned char) na_ofi_raw_size(self);
+    na_plug_put32(bytes + 8, count);
+}
+
+/* A peer's key as one for us. */
+static na_return_t na_ofi_key_open(
+    struct na_ofi_class *self, const unsigned char *p, uint64_t *key_p)
+{
+    unsigned char key[NA_OFI_RAW_KEY];
+    size_t size = na_ofi_raw_size(self);
+    int rc;
+
+    if (size == 0) {
+        *key_p = na_plug_get64(p);
+        return NA_SUCCESS;
+    }
+    memcpy(key, p + 8, size);
+    rc = fi_mr_map_raw(self->domain, na_plug_get64(p), key, size, key_p, 0);
+    if (rc == 0)
+        return NA_SUCCESS;
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+        "the key of a peer's memory cannot be used: %s", fi_strerror(-rc));
+    return rc == -FI_ENOMEM ? NA_NOMEM : NA_PROTOCOL_ERROR;
+}
+
+/* The slot: the handle goes. */
+static void na_ofi_mem_release(struct na_mem_handle *base)
+{
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_mem *mem = na_ofi_mem_of(base);
+    na_size_t i;
+
+    assert(mem->mrs == NULL);
+    if (!base->remote)
+        na_ofi_mrs_close(self, atomic_load(&mem->local), base->segment_count);
+    else if (na_ofi_raw_size(self) > 0)
+        for (i = 0; i < base->segment_count; i++)
+            (void) fi_mr_unmap_key(self->domain, mem->there[i].key);
+    self->base.core->free(mem->there);
+}
+
+/* The segments of a description, which are all there. What fails leaves those
+ * before it to na_ofi_mem_release. */
+static na_return_t na_ofi_mem_learn(
+    struct na_ofi_mem *mem, const unsigned char *p, uint32_t count)
+{
+    struct na_ofi_class *self = na_ofi_of(mem->base.na_class);
+    uint32_t i;
+
+    for (i = 0; i < count; i++) {
+        struct na_ofi_piece *piece = &mem->there[i];
+        na_return_t ret;
+
+        piece->base = na_plug_get64(p);
+        piece->size = na_plug_get64(p + 8);
+        piece->start = mem->base.size;
+        /* Neither may wrap around: an offset into a segment, or into all. */
+        if (piece->size == 0 || piece->size - 1 > UINT64_MAX - piece->base ||
+            piece->size > UINT64_MAX - mem->base.size)
+            return NA_PROTOCOL_ERROR;
+        ret = na_ofi_key_open(self, p + 16, &piece->key);
+        if (ret != NA_SUCCESS)
+            return ret;
+        mem->base.size += piece->size;
+        mem->base.segment_count = i + 1;
+        p += NA_OFI_SEGMENT + na_ofi_raw_size(self);
+    }
+    return NA_SUCCESS;
+}
+
+/* The slot: from a peer, who may say anything. */
+static na_return_t na_ofi_mem_deserialize(
+    struct na_mem_handle *base, const void *buf, na_size_t buf_size)
+{
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_mem *mem = na_ofi_mem_of(base);
+    const unsigned char *p = (const unsigned char *) buf;
+    uint32_t count;
+
+    if (buf_size < NA_OFI_HANDLE || p[0] != 'h' || p[1] != 'O' ||
+        p[2] != NA_OFI_VERSION || p[3] < NA_MEM_READ_ONLY ||
+        p[3] > NA_MEM_READWRITE || p[5] != na_ofi_raw_size(self) || p[6] != 0 ||
+        p[7] != 0 || na_plug_get32(p + 12) != 0)
+        return NA_PROTOCOL_ERROR;
+    count = na_plug_get32(p + 8);
+    if (count >
+        (buf_size - NA_OFI_HANDLE) / (NA_OFI_SEGMENT + na_ofi_raw_size(self)))
+        return NA_PROTOCOL_ERROR;
+    base->flags = p[3];
+    mem->endpoint = p[4];
+    if (count == 0)
+        return NA_SUCCESS;
+    mem->there = (struct na_ofi_piece *) self->base.core->alloc(
+        count * sizeof(*mem->there));
+    if (mem->there == NULL) {
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "no memory for %" PRIu32 " segments of a peer", count);
+        return NA_NOMEM;
+    }
+    return na_ofi_mem_learn(mem, p + NA_OFI_HANDLE, count);
+}

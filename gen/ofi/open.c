@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening and closing the class and its contexts, and the table of slots.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+/* ---- Endpoints ---- */
+
+/* Have the endpoint `id`, and count one more context that uses it.
+ * clock_lock is held, as below. */
+static na_return_t na_ofi_end_take(
+    struct na_ofi_class *self, uint8_t id, struct na_ofi_end **end_p)
+{
+    struct na_ofi_end *end = self->ends[id];
+    na_return_t ret;
+
+    if (end == NULL) {
+        ret = na_ofi_end_open(self, id, &end);
+        if (ret != NA_SUCCESS)
+            return ret;
+        na_ofi_lock(&self->lock);
+        self->ends[id] = end;
+        atomic_fetch_add(&self->end_count, 1);
+        na_ofi_unlock(&self->lock);
+    }
+    end->contexts++;
+    *end_p = end;
+    return NA_SUCCESS;
+}
+
+static void na_ofi_end_remove(struct na_ofi_class *self, uint8_t id)
+{
+    struct na_ofi_end *end = self->ends[id];
+
+    na_ofi_lock(&self->lock);
+    self->ends[id] = NULL;
+    na_ofi_unlock(&self->lock);
+    if (end != NULL)
+        na_ofi_end_close(end);
+}
+
+/* A context uses the endpoint no more. With its last one it closes, but the
+ * first endpoint, which is the class's, only where puts or gets are in flight:
+ * their memory is the application's again. */
+static void na_ofi_end_give(struct na_ofi_class *self, struct na_ofi_end *end)
+{
+    uint8_t id = end->id;
+    bool busy;
+
+    if (--end->contexts > 0)
+        return;
+    na_ofi_lock(&end->lock);
+    busy = end->flight > 0;
+    na_ofi_unlock(&end->lock);
+    if (id != 0 || busy)
+        na_ofi_end_remove(self, id);
+    if (id == 0 && busy &&
+        na_ofi_end_take(self, 0, &end) == NA_SUCCESS)
+        end->contexts--;
+}
+
+/* Whether memory is bound to the endpoint that uses it, ours included: then all
+ * contexts must share one. */
+static bool na_ofi_is_bound(const struct na_ofi_class *self)
+{
+    int both = FI_MR_ENDPOINT | FI_MR_LOCAL;
+
+    return (self->info->domain_attr->mr_mode & both) == both;
+}
+
+static na_return_t na_ofi_context_create(struct na_context *base)
+{
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_context *context = (struct na_ofi_context *) base;
+    uint8_t id = base->own || na_ofi_is_bound(self) ? 0 : base->id;
+    na_return_t ret;
+
+    na_ofi_lock(&self->clock_lock);
+    ret = na_ofi_end_take(self, id, &context->end);
+    na_ofi_unlock(&self->clock_lock);
+    return ret;
+}
+
+static void na_ofi_context_destroy(struct na_context *base)
+{
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+
+    na_ofi_lock(&self->clock_lock);
+    na_ofi_end_give(self, na_ofi_end_of(base));
+    na_ofi_unlock(&self->clock_lock);
+}
+
+/* ---- The class ---- */
+
+static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
+{
+    struct na_ofi_class *self = na_ofi_of(na_class);
+
+    na_ofi_clock_stop(self);
+    if (self->ends[0] != NULL) {
+        na_ofi_say_bye(self, linger_ms);
+        na_ofi_end_remove(self, 0);
+    }
+    na_ofi_addrs_drop(self);
+    na_ofi_fabric_close(self);
+    na_ofi_unprepare(self);
+}
+
+static na_return_t na_ofi_open(struct na_class *na_class, const char *host)
+{
+    struct na_ofi_class *self = na_ofi_of(na_class);
+    struct na_ofi_end *end;
+    struct na_ofi_addr *addr;
+    char name[NA_MAX_ADDR_LEN];
+    na_return_t ret;
+
+    if (!na_ofi_prepare(self))
+        return NA_NOMEM;
+    ret = na_ofi_choose(self, host);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_fabric_open(self);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_end_take(self, 0, &end);
+    if (ret != NA_SUCCESS)
+        goto close;
+    end->contexts = 0;
+    na_ofi_name_of(self, end->raw, end->raw_size, name);
+    addr = na_ofi_addr_self(self, name);
+    if (addr == NULL) {
+        ret = NA_NOMEM;
+        goto close;
+    }
+    na_class->self_addr = &addr->base;
+    na_class->max_tag = UINT32_MAX;
+    ret = na_ofi_clock_start(self);
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS;
+    na_class->core->addr_unref(&addr->base);
+    na_class->self_addr = NULL;
+
+close:
+    na_ofi_close(na_class, 0);
+    return ret;
+}
+
+static const char *const na_ofi_protocols[] = {"tcp", "tcp;ofi_rxm", "shm",
+    "sockets", "udp", "udp;ofi_rxd", "verbs", "verbs;ofi_rxm", "cxi", "efa",
+    "opx", "psm2", "psm3", "gni", "net", NULL};
+
+extern const struct na_plugin hg_na_ofi_plugin;
+
+const struct na_plugin hg_na_ofi_plugin = {
+    .abi = NA_PLUGIN_ABI,
+    .size = sizeof(struct na_plugin),
+    .name = "ofi",
+    .protocols = na_ofi_protocols,
+    .caps = NA_CAP_ORDERED | NA_CAP_OWN_CONTEXTS | NA_CAP_AUTH_KEY,
+    .class_size = sizeof(struct na_ofi_class),
+    .context_size = sizeof(struct na_ofi_context),
+    .addr_size = sizeof(struct na_ofi_addr),
+    .op_size = sizeof(struct na_ofi_op),
+    .mem_size = sizeof(struct na_ofi_mem),
+    .open = na_ofi_open,
+    .close = na_ofi_close,
+    .context_create = na_ofi_context_create,
+    .context_destroy = na_ofi_context_destroy,
+    .addr_lookup = na_ofi_addr_lookup,
+    .addr_release = na_ofi_addr_release,
+    .addr_cmp = na_ofi_addr_cmp,
+    .addr_abandon = na_ofi_addr_abandon,
+    .addr_resolve = na_ofi_addr_resolve,
+    .msg_send = na_ofi_msg_send,
+    .mem_register = na_ofi_mem_register,
+    .mem_deregister = na_ofi_mem_deregister,
+    .mem_serialize_size = na_ofi_mem_serialize_size,
+    .mem_serialize = na_ofi_mem_serialize,
+    .mem_deserialize = na_ofi_mem_deserialize,
+    .mem_release = na_ofi_mem_release,
+    .put = na_ofi_rma_start,
+    .get = na_ofi_rma_start,
+    .poll = na_ofi_poll,
+    .poll_fd = na_ofi_poll_fd,
+    .wait_begin = na_ofi_wait_begin,
+    .cancel = na_ofi_cancel,
+};

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completions: messages that arrived, and operations that ended.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+/* ---- Receive buffers ---- */
+
+/* Post the buffers that are used up; the endpoint's lock is held. */
+static void na_ofi_recv_post(struct na_ofi_end *end)
+{
+    struct fi_msg msg;
+    struct iovec iov;
+
+    while (end->spent != NULL) {
+        struct na_ofi_buffer *buffer = end->spent;
+        ssize_t rc;
+
+        memset(&msg, 0, sizeof(msg));
+        iov.iov_base = buffer->bytes;
+        iov.iov_len = buffer->size;
+        msg.msg_iov = &iov;
+        msg.desc = &buffer->desc;
+        msg.iov_count = 1;
+        msg.addr = FI_ADDR_UNSPEC;
+        msg.context = &buffer->request;
+        rc = fi_recvmsg(end->ep, &msg, FI_MULTI_RECV);
+        if (rc != 0) {
+            if (rc != -FI_EAGAIN)
+                (void) na_ofi_failed(end->na_class, "cannot post",
+                    "a receive buffer", (int) rc);
+            return; /* poll tries again */
+        }
+        end->spent = buffer->next;
+    }
+}
+
+static na_return_t na_ofi_recv_begin(struct na_ofi_end *end)
+{
+    size_t size = 4 * end->na_class->message_size;
+    unsigned i;
+
+    if (size < NA_OFI_RECV_MIN)
+        size = NA_OFI_RECV_MIN;
+    na_ofi_lock(&end->lock);
+    for (i = 0; i < NA_OFI_RECVS; i++) {
+        struct na_ofi_buffer *buffer =
+            na_ofi_buffer_new(end, size, NA_OFI_RECV);
+
+        if (buffer == NULL)
+            break;
+        buffer->next = end->spent;
+        end->spent = buffer;
+    }
+    if (i == NA_OFI_RECVS)
+        na_ofi_recv_post(end);
+    na_ofi_unlock(&end->lock);
+    return i == NA_OFI_RECVS ? NA_SUCCESS : NA_NOMEM;
+}
+
+/* ---- Messages ---- */
+
+/* A message was refused: count and log. */
+static void na_ofi_refuse(struct na_ofi_class *self,
+    const struct na_ofi_addr *addr, size_t size, const char *why)
+{
+    self->base.core->count(&self->base, "ofi_malformed", 1);
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+        "refused a message (%zu bytes) from %s: %s", size,
+        addr != NULL ? addr->base.name : "a stranger", why);
+}
+
+/* A peer has proved that it is at its address: who was there before, in another
+ * life, is dead. */
+static void na_ofi_replace(
+    struct na_ofi_class *self, const struct na_ofi_addr *addr)
+{
+    uint64_t incarnation = atomic_load(&addr->incarnation);
+    struct na_ofi_addr *old;
+    struct na_link *link;
+
+    do {
+        old = NULL;
+        na_ofi_lock(&self->lock);
+        for (link = self->addrs.next; link != &self->addrs && old == NULL;
+             link = link->next) {
+            old = NA_OFI_OF(link, struct na_ofi_addr, link);
+            if (atomic_load(&old->state) != NA_OFI_READY ||
+                atomic_load(&old->incarnation) == incarnation ||
+                strcmp(old->base.name, addr->base.name) != 0)
+                old = NULL;
+        }
+        if (old != NULL)
+            self->base.core->addr_ref(&old->base);
+        na_ofi_unlock(&self->lock);
+        if (old != NULL) {
+            na_ofi_lost(self, old, NA_DISCONNECT);
+            self->base.core->addr_unref(&old->base);
+        }
+    } while (old != NULL);
+}
+
+/* Who sent a message, with a reference; NULL: a stranger. Having our token, it
+ * has finished the handshake. */
+static struct na_ofi_addr *na_ofi_sender(
+    struct na_ofi_class *self, const struct na_ofi_header *header)
+{
+    struct na_ofi_addr *addr;
+    bool proven = false;
+
+    if (header->token == 0)
+        return NULL;
+    na_ofi_lock(&self->lock);
+    addr = na_ofi_slot_find(self, header->token);
+    if (addr != NULL) {
+        self->base.core->addr_ref(&addr->base);
+        proven = atomic_load(&addr->state) == NA_OFI_ACCEPTED;
+        if (proven) {
+            atomic_store(&addr->state, NA_OFI_READY);
+            atomic_store(&addr->open, true);
+        }
+        atomic_store_explicit(&addr->heard, self->turn, memory_order_relaxed);
+    }
+    na_ofi_unlock(&self->lock);
+    if (proven)
+        na_ofi_replace(self, addr);
+    return addr;
+}
+
+/* Deliver a message, or return why its sender may not send it. */
+static const char *na_ofi_deliver(struct na_ofi_end *end,
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const unsigned char *body, size_t size)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_intro intro;
+
+    if (header->kind == NA_OFI_MESSAGE) {
+        if (addr == NULL || atomic_load(&addr->state) != NA_OFI_READY)
+            return "its sender is no peer, or none any more";
+        if (header->plane >= NA_MSG_PLANE_MAX ||
+            size > (header->plane == NA_MSG_EXPECTED
+                           ? self->base.max_expected_size
+                           : self->base.max_unexpected_size))
+            return "its size or plane is wrong";
+        atomic_store_explicit(
+            &addr->context, header->source, memory_order_relaxed);
+        (void) self->base.core->msg_arrived(&self->base, &addr->base,
+            header->plane, header->target, header->tag, body, size);
+        return NULL;
+    }
+    if (header->kind == NA_OFI_BYE) {
+        if (addr == NULL || size != 0)
+            return "a BYE of nobody, or with a body";
+        na_ofi_lost(self, addr, NA_DISCONNECT);
+        return NULL;
+    }
+    if (!na_ofi_get_intro(self, body, size, &intro))
+        return "its introduction is malformed";
+    if (header->kind == NA_OFI_HELLO)
+        return na_ofi_hear_hello(end, addr, header, &intro);
+    return na_ofi_hear_welcome(self, addr, &intro);
+}
+
+/* A message of another version of the protocol. */
+static void na_ofi_hear_foreign(struct na_ofi_end *end,
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const unsigned char *body, size_t size)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_intro intro;
+
+    if (header->kind == NA_OFI_WELCOME && addr != NULL &&
+        atomic_load(&addr->state) == NA_OFI_ASKED) {
+        na_ofi_lost(self, addr, NA_PROTOCOL_ERROR);
+        return;
+    }
+    if (header->kind == NA_OFI_HELLO && addr == NULL &&
+        na_ofi_get_intro(self, body, size, &intro))
+        na_ofi_refuse_version(end, header, &intro);
+    na_ofi_refuse(self, addr, size, "it has another version of the protocol");
+}
+
+static void na_ofi_hear(
+    struct na_ofi_end *end, const unsigned char *bytes, size_t size)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_header header;
+    struct na_ofi_addr *addr;
+    const char *wrong = NULL;
+
+    if (!na_ofi_get_header(bytes, size, &header)) {
+        na_ofi_refuse(self, NULL, size, "it is no message of this transport");
+        return;
+    }
+    addr = na_ofi_sender(self, &header);
+    if (bytes[2] != NA_OFI_VERSION)
+        na_ofi_hear_foreign(end, addr, &header, bytes + NA_OFI_HEADER,
+            size - NA_OFI_HEADER);
+    else
+        wrong = na_ofi_deliver(end, addr, &header, bytes + NA_OFI_HEADER,
+            size - NA_OFI_HEADER);
+    if (wrong != NULL)
+        na_ofi_refuse(self, addr, size, wrong);
+    if (addr != NULL)
+        self->base.core->addr_unref(&addr->base);
+}
+
+/* ---- Completions ---- */
+
+/* A receive ended: the buffer has a message, or is used up, or both. */
+static void na_ofi_received(
+    struct na_ofi_end *end, const struct fi_cq_data_entry *entry)
+{
+    struct na_ofi_buffer *buffer =
+        NA_OFI_OF((struct na_ofi_request *) entry->op_context,
+            struct na_ofi_buffer, request);
+
+    if ((entry->flags & FI_RECV) != 0 && entry->len > 0)
+        na_ofi_hear(end, (const unsigned char *) entry->buf, entry->len);
+    if ((entry->flags & FI_MULTI_RECV) != 0) {
+        buffer->next = end->used;
+        end->used = buffer;
+    }
+}
+
+/* A send failed: its peer is gone. */
+static void na_ofi_send_failed(
+    struct na_ofi_end *end, struct na_ofi_request *request)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_addr *addr = na_ofi_sent(end, request);
+
+    na_ofi_lost(self, addr, NA_HOSTUNREACH);
+    self->base.core->addr_unref(&addr->base);
+}
+
+/* Take the errors off the queue; how many there were. */
+static unsigned na_ofi_read_errors(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct fi_cq_err_entry error;
+    unsigned n = 0;
+
+    for (;;) {
+        struct na_ofi_request *request;
+
+        memset(&error, 0, sizeof(error));
+        if (fi_cq_readerr(end->cq, &error, 0) != 1)
+            return n;
+        n++;
+        request = (struct na_ofi_request *) error.op_context;
+        if (request == NULL)
+            continue; /* of an inject */
+        if (request->work == NA_OFI_SEND) {
+            na_ofi_send_failed(end, request);
+        } else if (request->work == NA_OFI_RMA) {
+            na_ofi_rma_done(end, request, error.err);
+        } else {
+            struct na_ofi_buffer *buffer =
+                NA_OFI_OF(request, struct na_ofi_buffer, request);
+
+            if (error.err == FI_ETRUNC)
+                na_ofi_refuse(self, NULL, error.len + error.olen,
+                    "it is larger than the largest message");
+            else
+                (void) na_ofi_failed(
+                    self, "receiving", "a message", -error.err);
+            if ((error.flags & FI_MULTI_RECV) != 0) {
+                buffer->next = end->used;
+                end->used = buffer;
+            }
+        }
+    }
+}
+
+static unsigned na_ofi_poll_end(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct fi_cq_data_entry entries[NA_OFI_BATCH];
+    ssize_t n = fi_cq_read(end->cq, entries, NA_OFI_BATCH);
+    unsigned done = 0;
+    ssize_t i;
+
+    if (n == -FI_EAVAIL)
+        done = na_ofi_read_errors(end);
+    for (i = 0; i < n; i++) {
+        struct na_ofi_request *request =
+            (struct na_ofi_request *) entries[i].op_context;
+        struct na_ofi_addr *addr;
+
+        if (request == NULL)
+            continue;
+        switch (request->work) {
+        case NA_OFI_RECV: na_ofi_received(end, &entries[i]); break;
+        case NA_OFI_RMA: na_ofi_rma_done(end, request, 0); break;
+        default:
+            addr = na_ofi_sent(end, request);
+            self->base.core->addr_unref(&addr->base);
+            break;
+        }
+        done++;
+    }
+    /* After the whole batch: a completion that says that a buffer is used up
+     * may come before others with messages in it. */
+    if (end->used != NULL || end->spent != NULL) {
+        na_ofi_lock(&end->lock);
+        while (end->used != NULL) {
+            struct na_ofi_buffer *buffer = end->used;
+
+            end->used = buffer->next;
+            buffer->next = end->spent;
+            end->spent = buffer;
+        }
+        na_ofi_recv_post(end);
+        na_ofi_unlock(&end->lock);
+    }
+    return done;
+}

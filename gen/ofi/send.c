@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages on their way out: copied into buffers of ours, in order.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+/* ---- Buffers ---- */
+
+/* A new buffer of `size` bytes, in the endpoint's list. NULL: no memory, or it
+ * cannot be registered, logged. The endpoint's lock is held, as below. */
+static struct na_ofi_buffer *na_ofi_buffer_new(
+    struct na_ofi_end *end, size_t size, enum na_ofi_work work)
+{
+    struct na_ofi_class *self = end->na_class;
+    const struct na_core *core = self->base.core;
+    struct na_ofi_buffer *buffer =
+        (struct na_ofi_buffer *) core->alloc(sizeof(*buffer) + size);
+
+    if (buffer == NULL) {
+        core->log(HG_LOG_LEVEL_ERROR, "ofi", "no memory for a message");
+        return NULL;
+    }
+    memset(buffer, 0, sizeof(*buffer));
+    buffer->request.work = work;
+    buffer->size = size;
+    buffer->bytes = (unsigned char *) (buffer + 1);
+    if ((self->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) {
+        if (na_ofi_mr_open(self, end->ep, buffer->bytes, size,
+                work == NA_OFI_RECV ? FI_RECV : FI_SEND,
+                &buffer->mr) != NA_SUCCESS) {
+            core->free(buffer);
+            return NULL;
+        }
+        buffer->desc = fi_mr_desc(buffer->mr);
+    }
+    buffer->all = end->all;
+    end->all = buffer;
+    return buffer;
+}
+
+/* A buffer to send `size` bytes from. */
+static struct na_ofi_buffer *na_ofi_buffer_get(
+    struct na_ofi_end *end, size_t size)
+{
+    bool small = size <= NA_OFI_SMALL;
+    struct na_ofi_buffer **list = small ? &end->small : &end->large;
+    struct na_ofi_buffer *buffer = *list;
+
+    if (buffer == NULL)
+        return na_ofi_buffer_new(end,
+            small ? NA_OFI_SMALL : end->na_class->message_size, NA_OFI_SEND);
+    *list = buffer->next;
+    return buffer;
+}
+
+static void na_ofi_buffer_put(
+    struct na_ofi_end *end, struct na_ofi_buffer *buffer)
+{
+    struct na_ofi_buffer **list =
+        buffer->size <= NA_OFI_SMALL ? &end->small : &end->large;
+
+    buffer->addr = NULL;
+    buffer->next = *list;
+    *list = buffer;
+}
+
+static void na_ofi_buffers_free(struct na_ofi_end *end)
+{
+    const struct na_core *core = end->na_class->base.core;
+
+    while (end->all != NULL) {
+        struct na_ofi_buffer *buffer = end->all;
+
+        end->all = buffer->all;
+        if (buffer->mr != NULL)
+            (void) fi_close(&buffer->mr->fid);
+        if (buffer->addr != NULL)
+            core->addr_unref(&buffer->addr->base);
+        core->free(buffer);
+    }
+    end->small = NULL;
+    end->large = NULL;
+    end->spent = NULL;
+}
+
+/* ---- Posting ---- */
+
+/* Gather a message. */
+static void na_ofi_gather(unsigned char *p, const struct na_ofi_header *header,
+    const struct na_segment *segments, na_size_t count)
+{
+    na_size_t i;
+
+    na_ofi_put_header(p, header);
+    p += NA_OFI_HEADER;
+    for (i = 0; i < count; i++) {
+        size_t size = (size_t) segments[i].size;
+
+        if (size > 0)
+            memcpy(p, segments[i].address, size);
+        p += size;
+    }
+}
+
+/* Send a message of `size` bytes, and a header, which are copied. 0, or a
+ * negative code of libfabric's; -FI_EAGAIN: not now. */
+static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
+    fi_addr_t at, const struct na_ofi_header *header,
+    const struct na_segment *segments, na_size_t count, size_t size)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_buffer *buffer;
+    ssize_t rc;
+
+    size += NA_OFI_HEADER;
+    assert(size <= self->message_size && at != FI_ADDR_UNSPEC);
+    if (header->kind == NA_OFI_MESSAGE && size <= NA_OFI_INJECT_MAX &&
+        size <= self->info->tx_attr->inject_size) {
+        unsigned char bytes[NA_OFI_INJECT_MAX];
+
+        na_ofi_gather(bytes, header, segments, count);
+        return fi_inject(end->ep, bytes, size, at);
+    }
+    na_ofi_lock(&end->lock);
+    buffer = na_ofi_buffer_get(end, size);
+    if (buffer == NULL) {
+        na_ofi_unlock(&end->lock);
+        return -FI_ENOMEM;
+    }
+    na_ofi_gather(buffer->bytes, header, segments, count);
+    rc = fi_send(
+        end->ep, buffer->bytes, size, buffer->desc, at, &buffer->request);
+    if (rc == 0) {
+        buffer->addr = addr;
+        self->base.core->addr_ref(&addr->base);
+    } else
+        na_ofi_buffer_put(end, buffer);
+    na_ofi_unlock(&end->lock);
+    return rc;
+}
+
+/* A send has ended. What its buffer held of the address is the caller's. */
+static struct na_ofi_addr *na_ofi_sent(
+    struct na_ofi_end *end, struct na_ofi_request *request)
+{
+    struct na_ofi_buffer *buffer =
+        NA_OFI_OF(request, struct na_ofi_buffer, request);
+    struct na_ofi_addr *addr = buffer->addr;
+
+    na_ofi_lock(&end->lock);
+    na_ofi_buffer_put(end, buffer);
+    na_ofi_unlock(&end->lock);
+    return addr;
+}
+
+/* Whether a send is in flight. */
+static bool na_ofi_is_sending(struct na_ofi_end *end)
+{
+    const struct na_ofi_buffer *buffer;
+
+    na_ofi_lock(&end->lock);
+    for (buffer = end->all; buffer != NULL && buffer->addr == NULL;)
+        buffer = buffer->all;
+    na_ofi_unlock(&end->lock);
+    return buffer != NULL;
+}
+
+/* ---- Messages ---- */
+
+/* Send a message of the core's to a peer that is ready. */
+static ssize_t na_ofi_post_msg(struct na_ofi_end *end,
+    struct na_ofi_addr *addr, const struct na_msg *msg)
+{
+    struct na_ofi_header header;
+
+    header.kind = NA_OFI_MESSAGE;
+    header.plane = msg->plane;
+    header.target = msg->target;
+    header.source = end->id;
+    header.token =
+        atomic_load_explicit(&addr->theirs, memory_order_relaxed);
+    header.tag = msg->tag;
+    return na_ofi_post(end, addr, na_ofi_target(addr, msg->target), &header,
+        msg->segments, msg->segment_count, (size_t) msg->size);
+}
+
+/* Send what waits for an address: HELLO, WELCOME, messages; those that left go
+ * to `sent`. 0, -FI_EAGAIN, or why it is lost. The class's lock is held. */
+static ssize_t na_ofi_flush_addr(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, struct na_link *sent)
+{
+    ssize_t rc = 0;
+
+    if (addr->hello)
+        rc = na_ofi_say(
+            self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
+    if (rc == 0)
+        addr->hello = false;
+    while (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY &&
+        !na_plug_list_empty(&addr->sends)) {
+        struct na_op *op = NA_OFI_OF(addr->sends.next, struct na_op, link);
+
+        rc = na_ofi_post_msg(na_ofi_end_of(op->context), addr, &op->msg);
+        if (rc == 0) {
+            na_plug_list_remove(&op->link);
+            na_plug_list_push(sent, &op->link);
+        }
+    }
+    if (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY)
+        atomic_store(&addr->open, true);
+    return rc;
+}
+
+static unsigned na_ofi_flush(struct na_ofi_class *self)
+{
+    struct na_ofi_addr *lost = NULL;
+    struct na_link sent;
+    struct na_link again;
+    struct na_link *link;
+    unsigned n = 0;
+
+    if (!atomic_load_explicit(&self->hurry, memory_order_relaxed))
+        return 0;
+    na_plug_list_init(&sent);
+    na_plug_list_init(&again);
+    na_ofi_lock(&self->lock);
+    while (lost == NULL && (link = na_plug_list_pop(&self->due)) != NULL) {
+        struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, due);
+        ssize_t rc = na_ofi_flush_addr(self, addr, &sent);
+
+        if (rc == -FI_EAGAIN || rc == -FI_ENOMEM) {
+            na_plug_list_push(&again, link);
+        } else if (rc != 0) {
+            lost = addr;
+            self->base.core->addr_ref(&addr->base);
+        }
+    }
+    na_plug_list_move(&self->due, &again);
+    na_ofi_unlock(&self->lock);
+    while ((link = na_plug_list_pop(&sent)) != NULL) {
+        self->base.core->complete(
+            NA_OFI_OF(link, struct na_op, link), NA_SUCCESS);
+        n++;
+    }
+    if (lost != NULL) {
+        na_ofi_lost(self, lost, NA_HOSTUNREACH);
+        self->base.core->addr_unref(&lost->base);
+        n++;
+    }
+    return n;
+}
+
+/* A send that cannot go at once. */
+static na_return_t na_ofi_send_later(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, uint8_t home, struct na_op *op)
+{
+    na_return_t ret;
+
+    na_ofi_lock(&self->lock);
+    ret = na_ofi_want_locked(self, addr, home);
+    if (ret == NA_SUCCESS && op == NULL)
+        ret = NA_AGAIN;
+    if ((ret == NA_SUCCESS || ret == NA_AGAIN) && op != NULL) {
+        atomic_store(&addr->open, false);
+        na_plug_list_push(&addr->sends, &op->link);
+        if (ret == NA_SUCCESS)
+            na_ofi_push_due(self, addr);
+        ret = NA_SUCCESS;
+    }
+    na_ofi_unlock(&self->lock);
+    return ret;
+}
+
+/* The slot. */
+static na_return_t na_ofi_msg_send(
+    struct na_context *context, const struct na_msg *msg, struct na_op *op)
+{
+    struct na_ofi_class *self = na_ofi_of(context->na_class);
+    struct na_ofi_addr *addr = na_ofi_addr_of(msg->addr);
+    struct na_ofi_end *end = na_ofi_end_of(context);
+    ssize_t rc = -FI_EAGAIN;
+
+    if (atomic_load_explicit(&addr->open, memory_order_acquire)) {
+        if (addr->told != atomic_load(&self->end_count))
+            na_ofi_tell_ends(self, addr, end);
+        rc = na_ofi_post_msg(end, addr, msg);
+    }
+    if (rc == 0) {
+        if (op != NULL)
+            self->base.core->complete(op, NA_SUCCESS);
+        return NA_SUCCESS;
+    }
+    if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
+        return na_ofi_send_later(self, addr, end->id, op);
+    na_ofi_lost(self, addr, NA_HOSTUNREACH);
+    return NA_DISCONNECT;
+}
