@@ -10,8 +10,8 @@
  * may be a forgery that names somebody else's address. */
 #define NA_OFI_UNPROVEN 1024u
 
-static ssize_t na_ofi_say(struct na_ofi_class *self, struct na_ofi_addr *addr,
-    enum na_ofi_kind kind)
+static ssize_t na_ofi_say(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind)
 {
     struct na_ofi_end *end = self->ends[addr->home];
     unsigned char body[NA_OFI_SMALL - NA_OFI_HEADER];
@@ -127,10 +127,19 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_unlock(&self->lock);
 }
 
-/* A peer that said this HELLO before and has not heard the answer yet; NULL:
- * there is none. *count_p: those that may be told nothing yet. The lock is
- * held. */
-static struct na_ofi_addr *na_ofi_find_unproven(struct na_ofi_class *self,
+/* Turns of silence that a peer survives: the clocks of both tick by the
+ * death_ms of their own, so the longer one counts. */
+static uint64_t na_ofi_patience(
+    const struct na_ofi_class *self, const struct na_ofi_intro *intro)
+{
+    uint64_t turns = intro->death_ms * NA_OFI_MS / self->period + 1;
+
+    return turns > self->death_turns ? turns : self->death_turns;
+}
+
+/* The peer that said this HELLO before; NULL: there is none. *count_p: those
+ * that have not proved that they are at their address. The lock is held. */
+static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     const struct na_ofi_intro *intro, unsigned *count_p)
 {
     struct na_link *link;
@@ -139,10 +148,8 @@ static struct na_ofi_addr *na_ofi_find_unproven(struct na_ofi_class *self,
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
-        if (atomic_load(&addr->state) != NA_OFI_ACCEPTED)
-            continue;
-        (*count_p)++;
-        if (atomic_load(&addr->theirs) == intro->token &&
+        *count_p += atomic_load(&addr->state) == NA_OFI_ACCEPTED;
+        if (addr->accepted && atomic_load(&addr->theirs) == intro->token &&
             atomic_load(&addr->incarnation) == intro->incarnation)
             return addr;
     }
@@ -155,7 +162,6 @@ static struct na_ofi_addr *na_ofi_accept(
 {
     char name[NA_MAX_ADDR_LEN];
     struct na_ofi_addr *addr;
-    uint64_t death = (uint64_t) intro->death_ms * NA_OFI_MS;
     na_return_t ret;
 
     na_ofi_name_of(self, intro->ends + 1, intro->raw_size, name);
@@ -172,9 +178,7 @@ static struct na_ofi_addr *na_ofi_accept(
         ret = na_ofi_slot_take(self, addr);
     if (ret == NA_SUCCESS) {
         addr->deadline = self->turn + self->lookup_turns;
-        addr->patience = death / self->period + 1;
-        if (addr->patience < self->death_turns)
-            addr->patience = self->death_turns;
+        addr->patience = na_ofi_patience(self, intro);
         atomic_store(&addr->heard, self->turn);
         atomic_store(&addr->state, NA_OFI_ACCEPTED);
         self->base.core->addr_ref(&addr->base);
@@ -188,25 +192,20 @@ static struct na_ofi_addr *na_ofi_accept(
     return NULL;
 }
 
-/* A HELLO: of a stranger, or a keep-alive of `addr`. */
+/* A HELLO: of a stranger, or said again, which is a keep-alive. */
 static const char *na_ofi_hear_hello(struct na_ofi_end *end,
-    struct na_ofi_addr *addr, const struct na_ofi_header *header,
-    const struct na_ofi_intro *intro)
+    const struct na_ofi_header *header, const struct na_ofi_intro *intro)
 {
     struct na_ofi_class *self = end->na_class;
-    struct na_ofi_addr *peer = NULL;
+    struct na_ofi_addr *peer;
     unsigned count;
 
     na_ofi_lock(&self->lock);
-    if (addr != NULL && addr->accepted &&
-        atomic_load(&addr->incarnation) == intro->incarnation &&
-        atomic_load(&addr->theirs) == intro->token) {
-        (void) na_ofi_learn(self, addr, intro);
-        peer = addr;
-    } else
-        peer = na_ofi_find_unproven(self, intro, &count);
-    if (peer != NULL)
+    peer = na_ofi_find_accepted(self, intro, &count);
+    if (peer != NULL) {
+        (void) na_ofi_learn(self, peer, intro);
         self->base.core->addr_ref(&peer->base);
+    }
     na_ofi_unlock(&self->lock);
     if (peer == NULL && count >= NA_OFI_UNPROVEN)
         return "too many others have not finished the handshake";
@@ -238,18 +237,20 @@ static const char *na_ofi_hear_welcome(struct na_ofi_class *self,
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
         addr->reached = true;
-        addr->patience = self->death_turns;
+        addr->patience = na_ofi_patience(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
         na_ofi_push_due(self, addr); /* its sends, and to open it */
         if (intro->incarnation == self->base.incarnation)
             result = self->base.self_addr; /* by another name */
     } else if (atomic_load(&addr->state) == NA_OFI_READY)
-        other = atomic_load(&addr->incarnation) != intro->incarnation;
+        /* It was restarted, or has given us up. */
+        other = atomic_load(&addr->incarnation) != intro->incarnation ||
+            atomic_load(&addr->theirs) != intro->token;
     if (atomic_load(&addr->state) == NA_OFI_READY && !other)
         (void) na_ofi_learn(self, addr, intro);
     na_ofi_unlock(&self->lock);
     if (other)
-        na_ofi_lost(self, addr, NA_DISCONNECT); /* it was restarted */
+        na_ofi_lost(self, addr, NA_DISCONNECT);
     na_ofi_complete_all(self, &lookups, NA_SUCCESS, result);
     (void) na_ofi_flush(self);
     return NULL;
