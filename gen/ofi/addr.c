@@ -22,6 +22,7 @@ static struct na_ofi_addr *na_ofi_addr_new(
     na_plug_list_init(&addr->due);
     na_plug_list_init(&addr->lookups);
     na_plug_list_init(&addr->sends);
+    na_plug_list_init(&addr->closers);
     addr->at = FI_ADDR_UNSPEC;
     return addr;
 }
@@ -193,9 +194,11 @@ static void na_ofi_lost(
     bool adopted;
     struct na_link lookups;
     struct na_link sends;
+    struct na_link closers;
 
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
+    na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
         (atomic_load(&addr->state) == NA_OFI_IDLE && fate != NA_DISCONNECT)) {
@@ -214,6 +217,7 @@ static void na_ofi_lost(
         na_plug_list_remove(&addr->named);
     na_plug_list_move(&lookups, &addr->lookups);
     na_plug_list_move(&sends, &addr->sends);
+    na_plug_list_move(&closers, &addr->closers);
     na_ofi_unlock(&self->lock);
     asked = !na_plug_list_empty(&lookups) || !na_plug_list_empty(&sends);
     if (addr->reached)
@@ -228,6 +232,7 @@ static void na_ofi_lost(
     ret = addr->reached ? NA_DISCONNECT : fate;
     na_ofi_complete_all(self, &lookups, fate, NULL);
     na_ofi_complete_all(self, &sends, ret, NULL);
+    na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
     if (failed)
         core->addr_unreached(&addr->base, ret);
     else

@@ -12,7 +12,7 @@
 #include "ofi/ofi.h"
 
 #define NA_OFI_TURN_MIN (2 * NA_OFI_MS)
-#define NA_OFI_TURN_MAX (625 * NA_OFI_MS)
+#define NA_OFI_TURN_MAX (100 * NA_OFI_MS)
 
 /* What is to be done about an address in this turn: NA_SUCCESS, or how it ends.
  * The class's lock is held. */

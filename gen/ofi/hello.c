@@ -278,6 +278,65 @@ static void na_ofi_refuse_version(struct na_ofi_end *end,
 
 /* ---- The farewell ---- */
 
+static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    struct na_link closers;
+    bool ready;
+
+    if (addr->accepted) {
+        na_ofi_lock(&self->lock);
+        if (atomic_load(&addr->state) == NA_OFI_READY)
+            (void) na_ofi_say(self, addr, NA_OFI_BYE);
+        na_ofi_unlock(&self->lock);
+        na_ofi_lost(self, addr, NA_DISCONNECT);
+        return;
+    }
+    na_plug_list_init(&closers);
+    na_ofi_lock(&self->lock);
+    ready = atomic_load(&addr->state) == NA_OFI_READY;
+    if (ready) {
+        (void) na_ofi_say(self, addr, NA_OFI_BYE);
+        atomic_store(&addr->open, false);
+        atomic_store(&addr->state, NA_OFI_IDLE);
+        atomic_store(&addr->theirs, 0);
+        na_ofi_slot_free(self, addr);
+        na_plug_list_remove(&addr->link);
+        na_plug_list_remove(&addr->due);
+        addr->hello = false;
+        na_plug_list_move(&closers, &addr->closers);
+    }
+    na_ofi_unlock(&self->lock);
+    na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
+    if (!ready)
+        return;
+    self->base.core->addr_parted(&addr->base);
+    self->base.core->addr_unref(&addr->base);
+}
+
+/* The slot: close in order. */
+static na_return_t na_ofi_addr_terminate(struct na_op *op)
+{
+    struct na_ofi_class *self = na_ofi_of(op->context->na_class);
+    struct na_ofi_addr *addr = na_ofi_addr_of(op->addr);
+    int state;
+
+    na_ofi_lock(&self->lock);
+    state = atomic_load(&addr->state);
+    if (!addr->base.self &&
+        (state == NA_OFI_ASKED || state == NA_OFI_READY)) {
+        na_plug_list_push(&addr->closers, &op->link);
+        if (state == NA_OFI_READY)
+            na_ofi_push_due(self, addr);
+        op = NULL;
+    }
+    na_ofi_unlock(&self->lock);
+    if (op != NULL)
+        self->base.core->complete(op, NA_SUCCESS);
+    else
+        (void) na_ofi_flush(self);
+    return NA_SUCCESS;
+}
+
 /* Tell every peer that this class closes, and wait until that has left, at
  * most so long. No context is left, and the clock has stopped. */
 static void na_ofi_say_bye(struct na_ofi_class *self, unsigned linger_ms)

@@ -85,11 +85,14 @@ enum na_ofi_kind {
 };
 
 /*
+ *      +-----------+---------+
+ *      v           |         |
  *     idle --> asked --> ready --> dead
- *       ^        |                  ^
- *       +--------+   accepted ------+--> ready
+ *                          ^        ^
+ *                       accepted ---+
  *
- * Idle: known by name only, or could not be reached; the next use asks.
+ * Idle: known by name only, or could not be reached, or was closed in order; the
+ * next use asks.
  * Accepted: it said HELLO, and has yet to send a message with its token.
  */
 enum na_ofi_state {
@@ -158,6 +161,7 @@ struct na_ofi_addr {
                                  ourselves */
     struct na_link lookups;
     struct na_link sends;
+    struct na_link closers; /* that wait until `sends` have left */
 };
 
 /* Empty segments have no registration, and are not described to peers. */
@@ -335,6 +339,11 @@ HG_PRIVATE na_return_t na_ofi_want(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
 HG_PRIVATE na_return_t na_ofi_want_locked(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
+
+/* Say BYE to a peer, after whatever was sent to it: the address is idle then,
+ * or dead if the peer had looked us up. No lock is held. */
+HG_PRIVATE void na_ofi_part(
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
 
 /* Tell a peer of endpoints that were opened since we met. No lock is held. */
 HG_PRIVATE void na_ofi_tell_ends(struct na_ofi_class *self,

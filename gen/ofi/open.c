@@ -74,7 +74,7 @@ static na_return_t na_ofi_context_create(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_context *context = (struct na_ofi_context *) base;
-    uint8_t id = base->own || na_ofi_is_bound(self) ? 0 : base->id;
+    uint8_t id = base->helper || na_ofi_is_bound(self) ? 0 : base->id;
     na_return_t ret;
 
     na_ofi_lock(&self->clock_lock);
@@ -156,7 +156,7 @@ const struct na_plugin hg_na_ofi_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "ofi",
     .protocols = na_ofi_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_OWN_CONTEXTS | NA_CAP_AUTH_KEY,
+    .caps = NA_CAP_OWN_CONTEXTS | NA_CAP_AUTH_KEY,
     .class_size = sizeof(struct na_ofi_class),
     .context_size = sizeof(struct na_ofi_context),
     .addr_size = sizeof(struct na_ofi_addr),
@@ -169,6 +169,7 @@ const struct na_plugin hg_na_ofi_plugin = {
     .addr_lookup = na_ofi_addr_lookup,
     .addr_release = na_ofi_addr_release,
     .addr_cmp = na_ofi_addr_cmp,
+    .addr_terminate = na_ofi_addr_terminate,
     .addr_abandon = na_ofi_addr_abandon,
     .addr_resolve = na_ofi_addr_resolve,
     .msg_send = na_ofi_msg_send,

@@ -216,6 +216,7 @@ static ssize_t na_ofi_flush_addr(struct na_ofi_class *self,
 static unsigned na_ofi_flush(struct na_ofi_class *self)
 {
     struct na_ofi_addr *lost = NULL;
+    struct na_ofi_addr *parts = NULL;
     struct na_link sent;
     struct na_link again;
     struct na_link *link;
@@ -226,7 +227,8 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     na_plug_list_init(&sent);
     na_plug_list_init(&again);
     na_ofi_lock(&self->lock);
-    while (lost == NULL && (link = na_plug_list_pop(&self->due)) != NULL) {
+    while (lost == NULL && parts == NULL &&
+        (link = na_plug_list_pop(&self->due)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, due);
         ssize_t rc = na_ofi_flush_addr(self, addr, &sent);
 
@@ -234,6 +236,9 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
             na_plug_list_push(&again, link);
         } else if (rc != 0) {
             lost = addr;
+            self->base.core->addr_ref(&addr->base);
+        } else if (!na_plug_list_empty(&addr->closers)) {
+            parts = addr;
             self->base.core->addr_ref(&addr->base);
         }
     }
@@ -247,6 +252,11 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     if (lost != NULL) {
         na_ofi_lost(self, lost, NA_HOSTUNREACH);
         self->base.core->addr_unref(&lost->base);
+        n++;
+    }
+    if (parts != NULL) {
+        na_ofi_part(self, parts);
+        self->base.core->addr_unref(&parts->base);
         n++;
     }
     return n;
