@@ -150,7 +150,8 @@ static void *na_ofi_clock(void *arg)
     while (!self->stopping) {
         bool hurry = atomic_load(&self->hurry);
         uint64_t now = core->now_ns();
-        uint64_t until = hurry && now + NA_OFI_MS < next ? now + NA_OFI_MS : next;
+        uint64_t until =
+            hurry && now + NA_OFI_MS < next ? now + NA_OFI_MS : next;
         struct timespec when = na_ofi_time(until);
         bool turn;
 

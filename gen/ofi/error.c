@@ -2,7 +2,7 @@
 /*
  * Errors of libfabric as codes.
  *
- * A module of the libfabric transport; see ofi.h.
+ * Part of the libfabric transport; see ofi.h.
  */
 #include "ofi/ofi.h"
 
@@ -43,13 +43,15 @@ static na_return_t na_ofi_code(int error)
     }
 }
 
-/* Log why a function of libfabric's failed with `rc`, which is negative; the
- * code for it. */
+/* Log why something of libfabric's or the system's failed; the code for it.
+ * `rc` is an error number of either sign. */
 static na_return_t na_ofi_failed(const struct na_ofi_class *self,
     const char *what, const char *which, int rc)
 {
-    assert(rc < 0);
+    int error = rc < 0 ? -rc : rc;
+
+    assert(error != 0);
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi", "%s %s: %s", what, which,
-        fi_strerror(-rc));
-    return na_ofi_code(-rc);
+        fi_strerror(error));
+    return na_ofi_code(error);
 }

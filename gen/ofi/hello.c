@@ -322,8 +322,7 @@ static na_return_t na_ofi_addr_terminate(struct na_op *op)
 
     na_ofi_lock(&self->lock);
     state = atomic_load(&addr->state);
-    if (!addr->base.self &&
-        (state == NA_OFI_ASKED || state == NA_OFI_READY)) {
+    if (!addr->base.self && (state == NA_OFI_ASKED || state == NA_OFI_READY)) {
         na_plug_list_push(&addr->closers, &op->link);
         if (state == NA_OFI_READY)
             na_ofi_push_due(self, addr);

@@ -29,7 +29,7 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
 {
     struct na_ofi_class *self = na_ofi_of(na_class);
     const struct na_core *core = self->base.core;
-    const char *mark = strstr(string, "://");
+    const char *rest;
     unsigned char raw[NA_OFI_RAW_MAX];
     char name[NA_MAX_ADDR_LEN];
     struct na_ofi_addr *fresh;
@@ -37,10 +37,10 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     size_t size = 0;
     na_return_t ret;
 
-    if (mark == NULL)
-        return na_ofi_bad_name(self, from_peer, string, "no \"://\" in it");
     memset(raw, 0, sizeof(raw));
-    ret = na_ofi_raw_of(self, mark + 3, from_peer, raw, &size);
+    ret = na_ofi_rest_of(self, string, from_peer, &rest);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_raw_of(self, rest, from_peer, raw, &size);
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_name_of(self, raw, size, name);

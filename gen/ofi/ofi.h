@@ -47,9 +47,11 @@
 #include "plug/bytes.h"
 #include "plug/list.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 
 #include <rdma/fabric.h>
@@ -64,11 +66,12 @@
 #define NA_OFI_HEADER 24   /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
-#define NA_OFI_BATCH 16  /* completions taken at a time */
-#define NA_OFI_RECVS 4   /* multi-receive buffers of an endpoint */
-#define NA_OFI_PIECES 4  /* of a put or get, in flight together */
-#define NA_OFI_IOV_MAX 8 /* segments of a piece */
-#define NA_OFI_SMALL 4096 /* bytes of a small buffer for sending */
+#define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
+#define NA_OFI_BATCH 16       /* completions taken at a time */
+#define NA_OFI_RECVS 4        /* multi-receive buffers of an endpoint */
+#define NA_OFI_PIECES 4       /* of a put or get, in flight together */
+#define NA_OFI_IOV_MAX 8      /* segments of a piece */
+#define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
 #define NA_OFI_MS ((uint64_t) 1000000)
@@ -148,16 +151,16 @@ struct na_ofi_addr {
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
     _Atomic(struct na_ofi_far *) far;  /* only added to */
-    uint32_t slot;            /* class->slots that knows it by `token` */
-    uint64_t token;           /* what it puts into messages to us */
-    _Atomic uint64_t theirs;  /* what we put into messages to it */
+    uint32_t slot;                /* class->slots that knows it by `token` */
+    uint64_t token;               /* what it puts into messages to us */
+    _Atomic uint64_t theirs;      /* what we put into messages to it */
     _Atomic uint64_t incarnation; /* 0: unknown yet */
-    _Atomic uint64_t heard;   /* last in this turn of the clock */
-    _Atomic uint8_t context;  /* endpoint that its last message came from */
-    uint64_t asked;           /* turn of our last HELLO */
-    uint64_t deadline;        /* asked, accepted: turn in which it is given up */
-    uint64_t patience;        /* turns of silence that it survives */
-    _Atomic unsigned told;    /* class->end_count, when we last introduced
+    _Atomic uint64_t heard;       /* last in this turn of the clock */
+    _Atomic uint8_t context;      /* endpoint that its last message came from */
+    uint64_t asked;               /* turn of our last HELLO */
+    uint64_t deadline;     /* asked, accepted: turn in which it is given up */
+    uint64_t patience;     /* turns of silence that it survives */
+    _Atomic unsigned told; /* class->end_count, when we last introduced
                                  ourselves */
     struct na_link lookups;
     struct na_link sends;
@@ -221,9 +224,9 @@ struct na_ofi_end {
     uint8_t id;
     struct fid_ep *ep;
     struct fid_cq *cq;
-    int fd;                /* of the queue, or NA_POLL_FD_NONE */
-    unsigned contexts;     /* that use it; guarded by class->lock */
-    _Atomic bool polled;   /* since the clock's last turn */
+    int fd;              /* of the queue, or NA_POLL_FD_NONE */
+    unsigned contexts;   /* that use it; guarded by class->lock */
+    _Atomic bool polled; /* since the clock's last turn */
     pthread_mutex_t poll_lock;
     pthread_mutex_t lock;
     struct na_ofi_buffer *all;
@@ -250,15 +253,18 @@ struct na_ofi_class {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_av *av;
+    int guard;       /* shm: what keeps the class's name, or -1 */
+    size_t src_size; /* address of the first endpoint; 0: any */
+    unsigned char src[NA_OFI_RAW_MAX];
     bool delivery;       /* puts may ask for FI_DELIVERY_COMPLETE */
     size_t message_size; /* of the largest, header included */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
     _Atomic unsigned end_count; /* that were opened since the class was */
-    struct na_link addrs; /* asked, accepted, ready */
+    struct na_link addrs;       /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
     struct na_link dead; /* still in the address vector, in this order */
-    _Atomic bool hurry; /* something did not go at once: the clock ticks each
+    _Atomic bool hurry;  /* something did not go at once: the clock ticks each
                            millisecond */
     struct na_ofi_slot *slots;
     uint32_t slot_count;
@@ -316,9 +322,6 @@ static void na_ofi_unlock(pthread_mutex_t *lock)
     (void) rc;
 }
 
-/* What a part calls of one further down. */
-#define HG_PRIVATE static
-
 struct na_ofi_header;
 
 /* Send what did not go at once; the number of things done. No lock is held. */
@@ -329,8 +332,8 @@ HG_PRIVATE unsigned na_ofi_poll_end(struct na_ofi_end *end);
 
 /* Send HELLO or WELCOME with our introduction, or BYE, from the endpoint that
  * the peer knows best. The class's lock is held. */
-HG_PRIVATE ssize_t na_ofi_say(struct na_ofi_class *self,
-    struct na_ofi_addr *addr, enum na_ofi_kind kind);
+HG_PRIVATE ssize_t na_ofi_say(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
 /* Have an address ready: NA_SUCCESS, it is; NA_AGAIN, it is being asked, by
  * the endpoint `home`; else why that cannot be. The first takes the class's

@@ -56,8 +56,7 @@ static void na_ofi_end_give(struct na_ofi_class *self, struct na_ofi_end *end)
     na_ofi_unlock(&end->lock);
     if (id != 0 || busy)
         na_ofi_end_remove(self, id);
-    if (id == 0 && busy &&
-        na_ofi_end_take(self, 0, &end) == NA_SUCCESS)
+    if (id == 0 && busy && na_ofi_end_take(self, 0, &end) == NA_SUCCESS)
         end->contexts--;
 }
 

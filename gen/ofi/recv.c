@@ -29,8 +29,8 @@ static void na_ofi_recv_post(struct na_ofi_end *end)
         rc = fi_recvmsg(end->ep, &msg, FI_MULTI_RECV);
         if (rc != 0) {
             if (rc != -FI_EAGAIN)
-                (void) na_ofi_failed(end->na_class, "cannot post",
-                    "a receive buffer", (int) rc);
+                (void) na_ofi_failed(
+                    end->na_class, "cannot post", "a receive buffer", (int) rc);
             return; /* poll tries again */
         }
         end->spent = buffer->next;
@@ -197,11 +197,11 @@ static void na_ofi_hear(
     }
     addr = na_ofi_sender(self, &header);
     if (bytes[2] != NA_OFI_VERSION)
-        na_ofi_hear_foreign(end, addr, &header, bytes + NA_OFI_HEADER,
-            size - NA_OFI_HEADER);
+        na_ofi_hear_foreign(
+            end, addr, &header, bytes + NA_OFI_HEADER, size - NA_OFI_HEADER);
     else
-        wrong = na_ofi_deliver(end, addr, &header, bytes + NA_OFI_HEADER,
-            size - NA_OFI_HEADER);
+        wrong = na_ofi_deliver(
+            end, addr, &header, bytes + NA_OFI_HEADER, size - NA_OFI_HEADER);
     if (wrong != NULL)
         na_ofi_refuse(self, addr, size, wrong);
     if (addr != NULL)

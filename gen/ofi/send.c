@@ -170,8 +170,8 @@ static bool na_ofi_is_sending(struct na_ofi_end *end)
 /* ---- Messages ---- */
 
 /* Send a message of the core's to a peer that is ready. */
-static ssize_t na_ofi_post_msg(struct na_ofi_end *end,
-    struct na_ofi_addr *addr, const struct na_msg *msg)
+static ssize_t na_ofi_post_msg(
+    struct na_ofi_end *end, struct na_ofi_addr *addr, const struct na_msg *msg)
 {
     struct na_ofi_header header;
 
@@ -179,8 +179,7 @@ static ssize_t na_ofi_post_msg(struct na_ofi_end *end,
     header.plane = msg->plane;
     header.target = msg->target;
     header.source = end->id;
-    header.token =
-        atomic_load_explicit(&addr->theirs, memory_order_relaxed);
+    header.token = atomic_load_explicit(&addr->theirs, memory_order_relaxed);
     header.tag = msg->tag;
     return na_ofi_post(end, addr, na_ofi_target(addr, msg->target), &header,
         msg->segments, msg->segment_count, (size_t) msg->size);
@@ -188,8 +187,8 @@ static ssize_t na_ofi_post_msg(struct na_ofi_end *end,
 
 /* Send what waits for an address: HELLO, WELCOME, messages; those that left go
  * to `sent`. 0, -FI_EAGAIN, or why it is lost. The class's lock is held. */
-static ssize_t na_ofi_flush_addr(struct na_ofi_class *self,
-    struct na_ofi_addr *addr, struct na_link *sent)
+static ssize_t na_ofi_flush_addr(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, struct na_link *sent)
 {
     ssize_t rc = 0;
 

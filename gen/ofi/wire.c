@@ -81,8 +81,8 @@ static bool na_ofi_get_header(
 
 /* Introduce ourselves to a peer that is to put `token` into its messages; the
  * bytes written, at most `room`. The class's lock is held. */
-static size_t na_ofi_put_intro(
-    const struct na_ofi_class *self, uint64_t token, unsigned char *p, size_t room)
+static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
+    unsigned char *p, size_t room)
 {
     size_t raw_size = self->ends[0]->raw_size;
     size_t size = NA_OFI_INTRO;

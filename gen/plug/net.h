@@ -28,11 +28,11 @@ static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-/* A host as a numeric address: of `family` if it has one, else of any. May
- * block. NA_INVALID_ARG, NA_HOSTUNREACH. */
-static inline na_return_t na_plug_resolve(const struct na_class *na_class,
-    const char *subsys, na_bool_t from_peer, const char *host, int family,
-    struct sockaddr_storage *address)
+/* A host as a numeric address: of `family` if it has one, else of any. With
+ * AI_NUMERICHOST in `flags` no name server is asked; else this may block. 0, or
+ * an error of getaddrinfo's. */
+static inline int na_plug_find_host(
+    const char *host, int flags, int family, struct sockaddr_storage *address)
 {
     struct addrinfo hints;
     struct addrinfo *found = NULL;
@@ -42,21 +42,33 @@ static inline na_return_t na_plug_resolve(const struct na_class *na_class,
 
     memset(&hints, 0, sizeof(hints));
     hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = from_peer ? AI_NUMERICHOST : 0;
+    hints.ai_flags = flags;
     rc = getaddrinfo(host, NULL, &hints, &found);
-    if (rc == 0) {
-        best = found;
-        for (at = found; at != NULL; at = at->ai_next) {
-            if (at->ai_family == family) {
-                best = at;
-                break;
-            }
+    if (rc != 0)
+        return rc;
+    best = found;
+    for (at = found; at != NULL; at = at->ai_next) {
+        if (at->ai_family == family) {
+            best = at;
+            break;
         }
-        memset(address, 0, sizeof(*address));
-        memcpy(address, best->ai_addr, best->ai_addrlen);
-        freeaddrinfo(found);
-        return NA_SUCCESS;
     }
+    memset(address, 0, sizeof(*address));
+    memcpy(address, best->ai_addr, best->ai_addrlen);
+    freeaddrinfo(found);
+    return 0;
+}
+
+/* The same, logged. NA_INVALID_ARG, NA_HOSTUNREACH. */
+static inline na_return_t na_plug_resolve(const struct na_class *na_class,
+    const char *subsys, na_bool_t from_peer, const char *host, int family,
+    struct sockaddr_storage *address)
+{
+    int rc = na_plug_find_host(
+        host, from_peer ? AI_NUMERICHOST : 0, family, address);
+
+    if (rc == 0)
+        return NA_SUCCESS;
     if (from_peer)
         return na_plug_bad_name(na_class, subsys, from_peer, host,
             "a peer's address must have a number, not a name, as its host");

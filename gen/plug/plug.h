@@ -56,4 +56,7 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include "hg.h"
 #endif
 
+/* What a file declares of one further down. */
+#define HG_PRIVATE static
+
 #endif

@@ -256,9 +256,6 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
     return (struct na_zmq_addr *) (uintptr_t) addr;
 }
 
-/* What a room calls of one further down. */
-#define HG_PRIVATE static
-
 /* Begin to connect an idle address, which keeps its sends meanwhile, and dies
  * if that fails. The lock is held. */
 HG_PRIVATE void na_zmq_dial(

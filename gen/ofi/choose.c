@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The choice of a provider and of an interface: from "ofi+tcp://eth0:1234" and
+ * the options of the class to one fi_info.
+ *
+ * libfabric ignores the name of a domain that is asked for, takes addresses of
+ * other hosts for ours, and does not know names of interfaces. So interfaces
+ * are found here, and a provider is asked for one address of theirs.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+#include "plug/net.h"
+
+/* ---- Questions to libfabric ---- */
+
+/* What is asked for; what is 0 or NULL may be any. */
+struct na_ofi_question {
+    const char *provider;
+    const char *node; /* an address of ours, with `service` its port */
+    const char *service;
+    uint32_t format;
+    bool delivery;
+    const void *key;
+    size_t key_size;
+};
+
+/* The version that both the headers and the library know. */
+static uint32_t na_ofi_version(void)
+{
+    uint32_t ours = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+    uint32_t theirs = fi_version();
+
+    return ours < theirs ? ours : theirs;
+}
+
+/* The answers, or NULL. */
+static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_info *list = NULL;
+
+    if (hints == NULL)
+        return NULL;
+    hints->caps = FI_MSG | FI_RMA | FI_MULTI_RECV;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->addr_format = question->format;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = FI_THREAD_SAFE;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
+        FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RAW;
+    hints->tx_attr->msg_order = FI_ORDER_SAS;
+    hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->tx_attr->op_flags = question->delivery ? FI_DELIVERY_COMPLETE : 0;
+    /* Borrowed: taken back before the hints are freed. */
+    hints->fabric_attr->prov_name = (char *) (uintptr_t) question->provider;
+    hints->ep_attr->auth_key = (uint8_t *) (uintptr_t) question->key;
+    hints->ep_attr->auth_key_size = question->key_size;
+    hints->domain_attr->auth_key = (uint8_t *) (uintptr_t) question->key;
+    hints->domain_attr->auth_key_size = question->key_size;
+    if (fi_getinfo(na_ofi_version(), question->node, question->service,
+            question->node != NULL || question->service != NULL ? FI_SOURCE : 0,
+            hints, &list) != 0)
+        list = NULL;
+    hints->fabric_attr->prov_name = NULL;
+    hints->ep_attr->auth_key = NULL;
+    hints->domain_attr->auth_key = NULL;
+    fi_freeinfo(hints);
+    return list;
+}
+
+/* Whether an entry answers a question: of "tcp", libfabric also gives layers
+ * over it; and it may leave the key out. Memory that is bound to an endpoint and
+ * also needed for messages could not be closed in any order. */
+static bool na_ofi_answers(const struct fi_info *info,
+    const struct na_ofi_question *question, const char *domain)
+{
+    const int both = FI_MR_ENDPOINT | FI_MR_LOCAL;
+
+    return strcmp(info->fabric_attr->prov_name, question->provider) == 0 &&
+        (info->domain_attr->mr_mode & both) != both &&
+        (domain == NULL || domain[0] == '\0' ||
+            strcmp(info->domain_attr->name, domain) == 0) &&
+        (question->key == NULL ||
+            info->ep_attr->auth_key_size == question->key_size ||
+            info->domain_attr->auth_key_size == question->key_size);
+}
+
+/* The first entry that answers a question, to be freed with fi_freeinfo, or
+ * NULL. `domain`: NULL or "" for any. */
+static struct fi_info *na_ofi_offer(
+    const struct na_ofi_question *question, const char *domain)
+{
+    struct fi_info *list = na_ofi_query(question);
+    struct fi_info *at = list;
+    struct fi_info *info = NULL;
+
+    while (at != NULL && !na_ofi_answers(at, question, domain))
+        at = at->next;
+    if (at != NULL)
+        info = fi_dupinfo(at);
+    fi_freeinfo(list);
+    return info;
+}
+
+/* The same, with FI_DELIVERY_COMPLETE if the provider has it. It is not the
+ * default of an operation: puts ask for it one by one. */
+static struct fi_info *na_ofi_best_offer(
+    struct na_ofi_question *question, const char *domain, bool *delivery_p)
+{
+    struct fi_info *info;
+
+    question->delivery = true;
+    info = na_ofi_offer(question, domain);
+    *delivery_p = info != NULL;
+    question->delivery = false;
+    if (info == NULL)
+        info = na_ofi_offer(question, domain);
+    if (info != NULL)
+        info->tx_attr->op_flags = 0;
+    return info;
+}
+
+/* ---- What is here, for the log ---- */
+
+/* Append a word to a list, unless it is the last one already. */
+static void na_ofi_append(char *text, size_t size, const char *word)
+{
+    size_t used = strlen(text);
+    const char *last = strrchr(text, ',');
+
+    if (strcmp(last != NULL ? last + 2 : text, word) != 0)
+        (void) snprintf(
+            text + used, size - used, "%s%s", used > 0 ? ", " : "", word);
+}
+
+static void na_ofi_list_providers(char *text, size_t size)
+{
+    struct na_ofi_question question;
+    struct fi_info *list;
+    const struct fi_info *at;
+
+    memset(&question, 0, sizeof(question));
+    text[0] = '\0';
+    list = na_ofi_query(&question);
+    for (at = list; at != NULL; at = at->next)
+        na_ofi_append(text, size, at->fabric_attr->prov_name);
+    fi_freeinfo(list);
+}
+
+static void na_ofi_list_domains(
+    const char *provider, char *text, size_t size)
+{
+    struct na_ofi_question question;
+    struct fi_info *list;
+    const struct fi_info *at;
+
+    memset(&question, 0, sizeof(question));
+    question.provider = provider;
+    text[0] = '\0';
+    list = na_ofi_query(&question);
+    for (at = list; at != NULL; at = at->next) {
+        if (strcmp(at->fabric_attr->prov_name, provider) == 0)
+            na_ofi_append(text, size, at->domain_attr->name);
+    }
+    fi_freeinfo(list);
+}
+
+static void na_ofi_list_interfaces(
+    const struct ifaddrs *all, char *text, size_t size)
+{
+    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+    char word[IF_NAMESIZE + sizeof(numeric) + 1];
+
+    text[0] = '\0';
+    for (; all != NULL; all = all->ifa_next) {
+        if (all->ifa_addr == NULL || (all->ifa_flags & IFF_UP) == 0 ||
+            !na_plug_numeric(all->ifa_addr, numeric, sizeof(numeric)))
+            continue;
+        (void) snprintf(word, sizeof(word), "%s %s", all->ifa_name, numeric);
+        na_ofi_append(text, size, word);
+    }
+}
+
+/* ---- Interfaces of the internet's protocols ---- */
+
+/* Which address of this host is wanted. */
+struct na_ofi_wanted {
+    const char *name; /* of an interface, or NULL */
+    bool address;     /* the one in `there` */
+    bool within;      /* one in `subnet` */
+    struct sockaddr_storage there;
+    struct na_plug_subnet subnet;
+    int family; /* 0: IPv4, else IPv6 */
+};
+
+static bool na_ofi_is_same(
+    const struct sockaddr *one, const struct sockaddr_storage *two)
+{
+    if (one->sa_family != two->ss_family)
+        return false;
+    if (one->sa_family == AF_INET)
+        return ((const struct sockaddr_in *) one)->sin_addr.s_addr ==
+            ((const struct sockaddr_in *) two)->sin_addr.s_addr;
+    return IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *) one)->sin6_addr,
+        &((const struct sockaddr_in6 *) two)->sin6_addr);
+}
+
+/* In which round an interface's address is tried: those that others can reach
+ * come before loopback, and that before those of a link. */
+static int na_ofi_round_of(const struct ifaddrs *at)
+{
+    if ((at->ifa_flags & IFF_LOOPBACK) != 0)
+        return 1;
+    return at->ifa_addr->sa_family == AF_INET6 &&
+            IN6_IS_ADDR_LINKLOCAL(
+                &((const struct sockaddr_in6 *) at->ifa_addr)->sin6_addr)
+        ? 2
+        : 0;
+}
+
+static bool na_ofi_is_wanted(
+    const struct ifaddrs *at, const struct na_ofi_wanted *wanted, int family)
+{
+    if (at->ifa_addr == NULL || at->ifa_addr->sa_family != family ||
+        (at->ifa_flags & IFF_UP) == 0)
+        return false;
+    if (wanted->within &&
+        (wanted->subnet.family != family ||
+            !na_plug_is_within(at->ifa_addr, &wanted->subnet)))
+        return false;
+    if (wanted->name != NULL)
+        return strcmp(at->ifa_name, wanted->name) == 0;
+    return !wanted->address || na_ofi_is_same(at->ifa_addr, &wanted->there);
+}
+
+/* What the provider offers for the first interface that is wanted, in the order
+ * of rounds. *matched_p: at least one is wanted. */
+static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
+    const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
+    const char *domain, bool *delivery_p, bool *matched_p)
+{
+    int family = wanted->family != 0 ? wanted->family : AF_INET;
+    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+    struct fi_info *info = NULL;
+    const struct ifaddrs *at;
+    int turn;
+
+    question->node = numeric;
+    question->format =
+        family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
+    for (turn = 0; turn < 3 && info == NULL; turn++) {
+        for (at = all; at != NULL && info == NULL; at = at->ifa_next) {
+            if (!na_ofi_is_wanted(at, wanted, family) ||
+                na_ofi_round_of(at) != turn ||
+                !na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
+                continue;
+            *matched_p = true;
+            info = na_ofi_best_offer(question, domain, delivery_p);
+        }
+    }
+    question->node = NULL;
+    return info;
+}
+
+/* Read a host: an interface, a name or number, all ("", "*", any address);
+ * fill in what is wanted. NA_INVALID_ARG: the option ip_subnet is malformed;
+ * NA_ADDRNOTAVAIL, not logged: no such host. */
+static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
+    const struct ifaddrs *all, const char *host, struct na_ofi_wanted *wanted)
+{
+    enum na_addr_format format = self->base.info->addr_format;
+    na_return_t ret;
+
+    memset(wanted, 0, sizeof(*wanted));
+    wanted->family = format == NA_ADDR_IPV6 ? AF_INET6
+        : format == NA_ADDR_IPV4            ? AF_INET
+                                            : 0;
+    if (strcmp(host, "::") == 0)
+        wanted->family = AF_INET6;
+    if (host[0] == '\0' || strcmp(host, "*") == 0 ||
+        strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
+        ret = na_plug_subnet_option(
+            &self->base, "ofi", &wanted->subnet, &wanted->within);
+        if (wanted->within)
+            wanted->family = wanted->subnet.family;
+        return ret;
+    }
+    while (all != NULL && strcmp(all->ifa_name, host) != 0)
+        all = all->ifa_next;
+    if (all != NULL) {
+        wanted->name = all->ifa_name;
+        return NA_SUCCESS;
+    }
+    if (na_plug_find_host(host, 0,
+            wanted->family != 0 ? wanted->family : AF_INET,
+            &wanted->there) != 0)
+        return NA_ADDRNOTAVAIL;
+    wanted->address = true;
+    wanted->family = wanted->there.ss_family;
+    return NA_SUCCESS;
+}
+
+/* Log that no interface will do, and which there are. */
+static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
+    const struct ifaddrs *all, const char *host, bool within, bool matched)
+{
+    char here[512];
+
+    na_ofi_list_interfaces(all, here, sizeof(here));
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
+        "ofi+%s://%s%s%s: %s; here: %s", self->base.protocol, host,
+        within ? " with ip_subnet " : "",
+        within ? self->base.info->ip_subnet : "",
+        matched ? "the provider offers nothing there"
+                : "no interface has that name or address",
+        here);
+    return NA_ADDRNOTAVAIL;
+}
+
+/* From "domain/host:port" or less; the domain is one of libfabric's. */
+static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
+    struct na_ofi_question *question, const char *host,
+    const struct ifaddrs *all)
+{
+    const char *slash = strchr(host, '/');
+    char domain[NA_MAX_ADDR_LEN] = "";
+    char name[NA_MAX_ADDR_LEN];
+    struct na_ofi_wanted wanted;
+    struct sockaddr_storage src;
+    unsigned port = 0;
+    bool matched = false;
+    na_return_t ret;
+
+    if (slash != NULL)
+        (void) snprintf(
+            domain, sizeof(domain), "%.*s", (int) (slash - host), host);
+    ret = na_plug_split(&self->base, "ofi", NA_FALSE,
+        slash != NULL ? slash + 1 : host, name, &port);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_read_host(self, all, name, &wanted);
+    if (ret == NA_SUCCESS)
+        self->info = na_ofi_try_interfaces(
+            all, &wanted, question, domain, &self->delivery, &matched);
+    if (ret == NA_SUCCESS && self->info == NULL && wanted.family == 0) {
+        wanted.family = AF_INET6;
+        self->info = na_ofi_try_interfaces(
+            all, &wanted, question, domain, &self->delivery, &matched);
+    }
+    if (ret == NA_INVALID_ARG)
+        return ret;
+    if (self->info == NULL)
+        return na_ofi_no_interface(self, all, host, wanted.within, matched);
+    self->src_size = self->info->src_addrlen;
+    assert(self->src_size <= sizeof(src));
+    memcpy(&src, self->info->src_addr, self->src_size);
+    na_ofi_set_port(&src, self->base.listen ? port : 0);
+    memcpy(self->src, &src, self->src_size);
+    return NA_SUCCESS;
+}
+
+/* ---- Other providers ---- */
+
+/* Keep a name of shared memory for ourselves while the class is open: when
+ * libfabric's shm finds a name in use, it removes the other's memory. The kernel
+ * frees a name in the abstract namespace when its process ends. */
+static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
+{
+#ifdef __linux__
+    struct sockaddr_un name;
+    int n;
+
+    memset(&name, 0, sizeof(name));
+    name.sun_family = AF_UNIX;
+    n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "hg-ofi+shm/%s",
+        host);
+    assert(n > 0 && (size_t) n < sizeof(name.sun_path) - 1);
+    self->guard = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (self->guard < 0 ||
+        bind(self->guard, (const struct sockaddr *) &name,
+            (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) +
+                (socklen_t) n) != 0)
+        return na_ofi_failed(self, "cannot listen on", host, errno);
+#else
+    (void) self;
+    (void) host;
+#endif
+    return NA_SUCCESS;
+}
+
+/* From a name, or nothing. */
+static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
+    struct na_ofi_question *question, const char *host)
+{
+    char name[NA_OFI_STR_MAX + 1];
+    na_return_t ret = NA_SUCCESS;
+
+    if (!self->base.listen || host[0] == '\0' || strcmp(host, "*") == 0) {
+        (void) snprintf(name, sizeof(name), "hg-%ld-%016" PRIx64,
+            (long) getpid(), self->base.core->random());
+        host = name;
+    } else if (!na_ofi_is_str_name(host)) {
+        return na_ofi_bad_name(self, NA_FALSE, host, NA_OFI_NO_STR);
+    } else {
+        ret = na_ofi_guard(self, host);
+    }
+    if (ret != NA_SUCCESS)
+        return ret;
+    self->info = na_ofi_best_offer(question, NULL, &self->delivery);
+    if (self->info == NULL)
+        return na_ofi_failed(
+            self, "no endpoint of", question->provider, FI_ENODATA);
+    return na_ofi_raw_of_str(
+        self, host, NA_FALSE, self->src, &self->src_size);
+}
+
+/* From "domain:port" or less, in the provider's own format of addresses. */
+static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
+    struct na_ofi_question *question, const char *host)
+{
+    char domain[NA_MAX_ADDR_LEN];
+    char port[16];
+    char here[512];
+    unsigned number = 0;
+    struct fi_info *first;
+    bool delivery;
+    na_return_t ret = na_plug_split(
+        &self->base, "ofi", NA_FALSE, host, domain, &number);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    self->info = na_ofi_best_offer(question, domain, &self->delivery);
+    if (self->info == NULL) {
+        na_ofi_list_domains(question->provider, here, sizeof(here));
+        self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
+            "ofi+%s://%s: the provider has no such device; here: %s",
+            self->base.protocol, host, here);
+        return NA_NODEV;
+    }
+    if (number == 0 || !self->base.listen)
+        return NA_SUCCESS;
+    (void) snprintf(port, sizeof(port), "%u", number);
+    question->node = domain[0] != '\0' ? domain : NULL;
+    question->service = port;
+    first = na_ofi_best_offer(question, domain, &delivery);
+    if (first == NULL || first->src_addr == NULL ||
+        first->src_addrlen > sizeof(self->src)) {
+        fi_freeinfo(first);
+        return na_ofi_bad_name(
+            self, NA_FALSE, host, "the provider does not take this port");
+    }
+    self->src_size = first->src_addrlen;
+    memcpy(self->src, first->src_addr, first->src_addrlen);
+    fi_freeinfo(first);
+    return NA_SUCCESS;
+}
+
+/* ---- All of it ---- */
+
+/* The option auth_key as the provider has it: for cxi "service:vni", for others
+ * its characters. NA_INVALID_ARG. */
+static na_return_t na_ofi_read_key(const struct na_ofi_class *self,
+    const char *provider, unsigned char key[NA_OFI_KEY_MAX], size_t *size_p)
+{
+    const char *text = self->base.info->auth_key;
+    struct {
+        uint32_t service;
+        uint16_t vni;
+    } cxi;
+
+    *size_p = 0;
+    if (text == NULL || text[0] == '\0')
+        return NA_SUCCESS;
+    if (strcmp(provider, "cxi") == 0) {
+        memset(&cxi, 0, sizeof(cxi));
+        if (sscanf(text, "%" SCNu32 ":%" SCNu16, &cxi.service, &cxi.vni) == 2) {
+            *size_p = sizeof(cxi);
+            memcpy(key, &cxi, sizeof(cxi));
+            return NA_SUCCESS;
+        }
+    } else if (strlen(text) <= NA_OFI_KEY_MAX) {
+        *size_p = strlen(text);
+        memcpy(key, text, *size_p);
+        return NA_SUCCESS;
+    }
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
+        "auth_key: not of the form that the provider %s wants", provider);
+    return NA_INVALID_ARG;
+}
+
+/* The first provider of a protocol that is here, or NULL. */
+static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
+{
+    struct na_ofi_question question;
+    size_t i;
+
+    memset(&question, 0, sizeof(question));
+    for (i = 0; i < NA_OFI_PROVIDERS && protocol->providers[i] != NULL; i++) {
+        struct fi_info *info;
+
+        question.provider = protocol->providers[i];
+        info = na_ofi_offer(&question, NULL);
+        fi_freeinfo(info);
+        if (info != NULL)
+            return protocol->providers[i];
+    }
+    return NULL;
+}
+
+/* The provider of the class's protocol, and what is asked of it. `key` has the
+ * bytes of the authorization key. */
+static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
+    const struct na_ofi_protocol *protocol, unsigned char key[NA_OFI_KEY_MAX],
+    struct na_ofi_question *question)
+{
+    const struct na_core *core = self->base.core;
+    struct fi_info *info;
+    char here[512];
+    na_return_t ret;
+
+    memset(question, 0, sizeof(*question));
+    question->provider = na_ofi_find_provider(protocol);
+    if (question->provider == NULL) {
+        na_ofi_list_providers(here, sizeof(here));
+        core->log(HG_LOG_LEVEL_ERROR, "ofi",
+            "ofi+%s: libfabric %u.%u has no provider %s that works here, "
+            "only: %s",
+            protocol->name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
+            protocol->providers[0], here[0] != '\0' ? here : "none");
+        return NA_PROTONOSUPPORT;
+    }
+    ret =
+        na_ofi_read_key(self, question->provider, key, &question->key_size);
+    if (ret != NA_SUCCESS || question->key_size == 0)
+        return ret;
+    question->key = key;
+    info = na_ofi_offer(question, NULL);
+    fi_freeinfo(info);
+    if (info != NULL)
+        return NA_SUCCESS;
+    core->log(HG_LOG_LEVEL_ERROR, "ofi",
+        "ofi+%s: the provider %s cannot use the auth_key, which must be NULL",
+        protocol->name, question->provider);
+    return NA_OPNOTSUPPORT;
+}
+
+/* How large messages may be. */
+static void na_ofi_set_sizes(struct na_ofi_class *self)
+{
+    const struct na_init_info *info = self->base.info;
+    size_t limit = self->info->ep_attr->max_msg_size - NA_OFI_HEADER;
+    size_t unexpected = info->max_unexpected_size;
+    size_t expected = info->max_expected_size;
+
+    assert(self->info->ep_attr->max_msg_size > NA_OFI_HEADER);
+    if (unexpected > limit)
+        unexpected = limit;
+    if (expected > limit)
+        expected = limit;
+    self->base.max_unexpected_size = unexpected;
+    self->base.max_expected_size = expected;
+    self->message_size =
+        (unexpected > expected ? unexpected : expected) + NA_OFI_HEADER;
+}
+
+/* Fill in self->info, which na_ofi_fabric_close frees; where the first endpoint
+ * is, and the largest messages. `host` is what stands behind "://":
+ *
+ *     internet  nothing, an interface, a host name or a number, with :port;
+ *               "mlx5_0/..." in front chooses a domain of libfabric's
+ *     shm       nothing, or a name
+ *     others    nothing, or a domain, with :port
+ *
+ * Nothing: the first interface that others can reach, else loopback. A class
+ * that does not listen has no port or name that it asks for. Errors: logged,
+ * with what is here instead. */
+static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
+{
+    const struct na_ofi_protocol *protocol =
+        na_ofi_protocol(self->base.protocol, strlen(self->base.protocol));
+    struct na_ofi_question question;
+    unsigned char key[NA_OFI_KEY_MAX];
+    struct ifaddrs *all = NULL;
+    na_return_t ret;
+
+    assert(protocol != NULL);
+    self->guard = -1;
+    ret = na_ofi_choose_provider(self, protocol, key, &question);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (protocol->format == FI_ADDR_STR) {
+        ret = na_ofi_choose_str(self, &question, host);
+    } else if (protocol->format == FI_FORMAT_UNSPEC) {
+        ret = na_ofi_choose_native(self, &question, host);
+    } else if (getifaddrs(&all) != 0) {
+        ret = na_ofi_failed(self, "cannot list", "interfaces", errno);
+    } else {
+        ret = na_ofi_choose_inet(self, &question, host, all);
+        freeifaddrs(all);
+    }
+    if (ret == NA_SUCCESS)
+        na_ofi_set_sizes(self);
+    return ret;
+}

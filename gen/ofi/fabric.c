@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The objects of libfabric: fabric, domain, address vector, endpoints.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+#include "plug/list.h"
+
+#define NA_OFI_QUEUE_MIN 4096 /* completions */
+
+/* Threads of a provider are made without signals, which are for those of the
+ * application. */
+static void na_ofi_block_signals(sigset_t *before)
+{
+    sigset_t all;
+
+    (void) sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+static void na_ofi_restore_signals(const sigset_t *before)
+{
+    (void) pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* ---- Fabric, domain, address vector ---- */
+
+static int na_ofi_open_objects(struct na_ofi_class *self)
+{
+    struct fi_av_attr attr;
+    int rc = fi_fabric(self->info->fabric_attr, &self->fabric, NULL);
+
+    if (rc == 0)
+        rc = fi_domain(self->fabric, self->info, &self->domain, NULL);
+    if (rc != 0)
+        return rc;
+    memset(&attr, 0, sizeof(attr));
+    attr.type = self->info->domain_attr->av_type;
+    if (attr.type == FI_AV_UNSPEC)
+        attr.type = FI_AV_TABLE;
+    return fi_av_open(self->domain, &attr, &self->av, NULL);
+}
+
+/* What na_ofi_choose chose. After an error na_ofi_fabric_close is called. */
+static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
+{
+    sigset_t before;
+    int rc;
+
+    na_ofi_block_signals(&before);
+    rc = na_ofi_open_objects(self);
+    na_ofi_restore_signals(&before);
+    return rc == 0 ? NA_SUCCESS
+                   : na_ofi_failed(self, "cannot open the domain",
+                         self->info->domain_attr->name, rc);
+}
+
+/* Close one object; `which` names it, should that fail. */
+static void na_ofi_close_object(
+    struct na_ofi_class *self, struct fid *object, const char *which)
+{
+    int rc = object != NULL ? fi_close(object) : 0;
+
+    if (rc != 0)
+        self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "cannot close the %s, which is leaked: %s", which,
+            fi_strerror(-rc));
+}
+
+/* Close what was opened. */
+static void na_ofi_fabric_close(struct na_ofi_class *self)
+{
+    na_ofi_close_object(
+        self, self->av != NULL ? &self->av->fid : NULL, "address vector");
+    self->av = NULL;
+    na_ofi_close_object(
+        self, self->domain != NULL ? &self->domain->fid : NULL, "domain");
+    self->domain = NULL;
+    na_ofi_close_object(
+        self, self->fabric != NULL ? &self->fabric->fid : NULL, "fabric");
+    self->fabric = NULL;
+    if (self->guard >= 0)
+        (void) close(self->guard);
+    self->guard = -1;
+    fi_freeinfo(self->info);
+    self->info = NULL;
+}
+
+/* ---- Endpoints ---- */
+
+/* The completion queue, with a descriptor where the provider has one. */
+static int na_ofi_open_queue(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct fi_cq_attr attr;
+    int rc;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.size = self->info->tx_attr->size + self->info->rx_attr->size;
+    if (attr.size < NA_OFI_QUEUE_MIN)
+        attr.size = NA_OFI_QUEUE_MIN;
+    attr.format = FI_CQ_FORMAT_DATA;
+    attr.wait_obj = FI_WAIT_FD;
+    end->fd = NA_POLL_FD_NONE;
+    rc = fi_cq_open(self->domain, &attr, &end->cq, NULL);
+    if (rc == 0) {
+        rc = fi_control(&end->cq->fid, FI_GETWAIT, &end->fd);
+        if (rc == 0)
+            (void) fcntl(end->fd, F_SETFD, FD_CLOEXEC);
+        return rc;
+    }
+    attr.wait_obj = FI_WAIT_NONE;
+    return fi_cq_open(self->domain, &attr, &end->cq, NULL);
+}
+
+/* Where the endpoint is to be: the first one where the class was asked for, the
+ * others on the same interface, or by a name of their own. */
+static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
+    unsigned char src[NA_OFI_RAW_MAX])
+{
+    const struct na_ofi_class *self = end->na_class;
+
+    if (self->src_size == 0 || (end->id != 0 && !na_ofi_is_str(self)))
+        return;
+    memcpy(src, self->src, NA_OFI_RAW_MAX);
+    info->src_addr = src;
+    info->src_addrlen = self->src_size;
+    if (end->id != 0)
+        info->src_addrlen +=
+            (size_t) snprintf((char *) src + self->src_size - 1,
+                NA_OFI_RAW_MAX - self->src_size, ":%u", end->id);
+}
+
+static int na_ofi_open_endpoint(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct fi_info info = *self->info;
+    unsigned char src[NA_OFI_RAW_MAX];
+    int rc;
+
+    na_ofi_place(end, &info, src);
+    rc = fi_endpoint(self->domain, &info, &end->ep, NULL);
+    if (rc == 0)
+        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (rc == 0)
+        rc = fi_ep_bind(end->ep, &self->av->fid, 0);
+    if (rc == 0)
+        rc = fi_enable(end->ep);
+    /* After fi_enable: libfabric 1.17's shm crashes before it. */
+    if (rc == 0)
+        rc = fi_setopt(&end->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
+            &self->message_size, sizeof(self->message_size));
+    end->raw_size = sizeof(end->raw);
+    if (rc == 0)
+        rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
+    return rc;
+}
+
+/* Log why the endpoint could not be opened. */
+static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
+{
+    const struct na_ofi_class *self = end->na_class;
+    char name[NA_MAX_ADDR_LEN];
+
+    if (end->id != 0 || self->src_size == 0)
+        return na_ofi_failed(self, "cannot open an endpoint on",
+            self->info->domain_attr->name, rc);
+    na_ofi_name_of(self, self->src, self->src_size, name);
+    return na_ofi_failed(self, "cannot open the endpoint", name, rc);
+}
+
+/* Close an endpoint, which ends what is in flight, and free it. */
+static void na_ofi_end_close(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+
+    na_ofi_close_object(
+        self, end->ep != NULL ? &end->ep->fid : NULL, "endpoint");
+    na_ofi_close_object(
+        self, end->cq != NULL ? &end->cq->fid : NULL, "completion queue");
+    na_ofi_buffers_free(end);
+    (void) pthread_mutex_destroy(&end->lock);
+    (void) pthread_mutex_destroy(&end->poll_lock);
+    self->base.core->free(end);
+}
+
+/* Open the endpoint `id`, which receives from now on. The first one keeps its
+ * address when it is opened again. */
+static na_return_t na_ofi_end_open(
+    struct na_ofi_class *self, uint8_t id, struct na_ofi_end **end_p)
+{
+    struct na_ofi_end *end =
+        (struct na_ofi_end *) self->base.core->alloc(sizeof(*end));
+    sigset_t before;
+    na_return_t ret;
+    int rc;
+
+    if (end == NULL)
+        goto fail;
+    memset(end, 0, sizeof(*end));
+    end->na_class = self;
+    end->id = id;
+    na_plug_list_init(&end->due);
+    if (pthread_mutex_init(&end->lock, NULL) != 0)
+        goto free_end;
+    if (pthread_mutex_init(&end->poll_lock, NULL) != 0)
+        goto destroy_lock;
+    na_ofi_block_signals(&before);
+    rc = na_ofi_open_queue(end);
+    if (rc == 0)
+        rc = na_ofi_open_endpoint(end);
+    na_ofi_restore_signals(&before);
+    ret = rc == 0 ? na_ofi_recv_begin(end) : na_ofi_end_failed(end, rc);
+    if (ret != NA_SUCCESS) {
+        na_ofi_end_close(end);
+        return ret;
+    }
+    if (id == 0) {
+        memcpy(self->src, end->raw, end->raw_size);
+        self->src_size = end->raw_size;
+    }
+    *end_p = end;
+    return NA_SUCCESS;
+
+destroy_lock:
+    (void) pthread_mutex_destroy(&end->lock);
+free_end:
+    self->base.core->free(end);
+fail:
+    self->base.core->log(
+        HG_LOG_LEVEL_ERROR, "ofi", "no memory for an endpoint");
+    return NA_NOMEM;
+}

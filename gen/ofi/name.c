@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names: address strings, and the bytes that the provider has for them.
+ *
+ *     ofi+tcp://192.0.2.1:1234    a socket address, FI_SOCKADDR_IN or _IN6
+ *     ofi+shm://name              a string, FI_ADDR_STR: "fi_ns://name"
+ *     ofi+cxi://0x0a0b0c...       other formats: the bytes, in hexadecimal
+ *
+ * Part of the libfabric transport; see ofi.h.
+ */
+#include "ofi/ofi.h"
+
+#include "plug/net.h"
+
+/* In front of names of FI_ADDR_STR. libfabric's shm takes what follows as it
+ * is; behind its other prefix, "fi_shm://", it appends numbers. */
+#define NA_OFI_STR "fi_ns://"
+#define NA_OFI_STR_MAX 92 /* bytes of a name behind that */
+#define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
+#define NA_OFI_PROVIDERS 3
+
+/* What an application may call a provider, and those that serve it: the first
+ * that is here is taken. The native RDM provider over TCP is "net" in libfabric
+ * 1.17, and "tcp" since 1.18. */
+struct na_ofi_protocol {
+    const char *name;
+    const char *providers[NA_OFI_PROVIDERS];
+    int format; /* of addresses; FI_FORMAT_UNSPEC: the provider's own */
+};
+
+static const struct na_ofi_protocol na_ofi_table[] = {
+    {"tcp", {"net", "tcp", "tcp;ofi_rxm"}, FI_SOCKADDR},
+    {"tcp;ofi_rxm", {"tcp;ofi_rxm"}, FI_SOCKADDR},
+    {"shm", {"shm"}, FI_ADDR_STR},
+    {"sockets", {"sockets"}, FI_SOCKADDR},
+    {"udp;ofi_rxd", {"udp;ofi_rxd"}, FI_SOCKADDR},
+    {"verbs;ofi_rxm", {"verbs;ofi_rxm"}, FI_SOCKADDR},
+    {"cxi", {"cxi"}, FI_FORMAT_UNSPEC},
+    {"psm3", {"psm3"}, FI_FORMAT_UNSPEC},
+    {"psm2", {"psm2"}, FI_FORMAT_UNSPEC},
+    {"efa", {"efa"}, FI_FORMAT_UNSPEC},
+    {"opx", {"opx"}, FI_FORMAT_UNSPEC},
+    {"gni", {"gni"}, FI_FORMAT_UNSPEC},
+    /* Other names of those above. */
+    {"net", {"net", "tcp"}, FI_SOCKADDR},
+    {"udp", {"udp;ofi_rxd"}, FI_SOCKADDR},
+    {"verbs", {"verbs;ofi_rxm"}, FI_SOCKADDR},
+};
+
+/* The entry of a protocol of the first `size` bytes of `name`, or NULL. */
+static const struct na_ofi_protocol *na_ofi_protocol(
+    const char *name, size_t size)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(na_ofi_table) / sizeof(na_ofi_table[0]); i++) {
+        if (strlen(na_ofi_table[i].name) == size &&
+            memcmp(na_ofi_table[i].name, name, size) == 0)
+            return &na_ofi_table[i];
+    }
+    return NULL;
+}
+
+/* `from_peer`, here and below: as in plug/net.h. Names that peers gave are
+ * counted. */
+static na_return_t na_ofi_bad_name(const struct na_ofi_class *self,
+    na_bool_t from_peer, const char *rest, const char *why)
+{
+    if (from_peer)
+        self->base.core->count(
+            (struct na_class *) (uintptr_t) &self->base, "ofi_malformed", 1);
+    return na_plug_bad_name(&self->base, "ofi", from_peer, rest, why);
+}
+
+/* What stands behind "://" in an address string, of one of the names of our
+ * provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
+static na_return_t na_ofi_rest_of(const struct na_ofi_class *self,
+    const char *string, na_bool_t from_peer, const char **rest_p)
+{
+    const char *scheme = strncmp(string, "ofi+", 4) == 0 ? string + 4 : string;
+    const char *mark = strstr(string, "://");
+    const struct na_ofi_protocol *ours =
+        na_ofi_protocol(self->base.protocol, strlen(self->base.protocol));
+    const struct na_ofi_protocol *theirs;
+
+    if (mark == NULL)
+        return na_ofi_bad_name(self, from_peer, string, "no \"://\" in it");
+    theirs = na_ofi_protocol(scheme, (size_t) (mark - scheme));
+    assert(ours != NULL);
+    if (theirs == NULL ||
+        strcmp(theirs->providers[0], ours->providers[0]) != 0) {
+        self->base.core->log(
+            from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "ofi",
+            "'%s': this class was opened for ofi+%s", string,
+            self->base.protocol);
+        return NA_PROTONOSUPPORT;
+    }
+    *rest_p = mark + 3;
+    return NA_SUCCESS;
+}
+
+/* ---- Socket addresses ---- */
+
+static bool na_ofi_is_inet(const struct na_ofi_class *self)
+{
+    return self->info->addr_format == FI_SOCKADDR ||
+        self->info->addr_format == FI_SOCKADDR_IN ||
+        self->info->addr_format == FI_SOCKADDR_IN6;
+}
+
+static bool na_ofi_is_str(const struct na_ofi_class *self)
+{
+    return self->info->addr_format == FI_ADDR_STR;
+}
+
+/* The family of the class's addresses, which are of the internet's. */
+static int na_ofi_family(const struct na_ofi_class *self)
+{
+    return self->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
+}
+
+static size_t na_ofi_sockaddr_size(int family)
+{
+    return family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                              : sizeof(struct sockaddr_in);
+}
+
+/* The port, in the byte order of the network, is in the same place. */
+static unsigned na_ofi_port(const struct sockaddr_storage *address)
+{
+    return ntohs(((const struct sockaddr_in *) address)->sin_port);
+}
+
+static void na_ofi_set_port(struct sockaddr_storage *address, unsigned port)
+{
+    ((struct sockaddr_in *) address)->sin_port = htons((uint16_t) port);
+}
+
+/* Whether there can be one peer at a socket address. */
+static bool na_ofi_is_of_one(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET) {
+        uint32_t ip =
+            ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr);
+
+        return ip >> 24 != 0 && ip < UINT32_C(0xe0000000); /* multicast */
+    }
+    if (address->ss_family == AF_INET6) {
+        const struct in6_addr *ip =
+            &((const struct sockaddr_in6 *) address)->sin6_addr;
+
+        return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip);
+    }
+    return false;
+}
+
+static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
+    const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
+{
+    char host[NA_MAX_ADDR_LEN];
+    struct sockaddr_storage address;
+    unsigned port = 0;
+    na_return_t ret =
+        na_plug_split(&self->base, "ofi", from_peer, rest, host, &port);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (port == 0)
+        return na_ofi_bad_name(self, from_peer, rest, "no port to connect to");
+    if (host[0] == '\0')
+        (void) snprintf(host, sizeof(host),
+            na_ofi_family(self) == AF_INET6 ? "::1" : "127.0.0.1");
+    ret = na_plug_resolve(
+        &self->base, "ofi", from_peer, host, na_ofi_family(self), &address);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (address.ss_family != na_ofi_family(self) || !na_ofi_is_of_one(&address))
+        return na_ofi_bad_name(self, from_peer, rest,
+            na_ofi_family(self) == AF_INET6
+                ? "not the IPv6 address of a host, as this class has"
+                : "not the IPv4 address of a host, as this class has");
+    na_ofi_set_port(&address, port);
+    *size_p = na_ofi_sockaddr_size(address.ss_family);
+    memcpy(raw, &address, *size_p);
+    return NA_SUCCESS;
+}
+
+/* ---- Strings ---- */
+
+/* Whether a name can be one of shared memory. */
+static bool na_ofi_is_str_name(const char *name)
+{
+    const char *at;
+
+    for (at = name; *at != '\0'; at++) {
+        if ((unsigned char) *at <= ' ' || (unsigned char) *at >= 0x7f ||
+            *at == '/')
+            return false;
+    }
+    return at > name && at - name <= NA_OFI_STR_MAX;
+}
+
+static na_return_t na_ofi_raw_of_str(const struct na_ofi_class *self,
+    const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
+{
+    if (!na_ofi_is_str_name(rest))
+        return na_ofi_bad_name(self, from_peer, rest, NA_OFI_NO_STR);
+    *size_p =
+        (size_t) snprintf((char *) raw, NA_OFI_RAW_MAX, NA_OFI_STR "%s", rest) +
+        1;
+    assert(*size_p <= NA_OFI_RAW_MAX);
+    return NA_SUCCESS;
+}
+
+/* ---- Any bytes ---- */
+
+static int na_ofi_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0'
+        : c >= 'a' && c <= 'f'  ? c - 'a' + 10
+        : c >= 'A' && c <= 'F'  ? c - 'A' + 10
+                                : -1;
+}
+
+static na_return_t na_ofi_raw_of_hex(const struct na_ofi_class *self,
+    const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
+{
+    size_t size = self->ends[0]->raw_size;
+    size_t i;
+
+    if (strncmp(rest, "0x", 2) != 0 || strlen(rest + 2) != 2 * size)
+        return na_ofi_bad_name(self, from_peer, rest,
+            "not \"0x\" and as many digits as the class's own address has");
+    for (i = 0; i < size; i++) {
+        int high = na_ofi_digit(rest[2 + 2 * i]);
+        int low = na_ofi_digit(rest[3 + 2 * i]);
+
+        if (high < 0 || low < 0)
+            return na_ofi_bad_name(
+                self, from_peer, rest, "not hexadecimal digits");
+        raw[i] = (unsigned char) (16 * high + low);
+    }
+    *size_p = size;
+    return NA_SUCCESS;
+}
+
+/* ---- Any format ---- */
+
+/* The address string for the provider's bytes, which are sound. */
+static void na_ofi_name_of(const struct na_ofi_class *self,
+    const unsigned char *raw, size_t size, char name[NA_MAX_ADDR_LEN])
+{
+    int n = snprintf(name, NA_MAX_ADDR_LEN, "ofi+%s://", self->base.protocol);
+    size_t left = NA_MAX_ADDR_LEN - (size_t) n;
+    struct sockaddr_storage address;
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
+    size_t i;
+
+    assert(n > 0 && n < NA_MAX_ADDR_LEN);
+    name += n;
+    if (na_ofi_is_inet(self)) {
+        memset(&address, 0, sizeof(address));
+        memcpy(&address, raw, size < sizeof(address) ? size : sizeof(address));
+        (void) na_plug_numeric(
+            (const struct sockaddr *) &address, host, sizeof(host));
+        (void) snprintf(name, left,
+            address.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
+            na_ofi_port(&address));
+    } else if (na_ofi_is_str(self)) {
+        (void) snprintf(name, left, "%s",
+            (const char *) raw +
+                (strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) ==
+                            0
+                        ? strlen(NA_OFI_STR)
+                        : 0));
+    } else {
+        assert(left > 2 + 2 * size);
+        (void) snprintf(name, left, "0x");
+        for (i = 0; i < size; i++)
+            (void) snprintf(name + 2 + 2 * i, 3, "%02x", raw[i]);
+    }
+}
+
+/* The provider's bytes for what stands behind "://". NA_INVALID_ARG: malformed;
+ * NA_HOSTUNREACH: no such host. */
+static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
+    na_bool_t from_peer, unsigned char raw[NA_OFI_RAW_MAX], size_t *size_p)
+{
+    if (na_ofi_is_inet(self))
+        return na_ofi_raw_of_inet(self, rest, from_peer, raw, size_p);
+    if (na_ofi_is_str(self))
+        return na_ofi_raw_of_str(self, rest, from_peer, raw, size_p);
+    return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
+}
+
+/* Whether bytes that a peer sent may be given to the provider, and to
+ * na_ofi_name_of, as an address. */
+static bool na_ofi_raw_ok(
+    const struct na_ofi_class *self, const unsigned char *raw, size_t size)
+{
+    struct sockaddr_storage address;
+
+    if (na_ofi_is_inet(self)) {
+        if (size != na_ofi_sockaddr_size(na_ofi_family(self)))
+            return false;
+        memset(&address, 0, sizeof(address));
+        memcpy(&address, raw, size);
+        return address.ss_family == na_ofi_family(self) &&
+            na_ofi_port(&address) != 0 && na_ofi_is_of_one(&address);
+    }
+    if (na_ofi_is_str(self))
+        return size > strlen(NA_OFI_STR) && size <= NA_OFI_RAW_MAX &&
+            memchr(raw, '\0', size) == raw + size - 1 &&
+            strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0 &&
+            na_ofi_is_str_name((const char *) raw + strlen(NA_OFI_STR));
+    return size == self->ends[0]->raw_size;
+}
