@@ -10,7 +10,7 @@
  *                            memory copied late self_echo self_in_flight;
  *                            grid or grid_4k_8 (only if asked for);
  *                            of sm:// also pages sizes mapped modes crowd
- *                            deaths contexts handlers
+ *                            deaths contexts handlers; of ofi+...:// sizes
  *   hg_perf --help           other options
  *
  * How it measures. Two processes each: a server of ours and a raw server live
@@ -24,13 +24,15 @@
  * otherwise.
  *
  * Over sm:// the raw program is two processes that share a mapping and spin,
- * and process_vm_readv for bulk.
+ * and process_vm_readv for bulk. Over ofi+...:// it is bare libfabric on the
+ * same provider, spinning or sleeping, and fi_read for bulk.
  *
  * Figures. echo: one call of 64 bytes at a time; page: of 4 KiB; pages: of 2 to
  * 16 KiB. grid: of 64 bytes to 64 KiB with 1, 8 and 64 in flight; sleeps: how
  * often the caller's thread slept for each call. asleep: of 64 bytes after a
  * nap of 2 ms, so that the server sleeps.
- * in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and 16 MiB;
+ * in_flight: 64 of 64 bytes under way. sizes: pulls of 64 KiB, 1 and 16 MiB,
+ * and over ofi+...:// 4 MiB;
  * mapped: of 1 MiB of the library's own memory, against a memcpy. modes: echo
  * with both sides spinning, against bare; in the default mode, against that.
  * crowd: 64 clients at once, against the same always asleep. deaths: from the
@@ -77,6 +79,9 @@
 #endif
 #if PERF_RAW_SM
 #include "raw_sm.h"
+#endif
+#if HG_NA_OFI
+#include "raw_ofi.h"
 #endif
 
 static volatile sig_atomic_t perf_stopped;
@@ -254,20 +259,23 @@ static int perf_run_self(const struct perf_options *options)
     return rc;
 }
 
-/* The raw program runs over the same protocol, if it knows it. A server in
- * *process_p, or that of a node in *raw_sm_p. */
-static int perf_open_raw(const char *url, const struct perf_options *options,
-    struct perf_process *process_p, struct raw_sm **raw_sm_p)
+/* The raw program runs over the same protocol, if it knows it. Its server is in
+ * *process_p, or belongs to what is set in the client. */
+static int perf_open_raw(
+    const char *url, struct perf_client *client, struct perf_process *process_p)
 {
+    const struct perf_options *options = client->options;
     const char *tcp = "zmq+tcp://";
 
     if (options->alone)
         return 0;
 #if PERF_RAW_SM
     if (strncmp(url, "sm:", 3) == 0)
-        return raw_sm_open(raw_sm_p);
-#else
-    (void) raw_sm_p;
+        return raw_sm_open(&client->raw_sm);
+#endif
+#if HG_NA_OFI
+    if (strncmp(url, "ofi+", 4) == 0)
+        return perf_ofi_open(url, &client->raw_ofi);
 #endif
     if (!HG_NA_ZMQ || strncmp(url, tcp, strlen(tcp)) != 0) {
         printf("# no raw program for %s: no ratios to it\n", url);
@@ -328,7 +336,7 @@ static int perf_run_pair(const char *url, const struct perf_options *options)
     client.options = options;
     if (perf_start_server(url, PERF_OURS, options, &ours) != 0)
         return -1;
-    rc = perf_open_raw(url, options, &raw, &client.raw_sm);
+    rc = perf_open_raw(url, &client, &raw);
     if (rc != 0)
         goto stop_ours;
     perf_pin(options, 0);
@@ -346,6 +354,9 @@ stop_raw:
     perf_stop_server(&raw);
 #if PERF_RAW_SM
     raw_sm_close(client.raw_sm);
+#endif
+#if HG_NA_OFI
+    raw_ofi_close(client.raw_ofi);
 #endif
 stop_ours:
     perf_stop_server(&ours);

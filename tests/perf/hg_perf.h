@@ -6,6 +6,7 @@
  *   hg_perf.c         options, processes
  *   hg_perf_figures.c the figures of every transport, at the client
  *   hg_perf_node.c    those of sm://, and its bare program
+ *   hg_perf_ofi.c     those of ofi+...://, and its bare program
  *   hg_perf_contexts.c contexts of one class side by side
  *   hg_perf_rounds.c  what both are made of
  *   hg_perf_server.c  the functions that the rounds call
@@ -23,6 +24,9 @@
 #ifndef HG_NA_ZMQ
 #define HG_NA_ZMQ 0
 #endif
+#ifndef HG_NA_OFI
+#define HG_NA_OFI 0
+#endif
 
 /* Where sm:// is, so is its raw program. */
 #if defined(__linux__)
@@ -33,6 +37,7 @@
 
 struct raw_zmq;
 struct raw_sm;
+struct raw_ofi;
 
 /* ---- Calls ---- */
 
@@ -143,9 +148,10 @@ struct perf_client {
     na_class_t *na_class;
     na_addr_t addr;
     struct perf_ids ids;
-    struct raw_zmq *raw;   /* NULL: nothing to compare with */
-    struct raw_sm *raw_sm; /* the same */
-    long server_pid;       /* 0: in this process */
+    struct raw_zmq *raw;     /* NULL: nothing to compare with */
+    struct raw_sm *raw_sm;   /* the same */
+    struct raw_ofi *raw_ofi; /* the same */
+    long server_pid;         /* 0: in this process */
 };
 
 /* The figures of a class that talks to itself, and of two processes. */
@@ -334,6 +340,23 @@ int perf_contexts_handlers(const char *url, const struct perf_options *options);
 /* That server: as perf_serve. */
 int perf_contexts_serve(
     const char *url, int ready_fd, const volatile sig_atomic_t *stop);
+#endif
+
+/* ---- libfabric ---- */
+
+#if HG_NA_OFI
+/* Starts the bare program on the provider and host of an address string. */
+int perf_ofi_open(const char *url, struct raw_ofi **raw_p);
+
+/* Contests between ours, prepared by the caller, and the better waiting mode
+ * of the bare program: echoes of `size` bytes; transfers, which it pulls. */
+int perf_ofi_echo(struct perf_client *client, const struct perf_figure *figure,
+    struct perf_contestant *contestants, size_t size, unsigned window);
+int perf_ofi_pull(struct perf_client *client, const struct perf_figure *figure,
+    struct perf_contestant *contestants, size_t size);
+
+/* Transfers from 64 KiB to 16 MiB. */
+int perf_ofi_sizes(struct perf_client *client);
 #endif
 
 /* ---- Data, clock, memory ---- */

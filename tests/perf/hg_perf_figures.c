@@ -95,6 +95,10 @@ static int perf_figure_echo(struct perf_client *client, unsigned window,
     if (client->raw_sm != NULL)
         return perf_node_echo(client, figure, contestants, 64, window);
 #endif
+#if HG_NA_OFI
+    if (client->raw_ofi != NULL)
+        return perf_ofi_echo(client, figure, contestants, 64, window);
+#endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
     perf_report(figure, &contestants[0].series, NULL);
@@ -124,6 +128,11 @@ static int perf_figure_page(struct perf_client *client,
 #if PERF_RAW_SM
     if (client->raw_sm != NULL && pages->size <= RAW_SM_SIZE_MAX)
         return perf_node_echo(
+            client, figure, contestants, pages->size, pages->window);
+#endif
+#if HG_NA_OFI
+    if (client->raw_ofi != NULL)
+        return perf_ofi_echo(
             client, figure, contestants, pages->size, pages->window);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
@@ -198,6 +207,10 @@ static int perf_figure_bulk(struct perf_client *client,
 #if PERF_RAW_SM
     if (client->raw_sm != NULL)
         return perf_node_pull(client, figure, contestants, size);
+#endif
+#if HG_NA_OFI
+    if (client->raw_ofi != NULL)
+        return perf_ofi_pull(client, figure, contestants, size);
 #endif
     if (perf_contest(client, contestants, 1) != 0)
         return -1;
@@ -624,6 +637,9 @@ int perf_figures_pair(struct perf_client *client)
         {"asleep", perf_node_asleep},
         {"sizes", perf_node_sizes},
         {"mapped", perf_node_mapped},
+#endif
+#if HG_NA_OFI
+        {"sizes", perf_ofi_sizes},
 #endif
         {"pull", perf_step_pull},
         {"push", perf_step_push},
