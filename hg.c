@@ -32189,8 +32189,8 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
 
 /* The newest calls are visited first, and the scan stops when all calls of the
  * peer were found that its share counts as not answered: a peer that dies soon
- * after its calls costs little, however many calls of others there are. A call is
- * answered or dropped before its share is given back, so that none is missed. */
+ * after its calls costs little, however many calls of others there are. A call
+ * is answered or dropped before its share is given back, so none is missed. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
