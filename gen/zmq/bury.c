@@ -31,23 +31,22 @@ static struct na_zmq_addr *na_zmq_next_dead(struct na_zmq_class *self)
     return NULL;
 }
 
-/* Log why an address is dead, or was not connected. The latter is an error if
- * the application gave the address. */
-static void na_zmq_tell_why(
-    struct na_zmq_class *self, const struct na_zmq_addr *addr, bool from_peer)
+/* Log that a connection is lost or, with `why`, that an address cannot be
+ * reached: an error if the application gave the address. */
+static void na_zmq_tell_why(struct na_zmq_class *self,
+    const struct na_zmq_addr *addr, const char *why, bool from_peer)
 {
     const struct na_core *core = self->base.core;
 
-    if (addr->reached) {
+    if (addr->reached)
         core->log(
             HG_LOG_LEVEL_INFO, "zmq", "lost the peer %s", addr->base.name);
-    } else if (addr->fate == NA_HOSTUNREACH && addr->endpoint != NULL) {
-        assert(addr->why != NULL);
-        if (from_peer)
-            core->count(&self->base, "bad_names", 1);
-        core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "zmq",
-            "%s cannot be reached: %s", addr->base.name, addr->why);
-    }
+    if (why == NULL)
+        return;
+    if (from_peer)
+        core->count(&self->base, "bad_names", 1);
+    core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "zmq",
+        "%s cannot be reached: %s", addr->base.name, why);
 }
 
 /* End a dead connection. An address that was closed in order, or could not be
@@ -57,6 +56,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     const struct na_core *core = self->base.core;
     na_return_t fate = addr->fate;
     na_return_t ret = addr->reached ? NA_DISCONNECT : fate;
+    const char *why = NULL;
     bool closed, failed, from_peer;
     struct na_link lookups, sends, closers;
 
@@ -72,6 +72,8 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
+    if (!addr->reached && fate == NA_HOSTUNREACH)
+        why = addr->why; /* another thread may dial it, once it is idle */
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_plug_list_move(&closers, &addr->closers);
     if (closed) {
@@ -94,7 +96,7 @@ static void na_zmq_bury(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_tell_why(self, addr, from_peer);
+    na_zmq_tell_why(self, addr, why, from_peer);
     na_zmq_complete_all(self, &lookups, fate, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     if (failed)

@@ -137,6 +137,11 @@ HG_TEST_WHERE(lookup_of_each_other_needs_no_progress, hg_test_crosses_processes)
     cb_end(&ends[1]);
 }
 
+static bool lookup_has_peers(void)
+{
+    return !hg_test_is_self();
+}
+
 HG_TEST_WHERE(
     lookup_of_nobody_is_found_out_by_the_call, hg_test_crosses_processes)
 {
@@ -157,6 +162,61 @@ HG_TEST_WHERE(
     HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &again));
     HG_CHECK(again == end.target);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, again));
+    HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
+    cb_end(&end);
+}
+
+struct lookup_caller {
+    struct cb_end *end;
+    _Atomic unsigned ends;
+};
+
+enum { LOOKUP_CALLS = 10000 };
+
+static hg_return_t lookup_failed(const struct hg_cb_info *info)
+{
+    struct lookup_caller *caller = (struct lookup_caller *) info->arg;
+
+    HG_CHECK_RET(info->ret, HG_HOSTUNREACH);
+    HG_CHECK_OK(HG_Destroy(info->info.forward.handle));
+    (void) atomic_fetch_add(&caller->ends, 1);
+    return HG_SUCCESS;
+}
+
+static void *lookup_call_nobody(void *arg)
+{
+    struct lookup_caller *caller = (struct lookup_caller *) arg;
+    cb_one_t one = {5};
+    unsigned i;
+
+    for (i = 0; i < LOOKUP_CALLS; i++)
+        HG_CHECK_OK(HG_Forward(cb_new_handle(caller->end, lookup_inc_id),
+            lookup_failed, caller, &one));
+    return NULL;
+}
+
+/* A thread calls while another one ends the dials that failed: each call dials
+ * or joins a dial, and ends. */
+HG_TEST_WHERE(lookup_of_nobody_by_calls_of_another_thread, lookup_has_peers)
+{
+    struct lookup_caller caller;
+    char name[NA_MAX_ADDR_LEN];
+    struct cb_end end;
+    unsigned turns = 0;
+    pthread_t thread;
+
+    hg_test_expect_log("cannot be reached: ");
+    lookup_dead_name(name);
+    cb_start(&end, 1);
+    HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
+    caller.end = &end;
+    atomic_init(&caller.ends, 0);
+    HG_CHECK(pthread_create(&thread, NULL, lookup_call_nobody, &caller) == 0);
+    while (atomic_load(&caller.ends) < LOOKUP_CALLS) {
+        HG_CHECK(turns++ < CB_PATIENCE);
+        (void) cb_turn(end.context, 1);
+    }
+    HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
     cb_end(&end);
 }
@@ -489,11 +549,6 @@ static hg_bulk_t lookup_forge(
     HG_CHECK_OK(HG_Bulk_deserialize(
         end->hg_class, &remote, forged, length - old + fresh));
     return remote;
-}
-
-static bool lookup_has_peers(void)
-{
-    return !hg_test_is_self();
 }
 
 /* Each bad address from a peer gives a warning and is counted. An error line
