@@ -29,7 +29,7 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
 {
     struct na_ofi_class *self = na_ofi_of(na_class);
     const struct na_core *core = self->base.core;
-    const char *rest;
+    const char *rest = NULL;
     unsigned char raw[NA_OFI_RAW_MAX];
     char name[NA_MAX_ADDR_LEN];
     struct na_ofi_addr *fresh;
