@@ -257,9 +257,9 @@ static int hook_domain_close(struct fid *fid)
     struct hook_domain *domain = (struct hook_domain *) fid;
     int ret;
 
-    if (domain->mrs != NULL)
+    if (domain->mr_count != 0)
         hook_violation("a domain is closed before a memory region");
-    if (domain->mappings != NULL)
+    if (domain->mapping_count != 0)
         hook_violation("a domain is closed before a raw key is unmapped");
     if (domain->open != 0)
         hook_violation(

@@ -5,7 +5,6 @@
 
 #include "harness.h"
 
-#define HOOK_BUCKETS 1024
 #define HOOK_ENDED 1 /* posted, and over: the provider is not called */
 
 /* What is in flight, by the address of the operation. */

@@ -38,6 +38,18 @@ static uint64_t hook_mr_base(const struct hook_mr *mr)
     return (uintptr_t) mr->iov[0].iov_base;
 }
 
+static struct hook_mr **hook_mr_bucket(
+    struct hook_domain *domain, const void *mr)
+{
+    return &domain->mrs[((uintptr_t) mr >> 6) % HOOK_BUCKETS];
+}
+
+static struct hook_mapping **hook_mr_key_bucket(
+    struct hook_domain *domain, uint64_t key)
+{
+    return &domain->mappings[key % HOOK_BUCKETS];
+}
+
 static bool hook_mr_chooses_keys(void)
 {
     return (hook_words.mr_mode & FI_MR_PROV_KEY) != 0;
@@ -90,9 +102,10 @@ static int hook_mr_close(struct fid *fid)
     if (mr->users != 0)
         hook_violation("a memory region is closed with %u operations in flight",
             mr->users);
-    for (link = &mr->domain->mrs; *link != mr;)
+    for (link = hook_mr_bucket(mr->domain, mr); *link != mr;)
         link = &(*link)->next;
     *link = mr->next;
+    mr->domain->mr_count--;
     if (mr->ep != NULL)
         mr->ep->mrs--;
     pthread_mutex_unlock(&hook_lock);
@@ -194,7 +207,7 @@ static int hook_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr,
     uint64_t flags, struct fid_mr **mr_p)
 {
     struct hook_domain *domain = (struct hook_domain *) fid;
-    struct hook_mr *mr;
+    struct hook_mr *mr, **bucket;
     int ret = hook_fault("mr");
     size_t i;
 
@@ -227,8 +240,10 @@ static int hook_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr,
         return ret;
     }
     pthread_mutex_lock(&hook_lock);
-    mr->next = domain->mrs;
-    domain->mrs = mr;
+    bucket = hook_mr_bucket(domain, mr);
+    mr->next = *bucket;
+    *bucket = mr;
+    domain->mr_count++;
     pthread_mutex_unlock(&hook_lock);
     *mr_p = &mr->fid;
     return 0;
@@ -287,7 +302,7 @@ static bool hook_mr_covers(const struct hook_mr *mr, const struct iovec *iov)
 struct hook_mr *hook_mr_check(struct hook_ep *ep, const struct iovec *iov,
     void *desc, uint64_t access, void **real_p)
 {
-    struct hook_mr *mr = ep->domain->mrs;
+    struct hook_mr *mr = *hook_mr_bucket(ep->domain, desc);
 
     *real_p = desc;
     if ((ep->domain->mr_mode & FI_MR_LOCAL) == 0)
@@ -316,7 +331,7 @@ struct hook_mr *hook_mr_check(struct hook_ep *ep, const struct iovec *iov,
 
 static int hook_mr_map(struct hook_domain *domain, struct fi_mr_map_raw *map)
 {
-    struct hook_mapping *mapping;
+    struct hook_mapping *mapping, **bucket;
     struct hook_raw_key raw;
     int ret = hook_fault("mapraw");
 
@@ -334,8 +349,10 @@ static int hook_mr_map(struct hook_domain *domain, struct fi_mr_map_raw *map)
     mapping->base = map->base_addr;
     pthread_mutex_lock(&hook_lock);
     mapping->key = hook_random();
-    mapping->next = domain->mappings;
-    domain->mappings = mapping;
+    bucket = hook_mr_key_bucket(domain, mapping->key);
+    mapping->next = *bucket;
+    *bucket = mapping;
+    domain->mapping_count++;
     hook_count("mapped");
     pthread_mutex_unlock(&hook_lock);
     *map->key = mapping->key;
@@ -344,7 +361,7 @@ static int hook_mr_map(struct hook_domain *domain, struct fi_mr_map_raw *map)
 
 static int hook_mr_unmap(struct hook_domain *domain, uint64_t key)
 {
-    struct hook_mapping **link = &domain->mappings, *mapping;
+    struct hook_mapping **link = hook_mr_key_bucket(domain, key), *mapping;
 
     if ((domain->mr_mode & FI_MR_RAW) == 0)
         return -FI_ENOSYS;
@@ -355,6 +372,7 @@ static int hook_mr_unmap(struct hook_domain *domain, uint64_t key)
     if (mapping == NULL)
         hook_violation("a key is unmapped that is not mapped");
     *link = mapping->next;
+    domain->mapping_count--;
     hook_count("unmapped");
     pthread_mutex_unlock(&hook_lock);
     free(mapping);
@@ -373,7 +391,7 @@ int hook_mr_control(struct hook_domain *domain, int command, void *arg)
 
 void hook_mr_remote(struct hook_domain *domain, struct fi_rma_iov *iov)
 {
-    const struct hook_mapping *mapping = domain->mappings;
+    const struct hook_mapping *mapping = *hook_mr_key_bucket(domain, iov->key);
     uint64_t base = (iov->key ^ HOOK_SCRAMBLE) >> 16;
 
     if ((domain->mr_mode & FI_MR_RAW) != 0) {

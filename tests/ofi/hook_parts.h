@@ -26,9 +26,10 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-#define HOOK_IOV 8      /* pieces that we handle, at most */
-#define HOOK_AUTH 16    /* bytes of an authorization key */
-#define HOOK_RAW_KEY 24 /* bytes of a raw key */
+#define HOOK_IOV 8        /* pieces that we handle, at most */
+#define HOOK_AUTH 16      /* bytes of an authorization key */
+#define HOOK_RAW_KEY 24   /* bytes of a raw key */
+#define HOOK_BUCKETS 4096 /* of what there may be many of */
 
 struct hook_words {
     uint64_t mr_mode; /* bits that are demanded */
@@ -56,9 +57,10 @@ struct hook_domain {
     struct fid_domain fid;
     struct fid_domain *real;
     struct hook_fabric *fabric;
-    struct hook_mr *mrs;
-    struct hook_mapping *mappings;
+    struct hook_mr *mrs[HOOK_BUCKETS];           /* by address */
+    struct hook_mapping *mappings[HOOK_BUCKETS]; /* by key */
     unsigned open; /* endpoints, queues, vectors */
+    unsigned mr_count, mapping_count;
     uint64_t mr_mode, real_mr_mode;
     size_t mr_iov_limit;
     uint8_t auth[HOOK_AUTH];
