@@ -541,7 +541,7 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (info != NULL)
         return NA_SUCCESS;
     core->log(HG_LOG_LEVEL_ERROR, "ofi",
-        "ofi+%s: the provider %s cannot use the auth_key, which must be NULL",
+        "ofi+%s: the provider %s cannot honour auth_key, which must be NULL",
         protocol->name, question->provider);
     return NA_OPNOTSUPPORT;
 }

@@ -90,7 +90,8 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
 
 /* ---- Endpoints ---- */
 
-/* The completion queue, with a descriptor where the provider has one. */
+/* The completion queue, with a descriptor where the provider has one: some
+ * refuse to open such a queue, udp;ofi_rxd to hand the descriptor out. */
 static int na_ofi_open_queue(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
@@ -103,14 +104,17 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
         attr.size = NA_OFI_QUEUE_MIN;
     attr.format = FI_CQ_FORMAT_DATA;
     attr.wait_obj = FI_WAIT_FD;
-    end->fd = NA_POLL_FD_NONE;
     rc = fi_cq_open(self->domain, &attr, &end->cq, NULL);
     if (rc == 0) {
         rc = fi_control(&end->cq->fid, FI_GETWAIT, &end->fd);
-        if (rc == 0)
+        if (rc == 0) {
             (void) fcntl(end->fd, F_SETFD, FD_CLOEXEC);
-        return rc;
+            return 0;
+        }
+        (void) fi_close(&end->cq->fid);
     }
+    end->cq = NULL;
+    end->fd = NA_POLL_FD_NONE;
     attr.wait_obj = FI_WAIT_NONE;
     return fi_cq_open(self->domain, &attr, &end->cq, NULL);
 }
@@ -128,9 +132,8 @@ static void na_ofi_place(const struct na_ofi_end *end, struct fi_info *info,
     info->src_addr = src;
     info->src_addrlen = self->src_size;
     if (end->id != 0)
-        info->src_addrlen +=
-            (size_t) snprintf((char *) src + self->src_size - 1,
-                NA_OFI_RAW_MAX - self->src_size, ":%u", end->id);
+        info->src_addrlen += (size_t) snprintf((char *) src + self->src_size - 1,
+            NA_OFI_RAW_MAX - self->src_size, ":%u", end->id);
 }
 
 static int na_ofi_open_endpoint(struct na_ofi_end *end)
